@@ -1,0 +1,58 @@
+//! What an analysis reads.
+
+use crate::machine::{Machine, binding::Bind};
+use crate::recording::*;
+
+/// Where samples come from, a segment at a time, so that a long recording never
+/// has to be in memory as a whole. Segments may be asked for from several
+/// threads at once, each once, in any order.
+pub trait SampleSource: Sync {
+    /// Number of segments.
+    fn segments(&self) -> usize;
+    /// The rows of segment `i`, ascending in time within it for each thread.
+    fn segment(&self, i: usize) -> Result<AccessSamples, String>;
+}
+
+impl SampleSource for AccessSamples {
+    fn segments(&self) -> usize {
+        1
+    }
+    fn segment(&self, _: usize) -> Result<AccessSamples, String> {
+        Ok(self.clone())
+    }
+}
+
+/// The tables of a recording; the samples stay where they are until asked for.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // each field is the table of its name, described in `tables`
+pub struct Input {
+    pub meta: Meta,
+    pub processes: Processes,
+    pub process_ends: ProcessEnds,
+    pub threads: Threads,
+    pub faults: PageFaults,
+    pub locations: Locations,
+    pub modules: Modules,
+    pub symbols: Symbols,
+    pub chains: ChainFrames,
+    pub objects: MemoryObjects,
+    pub object_ends: ObjectEnds,
+    pub site_names: SiteNames,
+    pub range_events: RangeEvents,
+    pub homes: Homes,
+    pub mappings: Mappings,
+    pub phases: Phases,
+    pub counters: Counters,
+    pub losses: Losses,
+}
+
+/// The machine to judge by, and how the recording's threads map to it.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    /// The machine.
+    pub machine: Machine,
+    /// `None`: the recording's own cpus and page homes are used. `Some`: the
+    /// threads that have samples are mapped to the machine's nodes in creation
+    /// order, and each page to the node of the thread that first touched it.
+    pub assume: Option<Bind>,
+}

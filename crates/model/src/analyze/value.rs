@@ -1,0 +1,332 @@
+//! What an analysis says: plain values that `report` writes for people and programs.
+//! Field names are the JSON's; docs/report.schema.json describes the same.
+
+use crate::machine::DistanceClass;
+use serde::Serialize;
+
+/// Is NUMA placement costing this program?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Enough evidence, and little of the time is spent on far memory.
+    Clean,
+    /// A share of the time that matters is spent on far memory.
+    Affected,
+    /// The evidence does not carry a verdict; `verdict_why` says what is missing.
+    Unknown,
+}
+
+/// What shares are shares of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// CPU time of samples (clock and signal rungs): where time went, not how often memory was accessed.
+    StallTime,
+    /// Cache lines from DRAM (hardware and simulated rungs).
+    DramLines,
+}
+
+/// An interval of a share, both ends within 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The report of one recording, judged on one machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of the JSON's schema.
+    pub schema: u32,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub verdict_why: String,
+    /// The command recorded.
+    pub command: Vec<String>,
+    /// How it ended: `exit 0`, `signal 11 (SIGSEGV)`; null if unknown.
+    pub exit: Option<String>,
+    /// Length of the recording, seconds of wall time.
+    pub seconds: f64,
+    /// The machine it is judged on.
+    pub machine: JudgedMachine,
+    /// The machine it ran on, in words.
+    pub recorded_on: String,
+    /// The rungs that produced the numbers.
+    pub rungs: Vec<RungUse>,
+    /// What every share below is a share of.
+    pub basis: Basis,
+    /// Remote share of all samples whose page's home is known; null if none is.
+    pub remote_share: Option<f64>,
+    /// 95 % interval of `remote_share`.
+    pub remote_share_ci: Option<Interval>,
+    /// Share of all samples that are remote for certain: the time at stake.
+    pub remote_time_share: Option<f64>,
+    /// 95 % interval of `remote_time_share`.
+    pub remote_time_share_ci: Option<Interval>,
+    /// Share of samples by distance of the page's home; of the samples whose home is known.
+    pub distance: Vec<DistanceShare>,
+    /// Share of samples whose page's home is unknown, of those that touch memory.
+    pub home_unknown_share: f64,
+    /// Share of samples that touch memory but could not be given to an object.
+    pub unattributed_share: f64,
+    /// Share of samples that touch no memory (computing).
+    pub compute_share: f64,
+    /// Share of samples in a runtime's wait loops (spinning).
+    pub spinning_share: f64,
+    /// Rows: node of the thread; columns: home node; share of samples. Same order as `machine.node_ids`.
+    pub node_matrix: Vec<Vec<f64>>,
+    /// Rows: threads; columns: home node.
+    pub threads: Vec<ThreadRow>,
+    /// Objects by stall share, largest first.
+    pub objects: Vec<ObjectRow>,
+    /// Functions by stall share, largest first.
+    pub functions: Vec<FunctionRow>,
+    /// Findings, by rank.
+    pub findings: Vec<Finding>,
+    /// What was lost or is missing, in words.
+    pub notes: Vec<String>,
+}
+
+/// The machine that a report judges by.
+#[derive(Clone, Debug, Serialize)]
+pub struct JudgedMachine {
+    /// Its name.
+    pub name: String,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Kernel numbers of the nodes.
+    pub node_ids: Vec<u32>,
+    /// True if the recording was made on another machine and threads and pages are mapped to this one.
+    pub assumed: bool,
+    /// How threads were mapped: `compact`, `scatter` or `recorded`.
+    pub binding: String,
+}
+
+/// One rung in a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct RungUse {
+    /// `clock`, `signal`, `pages`, …
+    pub rung: String,
+    /// Samples or events.
+    pub samples: u64,
+    /// Events known to be lost.
+    pub lost: u64,
+    /// Share of samples whose address, or at least object, was found; null for rungs without addresses.
+    pub resolved_share: Option<f64>,
+    /// Asked rate, Hz per thread; null where none.
+    pub hz: Option<f64>,
+    /// Share of samples by way of resolution (`exact`, `next`, `object`, `near`, `compute`, …).
+    pub resolution: Vec<(String, f64)>,
+}
+
+/// Share of samples at a distance.
+#[derive(Clone, Debug, Serialize)]
+pub struct DistanceShare {
+    /// How far.
+    pub class: DistanceClass,
+    /// Share, 0 to 1.
+    pub share: f64,
+}
+
+/// A thread's samples by home node.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadRow {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Position in creation order.
+    pub index: u32,
+    /// Node it is taken to run on (kernel number).
+    pub node: Option<u32>,
+    /// Samples.
+    pub samples: u64,
+    /// Share of all samples.
+    pub share: f64,
+    /// Share of all samples by home node, in the order of `machine.node_ids`.
+    pub by_home: Vec<f64>,
+    /// Cpus it was seen on.
+    pub cpus: usize,
+    /// Times that consecutive samples were on different cpus: migrations, at least.
+    pub migrations: u64,
+}
+
+/// How an object's pages got where they are.
+#[derive(Clone, Debug, Serialize)]
+pub struct TouchRow {
+    /// Kernel thread id that touched first.
+    pub thread: u32,
+    /// Node of that thread: the pages' home. Null if unknown.
+    pub node: Option<u32>,
+    /// Pages of the base size placed.
+    pub pages: u64,
+    /// `file:line` of the touch, in the program's own code.
+    pub at: Option<String>,
+    /// Function of the touch.
+    pub function: Option<String>,
+    /// How the pages came: `write`, `read`, `copy-on-write`, `refault`, `inherited` (recycled heap), `moved`.
+    pub how: String,
+}
+
+/// Where an object is used.
+#[derive(Clone, Debug, Serialize)]
+pub struct UseRow {
+    /// `file:line`.
+    pub at: Option<String>,
+    /// Function.
+    pub function: Option<String>,
+    /// Share of all samples.
+    pub stall_share: f64,
+    /// Share of these samples that is remote, of those whose home is known.
+    pub remote_share: Option<f64>,
+}
+
+/// How threads use the address range of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Each thread its own contiguous part.
+    Blocked,
+    /// Threads take turns in small chunks.
+    Cyclic,
+    /// Every thread everywhere.
+    AllOver,
+    /// Only one thread uses it.
+    OneThread,
+    /// Too few samples to tell.
+    Unknown,
+}
+
+/// Address range that one thread uses, as offsets in the object.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadRange {
+    /// Kernel thread id.
+    pub thread: u32,
+    /// Samples with an address.
+    pub samples: u64,
+    /// 5th percentile offset, bytes.
+    pub from: u64,
+    /// 95th percentile offset, bytes.
+    pub to: u64,
+}
+
+/// How many of an object's pages came how.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageOrigins {
+    /// Base pages of the object.
+    pub total: u64,
+    /// First touched by a thread, seen.
+    pub touched: u64,
+    /// Recycled: touched before this object was allocated.
+    pub inherited: u64,
+    /// Present although no touch was seen: placed by the kernel (read, recv, populate) or before the recording.
+    pub unseen: u64,
+    /// Never seen present (never touched, or not looked at).
+    pub absent_or_unknown: u64,
+}
+
+/// An object, or all objects of one site.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectRow {
+    /// Variable name, symbol, mapping name, or `allocation at file:line`.
+    pub name: String,
+    /// How the name was found: `dwarf`, `source`, `symbol`, `mapping`, `site`.
+    pub name_from: String,
+    /// An object kind's text.
+    pub kind: String,
+    /// Size in bytes (sum over the site's objects that lived; estimated for sampled small ones).
+    pub bytes: u64,
+    /// Number of objects in this row.
+    pub count: u64,
+    /// `file:line` of the allocation in the program's own code.
+    pub allocated_at: Option<String>,
+    /// Function of the allocation.
+    pub allocated_in: Option<String>,
+    /// Who placed the pages, most pages first.
+    pub first_touch: Vec<TouchRow>,
+    /// Pages by origin.
+    pub pages: PageOrigins,
+    /// Folio sizes seen, bytes.
+    pub folio_bytes: Vec<u64>,
+    /// Samples attributed to it.
+    pub samples: u64,
+    /// Share of all samples.
+    pub stall_share: f64,
+    /// Share of its samples whose page is on another node, of those whose home is known; null if none is known.
+    pub remote_share: Option<f64>,
+    /// 95 % interval.
+    pub remote_share_ci: Option<Interval>,
+    /// By distance.
+    pub distance: Vec<DistanceShare>,
+    /// Share of its samples whose home is unknown.
+    pub home_unknown_share: f64,
+    /// Where it is used, most first.
+    pub accessed_at: Vec<UseRow>,
+    /// How threads use it.
+    pub pattern: Pattern,
+    /// Range per thread.
+    pub thread_ranges: Vec<ThreadRange>,
+}
+
+/// A function's share.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionRow {
+    /// Name.
+    pub function: String,
+    /// Module path.
+    pub module: Option<String>,
+    /// Share of all samples, itself only.
+    pub stall_share: f64,
+    /// Remote, of those whose home is known.
+    pub remote_share: Option<f64>,
+    /// Its lines, most first.
+    pub lines: Vec<UseRow>,
+}
+
+/// Why it is so.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cause {
+    /// `file:line`; null if unknown.
+    pub at: Option<String>,
+    /// Function; null if unknown.
+    pub function: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// Predicted time after the repair over time before.
+#[derive(Clone, Debug, Serialize)]
+pub struct Predicted {
+    /// Best guess.
+    pub ratio: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A cause with evidence and advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, …
+    pub kind: String,
+    /// Names of the objects it is about.
+    pub objects: Vec<String>,
+    /// The cause.
+    pub cause: Cause,
+    /// What was seen, a sentence each.
+    pub evidence: Vec<String>,
+    /// What to change, in words that fit this object and this pattern.
+    pub advice: String,
+    /// Predicted gain; null with `predicted_why`.
+    pub predicted: Option<Predicted>,
+    /// Why there is no prediction.
+    pub predicted_why: Option<String>,
+    /// Share of all samples that are remote on these objects: the stall share at stake. Stall shares blame one of several overlapped loads, so this is not a gain.
+    pub stake: f64,
+    /// 1 is first.
+    pub rank: u32,
+}

@@ -1,0 +1,17 @@
+//! The pure half of nearfar.
+//!
+//! Data flows left to right: [`machine`] and [`recording`] are what was measured,
+//! [`decode`] turns register values into the address an instruction touched,
+//! [`analyze`] turns a recording and a machine into objects, first touches and
+//! findings, and [`report`] writes those for people and programs.
+//!
+//! The wall: nothing in this crate looks at the host it runs on. It opens no
+//! file, asks for no time and knows no path of its own; what does is in the
+//! `nearfar` binary, which hands over bytes, names and ranges.
+#![forbid(unsafe_code)]
+
+pub mod analyze;
+pub mod decode;
+pub mod machine;
+pub mod recording;
+pub mod report;

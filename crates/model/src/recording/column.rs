@@ -1,0 +1,260 @@
+//! Columns in memory: the one shape that rows take between a producer, the
+//! journal, Parquet and the analysis.
+//!
+//! [`table!`](crate::table) defines a row type once; from it come the struct,
+//! its structure-of-arrays twin, the schema and both directions of conversion.
+
+use thiserror::Error;
+
+/// The type of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Unsigned, 8 bits.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Unsigned, 64 bits.
+    U64,
+    /// Signed, 16 bits.
+    I16,
+    /// IEEE double.
+    F64,
+    /// UTF-8 text.
+    Text,
+}
+
+/// The values of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Unsigned, 8 bits.
+    U8(Vec<u8>),
+    /// Unsigned, 16 bits.
+    U16(Vec<u16>),
+    /// Unsigned, 32 bits.
+    U32(Vec<u32>),
+    /// Unsigned, 64 bits.
+    U64(Vec<u64>),
+    /// Signed, 16 bits.
+    I16(Vec<i16>),
+    /// IEEE double.
+    F64(Vec<f64>),
+    /// UTF-8 text.
+    Text(Vec<String>),
+}
+
+impl Column {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::U8(v) => v.len(),
+            Column::U16(v) => v.len(),
+            Column::U32(v) => v.len(),
+            Column::U64(v) => v.len(),
+            Column::I16(v) => v.len(),
+            Column::F64(v) => v.len(),
+            Column::Text(v) => v.len(),
+        }
+    }
+
+    /// Whether it holds no value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The type of its values.
+    pub fn kind(&self) -> ColumnKind {
+        match self {
+            Column::U8(_) => ColumnKind::U8,
+            Column::U16(_) => ColumnKind::U16,
+            Column::U32(_) => ColumnKind::U32,
+            Column::U64(_) => ColumnKind::U64,
+            Column::I16(_) => ColumnKind::I16,
+            Column::F64(_) => ColumnKind::F64,
+            Column::Text(_) => ColumnKind::Text,
+        }
+    }
+}
+
+/// Name, type and meaning of one column.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnSpec {
+    /// Name in the file.
+    pub name: &'static str,
+    /// Type of its values.
+    pub kind: ColumnKind,
+    /// Meaning and unit: the doc comment of the row's field.
+    pub doc: &'static str,
+}
+
+/// A table in memory, one vector per column.
+pub trait Columns: Default + Clone + Send + Sync {
+    /// One row.
+    type Row;
+    /// Name in journals and files.
+    const TABLE: &'static str;
+    /// What a row is.
+    const DOC: &'static str;
+    /// The columns in file order.
+    const SCHEMA: &'static [ColumnSpec];
+
+    /// Appends a row.
+    fn push(&mut self, row: Self::Row);
+    /// Copies row `i` out. Panics past the end, as indexing does.
+    fn row(&self, i: usize) -> Self::Row;
+    /// Number of rows.
+    fn len(&self) -> usize;
+    /// Whether there is no row.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Takes all rows out as columns, in schema order; leaves the table empty.
+    fn take(&mut self) -> Vec<Column>;
+    /// Builds a table from columns in schema order.
+    fn from_columns(columns: Vec<Column>) -> Result<Self, TableError>;
+    /// Appends another table's rows.
+    fn append(&mut self, other: &mut Self);
+    /// All rows, copied one by one. For the small tables.
+    fn rows(&self) -> impl Iterator<Item = Self::Row> + '_ {
+        (0..self.len()).map(|i| self.row(i))
+    }
+}
+
+/// Columns that do not fit the table they are read into.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// Wrong number of columns.
+    #[error("table `{table}` has {found} columns where {expected} are expected")]
+    Width {
+        /// Which table.
+        table: &'static str,
+        /// Columns found.
+        found: usize,
+        /// Columns expected.
+        expected: usize,
+    },
+    /// A column of the wrong type.
+    #[error("table `{table}`, column `{column}`: found {found:?}, expected {expected:?}")]
+    Kind {
+        /// Which table.
+        table: &'static str,
+        /// Which column.
+        column: &'static str,
+        /// Type found.
+        found: ColumnKind,
+        /// Type expected.
+        expected: ColumnKind,
+    },
+    /// Columns of different lengths.
+    #[error("table `{table}`: its columns have different lengths")]
+    Ragged {
+        /// Which table.
+        table: &'static str,
+    },
+}
+
+
+/// Values that live in columns; ties a Rust type to its [`Column`] variant.
+pub trait Value: Sized + Clone {
+    /// The variant's tag.
+    const KIND: ColumnKind;
+    /// Wraps a vector.
+    fn wrap(values: Vec<Self>) -> Column;
+    /// Unwraps a vector, or gives the column back.
+    fn unwrap(column: Column) -> Result<Vec<Self>, Column>;
+}
+
+macro_rules! value {
+    ($($rust:ty => $variant:ident),*) => {$(
+        impl Value for $rust {
+            const KIND: ColumnKind = ColumnKind::$variant;
+            fn wrap(values: Vec<Self>) -> Column {
+                Column::$variant(values)
+            }
+            fn unwrap(column: Column) -> Result<Vec<Self>, Column> {
+                match column {
+                    Column::$variant(v) => Ok(v),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+value!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i16 => I16, f64 => F64, String => Text);
+
+/// Defines a row type, its columns and its schema from one list of fields.
+#[macro_export]
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])+
+        $row:ident / $columns:ident = $name:literal {
+            $( $(#[doc = $fdoc:literal])+ $field:ident : $ty:ty ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $row {
+            $( $(#[doc = $fdoc])+ pub $field: $ty, )+
+        }
+
+        #[doc = concat!("The table `", $name, "`: [`", stringify!($row), "`] rows as columns.")]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $columns {
+            $( $(#[doc = $fdoc])+ pub $field: Vec<$ty>, )+
+        }
+
+        impl $crate::recording::column::Columns for $columns {
+            type Row = $row;
+            const TABLE: &'static str = $name;
+            const DOC: &'static str = concat!($($doc, "\n"),+);
+            const SCHEMA: &'static [$crate::recording::column::ColumnSpec] = &[
+                $( $crate::recording::column::ColumnSpec {
+                    name: stringify!($field),
+                    kind: <$ty as $crate::recording::column::Value>::KIND,
+                    doc: concat!($($fdoc),+),
+                } ),+
+            ];
+            fn push(&mut self, row: $row) {
+                $( self.$field.push(row.$field); )+
+            }
+            fn row(&self, i: usize) -> $row {
+                $row { $( $field: self.$field[i].clone() ),+ }
+            }
+            fn len(&self) -> usize {
+                let lengths = [$( self.$field.len() ),+];
+                lengths[0]
+            }
+            fn take(&mut self) -> Vec<$crate::recording::column::Column> {
+                vec![$( <$ty as $crate::recording::column::Value>::wrap(
+                    std::mem::take(&mut self.$field)) ),+]
+            }
+            fn from_columns(
+                columns: Vec<$crate::recording::column::Column>,
+            ) -> Result<Self, $crate::recording::column::TableError> {
+                use $crate::recording::column::{TableError, Value};
+                let expected = Self::SCHEMA.len();
+                if columns.len() != expected {
+                    return Err(TableError::Width { table: $name, found: columns.len(), expected });
+                }
+                let rows = columns[0].len();
+                if columns.iter().any(|c| c.len() != rows) {
+                    return Err(TableError::Ragged { table: $name });
+                }
+                let mut columns = columns.into_iter();
+                Ok($columns {
+                    $( $field: <$ty as Value>::unwrap(columns.next().expect("width checked above"))
+                        .map_err(|c| TableError::Kind {
+                            table: $name,
+                            column: stringify!($field),
+                            found: c.kind(),
+                            expected: <$ty as Value>::KIND,
+                        })?, )+
+                })
+            }
+            fn append(&mut self, other: &mut Self) {
+                $( self.$field.append(&mut other.$field); )+
+            }
+        }
+    };
+}

@@ -1,0 +1,81 @@
+//! What a recording says about itself: meta.json.
+
+use crate::machine::Machine;
+use serde::{Deserialize, Serialize};
+
+/// A rung of the ladder: where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rung {
+    /// Every access on a virtual machine.
+    Simulated,
+    /// PMU samples with data source and latency.
+    Hardware,
+    /// perf clock samples, decoded.
+    Clock,
+    /// SIGPROF samples, decoded.
+    Signal,
+    /// First touches and page homes.
+    Pages,
+}
+
+/// One rung as it worked, or did not, in a recording.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RungReport {
+    /// Which rung.
+    pub rung: Rung,
+    /// Whether it produced anything.
+    pub active: bool,
+    /// If not active, why, and what unlocks it; if active, a remark or empty.
+    pub why: String,
+    /// Asked rate in Hz per thread; 0 where it has none.
+    pub hz: f64,
+}
+
+/// meta.json of a recording. Unknown fields are kept out of the way; a newer
+/// `format` is refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Meta {
+    /// [`super::FORMAT_VERSION`] of the writer.
+    pub format: u32,
+    /// Version of nearfar that wrote it.
+    pub nearfar: String,
+    /// `open` while recording, `closed` after.
+    pub state: String,
+    /// The command line; empty when attached.
+    pub command: Vec<String>,
+    /// Working directory of the command.
+    pub cwd: String,
+    /// Wall-clock start, RFC 3339 UTC.
+    pub started: String,
+    /// CLOCK_MONOTONIC at the start, ns.
+    pub start_ns: u64,
+    /// CLOCK_MONOTONIC at the end, ns; 0 while open.
+    pub end_ns: u64,
+    /// Exit status in words: `exit 0`, `signal 9 (SIGKILL)`; empty if unknown.
+    pub exit: String,
+    /// The machine it ran on.
+    pub machine: Machine,
+    /// What `record --as` asked for; `report --as` decides.
+    pub wish: Option<String>,
+    /// Smallest allocation recorded one by one, bytes.
+    pub min_object_bytes: u64,
+    /// Base page size, bytes.
+    pub page_bytes: u64,
+    /// Folio sizes that anonymous memory may take here, bytes, ascending (from /sys/kernel/mm/transparent_hugepage).
+    pub folio_bytes: Vec<u64>,
+    /// numa_balancing of the kernel at the start: 0 off; −1 unknown.
+    pub numa_balancing: i32,
+    /// Whether the agent reported in from the target.
+    pub agent: bool,
+    /// If it did not, why; or what is missing without it.
+    pub agent_why: String,
+    /// The rungs and how they did.
+    pub rungs: Vec<RungReport>,
+    /// CPU time of the recorder itself, seconds; part of the perturbation.
+    pub recorder_cpu_s: f64,
+    /// CPU time of the target, seconds; 0 if unknown.
+    pub target_cpu_s: f64,
+    /// Share of time stolen by the hypervisor while recording; −1 if unknown.
+    pub steal_share: f64,
+}

@@ -1,0 +1,22 @@
+//! The recording: what was observed, in tables, with what was lost.
+//!
+//! A recording is one place where every producer meets (perf events, the agent,
+//! imports, later the simulator) and every reader starts. [`tables`] defines the
+//! rows; [`column`] holds them as columns in memory; [`journal`] is the
+//! append-only form while a program runs; [`parquet`] is the form at rest.
+
+pub mod column;
+pub mod journal;
+pub mod meta;
+pub mod parquet;
+pub mod tables;
+
+pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError};
+pub use meta::{Meta, Rung, RungReport};
+pub use tables::*;
+
+/// Version of the recording's format. Readers refuse a newer one and say so.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// "No such row" in columns that hold an index into another table.
+pub const NONE: u32 = u32::MAX;

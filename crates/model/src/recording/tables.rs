@@ -1,0 +1,425 @@
+//! The tables of a recording. docs/recording.md is written from these comments.
+//!
+//! Times are nanoseconds of the recorded machine's CLOCK_MONOTONIC; addresses are
+//! virtual, of one address space (`process`). `u32::MAX` ([`super::NONE`]) means
+//! "no such row" in every column that points into another table.
+
+use crate::table;
+
+table! {
+    /// An address space: a program image in a process. `exec` ends one and begins the next.
+    Process / Processes = "processes" {
+        /// Row id; what other tables call `process`.
+        id: u32,
+        /// Kernel process id.
+        pid: u32,
+        /// The address space it was forked or exec'ed from.
+        parent: u32,
+        /// 1 if it began as a copy of its parent (fork), 0 if as a fresh image (exec).
+        forked: u8,
+        /// Begin, ns.
+        start_ns: u64,
+        /// Path of the executable.
+        executable: String,
+    }
+}
+
+table! {
+    /// The end of an address space.
+    ProcessEnd / ProcessEnds = "process_ends" {
+        /// Which address space.
+        process: u32,
+        /// When, ns.
+        time_ns: u64,
+    }
+}
+
+table! {
+    /// A thread, numbered in creation order.
+    Thread / Threads = "threads" {
+        /// Row id; what other tables call `thread`. Ascending in creation order.
+        id: u32,
+        /// Its address space.
+        process: u32,
+        /// Kernel thread id.
+        tid: u32,
+        /// Begin, ns.
+        start_ns: u64,
+        /// Name as the kernel knows it (comm).
+        name: String,
+    }
+}
+
+table! {
+    /// One sampled instruction and what it touched. The sample says where time went, not how often memory was accessed.
+    AccessSample / AccessSamples = "samples" {
+        /// When, ns.
+        time_ns: u64,
+        /// Which thread.
+        thread: u32,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// The interrupted instruction (a location).
+        ip: u32,
+        /// The instruction whose operand is blamed (a location); equals `ip` where none was found.
+        operand_ip: u32,
+        /// The data address; 0 where `resolution` has none. For `object` it is the base register's value.
+        address: u64,
+        /// How the address was found: a `Resolution`.
+        resolution: u8,
+        /// Load, store or both: an `Access`.
+        access: u8,
+        /// Call chain; u32::MAX if none was taken.
+        chain: u32,
+        /// CPU time that this sample stands for, ns (clock and signal rungs).
+        weight_ns: u32,
+        /// Which rung produced it: a `SampleRung`.
+        rung: u8,
+    }
+}
+
+table! {
+    /// One user page fault. Which of them placed a page is decided in the analysis.
+    PageFault / PageFaults = "faults" {
+        /// When, ns.
+        time_ns: u64,
+        /// Which thread faulted.
+        thread: u32,
+        /// Kernel index of the cpu it ran on.
+        cpu: u16,
+        /// The faulting instruction (a location).
+        ip: u32,
+        /// The faulting data address (not rounded).
+        address: u64,
+        /// What the faulting instruction does to it: an `Access`.
+        access: u8,
+        /// Call chain, if one was taken with this fault; else u32::MAX.
+        chain: u32,
+    }
+}
+
+table! {
+    /// A code address that other tables refer to.
+    Location / Locations = "locations" {
+        /// Row id.
+        id: u32,
+        /// Its address space.
+        process: u32,
+        /// Virtual address in that address space.
+        address: u64,
+        /// The module it lies in; u32::MAX for generated code.
+        module: u32,
+        /// Offset in the module's file.
+        file_offset: u64,
+    }
+}
+
+table! {
+    /// A mapped file that holds code or static data.
+    Module / Modules = "modules" {
+        /// Row id.
+        id: u32,
+        /// Path as the kernel gave it.
+        path: String,
+        /// Build id in hex; empty if none.
+        build_id: String,
+        /// 1 for libraries that run on behalf of their caller (libc, allocators, libstdc++, OpenMP runtimes): a site inside is reported as its caller's line.
+        runtime: u8,
+    }
+}
+
+table! {
+    /// Function and line of a location, one row per inlined frame, innermost (depth 0) first.
+    Symbol / Symbols = "symbols" {
+        /// Which location.
+        location: u32,
+        /// 0 is the innermost inlined function; the highest is the real one.
+        depth: u16,
+        /// Demangled name; empty if unknown.
+        function: String,
+        /// Source file; empty if unknown.
+        file: String,
+        /// Line in it; 0 if unknown.
+        line: u32,
+    }
+}
+
+table! {
+    /// A frame of a call chain.
+    ChainFrame / ChainFrames = "chains" {
+        /// Chain id; rows of one chain are adjacent.
+        chain: u32,
+        /// 0 is where the event happened, 1 its caller, and so on.
+        depth: u16,
+        /// The frame's location. Callers are return addresses less one, so that their line is the call's.
+        location: u32,
+    }
+}
+
+table! {
+    /// A range of memory with a lifetime and, where known, an allocation site and a name.
+    MemoryObject / MemoryObjects = "objects" {
+        /// Row id; what other tables call `object`.
+        id: u32,
+        /// Its address space.
+        process: u32,
+        /// An `ObjectKind`.
+        kind: u8,
+        /// First byte.
+        address: u64,
+        /// Size in bytes.
+        bytes: u64,
+        /// Begin of its life, ns; 0 if it was there before the recording.
+        born_ns: u64,
+        /// Allocating thread.
+        thread: u32,
+        /// Call chain of the allocation; u32::MAX if unknown.
+        chain: u32,
+        /// Name known from the system (mapping, symbol, `nearfar_name`); empty if none.
+        name: String,
+        /// The object it was reallocated from; its pages may have moved with it.
+        previous: u32,
+        /// For a sampled small allocation: bytes of allocations that it stands for; else equal to `bytes`.
+        represents: u64,
+    }
+}
+
+table! {
+    /// The end of an object's life.
+    ObjectEnd / ObjectEnds = "object_ends" {
+        /// Which object.
+        object: u32,
+        /// When, ns.
+        time_ns: u64,
+    }
+}
+
+table! {
+    /// A variable's name for the objects allocated at a site.
+    SiteName / SiteNames = "site_names" {
+        /// The allocation's call chain.
+        chain: u32,
+        /// The variable's name as in the source.
+        name: String,
+        /// How it was found: `dwarf` or `source`.
+        how: String,
+    }
+}
+
+table! {
+    /// A system call that changes what later faults in a range mean.
+    RangeEvent / RangeEvents = "range_events" {
+        /// When, ns.
+        time_ns: u64,
+        /// Address space.
+        process: u32,
+        /// A `RangeKind`.
+        kind: u8,
+        /// First byte of the range.
+        address: u64,
+        /// Size in bytes.
+        bytes: u64,
+        /// New first byte (mremap); else 0.
+        to: u64,
+    }
+}
+
+table! {
+    /// Pages seen present on a node: a run of pages with the same answer.
+    Home / Homes = "homes" {
+        /// When it was looked at, ns.
+        time_ns: u64,
+        /// Address space.
+        process: u32,
+        /// First page's address.
+        address: u64,
+        /// Number of pages looked at in this run.
+        pages: u32,
+        /// Distance between the pages looked at, in bytes (4096 = each page).
+        stride: u64,
+        /// Node; −1 if the page was not present.
+        node: i16,
+        /// log2 of the page's size where the kernel told; 0 if unknown.
+        page_shift: u8,
+    }
+}
+
+table! {
+    /// A mapping of an address space.
+    Mapping / Mappings = "mappings" {
+        /// When it was seen, ns.
+        time_ns: u64,
+        /// Address space.
+        process: u32,
+        /// First byte.
+        start: u64,
+        /// One past the last byte.
+        end: u64,
+        /// File offset of `start`.
+        offset: u64,
+        /// The file as a module; u32::MAX if none.
+        module: u32,
+        /// Bits: 1 read, 2 write, 4 execute, 8 shared.
+        flags: u8,
+        /// Name as in /proc/PID/maps: a path, `[heap]`, `[stack]`, `//anon`.
+        name: String,
+    }
+}
+
+table! {
+    /// A named stretch of time on a thread, or the region of interest (name empty).
+    Phase / Phases = "phases" {
+        /// Which thread.
+        thread: u32,
+        /// Name given by the program.
+        name: String,
+        /// Begin, ns.
+        begin_ns: u64,
+        /// End, ns; u64::MAX if it never ended.
+        end_ns: u64,
+    }
+}
+
+table! {
+    /// A counter's value over an interval.
+    Counter / Counters = "counters" {
+        /// End of the interval, ns.
+        time_ns: u64,
+        /// Cpu it is of; u16::MAX if of no single cpu.
+        cpu: u16,
+        /// Node it is of; −1 if of no single node.
+        node: i16,
+        /// What is counted.
+        name: String,
+        /// The value.
+        value: f64,
+        /// Its unit.
+        unit: String,
+    }
+}
+
+table! {
+    /// Something that was not recorded, and how much of it.
+    Loss / Losses = "losses" {
+        /// When it was noticed, ns.
+        time_ns: u64,
+        /// What was lost: `samples`, `faults`, `agent_records`, `journal_bytes`, …
+        what: String,
+        /// How many; 0 if not countable.
+        count: u64,
+        /// The reason, in words.
+        why: String,
+    }
+}
+
+/// A `u8` column's meaning, with its name in reports.
+macro_rules! codes {
+    ($(#[$doc:meta])+ $name:ident { $( $(#[$vdoc:meta])+ $variant:ident = $code:literal $text:literal ),+ $(,)? }) => {
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum $name { $( $(#[$vdoc])+ $variant = $code ),+ }
+        impl $name {
+            /// All values, in code order.
+            pub const ALL: &'static [$name] = &[$( $name::$variant ),+];
+            /// The value of a code; `None` for a code of a later version.
+            pub fn from_code(code: u8) -> Option<$name> {
+                match code { $( $code => Some($name::$variant), )+ _ => None }
+            }
+            /// Its name in reports and JSON.
+            pub fn text(self) -> &'static str {
+                match self { $( $name::$variant => $text ),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// How a sample's address was found: rule P, in its order of trust.
+    Resolution {
+        /// Nothing found although the block touches memory.
+        Unresolved = 0 "unresolved",
+        /// Operand of the instruction that retired last; its address registers are intact.
+        Exact = 1 "exact",
+        /// A `rep` string instruction at the sampled place: its registers show the progress.
+        String = 2 "string",
+        /// The next execution of the same load (it overwrote its own address register).
+        Next = 3 "next",
+        /// Only the base register is intact: the object is known, not the address.
+        Object = 4 "object",
+        /// An operand nearby in the same block.
+        Near = 5 "near",
+        /// The block touches no memory: computing.
+        Compute = 6 "compute",
+        /// A runtime's wait loop.
+        Spinning = 7 "spinning",
+    }
+}
+
+codes! {
+    /// What an instruction does to its memory operand.
+    Access {
+        /// Unknown.
+        Unknown = 0 "unknown",
+        /// Reads.
+        Load = 1 "load",
+        /// Writes.
+        Store = 2 "store",
+        /// Reads and writes.
+        LoadStore = 3 "load+store",
+    }
+}
+
+codes! {
+    /// Which rung produced a sample (a column's code; the recording's rungs with their losses are in its meta).
+    SampleRung {
+        /// perf clock event.
+        Clock = 1 "clock",
+        /// SIGPROF timer in the agent.
+        Signal = 2 "signal",
+        /// PMU samples.
+        Hardware = 3 "hardware",
+        /// The virtual machine.
+        Simulated = 4 "simulated",
+    }
+}
+
+codes! {
+    /// Where a memory object comes from.
+    ObjectKind {
+        /// An allocation of at least the recording's `min_object_bytes`.
+        Heap = 1 "heap",
+        /// A sampled allocation below that size; reports group these by site.
+        SmallHeap = 2 "small heap",
+        /// A static variable or COMMON block.
+        Static = 3 "static",
+        /// A thread's stack.
+        Stack = 4 "stack",
+        /// An anonymous mapping that no allocation explains.
+        Anonymous = 5 "anonymous mapping",
+        /// A mapped file.
+        File = 6 "file mapping",
+        /// Shared memory.
+        Shared = 7 "shared mapping",
+    }
+}
+
+codes! {
+    /// What a range event was.
+    RangeKind {
+        /// madvise(MADV_DONTNEED/FREE/REMOVE) or the like: pages are gone, the next fault places anew.
+        Discard = 1 "discard",
+        /// munmap.
+        Unmap = 2 "unmap",
+        /// mremap: pages move from `address` to `to`.
+        Move = 3 "move",
+        /// mprotect: later faults in the range may be protection faults.
+        Protect = 4 "protect",
+        /// mbind or set_mempolicy on a range.
+        Policy = 5 "policy",
+        /// A kernel populate (MAP_POPULATE, MADV_POPULATE_*, mlock): pages placed without a fault.
+        Populate = 6 "populate",
+        /// move_pages or migrate_pages called by the program.
+        Migrate = 7 "migrate",
+    }
+}

@@ -1,0 +1,2 @@
+//! The `nearfar` command.
+fn main() {}
