@@ -1,0 +1,6 @@
+//! Everything of nearfar that touches the host: command line, collection,
+//! symbolisation, discovery. The pure half is the crate `nearfar-model`.
+
+pub mod collect;
+pub mod discover;
+pub mod symbols;
