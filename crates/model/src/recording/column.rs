@@ -154,7 +154,6 @@ pub enum TableError {
     },
 }
 
-
 /// Values that live in columns; ties a Rust type to its [`Column`] variant.
 pub trait Value: Sized + Clone {
     /// The variant's tag.

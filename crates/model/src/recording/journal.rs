@@ -1,0 +1,298 @@
+//! The journal: the recording while a program runs.
+//!
+//! A journal is a sequence of frames, each a batch of rows of one table, written
+//! with one append and readable by itself:
+//!
+//! ```text
+//! offset size
+//!      0    4  magic "NFJ1"
+//!      4    4  length of the payload in bytes, little endian
+//!      8    4  CRC-32 of everything behind it
+//!     12    1  length N of the table's name
+//!     13    N  the table's name, ASCII
+//!   13+N    -  payload: u32 rows, u16 columns, then each column as
+//!              u8 kind, u32 bytes, little-endian values (text: u32 length + UTF-8 each)
+//! ```
+//!
+//! A recorder that dies in the middle of an append leaves a frame whose length or
+//! checksum is wrong; everything before it is whole. [`read`] stops there and says
+//! how many bytes it could not use.
+
+use super::column::{Column, ColumnKind, Columns, TableError};
+use std::io::Read;
+
+const MAGIC: &[u8; 4] = b"NFJ1";
+/// Magic, length, checksum, length of the name.
+const FIXED_HEADER: usize = 13;
+/// The checksum covers everything behind itself, the name included.
+const CHECKED_FROM: usize = 12;
+
+/// Encodes all rows of `table` as one frame and empties the table. No rows give no bytes.
+pub fn encode<T: Columns>(table: &mut T, out: &mut Vec<u8>) {
+    let rows = table.len();
+    if rows == 0 {
+        return;
+    }
+    let columns = table.take();
+    let begin = out.len();
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[0; 8]); // length and checksum, known below
+    out.push(T::TABLE.len() as u8);
+    out.extend_from_slice(T::TABLE.as_bytes());
+    let payload = out.len();
+    out.extend_from_slice(&(rows as u32).to_le_bytes());
+    out.extend_from_slice(&(columns.len() as u16).to_le_bytes());
+    for column in &columns {
+        out.push(code(column.kind()));
+        let length_at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        encode_values(column, out);
+        let length = (out.len() - length_at - 4) as u32;
+        out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+    }
+    let length = (out.len() - payload) as u32;
+    let checksum = crc32fast::hash(&out[begin + CHECKED_FROM..]);
+    out[begin + 4..begin + 8].copy_from_slice(&length.to_le_bytes());
+    out[begin + 8..begin + 12].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// A frame as read back: the table's name and its columns.
+#[derive(Debug)]
+pub struct Frame {
+    /// The table's name.
+    pub table: String,
+    /// Columns in file order.
+    pub columns: Vec<Column>,
+}
+
+/// Why a journal ended before its last byte.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Bytes that are not part of a whole frame.
+    pub bytes: u64,
+    /// What was wrong with them.
+    pub why: &'static str,
+}
+
+/// Calls `each` with every whole frame, in order. `Some` tells of bytes at the
+/// end that are no whole frame: a recorder was killed, or a disk was full.
+///
+/// # Errors
+/// Those of `input`, and those that `each` returns.
+pub fn read<R: Read, E: From<std::io::Error>>(
+    mut input: R,
+    mut each: impl FnMut(Frame) -> Result<(), E>,
+) -> Result<Option<Tail>, E> {
+    let mut buffer = Vec::new();
+    loop {
+        buffer.clear();
+        match read_frame(&mut input, &mut buffer)? {
+            Ok(Some(frame)) => each(frame)?,
+            Ok(None) => return Ok(None),
+            Err(why) => {
+                let rest = std::io::copy(&mut input, &mut std::io::sink())?;
+                return Ok(Some(Tail { bytes: buffer.len() as u64 + rest, why }));
+            }
+        }
+    }
+}
+
+/// Puts the columns of `frame` behind the rows of `table`.
+///
+/// # Errors
+/// If the frame's columns are not the table's.
+pub fn append_to<T: Columns>(table: &mut T, frame: Frame) -> Result<(), TableError> {
+    table.append(&mut T::from_columns(frame.columns)?);
+    Ok(())
+}
+
+/// Reads one frame into `buffer`. `Ok(Ok(None))` is the end; the inner error
+/// says why the bytes in `buffer` are no frame.
+#[allow(clippy::type_complexity)] // outer: the input's error; inner: the journal's
+fn read_frame<R: Read>(
+    input: &mut R,
+    buffer: &mut Vec<u8>,
+) -> std::io::Result<Result<Option<Frame>, &'static str>> {
+    let mut fill = |buffer: &mut Vec<u8>, upto: usize| -> std::io::Result<bool> {
+        let missing = upto.saturating_sub(buffer.len()) as u64;
+        input.by_ref().take(missing).read_to_end(buffer)?;
+        Ok(buffer.len() == upto)
+    };
+    if !fill(buffer, FIXED_HEADER)? {
+        return Ok(if buffer.is_empty() { Ok(None) } else { Err("a frame's header is cut off") });
+    }
+    if &buffer[..4] != MAGIC {
+        return Ok(Err("bytes that are no frame"));
+    }
+    let length = u32::from_le_bytes(buffer[4..8].try_into().expect("4 bytes")) as usize;
+    let checksum = u32::from_le_bytes(buffer[8..12].try_into().expect("4 bytes"));
+    let payload_at = FIXED_HEADER + buffer[12] as usize;
+    if !fill(buffer, payload_at + length)? {
+        return Ok(Err("a frame is cut off"));
+    }
+    if crc32fast::hash(&buffer[CHECKED_FROM..]) != checksum {
+        return Ok(Err("a frame's checksum is wrong"));
+    }
+    let Ok(table) = std::str::from_utf8(&buffer[FIXED_HEADER..payload_at]) else {
+        return Ok(Err("a frame's table name is no text"));
+    };
+    let Some(columns) = decode_payload(&buffer[payload_at..]) else {
+        return Ok(Err("a frame's columns do not add up"));
+    };
+    Ok(Ok(Some(Frame { table: table.to_owned(), columns })))
+}
+
+fn decode_payload(payload: &[u8]) -> Option<Vec<Column>> {
+    let rows = u32::from_le_bytes(payload.get(..4)?.try_into().ok()?) as usize;
+    let width = u16::from_le_bytes(payload.get(4..6)?.try_into().ok()?) as usize;
+    let mut rest = &payload[6..];
+    let mut columns = Vec::with_capacity(width);
+    for _ in 0..width {
+        let kind = kind_of(*rest.first()?)?;
+        let length = u32::from_le_bytes(rest.get(1..5)?.try_into().ok()?) as usize;
+        let values = rest.get(5..5 + length)?;
+        let column = decode_values(kind, rows, values)?;
+        columns.push(column);
+        rest = &rest[5 + length..];
+    }
+    rest.is_empty().then_some(columns)
+}
+
+fn code(kind: ColumnKind) -> u8 {
+    match kind {
+        ColumnKind::U8 => 1,
+        ColumnKind::U16 => 2,
+        ColumnKind::U32 => 3,
+        ColumnKind::U64 => 4,
+        ColumnKind::I16 => 5,
+        ColumnKind::F64 => 6,
+        ColumnKind::Text => 7,
+    }
+}
+
+fn kind_of(code: u8) -> Option<ColumnKind> {
+    Some(match code {
+        1 => ColumnKind::U8,
+        2 => ColumnKind::U16,
+        3 => ColumnKind::U32,
+        4 => ColumnKind::U64,
+        5 => ColumnKind::I16,
+        6 => ColumnKind::F64,
+        7 => ColumnKind::Text,
+        _ => return None,
+    })
+}
+
+fn encode_values(column: &Column, out: &mut Vec<u8>) {
+    match column {
+        Column::U8(v) => out.extend_from_slice(v),
+        Column::U16(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::U32(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::U64(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::I16(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::F64(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::Text(v) => v.iter().for_each(|s| {
+            out.extend_from_slice(&(s.len() as u32).to_le_bytes());
+            out.extend_from_slice(s.as_bytes());
+        }),
+    }
+}
+
+fn decode_values(kind: ColumnKind, rows: usize, bytes: &[u8]) -> Option<Column> {
+    /// Splits `bytes` into exactly `rows` values of N bytes.
+    fn fixed<const N: usize, T>(rows: usize, bytes: &[u8], value: impl Fn([u8; N]) -> T) -> Option<Vec<T>> {
+        (bytes.len() == rows.checked_mul(N)?)
+            .then(|| bytes.chunks_exact(N).map(|c| value(c.try_into().expect("N bytes"))).collect())
+    }
+    Some(match kind {
+        ColumnKind::U8 => Column::U8(fixed::<1, _>(rows, bytes, |b| b[0])?),
+        ColumnKind::U16 => Column::U16(fixed(rows, bytes, u16::from_le_bytes)?),
+        ColumnKind::U32 => Column::U32(fixed(rows, bytes, u32::from_le_bytes)?),
+        ColumnKind::U64 => Column::U64(fixed(rows, bytes, u64::from_le_bytes)?),
+        ColumnKind::I16 => Column::I16(fixed(rows, bytes, i16::from_le_bytes)?),
+        ColumnKind::F64 => Column::F64(fixed(rows, bytes, f64::from_le_bytes)?),
+        ColumnKind::Text => {
+            let mut rest = bytes;
+            let mut values = Vec::new();
+            for _ in 0..rows {
+                let length = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
+                let text = rest.get(4..4 + length)?;
+                values.push(String::from_utf8(text.to_vec()).ok()?);
+                rest = &rest[4 + length..];
+            }
+            if !rest.is_empty() {
+                return None;
+            }
+            Column::Text(values)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::tables::{Loss, Losses, Thread, Threads};
+
+    fn journal() -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut threads = Threads::default();
+        for id in 0..3 {
+            threads.push(Thread { id, process: 0, tid: 100 + id, start_ns: 7, name: format!("t{id}") });
+        }
+        encode(&mut threads, &mut out);
+        let mut losses = Losses::default();
+        losses.push(Loss { time_ns: 1, what: "samples".into(), count: 2, why: "ring full".into() });
+        encode(&mut losses, &mut out);
+        out
+    }
+
+    /// Names of the whole frames, and the tail.
+    fn frames(bytes: &[u8]) -> (Vec<String>, Option<Tail>) {
+        let mut tables = Vec::new();
+        let tail = read::<_, std::io::Error>(bytes, |frame| {
+            tables.push(frame.table);
+            Ok(())
+        });
+        (tables, tail.expect("memory does not fail"))
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let mut threads = Threads::default();
+        let tail = read::<_, std::io::Error>(&journal()[..], |frame| {
+            if frame.table == "threads" {
+                append_to(&mut threads, frame).unwrap();
+            }
+            Ok(())
+        });
+        assert_eq!(tail.unwrap(), None);
+        assert_eq!(frames(&journal()).0, ["threads", "losses"]);
+        assert_eq!(threads.len(), 3);
+        assert_eq!(threads.row(2).name, "t2");
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_gives_its_whole_frames_and_the_size_of_the_rest() {
+        let whole = journal();
+        let mut first_frame = 0;
+        for cut in 0..=whole.len() {
+            let (tables, tail) = frames(&whole[..cut]);
+            if tables.len() == 1 && first_frame == 0 {
+                first_frame = cut;
+            }
+            let used = [0, first_frame, whole.len()][tables.len()];
+            assert_eq!(tail.map_or(0, |t| t.bytes), (cut - used) as u64, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_never_passes_as_data() {
+        let whole = journal();
+        for i in 0..whole.len() {
+            let mut broken = whole.clone();
+            broken[i] ^= 0x10;
+            let (tables, tail) = frames(&broken);
+            assert!(tail.is_some() && tables.len() < 2, "byte {i}");
+        }
+    }
+}
