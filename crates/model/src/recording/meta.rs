@@ -42,6 +42,10 @@ pub struct Meta {
     pub nearfar: String,
     /// `open` while recording, `closed` after.
     pub state: String,
+    /// Process id of the recorder; with `recorder_start` it tells whether it still runs.
+    pub recorder_pid: u32,
+    /// Start time of the recorder's process, clock ticks after boot (/proc/PID/stat field 22).
+    pub recorder_start: u64,
     /// The command line; empty when attached.
     pub command: Vec<String>,
     /// Working directory of the command.

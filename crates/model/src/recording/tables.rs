@@ -95,6 +95,8 @@ table! {
         access: u8,
         /// Call chain, if one was taken with this fault; else u32::MAX.
         chain: u32,
+        /// log2 of the size of the page that the kernel mapped (12: 4 KiB, 21: 2 MiB); 0 if unknown. A folio of several base pages that is mapped page by page shows as 12.
+        page_shift: u8,
     }
 }
 

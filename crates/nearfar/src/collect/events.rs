@@ -1,0 +1,363 @@
+//! From events to rows: what a perf record or an agent record means for the tables.
+
+use super::perf::event::{Body, Event};
+use super::proc;
+use super::world::{MapEntry, World};
+use crate::store::Tables;
+use crate::symbols::Regs;
+use nearfar_model::decode::Registers;
+use nearfar_model::recording::*;
+use std::collections::HashMap;
+
+/// Frames of a call chain at most.
+const MAX_FRAMES: usize = 64;
+
+/// A chain that waits for the row of its fault: (ip, address, chain).
+type Waiting = (u64, u64, u32);
+
+/// Turns events into rows.
+pub struct Interpreter {
+    /// The processes.
+    pub world: World,
+    /// CPU time that a clock sample stands for, ns.
+    pub sample_weight_ns: u32,
+    /// Whether rule P holds here; otherwise samples keep their instruction only.
+    pub decode: bool,
+    /// Unwind clock samples by .eh_frame instead of frame pointers.
+    pub unwind_samples: bool,
+    /// Chains and rows of the same fault come as two events, in either order.
+    waiting_chain: HashMap<u32, Waiting>,
+    last_fault: HashMap<u32, (u64, u64, usize)>,
+    /// Path of the agent's shared file, which is not part of the program.
+    pub own_file: String,
+    /// Records lost so far, by kind, not yet written.
+    pub lost: u64,
+    /// Times that the kernel throttled the events.
+    pub throttled: u64,
+}
+
+impl Interpreter {
+    /// An interpreter of a world without processes.
+    pub fn new(sample_weight_ns: u32, decode: bool) -> Interpreter {
+        Interpreter {
+            world: World::new(),
+            sample_weight_ns,
+            decode,
+            unwind_samples: false,
+            waiting_chain: HashMap::new(),
+            last_fault: HashMap::new(),
+            own_file: String::new(),
+            lost: 0,
+            throttled: 0,
+        }
+    }
+
+    /// To be called when the tables were written out: row numbers start anew.
+    pub fn flushed(&mut self) {
+        self.last_fault.clear();
+    }
+
+    /// Interprets one perf event.
+    pub fn event(&mut self, event: Event, tables: &mut Tables) {
+        let Event { time_ns, pid, tid, cpu, body } = event;
+        match body {
+            Body::Clock { ip, registers, chain, stack } => {
+                let Some(registers) = general_registers(&registers, ip) else {
+                    return self.bare_sample(time_ns, pid, tid, cpu, ip, tables);
+                };
+                let space = self.world.space_of(pid, time_ns, tables);
+                let chain = if self.unwind_samples && !stack.is_empty() {
+                    let regs = Regs { ip, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
+                    self.world.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES)
+                } else {
+                    chain
+                };
+                let at = SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
+                self.sample(at, registers, &chain, SampleRung::Clock, tables);
+            }
+            Body::Fault { ip, address, page_bytes } => {
+                self.fault(time_ns, pid, tid, cpu, ip, address, page_bytes, tables);
+            }
+            Body::FaultChain { ip, address, registers, stack } => {
+                let Some(registers) = general_registers(&registers, ip) else {
+                    return;
+                };
+                let space = self.world.space_of(pid, time_ns, tables);
+                let regs = Regs { ip, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
+                let frames = self.world.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES);
+                let chain = self.world.chain(space, &frames, tables);
+                match self.last_fault.get(&tid) {
+                    Some(&(last_ip, last_address, row)) if (last_ip, last_address) == (ip, address) => {
+                        tables.faults.chain[row] = chain;
+                    }
+                    _ => {
+                        self.waiting_chain.insert(tid, (ip, address, chain));
+                    }
+                }
+            }
+            Body::Mmap { start, bytes, offset, protection, flags, name } => {
+                let space = self.world.space_of(pid, time_ns, tables);
+                let mut bits = (protection & 7) as u8;
+                if flags & libc::MAP_SHARED as u32 != 0 {
+                    bits |= 8;
+                }
+                let stack = flags & libc::MAP_STACK as u32 != 0;
+                let map = proc::Map { start, end: start + bytes, flags: bits, offset, name };
+                self.mapping(space, &map, stack, time_ns, tables);
+            }
+            Body::Comm { name, exec } => {
+                if exec {
+                    self.exec(pid, tid, time_ns, name, tables);
+                } else if !self.world.knows_thread(pid, tid) {
+                    self.world.thread(pid, tid, time_ns, tables);
+                }
+            }
+            Body::Fork { parent_pid, parent_tid } => {
+                if pid != parent_pid {
+                    self.fork(parent_pid, pid, time_ns, tables);
+                }
+                let _ = parent_tid;
+                let space = self.world.space_of(pid, time_ns, tables);
+                self.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+            }
+            Body::Exit => {
+                self.world.end_thread(tid);
+                self.waiting_chain.remove(&tid);
+                self.last_fault.remove(&tid);
+                if pid == tid {
+                    self.world.end_space(pid, time_ns, tables);
+                }
+            }
+            Body::Lost { count } => self.lost += count,
+            Body::Throttled => self.throttled += 1,
+        }
+    }
+
+    /// A child process as a copy of its parent.
+    pub fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, tables: &mut Tables) -> u32 {
+        let parent = self.world.space_of(parent_pid, time_ns, tables);
+        // A pid that is known already was announced by both perf and the agent.
+        self.world.add_space(pid, parent, true, time_ns, tables)
+    }
+
+    /// A new program image in a process.
+    pub fn exec(&mut self, pid: u32, tid: u32, time_ns: u64, name: String, tables: &mut Tables) -> u32 {
+        let old = self.world.end_space(pid, time_ns, tables).unwrap_or(NONE);
+        let space = self.world.add_space(pid, old, false, time_ns, tables);
+        self.world.add_thread(space, tid, time_ns, name, tables);
+        space
+    }
+
+    /// A clock or signal sample with registers. `chain[0]`, if any, is the sampled ip.
+    pub fn sample(
+        &mut self,
+        at: SampleAt,
+        registers: Registers,
+        chain: &[u64],
+        rung: SampleRung,
+        tables: &mut Tables,
+    ) {
+        let SampleAt { time_ns, pid, tid, cpu, weight_ns } = at;
+        let space = self.world.space_of(pid, time_ns, tables);
+        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let ip = self.world.location(space, registers.ip, tables);
+        let chain = if chain.is_empty() { NONE } else { self.world.chain(space, chain, tables) };
+        let mut row = AccessSample {
+            time_ns,
+            thread,
+            cpu: cpu as u16,
+            ip,
+            operand_ip: ip,
+            address: 0,
+            resolution: Resolution::Unresolved as u8,
+            access: Access::Unknown as u8,
+            chain,
+            weight_ns,
+            rung: rung as u8,
+        };
+        if self.world.spins(space, ip, registers.ip) {
+            row.resolution = Resolution::Spinning as u8;
+        } else if self.decode {
+            let resolved = self.world.with_code(space, registers.ip, |decoder, code| {
+                decoder.resolve(space, &registers, |_| code)
+            });
+            row.resolution = resolved.resolution as u8;
+            row.access = resolved.access as u8;
+            row.address = resolved.address;
+            row.operand_ip = self.world.location(space, resolved.operand_ip, tables);
+        }
+        tables.samples.push(row);
+    }
+
+    /// A sample without registers: the time is known, the address is not.
+    fn bare_sample(&mut self, time_ns: u64, pid: u32, tid: u32, cpu: u32, ip: u64, tables: &mut Tables) {
+        let decode = std::mem::replace(&mut self.decode, false);
+        let at = SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
+        self.sample(at, Registers { ip, ..Registers::default() }, &[], SampleRung::Clock, tables);
+        self.decode = decode;
+    }
+
+    #[allow(clippy::too_many_arguments)] // the fields of one record
+    fn fault(
+        &mut self,
+        time_ns: u64,
+        pid: u32,
+        tid: u32,
+        cpu: u32,
+        ip: u64,
+        address: u64,
+        page_bytes: u64,
+        tables: &mut Tables,
+    ) {
+        let space = self.world.space_of(pid, time_ns, tables);
+        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let location = self.world.fault_location(space, ip, tables);
+        let access = self.world.with_code(space, ip, |decoder, code| decoder.access_at(space, ip, |_| code));
+        let chain = match self.waiting_chain.remove(&tid) {
+            Some((its_ip, its_address, chain)) if (its_ip, its_address) == (ip, address) => chain,
+            _ => NONE,
+        };
+        self.last_fault.insert(tid, (ip, address, tables.faults.len()));
+        tables.faults.push(PageFault {
+            time_ns,
+            thread,
+            cpu: cpu as u16,
+            ip: location,
+            address,
+            access: access as u8,
+            chain,
+            page_shift: if page_bytes > 0 { page_bytes.ilog2() as u8 } else { 0 },
+        });
+    }
+
+    /// A mapping that appeared, from perf or from /proc/PID/maps.
+    pub fn mapping(&mut self, space: u32, map: &proc::Map, stack: bool, time_ns: u64, tables: &mut Tables) {
+        let pid = self.world.spaces[space as usize].pid;
+        let file = map.name.starts_with('/') && map.name != "//anon";
+        let ours = !self.own_file.is_empty() && map.name.starts_with(&self.own_file);
+        let module = if file && !ours && !map.name.starts_with("/dev/") && !map.name.starts_with("/memfd:") {
+            self.world.module(pid, &map.name, tables)
+        } else {
+            NONE
+        };
+        tables.mappings.push(Mapping {
+            time_ns,
+            process: space,
+            start: map.start,
+            end: map.end,
+            offset: map.offset,
+            module,
+            flags: map.flags,
+            name: map.name.clone(),
+        });
+        self.cut(space, map.start, map.end, time_ns, tables);
+        if let Some(Some(elf)) = self.world.modules.get(module as usize).map(|m| m.file.clone()) {
+            if map.flags & 4 != 0 {
+                self.world.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
+            }
+        }
+        let object = match object_kind(map, stack, ours) {
+            Some((kind, name, low)) => {
+                let id = self.world.next_object();
+                tables.objects.push(MemoryObject {
+                    id,
+                    process: space,
+                    kind: kind as u8,
+                    address: low,
+                    bytes: map.end - low,
+                    born_ns: time_ns,
+                    thread: NONE,
+                    chain: NONE,
+                    name,
+                    previous: NONE,
+                    represents: map.end - low,
+                });
+                id
+            }
+            None => NONE,
+        };
+        let entry = MapEntry { end: map.end, offset: map.offset, module, object };
+        self.world.spaces[space as usize].maps.insert(map.start, entry);
+    }
+
+    /// Removes `start..end` from the known mappings; what sticks out stays.
+    fn cut(&mut self, space: u32, start: u64, end: u64, time_ns: u64, tables: &mut Tables) {
+        let maps = &mut self.world.spaces[space as usize].maps;
+        let overlapping: Vec<u64> =
+            maps.range(..end).rev().take_while(|(_, m)| m.end > start).map(|(&s, _)| s).collect();
+        for old_start in overlapping {
+            let old = maps.remove(&old_start).expect("listed above");
+            if old.object != NONE && old_start >= start && old.end <= end {
+                tables.object_ends.push(ObjectEnd { object: old.object, time_ns });
+            }
+            // An object that sticks out lives on: a younger object hides the covered part.
+            if old_start < start {
+                maps.insert(old_start, MapEntry { end: start, ..old.clone() });
+            }
+            if old.end > end {
+                maps.insert(end, MapEntry { offset: old.offset + (end - old_start), ..old });
+            }
+        }
+    }
+
+    /// Reads a process's mappings from /proc: for processes that ran before the
+    /// recording, and where perf tells nothing.
+    pub fn scan_maps(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) {
+        let space = self.world.space_of(pid, time_ns, tables);
+        for map in proc::maps(pid) {
+            let known = self.world.spaces[space as usize]
+                .maps
+                .get(&map.start)
+                .is_some_and(|m| m.end == map.end && m.offset == map.offset);
+            if !known {
+                self.mapping(space, &map, false, time_ns, tables);
+            }
+        }
+    }
+}
+
+/// When and where a sample was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleAt {
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Cpu, kernel index.
+    pub cpu: u32,
+    /// CPU time that it stands for, ns.
+    pub weight_ns: u32,
+}
+
+/// Largest stack that a main thread may grow to by default (RLIMIT_STACK), bytes;
+/// the kernel maps it as it grows and tells nobody.
+const MAIN_STACK: u64 = 8 << 20;
+
+/// What kind of object a mapping is, its name and its first byte; `None` for what is no data.
+fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, String, u64)> {
+    let name = map.name.as_str();
+    let (kind, text) = match name {
+        _ if ours || name.starts_with("anon_inode:") || name == "[vvar]" || name == "[vsyscall]" => return None,
+        "[stack]" => return Some((ObjectKind::Stack, "main thread's stack".into(), map.end - MAIN_STACK)),
+        "[heap]" => (ObjectKind::Anonymous, "[heap]".into()),
+        "" | "//anon" if stack => (ObjectKind::Stack, "thread's stack".into()),
+        "" | "//anon" if map.flags & 8 != 0 => (ObjectKind::Shared, "shared anonymous mapping".into()),
+        "" | "//anon" => (ObjectKind::Anonymous, "anonymous mapping".into()),
+        _ if name.starts_with("/dev/shm/") || name.starts_with("/memfd:") || name.starts_with("/SYSV") => {
+            (ObjectKind::Shared, name.to_owned())
+        }
+        _ if name.starts_with('/') => (ObjectKind::File, name.to_owned()),
+        _ => (ObjectKind::Anonymous, name.to_owned()),
+    };
+    Some((kind, text, map.start))
+}
+
+/// Registers in the kernel's order (ax bx cx dx si di bp sp ip r8…r15) as the decoder wants them.
+fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
+    let &[ax, bx, cx, dx, si, di, bp, sp, _ip, r8, r9, r10, r11, r12, r13, r14, r15] = kernel else {
+        return None;
+    };
+    Some(Registers { gpr: [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15], ip })
+}

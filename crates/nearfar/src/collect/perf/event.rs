@@ -1,0 +1,226 @@
+//! perf records as values.
+
+use super::open::Kind;
+use perf_event_open_sys::bindings::*;
+use std::collections::HashMap;
+
+/// What is needed to read a sample of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// What the event is for.
+    pub kind: Kind,
+    /// Its PERF_SAMPLE_ bits.
+    pub sample_type: u64,
+    /// How many registers it carries.
+    pub registers: usize,
+}
+
+/// User registers of a sample in the order of the kernel's register mask.
+pub type UserRegisters = Vec<u64>;
+
+/// A record, with the time that orders it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// Kernel process id.
+    pub pid: u32,
+    /// Kernel thread id.
+    pub tid: u32,
+    /// The cpu whose ring it came from.
+    pub cpu: u32,
+    /// The rest.
+    pub body: Body,
+}
+
+/// What a record says.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// A clock sample.
+    Clock {
+        /// Interrupted instruction.
+        ip: u64,
+        /// Registers; empty if the kernel had none to give.
+        registers: UserRegisters,
+        /// Frame-pointer chain, `ip` first; empty if not asked for.
+        chain: Vec<u64>,
+        /// Copy of the stack from the stack pointer on; empty if not asked for.
+        stack: Vec<u8>,
+    },
+    /// A page fault.
+    Fault {
+        /// Faulting instruction.
+        ip: u64,
+        /// Faulting data address.
+        address: u64,
+        /// Size of the page mapped, bytes; 0 if unknown.
+        page_bytes: u64,
+    },
+    /// A page fault, seen with its stack (it is also among the plain ones).
+    FaultChain {
+        /// Faulting instruction.
+        ip: u64,
+        /// Faulting data address.
+        address: u64,
+        /// Registers.
+        registers: UserRegisters,
+        /// Copy of the stack.
+        stack: Vec<u8>,
+    },
+    /// A mapping.
+    Mmap {
+        /// First byte.
+        start: u64,
+        /// Length in bytes.
+        bytes: u64,
+        /// File offset.
+        offset: u64,
+        /// PROT_ bits.
+        protection: u32,
+        /// MAP_ bits.
+        flags: u32,
+        /// As in /proc/PID/maps.
+        name: String,
+    },
+    /// A new name; `exec`: of a new program image.
+    Comm {
+        /// The name.
+        name: String,
+        /// Whether it comes from exec.
+        exec: bool,
+    },
+    /// A new thread or process; the event's pid and tid are the new one's.
+    Fork {
+        /// The creator's process.
+        parent_pid: u32,
+        /// The creating thread.
+        parent_tid: u32,
+    },
+    /// A thread's end.
+    Exit,
+    /// Records that did not fit the ring.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+    /// The kernel held events back for taking too much time.
+    Throttled,
+}
+
+/// Reads 8-byte words and parts of records; every read is checked.
+struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.bytes.split_at_checked(n)?;
+        self.bytes = rest;
+        Some(head)
+    }
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
+    }
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+    /// NUL-terminated, padded to 8 bytes; what follows is the sample id.
+    fn text(&mut self, trailer: usize) -> Option<String> {
+        let length = self.bytes.len().checked_sub(trailer)?;
+        let text = self.take(length)?;
+        let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+        Some(String::from_utf8_lossy(&text[..end]).into_owned())
+    }
+}
+
+/// Bytes of the id behind records that are no samples: pid+tid, time, identifier
+/// (sample_id_all with TID | TIME | IDENTIFIER).
+const TRAILER: usize = 24;
+
+/// Turns the bytes of a record into an event; `None` for kinds that are of no use here.
+pub fn parse(record: &[u8], cpu: u32, layouts: &HashMap<u64, Layout>) -> Option<Event> {
+    let kind = u32::from_ne_bytes(record.get(..4)?.try_into().ok()?);
+    let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?) as u32;
+    let mut body = Cursor { bytes: &record[8..] };
+    if kind == PERF_RECORD_SAMPLE {
+        return parse_sample(&mut body, cpu, layouts);
+    }
+    let trailer_at = record.len().checked_sub(TRAILER)?;
+    let mut trailer = Cursor { bytes: record.get(trailer_at..)? };
+    let (pid, tid, time_ns) = (trailer.u32()?, trailer.u32()?, trailer.u64()?);
+    let mut event = Event { time_ns, pid, tid, cpu, body: Body::Exit };
+    event.body = match kind {
+        PERF_RECORD_MMAP2 => {
+            event.pid = body.u32()?;
+            event.tid = body.u32()?;
+            let (start, bytes, offset) = (body.u64()?, body.u64()?, body.u64()?);
+            body.take(24)?; // device, inode, generation: or a build id
+            let (protection, flags) = (body.u32()?, body.u32()?);
+            Body::Mmap { start, bytes, offset, protection, flags, name: body.text(TRAILER)? }
+        }
+        PERF_RECORD_COMM => {
+            event.pid = body.u32()?;
+            event.tid = body.u32()?;
+            Body::Comm { name: body.text(TRAILER)?, exec: misc & PERF_RECORD_MISC_COMM_EXEC != 0 }
+        }
+        PERF_RECORD_FORK | PERF_RECORD_EXIT => {
+            event.pid = body.u32()?;
+            let parent_pid = body.u32()?;
+            event.tid = body.u32()?;
+            let parent_tid = body.u32()?;
+            event.time_ns = body.u64()?;
+            if kind == PERF_RECORD_FORK { Body::Fork { parent_pid, parent_tid } } else { Body::Exit }
+        }
+        PERF_RECORD_LOST => {
+            body.u64()?; // event id
+            Body::Lost { count: body.u64()? }
+        }
+        PERF_RECORD_LOST_SAMPLES => Body::Lost { count: body.u64()? },
+        PERF_RECORD_THROTTLE => Body::Throttled,
+        _ => return None,
+    };
+    Some(event)
+}
+
+/// Reads a sample. The order of its parts is that of `struct perf_event_header`'s
+/// documentation in linux/perf_event.h.
+fn parse_sample(body: &mut Cursor<'_>, cpu: u32, layouts: &HashMap<u64, Layout>) -> Option<Event> {
+    let layout = layouts.get(&body.u64()?)?;
+    let has = |bit: perf_event_sample_format| layout.sample_type & bit as u64 != 0;
+    let ip = body.u64()?;
+    let (pid, tid) = (body.u32()?, body.u32()?);
+    let time_ns = body.u64()?;
+    let address = if has(PERF_SAMPLE_ADDR) { body.u64()? } else { 0 };
+    let mut chain = Vec::new();
+    if has(PERF_SAMPLE_CALLCHAIN) {
+        for _ in 0..body.u64()? {
+            let frame = body.u64()?;
+            // Values at the top of the range are context marks (PERF_CONTEXT_USER, …).
+            if frame < (-4095i64) as u64 {
+                chain.push(frame);
+            }
+        }
+    }
+    let mut registers = Vec::new();
+    if has(PERF_SAMPLE_REGS_USER) && body.u64()? != PERF_SAMPLE_REGS_ABI_NONE as u64 {
+        for _ in 0..layout.registers {
+            registers.push(body.u64()?);
+        }
+    }
+    let mut stack = Vec::new();
+    if has(PERF_SAMPLE_STACK_USER) {
+        let size = body.u64()? as usize;
+        if size > 0 {
+            let copy = body.take(size)?;
+            let filled = body.u64()? as usize;
+            stack = copy[..filled.min(size)].to_vec();
+        }
+    }
+    let page_bytes = if has(PERF_SAMPLE_DATA_PAGE_SIZE) { body.u64()? } else { 0 };
+    let body = match layout.kind {
+        Kind::Clock => Body::Clock { ip, registers, chain, stack },
+        Kind::Fault => Body::Fault { ip, address, page_bytes },
+        Kind::FaultChain => Body::FaultChain { ip, address, registers, stack },
+    };
+    Some(Event { time_ns, pid, tid, cpu, body })
+}

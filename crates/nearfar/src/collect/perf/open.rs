@@ -1,0 +1,368 @@
+//! Opening perf events for a command or a running process.
+
+use super::event::{Event, Layout, parse};
+use super::ring::Ring;
+use perf_event_open_sys::bindings::*;
+use perf_event_open_sys::{ioctls, perf_event_open};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// What to sample.
+#[derive(Clone, Debug)]
+pub struct PerfSettings {
+    /// Clock samples per second of CPU time and thread; 0 for none.
+    pub hz: f64,
+    /// Record page faults.
+    pub faults: bool,
+    /// Take frame-pointer call chains with clock samples.
+    pub chains: bool,
+    /// Bytes of stack to copy with clock samples, for unwinding by .eh_frame; 0 for none.
+    pub stack_bytes: u32,
+}
+
+/// Whose events.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A child that has not called exec yet: events begin at its exec.
+    Exec(libc::pid_t),
+    /// Threads of a running process: events begin at [`PerfSet::enable`].
+    Running(Vec<libc::pid_t>),
+}
+
+/// Why perf events could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The kernel refused the call.
+    #[error("perf_event_open ({what}) was refused: {error}")]
+    Refused {
+        /// Which event.
+        what: &'static str,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+    /// The ring could not be mapped.
+    #[error("the perf ring of cpu {cpu} could not be mapped: {error}")]
+    Ring {
+        /// Which cpu.
+        cpu: u32,
+        /// The kernel's answer.
+        error: io::Error,
+    },
+}
+
+impl OpenError {
+    /// The kernel's error number, if any.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            OpenError::Refused { error, .. } | OpenError::Ring { error, .. } => error.raw_os_error(),
+        }
+    }
+}
+
+/// What an event is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A clock sample.
+    Clock,
+    /// A fault, without registers.
+    Fault,
+    /// A fault with registers and stack, to find its call chain.
+    FaultChain,
+}
+
+/// Ratio of the two clock periods: the number that fractions approach worst.
+const GOLDEN: f64 = 1.618_033_988_749_895;
+/// Every how many faults a call chain is taken: prime, so that it does not fall in step with loops over pages.
+const CHAIN_PERIOD: u64 = 61;
+/// Stack bytes with every 61st fault: enough for a dozen ordinary frames.
+const CHAIN_STACK: u32 = 8192;
+/// Stack bytes while new instructions show up; these come in bursts and only the nearest callers matter.
+const BURST_STACK: u32 = 1024;
+/// Registers wanted: rip, rsp, rbp and the other general ones. Bits are the kernel's enum perf_event_x86_regs.
+#[cfg(target_arch = "x86_64")]
+const REGISTERS: u64 = 0x1ff | 0xff << 16;
+/// Registers wanted: x0–x30, sp, pc.
+#[cfg(target_arch = "aarch64")]
+const REGISTERS: u64 = (1 << 33) - 1;
+/// A sample carries a frame-pointer chain of at most this many frames.
+const MAX_CHAIN: u16 = 32;
+
+/// Sizes of a cpu's two rings, bytes: what is needed complete, and the call
+/// chains, which may be lost without harm and so must not crowd out the rest.
+/// An ordinary user may lock perf_event_mlock_kb (516 KiB by default) per cpu,
+/// plus RLIMIT_MEMLOCK in all: the last row always fits that.
+const RING_SIZES: [[usize; 2]; 4] =
+    [[8 << 20, 1 << 20], [2 << 20, 512 << 10], [1 << 20, 256 << 10], [256 << 10, 128 << 10]];
+
+/// Memory for all rings together, where the kernel allows more than the minimum for each.
+const RING_BUDGET: usize = 64 << 20;
+
+/// The events of one target, on all cpus.
+pub struct PerfSet {
+    rings: Vec<(u32, Ring)>,
+    /// Descriptors, with whether the event is one of the burst ones.
+    events: Vec<(OwnedFd, bool)>,
+    kinds: HashMap<u64, Layout>,
+    bursting: bool,
+    settings: PerfSettings,
+}
+
+impl PerfSet {
+    /// Opens the events on `cpus` (kernel indexes).
+    ///
+    /// # Errors
+    /// If the kernel refuses any of them; nothing stays open then.
+    pub fn open(target: &Target, cpus: &[u32], settings: &PerfSettings) -> Result<PerfSet, OpenError> {
+        raise_descriptor_limit();
+        let mut refused = None;
+        for sizes in RING_SIZES {
+            let smallest = sizes == RING_SIZES[RING_SIZES.len() - 1];
+            if sizes.iter().sum::<usize>() * cpus.len() > RING_BUDGET && !smallest {
+                continue;
+            }
+            match PerfSet::open_with(target, cpus, settings, sizes) {
+                Err(OpenError::Ring { cpu, error }) => refused = Some(OpenError::Ring { cpu, error }),
+                other => return other,
+            }
+        }
+        Err(refused.expect("the smallest size is always tried"))
+    }
+
+    fn open_with(
+        target: &Target,
+        cpus: &[u32],
+        settings: &PerfSettings,
+        sizes: [usize; 2],
+    ) -> Result<PerfSet, OpenError> {
+        let mut set = PerfSet {
+            rings: Vec::new(),
+            events: Vec::new(),
+            kinds: HashMap::new(),
+            bursting: true,
+            settings: settings.clone(),
+        };
+        for &cpu in cpus {
+            match set.open_cpu(target, cpu, sizes) {
+                // A cpu may go offline between listing and opening.
+                Err(OpenError::Refused { error, .. }) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                other => other?,
+            }
+        }
+        if set.rings.is_empty() {
+            let error = io::Error::from_raw_os_error(libc::ENODEV);
+            return Err(OpenError::Refused { what: "on every cpu", error });
+        }
+        Ok(set)
+    }
+
+    fn open_cpu(&mut self, target: &Target, cpu: u32, sizes: [usize; 2]) -> Result<(), OpenError> {
+        let (pids, on_exec): (&[libc::pid_t], bool) = match target {
+            Target::Exec(pid) => (std::slice::from_ref(pid), true),
+            Target::Running(tids) => (tids, false),
+        };
+        // The descriptor whose ring the others of its class write to.
+        let mut owners: [Option<RawFd>; 2] = [None; 2];
+        for &pid in pids {
+            for (what, mut attr, kind, burst) in attributes(&self.settings) {
+                attr.set_enable_on_exec(on_exec as u64);
+                let class = usize::from(kind == Kind::FaultChain);
+                attr.wakeup_watermark = sizes[class] as u32 / 4;
+                let fd = match open_event(&mut attr, pid, cpu) {
+                    Ok(fd) => fd,
+                    // A thread may end between listing and opening.
+                    Err(error) if !on_exec && error.raw_os_error() == Some(libc::ESRCH) => continue,
+                    Err(error) => return Err(OpenError::Refused { what, error }),
+                };
+                match owners[class] {
+                    None => {
+                        owners[class] = Some(fd.as_raw_fd());
+                        let ring =
+                            Ring::map(&fd, sizes[class]).map_err(|error| OpenError::Ring { cpu, error })?;
+                        self.rings.push((cpu, ring));
+                    }
+                    Some(owner) => {
+                        // SAFETY: both descriptors are perf events that this process opened.
+                        if unsafe { ioctls::SET_OUTPUT(fd.as_raw_fd(), owner) } < 0 {
+                            return Err(OpenError::Ring { cpu, error: io::Error::last_os_error() });
+                        }
+                    }
+                }
+                let id = event_id(&fd).map_err(|error| OpenError::Refused { what, error })?;
+                let registers = REGISTERS.count_ones() as usize;
+                self.kinds.insert(id, Layout { kind, sample_type: attr.sample_type, registers });
+                self.events.push((fd, burst));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the events of a running target; those of a command start at its exec.
+    pub fn enable(&self) {
+        for (fd, _) in &self.events {
+            // SAFETY: a perf event of this process; the call has no other effect.
+            unsafe { ioctls::ENABLE(fd.as_raw_fd(), 0) };
+        }
+    }
+
+    /// Stops all events.
+    pub fn disable(&self) {
+        for (fd, _) in &self.events {
+            // SAFETY: as in `enable`.
+            unsafe { ioctls::DISABLE(fd.as_raw_fd(), 0) };
+        }
+    }
+
+    /// Switches the call chain of every single fault on or off; every 61st keeps its.
+    pub fn burst_chains(&mut self, on: bool) {
+        if self.bursting == on {
+            return;
+        }
+        self.bursting = on;
+        for (fd, _) in self.events.iter().filter(|(_, burst)| *burst) {
+            // SAFETY: as in `enable`. Both calls reach the events that threads inherited.
+            unsafe {
+                if on { ioctls::ENABLE(fd.as_raw_fd(), 0) } else { ioctls::DISABLE(fd.as_raw_fd(), 0) };
+            }
+        }
+    }
+
+    /// CPU time that a clock sample stands for, ns.
+    pub fn sample_weight_ns(&self) -> u32 {
+        (1e9 / self.settings.hz) as u32
+    }
+
+    /// Sleeps until a ring is a quarter full, `also` is readable (−1: nothing) or
+    /// `timeout_ms` have passed.
+    pub fn wait(&self, also: RawFd, timeout_ms: i32) {
+        let mut fds: Vec<RawFd> = self.rings.iter().map(|(_, ring)| ring.fd()).collect();
+        fds.push(also);
+        wait_for(&fds, timeout_ms);
+    }
+
+    /// Takes all records out of all rings.
+    pub fn drain(&mut self, mut each: impl FnMut(Event)) {
+        let kinds = &self.kinds;
+        for (cpu, ring) in &mut self.rings {
+            ring.drain(|record| {
+                if let Some(event) = parse(record, *cpu, kinds) {
+                    each(event);
+                }
+            });
+        }
+    }
+
+}
+
+/// Sleeps until one of `fds` is readable or `timeout_ms` have passed.
+pub fn wait_for(fds: &[RawFd], timeout_ms: i32) {
+    let mut polls: Vec<libc::pollfd> =
+        fds.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: the array lives across the call and its length is passed.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+    // Events whose threads are all gone hang up, and poll would return at once from now on.
+    let readable = polls.iter().any(|p| p.revents & libc::POLLIN != 0);
+    if !readable && polls.iter().any(|p| p.revents & libc::POLLHUP != 0) {
+        std::thread::sleep(std::time::Duration::from_millis(timeout_ms.clamp(0, 10) as u64));
+    }
+}
+
+/// The events of one target on one cpu: name for errors, attributes, kind, whether it is a burst event.
+fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Kind, bool)> {
+    let mut list = Vec::new();
+    let plain = (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_IP) as u64;
+    if settings.hz > 0.0 {
+        // Rates r and r/φ that add up to `hz`.
+        let first = settings.hz / (1.0 + 1.0 / GOLDEN);
+        for rate in [first, settings.hz - first] {
+            let mut attr = base(PERF_COUNT_SW_TASK_CLOCK as u64, (1e9 / rate) as u64);
+            attr.sample_type = plain | PERF_SAMPLE_REGS_USER as u64;
+            attr.sample_regs_user = REGISTERS;
+            if settings.chains {
+                attr.sample_type |= PERF_SAMPLE_CALLCHAIN as u64;
+                attr.set_exclude_callchain_kernel(1);
+                attr.sample_max_stack = MAX_CHAIN;
+            }
+            if settings.stack_bytes > 0 {
+                attr.sample_type |= PERF_SAMPLE_STACK_USER as u64;
+                attr.sample_stack_user = settings.stack_bytes;
+            }
+            list.push(("task clock", attr, Kind::Clock, false));
+        }
+    }
+    if settings.faults {
+        for (what, config) in [("minor faults", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("major faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ)] {
+            let mut attr = base(config as u64, 1);
+            attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE) as u64;
+            list.push((what, attr, Kind::Fault, false));
+        }
+        for (period, stack, burst) in [(CHAIN_PERIOD, CHAIN_STACK, false), (1, BURST_STACK, true)] {
+            let mut attr = base(PERF_COUNT_SW_PAGE_FAULTS_MIN as u64, period);
+            attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER) as u64;
+            attr.sample_regs_user = REGISTERS;
+            attr.sample_stack_user = stack;
+            list.push(("faults with stack", attr, Kind::FaultChain, burst));
+        }
+    }
+    // The first event of a ring also tells of mappings, threads, forks and execs.
+    if let Some((_, attr, _, _)) = list.first_mut() {
+        attr.set_mmap(1);
+        attr.set_mmap_data(1);
+        attr.set_mmap2(1);
+        attr.set_comm(1);
+        attr.set_comm_exec(1);
+        attr.set_task(1);
+    }
+    list
+}
+
+fn base(config: u64, period: u64) -> perf_event_attr {
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        size: std::mem::size_of::<perf_event_attr>() as u32,
+        config,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Default::default()
+    };
+    attr.sample_period = period;
+    attr.set_disabled(1);
+    attr.set_inherit(1);
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    attr.set_use_clockid(1);
+    attr.set_sample_id_all(1);
+    attr.set_watermark(1);
+    attr
+}
+
+fn open_event(attr: &mut perf_event_attr, pid: libc::pid_t, cpu: u32) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` is initialised with its own size; -1 and the flag are valid arguments.
+    let fd = unsafe { perf_event_open(attr, pid, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC as _) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn event_id(fd: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes one u64 to the address given.
+    if unsafe { ioctls::ID(fd.as_raw_fd(), &mut id) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(id)
+}
+
+/// Six descriptors per cpu soon pass the usual soft limit of 1024.
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: plain getrlimit/setrlimit with a struct of ours. The child was
+    // forked before, so the target keeps the limit it came with.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What /proc tells about processes.
+
+use std::fs;
+use std::path::Path;
+
+/// One line of /proc/PID/maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+    /// Bits: 1 read, 2 write, 4 execute, 8 shared; as in the recording's mappings.
+    pub flags: u8,
+    /// File offset.
+    pub offset: u64,
+    /// Path or `[heap]`-like name; empty if anonymous.
+    pub name: String,
+}
+
+/// The mappings of a process; empty if it cannot be read.
+pub fn maps(pid: u32) -> Vec<Map> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().filter_map(parse_map).collect()
+}
+
+fn parse_map(line: &str) -> Option<Map> {
+    // address perms offset dev inode pathname; the name may hold blanks
+    let mut rest = line;
+    let mut field = || {
+        let trimmed = rest.trim_start();
+        let end = trimmed.find(' ').unwrap_or(trimmed.len());
+        let (head, tail) = trimmed.split_at(end);
+        rest = tail;
+        head
+    };
+    let (range, permissions, offset) = (field(), field(), field());
+    let (_device, _inode) = (field(), field());
+    let (start, end) = range.split_once('-')?;
+    let flags = permissions.bytes().fold(0, |bits, letter| {
+        bits | match letter {
+            b'r' => 1,
+            b'w' => 2,
+            b'x' => 4,
+            b's' => 8,
+            _ => 0,
+        }
+    });
+    Some(Map {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        flags,
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        name: rest.trim_start().to_owned(),
+    })
+}
+
+/// Threads of a process, in the order of their numbers.
+pub fn threads(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let mut tids: Vec<u32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    tids.sort_unstable();
+    tids
+}
+
+/// Name of a thread as the kernel knows it.
+pub fn name(pid: u32, tid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default().trim_end().to_owned()
+}
+
+/// Path of a process's executable; empty if it cannot be read.
+pub fn executable(pid: u32) -> String {
+    fs::read_link(format!("/proc/{pid}/exe")).map(|p| p.display().to_string()).unwrap_or_default()
+}
+
+/// Start time of a process in clock ticks after boot (field 22 of stat); `None` if there is no such process.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in field 2 may hold blanks and parentheses; fields are counted behind it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// User id that a process runs as; `None` if there is no such process.
+pub fn owner(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
+}
+
+/// Cpu time of the whole machine so far: (all ticks, stolen ticks).
+pub fn cpu_ticks(root: &Path) -> Option<(u64, u64)> {
+    let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
+    let fields: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+    // user nice system idle iowait irq softirq steal; guest time is inside user
+    Some((fields.iter().take(8).sum(), *fields.get(7)?))
+}
+
+/// Kernel indexes of the cpus that are online.
+pub fn online_cpus() -> Vec<u32> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
+/// CLOCK_MONOTONIC, ns: the clock of every time in a recording.
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the struct.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// CPU time of this process so far, seconds.
+pub fn own_cpu_seconds() -> f64 {
+    // SAFETY: zero is a valid rusage and the kernel fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maps_line_with_blanks_in_its_name_is_read() {
+        let map = parse_map("7f00-8000 rw-s 00001000 00:01 42    /tmp/a b (deleted)").unwrap();
+        assert_eq!(map, Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() });
+        assert_eq!(parse_map("1000-2000 ---p 0 00:00 0").unwrap().name, "");
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let me = std::process::id();
+        assert!(start_time(me).is_some());
+        assert!(threads(me).contains(&me));
+        assert!(maps(me).iter().any(|m| m.name == "[stack]"));
+        assert_eq!(start_time(u32::MAX - 1), None);
+    }
+}

@@ -1,0 +1,385 @@
+//! The program that is recorded: started stopped, released, waited for.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No file of that name; shells exit with 127.
+    #[error("{program}: not found{hint}")]
+    NotFound {
+        /// As typed.
+        program: String,
+        /// Where it was looked for.
+        hint: String,
+    },
+    /// A file, but none that can be executed; shells exit with 126.
+    #[error("{program}: cannot be executed: {why}")]
+    NotExecutable {
+        /// As typed.
+        program: String,
+        /// Why.
+        why: String,
+    },
+    /// fork or pipe failed.
+    #[error("cannot start a process: {0}")]
+    System(#[from] io::Error),
+}
+
+impl StartError {
+    /// The exit status that a shell would give.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            StartError::NotFound { .. } => 127,
+            _ => 126,
+        }
+    }
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Its exit status.
+    Exit(i32),
+    /// The signal that killed it.
+    Signal(i32),
+}
+
+impl Ending {
+    /// `exit 0`, `signal 11 (SIGSEGV)`.
+    pub fn text(self) -> String {
+        match self {
+            Ending::Exit(status) => format!("exit {status}"),
+            Ending::Signal(signal) => format!("signal {signal} ({})", signal_name(signal)),
+        }
+    }
+
+    /// Ends this process as the program ended: same status, or same signal.
+    pub fn pass_on(self) -> ! {
+        match self {
+            Ending::Exit(status) => std::process::exit(status),
+            Ending::Signal(signal) => {
+                // SAFETY: plain calls on this process. No core file: the program left its own.
+                unsafe {
+                    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                    libc::setrlimit(libc::RLIMIT_CORE, &none);
+                    libc::signal(signal, libc::SIG_DFL);
+                    let mut set: libc::sigset_t = std::mem::zeroed();
+                    libc::sigemptyset(&mut set);
+                    libc::sigaddset(&mut set, signal);
+                    libc::sigprocmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+                    libc::raise(signal);
+                }
+                std::process::exit(128 + signal)
+            }
+        }
+    }
+}
+
+/// `SIGSEGV` for 11.
+pub fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => "a signal",
+    }
+}
+
+/// Finds the file that `execvp` would run.
+///
+/// # Errors
+/// If there is none or it cannot be executed.
+pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
+    let shown = program.to_string_lossy().into_owned();
+    let candidate = Path::new(program);
+    if program.as_bytes().contains(&b'/') {
+        return match check_executable(candidate) {
+            Ok(()) => Ok(candidate.to_owned()),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                Err(StartError::NotFound { program: shown, hint: ": there is no such file".into() })
+            }
+            Err(why) => Err(StartError::NotExecutable { program: shown, why: why.to_string() }),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let mut refused = None;
+    for directory in std::env::split_paths(&path) {
+        let file = directory.join(candidate);
+        match check_executable(&file) {
+            Ok(()) => return Ok(file),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+            Err(why) => refused = Some((file, why)),
+        }
+    }
+    if let Some((file, why)) = refused {
+        return Err(StartError::NotExecutable { program: file.display().to_string(), why: why.to_string() });
+    }
+    let hint = if Path::new(".").join(candidate).is_file() {
+        format!(" in PATH, but there is a file of that name here: type ./{shown}")
+    } else {
+        " in PATH".into()
+    };
+    Err(StartError::NotFound { program: shown, hint })
+}
+
+fn check_executable(path: &Path) -> io::Result<()> {
+    let data = std::fs::metadata(path)?;
+    if data.is_dir() {
+        return Err(io::Error::other("it is a directory"));
+    }
+    if data.permissions().mode() & 0o111 == 0 {
+        return Err(io::Error::other("it has no execute permission (chmod +x)"));
+    }
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    // SAFETY: a NUL-terminated path.
+    if unsafe { libc::access(name.as_ptr(), libc::X_OK) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// A child process that waits before its exec, so that events can be attached first.
+pub struct Held {
+    pid: libc::pid_t,
+    release: std::fs::File,
+    failure: std::fs::File,
+    program: String,
+}
+
+/// A running child.
+pub struct Running {
+    /// Its process id.
+    pub pid: libc::pid_t,
+    /// Readable once it has ended; `None` on kernels before 5.3.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Held {
+    /// Forks a child that will run `command` in `environment` additions once released.
+    ///
+    /// # Errors
+    /// If the program does not exist, cannot be executed, or no process can be made.
+    pub fn start(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<Held, StartError> {
+        let file = find_program(&command[0])?;
+        let text = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| io::Error::other("an argument has a NUL byte"));
+        let file = text(file.as_os_str())?;
+        let arguments = command.iter().map(|a| text(a)).collect::<Result<Vec<_>, _>>()?;
+        let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        variables.retain(|(name, _)| !environment.iter().any(|(new, _)| new == name));
+        variables.extend(environment.iter().cloned());
+        let variables = variables
+            .iter()
+            .map(|(name, value)| {
+                let mut line = name.clone();
+                line.push("=");
+                line.push(value);
+                text(&line)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let pointers = |list: &[CString]| {
+            list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
+        };
+        let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        let (wait_read, wait_write) = pipe()?;
+        let (fail_read, fail_write) = pipe()?;
+
+        // SAFETY: the child only makes async-signal-safe calls (read, execve,
+        // write, _exit) on memory prepared above, so it is safe from any thread.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        if pid == 0 {
+            // SAFETY: as above; all pointers outlive the call.
+            unsafe {
+                let mut byte = 0u8;
+                libc::close(wait_write.as_raw_fd());
+                let go = libc::read(wait_read.as_raw_fd(), (&raw mut byte).cast(), 1);
+                if go == 1 {
+                    libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr());
+                    let mut error = *libc::__errno_location();
+                    if error == libc::ENOEXEC {
+                        // A script without #!: what shells and execvp do.
+                        let shell = c"/bin/sh";
+                        let mut with_shell: [*const libc::c_char; 256] = [std::ptr::null(); 256];
+                        with_shell[0] = shell.as_ptr();
+                        with_shell[1] = file.as_ptr();
+                        for (i, argument) in argv.iter().skip(1).take(252).enumerate() {
+                            with_shell[i + 2] = *argument;
+                        }
+                        libc::execve(shell.as_ptr(), with_shell.as_ptr(), envp.as_ptr());
+                        error = libc::ENOEXEC;
+                    }
+                    libc::write(fail_write.as_raw_fd(), (&raw const error).cast(), 4);
+                }
+                libc::_exit(127)
+            }
+        }
+        drop((wait_read, fail_write));
+        Ok(Held {
+            pid,
+            release: wait_write.into(),
+            failure: fail_read.into(),
+            program: command[0].to_string_lossy().into_owned(),
+        })
+    }
+
+    /// The child's process id.
+    pub fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    /// Lets the child call exec.
+    ///
+    /// # Errors
+    /// If the kernel refuses the program.
+    pub fn release(mut self) -> Result<Running, StartError> {
+        self.release.write_all(&[1])?;
+        let mut error = [0u8; 4];
+        // The writing end closes at a successful exec: end of file.
+        let got = self.failure.read(&mut error)?;
+        if got == 4 {
+            let why = io::Error::from_raw_os_error(i32::from_ne_bytes(error));
+            // SAFETY: reaps our own child.
+            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+            let why = match why.raw_os_error() {
+                Some(libc::ENOEXEC) => "it is no program for this machine".to_owned(),
+                _ => why.to_string(),
+            };
+            return Err(StartError::NotExecutable { program: self.program, why });
+        }
+        // SAFETY: plain system call; the result is checked.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
+        // SAFETY: a fresh descriptor that nobody else has.
+        let pidfd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
+        Ok(Running { pid: self.pid, pidfd })
+    }
+}
+
+impl Running {
+    /// A descriptor that becomes readable when the child ends, for poll; −1 if there is none.
+    pub fn poll_fd(&self) -> RawFd {
+        self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd())
+    }
+
+    /// How it ended and its CPU time in seconds, children included; `None` while it runs.
+    pub fn try_wait(&self) -> Option<(Ending, f64)> {
+        let mut status = 0;
+        // SAFETY: both out-pointers are valid; zero is a valid rusage.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(self.pid, &mut status, libc::WNOHANG, &mut usage), usage)
+        };
+        if pid != self.pid {
+            return None;
+        }
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+        let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+        let ending = if libc::WIFSIGNALED(status) {
+            Ending::Signal(libc::WTERMSIG(status))
+        } else {
+            Ending::Exit(libc::WEXITSTATUS(status))
+        };
+        Some((ending, cpu))
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: the kernel writes two descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: fresh descriptors that nobody else has.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// Signals that are handed on to the program.
+const PASSED: [i32; 7] = [
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+];
+
+/// From now on signals sent to the recorder go to the program instead; the
+/// recorder ends when the program does.
+pub fn pass_signals_to(pid: libc::pid_t) {
+    extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+        // The terminal sends Ctrl-C to the whole process group: the program has
+        // it already (si_code SI_KERNEL). What somebody sent to us alone is passed on.
+        // SAFETY: the kernel passes a valid siginfo; kill is async-signal-safe.
+        unsafe {
+            if (*info).si_code <= 0 {
+                libc::kill(CHILD.load(Ordering::Relaxed), signal);
+            }
+        }
+    }
+    CHILD.store(pid, Ordering::Relaxed);
+    for signal in PASSED {
+        // SAFETY: a handler that only calls async-signal-safe functions.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as extern "C" fn(_, _, _) as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &[&str]) -> Ending {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let running = Held::start(&command, &[]).unwrap().release().unwrap();
+        loop {
+            if let Some((ending, _)) = running.try_wait() {
+                return ending;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn exit_status_and_signal_come_through() {
+        assert_eq!(run(&["sh", "-c", "exit 7"]), Ending::Exit(7));
+        assert_eq!(run(&["sh", "-c", "kill -9 $$"]), Ending::Signal(9));
+        assert_eq!(Ending::Signal(9).text(), "signal 9 (SIGKILL)");
+    }
+
+    #[test]
+    fn a_missing_program_and_a_file_that_is_none_are_told_apart() {
+        let start = |p: &str| Held::start(&[OsString::from(p)], &[]).map(drop);
+        assert_eq!(start("no-such-program-anywhere").unwrap_err().exit_status(), 127);
+        assert_eq!(start("/etc/passwd").unwrap_err().exit_status(), 126);
+        assert_eq!(start("/etc").unwrap_err().exit_status(), 126);
+    }
+}

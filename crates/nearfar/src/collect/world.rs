@@ -1,0 +1,357 @@
+//! The recorded processes as they change: address spaces, threads, modules, and
+//! the numbers that tables use for them. Everything that happens to the target
+//! passes through here in the order of time.
+
+use super::proc;
+use crate::symbols::{Module, Unwinder, is_runtime, spins};
+use crate::store::Tables;
+use nearfar_model::decode::{Decoder, FunctionCode};
+use nearfar_model::recording::*;
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A file or region mapped into an address space.
+#[derive(Clone, Debug)]
+pub struct MapEntry {
+    /// One past the last byte.
+    pub end: u64,
+    /// File offset of the first byte.
+    pub offset: u64,
+    /// Module number; [`NONE`] if no file.
+    pub module: u32,
+    /// Object that stands for it; [`NONE`] if none.
+    pub object: u32,
+}
+
+/// An address space.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// Kernel process id.
+    pub pid: u32,
+    /// Mappings by first byte; they do not overlap.
+    pub maps: BTreeMap<u64, MapEntry>,
+    locations: HashMap<u64, u32>,
+    /// Whether samples at a location are a runtime's wait loop.
+    spinning: HashMap<u32, bool>,
+    /// Live objects of the agent by address.
+    pub objects: HashMap<u64, u32>,
+    /// Call chains by the agent's site key.
+    pub sites: HashMap<u64, u32>,
+    /// The address space it was forked from.
+    pub parent: Option<u32>,
+    /// Whether the agent reported in from it.
+    pub agent: bool,
+    /// Ended.
+    pub dead: bool,
+}
+
+/// A file that was seen mapped.
+pub struct Loaded {
+    /// `None` if it is no ELF file or cannot be read.
+    pub file: Option<Arc<Module>>,
+    /// Runs on behalf of its caller.
+    pub runtime: bool,
+}
+
+/// All of it.
+#[derive(Default)]
+pub struct World {
+    /// By address-space number.
+    pub spaces: Vec<Space>,
+    live: HashMap<u32, u32>,
+    /// Live threads by kernel thread id: number and address space.
+    threads: HashMap<u32, (u32, u32)>,
+    thread_count: u32,
+    /// By module number.
+    pub modules: Vec<Loaded>,
+    module_numbers: HashMap<String, u32>,
+    chains: HashMap<Box<[u32]>, u32>,
+    location_count: u32,
+    object_count: u32,
+    /// Rule P.
+    pub decoder: Decoder,
+    /// Call chains by .eh_frame.
+    pub unwinder: Unwinder,
+    /// Set when an instruction of a runtime library faulted that had not faulted before.
+    pub new_runtime_site: bool,
+}
+
+impl World {
+    /// An empty world.
+    pub fn new() -> World {
+        World::default()
+    }
+
+    /// The address space that process `pid` has now, made up if it was never announced.
+    pub fn space_of(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) -> u32 {
+        match self.live.get(&pid) {
+            Some(&space) => space,
+            None => self.add_space(pid, NONE, false, time_ns, tables),
+        }
+    }
+
+    /// Whether `pid` is known.
+    pub fn knows(&self, pid: u32) -> bool {
+        self.live.contains_key(&pid)
+    }
+
+    /// Begins an address space: of a new process, or after exec.
+    pub fn add_space(&mut self, pid: u32, parent: u32, forked: bool, time_ns: u64, tables: &mut Tables) -> u32 {
+        let id = self.spaces.len() as u32;
+        let mut space = Space { pid, parent: (parent != NONE && forked).then_some(parent), ..Space::default() };
+        if let Some(from) = space.parent {
+            // The objects of the parent stay the parent's: lookups fall back to it.
+            space.maps = self.spaces[from as usize].maps.clone();
+            space.maps.values_mut().for_each(|m| m.object = NONE);
+            self.unwinder.fork(from, id);
+        }
+        self.spaces.push(space);
+        self.live.insert(pid, id);
+        tables.processes.push(Process {
+            id,
+            pid,
+            parent,
+            forked: forked as u8,
+            start_ns: time_ns,
+            executable: proc::executable(pid),
+        });
+        id
+    }
+
+    /// Ends the address space of `pid` (exit, or just before an exec begins a new one).
+    pub fn end_space(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) -> Option<u32> {
+        let space = self.live.remove(&pid)?;
+        let old = &mut self.spaces[space as usize];
+        old.dead = true;
+        old.objects = HashMap::new();
+        old.maps = BTreeMap::new();
+        self.decoder.forget(space);
+        self.unwinder.forget(space);
+        tables.process_ends.push(ProcessEnd { process: space, time_ns });
+        Some(space)
+    }
+
+    /// A thread's number, made up if it was never announced.
+    pub fn thread(&mut self, pid: u32, tid: u32, time_ns: u64, tables: &mut Tables) -> u32 {
+        match self.threads.get(&tid) {
+            Some(&(thread, _)) => thread,
+            None => {
+                let space = self.space_of(pid, time_ns, tables);
+                self.add_thread(space, tid, time_ns, proc::name(pid, tid), tables)
+            }
+        }
+    }
+
+    /// Begins a thread.
+    pub fn add_thread(&mut self, process: u32, tid: u32, start_ns: u64, name: String, tables: &mut Tables) -> u32 {
+        let id = self.thread_count;
+        self.thread_count += 1;
+        self.threads.insert(tid, (id, process));
+        tables.threads.push(Thread { id, process, tid, start_ns, name });
+        id
+    }
+
+    /// Whether a thread of that number is alive in the address space of `pid`.
+    pub fn knows_thread(&self, pid: u32, tid: u32) -> bool {
+        match (self.threads.get(&tid), self.live.get(&pid)) {
+            (Some((_, space)), Some(live)) => space == live,
+            _ => false,
+        }
+    }
+
+    /// Ends a thread.
+    pub fn end_thread(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+    }
+
+    /// Processes that are alive: (pid, address space).
+    pub fn living(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.live.iter().map(|(&pid, &space)| (pid, space))
+    }
+
+    /// A new object number.
+    pub fn next_object(&mut self) -> u32 {
+        self.object_count += 1;
+        self.object_count - 1
+    }
+
+    /// The number of a mapped file; opens it the first time.
+    pub fn module(&mut self, pid: u32, path: &str, tables: &mut Tables) -> u32 {
+        if let Some(&number) = self.module_numbers.get(path) {
+            return number;
+        }
+        let number = self.modules.len() as u32;
+        // A process in a container has another root; its own view of the path comes second.
+        let file = Module::open(Path::new(path))
+            .or_else(|_| Module::open(Path::new(&format!("/proc/{pid}/root{path}"))))
+            .ok()
+            .map(Arc::new);
+        let runtime = is_runtime(path);
+        tables.modules.push(nearfar_model::recording::Module {
+            id: number,
+            path: path.to_owned(),
+            build_id: file.as_ref().and_then(|f| f.build_id()).unwrap_or_default(),
+            runtime: runtime as u8,
+        });
+        self.modules.push(Loaded { file, runtime });
+        self.module_numbers.insert(path.to_owned(), number);
+        number
+    }
+
+    /// The number of a code address.
+    pub fn location(&mut self, space: u32, address: u64, tables: &mut Tables) -> u32 {
+        let s = &mut self.spaces[space as usize];
+        if let Some(&id) = s.locations.get(&address) {
+            return id;
+        }
+        let id = self.location_count;
+        self.location_count += 1;
+        s.locations.insert(address, id);
+        let (module, file_offset) = match s.map_at(address) {
+            Some((start, map)) => (map.module, map.offset + (address - start)),
+            None => (NONE, 0),
+        };
+        tables.locations.push(Location { id, process: space, address, module, file_offset });
+        id
+    }
+
+    /// Notes a faulting instruction; tells the collector of new ones in runtime libraries.
+    pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> u32 {
+        let before = self.location_count;
+        let id = self.location(space, ip, tables);
+        if id >= before && self.module_at(space, ip).is_none_or(|m| m.runtime) {
+            self.new_runtime_site = true;
+        }
+        id
+    }
+
+    /// The number of a call chain: `frames[0]` is where it happened, the others are return addresses.
+    pub fn chain(&mut self, space: u32, frames: &[u64], tables: &mut Tables) -> u32 {
+        let mut locations = Vec::with_capacity(frames.len());
+        for (depth, &frame) in frames.iter().enumerate() {
+            if depth > 0 && self.spaces[space as usize].map_at(frame).is_none_or(|(_, m)| m.module == NONE) {
+                break; // no code there: the frame-pointer chain ran into data
+            }
+            let address = if depth == 0 { frame } else { frame - 1 };
+            locations.push(self.location(space, address, tables));
+        }
+        if locations.is_empty() {
+            return NONE;
+        }
+        let next = self.chains.len() as u32;
+        let key = locations.into_boxed_slice();
+        if let Some(&id) = self.chains.get(&key) {
+            return id;
+        }
+        for (depth, &location) in key.iter().enumerate() {
+            tables.chains.push(ChainFrame { chain: next, depth: depth as u16, location });
+        }
+        self.chains.insert(key, next);
+        next
+    }
+
+    /// The call chain of a site key in `space` or one that it was forked from.
+    pub fn site(&self, space: u32, key: u64) -> Option<u32> {
+        let mut at = Some(space);
+        while let Some(space) = at {
+            let space = &self.spaces[space as usize];
+            if let Some(&chain) = space.sites.get(&key) {
+                return Some(chain);
+            }
+            at = space.parent;
+        }
+        None
+    }
+
+    /// The module that an address lies in.
+    pub fn module_at(&self, space: u32, address: u64) -> Option<&Loaded> {
+        let (_, map) = self.spaces[space as usize].map_at(address)?;
+        self.modules.get(map.module as usize)
+    }
+
+    /// Whether an instruction belongs to a runtime's wait loop.
+    pub fn spins(&mut self, space: u32, location: u32, address: u64) -> bool {
+        if let Some(&known) = self.spaces[space as usize].spinning.get(&location) {
+            return known;
+        }
+        let answer = self.spins_uncached(space, address);
+        self.spaces[space as usize].spinning.insert(location, answer);
+        answer
+    }
+
+    fn spins_uncached(&self, space: u32, address: u64) -> bool {
+        let Some((start, map)) = self.spaces[space as usize].map_at(address) else {
+            return false;
+        };
+        let Some(Loaded { file: Some(file), runtime }) = self.modules.get(map.module as usize) else {
+            return false;
+        };
+        if !runtime && !file.is_static_executable() {
+            return false;
+        }
+        let function = file
+            .vaddr_of_file_offset(map.offset + (address - start))
+            .and_then(|vaddr| file.frames(vaddr).pop())
+            .map(|frame| frame.function)
+            .filter(|name| !name.is_empty());
+        spins(&file.path().to_string_lossy(), function.as_deref())
+    }
+
+    /// Runs `use_code` with the code around `ip`, if there is any.
+    pub fn with_code<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
+        let World { spaces, modules, decoder, .. } = self;
+        let s = &spaces[space as usize];
+        let mut buffer = Vec::new();
+        let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
+            Some(loaded) => file_code(loaded, map, start, ip),
+            None => {
+                // Generated code: read it from the process while it lives.
+                let from = ip.saturating_sub(JIT_WINDOW).max(start);
+                read_memory(s.pid, from, (ip + JIT_WINDOW).min(map.end) - from, &mut buffer)?;
+                Some(FunctionCode { start: from, bytes: &buffer, synced: false })
+            }
+        });
+        use_code(decoder, code)
+    }
+}
+
+/// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
+const JIT_WINDOW: u64 = 96;
+
+fn file_code<'a>(loaded: &'a Loaded, map: &MapEntry, start: u64, ip: u64) -> Option<FunctionCode<'a>> {
+    let file = loaded.file.as_ref()?;
+    let vaddr = file.vaddr_of_file_offset(map.offset + (ip - start))?;
+    let bias = ip.wrapping_sub(vaddr);
+    if let Some(range) = file.function_range(vaddr) {
+        let start = range.start;
+        return Some(FunctionCode { start: start.wrapping_add(bias), bytes: file.code(range)?, synced: true });
+    }
+    let from = vaddr.saturating_sub(JIT_WINDOW);
+    let bytes = file.code(from..vaddr + JIT_WINDOW).or_else(|| file.code(vaddr..vaddr + 16));
+    let bytes = bytes?;
+    let from = if bytes.len() > 16 { from } else { vaddr };
+    Some(FunctionCode { start: from.wrapping_add(bias), bytes, synced: false })
+}
+
+/// Reads memory of a process of ours into `buffer`.
+fn read_memory(pid: u32, address: u64, bytes: u64, buffer: &mut Vec<u8>) -> Option<()> {
+    let mut file = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    file.seek(SeekFrom::Start(address)).ok()?;
+    buffer.resize(bytes as usize, 0);
+    file.read_exact(buffer).ok()
+}
+
+impl Space {
+    /// The mapping that holds `address`, with its first byte.
+    pub fn map_at(&self, address: u64) -> Option<(u64, &MapEntry)> {
+        let (&start, map) = self.maps.range(..=address).next_back()?;
+        (address < map.end).then_some((start, map))
+    }
+}

@@ -1,0 +1,81 @@
+//! A recording on disk: a directory that grows as a journal and rests as Parquet.
+//!
+//! ```text
+//! REC/meta.json                        what was recorded, on what, how it ended
+//! REC/journal.nfj                      while recording, and after a crash
+//! REC/run/rank=0/samples-0000.parquet  each table in segments, once finished
+//! ```
+//!
+//! Nothing is ever overwritten: a recording's directory must not exist before,
+//! and the journal is removed only after every segment has been synced.
+
+pub mod finish;
+pub mod open;
+pub mod write;
+
+pub use finish::{Finished, finish};
+pub use open::{OpenFailure, Stored, newest_recording, open};
+pub use write::{CreateError, Writer, free_name};
+
+use nearfar_model::recording::*;
+
+/// File names inside a recording.
+pub(crate) const META: &str = "meta.json";
+pub(crate) const JOURNAL: &str = "journal.nfj";
+/// One rank per directory, so that the ranks of an MPI job lie side by side.
+pub(crate) const RANK: &str = "run/rank=0";
+
+/// Calls a macro with every table: field, type. The one list of all tables.
+macro_rules! for_each_table {
+    ($macro:ident) => {
+        $macro! {
+            processes: Processes,
+            process_ends: ProcessEnds,
+            threads: Threads,
+            samples: AccessSamples,
+            faults: PageFaults,
+            locations: Locations,
+            modules: Modules,
+            symbols: Symbols,
+            chains: ChainFrames,
+            objects: MemoryObjects,
+            object_ends: ObjectEnds,
+            site_names: SiteNames,
+            range_events: RangeEvents,
+            homes: Homes,
+            mappings: Mappings,
+            phases: Phases,
+            counters: Counters,
+            losses: Losses,
+        }
+    };
+}
+pub(crate) use for_each_table;
+
+macro_rules! tables {
+    ($($field:ident: $type:ident,)*) => {
+        /// All tables of a recording, in memory.
+        #[derive(Clone, Debug, Default)]
+        #[allow(missing_docs)] // each field is the table of its name
+        pub struct Tables { $(pub $field: $type,)* }
+
+        impl Tables {
+            /// Encodes all rows as journal frames and empties the tables.
+            pub fn encode(&mut self, out: &mut Vec<u8>) {
+                $(journal::encode(&mut self.$field, out);)*
+            }
+
+            /// Adds the rows of a journal frame; tables of a later version are skipped.
+            ///
+            /// # Errors
+            /// If the frame's columns are not its table's.
+            pub fn add(&mut self, frame: journal::Frame) -> Result<(), TableError> {
+                match frame.table.as_str() {
+                    $(<$type as Columns>::TABLE => journal::append_to(&mut self.$field, frame),)*
+                    _ => Ok(()),
+                }
+            }
+        }
+    };
+}
+for_each_table!(tables);
