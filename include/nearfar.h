@@ -25,7 +25,7 @@ extern "C" {
  *
  * "weak" is what lets the program link while nobody defines them. Default
  * visibility is stated because -fvisibility=hidden would otherwise promise the
- * compiler that the definition is in this very file set, and the agent in a
+ * compiler that the definition is in the same binary, and the agent in a
  * library of its own would never be found. */
 #define NEARFAR_WEAK __attribute__((weak, visibility("default")))
 NEARFAR_WEAK void nearfar_agent_begin(void);
@@ -34,6 +34,27 @@ NEARFAR_WEAK void nearfar_agent_phase_begin(const char *name);
 NEARFAR_WEAK void nearfar_agent_phase_end(const char *name);
 NEARFAR_WEAK void nearfar_agent_name(const void *address, size_t bytes, const char *name);
 #undef NEARFAR_WEAK
+
+/* The address of one of them, or null, as the dynamic linker found it at start.
+ *
+ * In code for a fixed address (-no-pie) x86-64 compilers write the address of a
+ * function into the instruction; the linker, finding no definition, puts 0
+ * there for good, and no library loaded later can change it. So that code has
+ * to ask for the load from the global offset table, which all other code does
+ * of itself. */
+#if defined(__x86_64__) && !defined(__PIC__) && !defined(__PIE__)
+#define NEARFAR_AGENT(function)                                                                    \
+    __extension__({                                                                                \
+        __typeof__(&function) nearfar_found;                                                       \
+        __asm__(".weak " #function "\n\t"                                                          \
+                "mov{q\t" #function "@GOTPCREL(%%rip), %0|\t%0, QWORD PTR " #function              \
+                "@GOTPCREL[rip]}"                                                                  \
+                : "=r"(nearfar_found));                                                            \
+        nearfar_found;                                                                             \
+    })
+#else
+#define NEARFAR_AGENT(function) (&function)
+#endif
 
 /* The region of interest: what lies between begin and end is what the report
  * is about; allocation and first touches are recorded before it as well,
@@ -45,14 +66,16 @@ NEARFAR_WEAK void nearfar_agent_name(const void *address, size_t bytes, const ch
  * times; regions do not nest. */
 static inline void nearfar_begin(void)
 {
-    if (nearfar_agent_begin)
-        nearfar_agent_begin();
+    void (*const call)(void) = NEARFAR_AGENT(nearfar_agent_begin);
+    if (call)
+        call();
 }
 
 static inline void nearfar_end(void)
 {
-    if (nearfar_agent_end)
-        nearfar_agent_end();
+    void (*const call)(void) = NEARFAR_AGENT(nearfar_agent_end);
+    if (call)
+        call();
 }
 
 /* A named stretch of time, for reports by phase. Phases of different names may
@@ -62,14 +85,16 @@ static inline void nearfar_end(void)
  * keeps the pointer. */
 static inline void nearfar_phase_begin(const char *name)
 {
-    if (nearfar_agent_phase_begin)
-        nearfar_agent_phase_begin(name);
+    void (*const call)(const char *) = NEARFAR_AGENT(nearfar_agent_phase_begin);
+    if (call)
+        call(name);
 }
 
 static inline void nearfar_phase_end(const char *name)
 {
-    if (nearfar_agent_phase_end)
-        nearfar_agent_phase_end(name);
+    void (*const call)(const char *) = NEARFAR_AGENT(nearfar_agent_phase_end);
+    if (call)
+        call(name);
 }
 
 /* Name the memory object [address, address + bytes). Needed only where the
@@ -78,9 +103,12 @@ static inline void nearfar_phase_end(const char *name)
  * the memory is freed; the string is copied. Any thread may call this. */
 static inline void nearfar_name(const void *address, size_t bytes, const char *name)
 {
-    if (nearfar_agent_name)
-        nearfar_agent_name(address, bytes, name);
+    void (*const call)(const void *, size_t, const char *) = NEARFAR_AGENT(nearfar_agent_name);
+    if (call)
+        call(address, bytes, name);
 }
+
+#undef NEARFAR_AGENT
 
 #ifdef __cplusplus
 }
