@@ -17,23 +17,21 @@
 
 #include <algorithm>
 
-namespace {
-
 using workload::Link;
 
-__attribute__((noinline)) void initialize_serial(Link *chain, std::size_t lines, int threads)
+[[gnu::noinline]] static void initialize_serial(Link *chain, std::size_t lines, int threads)
 {
     for (std::size_t t = 0; t < static_cast<std::size_t>(threads); ++t)
         workload::make_cycle(chain + t * lines, lines);
 }
 
-__attribute__((noinline)) void initialize_parallel(Link *chain, std::size_t lines)
+[[gnu::noinline]] static void initialize_parallel(Link *chain, std::size_t lines)
 {
 #pragma omp parallel
     workload::make_cycle(chain + static_cast<std::size_t>(omp_get_thread_num()) * lines, lines);
 }
 
-__attribute__((noinline)) const Link *walk(const Link *at, std::uint64_t steps)
+[[gnu::noinline]] static const Link *walk(const Link *at, std::uint64_t steps)
 {
     for (; steps >= 8; steps -= 8)
         at = at->next->next->next->next->next->next->next->next;
@@ -41,8 +39,6 @@ __attribute__((noinline)) const Link *walk(const Link *at, std::uint64_t steps)
         at = at->next;
     return at;
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {

@@ -20,8 +20,6 @@
 #include "../include/nearfar.h"
 #include "common.hpp"
 
-namespace {
-
 using workload::Link;
 
 // Work between two looks at the clock: about 2 MiB of streaming or 32768
@@ -31,7 +29,7 @@ constexpr std::uint64_t STEPS = 32768;
 // A row of delta is one page, so a step down a column is a step to another page.
 constexpr std::size_t ROW = workload::PAGE / sizeof(std::uint64_t);
 
-std::uint64_t cpu_ns()
+static std::uint64_t cpu_ns()
 {
     timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -44,7 +42,7 @@ struct Work {
     const Link *where = nullptr;
 };
 
-__attribute__((noinline)) Work read_alpha(const std::uint64_t *alpha, std::size_t elements, std::uint64_t until)
+[[gnu::noinline]] static Work read_alpha(const std::uint64_t *alpha, std::size_t elements, std::uint64_t until)
 {
     Work work;
     std::size_t at = 0;
@@ -59,7 +57,7 @@ __attribute__((noinline)) Work read_alpha(const std::uint64_t *alpha, std::size_
     return work;
 }
 
-__attribute__((noinline)) Work write_beta(std::uint64_t *beta, std::size_t elements, std::uint64_t until)
+[[gnu::noinline]] static Work write_beta(std::uint64_t *beta, std::size_t elements, std::uint64_t until)
 {
     Work work;
     std::size_t at = 0;
@@ -73,7 +71,7 @@ __attribute__((noinline)) Work write_beta(std::uint64_t *beta, std::size_t eleme
     return work;
 }
 
-__attribute__((noinline)) Work chase_gamma(const Link *gamma, std::uint64_t until)
+[[gnu::noinline]] static Work chase_gamma(const Link *gamma, std::uint64_t until)
 {
     Work work;
     const Link *at = gamma;
@@ -87,7 +85,7 @@ __attribute__((noinline)) Work chase_gamma(const Link *gamma, std::uint64_t unti
 }
 
 // One slice is one column: a read in each row, that is in each page.
-__attribute__((noinline)) Work walk_delta(const std::uint64_t *delta, std::size_t elements, std::uint64_t until)
+[[gnu::noinline]] static Work walk_delta(const std::uint64_t *delta, std::size_t elements, std::uint64_t until)
 {
     Work work;
     std::size_t column = 0;
@@ -104,7 +102,7 @@ __attribute__((noinline)) Work walk_delta(const std::uint64_t *delta, std::size_
     return work;
 }
 
-__attribute__((noinline)) Work update_epsilon(std::uint64_t *epsilon, std::size_t elements, std::uint64_t until)
+[[gnu::noinline]] static Work update_epsilon(std::uint64_t *epsilon, std::size_t elements, std::uint64_t until)
 {
     Work work;
     std::size_t at = 0;
@@ -118,8 +116,8 @@ __attribute__((noinline)) Work update_epsilon(std::uint64_t *epsilon, std::size_
     return work;
 }
 
-__attribute__((noinline)) void initialize(std::uint64_t *alpha, std::uint64_t *beta, Link *gamma, std::uint64_t *delta,
-                                          std::uint64_t *epsilon, std::size_t elements)
+[[gnu::noinline]] static void initialize(std::uint64_t *alpha, std::uint64_t *beta, Link *gamma,
+                                         std::uint64_t *delta, std::uint64_t *epsilon, std::size_t elements)
 {
     for (std::size_t i = 0; i < elements; ++i) {
         alpha[i] = i % 256; // sums to SLICE / 256 * 32640 in each slice
@@ -132,16 +130,16 @@ __attribute__((noinline)) void initialize(std::uint64_t *alpha, std::uint64_t *b
 
 // Slice numbers go round the array: the one that last covered slice `s` of
 // `around`, out of `done`; and how many did.
-std::uint64_t last_on(std::uint64_t s, std::uint64_t around, std::uint64_t done)
+static std::uint64_t last_on(std::uint64_t s, std::uint64_t around, std::uint64_t done)
 {
     return s < done ? (done - 1 - s) / around * around + s + 1 : 0;
 }
-std::uint64_t times_on(std::uint64_t s, std::uint64_t around, std::uint64_t done)
+static std::uint64_t times_on(std::uint64_t s, std::uint64_t around, std::uint64_t done)
 {
     return s < done ? (done - 1 - s) / around + 1 : 0;
 }
 
-std::vector<double> parse_shares(const workload::Arguments &arguments, const std::string &text)
+static std::vector<double> parse_shares(const workload::Arguments &arguments, const std::string &text)
 {
     std::vector<double> shares;
     double sum = 0;
@@ -163,8 +161,6 @@ std::vector<double> parse_shares(const workload::Arguments &arguments, const std
         share /= sum;
     return shares;
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {
@@ -197,12 +193,14 @@ int main(int argc, char **argv)
     const char *const kinds[5] = {"streaming read", "streaming write", "pointer chase", "column walk",
                                   "read-modify-write"};
     Work done[5];
-    std::uint64_t spent[5];
+    std::uint64_t spent[5], budgets[5];
+    for (std::size_t phase = 0; phase < 5; ++phase)
+        budgets[phase] = static_cast<std::uint64_t>(1e9 * seconds * shares[phase]);
     nearfar_begin();
     for (int phase = 0; phase < 5; ++phase) {
         nearfar_phase_begin(names[phase]);
         const std::uint64_t start = cpu_ns();
-        const std::uint64_t until = start + static_cast<std::uint64_t>(1e9 * seconds * shares[static_cast<std::size_t>(phase)]);
+        const std::uint64_t until = start + budgets[phase];
         switch (phase) {
         case 0: done[0] = read_alpha(alpha, elements, until); break;
         case 1: done[1] = write_beta(beta, elements, until); break;

@@ -17,18 +17,19 @@
 //   half-parallel  half of the planes that way, half as in first-touch
 //   first-touch    each thread writes the blocks that it will later compute
 //
-// Share of remote accesses, with 2 threads on 2 nodes and --schedule static,
-// where thread 0 computes the lower half of the planes and thread 1 the upper:
+// Share of remote accesses with 2 threads on 2 nodes and --schedule static,
+// when the number of blocks is even, so that each thread computes half of the
+// grid. All pages that one thread writes alone lie on its node, 0:
 //   serial         thread 0: 0, thread 1: all         (0 + 1) / 2   = 50 %
 //   half-parallel  thread 0: 0, thread 1: half        (0 + 1/2) / 2 = 25 %
 //   first-touch    only the halo between the two halves             ~  0 %
+// That half-parallel splits each thread's planes in two halves is the reason
+// why its two kinds of planes alternate over the whole grid.
 
 #include "../include/nearfar.h"
 #include "common.hpp"
 
 #include <algorithm>
-
-namespace {
 
 constexpr std::ptrdiff_t HALO = 8;
 constexpr double FLOPS_PER_POINT = 61;
@@ -50,15 +51,15 @@ struct Box {
 
 // Start values in [-1, 1), different at each point, so that a wrong neighbour
 // gives a wrong result. `next` starts close to `prev`: a wave at rest, nearly.
-float start_value(std::uint32_t index)
+static float start_value(std::uint32_t index)
 {
     const std::uint32_t mixed = (index ^ (index >> 15)) * 2654435761u;
     return static_cast<float>(static_cast<std::int32_t>(mixed ^ (mixed >> 13))) * 0x1p-31f;
 }
 // 0.05 ... 0.10; the scheme is stable below 4 / (3 * 7.43) = 0.179.
-float velocity_value(std::uint32_t index) { return 0.075f + 0.025f * start_value(index + 77777); }
+static float velocity_value(std::uint32_t index) { return 0.075f + 0.025f * start_value(index + 77777); }
 
-inline void write_rows(float *prev, float *next, float *vel, const Grid &grid, const Box &box)
+static inline void write_rows(float *prev, float *next, float *vel, const Grid &grid, const Box &box)
 {
     for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
         for (std::ptrdiff_t y = box.y0; y < box.y1; ++y)
@@ -73,28 +74,28 @@ inline void write_rows(float *prev, float *next, float *vel, const Grid &grid, c
 
 // The block at a corner (as the block loops count it), and with it the halo
 // next to it if it lies at an edge: thus all blocks together cover the grid.
-Box block_at(const Grid &g, std::ptrdiff_t bx, std::ptrdiff_t by, std::ptrdiff_t bz)
+static Box block_at(const Grid &g, std::ptrdiff_t bx, std::ptrdiff_t by, std::ptrdiff_t bz)
 {
     return {bx, std::min(bx + g.n1_block, g.n1 - HALO), by, std::min(by + g.n2_block, g.n2 - HALO),
             bz, std::min(bz + g.n3_block, g.n3 - HALO)};
 }
-Box with_halo(const Grid &g, Box box)
+static Box with_halo(const Grid &g, Box box)
 {
     const auto low = [](std::ptrdiff_t at) { return at == HALO ? 0 : at; };
     const auto high = [](std::ptrdiff_t at, std::ptrdiff_t n) { return at == n - HALO ? n : at; };
     return {low(box.x0), high(box.x1, g.n1), low(box.y0), high(box.y1, g.n2), low(box.z0), high(box.z1, g.n3)};
 }
 
-bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0; }
+static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0; }
 
-__attribute__((noinline)) void initialize_serial(float *prev, float *next, float *vel, const Grid &grid)
+[[gnu::noinline]] static void initialize_serial(float *prev, float *next, float *vel, const Grid &grid)
 {
     write_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, 0, grid.n3});
 }
 
 // The loop must be the one of iso3dfd_iteration with schedule(static): the same
 // bounds, order and collapse give each thread the same blocks.
-__attribute__((noinline)) void initialize_first_touch(float *prev, float *next, float *vel, const Grid &grid)
+[[gnu::noinline]] static void initialize_first_touch(float *prev, float *next, float *vel, const Grid &grid)
 {
 #pragma omp parallel for collapse(3) schedule(static)
     for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
@@ -103,7 +104,7 @@ __attribute__((noinline)) void initialize_first_touch(float *prev, float *next, 
                 write_rows(prev, next, vel, grid, with_halo(grid, block_at(grid, bx, by, bz)));
 }
 
-__attribute__((noinline)) void initialize_half_parallel(float *prev, float *next, float *vel, const Grid &grid)
+[[gnu::noinline]] static void initialize_half_parallel(float *prev, float *next, float *vel, const Grid &grid)
 {
     for (std::ptrdiff_t z = 0; z < grid.n3; ++z)
         if (written_by_one_thread(z))
@@ -122,7 +123,7 @@ __attribute__((noinline)) void initialize_half_parallel(float *prev, float *next
 
 // One row of one block. The weights of the central difference for the second
 // derivative; those of the three axes are the same, so the middle counts 3 times.
-inline void update_row(float *__restrict next, const float *__restrict prev, const float *__restrict vel,
+static inline void update_row(float *__restrict next, const float *__restrict prev, const float *__restrict vel,
                        std::ptrdiff_t count, std::ptrdiff_t row, std::ptrdiff_t plane)
 {
     const float w0 = 3 * -3.0548446f, w1 = 1.7777778f, w2 = -0.31111111f, w3 = 0.075420875f, w4 = -0.017676768f,
@@ -146,7 +147,7 @@ inline void update_row(float *__restrict next, const float *__restrict prev, con
     }
 }
 
-inline void update_block(float *next, const float *prev, const float *vel, const Grid &grid, const Box &box)
+static inline void update_block(float *next, const float *prev, const float *vel, const Grid &grid, const Box &box)
 {
     for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
         for (std::ptrdiff_t y = box.y0; y < box.y1; ++y) {
@@ -157,7 +158,7 @@ inline void update_block(float *next, const float *prev, const float *vel, const
 
 // Two loops rather than schedule(runtime): only schedule(static) written out
 // promises the same split as the loop that initialises.
-__attribute__((noinline)) void iso3dfd_iteration(float *next, const float *prev, const float *vel, const Grid &grid)
+[[gnu::noinline]] static void iso3dfd_iteration(float *next, const float *prev, const float *vel, const Grid &grid)
 {
     if (grid.dynamic) {
 #pragma omp parallel for collapse(3) schedule(dynamic)
@@ -176,7 +177,7 @@ __attribute__((noinline)) void iso3dfd_iteration(float *next, const float *prev,
 
 // The same computation, point by point, unblocked, in double, with weights from
 // the formula 2 (-1)^(k+1) (M!)^2 / (k^2 (M-k)! (M+k)!) instead of the table.
-bool matches_reference(const float *prev, const float *next, const Grid &grid, std::size_t iterations)
+static bool matches_reference(const float *prev, const float *next, const Grid &grid, std::size_t iterations)
 {
     double weight[HALO + 1] = {0};
     for (int k = 1; k <= HALO; ++k) {
@@ -224,7 +225,7 @@ bool matches_reference(const float *prev, const float *next, const Grid &grid, s
 
 // Without --verify: every value is a number, and one that the stable scheme
 // can have reached.
-bool looks_sane(const float *prev, const Grid &grid)
+static bool looks_sane(const float *prev, const Grid &grid)
 {
     double sum = 0, squares = 0;
 #pragma omp parallel for schedule(static) reduction(+ : sum, squares)
@@ -245,8 +246,6 @@ constexpr const char *USAGE_TEXT =
     "--verify compares with a slow reference in double precision.\n"
     "example: iso3dfd 256 256 256 10 256 24 96 --init first-touch";
 
-} // namespace
-
 int main(int argc, char **argv)
 {
     workload::Arguments arguments(argc, argv, "iso3dfd", USAGE_TEXT);
@@ -258,7 +257,9 @@ int main(int argc, char **argv)
     for (auto [size, name] : {std::pair{&grid.n1, "n1"}, {&grid.n2, "n2"}, {&grid.n3, "n3"}})
         *size = static_cast<std::ptrdiff_t>(arguments.positional(name, 2 * HALO + 1));
     const std::size_t iterations = arguments.positional("iterations");
-    for (auto [size, name] : {std::pair{&grid.n1_block, "n1_block"}, {&grid.n2_block, "n2_block"}, {&grid.n3_block, "n3_block"}})
+    for (auto [size, name] : {std::pair{&grid.n1_block, "n1_block"},
+                              {&grid.n2_block, "n2_block"},
+                              {&grid.n3_block, "n3_block"}})
         *size = static_cast<std::ptrdiff_t>(arguments.positional(name));
     arguments.finish();
     grid.dynamic = schedule == "dynamic";

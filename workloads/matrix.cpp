@@ -17,24 +17,25 @@
 #include "../include/nearfar.h"
 #include "common.hpp"
 
-namespace {
-
 // 0 ... 6, so that all sums are exact in any order.
-unsigned small_value(std::size_t row, std::size_t column) { return static_cast<unsigned>((31 * row + 17 * column) % 7); }
+static unsigned small_value(std::size_t row, std::size_t column)
+{
+    return static_cast<unsigned>((31 * row + 17 * column) % 7);
+}
 
-void write_row(float *matrix, std::size_t row, std::size_t columns)
+static void write_row(float *matrix, std::size_t row, std::size_t columns)
 {
     for (std::size_t column = 0; column < columns; ++column)
         matrix[row * columns + column] = static_cast<float>(small_value(row, column));
 }
 
-__attribute__((noinline)) void initialize_serial(float *matrix, std::size_t rows, std::size_t columns)
+[[gnu::noinline]] static void initialize_serial(float *matrix, std::size_t rows, std::size_t columns)
 {
     for (std::size_t row = 0; row < rows; ++row)
         write_row(matrix, row, columns);
 }
 
-__attribute__((noinline)) void initialize_parallel(float *matrix, std::size_t rows, std::size_t columns)
+[[gnu::noinline]] static void initialize_parallel(float *matrix, std::size_t rows, std::size_t columns)
 {
 #pragma omp parallel for schedule(static)
     for (std::size_t row = 0; row < rows; ++row)
@@ -43,7 +44,7 @@ __attribute__((noinline)) void initialize_parallel(float *matrix, std::size_t ro
 
 // One column in a function of its own, or else the compiler may interchange
 // the loops and with that repair the defect.
-__attribute__((noinline)) double column_squares(const float *matrix, std::size_t rows, std::size_t columns,
+[[gnu::noinline]] static double column_squares(const float *matrix, std::size_t rows, std::size_t columns,
                                                 std::size_t column)
 {
     double sum = 0;
@@ -54,7 +55,7 @@ __attribute__((noinline)) double column_squares(const float *matrix, std::size_t
     return sum;
 }
 
-__attribute__((noinline)) double row_squares(const float *matrix, std::size_t columns, std::size_t row)
+[[gnu::noinline]] static double row_squares(const float *matrix, std::size_t columns, std::size_t row)
 {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -65,21 +66,19 @@ __attribute__((noinline)) double row_squares(const float *matrix, std::size_t co
     return sum;
 }
 
-__attribute__((noinline)) void sum_rows(const float *matrix, double *sums, std::size_t rows, std::size_t columns)
+[[gnu::noinline]] static void sum_rows(const float *matrix, double *sums, std::size_t rows, std::size_t columns)
 {
 #pragma omp parallel for schedule(static)
     for (std::size_t row = 0; row < rows; ++row)
         sums[row] += row_squares(matrix, columns, row);
 }
 
-__attribute__((noinline)) void sum_columns(const float *matrix, double *sums, std::size_t rows, std::size_t columns)
+[[gnu::noinline]] static void sum_columns(const float *matrix, double *sums, std::size_t rows, std::size_t columns)
 {
 #pragma omp parallel for schedule(static)
     for (std::size_t column = 0; column < columns; ++column)
         sums[column] += column_squares(matrix, rows, columns, column);
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {

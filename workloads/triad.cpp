@@ -18,18 +18,16 @@
 #include <x86intrin.h>
 #endif
 
-namespace {
-
 constexpr double SCALE = 3.0;
 // Threads share no page of the arrays (and, a fortiori, no cache line, which
 // also keeps the non-temporal stores aligned).
 constexpr std::size_t GRANULE = workload::PAGE / sizeof(double);
 
 // Small whole numbers, so that the result is exact.
-double b_value(std::size_t i) { return static_cast<double>(i % 1021); }
-double c_value(std::size_t i) { return static_cast<double>(i % 509); }
+static double b_value(std::size_t i) { return static_cast<double>(i % 1021); }
+static double c_value(std::size_t i) { return static_cast<double>(i % 509); }
 
-void write_range(double *a, double *b, double *c, workload::Range range)
+static void write_range(double *a, double *b, double *c, workload::Range range)
 {
     for (std::size_t i = range.begin; i < range.end; ++i) {
         a[i] = -1.0;
@@ -38,18 +36,18 @@ void write_range(double *a, double *b, double *c, workload::Range range)
     }
 }
 
-__attribute__((noinline)) void initialize_serial(double *a, double *b, double *c, std::size_t elements)
+[[gnu::noinline]] static void initialize_serial(double *a, double *b, double *c, std::size_t elements)
 {
     write_range(a, b, c, {0, elements});
 }
 
-__attribute__((noinline)) void initialize_parallel(double *a, double *b, double *c, std::size_t elements)
+[[gnu::noinline]] static void initialize_parallel(double *a, double *b, double *c, std::size_t elements)
 {
 #pragma omp parallel
     write_range(a, b, c, workload::share_of(elements, omp_get_thread_num(), omp_get_num_threads(), GRANULE));
 }
 
-__attribute__((noinline)) void triad(double *__restrict a, const double *__restrict b, const double *__restrict c,
+[[gnu::noinline]] static void triad(double *__restrict a, const double *__restrict b, const double *__restrict c,
                                      std::size_t elements)
 {
 #pragma omp parallel
@@ -60,7 +58,7 @@ __attribute__((noinline)) void triad(double *__restrict a, const double *__restr
     }
 }
 
-__attribute__((noinline)) void triad_nontemporal(double *__restrict a, const double *__restrict b,
+[[gnu::noinline]] static void triad_nontemporal(double *__restrict a, const double *__restrict b,
                                                  const double *__restrict c, std::size_t elements)
 {
 #if defined(__x86_64__)
@@ -82,7 +80,7 @@ __attribute__((noinline)) void triad_nontemporal(double *__restrict a, const dou
 
 // Reference cycles: the time stamp counter ticks at a constant rate, whatever
 // the clock of the core does. Unknown (0) on other machines.
-std::uint64_t reference_cycles()
+static std::uint64_t reference_cycles()
 {
 #if defined(__x86_64__)
     return __rdtsc();
@@ -90,8 +88,6 @@ std::uint64_t reference_cycles()
     return 0;
 #endif
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {

@@ -16,18 +16,16 @@
 #include "../include/nearfar.h"
 #include "common.hpp"
 
-namespace {
-
-float start_value(std::size_t i) { return static_cast<float>(i % 65536); } // exact in a float
+static float start_value(std::size_t i) { return static_cast<float>(i % 65536); } // exact in a float
 
 // Each thread owns `each` elements, a whole number of pages.
-workload::Range part_of(int thread, std::size_t each)
+static workload::Range part_of(int thread, std::size_t each)
 {
     const std::size_t begin = static_cast<std::size_t>(thread) * each;
     return {begin, begin + each};
 }
 
-__attribute__((noinline)) void first_touch(float *node1_mem, float *node0_mem, std::size_t each, int shift)
+[[gnu::noinline]] static void first_touch(float *node1_mem, float *node0_mem, std::size_t each, int shift)
 {
 #pragma omp parallel
     {
@@ -41,7 +39,7 @@ __attribute__((noinline)) void first_touch(float *node1_mem, float *node0_mem, s
     }
 }
 
-__attribute__((noinline)) void phase_initialise(float *node1_mem, std::size_t each, std::size_t iterations)
+[[gnu::noinline]] static void phase_initialise(float *node1_mem, std::size_t each, std::size_t iterations)
 {
 #pragma omp parallel
     {
@@ -55,7 +53,7 @@ __attribute__((noinline)) void phase_initialise(float *node1_mem, std::size_t ea
     }
 }
 
-__attribute__((noinline)) void phase_combine(float *__restrict node0_mem, const float *__restrict node1_mem,
+[[gnu::noinline]] static void phase_combine(float *__restrict node0_mem, const float *__restrict node1_mem,
                                              std::size_t each, std::size_t iterations)
 {
 #pragma omp parallel
@@ -69,8 +67,6 @@ __attribute__((noinline)) void phase_combine(float *__restrict node0_mem, const 
         }
     }
 }
-
-} // namespace
 
 int main(int argc, char **argv)
 {
