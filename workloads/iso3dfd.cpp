@@ -34,7 +34,8 @@
 constexpr std::ptrdiff_t HALO = 8;
 constexpr double FLOPS_PER_POINT = 61;
 // Groups of planes that half-parallel alternates between the two ways of
-// writing: 4, so that both kinds are spread evenly over every thread's planes.
+// writing: 4, few enough to spread both kinds evenly over every thread's planes
+// and enough to fill pages (huge ones need planes of 2 MiB / 4 or more).
 constexpr std::ptrdiff_t GROUP = 4;
 
 struct Grid {
