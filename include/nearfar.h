@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * nearfar.h - tell nearfar what your program is doing.
+ *
+ * Include it and call the five functions below; there is nothing to link. The
+ * work is done by nearfar's preload library (the agent). When the program runs
+ * without it, each call costs one load and one branch, so the marks can stay
+ * in production code.
+ *
+ * Works from C11 and C++11 on, in position-independent and fixed-address
+ * executables, in shared libraries, and in static executables, where no agent
+ * can be preloaded and every call is a no-op.
+ */
+#ifndef NEARFAR_H
+#define NEARFAR_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the agent defines. A program never calls these itself: without the
+ * agent their address is null.
+ *
+ * "weak" is what lets the program link while nobody defines them. Default
+ * visibility is stated because -fvisibility=hidden would otherwise promise the
+ * compiler that the definition is in the same binary, and the agent in a
+ * library of its own would never be found. */
+#define NEARFAR_WEAK __attribute__((weak, visibility("default")))
+NEARFAR_WEAK void nearfar_agent_begin(void);
+NEARFAR_WEAK void nearfar_agent_end(void);
+NEARFAR_WEAK void nearfar_agent_phase_begin(const char *name);
+NEARFAR_WEAK void nearfar_agent_phase_end(const char *name);
+NEARFAR_WEAK void nearfar_agent_name(const void *address, size_t bytes, const char *name);
+#undef NEARFAR_WEAK
+
+/* The address of one of them, or null, as the dynamic linker found it at start.
+ *
+ * In code for a fixed address (-no-pie) x86-64 compilers write the address of a
+ * function into the instruction; the linker, finding no definition, puts 0
+ * there for good, and no library loaded later can change it. So that code has
+ * to ask for the load from the global offset table, which all other code does
+ * of itself. */
+#if defined(__x86_64__) && !defined(__PIC__) && !defined(__PIE__)
+#define NEARFAR_AGENT(function)                                                                    \
+    __extension__({                                                                                \
+        __typeof__(&function) nearfar_found;                                                       \
+        __asm__(".weak " #function "\n\t"                                                          \
+                "mov{q\t" #function "@GOTPCREL(%%rip), %0|\t%0, QWORD PTR " #function              \
+                "@GOTPCREL[rip]}"                                                                  \
+                : "=r"(nearfar_found));                                                            \
+        nearfar_found;                                                                             \
+    })
+#else
+#define NEARFAR_AGENT(function) (&function)
+#endif
+
+/* The region of interest: what lies between begin and end is what the report
+ * is about; allocation and first touches are recorded before it as well,
+ * because they decide where the pages live. A program without marks is one
+ * region from start to exit.
+ *
+ * The region belongs to the process, not to a thread: call begin and end from
+ * one thread, outside parallel regions. Begin and end may alternate many
+ * times; regions do not nest. */
+static inline void nearfar_begin(void)
+{
+    void (*const call)(void) = NEARFAR_AGENT(nearfar_agent_begin);
+    if (call)
+        call();
+}
+
+static inline void nearfar_end(void)
+{
+    void (*const call)(void) = NEARFAR_AGENT(nearfar_agent_end);
+    if (call)
+        call();
+}
+
+/* A named stretch of time, for reports by phase. Phases of different names may
+ * overlap and nest; a phase entered again adds to the phase of that name. As
+ * the region of interest they belong to the process. The name must be a
+ * string that stays valid until the program ends, such as a literal; the agent
+ * keeps the pointer. */
+static inline void nearfar_phase_begin(const char *name)
+{
+    void (*const call)(const char *) = NEARFAR_AGENT(nearfar_agent_phase_begin);
+    if (call)
+        call(name);
+}
+
+static inline void nearfar_phase_end(const char *name)
+{
+    void (*const call)(const char *) = NEARFAR_AGENT(nearfar_agent_phase_end);
+    if (call)
+        call(name);
+}
+
+/* Name the memory object [address, address + bytes). Needed only where the
+ * report cannot know better: memory from an allocator of your own, or one part
+ * of a large block. The name holds until the same address is named again or
+ * the memory is freed; the string is copied. Any thread may call this. */
+static inline void nearfar_name(const void *address, size_t bytes, const char *name)
+{
+    void (*const call)(const void *, size_t, const char *) = NEARFAR_AGENT(nearfar_agent_name);
+    if (call)
+        call(address, bytes, name);
+}
+
+#undef NEARFAR_AGENT
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
