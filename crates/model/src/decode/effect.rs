@@ -31,11 +31,9 @@ impl Effects {
                     | OpAccess::ReadWrite
                     | OpAccess::ReadCondWrite
             );
-            if let (true, Some(register)) = (writes, number(used.register())) {
-                if !written.iter().any(|(known, _)| *known == register) {
-                    written.push((register, None));
-                }
-            }
+            let register = number(used.register()).filter(|_| writes);
+            let new = register.filter(|new| !written.iter().any(|(known, _)| known == new));
+            written.extend(new.map(|register| (register, None)));
         }
         for (register, value) in known_values(instruction) {
             if let Some(entry) = written.iter_mut().find(|(known, _)| *known == register) {
@@ -43,10 +41,6 @@ impl Effects {
             }
         }
         Effects { written }
-    }
-
-    pub fn writes(&self, register: u8) -> bool {
-        self.written.iter().any(|(known, _)| *known == register)
     }
 
     pub fn registers(&self) -> impl Iterator<Item = u8> + '_ {

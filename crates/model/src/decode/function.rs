@@ -16,7 +16,6 @@ const MAX_FUNCTION: usize = 1 << 20;
 
 pub(super) struct Function {
     pub start: u64,
-    pub end: u64,
     pub instructions: Vec<Instruction>,
     /// rbp is set from rsp somewhere: a frame pointer, not a general register.
     pub frame_pointer: bool,
@@ -63,7 +62,6 @@ impl Function {
         });
         let mut function = Function {
             start,
-            end: start.wrapping_add(bytes.len() as u64),
             instructions,
             frame_pointer,
             jumps: HashMap::new(),

@@ -144,16 +144,16 @@ impl Linear {
         match self.terms[..] {
             [] => Some(Linear::constant(width.widen(self.constant as u64) as i64)),
             [term] if term.factor == 1 => {
-                let wide = matches!(term.width, Width::Full | Width::Zero32 | Width::Sign32);
-                let kept = match width {
-                    _ if term.width == width || term.width == Width::Full => width,
-                    Width::Zero32 | Width::Sign32 if wide => width,
-                    // Narrowing what was narrowed further already changes nothing.
-                    Width::Zero32 | Width::Sign32 => term.width,
-                    Width::Zero16 | Width::Zero8 if wide => width,
-                    Width::Zero16 if term.width == Width::Zero8 => Width::Zero8,
-                    Width::Zero8 => Width::Zero8,
-                    _ => return None,
+                // Narrowing what was narrowed further already changes nothing.
+                let bits = |width| match width {
+                    Width::Full => 64,
+                    Width::Zero32 | Width::Sign32 => 32,
+                    Width::Zero16 => 16,
+                    Width::Zero8 => 8,
+                };
+                let kept = match bits(width) <= bits(term.width) {
+                    true => width,
+                    false => term.width,
                 };
                 let short = matches!(width, Width::Zero16 | Width::Zero8);
                 if short && self.constant != 0 {

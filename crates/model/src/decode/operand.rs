@@ -40,46 +40,60 @@ pub(super) fn blamed(
     let implicit =
         |memory: &UsedMemory| instruction.is_stack_instruction() && memory.base() == Register::RSP;
     let memory = accesses(instruction, info)
+        .into_iter()
         .min_by_key(|(memory, access)| (implicit(memory), *access == Access::Store))?;
     Some(describe(&memory.0, memory.1, frame_pointer))
 }
 
 /// What the instruction does to memory, all operands together.
 pub(super) fn access(instruction: &Instruction, info: &InstructionInfo) -> Access {
-    accesses(instruction, info).fold(Access::Unknown, |sum, (_, access)| match (sum, access) {
-        (Access::Unknown, access) => access,
-        (sum, access) if sum == access => sum,
-        _ => Access::LoadStore,
-    })
+    accesses(instruction, info)
+        .into_iter()
+        .fold(Access::Unknown, |sum, (_, access)| match (sum, access) {
+            (Access::Unknown, access) => access,
+            (sum, access) if sum == access => sum,
+            _ => Access::LoadStore,
+        })
 }
 
-fn accesses<'i>(
-    instruction: &Instruction,
-    info: &'i InstructionInfo,
-) -> impl Iterator<Item = (UsedMemory, Access)> + use<'i> {
-    let mnemonic = instruction.mnemonic();
-    let prefetch = matches!(
-        mnemonic,
+fn accesses(instruction: &Instruction, info: &InstructionInfo) -> Vec<(UsedMemory, Access)> {
+    match instruction.mnemonic() {
+        Mnemonic::Lea | Mnemonic::Nop => Vec::new(),
+        // Not an access to iced, as a prefetch cannot fault; but it waits like one.
         Mnemonic::Prefetch
-            | Mnemonic::Prefetchw
-            | Mnemonic::Prefetchwt1
-            | Mnemonic::Prefetchnta
-            | Mnemonic::Prefetcht0
-            | Mnemonic::Prefetcht1
-            | Mnemonic::Prefetcht2
-    );
-    let none = matches!(mnemonic, Mnemonic::Lea | Mnemonic::Nop);
-    info.used_memory().iter().filter_map(move |memory| {
-        let access = match memory.access() {
-            _ if none => return None,
-            _ if prefetch => Access::Load,
-            OpAccess::Read | OpAccess::CondRead => Access::Load,
-            OpAccess::Write | OpAccess::CondWrite => Access::Store,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => Access::LoadStore,
-            OpAccess::None | OpAccess::NoMemAccess => return None,
-        };
-        Some((*memory, access))
-    })
+        | Mnemonic::Prefetchw
+        | Mnemonic::Prefetchwt1
+        | Mnemonic::Prefetchnta
+        | Mnemonic::Prefetcht0
+        | Mnemonic::Prefetcht1
+        | Mnemonic::Prefetcht2 => vec![(prefetched(instruction), Access::Load)],
+        _ => info
+            .used_memory()
+            .iter()
+            .filter_map(|memory| Some((*memory, kind(memory.access())?)))
+            .collect(),
+    }
+}
+
+fn kind(access: OpAccess) -> Option<Access> {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => Some(Access::Load),
+        OpAccess::Write | OpAccess::CondWrite => Some(Access::Store),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(Access::LoadStore),
+        OpAccess::None | OpAccess::NoMemAccess => None,
+    }
+}
+
+fn prefetched(instruction: &Instruction) -> UsedMemory {
+    UsedMemory::new(
+        instruction.memory_segment(),
+        instruction.memory_base(),
+        instruction.memory_index(),
+        instruction.memory_index_scale(),
+        instruction.memory_displacement64(),
+        instruction.memory_size(),
+        OpAccess::Read,
+    )
 }
 
 fn describe(memory: &UsedMemory, access: Access, frame_pointer: bool) -> Operand {

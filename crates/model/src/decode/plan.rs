@@ -10,7 +10,7 @@ use iced_x86::{
     FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, Register,
 };
 
-use super::effect::Effects;
+use super::effect::{self, Effects};
 use super::function::{Function, Step};
 use super::linear::{self, Linear, State};
 use super::operand::{self, Operand};
@@ -64,6 +64,9 @@ struct Candidate {
     rank: Rank,
     distance: usize,
     address: Linear,
+    /// The register that must hold a pointer for this to make sense: of a
+    /// pointer chase, whose last link is null.
+    pointer: Option<u8>,
     narrow: bool,
     access: Access,
     operand_ip: u64,
@@ -79,7 +82,10 @@ impl Candidate {
         };
         // With rcx = 0 the string instruction has not begun or is already done.
         let idle = self.rank == Rank::String && registers.gpr[1] == 0;
-        (!idle && (lowest..HIGHEST_ADDRESS).contains(&address)).then_some(address)
+        let null = self
+            .pointer
+            .is_some_and(|register| registers.gpr[usize::from(register)] < LOWEST_POINTER);
+        (!idle && !null && (lowest..HIGHEST_ADDRESS).contains(&address)).then_some(address)
     }
 }
 
@@ -142,6 +148,7 @@ impl Plan {
                 rank: Rank::String,
                 distance: 0,
                 address: Linear::register(register),
+                pointer: None,
                 narrow: false,
                 access,
                 operand_ip: instruction.ip(),
@@ -192,7 +199,7 @@ impl Plan {
                         awaited: awaited & 1 << distance != 0,
                         operand_ip: instruction.ip(),
                     };
-                    self.next_execution(&found, &effects, touched);
+                    self.next_execution(&found, instruction, touched);
                     found.wait(&mut pending);
                 }
             }
@@ -218,6 +225,7 @@ impl Plan {
                 rank,
                 distance: waiting.distance,
                 address,
+                pointer: None,
                 narrow: waiting.narrow,
                 access: waiting.access,
                 operand_ip: waiting.operand_ip,
@@ -226,16 +234,25 @@ impl Plan {
         });
     }
 
-    /// A load that replaced its own address: the registers say where it goes next.
-    fn next_execution(&mut self, found: &Found, effects: &Effects, touched: u16) {
-        let Some(form) = &found.operand.address else {
+    /// A load that replaced its own pointer: the registers say where it goes next.
+    ///
+    /// Only a whole pointer counts. `mov eax, [rdi + rax * 4]` replaces an index
+    /// by what a table holds, which says nothing about the next index.
+    fn next_execution(&mut self, found: &Found, instruction: &Instruction, touched: u16) {
+        let (Some(form), Some(pointer)) = (
+            &found.operand.address,
+            effect::number(instruction.memory_base()),
+        ) else {
             return;
         };
-        let load = matches!(found.operand.access, Access::Load | Access::LoadStore);
-        let own = effects.registers().any(|register| form.mentions(register));
-        let later =
-            (0..16u8).any(|register| touched & 1 << register != 0 && form.mentions(register));
-        if load && own && !later && !found.operand.spill {
+        let follows = instruction.mnemonic() == Mnemonic::Mov
+            && instruction.op0_register() == instruction.memory_base()
+            && instruction.op0_register().is_gpr64();
+        let later = form
+            .terms
+            .iter()
+            .any(|term| touched & 1 << term.register != 0);
+        if follows && !later && !found.operand.spill {
             self.candidates.push(Candidate {
                 rank: if found.last {
                     Rank::Next
@@ -244,6 +261,7 @@ impl Plan {
                 },
                 distance: found.distance,
                 address: form.clone(),
+                pointer: Some(pointer),
                 narrow: found.operand.narrow,
                 access: found.operand.access,
                 operand_ip: found.operand_ip,
@@ -281,6 +299,7 @@ impl Plan {
                         rank,
                         distance,
                         address,
+                        pointer: None,
                         narrow: operand.narrow,
                         access: operand.access,
                         operand_ip: instruction.ip(),
