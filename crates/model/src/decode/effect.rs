@@ -231,7 +231,8 @@ fn stack_and_string_steps(instruction: &Instruction, values: &mut Vec<(u8, Linea
         values.push((register, Linear::register(register).plus_constant(by)));
     };
     let moved = instruction.stack_pointer_increment();
-    if instruction.is_stack_instruction() && moved != 0 {
+    let replaced = instruction.op0_register() == Register::RSP; // `pop rsp`
+    if instruction.is_stack_instruction() && moved != 0 && !replaced {
         step(4, i64::from(moved));
     }
     if instruction.is_string_instruction() && !super::operand::repeats(instruction) {

@@ -19,6 +19,9 @@ use crate::recording::{Access, Resolution};
 
 /// How many instructions to look at on each side of the sample.
 const REACH: usize = 16;
+/// Candidates to keep: the first one is nearly always possible, and a large
+/// program has many sampled places.
+const KEPT: usize = 6;
 /// How far back a value consumed by the predecessor is followed.
 const DATAFLOW_REACH: usize = 6;
 /// User addresses begin above the unmappable first 64 KiB (vm.mmap_min_addr).
@@ -137,6 +140,8 @@ impl Plan {
         // Stable: of equals, the one pushed first.
         plan.candidates
             .sort_by_key(|candidate| (candidate.rank, candidate.distance));
+        plan.candidates.truncate(KEPT);
+        plan.candidates.shrink_to_fit();
         plan
     }
 
