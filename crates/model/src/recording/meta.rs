@@ -1,5 +1,6 @@
 //! What a recording says about itself: meta.json.
 
+use super::survey::SampleSurvey;
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,8 @@ pub struct Meta {
     pub agent_why: String,
     /// The rungs and how they did.
     pub rungs: Vec<RungReport>,
+    /// Who was sampled and when; filled when the recording is finished.
+    pub survey: Option<SampleSurvey>,
     /// CPU time of the recorder itself, seconds; part of the perturbation.
     pub recorder_cpu_s: f64,
     /// CPU time of the target, seconds; 0 if unknown.

@@ -9,10 +9,12 @@ pub mod column;
 pub mod journal;
 pub mod meta;
 pub mod parquet;
+pub mod survey;
 pub mod tables;
 
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError};
 pub use meta::{Meta, Rung, RungReport};
+pub use survey::SampleSurvey;
 pub use tables::*;
 
 /// Version of the recording's format. Readers refuse a newer one and say so.

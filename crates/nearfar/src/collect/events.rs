@@ -305,13 +305,18 @@ impl Interpreter {
     pub fn scan_maps(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) {
         let space = self.world.space_of(pid, time_ns, tables);
         for map in proc::maps(pid) {
-            let known = self.world.spaces[space as usize]
-                .maps
-                .get(&map.start)
-                .is_some_and(|m| m.end == map.end && m.offset == map.offset);
-            if !known {
-                self.mapping(space, &map, false, time_ns, tables);
-            }
+            self.mapping_if_new(space, &map, time_ns, tables);
+        }
+    }
+
+    /// A mapping that may be known already.
+    pub fn mapping_if_new(&mut self, space: u32, map: &proc::Map, time_ns: u64, tables: &mut Tables) {
+        let known = self.world.spaces[space as usize]
+            .maps
+            .get(&map.start)
+            .is_some_and(|m| m.end == map.end && m.offset == map.offset);
+        if !known {
+            self.mapping(space, map, false, time_ns, tables);
         }
     }
 }
@@ -355,7 +360,7 @@ fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, 
 }
 
 /// Registers in the kernel's order (ax bx cx dx si di bp sp ip r8…r15) as the decoder wants them.
-fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
+pub(super) fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
     let &[ax, bx, cx, dx, si, di, bp, sp, _ip, r8, r9, r10, r11, r12, r13, r14, r15] = kernel else {
         return None;
     };

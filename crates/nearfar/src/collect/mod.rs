@@ -1,1 +1,17 @@
-//! (under construction)
+//! From a running program to a recording.
+//!
+//! [`session`] runs a recording: it starts the [`target`], opens the [`perf`]
+//! events and the [`agent`]'s channel, and feeds what both say, in the order of
+//! time, through [`events`] and [`agent_events`] into tables. [`world`] knows the
+//! processes; [`homes`] asks the kernel where pages are.
+
+pub mod agent;
+pub mod agent_events;
+pub mod events;
+pub mod homes;
+pub mod perf;
+pub mod proc;
+pub mod selftest;
+pub mod session;
+pub mod target;
+pub mod world;

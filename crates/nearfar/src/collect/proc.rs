@@ -21,38 +21,41 @@ pub struct Map {
 /// The mappings of a process; empty if it cannot be read.
 pub fn maps(pid: u32) -> Vec<Map> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().filter_map(parse_map).collect()
+    String::from_utf8_lossy(&text).lines().filter_map(Map::parse).collect()
 }
 
-fn parse_map(line: &str) -> Option<Map> {
-    // address perms offset dev inode pathname; the name may hold blanks
-    let mut rest = line;
-    let mut field = || {
-        let trimmed = rest.trim_start();
-        let end = trimmed.find(' ').unwrap_or(trimmed.len());
-        let (head, tail) = trimmed.split_at(end);
-        rest = tail;
-        head
-    };
-    let (range, permissions, offset) = (field(), field(), field());
-    let (_device, _inode) = (field(), field());
-    let (start, end) = range.split_once('-')?;
-    let flags = permissions.bytes().fold(0, |bits, letter| {
-        bits | match letter {
-            b'r' => 1,
-            b'w' => 2,
-            b'x' => 4,
-            b's' => 8,
-            _ => 0,
-        }
-    });
-    Some(Map {
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
-        flags,
-        offset: u64::from_str_radix(offset, 16).ok()?,
-        name: rest.trim_start().to_owned(),
-    })
+impl Map {
+    /// Reads a line of /proc/PID/maps.
+    pub fn parse(line: &str) -> Option<Map> {
+        // address perms offset dev inode pathname; the name may hold blanks
+        let mut rest = line;
+        let mut field = || {
+            let trimmed = rest.trim_start();
+            let end = trimmed.find(' ').unwrap_or(trimmed.len());
+            let (head, tail) = trimmed.split_at(end);
+            rest = tail;
+            head
+        };
+        let (range, permissions, offset) = (field(), field(), field());
+        let (_device, _inode) = (field(), field());
+        let (start, end) = range.split_once('-')?;
+        let flags = permissions.bytes().fold(0, |bits, letter| {
+            bits | match letter {
+                b'r' => 1,
+                b'w' => 2,
+                b'x' => 4,
+                b's' => 8,
+                _ => 0,
+            }
+        });
+        Some(Map {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            flags,
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            name: rest.trim_start().to_owned(),
+        })
+    }
 }
 
 /// Threads of a process, in the order of their numbers.
@@ -137,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_maps_line_with_blanks_in_its_name_is_read() {
-        let map = parse_map("7f00-8000 rw-s 00001000 00:01 42    /tmp/a b (deleted)").unwrap();
+        let map = Map::parse("7f00-8000 rw-s 00001000 00:01 42    /tmp/a b (deleted)").unwrap();
         assert_eq!(map, Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() });
-        assert_eq!(parse_map("1000-2000 ---p 0 00:00 0").unwrap().name, "");
+        assert_eq!(Map::parse("1000-2000 ---p 0 00:00 0").unwrap().name, "");
     }
 
     #[test]

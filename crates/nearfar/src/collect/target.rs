@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -316,6 +316,20 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// Set by Ctrl-C (or SIGTERM, SIGHUP) while no program of ours runs.
+pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// While attached, Ctrl-C ends the recording, not the program.
+pub fn interrupt_ends_recording() {
+    extern "C" fn handler(_: i32) {
+        INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: a handler that only stores an atomic.
+        unsafe { libc::signal(signal, handler as extern "C" fn(i32) as libc::sighandler_t) };
+    }
+}
 
 /// Signals that are handed on to the program.
 const PASSED: [i32; 7] = [

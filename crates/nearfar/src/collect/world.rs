@@ -35,8 +35,8 @@ pub struct Space {
     locations: HashMap<u64, u32>,
     /// Whether samples at a location are a runtime's wait loop.
     spinning: HashMap<u32, bool>,
-    /// Live objects of the agent by address.
-    pub objects: HashMap<u64, u32>,
+    /// Live objects of the agent by address: number, bytes.
+    pub objects: HashMap<u64, (u32, u64)>,
     /// Call chains by the agent's site key.
     pub sites: HashMap<u64, u32>,
     /// The address space it was forked from.
@@ -169,6 +169,23 @@ impl World {
     /// Processes that are alive: (pid, address space).
     pub fn living(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.live.iter().map(|(&pid, &space)| (pid, space))
+    }
+
+    /// What is worth looking up page homes for: recorded objects, and private
+    /// mappings of at least `min_bytes`.
+    pub fn ranges(&self, space: u32, min_bytes: u64) -> Vec<super::homes::Range> {
+        let s = &self.spaces[space as usize];
+        let objects = s.objects.iter().map(|(&address, &(_, bytes))| (address, bytes));
+        let maps = s
+            .maps
+            .iter()
+            .filter(|(_, m)| m.module == NONE && m.object != NONE)
+            .map(|(&start, m)| (start, m.end - start));
+        objects
+            .chain(maps)
+            .filter(|&(_, bytes)| bytes >= min_bytes)
+            .map(|(address, bytes)| super::homes::Range { process: space, address, bytes })
+            .collect()
     }
 
     /// A new object number.

@@ -4,7 +4,7 @@ use super::{JOURNAL, RANK, Tables, for_each_table, write::write_meta};
 use crate::symbols::resolve::Resolver;
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
-use nearfar_model::recording::{Columns, Loss, Meta, journal};
+use nearfar_model::recording::{Columns, Loss, Meta, SampleSurvey, journal};
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
     }
     fs::create_dir_all(&rank).with_context(|| format!("cannot create {}", rank.display()))?;
 
-    let mut segments = Segments { rank: &rank, samples: 0, faults: 0 };
+    let mut segments = Segments { rank: &rank, survey: SampleSurvey::default(), samples: 0, faults: 0 };
     let mut tables = Tables::default();
     let journal = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
     let tail = journal::read::<_, anyhow::Error>(BufReader::with_capacity(1 << 20, journal), |frame| {
@@ -71,6 +71,7 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
     Resolver::new().resolve(&mut tables, meta);
     segments.rest(&mut tables)?;
     File::open(&rank).and_then(|d| d.sync_all()).context("cannot sync the recording")?;
+    meta.survey = Some(segments.survey);
     meta.state = "closed".into();
     write_meta(directory, meta).context("cannot write meta.json")?;
     fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
@@ -94,12 +95,14 @@ fn last_time(tables: &Tables) -> u64 {
 
 struct Segments<'a> {
     rank: &'a Path,
+    survey: SampleSurvey,
     samples: usize,
     faults: usize,
 }
 
 impl Segments<'_> {
     fn samples(&mut self, tables: &mut Tables) -> Result<()> {
+        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
         segment(self.rank, &mut self.samples, &mut tables.samples)
     }
 
@@ -110,6 +113,7 @@ impl Segments<'_> {
     /// Writes what is left of every table; an empty table still gets a file, so
     /// that queries over a recording find all of them.
     fn rest(&mut self, tables: &mut Tables) -> Result<()> {
+        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
         macro_rules! write_all {
             ($($field:ident: $type:ident,)*) => {$(
                 let mut number = match stringify!($field) {

@@ -76,16 +76,22 @@ pub struct Stored {
 }
 
 /// Segment files of samples.
-pub struct SampleFiles(Vec<PathBuf>);
+pub struct SampleFiles {
+    paths: Vec<PathBuf>,
+    survey: Option<SampleSurvey>,
+}
 
 impl SampleSource for SampleFiles {
     fn segments(&self) -> usize {
-        self.0.len()
+        self.paths.len()
     }
     fn segment(&self, i: usize) -> Result<AccessSamples, String> {
-        let path = &self.0[i];
+        let path = &self.paths[i];
         let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
         read(file).map_err(|e| format!("{}: {e}", path.display()))
+    }
+    fn survey(&self) -> Result<SampleSurvey, String> {
+        self.survey.clone().ok_or_else(|| "meta.json has no survey of the samples".into())
     }
 }
 
@@ -138,7 +144,8 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         }};
     }
     let input: Input = for_each_table!(input);
-    let samples = SampleFiles(segments(&rank, AccessSamples::TABLE)?);
+    let paths = segments(&rank, AccessSamples::TABLE)?;
+    let samples = SampleFiles { paths, survey: input.meta.survey.clone() };
     Ok(Stored { input, samples, remarks })
 }
 

@@ -1,0 +1,336 @@
+//! What the agent's records mean for the tables.
+//!
+//! Where perf events work they tell of processes, threads and mappings, and the
+//! agent adds objects, phases and homes. Where they do not, the agent tells all of it.
+
+use super::agent::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
+use super::events::{Interpreter, SampleAt};
+use super::proc::{self, Map};
+use crate::store::Tables;
+use crate::symbols::Regs;
+use nearfar_model::decode::Registers;
+use nearfar_model::recording::*;
+use std::collections::HashMap;
+
+/// Frames of an allocation's call chain at most.
+const MAX_FRAMES: usize = 32;
+
+/// Records that wait for their turn, and what they have opened.
+#[derive(Default)]
+pub struct AgentEvents {
+    /// No perf events: processes, threads and mappings come from here.
+    alone: bool,
+    /// Whether any process reported in.
+    pub seen: bool,
+    waiting: Vec<AgentRecord>,
+    /// Time of the last record of a process: its own order comes before the clock's.
+    last_time: HashMap<u32, u64>,
+    /// Objects that realloc was called on, by process and address: number, bytes, chain, time.
+    reallocated: HashMap<(u32, u64), (u32, u64, u32, u64)>,
+    /// Chain of every live object.
+    chains: HashMap<u32, u32>,
+    /// Open phases: (thread, name) → row in `phases`.
+    phases: HashMap<(u32, String), u64>,
+    /// Pieces of /proc/PID/maps.
+    maps: HashMap<u32, Vec<u8>>,
+}
+
+impl AgentEvents {
+    /// `alone`: perf events do not work.
+    pub fn new(alone: bool) -> AgentEvents {
+        AgentEvents { alone, ..AgentEvents::default() }
+    }
+
+    /// Takes a record; records of one process come in their order.
+    pub fn add(&mut self, mut record: AgentRecord) {
+        let last = self.last_time.entry(record.pid).or_insert(0);
+        record.time_ns = record.time_ns.max(*last);
+        *last = record.time_ns;
+        self.waiting.push(record);
+    }
+
+    /// Puts what waits in the order of time. The sort is stable.
+    pub fn sort(&mut self) {
+        self.waiting.sort_by_key(|r| r.time_ns);
+    }
+
+    /// Interprets what happened up to `time_ns`.
+    pub fn interpret_before(&mut self, time_ns: u64, world: &mut Interpreter, tables: &mut Tables) {
+        let ready = self.waiting.partition_point(|r| r.time_ns <= time_ns);
+        if ready == 0 {
+            return;
+        }
+        let rest = self.waiting.split_off(ready);
+        for record in std::mem::replace(&mut self.waiting, rest) {
+            self.interpret(record, world, tables);
+        }
+    }
+
+    /// Ends what is still open at the end of the recording.
+    pub fn close(&mut self, tables: &mut Tables) {
+        for ((thread, name), begin_ns) in self.phases.drain() {
+            tables.phases.push(Phase { thread, name, begin_ns, end_ns: u64::MAX });
+        }
+    }
+
+    fn interpret(&mut self, record: AgentRecord, to: &mut Interpreter, tables: &mut Tables) {
+        let AgentRecord { pid, tid, time_ns, body, .. } = record;
+        match body {
+            AgentBody::Hello { executable, .. } => {
+                self.seen = true;
+                if self.alone {
+                    let name = executable.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    to.exec(pid, tid, time_ns, name, tables);
+                }
+                self.mark(pid, time_ns, to, tables);
+            }
+            AgentBody::Fork { parent, .. } => {
+                self.seen = true;
+                if self.alone && !to.world.knows(pid) {
+                    let space = to.fork(parent, pid, time_ns, tables);
+                    to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                }
+                self.mark(pid, time_ns, to, tables);
+            }
+            AgentBody::Exec | AgentBody::Exit => {}
+            AgentBody::ThreadStart { stack_low, stack_high } => {
+                if self.alone {
+                    let space = to.world.space_of(pid, time_ns, tables);
+                    if !to.world.knows_thread(pid, tid) {
+                        to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                    }
+                    if stack_low != 0 && stack_high > stack_low {
+                        let object = MemoryObject {
+                            id: to.world.next_object(),
+                            process: space,
+                            kind: ObjectKind::Stack as u8,
+                            address: stack_low,
+                            bytes: stack_high - stack_low,
+                            born_ns: time_ns,
+                            thread: NONE,
+                            chain: NONE,
+                            name: "thread's stack".into(),
+                            previous: NONE,
+                            represents: stack_high - stack_low,
+                        };
+                        tables.objects.push(object);
+                    }
+                }
+            }
+            AgentBody::ThreadEnd => {
+                if self.alone {
+                    to.world.end_thread(tid);
+                }
+            }
+            AgentBody::Alloc(allocation) => self.allocation(pid, tid, time_ns, allocation, to, tables),
+            AgentBody::Free { address, reallocated, .. } => {
+                let space = to.world.space_of(pid, time_ns, tables);
+                if let Some((object, bytes)) = to.world.spaces[space as usize].objects.remove(&address) {
+                    tables.object_ends.push(ObjectEnd { object, time_ns });
+                    let chain = self.chains.remove(&object).unwrap_or(NONE);
+                    if reallocated {
+                        self.reallocated.insert((pid, address), (object, bytes, chain, time_ns));
+                    }
+                }
+            }
+            AgentBody::Range { kind, address, bytes, to: target } => {
+                let process = to.world.space_of(pid, time_ns, tables);
+                tables.range_events.push(RangeEvent { time_ns, process, kind, address, bytes, to: target });
+            }
+            AgentBody::PhaseBegin(name) => self.begin_phase(pid, tid, time_ns, name, to, tables),
+            AgentBody::PhaseEnd(name) => self.end_phase(pid, tid, time_ns, name, to, tables),
+            AgentBody::RoiBegin => self.begin_phase(pid, tid, time_ns, String::new(), to, tables),
+            AgentBody::RoiEnd => self.end_phase(pid, tid, time_ns, String::new(), to, tables),
+            AgentBody::Name { address, bytes, name } => {
+                self.named(pid, tid, time_ns, (address, bytes), name, to, tables);
+            }
+            AgentBody::Homes { address, stride, runs } => {
+                let process = to.world.space_of(pid, time_ns, tables);
+                let mut at = address;
+                for (node, pages) in runs {
+                    let home =
+                        Home { time_ns, process, address: at, pages, stride, node, page_shift: 0 };
+                    tables.homes.push(home);
+                    at += u64::from(pages) * stride;
+                }
+            }
+            AgentBody::Sample { cpu, ip, registers, weight_ns, chain } => {
+                let [ax, bx, cx, dx, si, di, bp, sp, r8, r9, r10, r11, r12, r13, r14, r15] = registers;
+                let gpr = [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15];
+                let chain: Vec<u64> = std::iter::once(ip).chain(chain).collect();
+                let weight_ns = weight_ns.min(u64::from(u32::MAX)) as u32;
+                let at = SampleAt { time_ns, pid, tid, cpu, weight_ns };
+                to.sample(at, Registers { gpr, ip }, &chain, SampleRung::Signal, tables);
+            }
+            AgentBody::Lost { count, why } => {
+                tables.losses.push(Loss { time_ns, what: "agent".into(), count, why: reason(why) });
+            }
+            AgentBody::Maps { text, more } => {
+                let pieces = self.maps.entry(pid).or_default();
+                pieces.extend_from_slice(&text);
+                if !more {
+                    let text = self.maps.remove(&pid).expect("inserted above");
+                    let space = to.world.space_of(pid, time_ns, tables);
+                    let maps = String::from_utf8_lossy(&text);
+                    for map in maps.lines().filter_map(Map::parse) {
+                        to.mapping_if_new(space, &map, time_ns, tables);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, pid: u32, time_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
+        let space = to.world.space_of(pid, time_ns, tables);
+        to.world.spaces[space as usize].agent = true;
+    }
+
+    fn allocation(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        time_ns: u64,
+        allocation: Allocation,
+        to: &mut Interpreter,
+        tables: &mut Tables,
+    ) {
+        let a = allocation;
+        if a.reservation || a.file {
+            return; // address space without memory; files come as mappings
+        }
+        let process = to.world.space_of(pid, time_ns, tables);
+        let mut chain = match to.world.site(process, a.site) {
+            Some(chain) => chain,
+            None => {
+                // `ip` is a return address: one byte back is the call.
+                let regs = Regs { ip: a.ip - 1, sp: a.sp, bp: a.bp, lr: 0 };
+                let frames = to.world.unwinder.unwind(process, regs, a.sp, &a.stack, MAX_FRAMES);
+                let chain = to.world.chain(process, &frames, tables);
+                if !a.stack.is_empty() {
+                    to.world.spaces[process as usize].sites.insert(a.site, chain);
+                }
+                chain
+            }
+        };
+        let kind = match a.kind {
+            AllocationKind::Small => ObjectKind::SmallHeap,
+            _ if a.shared => ObjectKind::Shared,
+            _ => ObjectKind::Heap,
+        };
+        let mut previous = NONE;
+        if a.previous != 0
+            && let Some((old, old_bytes, old_chain, freed_ns)) = self.reallocated.remove(&(pid, a.previous))
+        {
+            previous = old;
+            if a.restored {
+                chain = old_chain;
+            } else if a.address != a.previous {
+                // Large blocks are moved by mremap inside the C library, which takes
+                // the pages along; where it copies instead, the faults that follow
+                // place the new pages and win over this.
+                tables.range_events.push(RangeEvent {
+                    time_ns: freed_ns,
+                    process,
+                    kind: RangeKind::Move as u8,
+                    address: a.previous,
+                    bytes: old_bytes.min(a.bytes),
+                    to: a.address,
+                });
+            }
+        }
+        let thread = to.world.thread(pid, tid, time_ns, tables);
+        let id = to.world.next_object();
+        tables.objects.push(MemoryObject {
+            id,
+            process,
+            kind: kind as u8,
+            address: a.address,
+            bytes: a.bytes,
+            born_ns: time_ns,
+            thread,
+            chain,
+            name: String::new(),
+            previous,
+            represents: a.represents.max(a.bytes),
+        });
+        if kind != ObjectKind::SmallHeap {
+            self.chains.insert(id, chain);
+            to.world.spaces[process as usize].objects.insert(a.address, (id, a.bytes));
+        }
+    }
+
+    /// `nearfar_name`: the named range becomes an object of its own.
+    #[allow(clippy::too_many_arguments)] // the fields of one record
+    fn named(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        time_ns: u64,
+        (address, bytes): (u64, u64),
+        name: String,
+        to: &mut Interpreter,
+        tables: &mut Tables,
+    ) {
+        let process = to.world.space_of(pid, time_ns, tables);
+        let thread = to.world.thread(pid, tid, time_ns, tables);
+        let objects = &mut to.world.spaces[process as usize].objects;
+        let (previous, chain) = match objects.get(&address) {
+            Some(&(old, old_bytes)) => {
+                if old_bytes <= bytes {
+                    tables.object_ends.push(ObjectEnd { object: old, time_ns });
+                }
+                (old, self.chains.get(&old).copied().unwrap_or(NONE))
+            }
+            None => (NONE, NONE),
+        };
+        let id = to.world.next_object();
+        let born_ns = time_ns;
+        let kind = ObjectKind::Heap as u8;
+        let represents = bytes;
+        tables.objects.push(MemoryObject {
+            id, process, kind, address, bytes, born_ns, thread, chain, name, previous, represents,
+        });
+        to.world.spaces[process as usize].objects.insert(address, (id, bytes));
+        self.chains.insert(id, chain);
+    }
+
+    fn begin_phase(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        time_ns: u64,
+        name: String,
+        to: &mut Interpreter,
+        tables: &mut Tables,
+    ) {
+        let thread = to.world.thread(pid, tid, time_ns, tables);
+        self.phases.insert((thread, name), time_ns);
+    }
+
+    fn end_phase(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        end_ns: u64,
+        name: String,
+        to: &mut Interpreter,
+        tables: &mut Tables,
+    ) {
+        let thread = to.world.thread(pid, tid, end_ns, tables);
+        if let Some(begin_ns) = self.phases.remove(&(thread, name.clone())) {
+            tables.phases.push(Phase { thread, name, begin_ns, end_ns });
+        }
+    }
+}
+
+fn reason(why: LostWhy) -> String {
+    match why {
+        LostWhy::RingFull => "allocations: the agent's ring was full".into(),
+        LostWhy::Busy => "allocations: the agent was interrupted while it wrote".into(),
+        LostWhy::HomesRefused => "page homes: move_pages is not allowed here".into(),
+        LostWhy::HomesBudget => "page homes of objects that ended: looking would have taken too long".into(),
+        LostWhy::SigprofTaken => "samples: the program uses SIGPROF itself".into(),
+        LostWhy::TimerRefused => "samples of a thread: the system gave it no timer".into(),
+        LostWhy::Other(code) => format!("reason {code} of a later agent"),
+    }
+}

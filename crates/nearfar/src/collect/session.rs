@@ -1,0 +1,620 @@
+//! A recording from start to end: which rungs work, the loop that drains them, the close.
+
+use super::agent::{AgentFile, Settings as AgentSettings};
+use super::agent_events::AgentEvents;
+use super::events::Interpreter;
+use super::homes;
+use super::perf::open::{OpenError, PerfSet, PerfSettings, Target, wait_for};
+use super::perf::event::Event;
+use super::proc;
+use super::selftest::{Skid, measure_skid};
+use super::target::{Ending, Held, Running, StartError, find_program, pass_signals_to};
+use crate::discover::{self, cpu_times};
+use crate::store::{CreateError, Finished, Writer, finish, free_name};
+use crate::symbols::Module;
+use nearfar_model::recording::*;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How call chains are taken with samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CallGraph {
+    /// None.
+    None,
+    /// By frame pointers: cheap, wrong where code was compiled without them.
+    Fp,
+    /// By .eh_frame from a copy of the stack: right, 8 KiB a sample.
+    Dwarf,
+}
+
+/// What to record and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The recording; `None`: a free name in the current directory.
+    pub output: Option<PathBuf>,
+    /// Samples per second of CPU time and thread.
+    pub hz: f64,
+    /// Allocations from this size on are recorded one by one, bytes.
+    pub min_object: u64,
+    /// Machine to judge by, kept as a wish.
+    pub wish: Option<String>,
+    /// Call chains of samples.
+    pub call_graph: CallGraph,
+    /// Use the preload agent.
+    pub agent: bool,
+    /// Do not use perf events even if they work (to test the signal rung).
+    pub no_perf: bool,
+    /// Seconds between looks at page homes.
+    pub homes_interval: f64,
+}
+
+/// What is recorded.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A command to start.
+    Command(Vec<OsString>),
+    /// A running process.
+    Process(u32),
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The program could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The recording could not be begun.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// There is no such process.
+    #[error("there is no process {0} (see `ps -e`)")]
+    NoProcess(u32),
+    /// The process is somebody else's.
+    #[error("process {pid} belongs to user {owner}: attach as that user, or with sudo")]
+    NotYours {
+        /// The process.
+        pid: u32,
+        /// Its user id.
+        owner: u32,
+    },
+    /// Attaching needs perf events.
+    #[error(
+        "attaching to a running process needs perf events, and these do not work here: {0}. \
+         `nearfar doctor` says what unlocks them; or start the program under `nearfar record -- command`."
+    )]
+    AttachWithoutPerf(String),
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// The recording.
+    pub directory: PathBuf,
+    /// How the program ended; `None` after attaching.
+    pub ending: Option<Ending>,
+    /// Lines for the user.
+    pub summary: Vec<String>,
+}
+
+/// How long events are held back so that those of other cpus can be put in order, ns.
+const ORDER_WINDOW_NS: u64 = 5_000_000;
+/// Longest sleep between two looks at the rings; the agent's rings do not wake us.
+const TICK_MS: i32 = 40;
+/// Rows reach the disk at least this often: what a killed recorder loses.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// Pages looked at per object and look.
+const PAGES_PER_LOOK: usize = 2048;
+
+/// Records `subject`.
+///
+/// # Errors
+/// See [`RecordError`]. Once the program runs, nothing stops it on our account:
+/// what fails from then on is noted in the recording.
+pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordError> {
+    let host = discover::discover(Path::new("/"))?;
+    check_subject(subject)?;
+    let perf_refused = if options.no_perf {
+        Some("switched off by --no-perf".to_owned())
+    } else {
+        probe_perf().err()
+    };
+    if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
+        return Err(RecordError::AttachWithoutPerf(why.clone()));
+    }
+    let agent = make_agent(subject, options, perf_refused.is_some());
+    let skid = if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
+        measure_skid()
+    } else if nearfar_model::decode::supported(std::env::consts::ARCH) {
+        // The signal arrives like the perf event, but there is nothing to measure it with here.
+        Skid::Untested
+    } else {
+        Skid::Unsupported
+    };
+
+    let output = options.output.clone().unwrap_or_else(|| free_name(Path::new("."), &app_name(subject)));
+    let meta = first_meta(subject, options, &host, agent.as_ref().map(|_| ()).map_err(Clone::clone));
+    let mut writer = Writer::create(&output, meta)?;
+    let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
+    let held = match subject {
+        Subject::Command(command) => match Held::start(command, &environment) {
+            Ok(held) => Some(held),
+            Err(error) => {
+                remove_empty(&output);
+                return Err(error.into());
+            }
+        },
+        Subject::Process(_) => None,
+    };
+
+    let cpus = proc::online_cpus();
+    let settings = PerfSettings {
+        hz: options.hz,
+        faults: true,
+        chains: options.call_graph == CallGraph::Fp,
+        stack_bytes: if options.call_graph == CallGraph::Dwarf { 8192 } else { 0 },
+    };
+    let mut perf_why = perf_refused;
+    let mut perf = None;
+    if perf_why.is_none() {
+        let target = match (&held, subject) {
+            (Some(held), _) => Target::Exec(held.pid()),
+            (None, Subject::Process(pid)) => {
+                Target::Running(proc::threads(*pid).into_iter().map(|t| t as i32).collect())
+            }
+            (None, Subject::Command(_)) => unreachable!("a command is always held"),
+        };
+        match PerfSet::open(&target, &cpus, &settings) {
+            Ok(set) => perf = Some(set),
+            Err(error) if held.is_none() => {
+                remove_empty(&output);
+                return Err(RecordError::AttachWithoutPerf(explain_refusal(&error)));
+            }
+            Err(error) => perf_why = Some(explain_refusal(&error)),
+        }
+    }
+
+    let weight = perf.as_ref().map_or(0, PerfSet::sample_weight_ns);
+    let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
+    interpreter.unwind_samples = options.call_graph == CallGraph::Dwarf;
+    if let Ok(agent) = &agent {
+        interpreter.own_file = agent.path().to_string_lossy().into_owned();
+    }
+    let start_ns = writer.meta.start_ns;
+    let running = match held {
+        Some(held) => {
+            let pid = held.pid() as u32;
+            let space = interpreter.world.add_space(pid, NONE, false, start_ns, &mut writer.tables);
+            interpreter.world.add_thread(space, pid, start_ns, "nearfar".into(), &mut writer.tables);
+            pass_signals_to(held.pid());
+            match held.release() {
+                Ok(running) => Some(running),
+                Err(error) => {
+                    remove_empty(&output);
+                    return Err(error.into());
+                }
+            }
+        }
+        None => {
+            super::target::interrupt_ends_recording();
+            if let Subject::Process(pid) = subject {
+                begin_attached(&mut interpreter, *pid, start_ns, &mut writer);
+            }
+            if let Some(perf) = &perf {
+                perf.enable();
+            }
+            None
+        }
+    };
+
+    let session = Session {
+        agent_events: AgentEvents::new(perf.is_none()),
+        perf,
+        agent,
+        interpreter,
+        writer,
+        pending: Vec::new(),
+        options,
+        perf_why,
+        skid,
+        nodes: host.machine.nodes.len(),
+        complained: false,
+    };
+    session.run(subject, running)
+}
+
+fn check_subject(subject: &Subject) -> Result<(), RecordError> {
+    match subject {
+        Subject::Command(command) => {
+            find_program(&command[0])?;
+        }
+        Subject::Process(pid) => {
+            let owner = proc::owner(*pid).ok_or(RecordError::NoProcess(*pid))?;
+            // SAFETY: no preconditions.
+            let me = unsafe { libc::geteuid() };
+            if me != 0 && owner != me {
+                return Err(RecordError::NotYours { pid: *pid, owner });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The agent's shared file, or why there is none.
+fn make_agent(subject: &Subject, options: &Options, signal_rung: bool) -> Result<AgentFile, String> {
+    let Subject::Command(command) = subject else {
+        return Err("attached to a running process: allocations before and after are seen as mappings only".into());
+    };
+    if !options.agent {
+        return Err("switched off by --no-agent".into());
+    }
+    if let Ok(path) = find_program(&command[0]) {
+        if let Ok(file) = Module::open(&path) {
+            if file.is_static_executable() {
+                return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
+            }
+            if file.is_setuid() {
+                return Err(format!("{} runs with other rights (setuid): the loader ignores LD_PRELOAD", path.display()));
+            }
+        }
+    }
+    AgentFile::create(&AgentSettings {
+        min_object_bytes: options.min_object,
+        signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
+        maps: signal_rung,
+        ..AgentSettings::default()
+    })
+    .map_err(|error| format!("the agent could not be set up: {error}"))
+}
+
+/// Whether perf events work for our own process; if not, why.
+pub fn probe_perf() -> Result<(), String> {
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
+    let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0 };
+    let cpus = proc::online_cpus();
+    PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings).map(drop).map_err(|e| explain_refusal(&e))
+}
+
+/// What a refusal means and what unlocks it.
+fn explain_refusal(error: &OpenError) -> String {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .ok()
+        .and_then(|t| t.trim().parse::<i32>().ok());
+    match (error.errno(), paranoid) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 2 => format!(
+            "{error}; kernel.perf_event_paranoid is {level}. `sudo sysctl kernel.perf_event_paranoid=2` allows it"
+        ),
+        (Some(libc::EACCES | libc::EPERM), level) => format!(
+            "{error}; kernel.perf_event_paranoid is {}, so probably a container's seccomp profile forbids the call \
+             (docker run --security-opt seccomp=unconfined, or --cap-add PERFMON)",
+            level.map_or("unknown".into(), |l| l.to_string())
+        ),
+        (Some(libc::ENOSYS), _) => format!("{error}; the kernel or the container has no perf_event_open"),
+        (Some(libc::EMFILE), _) => format!("{error}; too many open files: raise `ulimit -n`"),
+        _ => error.to_string(),
+    }
+}
+
+/// `app` for `./app`, `attached-123` for a process.
+fn app_name(subject: &Subject) -> String {
+    match subject {
+        Subject::Command(command) => {
+            let name = Path::new(&command[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect()
+        }
+        Subject::Process(pid) => {
+            let name = proc::name(*pid, *pid);
+            format!("{}-{pid}", if name.is_empty() { "process" } else { &name }).replace('/', "_")
+        }
+    }
+}
+
+/// Removes a recording in which nothing was recorded.
+fn remove_empty(directory: &Path) {
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+fn first_meta(
+    subject: &Subject,
+    options: &Options,
+    host: &discover::Discovered,
+    agent: Result<(), String>,
+) -> Meta {
+    let command = match subject {
+        Subject::Command(command) => command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        Subject::Process(_) => Vec::new(),
+    };
+    let cwd = match subject {
+        Subject::Command(_) => std::env::current_dir().ok(),
+        Subject::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+    };
+    Meta {
+        format: FORMAT_VERSION,
+        nearfar: env!("CARGO_PKG_VERSION").into(),
+        state: "open".into(),
+        recorder_pid: std::process::id(),
+        recorder_start: proc::start_time(std::process::id()).unwrap_or(0),
+        command,
+        cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
+        started: jiff::Timestamp::now().to_string(),
+        start_ns: proc::monotonic_ns(),
+        end_ns: 0,
+        exit: String::new(),
+        machine: host.machine.clone(),
+        wish: options.wish.clone(),
+        min_object_bytes: options.min_object,
+        page_bytes: page_bytes(),
+        folio_bytes: host.kernel.folio_bytes.clone(),
+        numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
+        agent: false,
+        agent_why: agent.err().unwrap_or_default(),
+        rungs: Vec::new(),
+        survey: None,
+        recorder_cpu_s: 0.0,
+        target_cpu_s: 0.0,
+        steal_share: -1.0,
+    }
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// What is known of a process that ran before the recording.
+fn begin_attached(interpreter: &mut Interpreter, pid: u32, time_ns: u64, writer: &mut Writer) {
+    let tables = &mut writer.tables;
+    let space = interpreter.world.add_space(pid, NONE, false, time_ns, tables);
+    for tid in proc::threads(pid) {
+        interpreter.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+    }
+    interpreter.scan_maps(pid, time_ns, tables);
+    writer.lose(
+        time_ns,
+        "faults",
+        0,
+        "attached to a running process: pages placed before are of unknown origin",
+    );
+}
+
+struct Session<'a> {
+    perf: Option<PerfSet>,
+    agent: Result<AgentFile, String>,
+    agent_events: AgentEvents,
+    interpreter: Interpreter,
+    writer: Writer,
+    /// Events that wait for those of other cpus with an earlier time.
+    pending: Vec<Event>,
+    options: &'a Options,
+    perf_why: Option<String>,
+    skid: Skid,
+    nodes: usize,
+    complained: bool,
+}
+
+impl Session<'_> {
+    fn run(mut self, subject: &Subject, running: Option<Running>) -> Result<Outcome, RecordError> {
+        let begin = Instant::now();
+        let ticks = cpu_times(Path::new("/"));
+        let mut last_flush = begin;
+        let mut look_every = Duration::from_secs_f64(self.options.homes_interval);
+        let mut last_look = begin;
+        let (ending, target_cpu) = loop {
+            let wake = running.as_ref().map_or(-1, Running::poll_fd);
+            match &self.perf {
+                Some(perf) => perf.wait(wake, TICK_MS),
+                None => wait_for(&[wake], TICK_MS),
+            }
+            let ended = match (&running, subject) {
+                (Some(running), _) => running.try_wait().map(|(ending, cpu)| (Some(ending), cpu)),
+                (None, Subject::Process(pid)) => {
+                    let gone = proc::start_time(*pid).is_none();
+                    (gone || interrupted()).then_some((None, 0.0))
+                }
+                (None, Subject::Command(_)) => unreachable!("a command is always started"),
+            };
+            self.drain(ended.is_some());
+            if let Some(ended) = ended {
+                break ended;
+            }
+            if last_look.elapsed() >= look_every {
+                let cost = self.look_at_homes();
+                // At most a hundredth of the time goes into looking.
+                look_every = look_every.max(cost * 100);
+                last_look = Instant::now();
+            }
+            if last_flush.elapsed() >= FLUSH_EVERY {
+                self.flush();
+                last_flush = Instant::now();
+            }
+        };
+        self.writer.meta.target_cpu_s = target_cpu;
+        if let (Some(before), Some(now)) = (ticks, cpu_times(Path::new("/"))) {
+            self.writer.meta.steal_share = now.steal_share_since(&before).unwrap_or(-1.0);
+        }
+        self.close(ending)
+    }
+
+    /// Takes what the rings hold and interprets what is old enough to be complete.
+    fn drain(&mut self, last: bool) {
+        let now = proc::monotonic_ns();
+        let upto = if last { u64::MAX } else { now.saturating_sub(ORDER_WINDOW_NS) };
+        if let Some(perf) = &mut self.perf {
+            let pending = &mut self.pending;
+            perf.drain(|event| pending.push(event));
+            if last {
+                perf.disable();
+            }
+        }
+        if let Ok(agent) = &mut self.agent {
+            let events = &mut self.agent_events;
+            agent.drain(|record| events.add(record));
+        }
+        self.pending.sort_by_key(|e| e.time_ns);
+        self.agent_events.sort();
+        let ready = self.pending.partition_point(|e| e.time_ns <= upto);
+        let tables = &mut self.writer.tables;
+        for event in self.pending.drain(..ready) {
+            self.agent_events.interpret_before(event.time_ns, &mut self.interpreter, tables);
+            self.interpreter.event(event, tables);
+        }
+        self.agent_events.interpret_before(upto, &mut self.interpreter, tables);
+        // Sites in runtime libraries need their caller: take every chain while new ones show up.
+        let fresh = std::mem::take(&mut self.interpreter.world.new_runtime_site);
+        if let Some(perf) = &mut self.perf {
+            perf.burst_chains(fresh && !last);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.interpreter.flushed();
+        if let Err(error) = self.writer.flush() {
+            self.complain(&format!(
+                "nearfar: cannot write the recording any more: {error}. The program goes on; what was written \
+                 so far can be reported."
+            ));
+        }
+    }
+
+    fn complain(&mut self, message: &str) {
+        if !std::mem::replace(&mut self.complained, true) {
+            eprintln!("{message}");
+        }
+    }
+
+    /// Looks where pages are now: always on machines with several nodes, and
+    /// where no agent does it at the end of an object's life. Gives the time it took.
+    fn look_at_homes(&mut self) -> Duration {
+        let begin = Instant::now();
+        let time_ns = proc::monotonic_ns();
+        let page = self.writer.meta.page_bytes;
+        let living: Vec<(u32, u32)> = self.interpreter.world.living().collect();
+        for (pid, space) in living {
+            let with_agent = self.interpreter.world.spaces[space as usize].agent;
+            if self.nodes < 2 && with_agent {
+                continue;
+            }
+            for range in self.interpreter.world.ranges(space, self.options.min_object) {
+                // A process that just ended is no reason to stop.
+                let _ = homes::look(pid as i32, range, page, PAGES_PER_LOOK, time_ns, &mut self.writer.tables.homes);
+            }
+        }
+        begin.elapsed()
+    }
+
+    fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
+        let end_ns = proc::monotonic_ns();
+        let left = self.interpreter.world.living().count();
+        if left > 0 && ending.is_some() {
+            self.writer.lose(
+                end_ns,
+                "processes",
+                left as u64,
+                "processes that still ran when the command had ended were recorded up to then",
+            );
+        }
+        self.note_losses(end_ns);
+        self.agent_events.close(&mut self.writer.tables);
+        let samples_name = if self.perf.is_some() { "clock" } else { "signal" };
+        let meta = &mut self.writer.meta;
+        meta.end_ns = end_ns;
+        meta.exit = ending.map(Ending::text).unwrap_or_default();
+        meta.agent = self.agent_events.seen;
+        if !meta.agent && meta.agent_why.is_empty() {
+            meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
+        }
+        meta.rungs = rungs(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz);
+        meta.recorder_cpu_s = proc::own_cpu_seconds();
+        self.flush();
+        let mut meta = self.writer.meta.clone();
+        let failed = self.writer.failure().map(|e| e.to_string());
+        let path = self.writer.directory().to_owned();
+        let mut summary = Vec::new();
+        match self.writer.close() {
+            Ok(directory) => {
+                let Finished { .. } = finish(&directory, &mut meta)?;
+            }
+            Err(error) => summary.push(format!(
+                "nearfar: the recording is incomplete: {}",
+                failed.unwrap_or_else(|| error.to_string())
+            )),
+        }
+        let survey = meta.survey.clone().unwrap_or_default();
+        let share = if meta.target_cpu_s > 0.0 {
+            format!("; the recorder used {:.1} % of the program's CPU time", 100.0 * meta.recorder_cpu_s / meta.target_cpu_s)
+        } else {
+            String::new()
+        };
+        summary.push(format!(
+            "nearfar: {} {samples_name} samples in {:.1} s{share}",
+            survey.samples,
+            (meta.end_ns - meta.start_ns) as f64 * 1e-9
+        ));
+        let shown = std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(Path::to_owned));
+        let shown = shown.unwrap_or(path.clone());
+        summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
+        Ok(Outcome { directory: path, ending, summary })
+    }
+
+    fn note_losses(&mut self, end_ns: u64) {
+        if self.interpreter.lost > 0 {
+            let lost = self.interpreter.lost;
+            self.writer.lose(end_ns, "perf_records", lost, "the perf ring was full: samples or faults are missing");
+        }
+        if self.interpreter.throttled > 0 {
+            let times = self.interpreter.throttled;
+            self.writer.lose(end_ns, "throttled", times, "the kernel paused sampling to limit its cost");
+        }
+        if let Ok(agent) = &self.agent {
+            let lost = agent.lost();
+            for (count, why) in [
+                (lost.ring_full, "the agent's ring was full: allocations are missing"),
+                (lost.busy, "the agent was interrupted while it wrote"),
+                (lost.unclaimed, "processes beyond the first 64 at a time have no agent"),
+                (lost.refused, "processes with a limited address space have no agent"),
+                (lost.damaged, "the program wrote over the agent's memory"),
+            ] {
+                if count > 0 {
+                    self.writer.lose(end_ns, "agent_records", count, why);
+                }
+            }
+        }
+    }
+}
+
+/// The rungs as they worked.
+fn rungs(perf: bool, perf_why: Option<&str>, skid: &Skid, meta: &Meta, hz: f64) -> Vec<RungReport> {
+    let refused = perf_why.unwrap_or_default();
+    let signal = !perf && meta.agent;
+    vec![
+        RungReport { rung: Rung::Clock, active: perf, why: if perf { skid.text() } else { refused.into() }, hz },
+        RungReport {
+            rung: Rung::Signal,
+            active: signal,
+            why: match (perf, meta.agent) {
+                (true, _) => "not needed: perf events work".into(),
+                (false, true) => format!("used because {refused}"),
+                (false, false) => format!("needs the agent: {}", meta.agent_why),
+            },
+            hz,
+        },
+        RungReport {
+            rung: Rung::Pages,
+            active: perf,
+            why: if perf {
+                "every user page fault".into()
+            } else {
+                format!("first touches need perf events: {refused}; page homes are looked up")
+            },
+            hz: 0.0,
+        },
+    ]
+}
+
+/// Whether Ctrl-C was typed while attached.
+fn interrupted() -> bool {
+    super::target::INTERRUPTED.load(std::sync::atomic::Ordering::Relaxed)
+}

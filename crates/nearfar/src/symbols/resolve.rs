@@ -1,0 +1,180 @@
+//! After the run: functions and lines for every location, names for every
+//! allocation site, and the static variables of every module.
+
+use super::Module;
+use crate::store::Tables;
+use nearfar_model::recording::*;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Static variables below this size are not worth an object of their own, bytes.
+const SMALLEST_STATIC: u64 = 4096;
+/// How many of the program's own frames are asked for the variable that takes an
+/// allocation: `float *a = make_grid(n)` is two frames away from malloc.
+const NAMING_FRAMES: usize = 4;
+
+/// Looks up what addresses mean, module by module.
+#[derive(Default)]
+pub struct Resolver {
+    files: HashMap<u32, Option<Arc<Module>>>,
+}
+
+impl Resolver {
+    /// A resolver that has opened nothing yet.
+    pub fn new() -> Resolver {
+        Resolver::default()
+    }
+
+    /// Fills `symbols` and `site_names` and adds static variables to `objects`.
+    /// Modules that changed since the recording are noted as a loss and stay unresolved.
+    pub fn resolve(&mut self, tables: &mut Tables, meta: &Meta) {
+        self.open_modules(tables);
+        self.add_symbols(tables);
+        self.add_site_names(tables);
+        self.add_statics(tables, meta);
+    }
+
+    fn open_modules(&mut self, tables: &mut Tables) {
+        let mut changed = Vec::new();
+        for module in tables.modules.rows() {
+            let file = Module::open(Path::new(&module.path)).ok().map(Arc::new);
+            let same = file
+                .as_ref()
+                .is_some_and(|f| f.build_id().unwrap_or_default() == module.build_id || module.build_id.is_empty());
+            if file.is_some() && !same {
+                changed.push(module.path.clone());
+            }
+            self.files.insert(module.id, file.filter(|_| same));
+        }
+        if !changed.is_empty() {
+            tables.losses.push(Loss {
+                time_ns: last_mapping(tables),
+                what: "symbols".into(),
+                count: changed.len() as u64,
+                why: format!("files that changed since they were recorded: {}", changed.join(", ")),
+            });
+        }
+    }
+
+    fn add_symbols(&self, tables: &mut Tables) {
+        // Forked processes and repeated images share their answers.
+        let mut known: HashMap<(u32, u64), Vec<super::Frame>> = HashMap::new();
+        for i in 0..tables.locations.len() {
+            let location = tables.locations.row(i);
+            let Some(Some(file)) = self.files.get(&location.module) else {
+                continue;
+            };
+            let frames = known.entry((location.module, location.file_offset)).or_insert_with(|| {
+                file.vaddr_of_file_offset(location.file_offset).map(|v| file.frames(v)).unwrap_or_default()
+            });
+            for (depth, frame) in frames.iter().enumerate() {
+                tables.symbols.push(Symbol {
+                    location: location.id,
+                    depth: depth as u16,
+                    function: frame.function.clone(),
+                    file: frame.file.clone(),
+                    line: frame.line,
+                });
+            }
+        }
+    }
+
+    fn add_site_names(&self, tables: &mut Tables) {
+        let runtime: HashSet<u32> =
+            tables.modules.rows().filter(|m| m.runtime == 1).map(|m| m.id).collect();
+        let locations: HashMap<u32, (u32, u64)> =
+            tables.locations.rows().map(|l| (l.id, (l.module, l.file_offset))).collect();
+        let mut chains: HashMap<u32, Vec<u32>> = HashMap::new();
+        for frame in tables.chains.rows() {
+            chains.entry(frame.chain).or_default().push(frame.location);
+        }
+        let sites: HashSet<u32> =
+            tables.objects.chain.iter().copied().filter(|&chain| chain != NONE).collect();
+        let mut sites: Vec<u32> = sites.into_iter().collect();
+        sites.sort_unstable();
+        let mut known = HashMap::new();
+        for chain in sites {
+            let own_frames = chains.get(&chain).into_iter().flatten().filter_map(|l| locations.get(l));
+            let own_frames = own_frames.filter(|(module, _)| !runtime.contains(module)).take(NAMING_FRAMES);
+            for &(module, offset) in own_frames {
+                let name = known.entry((module, offset)).or_insert_with(|| {
+                    let file = self.files.get(&module)?.as_ref()?;
+                    file.variable_at_call(file.vaddr_of_file_offset(offset)?)
+                });
+                if let Some(named) = name {
+                    tables.site_names.push(SiteName {
+                        chain,
+                        name: named.name.clone(),
+                        how: named.how.to_string(),
+                    });
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Static variables become objects, and their declaration an allocation site.
+    fn add_statics(&self, tables: &mut Tables, meta: &Meta) {
+        let smallest = SMALLEST_STATIC.min(meta.min_object_bytes.max(1));
+        let mut next_object = tables.objects.id.iter().max().map_or(0, |&id| id + 1);
+        let mut next_location = tables.locations.id.iter().max().map_or(0, |&id| id + 1);
+        let mut next_chain = tables.chains.chain.iter().max().map_or(0, |&id| id + 1);
+        let mut done = HashSet::new();
+        for i in 0..tables.mappings.len() {
+            let map = tables.mappings.row(i);
+            if map.flags & 4 == 0 || !done.insert((map.process, map.module)) {
+                continue;
+            }
+            let Some(Some(file)) = self.files.get(&map.module) else {
+                continue;
+            };
+            let Some(bias) = file.bias_of_mapping(map.start, map.offset) else {
+                continue;
+            };
+            for variable in file.statics(smallest) {
+                let address = variable.vaddr.wrapping_add(bias);
+                let mut chain = NONE;
+                if !variable.file.is_empty() {
+                    tables.locations.push(Location {
+                        id: next_location,
+                        process: map.process,
+                        address,
+                        module: map.module,
+                        file_offset: 0,
+                    });
+                    tables.symbols.push(Symbol {
+                        location: next_location,
+                        depth: 0,
+                        function: String::new(),
+                        file: variable.file.clone(),
+                        line: variable.line,
+                    });
+                    tables.chains.push(ChainFrame { chain: next_chain, depth: 0, location: next_location });
+                    chain = next_chain;
+                    next_location += 1;
+                    next_chain += 1;
+                }
+                tables.objects.push(MemoryObject {
+                    id: next_object,
+                    process: map.process,
+                    kind: ObjectKind::Static as u8,
+                    address,
+                    bytes: variable.bytes,
+                    born_ns: map.time_ns,
+                    thread: NONE,
+                    chain,
+                    name: variable.name.clone(),
+                    previous: NONE,
+                    represents: variable.bytes,
+                });
+                next_object += 1;
+            }
+        }
+    }
+}
+
+/// Time of the last mapping seen, ns: good enough to order a note about files.
+fn last_mapping(tables: &Tables) -> u64 {
+    tables.mappings.time_ns.last().copied().unwrap_or(0)
+}
