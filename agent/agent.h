@@ -1,0 +1,142 @@
+/* What the agent's files share. Nothing here is visible to the program. */
+#ifndef NEARFAR_AGENT_H
+#define NEARFAR_AGENT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "protocol.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+static inline void nf_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* A thread's private state. Initial-exec: reaching it must not allocate. */
+struct nf_thread {
+    /* > 0 while this thread is inside the agent: hooks that are reached from
+     * there (dlsym, pthread_getattr_np, a signal handler) pass straight through. */
+    int guard;
+    uint32_t tid;
+    uint64_t tid_of;     /* nf_process.epoch for which tid holds; a fork changes it */
+    int64_t small_left;  /* bytes until the next small-allocation sample */
+    int64_t small_step;  /* what small_left started from; 0 before the first */
+    uintptr_t stack_low;
+    uintptr_t stack_high; /* 0: unknown */
+    int timer;           /* kernel timer id + 1; 0 = none */
+    uint64_t timer_of;   /* epoch in which it was made: timers do not survive fork */
+    uint64_t last_cpu_ns;
+    uint32_t jitter;     /* random state of the timer's periods */
+    uint32_t dice;       /* and of the small samples: the handler may interrupt its use */
+};
+extern _Thread_local struct nf_thread nf_self __attribute__((tls_model("initial-exec")));
+
+/* The process's state. Settings are copied here so that hooks do not touch shared memory. */
+struct nf_process {
+    _Atomic uint64_t epoch; /* 0 before attaching; grows with each attach, also in a fork's child */
+    _Atomic size_t min_object; /* SIZE_MAX while there is nothing to record */
+    int64_t small_sample;
+    uint32_t home_pages;
+    uint32_t signal_hz;
+    uint32_t flags;
+    uint32_t pid;
+    uint64_t generation;
+    uint64_t start_ns;
+    struct nf_header *header;
+    struct nf_segment *segment; /* NULL: not attached */
+    char *ring;
+};
+extern struct nf_process nf_process;
+
+/* The caller of a hook, as far as the hook can know it. */
+struct nf_site {
+    uintptr_t rip, rsp, rbp;
+};
+
+/* Must expand in the hook itself: a frame with a frame pointer has the caller's
+ * at [0], the return address at [1], and the caller's stack pointer is behind. */
+#define NF_SITE()                                                                   \
+    ((struct nf_site){(uintptr_t)__builtin_return_address(0),                       \
+                      (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(uintptr_t), \
+                      *(uintptr_t *)__builtin_frame_address(0)})
+
+/* ring.c */
+bool nf_attach(const char *path);
+bool nf_attached(void);
+void nf_after_fork(void);
+void nf_close_segment(void);
+bool nf_is_own_process(void);
+/* Writes one record. `wait`: may wait for room (false in the signal handler). */
+bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+             size_t tail_bytes, bool wait);
+uint32_t nf_tid(void);
+uint64_t nf_now(clockid_t clock);
+void nf_lost(enum nf_why why, uint64_t count);
+
+/* next.c: the definitions behind ours. NULL where the program has none. */
+void *nf_next(const char *name);
+#define NF_NEXT(name) ((__typeof__(&name))nf_next(#name))
+
+/* objects.c: live recorded objects by address. */
+bool nf_objects_init(void);
+bool nf_object_add(uintptr_t address, size_t bytes);
+size_t nf_object_remove(uintptr_t address); /* its bytes; 0 if it was not recorded */
+extern _Atomic uint8_t nf_object_filter[4096];
+static inline unsigned nf_filter_slot(uintptr_t address) {
+    return (unsigned)((address * 0x9e3779b97f4a7c15ull) >> 52);
+}
+/* Nearly every free() ends here: one byte of a table that stays in the L1 cache. */
+static inline bool nf_object_possible(uintptr_t address) {
+    return atomic_load_explicit(&nf_object_filter[nf_filter_slot(address)], memory_order_relaxed);
+}
+/* Calls `f` for objects that this process (not a fork parent) added, until it returns false. */
+void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *state);
+
+/* sites.c */
+void nf_sites_init(void);
+void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
+                     uintptr_t previous, const struct nf_site *site);
+
+/* homes.c */
+void nf_homes(uintptr_t address, size_t bytes);
+void nf_homes_at_exit(void);
+
+/* threads.c */
+void nf_threads_init(void);
+void nf_thread_here(bool main_thread);
+
+/* sampling.c: the signal rung */
+void nf_sampling_init(void);
+void nf_sampling_thread_start(void);
+void nf_sampling_thread_end(void);
+void nf_sampling_before_exec(void);
+void nf_sampling_exec_failed(void);
+
+/* process.c */
+void nf_send_maps(void);
+
+/* Enters the agent: false if the thread is already inside or nothing is recorded. */
+static inline bool nf_enter(void) {
+    if (nf_self.guard || !nf_attached()) return false;
+    nf_self.guard = 1;
+    return true;
+}
+static inline void nf_leave(void) { nf_self.guard = 0; }
+
+#endif

@@ -1,0 +1,237 @@
+/* The allocator's functions: pass through, and record what is large or sampled.
+ *
+ * Nothing is added to a block, so blocks may come from and go to functions that
+ * are not hooked. The common path of malloc is a compare and a subtraction. */
+#include "agent.h"
+
+#include <stdlib.h>
+#include <malloc.h>
+#include <string.h>
+
+static struct {
+    __typeof__(&malloc) malloc;
+    __typeof__(&calloc) calloc;
+    __typeof__(&realloc) realloc;
+    __typeof__(&free) free;
+    __typeof__(&aligned_alloc) aligned_alloc;
+    __typeof__(&memalign) memalign;
+    __typeof__(&posix_memalign) posix_memalign;
+    __typeof__(&valloc) valloc;
+    __typeof__(&pvalloc) pvalloc;
+    _Atomic bool known;
+} next;
+
+/* Memory for dlsym while it looks for the allocator: handed out once, never reused. */
+static _Alignas(64) char early[65536];
+static _Atomic size_t early_used;
+
+static bool is_early(const void *p) {
+    return (uintptr_t)p - (uintptr_t)early < sizeof early;
+}
+
+static void *early_alloc(size_t bytes, size_t alignment) {
+    if (alignment < 16) alignment = 16;
+    if (bytes > sizeof early || alignment > 4096) return NULL;
+    size_t room = bytes + alignment;
+    size_t at = atomic_fetch_add(&early_used, (room + 15) & ~(size_t)15);
+    if (at + room > sizeof early) return NULL;
+    uintptr_t p = (uintptr_t)early + at;
+    return (void *)((p + alignment - 1) & ~(uintptr_t)(alignment - 1));
+}
+
+/* False only inside the look-up itself. Two threads may look up at once: same result. */
+static bool find_next(void) {
+    if (LIKELY(atomic_load_explicit(&next.known, memory_order_acquire))) return true;
+    static _Thread_local bool looking __attribute__((tls_model("initial-exec")));
+    if (looking) return false;
+    looking = true;
+    next.malloc = NF_NEXT(malloc);
+    next.calloc = NF_NEXT(calloc);
+    next.realloc = NF_NEXT(realloc);
+    next.free = NF_NEXT(free);
+    next.aligned_alloc = NF_NEXT(aligned_alloc);
+    next.memalign = NF_NEXT(memalign);
+    next.posix_memalign = NF_NEXT(posix_memalign);
+    next.valloc = NF_NEXT(valloc);
+    next.pvalloc = NF_NEXT(pvalloc);
+    looking = false;
+    bool complete = next.malloc && next.calloc && next.realloc && next.free;
+    atomic_store_explicit(&next.known, complete, memory_order_release);
+    return complete;
+}
+
+/* True if an allocation of `bytes` needs a look: large, or this thread's turn to sample. */
+static inline bool noteworthy(size_t bytes) {
+    return bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed) ||
+           (nf_self.small_left -= (int64_t)bytes) < 0;
+}
+
+static void record_large(void *p, size_t bytes, uintptr_t previous, uint16_t extra,
+                         const struct nf_site *site) {
+    uint16_t flags = NF_HEAP | extra;
+    if (!nf_object_add((uintptr_t)p, bytes)) flags |= NF_ALLOC_UNTRACKED;
+    nf_record_alloc(flags, (uintptr_t)p, bytes, bytes, previous, site);
+}
+
+/* Between half of and one and a half times the step: a program that allocates in a
+ * fixed pattern would otherwise be sampled at the same place of it each time. */
+static int64_t next_step(int64_t step) {
+    uint32_t x = nf_self.dice ? nf_self.dice : nf_tid() * 2654435761u | 1;
+    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    nf_self.dice = x;
+    return step / 2 + (int64_t)((uint64_t)step * x >> 32);
+}
+
+static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_t extra,
+                                                  struct nf_site site) {
+    int saved = errno;
+    bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
+    int64_t step = nf_process.small_sample;
+    if (!large && (nf_self.guard || !step || !nf_process.segment)) {
+        /* Look again after a while: before attaching, soon. */
+        nf_self.small_step = 0;
+        nf_self.small_left = nf_process.header ? (step ? 65536 : INT64_MAX) : 4096;
+    } else if (p && nf_enter()) {
+        if (large) {
+            record_large(p, bytes, 0, extra, &site);
+        } else {
+            int64_t passed = nf_self.small_step - nf_self.small_left;
+            /* A thread's first is a start, not a sample: nothing is known of the bytes before. */
+            if (nf_self.small_step > 0)
+                nf_record_alloc(NF_SMALL | extra, (uintptr_t)p, bytes, (size_t)passed, 0, &site);
+            nf_self.small_left = nf_self.small_step = next_step(step);
+        }
+        nf_leave();
+    } else if (!large) {
+        nf_self.small_left = nf_self.small_step = step; /* told to stop */
+    }
+    errno = saved;
+}
+
+EXPORT void *malloc(size_t bytes) {
+    if (UNLIKELY(!find_next())) return early_alloc(bytes, 16);
+    void *p = next.malloc(bytes);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    return p;
+}
+
+EXPORT void *calloc(size_t count, size_t each) {
+    /* early memory is static and given out once: zero */
+    size_t bytes;
+    if (UNLIKELY(__builtin_mul_overflow(count, each, &bytes))) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (UNLIKELY(!find_next())) return early_alloc(bytes, 16);
+    void *p = next.calloc(count, each);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, NF_ALLOC_ZEROED, NF_SITE());
+    return p;
+}
+
+/* Before the block can be reused by another thread. Returns its bytes if it was recorded. */
+static __attribute__((noinline, cold)) size_t ended(void *p, uint16_t flags) {
+    if (!nf_enter()) return 0;
+    int saved = errno;
+    size_t bytes = nf_object_remove((uintptr_t)p);
+    if (bytes) {
+        if (!(flags & NF_FREE_REALLOC)) nf_homes((uintptr_t)p, bytes);
+        struct nf_range range = {.address = (uintptr_t)p, .bytes = bytes};
+        nf_emit(NF_FREE, flags, &range, sizeof range, NULL, 0, true);
+    }
+    errno = saved;
+    nf_leave();
+    return bytes;
+}
+
+EXPORT void free(void *p) {
+    if (UNLIKELY(is_early(p))) return;
+    if (UNLIKELY(!find_next())) return;
+    if (UNLIKELY(p && nf_object_possible((uintptr_t)p))) ended(p, 0);
+    next.free(p);
+}
+
+static __attribute__((noinline)) void *early_grown(void *old, size_t bytes) {
+    void *p = find_next() ? next.malloc(bytes) : early_alloc(bytes, 16);
+    size_t most = sizeof early - (size_t)((char *)old - early);
+    if (p) memcpy(p, old, bytes < most ? bytes : most);
+    return p;
+}
+
+static void *grown(void *old, size_t bytes, struct nf_site site) {
+    uintptr_t before = (uintptr_t)old;
+    size_t old_bytes = old && nf_object_possible(before) ? ended(old, NF_FREE_REALLOC) : 0;
+    void *p = next.realloc(old, bytes);
+    if (LIKELY(!old_bytes && !noteworthy(bytes))) return p;
+    if (!p && bytes == 0) return p; /* freed */
+    int saved = errno;
+    bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
+    if (!p) {
+        if (old_bytes && nf_enter()) {
+            record_large(old, old_bytes, before, NF_ALLOC_RESTORED, &site);
+            nf_leave();
+        }
+    } else if (!large) {
+        if (nf_self.small_left < 0) noted(p, bytes, 0, site);
+    } else if (nf_enter()) {
+        record_large(p, bytes, before, 0, &site);
+        nf_leave();
+    }
+    errno = saved;
+    return p;
+}
+
+EXPORT void *realloc(void *old, size_t bytes) {
+    if (UNLIKELY(is_early(old))) return early_grown(old, bytes);
+    if (UNLIKELY(!find_next())) return old ? NULL : early_alloc(bytes, 16);
+    return grown(old, bytes, NF_SITE());
+}
+
+EXPORT void *reallocarray(void *old, size_t count, size_t each) {
+    size_t bytes;
+    if (__builtin_mul_overflow(count, each, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (UNLIKELY(is_early(old))) return early_grown(old, bytes);
+    if (UNLIKELY(!find_next())) return old ? NULL : early_alloc(bytes, 16);
+    return grown(old, bytes, NF_SITE());
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
+    if (UNLIKELY(!find_next() || !next.aligned_alloc)) return early_alloc(bytes, alignment);
+    void *p = next.aligned_alloc(alignment, bytes);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    return p;
+}
+
+EXPORT void *memalign(size_t alignment, size_t bytes) {
+    if (UNLIKELY(!find_next() || !next.memalign)) return early_alloc(bytes, alignment);
+    void *p = next.memalign(alignment, bytes);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    return p;
+}
+
+EXPORT int posix_memalign(void **to, size_t alignment, size_t bytes) {
+    if (UNLIKELY(!find_next() || !next.posix_memalign)) {
+        void *p = early_alloc(bytes, alignment);
+        if (p) *to = p;
+        return p ? 0 : ENOMEM;
+    }
+    int result = next.posix_memalign(to, alignment, bytes);
+    if (UNLIKELY(result == 0 && noteworthy(bytes))) noted(*to, bytes, 0, NF_SITE());
+    return result;
+}
+
+EXPORT void *valloc(size_t bytes) {
+    if (UNLIKELY(!find_next() || !next.valloc)) return early_alloc(bytes, 4096);
+    void *p = next.valloc(bytes);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    return p;
+}
+
+EXPORT void *pvalloc(size_t bytes) {
+    if (UNLIKELY(!find_next() || !next.pvalloc)) return early_alloc((bytes + 4095) & ~(size_t)4095, 4096);
+    void *p = next.pvalloc(bytes);
+    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    return p;
+}

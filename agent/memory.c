@@ -1,0 +1,159 @@
+/* Mapping calls: mappings of the program's own, and what changes the meaning of
+ * later page faults. The C library's internal calls (malloc, thread stacks, the
+ * loader) do not come through here. */
+#include "agent.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* RangeKind in the recording's tables. */
+enum { DISCARD = 1, UNMAP = 2, MOVE = 3, PROTECT = 4, POLICY = 5, POPULATE = 6, MIGRATE = 7 };
+
+static void range(uint16_t kind, uintptr_t address, size_t bytes, uintptr_t to) {
+    if (bytes < atomic_load_explicit(&nf_process.min_object, memory_order_relaxed)) return;
+    int saved = errno;
+    if (nf_enter()) {
+        struct nf_range body = {.address = address, .bytes = bytes, .to = to};
+        nf_emit(NF_RANGE, kind, &body, sizeof body, NULL, 0, true);
+        nf_leave();
+    }
+    errno = saved;
+}
+
+static void mapped(void *p, size_t bytes, int protection, int flags, uintptr_t previous, struct nf_site site) {
+    bool anonymous = flags & MAP_ANONYMOUS, shared = (flags & MAP_TYPE) != MAP_PRIVATE;
+    if (bytes < nf_process.min_object || (!anonymous && !shared)) return;
+    int saved = errno;
+    if (nf_enter()) {
+        uint16_t note = NF_MMAP;
+        if (shared) note |= NF_ALLOC_SHARED;
+        if (!anonymous) note |= NF_ALLOC_FILE;
+        if (protection == PROT_NONE) note |= NF_ALLOC_NONE;
+        if (flags & MAP_HUGETLB) note |= NF_ALLOC_HUGE;
+        if (!nf_object_add((uintptr_t)p, bytes)) note |= NF_ALLOC_UNTRACKED;
+        nf_record_alloc(note, (uintptr_t)p, bytes, bytes, previous, &site);
+        nf_leave();
+    }
+    if (flags & (MAP_POPULATE | MAP_LOCKED)) range(POPULATE, (uintptr_t)p, bytes, 0);
+    errno = saved;
+}
+
+/* FREE for a mapping that is recorded and goes as a whole. */
+static void unmapping(uintptr_t address, size_t bytes) {
+    if (!nf_object_possible(address) || bytes < nf_process.min_object || !nf_enter()) return;
+    int saved = errno;
+    size_t recorded = nf_object_remove(address);
+    if (recorded > bytes && recorded - bytes >= 4096) {
+        nf_object_add(address, recorded); /* only its beginning goes: RANGE tells */
+    } else if (recorded) {
+        nf_homes(address, recorded);
+        struct nf_range body = {.address = address, .bytes = recorded};
+        nf_emit(NF_FREE, 0, &body, sizeof body, NULL, 0, true);
+    }
+    errno = saved;
+    nf_leave();
+}
+
+static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, struct nf_site site) {
+    static __typeof__(&mmap) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(mmap);
+    if (UNLIKELY(flags & MAP_FIXED)) {
+        unmapping((uintptr_t)at, bytes);
+        range(UNMAP, (uintptr_t)at, bytes, 0);
+    }
+    void *p = next ? next(at, bytes, protection, flags, fd, offset)
+                   : (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+    if (p != MAP_FAILED) mapped(p, bytes, protection, flags, 0, site);
+    return p;
+}
+
+EXPORT void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    return map(at, bytes, protection, flags, fd, offset, NF_SITE());
+}
+EXPORT void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off64_t offset) {
+    return map(at, bytes, protection, flags, fd, offset, NF_SITE());
+}
+
+EXPORT int munmap(void *at, size_t bytes) {
+    static __typeof__(&munmap) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(munmap);
+    unmapping((uintptr_t)at, bytes);
+    range(UNMAP, (uintptr_t)at, bytes, 0);
+    return next ? next(at, bytes) : (int)syscall(SYS_munmap, at, bytes);
+}
+
+EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
+    static __typeof__(&mremap) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(mremap);
+    void *to = NULL;
+    if (flags & MREMAP_FIXED) {
+        va_list rest;
+        va_start(rest, flags);
+        to = va_arg(rest, void *);
+        va_end(rest);
+    }
+    size_t recorded = nf_object_possible((uintptr_t)old) ? nf_object_remove((uintptr_t)old) : 0;
+    void *p = next ? next(old, old_bytes, bytes, flags, to)
+                   : (void *)syscall(SYS_mremap, old, old_bytes, bytes, flags, to);
+    if (p == MAP_FAILED) {
+        if (recorded) nf_object_add((uintptr_t)old, recorded);
+        return p;
+    }
+    if (p != old) range(MOVE, (uintptr_t)old, old_bytes < bytes ? old_bytes : bytes, (uintptr_t)p);
+    else if (bytes < old_bytes) range(UNMAP, (uintptr_t)old + bytes, old_bytes - bytes, 0);
+    if (recorded) mapped(p, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, (uintptr_t)old, NF_SITE());
+    return p;
+}
+
+EXPORT int mprotect(void *at, size_t bytes, int protection) {
+    static __typeof__(&mprotect) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(mprotect);
+    range(PROTECT, (uintptr_t)at, bytes, 0);
+    return next ? next(at, bytes, protection) : (int)syscall(SYS_mprotect, at, bytes, protection);
+}
+
+EXPORT int madvise(void *at, size_t bytes, int advice) {
+    static __typeof__(&madvise) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(madvise);
+    switch (advice) {
+    case 4: case 8: case 9: case 24: /* DONTNEED, FREE, REMOVE, DONTNEED_LOCKED */
+        range(DISCARD, (uintptr_t)at, bytes, 0);
+        break;
+    case 22: case 23: /* POPULATE_READ, POPULATE_WRITE */
+        range(POPULATE, (uintptr_t)at, bytes, 0);
+        break;
+    }
+    return next ? next(at, bytes, advice) : (int)syscall(SYS_madvise, at, bytes, advice);
+}
+
+EXPORT int mlock(const void *at, size_t bytes) {
+    static __typeof__(&mlock) next;
+    if (UNLIKELY(!next)) next = NF_NEXT(mlock);
+    range(POPULATE, (uintptr_t)at, bytes, 0);
+    return next ? next(at, bytes) : (int)syscall(SYS_mlock, at, bytes);
+}
+
+/* libnuma's functions are bare system calls, so the call is made here: its library
+ * may be loaded privately, where the next definition cannot be found. */
+EXPORT long mbind(void *at, unsigned long bytes, int mode, const unsigned long *nodes,
+                  unsigned long most, unsigned flags) {
+    range(POLICY, (uintptr_t)at, bytes, 0);
+    return syscall(SYS_mbind, at, bytes, mode, nodes, most, flags);
+}
+
+EXPORT long move_pages(int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags) {
+    long result = syscall(SYS_move_pages, pid, count, pages, nodes, status, flags);
+    if (result >= 0 && nodes && (pid == 0 || (uint32_t)pid == nf_process.pid) && count) {
+        uintptr_t low = UINTPTR_MAX, high = 0;
+        for (unsigned long i = 0; i < count; i++) {
+            uintptr_t page = (uintptr_t)pages[i];
+            if (page < low) low = page;
+            if (page > high) high = page;
+        }
+        range(MIGRATE, low & ~(uintptr_t)4095, (high | 4095) + 1 - (low & ~(uintptr_t)4095), 0);
+    }
+    return result;
+}

@@ -1,0 +1,135 @@
+/* The life of a process: attach, fork, exec, exit. */
+#include "agent.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Records the text of /proc/self/maps, a piece per record. */
+void nf_send_maps(void) {
+    if (!(nf_process.flags & NF_SET_MAPS)) return;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    static char text[16384]; /* only the attaching or the exiting thread comes here */
+    static atomic_flag busy = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&busy)) {
+        ssize_t got;
+        while ((got = read(fd, text, sizeof text)) > 0) {
+            struct nf_range head = {.to = (uint64_t)got};
+            nf_emit(NF_MAPS, 1, &head, sizeof head, text, (size_t)got, true);
+        }
+        struct nf_range head = {0};
+        nf_emit(NF_MAPS, 0, &head, sizeof head, NULL, 0, true);
+        atomic_flag_clear(&busy);
+    }
+    close(fd);
+}
+
+static void after_fork(void) {
+    nf_after_fork();
+    nf_sampling_thread_start();
+}
+
+/* `environ` may already be the program's own; the agent was named when it began. */
+__attribute__((constructor)) static void start(void) {
+    int saved = errno;
+    const char *path = getenv("NEARFAR_AGENT");
+    nf_self.guard = 1;
+    if (path && nf_attach(path)) {
+        nf_sites_init();
+        pthread_atfork(NULL, NULL, after_fork);
+        char name[1024];
+        ssize_t length = readlink("/proc/self/exe", name, sizeof name);
+        if (length < 0) length = 0;
+        struct nf_hello hello = {.pid = nf_process.pid,
+                                 .parent = (uint32_t)getppid(),
+                                 .path_bytes = (uint32_t)length};
+        nf_emit(NF_HELLO, 0, &hello, sizeof hello, name, (size_t)length, true);
+        nf_threads_init();
+        nf_thread_here(true);
+        nf_send_maps();
+        nf_sampling_init();
+        nf_sampling_thread_start();
+        /* From here on hooks record. */
+        atomic_store(&nf_process.min_object,
+                     nf_process.header->min_object ? nf_process.header->min_object : 1);
+        nf_self.small_left = 0;
+    }
+    nf_self.guard = 0;
+    errno = saved;
+}
+
+static void finish(void) {
+    static _Atomic uint64_t finished_epoch;
+    uint64_t epoch = atomic_load(&nf_process.epoch);
+    if (!nf_is_own_process() || atomic_exchange(&finished_epoch, epoch) == epoch || !nf_enter()) return;
+    int saved = errno;
+    nf_homes_at_exit();
+    nf_send_maps();
+    nf_emit(NF_EXIT, 0, NULL, 0, NULL, 0, true);
+    nf_close_segment();
+    errno = saved;
+    nf_leave();
+}
+
+__attribute__((destructor)) static void at_exit(void) { finish(); }
+
+EXPORT void _exit(int status) {
+    finish();
+    /* What the C library's own does; a look-up here could meet locks held by threads that stay. */
+    for (;;) syscall(SYS_exit_group, status);
+}
+EXPORT void _Exit(int status) { _exit(status); }
+
+EXPORT void quick_exit(int status) {
+    finish();
+    __typeof__(&quick_exit) next = NF_NEXT(quick_exit);
+    if (next) next(status);
+    _exit(status);
+}
+
+/* The announcement is made before; the new image makes its own claim. In the
+ * child of a vfork this is the parent's memory: nothing may be done there. */
+static bool before_exec(void) {
+    if (!nf_attached() || !nf_is_own_process()) return false;
+    int saved = errno;
+    nf_sampling_before_exec();
+    if (nf_enter()) {
+        nf_emit(NF_EXEC, 0, NULL, 0, NULL, 0, true);
+        nf_leave();
+    }
+    errno = saved;
+    return true;
+}
+
+static void exec_failed(bool announced) {
+    int saved = errno;
+    if (announced) nf_sampling_exec_failed();
+    errno = saved;
+}
+
+#define EXEC(name, parameters, ...)                     \
+    static __typeof__(&name) next_##name;               \
+    /* Early: in the child of a fork or vfork a look-up could meet a held lock. */ \
+    __attribute__((constructor)) static void find_##name(void) { next_##name = NF_NEXT(name); } \
+    EXPORT int name parameters {                        \
+        if (!next_##name) find_##name();                \
+        if (!next_##name) {                             \
+            errno = ENOSYS;                             \
+            return -1;                                  \
+        }                                               \
+        bool announced = before_exec();                 \
+        int result = next_##name(__VA_ARGS__);          \
+        exec_failed(announced);                         \
+        return result;                                  \
+    }
+
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), path, argv, envp)
+EXEC(execv, (const char *path, char *const argv[]), path, argv)
+EXEC(execvp, (const char *file, char *const argv[]), file, argv)
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), file, argv, envp)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), fd, argv, envp)

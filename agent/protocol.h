@@ -1,0 +1,239 @@
+/* The agent's protocol: what the preloaded agent and the recorder agree on.
+ *
+ * The recorder creates one sparse file (on /dev/shm, or in a directory it was
+ * given), writes the header and names the file in NEARFAR_AGENT. Every process
+ * that is started with the agent in LD_PRELOAD maps the header, claims one of
+ * the segments, maps that too, and closes the descriptor again: programs close
+ * or reuse descriptors that they did not open, so the agent keeps none.
+ *
+ *   0          header          struct nf_header
+ *   4 KiB      segment table   NF_SEGMENTS x struct nf_segment
+ *   16 KiB     reserved        for placements and pins; not used by version 1
+ *   64 KiB     rings           NF_SEGMENTS x NF_RING_BYTES, never touched = never allocated
+ *
+ * Why rings in shared memory, and not a pipe or a file: what a process has
+ * published survives its SIGKILL without a system call per record; nobody can
+ * close it; the writer never blocks in the kernel, so it also works in a signal
+ * handler; and a recorder that is slow or gone costs the program lost records
+ * (counted), not a hang or a SIGPIPE.
+ *
+ * Claiming. A process sets `pid` of a free segment by compare-and-swap, fills the
+ * rest and sets `state` to NF_CLAIMED with release. `generation` comes from the
+ * header's counter: a higher generation of the same pid (after exec) says that
+ * the lower one is finished. The child of a fork claims its own segment. Only
+ * the recorder frees a segment, once its process is gone and its ring is read:
+ * it resets head, tail and the counters, and then stores pid = 0 with release.
+ *
+ * Ring. `head` and `tail` count bytes since the claim; the place is the count
+ * modulo NF_RING_BYTES. The process holds one spinlock (in its private memory)
+ * while it writes and publishes `head` with release when the record is complete:
+ * the reader sees whole records only, whenever the process dies. A record never
+ * wraps: where it does not fit before the end, an NF_PAD record fills the rest.
+ * `tail` is stored by the recorder with release. If the ring is full, a writer
+ * waits a few milliseconds once (not in a signal handler), then records are
+ * dropped and counted in `lost_full` until there is room again.
+ *
+ * Order. FREE and the RANGE records that end something are written before the
+ * call, ALLOC after it; so in one process an address is never seen allocated
+ * twice without its end in between, whichever thread reuses it. realloc writes
+ * FREE (NF_FREE_REALLOC) before and ALLOC with `previous` after; if it fails,
+ * ALLOC with NF_ALLOC_RESTORED brings the old object back.
+ *
+ * Sites. An ALLOC carries the registers at the return of the hooked call and a
+ * `site` key: a hash of the return address, the stack pointer and the words near
+ * the top of the stack that point into loaded modules (return addresses, old
+ * ones among them). The copy of the stack, from which the recorder unwinds the
+ * call chain, follows only the first time a process uses a key. A key is valid
+ * for the process that sent its stack and for its fork descendants. Different
+ * keys may unwind to the same chain; one key never stands for two return
+ * addresses of the hook. Of the callee-saved registers only rbp is sent: rbx and
+ * r12-r15 may already have been changed by the hook, and hardly any frame
+ * defines its CFA by them.
+ *
+ * All numbers are in the machine's byte order; both sides run on one machine. */
+#ifndef NEARFAR_PROTOCOL_H
+#define NEARFAR_PROTOCOL_H
+
+#include <stdint.h>
+
+#define NF_MAGIC 0x31544e474152464eull /* "NFRAGNT1" */
+#define NF_VERSION 1u
+#define NF_SEGMENTS 64u
+#define NF_RING_BYTES (4u << 20)
+#define NF_TABLE_OFFSET 4096u
+#define NF_RESERVED_OFFSET 16384u
+#define NF_RINGS_OFFSET 65536u
+#define NF_FILE_BYTES (NF_RINGS_OFFSET + (uint64_t)NF_SEGMENTS * NF_RING_BYTES)
+/* No record is larger; the recorder takes a larger one for a damaged ring. */
+#define NF_MAX_RECORD 65536u
+/* Most bytes of stack that follow an ALLOC. */
+#define NF_MAX_STACK 8192u
+/* The same where the set of known keys is full and every ALLOC must carry some. */
+#define NF_SMALL_STACK 1024u
+/* Most return addresses in a SAMPLE, most bytes in a name. */
+#define NF_MAX_CHAIN 16u
+#define NF_MAX_NAME 255u
+
+/* The first page. Settings are written by the recorder before the first process
+ * starts; only `stop` changes later. */
+struct nf_header {
+    uint64_t magic;        /* NF_MAGIC, written last */
+    uint32_t version;      /* NF_VERSION; the agent does nothing if it differs */
+    uint32_t recorder_pid;
+    uint32_t stop;         /* non-zero: write no more records */
+    uint32_t signal_hz;    /* samples per second of CPU time and thread; 0 = no signal rung */
+    uint64_t min_object;   /* allocations from this size on are recorded one by one */
+    uint64_t small_sample; /* smaller ones: one record per so many bytes and thread; 0 = none */
+    uint32_t home_pages;   /* most pages looked up per object at its end; 0 = none */
+    uint32_t flags;        /* NF_SET_* */
+    uint64_t generation;   /* last generation given out; atomic */
+    uint64_t unclaimed;    /* processes that found no free segment; atomic */
+    uint64_t refused;      /* processes that would not attach (address-space limit); atomic */
+    uint64_t reserved_offset; /* NF_RESERVED_OFFSET: room for placements and pins */
+    uint64_t reserved_bytes;
+};
+
+/* Settings flags: send /proc/self/maps at the start of an image and at its end,
+ * for recorders that get no mapping events from perf. */
+#define NF_SET_MAPS 1u
+
+enum { NF_FREE_SEGMENT = 0, NF_CLAIMED = 1, NF_CLOSED = 2 /* said EXIT; may still write */ };
+
+struct nf_segment {
+    uint32_t pid;          /* 0 = free; atomic */
+    uint32_t state;        /* NF_CLAIMED, NF_CLOSED; atomic */
+    uint64_t generation;
+    uint64_t claimed_boot_ns; /* CLOCK_BOOTTIME at the claim: tells a reused pid */
+    uint64_t lost_full;    /* records dropped because the ring was full; atomic */
+    uint64_t lost_busy;    /* records dropped because the lock was taken (handler, re-entry); atomic */
+    uint64_t unused[3];
+    uint64_t head;         /* written by the process */
+    uint64_t unused2[3];
+    uint64_t tail;         /* written by the recorder */
+    uint64_t unused3[3];
+};
+
+enum nf_kind {
+    NF_PAD = 0,
+    NF_HELLO = 1,        /* struct nf_hello, path of the executable; first record of an image */
+    NF_FORK = 2,         /* struct nf_hello without path; first record of a fork's child */
+    NF_EXEC = 3,         /* no body: an exec is about to be tried; it may fail */
+    NF_EXIT = 4,         /* no body: records may still follow (late destructors) */
+    NF_THREAD_START = 5, /* struct nf_stack */
+    NF_THREAD_END = 6,   /* no body */
+    NF_ALLOC = 7,        /* struct nf_alloc, stack */
+    NF_FREE = 8,         /* struct nf_range: address, bytes */
+    NF_RANGE = 9,        /* struct nf_range; flags = RangeKind of the recording's tables */
+    NF_PHASE_BEGIN = 10, /* struct nf_range (only `to`: bytes of the name), name */
+    NF_PHASE_END = 11,   /* the same */
+    NF_ROI_BEGIN = 12,   /* struct nf_range, empty */
+    NF_ROI_END = 13,     /* the same */
+    NF_NAME = 14,        /* struct nf_range, name */
+    NF_HOMES = 15,       /* struct nf_homes, struct nf_run... */
+    NF_SAMPLE = 16,      /* struct nf_sample, return addresses */
+    NF_LOST = 17,        /* struct nf_lost */
+    NF_MAPS = 18,        /* struct nf_range (`to`: bytes), text of /proc/self/maps; flags bit 0: more follows */
+};
+
+struct nf_record {
+    uint16_t kind;
+    uint16_t flags;
+    uint32_t size; /* of the whole record, a multiple of 8 */
+    uint32_t tid;
+    uint32_t cpu;  /* SAMPLE only; else 0 */
+    uint64_t time; /* CLOCK_MONOTONIC, ns */
+};
+
+struct nf_hello {
+    uint32_t pid;
+    uint32_t parent; /* HELLO: parent process; FORK: the process it is a copy of */
+    uint64_t parent_generation; /* FORK: generation of the parent's segment; else 0 */
+    uint32_t path_bytes;
+    uint32_t unused;
+};
+
+struct nf_stack {
+    uint64_t low; /* 0 if unknown */
+    uint64_t high;
+};
+
+/* ALLOC: the low four bits of flags are the kind, then what is known of it. */
+enum { NF_HEAP = 1, NF_SMALL = 2, NF_MMAP = 3 };
+#define NF_ALLOC_RESTORED 0x10u  /* realloc failed: the old object lives on */
+#define NF_ALLOC_UNTRACKED 0x20u /* the table of live objects is full: no FREE will come */
+#define NF_ALLOC_SHARED 0x40u    /* mmap: MAP_SHARED */
+#define NF_ALLOC_FILE 0x80u      /* mmap: not anonymous */
+#define NF_ALLOC_NONE 0x100u     /* mmap: PROT_NONE, a reservation */
+#define NF_ALLOC_HUGE 0x200u     /* mmap: MAP_HUGETLB */
+#define NF_ALLOC_ZEROED 0x400u   /* calloc: the allocator may have touched the pages */
+
+struct nf_alloc {
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t represents; /* small: bytes allocated by the thread since its last such record */
+    uint64_t previous;   /* realloc, mremap: the old address; else 0 */
+    uint64_t site;
+    uint64_t rip;        /* return address of the hooked call */
+    uint64_t rsp;        /* stack pointer after that return */
+    uint64_t rbp;
+    uint32_t stack_bytes; /* copied from rsp upwards; 0 if the key is known */
+    uint32_t unused;
+};
+
+#define NF_FREE_REALLOC 1u /* flags of FREE: realloc was called on it */
+
+struct nf_range {
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t to;         /* RANGE move: new address; NAME: bytes of the name; else 0 */
+};
+
+struct nf_homes {
+    uint64_t address; /* first page looked up */
+    uint64_t stride;  /* bytes between the pages looked up */
+    uint32_t runs;
+    uint32_t unused;
+};
+
+struct nf_run {
+    int16_t node;     /* -1: not present (or not readable by move_pages) */
+    uint16_t unused;
+    uint32_t pages;
+};
+
+/* Registers in the order rax rbx rcx rdx rsi rdi rbp rsp r8..r15. */
+struct nf_sample {
+    uint64_t ip;
+    uint64_t registers[16];
+    uint64_t weight_ns; /* CPU time of the thread since its last sample */
+    uint32_t chain;     /* return addresses that follow, by frame pointers, innermost first */
+    uint32_t unused;
+};
+
+enum nf_why {
+    NF_HOMES_REFUSED = 1, /* move_pages is not allowed here */
+    NF_HOMES_BUDGET = 2,  /* looking them up would have cost too much time; count = objects */
+    NF_SIGPROF_TAKEN = 3, /* the program uses SIGPROF itself: no samples from here on */
+    NF_TIMER_REFUSED = 4, /* timer_create failed; count = errno */
+};
+
+struct nf_lost {
+    uint64_t count;
+    uint32_t why;
+    uint32_t unused;
+};
+
+_Static_assert(sizeof(struct nf_header) == 88, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_segment) == 128, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_record) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_hello) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_alloc) == 72, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_range) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_homes) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
+_Static_assert(NF_TABLE_OFFSET + NF_SEGMENTS * sizeof(struct nf_segment) <= NF_RESERVED_OFFSET,
+               "the table fits before the reserved area");
+
+#endif

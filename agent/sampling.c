@@ -1,0 +1,234 @@
+/* The signal rung: samples of registers from per-thread CPU-time timers.
+ *
+ * SIGPROF belongs to the program: if it has a handler, or sets one later, the
+ * agent steps back for good. CPU-time timers fire at the kernel's tick at most,
+ * and not while a thread sleeps. */
+#include "agent.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { TIMERS = 1024 };
+/* Kernel ids + 1 of this process's timers, so that any thread can end all of them. */
+static _Atomic int timers[TIMERS];
+static _Atomic bool active;
+static struct sigaction original;
+static __typeof__(&sigaction) next_sigaction;
+static const char OUR_TIMER;
+
+static uint64_t cpu_ns(void) { return nf_now(CLOCK_THREAD_CPUTIME_ID); }
+
+/* Periods between 7/8 and 9/8: a loop that is in step with the timer would hide. */
+static void arm(int id) {
+    uint32_t x = nf_self.jitter ? nf_self.jitter : nf_tid() * 2654435761u | 1;
+    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    nf_self.jitter = x;
+    long period = (long)(1000000000u / nf_process.signal_hz);
+    long jittered = period - period / 8 + (long)(x % (uint32_t)(period / 4 + 1));
+    struct itimerspec when = {.it_interval = {period / 1000000000, period % 1000000000},
+                              .it_value = {jittered / 1000000000, jittered % 1000000000}};
+    syscall(SYS_timer_settime, id, 0, &when, NULL);
+}
+
+static void set_handler(void);
+
+static void forget_timers(void) {
+    for (unsigned i = 0; i < TIMERS; i++) {
+        int id = atomic_exchange(&timers[i], 0);
+        if (id) syscall(SYS_timer_delete, id - 1);
+    }
+}
+
+/* Ignoring a signal discards those on their way: none of ours may reach the program. */
+static void step_back(void) {
+    if (!atomic_exchange(&active, false)) return;
+    forget_timers();
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    next_sigaction(SIGPROF, &ignore, NULL);
+    next_sigaction(SIGPROF, &original, NULL);
+}
+
+static unsigned frames(const ucontext_t *context, uintptr_t *to) {
+#if defined(__x86_64__)
+    uintptr_t sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+    uintptr_t fp = (uintptr_t)context->uc_mcontext.gregs[REG_RBP];
+    uintptr_t high = nf_self.stack_high;
+    /* On a stack that we do not know, the page in use is all that is surely there. */
+    if (!high || sp < nf_self.stack_low || sp >= high) high = (sp | 4095) + 1;
+    unsigned count = 0;
+    while (count < NF_MAX_CHAIN && fp >= sp && fp % 8 == 0 && fp + 16 <= high) {
+        const uintptr_t *frame = (const uintptr_t *)fp;
+        if (frame[1] < 4096) break;
+        to[count++] = frame[1];
+        if (frame[0] <= fp) break;
+        fp = frame[0];
+    }
+    return count;
+#else
+    (void)context, (void)to;
+    return 0;
+#endif
+}
+
+static void registers(const ucontext_t *context, struct nf_sample *sample) {
+#if defined(__x86_64__)
+    static const unsigned char order[16] = {REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI,
+                                            REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                            REG_R12, REG_R13, REG_R14, REG_R15};
+    for (unsigned i = 0; i < 16; i++) sample->registers[i] = (uint64_t)context->uc_mcontext.gregs[order[i]];
+    sample->ip = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    sample->ip = context->uc_mcontext.pc;
+#else
+    (void)context, (void)sample;
+#endif
+}
+
+static void on_tick(int signal, siginfo_t *info, void *raw) {
+    int saved = errno;
+    if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &OUR_TIMER) {
+        /* Somebody else's SIGPROF: let it do what it would have done without us. */
+        step_back();
+        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal);
+        errno = saved;
+        return;
+    }
+    uint64_t now = cpu_ns();
+    struct nf_sample sample = {.weight_ns = now - nf_self.last_cpu_ns};
+    nf_self.last_cpu_ns = now;
+    uintptr_t chain[NF_MAX_CHAIN];
+    registers(raw, &sample);
+    sample.chain = frames(raw, chain);
+    int guard = nf_self.guard;
+    nf_self.guard = 1;
+    nf_emit(NF_SAMPLE, 0, &sample, sizeof sample, chain, sample.chain * sizeof chain[0], false);
+    nf_self.guard = guard;
+    if (nf_self.timer) arm(nf_self.timer - 1);
+    errno = saved;
+}
+
+static void set_handler(void) {
+    struct sigaction ours = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+    sigemptyset(&ours.sa_mask);
+    next_sigaction(SIGPROF, &ours, NULL);
+}
+
+void nf_sampling_init(void) {
+    if (!nf_process.signal_hz || nf_process.signal_hz > 100000) return;
+    next_sigaction = NF_NEXT(sigaction);
+    if (!next_sigaction || next_sigaction(SIGPROF, NULL, &original) != 0) return;
+    if (original.sa_handler != SIG_DFL) {
+        nf_lost(NF_SIGPROF_TAKEN, 0);
+        return;
+    }
+    set_handler();
+    atomic_store(&active, true);
+}
+
+void nf_sampling_thread_start(void) {
+    if (!atomic_load(&active)) return;
+    uint64_t epoch = atomic_load(&nf_process.epoch);
+    /* The first of a fork's child: the table still lists its parent's timers. */
+    static _Atomic uint64_t table_of;
+    if (atomic_exchange(&table_of, epoch) != epoch)
+        for (unsigned i = 0; i < TIMERS; i++) atomic_store(&timers[i], 0);
+    if (nf_self.timer && nf_self.timer_of == epoch) return;
+    nf_self.timer = 0;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
+    event.sigev_value.sival_ptr = (void *)&OUR_TIMER;
+    event._sigev_un._tid = (pid_t)nf_tid();
+    int id;
+    if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id) != 0) {
+        nf_lost(NF_TIMER_REFUSED, (uint64_t)errno);
+        return;
+    }
+    for (unsigned i = 0; i < TIMERS; i++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&timers[i], &none, id + 1)) {
+            nf_self.timer = id + 1;
+            nf_self.timer_of = epoch;
+            nf_self.last_cpu_ns = cpu_ns();
+            arm(id);
+            return;
+        }
+    }
+    syscall(SYS_timer_delete, id);
+    nf_lost(NF_TIMER_REFUSED, EAGAIN);
+}
+
+void nf_sampling_thread_end(void) {
+    int timer = nf_self.timer;
+    nf_self.timer = 0;
+    for (unsigned i = 0; timer && i < TIMERS; i++) {
+        int expected = timer;
+        if (atomic_compare_exchange_strong(&timers[i], &expected, 0)) {
+            syscall(SYS_timer_delete, timer - 1);
+            return;
+        }
+    }
+}
+
+/* The kernel ends timers at exec, but a signal already on its way would meet the
+ * new image's default action, which is to die. */
+void nf_sampling_before_exec(void) { step_back(); }
+
+void nf_sampling_exec_failed(void) {
+    if (!nf_process.signal_hz || !next_sigaction || original.sa_handler != SIG_DFL) return;
+    set_handler();
+    atomic_store(&active, true);
+    nf_self.timer = 0;
+    nf_sampling_thread_start();
+}
+
+/* The program asks for SIGPROF: it gets it as if we had never been there. */
+static bool hand_over(int signal) {
+    if (signal != SIGPROF || !atomic_load(&active) || !nf_is_own_process()) return false;
+    int saved = errno;
+    step_back();
+    if (nf_enter()) {
+        nf_lost(NF_SIGPROF_TAKEN, 0);
+        nf_leave();
+    }
+    errno = saved;
+    return true;
+}
+
+EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
+    if (UNLIKELY(!next_sigaction)) next_sigaction = NF_NEXT(sigaction);
+    if (UNLIKELY(!next_sigaction)) {
+        errno = ENOSYS;
+        return -1;
+    }
+    if (UNLIKELY(signal == SIGPROF && !action && atomic_load(&active))) {
+        if (old) *old = original;
+        return 0;
+    }
+    if (action) hand_over(signal);
+    return next_sigaction(signal, action, old);
+}
+
+#define SIGNAL(name)                                                  \
+    EXPORT __sighandler_t name(int number, __sighandler_t handler) {  \
+        static __sighandler_t (*next)(int, __sighandler_t);           \
+        if (UNLIKELY(!next)) {                                        \
+            void *found = nf_next(#name);                             \
+            memcpy(&next, &found, sizeof next);                       \
+        }                                                             \
+        if (UNLIKELY(!next)) {                                        \
+            errno = ENOSYS;                                           \
+            return SIG_ERR;                                           \
+        }                                                             \
+        hand_over(number);                                            \
+        return next(number, handler);                                 \
+    }
+
+/* Old ways that programs still use. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+__sighandler_t bsd_signal(int, __sighandler_t);
+SIGNAL(signal)
+SIGNAL(bsd_signal)
+SIGNAL(sysv_signal)
+SIGNAL(sigset)

@@ -1,0 +1,111 @@
+/* ALLOC records: the key of an allocation's call chain, and the stack to unwind it from.
+ *
+ * operator new is not hooked, although its caller is what people want to see: a
+ * plug-in that brings its own new and delete, loaded privately into a C program,
+ * would get our new and its own delete, and crash. The stack copy holds
+ * the caller of libstdc++'s operator new anyway; the recorder unwinds to it. */
+#include "agent.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { KEYS = 8192, KEY_PROBES = 32, HASHED_WORDS = 96 };
+static _Atomic uint64_t keys[KEYS];
+
+/* Lock-free and async-signal-safe since glibc 2.35; the agent also runs on older ones. */
+struct found_object {
+    uint64_t flags;
+    void *start, *end;
+    void *rest[12];
+};
+static int (*find_object)(void *address, struct found_object *result);
+
+void nf_sites_init(void) {
+    void *f = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    memcpy(&find_object, &f, sizeof find_object);
+}
+
+/* How many bytes above `from` can be read, at most `most`. Within the thread's own
+ * stack that is known; on a coroutine's stack the kernel is asked page by page. */
+static size_t readable(uintptr_t from, size_t most) {
+    if (nf_self.stack_high && from >= nf_self.stack_low && from < nf_self.stack_high) {
+        size_t left = nf_self.stack_high - from;
+        return left < most ? left : most;
+    }
+    size_t known = 4096 - from % 4096;
+    while (known < most) {
+        char byte;
+        struct iovec here = {&byte, 1}, there = {(void *)(from + known), 1};
+        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1) break;
+        known += 4096;
+    }
+    return known < most ? known : most;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+}
+
+/* Words that point into a module are mostly return addresses; other words
+ * (loop counters, data pointers) would make a new key of each iteration. */
+static uint64_t site_key(const struct nf_site *site, size_t stack_bytes) {
+    uint64_t hash = mix(mix(0x6e656172666172ull, site->rip), site->rsp);
+    const uintptr_t *word = (const uintptr_t *)site->rsp;
+    size_t words = stack_bytes / sizeof *word;
+    if (words > HASHED_WORDS) words = HASHED_WORDS;
+    if (!find_object && words > 8) words = 8;
+    uintptr_t start = 1, end = 0; /* the module found last: neighbours are often in the same */
+    for (size_t i = 0; i < words; i++) {
+        uintptr_t w = word[i];
+        if (find_object && !(w >= start && w < end)) {
+            struct found_object object;
+            /* Neither small numbers, nor kernel addresses and doubles, nor the stack itself. */
+            if (w < 0x10000 || w >> 47 || (w >= site->rsp && w < site->rsp + (1u << 20))) continue;
+            if (find_object((void *)w, &object) != 0) continue;
+            start = (uintptr_t)object.start;
+            end = (uintptr_t)object.end;
+            if (w < start || w >= end) continue;
+        }
+        hash = mix(hash, w ^ i << 56);
+    }
+    return hash ? hash : 1;
+}
+
+/* Where `key` is or could be put; NULL if the set is full there. */
+static _Atomic uint64_t *key_slot(uint64_t key, bool *known) {
+    *known = false;
+    for (unsigned k = 0; k < KEY_PROBES; k++) {
+        _Atomic uint64_t *slot = &keys[(key + k) % KEYS];
+        uint64_t found = atomic_load_explicit(slot, memory_order_relaxed);
+        if (found == key) *known = true;
+        if (found == key || found == 0) return slot;
+    }
+    return NULL;
+}
+
+__attribute__((no_sanitize("thread", "address")))
+void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
+                     uintptr_t previous, const struct nf_site *site) {
+    size_t stack = readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
+    struct nf_alloc record = {.address = address,
+                              .bytes = bytes,
+                              .represents = represents,
+                              .previous = previous,
+                              .site = site_key(site, stack),
+                              .rip = site->rip,
+                              .rsp = site->rsp,
+                              .rbp = site->rbp};
+    bool known;
+    _Atomic uint64_t *slot = key_slot(record.site, &known);
+    if (known) stack = 0;
+    else if (!slot && stack > NF_SMALL_STACK) stack = NF_SMALL_STACK;
+    record.stack_bytes = (uint32_t)stack;
+    bool written = nf_emit(NF_ALLOC, flags, &record, sizeof record, (void *)site->rsp, stack, true);
+    /* Only now: a key whose stack was dropped must be sent again. Two threads may
+     * both send it, and one of them may lose the slot to another key: harmless. */
+    uint64_t empty = 0;
+    if (written && slot && !known) atomic_compare_exchange_strong(slot, &empty, record.site);
+}

@@ -1,0 +1,51 @@
+//! Compiles the preload agent (agent/*.c) into a shared object that the binary embeds.
+
+use std::path::Path;
+use std::{env, fs};
+
+fn main() {
+    let manifest = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let agent = Path::new(&manifest).join("../../agent");
+    println!("cargo::rerun-if-changed={}", agent.display());
+    let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-agent.so");
+
+    let mut sources: Vec<_> = fs::read_dir(&agent)
+        .unwrap_or_else(|error| panic!("{}: {error}", agent.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+
+    let compiler = cc::Build::new()
+        .cargo_metadata(false)
+        .opt_level(2)
+        .get_compiler();
+    let status = compiler
+        .to_command()
+        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
+        // A hook finds its caller's stack pointer through its own frame pointer.
+        .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
+        // Our malloc is not the compiler's: no calls of it may be invented or removed.
+        .args([
+            "-fno-builtin-malloc",
+            "-fno-builtin-calloc",
+            "-fno-builtin-realloc",
+            "-fno-builtin-free",
+        ])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .args(&sources)
+        .arg("-Wl,-z,defs")
+        .arg("-o")
+        .arg(&output)
+        // Of their own before glibc 2.34.
+        .args(["-ldl", "-lpthread"])
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("the C compiler could not build the agent in {}: {status}", agent.display()),
+        Err(error) => panic!(
+            "cannot run the C compiler {}: {error}; a C compiler is needed to build nearfar",
+            compiler.path().display()
+        ),
+    }
+}
