@@ -1,0 +1,176 @@
+//! Names the variable that an allocation goes to.
+//!
+//! Two witnesses: the DWARF, which knows the variables declared on the call's line,
+//! and the text of that line. Where both speak and agree, or the text is not at hand,
+//! the DWARF is believed; where they differ, the text, because a declaration on the
+//! line need not be what the call is assigned to.
+
+use std::path::Path;
+
+use gimli::constants as dw;
+
+use super::lines::{Frame, Lines};
+use super::source::{self, Language};
+use super::{Module, dies, is_library_frame};
+
+/// Larger than any source file written by people.
+const MOST_SOURCE_BYTES: u64 = 16 << 20;
+
+/// Where a variable's name was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameSource {
+    /// The only variable that the debug information declares on the call's line.
+    Dwarf,
+    /// The text of the statement.
+    Source,
+}
+
+impl NameSource {
+    /// `dwarf` or `source`, as recordings and reports write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NameSource::Dwarf => "dwarf",
+            NameSource::Source => "source",
+        }
+    }
+}
+
+/// The variable that receives an allocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedVariable {
+    /// As the source writes it: `prev`, `this->data`, `s->field`; `a|b` when several
+    /// allocations of one line cannot be told apart.
+    pub name: String,
+    /// Where the name was found.
+    pub how: NameSource,
+    /// File and line of the call in the user's code.
+    pub at: Frame,
+}
+
+pub(super) fn variable_at_call(module: &Module, vaddr: u64) -> Option<NamedVariable> {
+    let at = module
+        .frames(vaddr)
+        .into_iter()
+        .find(|f| !is_library_frame(f) && f.line > 0 && !f.file.is_empty())?;
+    let declared = module
+        .lines()
+        .map_or_else(Vec::new, |lines| declared_on_line(lines, vaddr, &at));
+    let from_dwarf = unique(&declared, at.column);
+    let from_source = || {
+        let language = Language::of_file(&at.file)?;
+        let text = module.source_text(Path::new(&at.file))?;
+        source::receiver(&text, at.line, at.column, language)
+    };
+    let (name, how) = match (from_dwarf, from_source()) {
+        (Some(dwarf), Some(text)) if text.split('|').any(|t| t == dwarf) => {
+            (dwarf, NameSource::Dwarf)
+        }
+        (_, Some(text)) => (text, NameSource::Source),
+        (Some(dwarf), None) => (dwarf, NameSource::Dwarf),
+        (None, None) => return None,
+    };
+    Some(NamedVariable { name, how, at })
+}
+
+struct Variable {
+    name: String,
+    column: u32,
+}
+
+/// The one variable that can be meant: the only one, or that whose declaration most
+/// closely precedes the call's column.
+fn unique(declared: &[Variable], column: u32) -> Option<String> {
+    let first = declared.first()?;
+    if declared.iter().all(|v| v.name == first.name) {
+        return Some(first.name.clone());
+    }
+    let told_apart = declared.iter().all(|v| v.column > 0)
+        && declared.windows(2).all(|w| w[0].column != w[1].column);
+    if column == 0 || !told_apart {
+        return None;
+    }
+    declared
+        .iter()
+        .filter(|v| v.column <= column)
+        .max_by_key(|v| v.column)
+        .map(|v| v.name.clone())
+}
+
+/// Variables of the function at `vaddr`, and of its unit, that are declared on the
+/// line of `at` and can hold memory. Sorted by column.
+fn declared_on_line(lines: &Lines, vaddr: u64, at: &Frame) -> Vec<Variable> {
+    let found = lines.with_unit(vaddr, |unit| {
+        let mut found = Vec::new();
+        let mut entries = unit.entries();
+        // Depth of a function that does not hold the address; what is inside is skipped.
+        let mut foreign: Option<isize> = None;
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            if foreign.is_some_and(|depth| entry.depth() > depth) {
+                continue;
+            }
+            foreign = None;
+            match entry.tag() {
+                dw::DW_TAG_subprogram => {
+                    // Abstract instances of inlined functions have no code; their
+                    // variables are reached from the inlined ones.
+                    let mut ranges = unit.die_ranges(entry).ok()?;
+                    let mut holds = false;
+                    while let Ok(Some(range)) = ranges.next() {
+                        holds |= (range.begin..range.end).contains(&vaddr);
+                    }
+                    // Fortran nests the outlined function in its parent's entry.
+                    if !holds && !entry.has_attr(dw::DW_AT_main_subprogram) {
+                        foreign = Some(entry.depth());
+                    }
+                }
+                dw::DW_TAG_variable => {
+                    let line = entry
+                        .attr_value(dw::DW_AT_decl_line)
+                        .and_then(|v| v.udata_value());
+                    if line.is_some_and(|l| l != u64::from(at.line)) {
+                        continue;
+                    }
+                    let place = entry.offset();
+                    let declared = dies::declared(lines, unit, place);
+                    let is_here =
+                        declared.line == at.line && declared.file.as_deref() == Some(&at.file);
+                    if let Some(name) = declared.name
+                        && is_here
+                        && !name.starts_with("._")
+                        && dies::kind(lines, unit, place) == dies::Kind::Holder
+                    {
+                        found.push(Variable {
+                            name,
+                            column: declared.column,
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(found)
+    });
+    let mut found = found.unwrap_or_default();
+    found.sort_by(|a, b| (a.column, &a.name).cmp(&(b.column, &b.name)));
+    found.dedup_by(|a, b| a.name == b.name && a.column == b.column);
+    found
+}
+
+/// Reads a source file if it can still be what the binary was made from.
+pub(super) fn read_source(module: &Module, path: &Path) -> Option<String> {
+    let meta = std::fs::metadata(path).ok()?;
+    let newer = meta.modified().ok()? > module.image.modified?;
+    if newer || !meta.is_file() || meta.len() > MOST_SOURCE_BYTES {
+        return None;
+    }
+    let bytes = std::fs::read(path).ok()?;
+    // Old sources carry Latin-1 in their comments; columns count bytes either way.
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => error
+            .into_bytes()
+            .into_iter()
+            .map(|b| if b.is_ascii() { b as char } else { ' ' })
+            .collect(),
+    })
+}
