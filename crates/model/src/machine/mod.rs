@@ -8,7 +8,10 @@
 pub mod binding;
 pub mod cpulist;
 pub mod file;
+pub mod figures;
+pub mod query;
 pub mod shape;
+mod write;
 
 use cpulist::CpuList;
 use serde::{Deserialize, Serialize};
