@@ -66,9 +66,7 @@ pub fn assign(threads: usize, machine: &Machine, bind: Bind) -> Vec<NodeId> {
             nodes
                 .iter()
                 .enumerate()
-                .flat_map(|(i, &node)| {
-                    std::iter::repeat_n(node, each + usize::from(i < more))
-                })
+                .flat_map(|(i, &node)| std::iter::repeat_n(node, each + usize::from(i < more)))
                 .collect()
         }
     }

@@ -7,8 +7,8 @@
 
 pub mod binding;
 pub mod cpulist;
-pub mod file;
 pub mod figures;
+pub mod file;
 pub mod query;
 pub mod shape;
 mod write;

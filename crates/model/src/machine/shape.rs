@@ -64,10 +64,7 @@ impl Machine {
         };
         if nodes == 0 || cpus == 0 {
             let what = if nodes == 0 { "no nodes" } else { "no cpus" };
-            return Err(size(
-                what.into(),
-                "every number must be 1 or more".into(),
-            ));
+            return Err(size(what.into(), "every number must be 1 or more".into()));
         }
         if nodes > MAX_NODES {
             return Err(size(
