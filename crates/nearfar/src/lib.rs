@@ -1,6 +1,8 @@
 //! Everything of nearfar that touches the host: command line, collection,
 //! symbolisation, discovery. The pure half is the crate `nearfar-model`.
 
+pub mod cli;
 pub mod collect;
 pub mod discover;
+pub mod store;
 pub mod symbols;

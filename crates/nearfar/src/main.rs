@@ -1,2 +1,5 @@
 //! The `nearfar` command.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    nearfar::cli::main()
+}

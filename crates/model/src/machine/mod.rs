@@ -7,8 +7,11 @@
 
 pub mod binding;
 pub mod cpulist;
+pub mod figures;
 pub mod file;
+pub mod query;
 pub mod shape;
+mod write;
 
 use cpulist::CpuList;
 use serde::{Deserialize, Serialize};

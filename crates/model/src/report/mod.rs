@@ -1,1 +1,12 @@
-//! (under construction)
+//! Writes a [`Report`](crate::analyze::Report) for people and for programs.
+//!
+//! Nothing is computed here that a reader could not check in the JSON: the text
+//! is a selection, in words. What is unknown is printed as `unknown`, never as 0.
+
+pub mod json;
+mod layout;
+mod sections;
+pub mod text;
+
+pub use json::to_json;
+pub use text::to_text;

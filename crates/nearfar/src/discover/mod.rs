@@ -1,1 +1,175 @@
-//! (under construction)
+//! The machine at hand: what sysfs and /proc say about nodes, cpus and memory,
+//! and the machine that a `--as` argument names.
+//!
+//! [`discover`] takes a root folder so that captured trees of other machines can
+//! be read and tested; `/` is the live host. A tree with faults still gives a
+//! machine: each fault becomes a warning that says what was assumed instead.
+
+mod argument;
+mod caches;
+mod cpus;
+mod kernel;
+mod nodes;
+
+pub use argument::{described_machines, machine_from_argument};
+pub use kernel::{CpuTimes, KernelState, cpu_times};
+
+use anyhow::{Context, Result};
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::file::{Confidence, Figures, Provenance};
+use nearfar_model::machine::{Machine, NumaNode};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A machine as read from a host or a captured tree.
+#[derive(Clone, Debug)]
+pub struct Discovered {
+    /// The machine.
+    pub machine: Machine,
+    /// What was wrong or missing, and what was assumed; a sentence or two each.
+    pub warnings: Vec<String>,
+    /// What the kernel is set to do, and what it lets the caller do.
+    pub kernel: KernelState,
+}
+
+/// Reads the machine below `root`: `/` for the host, or a folder with `sys/` and
+/// `proc/` in it. Fails only if not even a list of cpus can be found.
+pub fn discover(root: &Path) -> Result<Discovered> {
+    let tree = Tree::new(root);
+    let mut warnings = Vec::new();
+    let kernel = kernel::read(&tree);
+    let online = cpus::online(&tree).with_context(|| {
+        format!(
+            "no cpus found: neither {} nor folders cpu0, cpu1, … beside it can be read",
+            tree.path("sys/devices/system/cpu/online").display()
+        )
+    })?;
+    let found = nodes::read(&tree, &online, &mut warnings);
+    let cores = cpus::cores(&tree, &online);
+    let threads_per_core = cores.iter().map(CpuList::len).max().unwrap_or(0) as u32;
+    let provenance = Provenance {
+        source: if root == Path::new("/") {
+            "sysfs of the host".to_owned()
+        } else {
+            format!("sysfs tree at {}", root.display())
+        },
+        confidence: Confidence::H,
+    };
+    let cache = caches::read(&tree, &online, threads_per_core, &provenance);
+    let figures = Figures {
+        topology: Some(provenance.clone()),
+        distances: (!found.distances.is_empty()).then_some(provenance),
+        dies_per_package: cpus::dies_per_package(&tree, &online),
+        line_bytes: cache.line_bytes,
+        caches: cache.figures,
+        cores,
+        ..Figures::default()
+    };
+    let machine = Machine {
+        name: name(&tree, &found.nodes),
+        nodes: found.nodes,
+        distances: found.distances,
+        caches: cache.levels,
+        threads_per_core,
+        figures,
+    };
+    Ok(Discovered {
+        machine,
+        warnings,
+        kernel: KernelState { online, ..kernel },
+    })
+}
+
+/// `2x Intel(R) Xeon(R) …` as far as it is known.
+fn name(tree: &Tree, nodes: &[NumaNode]) -> String {
+    let info = tree.text("proc/cpuinfo").unwrap_or_default();
+    // x86 writes `model name`, POWER `cpu`; ARM names no model there.
+    let model = ["model name", "cpu"].iter().find_map(|key| {
+        info.lines().find_map(|line| {
+            let (k, v) = line.split_once(':')?;
+            (k.trim() == *key).then(|| v.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
+    });
+    let mut packages: Vec<u32> = nodes.iter().filter_map(|n| n.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    match (model, packages.len()) {
+        (Some(model), 0 | 1) => model,
+        (Some(model), n) => format!("{n}x {model}"),
+        (None, _) => {
+            let cpus: usize = nodes.iter().map(|n| n.cpus.len()).sum();
+            format!("a machine of {} nodes and {cpus} cpus", nodes.len())
+        }
+    }
+}
+
+/// Files below a root folder. What cannot be read is absent, not an error.
+struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    fn new(root: &Path) -> Self {
+        Tree {
+            root: root.to_owned(),
+        }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.root.join(relative)
+    }
+
+    /// A file's text without the blanks around it.
+    fn text(&self, relative: &str) -> Option<String> {
+        let bytes = std::fs::read(self.path(relative)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    fn parsed<T: FromStr>(&self, relative: &str) -> Option<T> {
+        self.text(relative)?.parse().ok()
+    }
+
+    fn list(&self, relative: &str) -> Option<CpuList> {
+        self.parsed(relative)
+    }
+
+    /// A list where the file may be missing: the list form, or the older bit mask.
+    fn list_or_mask(&self, list: &str, mask: &str) -> Option<CpuList> {
+        self.list(list).or_else(|| parse_mask(&self.text(mask)?))
+    }
+
+    /// Names in a folder; none if there is no such folder.
+    fn names(&self, relative: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// The numbers N of the entries `<prefix>N` in a folder.
+    fn numbered(&self, relative: &str, prefix: &str) -> CpuList {
+        self.names(relative)
+            .iter()
+            .filter_map(|n| n.strip_prefix(prefix)?.parse().ok())
+            .collect()
+    }
+}
+
+/// The kernel's bit masks: hexadecimal words of 32 bits, most significant first.
+fn parse_mask(text: &str) -> Option<CpuList> {
+    let mut cpus = Vec::new();
+    for (i, word) in text.split(',').rev().enumerate() {
+        let bits = u32::from_str_radix(word.trim(), 16).ok()?;
+        let base = i as u32 * 32;
+        cpus.extend((0..32).filter(|b| bits >> b & 1 == 1).map(|b| base + b));
+    }
+    Some(cpus.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

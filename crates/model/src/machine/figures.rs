@@ -1,0 +1,276 @@
+//! Figures of a machine: published or measured numbers, each with its source and
+//! how far it can be trusted. What is not known is `None` or empty, never 0.
+//!
+//! GB/s are 1e9 bytes per second. A latency is idle load-to-use in ns, as a
+//! pointer chase sees it.
+
+use super::NodeId;
+use super::cpulist::CpuList;
+use serde::{Deserialize, Serialize};
+
+/// How far a number can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Confidence {
+    /// The number itself was read in a source, for the same CPU (or from the host).
+    H,
+    /// Read in a source for a close relative, which the source names.
+    P,
+    /// Derived: arithmetic from published link or DIMM rates.
+    D,
+    /// From memory of the literature: a default, to be replaced.
+    M,
+    /// Fitted so that a model meets a measurement; not a property of its own.
+    #[serde(rename = "fitted")]
+    Fitted,
+    /// A convention, of a machine that may not exist.
+    #[serde(rename = "assumed")]
+    Assumed,
+}
+
+impl Confidence {
+    /// As written in a machine file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Confidence::H => "H",
+            Confidence::P => "P",
+            Confidence::D => "D",
+            Confidence::M => "M",
+            Confidence::Fitted => "fitted",
+            Confidence::Assumed => "assumed",
+        }
+    }
+}
+
+/// Where something comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provenance {
+    /// Source in words: document, tool, person.
+    pub source: String,
+    /// How far it can be trusted.
+    pub confidence: Confidence,
+}
+
+/// A number with its source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The number, in the unit that its name says.
+    pub value: f64,
+    /// Source in words.
+    pub source: String,
+    /// How far it can be trusted.
+    pub confidence: Confidence,
+}
+
+/// One entry of a [`Matrix`]: a number, or `"unknown"` in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "RawCell", into = "RawCell")]
+pub struct Cell(pub Option<f64>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "every entry of a matrix must be a number or \"unknown\""
+)]
+enum RawCell {
+    Number(f64),
+    Unknown(UnknownWord),
+}
+
+#[derive(Serialize, Deserialize)]
+enum UnknownWord {
+    #[serde(rename = "unknown")]
+    Unknown,
+}
+
+impl From<RawCell> for Cell {
+    fn from(raw: RawCell) -> Self {
+        match raw {
+            RawCell::Number(n) => Cell(Some(n)),
+            RawCell::Unknown(_) => Cell(None),
+        }
+    }
+}
+
+impl From<Cell> for RawCell {
+    fn from(cell: Cell) -> Self {
+        match cell.0 {
+            Some(n) => RawCell::Number(n),
+            None => RawCell::Unknown(UnknownWord::Unknown),
+        }
+    }
+}
+
+/// A number for each pair of nodes, from one source. The row is the node of the
+/// cpu, the column the node of the memory, in the order of `Machine::nodes`.
+/// Rows of nodes without cpus mean nothing and are unknown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Matrix {
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// Source in words.
+    pub source: String,
+    /// How far it can be trusted.
+    pub confidence: Confidence,
+}
+
+impl Matrix {
+    /// The entry at positions (not node numbers) `row` and `column`.
+    pub fn get(&self, row: usize, column: usize) -> Option<f64> {
+        self.rows.get(row)?.get(column)?.0
+    }
+}
+
+/// Core clock and what a core can do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreFigures {
+    /// Guaranteed clock, GHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ghz: Option<Figure>,
+    /// Clock with all cores busy, GHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_core_ghz: Option<Figure>,
+    /// Instructions per cycle while nothing waits for memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipc: Option<Figure>,
+    /// Cache lines that one core can have in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outstanding_lines: Option<Figure>,
+    /// Most that one core can read, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_gbs: Option<Figure>,
+    /// Most that one core can move reading and writing in place, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_gbs: Option<Figure>,
+}
+
+/// What a cache level keeps of the level inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Inclusion {
+    /// Everything: evicting a line here evicts it inside.
+    Inclusive,
+    /// Nothing: lines move between the levels.
+    Exclusive,
+    /// Filled by what the inner level evicts, and may keep a copy.
+    Victim,
+    /// Neither promised.
+    Neither,
+}
+
+/// A cache level's figures, with their sources. The plain numbers are in
+/// `Machine::caches` too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheFigures {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Capacity of one instance, bytes.
+    pub size_bytes: Figure,
+    /// Cores that share one instance.
+    pub cores_per_instance: u32,
+    /// What it keeps of the level inside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inclusion: Option<Inclusion>,
+    /// Associativity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Figure>,
+    /// Load-to-use latency, core cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_cycles: Option<Figure>,
+}
+
+/// Bandwidth of the memory of some nodes, all their own cpus at work, GB/s per node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeBandwidth {
+    /// The nodes that these figures hold for, one by one.
+    pub nodes: CpuList,
+    /// What the memory channels could do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_gbs: Option<Figure>,
+    /// Sustained, reading only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_gbs: Option<Figure>,
+    /// Sustained, one write per read, in place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_gbs: Option<Figure>,
+    /// Sustained, about two reads per write, as STREAM triad with write-allocate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub triad_gbs: Option<Figure>,
+}
+
+/// Links between two nodes. They work the same in both directions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// One end.
+    pub from: NodeId,
+    /// The other end.
+    pub to: NodeId,
+    /// How many there are in parallel.
+    pub count: Figure,
+    /// Raw rate of one link in one direction, GB/s.
+    pub gbs_per_direction: Figure,
+}
+
+/// Parameters of the time model that belong to the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeFigures {
+    /// Control bytes per message on a link (H).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_bytes: Option<Figure>,
+    /// Cost factor of a memory controller when several nodes stream from it (η).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eta: Option<Figure>,
+}
+
+/// Everything about a machine that is a measurement or a publication.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Figures {
+    /// What the machine is, in a sentence or two.
+    pub description: Option<String>,
+    /// Where nodes, cpus, memory and packages come from.
+    pub topology: Option<Provenance>,
+    /// Where `Machine::distances` comes from.
+    pub distances: Option<Provenance>,
+    /// Cpus of each core; empty if unknown.
+    pub cores: Vec<CpuList>,
+    /// Dies in one package.
+    pub dies_per_package: Option<u32>,
+    /// Bytes of a cache line.
+    pub line_bytes: Option<u32>,
+    /// The core.
+    pub core: CoreFigures,
+    /// The caches, inner first.
+    pub caches: Vec<CacheFigures>,
+    /// Idle latency between nodes, ns.
+    pub latency_ns: Option<Matrix>,
+    /// Read bandwidth between nodes, all cpus of the row reading, GB/s.
+    pub pair_read_gbs: Option<Matrix>,
+    /// Bandwidth of the nodes' memory.
+    pub bandwidth: Vec<NodeBandwidth>,
+    /// The links.
+    pub links: Vec<Link>,
+    /// The time model's parameters.
+    pub time: TimeFigures,
+}
+
+impl Figures {
+    /// Bandwidth of a node's memory.
+    pub fn bandwidth_of(&self, node: NodeId) -> Option<&NodeBandwidth> {
+        self.bandwidth.iter().find(|b| b.nodes.contains(node))
+    }
+
+    /// The links between two nodes, whichever way round they were written.
+    pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = &Link> + '_ {
+        self.links
+            .iter()
+            .filter(move |l| (l.from, l.to) == (a, b) || (l.from, l.to) == (b, a))
+    }
+}

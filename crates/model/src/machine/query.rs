@@ -1,0 +1,74 @@
+//! Questions to a machine that more than one reader asks.
+
+use super::{DistanceClass, Machine, NodeId, NumaNode};
+
+impl Machine {
+    /// The node that a cpu belongs to; `None` for a cpu that no node lists.
+    pub fn node_of_cpu(&self, cpu: u32) -> Option<NodeId> {
+        self.nodes
+            .iter()
+            .find(|n| n.cpus.contains(cpu))
+            .map(|n| n.id)
+    }
+
+    /// Row and column of a node in `nodes`, `distances` and every matrix.
+    pub fn position(&self, node: NodeId) -> Option<usize> {
+        self.nodes.binary_search_by_key(&node, |n| n.id).ok()
+    }
+
+    /// The node with this kernel number.
+    pub fn node(&self, node: NodeId) -> Option<&NumaNode> {
+        self.position(node).map(|at| &self.nodes[at])
+    }
+
+    /// The nodes that have cpus.
+    pub fn cpu_nodes(&self) -> impl Iterator<Item = &NumaNode> + '_ {
+        self.nodes.iter().filter(|n| !n.cpus.is_empty())
+    }
+
+    /// Number of cpus.
+    pub fn cpu_count(&self) -> usize {
+        self.nodes.iter().map(|n| n.cpus.len()).sum()
+    }
+
+    /// Firmware distance between two nodes; `None` if unknown.
+    pub fn distance(&self, from: NodeId, to: NodeId) -> Option<u32> {
+        let row = self.distances.get(self.position(from)?)?;
+        row.get(self.position(to)?).copied()
+    }
+
+    /// How far memory of node `to` is from a cpu of node `from`.
+    ///
+    /// A node without cpus is [`DistanceClass::CpuLess`] from everywhere: that it
+    /// is slower in kind matters more than which socket it hangs on. Where a
+    /// package is unknown, another node counts as another socket unless the
+    /// firmware distance is at most [`SAME_SOCKET_AT_MOST`]; a wrong "same
+    /// socket" would hide cost, a wrong "other socket" only names it differently.
+    pub fn distance_class(&self, from: NodeId, to: NodeId) -> DistanceClass {
+        if from == to {
+            return DistanceClass::Local;
+        }
+        let (a, b) = (self.node(from), self.node(to));
+        if b.is_some_and(|n| n.cpus.is_empty()) {
+            return DistanceClass::CpuLess;
+        }
+        let packages = a.and_then(|n| n.package).zip(b.and_then(|n| n.package));
+        let same = match packages {
+            Some((a, b)) => a == b,
+            None => self
+                .distance(from, to)
+                .is_some_and(|d| d <= SAME_SOCKET_AT_MOST),
+        };
+        if same {
+            DistanceClass::SameSocket
+        } else {
+            DistanceClass::OtherSocket
+        }
+    }
+}
+
+/// Largest firmware distance taken for "same socket" where packages are unknown.
+/// Sub-NUMA clusters report 11 (Skylake-SP) to 12 (Milan, Sapphire Rapids);
+/// the nearest other socket seen is 16 (Interlagos, whose 16 is also used
+/// within a package, so it cannot decide).
+pub const SAME_SOCKET_AT_MOST: u32 = 12;

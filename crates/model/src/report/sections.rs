@@ -1,0 +1,351 @@
+//! The report's sections below its head.
+
+use super::layout::*;
+use super::text::{basis, samples};
+use crate::analyze::{Finding, FunctionRow, ObjectRow, Pattern, Report, TouchRow, UseRow};
+use crate::machine::DistanceClass;
+
+/// Rows shown of each list; the JSON has them all.
+const FINDINGS: usize = 3;
+const OBJECTS: usize = 8;
+const FUNCTIONS: usize = 5;
+/// Above this, threads are summed by node.
+const THREADS: usize = 16;
+
+/// `; local 49.9 %, other socket 50.1 %`, or nothing if unknown.
+pub(super) fn distances(r: &Report) -> String {
+    if r.distance.is_empty() || r.remote_share.is_none() {
+        return String::new();
+    }
+    let parts: Vec<String> = r
+        .distance
+        .iter()
+        .map(|d| {
+            let class = match d.class {
+                DistanceClass::Local => "local",
+                DistanceClass::SameSocket => "same socket",
+                DistanceClass::OtherSocket => "other socket",
+                DistanceClass::CpuLess => "node without cpus",
+            };
+            match d.share {
+                s if s > 0.0 => format!("{class} {}", percent(Some(s))),
+                _ => format!("{class} none seen"),
+            }
+        })
+        .collect();
+    format!("; {}", parts.join(", "))
+}
+
+/// A finding's kind in words.
+fn kind(kind: &str) -> String {
+    let words = match kind {
+        "serial_first_touch" => "Serial first touch: one thread placed pages that others use",
+        "schedule_mismatch" => "Initialised by other threads than those that work on it",
+        "offset_mismatch" | "halo_mismatch" => "Parts are shifted between initialisation and use",
+        "allocator_placed_pages" => "The allocator placed the pages before the program did",
+        "huge_page_straddling" => "Huge pages straddle the parts of two nodes",
+        "unpinned_threads" => "Threads are not pinned and leave their data behind",
+        "interleave_everything" => "Everything is interleaved, private data too",
+        "capacity_overflow" => "A node was full and pages went to another",
+        "false_sharing" => "Nodes write to the same cache lines",
+        other => {
+            let mut words = other.replace('_', " ");
+            if let Some(first) = words.get_mut(..1) {
+                first.make_ascii_uppercase();
+            }
+            return words;
+        }
+    };
+    words.to_owned()
+}
+
+pub(super) fn findings(page: &mut Page, r: &Report) {
+    if r.findings.is_empty() {
+        return;
+    }
+    let shown = r.findings.len().min(FINDINGS);
+    page.heading(match r.findings.len() {
+        1 => "Finding",
+        _ => "Findings",
+    });
+    for finding in &r.findings[..shown] {
+        one_finding(page, r, finding);
+    }
+    more(page, r.findings.len() - shown, "finding");
+}
+
+fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
+    let width = page.width;
+    let objects: Vec<String> = f.objects.iter().take(4).map(|o| shorten(o, 32)).collect();
+    let rest = match f.objects.len().saturating_sub(4) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    let title = format!("{}. {}", f.rank, kind(&f.kind));
+    page.line(&shorten(&title, width));
+    if !objects.is_empty() {
+        page.item(3, "objects", &format!("{}{rest}", objects.join(", ")));
+    }
+    let at = place(
+        f.cause.function.as_deref(),
+        f.cause.at.as_deref(),
+        width / 2,
+    );
+    let cause = match at {
+        Some(at) => format!("{at}: {}", f.cause.text),
+        None => f.cause.text.clone(),
+    };
+    page.item(3, "cause", &cause);
+    for (i, evidence) in f.evidence.iter().enumerate() {
+        page.item(3, if i == 0 { "evidence" } else { "" }, evidence);
+    }
+    page.item(3, "advice", &f.advice);
+    let on = match f.objects.len() {
+        0 => "",
+        1 => " on this object",
+        _ => " on these objects",
+    };
+    let stake = format!(
+        "{} of {} is remote{on}. This is not the gain: a stall share blames one of several \
+         overlapped loads.",
+        percent(Some(f.stake)),
+        basis(r)
+    );
+    page.item(3, "stake", &stake);
+    let predicted = match (&f.predicted, &f.predicted_why) {
+        (Some(p), _) => format!(
+            "run time × {:.2} ({:.2}–{:.2}) after the repair",
+            p.ratio, p.low, p.high
+        ),
+        (None, Some(why)) => format!("unknown: {why}"),
+        (None, None) => "unknown".to_owned(),
+    };
+    page.item(3, "predicted", &predicted);
+}
+
+/// `init at triad.c:12`, of at most `max` columns.
+fn place(function: Option<&str>, at: Option<&str>, max: usize) -> Option<String> {
+    match (function, at) {
+        (Some(f), Some(at)) => {
+            let at = shorten(at, max * 2 / 3);
+            let f = shorten(f, max.saturating_sub(columns(&at) + 4).max(8));
+            Some(format!("{f} at {at}"))
+        }
+        (Some(one), None) | (None, Some(one)) => Some(shorten(one, max)),
+        (None, None) => None,
+    }
+}
+
+fn more(page: &mut Page, n: usize, what: &str) {
+    if n > 0 {
+        page.line(&format!("   and {} more in the JSON", plural(n, what)));
+    }
+}
+
+pub(super) fn objects(page: &mut Page, r: &Report) {
+    if r.objects.is_empty() {
+        return;
+    }
+    let name = (page.width.saturating_sub(58)).clamp(12, 40);
+    let title = format!(
+        "{} {} {}  {} {}",
+        left("Objects", name),
+        right("size", 9),
+        right("share", 8),
+        left("remote (95 %)", 22),
+        "used by threads"
+    );
+    page.heading(&title);
+    let shown = r.objects.len().min(OBJECTS);
+    for object in &r.objects[..shown] {
+        one_object(page, r, object, name);
+    }
+    more(page, r.objects.len() - shown, "object");
+}
+
+fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
+    let name = match o.count {
+        0 | 1 => shorten(&o.name, name_width),
+        n => {
+            let times = format!(" ×{}", count(n));
+            let room = name_width.saturating_sub(columns(&times));
+            format!("{}{times}", shorten(&o.name, room))
+        }
+    };
+    let pattern = match o.pattern {
+        Pattern::Blocked => "in blocks",
+        Pattern::Cyclic => "in turns",
+        Pattern::AllOver => "all over",
+        Pattern::OneThread => "by one thread",
+        Pattern::Unknown => "unknown",
+    };
+    page.line(&format!(
+        "{} {} {}  {} {pattern}",
+        left(&name, name_width),
+        right(&size(o.bytes), 9),
+        right(&percent(Some(o.stall_share)), 8),
+        left(&percent_ci(o.remote_share, o.remote_share_ci), 22),
+    ));
+    let room = (page.width.saturating_sub(40) / 3).max(16);
+    let allocated = match o.kind.as_str() {
+        "static" => "static".to_owned(),
+        _ => o.allocated_at.as_deref().map_or_else(
+            || "allocated at unknown place".to_owned(),
+            |at| format!("allocated {}", shorten(at, room)),
+        ),
+    };
+    let placed = placed_by(r, &o.first_touch, room);
+    let used = o
+        .accessed_at
+        .first()
+        .and_then(|u| place(None, u.at.as_deref().or(u.function.as_deref()), room))
+        .map_or_else(
+            || "used at unknown place".to_owned(),
+            |at| format!("used {at}"),
+        );
+    page.line(&shorten(
+        &format!("   {allocated}; {placed}; {used}"),
+        page.width,
+    ));
+}
+
+/// Who placed most of the pages.
+fn placed_by(r: &Report, touches: &[TouchRow], room: usize) -> String {
+    let Some(first) = touches.first() else {
+        return "placed by unknown".to_owned();
+    };
+    let threads = {
+        let mut all: Vec<u32> = touches.iter().map(|t| t.thread).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    let who = match threads {
+        1 => match r.threads.iter().find(|t| t.tid == first.thread) {
+            Some(t) => format!("thread {}", t.index),
+            None => format!("tid {}", first.thread),
+        },
+        n => format!("{n} threads"),
+    };
+    let node = match (threads, first.node) {
+        (1, Some(node)) => format!(" (node {node})"),
+        _ => String::new(),
+    };
+    let at = first.at.as_deref().or(first.function.as_deref());
+    let at = at.map_or(String::new(), |at| format!(" {}", shorten(at, room)));
+    format!("placed by {who}{node}{at}")
+}
+
+/// Whose accesses went to which node's memory.
+pub(super) fn nodes(page: &mut Page, r: &Report) {
+    // A matrix with one column says nothing.
+    if r.machine.node_ids.len() < 2 {
+        return;
+    }
+    let by_node = r.threads.len() > THREADS || r.threads.is_empty();
+    let rows: Vec<(String, Option<f64>, &[f64])> = if by_node {
+        let ids = r.machine.node_ids.iter();
+        ids.zip(&r.node_matrix)
+            .map(|(id, row)| {
+                let threads = r.threads.iter().filter(|t| t.node == Some(*id)).count();
+                let label = format!("node {id} ({})", plural(threads, "thread"));
+                (label, None, row.as_slice())
+            })
+            .collect()
+    } else {
+        let mut threads: Vec<_> = r.threads.iter().collect();
+        threads.sort_by_key(|t| t.index);
+        threads
+            .into_iter()
+            .map(|t| {
+                let node = t
+                    .node
+                    .map_or("node unknown".into(), |n| format!("node {n}"));
+                let label = format!("{} {} ({node})", t.index, shorten(&t.name, 14));
+                (label, Some(t.share), t.by_home.as_slice())
+            })
+            .collect()
+    };
+    if rows.is_empty() {
+        return;
+    }
+    let label = rows
+        .iter()
+        .map(|r| columns(&r.0))
+        .max()
+        .unwrap_or(0)
+        .max(18);
+    // As many columns as fit; the JSON has the rest.
+    let fit = (page.width.saturating_sub(label) / 9).max(1);
+    let ids = &r.machine.node_ids[..r.machine.node_ids.len().min(fit)];
+    let head: String = ids
+        .iter()
+        .map(|id| right(&format!("node {id}"), 9))
+        .collect();
+    let what = if by_node { "From cpus of" } else { "Thread" };
+    page.heading(&format!(
+        "{}{head}   % of samples, by node of the page",
+        left(what, label)
+    ));
+    for (name, share, row) in rows {
+        // Samples without a known home are in no column: not the same as none.
+        let seen: f64 = row.iter().sum();
+        let blind = seen <= 0.0 && share.is_some_and(|s| s > 0.0);
+        let cells: String = (0..ids.len())
+            .map(|i| match row.get(i) {
+                _ if blind => right("unknown", 9),
+                None => right("unknown", 9),
+                Some(&s) if s <= 0.0 => right("·", 9),
+                Some(&s) => right(&format!("{:.1}", s * 100.0), 9),
+            })
+            .collect();
+        page.line(&format!("{}{cells}", left(&name, label)));
+    }
+    more(page, r.machine.node_ids.len() - ids.len(), "node");
+}
+
+pub(super) fn functions(page: &mut Page, r: &Report) {
+    if r.functions.is_empty() {
+        return;
+    }
+    let name = (page.width.saturating_sub(45)).clamp(16, 44);
+    page.heading(&format!(
+        "{} {}  {} most at",
+        left("Functions", name),
+        right("share", 8),
+        left("remote", 8)
+    ));
+    for function in r.functions.iter().take(FUNCTIONS) {
+        one_function(page, function, name);
+    }
+}
+
+fn one_function(page: &mut Page, f: &FunctionRow, name: usize) {
+    let at: Option<&UseRow> = f.lines.first();
+    let at = at.and_then(|l| l.at.as_deref()).or(f.module.as_deref());
+    let room = page.width.saturating_sub(name + 21);
+    page.line(&format!(
+        "{} {}  {} {}",
+        left(&shorten(&f.function, name), name),
+        right(&percent(Some(f.stall_share)), 8),
+        left(&percent(f.remote_share), 8),
+        shorten(at.unwrap_or("unknown"), room)
+    ));
+}
+
+pub(super) fn notes(page: &mut Page, r: &Report) {
+    let nothing = samples(r) == 0;
+    if r.notes.is_empty() && !nothing {
+        return;
+    }
+    page.heading("Notes");
+    if nothing {
+        page.bullet(
+            "There are no samples, so every share is unknown; nothing here says that there is \
+             no remote access.",
+        );
+    }
+    for note in &r.notes {
+        page.bullet(note);
+    }
+}

@@ -1,0 +1,159 @@
+//! A report for people: one page on a terminal, the verdict first.
+//!
+//! Order: verdict, what it rests on, findings, objects, who used which node's
+//! memory, functions, notes. It reads the same without colour.
+
+use super::layout::{Page, Style, count, percent, percent_ci, plural};
+use super::sections;
+use crate::analyze::{Basis, Report, Verdict};
+
+/// The report as text of about `width` columns; `color` adds terminal styles.
+pub fn to_text(report: &Report, width: usize, color: bool) -> String {
+    let mut page = Page::new(width, color);
+    verdict(&mut page, report);
+    page.blank();
+    run(&mut page, report);
+    sections::findings(&mut page, report);
+    // Without samples every share below would be a 0 that nobody measured.
+    if samples(report) > 0 {
+        sections::objects(&mut page, report);
+        sections::nodes(&mut page, report);
+        sections::functions(&mut page, report);
+    }
+    sections::notes(&mut page, report);
+    page.finish()
+}
+
+/// Samples of the rungs that sample; page events are no samples.
+pub(super) fn samples(report: &Report) -> u64 {
+    report
+        .rungs
+        .iter()
+        .filter(|r| r.rung != "pages")
+        .map(|r| r.samples)
+        .sum()
+}
+
+/// What shares are shares of.
+pub(super) fn basis(report: &Report) -> &'static str {
+    match report.basis {
+        Basis::StallTime => "stall time",
+        Basis::DramLines => "lines from DRAM",
+    }
+}
+
+fn verdict(page: &mut Page, r: &Report) {
+    let remote = percent_ci(r.remote_time_share, r.remote_time_share_ci);
+    let share = match r.remote_time_share {
+        Some(_) => format!(": {remote} of {} is remote", basis(r)),
+        None => String::new(),
+    };
+    // What was not measured on the machine that is judged is said as a forecast.
+    let name = &r.machine.name;
+    let (fine, costs) = match r.machine.assumed {
+        true => (
+            format!("On {name}, NUMA placement would be fine"),
+            format!("On {name}, NUMA placement would cost this program time"),
+        ),
+        false => (
+            "NUMA placement is fine".to_owned(),
+            "NUMA placement costs this program time".to_owned(),
+        ),
+    };
+    let (style, text) = match r.verdict {
+        Verdict::Clean => (Style::Good, format!("{fine}{share}.")),
+        Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
+        Verdict::Unknown => (
+            Style::Unsure,
+            "No verdict on NUMA placement: the evidence does not carry one.".to_owned(),
+        ),
+    };
+    page.headline(style, &text);
+    page.item(0, "why", &r.verdict_why);
+}
+
+fn run(page: &mut Page, r: &Report) {
+    let command = match r.command.is_empty() {
+        true => "(attached)".to_owned(),
+        false => super::layout::shorten(&r.command.join(" "), page.width * 2 / 3),
+    };
+    let exit = r.exit.as_deref().unwrap_or("exit status unknown");
+    page.item(
+        0,
+        "command",
+        &format!("{command}  ({exit}, {:.1} s)", r.seconds),
+    );
+    let m = &r.machine;
+    let nodes = plural(m.nodes, "node");
+    let machine = if m.assumed {
+        format!(
+            "{} ({nodes}), assumed: threads mapped {}, pages on the node of their first toucher; \
+             recorded on {}",
+            m.name, m.binding, r.recorded_on
+        )
+    } else {
+        format!(
+            "{} ({nodes}), the one it ran on; threads as recorded",
+            m.name
+        )
+    };
+    page.item(0, "machine", &machine);
+    page.item(0, "basis", &basis_line(r));
+    if samples(r) == 0 {
+        return;
+    }
+    let known = percent_ci(r.remote_share, r.remote_share_ci);
+    let remote = match r.remote_share {
+        Some(_) => format!("{known} of samples whose page's node is known"),
+        None if r.machine.node_ids.len() == 1 => "nothing can be remote on one node; \
+             `nearfar report --as 2x22` judges the same recording on two"
+            .to_owned(),
+        None => "unknown: no sample's page has a known node".to_owned(),
+    };
+    page.item(0, "remote", &format!("{remote}{}", sections::distances(r)));
+    page.item(
+        0,
+        "the rest",
+        &format!(
+            "page's node unknown {} of samples that touch memory; no object found {}; computing {}; \
+             spinning {}",
+            percent(Some(r.home_unknown_share)),
+            percent(Some(r.unattributed_share)),
+            percent(Some(r.compute_share)),
+            percent(Some(r.spinning_share))
+        ),
+    );
+}
+
+/// `share of stall time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
+fn basis_line(r: &Report) -> String {
+    let mut parts = Vec::new();
+    for rung in &r.rungs {
+        if rung.rung == "pages" {
+            parts.push(format!(
+                "{} page events, {} lost",
+                count(rung.samples),
+                count(rung.lost)
+            ));
+            continue;
+        }
+        let rate = match rung.hz {
+            Some(hz) => format!(" at {hz:.0} Hz"),
+            None => String::new(),
+        };
+        let mut part = format!(
+            "{} {} samples{rate}, {} lost",
+            count(rung.samples),
+            rung.rung,
+            count(rung.lost)
+        );
+        if rung.samples > 0 && rung.resolved_share.is_some() {
+            part.push_str(&format!("; {} resolved", percent(rung.resolved_share)));
+        }
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        parts.push("nothing: no rung worked".to_owned());
+    }
+    format!("share of {}, from {}", basis(r), parts.join("; "))
+}

@@ -1,0 +1,322 @@
+//! Reports as an analysis would make them.
+
+use nearfar_model::analyze::*;
+use nearfar_model::machine::DistanceClass;
+
+fn interval(low: f64, high: f64) -> Option<Interval> {
+    Some(Interval { low, high })
+}
+
+fn distance(local: f64, other: f64) -> Vec<DistanceShare> {
+    [
+        (DistanceClass::Local, local),
+        (DistanceClass::OtherSocket, other),
+    ]
+    .map(|(class, share)| DistanceShare { class, share })
+    .to_vec()
+}
+
+fn used(at: &str, function: &str, share: f64, remote: Option<f64>) -> UseRow {
+    UseRow {
+        at: Some(at.into()),
+        function: Some(function.into()),
+        stall_share: share,
+        remote_share: remote,
+    }
+}
+
+fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
+    ObjectRow {
+        name: name.into(),
+        name_from: "source".into(),
+        kind: "heap".into(),
+        bytes: 256 << 20,
+        count: 1,
+        allocated_at: Some(format!("triad.c:{line}")),
+        allocated_in: Some("main".into()),
+        first_touch: vec![TouchRow {
+            thread: 4242,
+            node: Some(0),
+            pages: 65_536,
+            at: Some("triad.c:21".into()),
+            function: Some("init".into()),
+            how: "write".into(),
+        }],
+        pages: PageOrigins {
+            total: 65_536,
+            touched: 65_536,
+            ..PageOrigins::default()
+        },
+        folio_bytes: vec![4096],
+        samples: (share * 9100.0) as u64,
+        stall_share: share,
+        remote_share: Some(remote),
+        remote_share_ci: interval(remote - 0.021, remote + 0.022),
+        distance: distance(1.0 - remote, remote),
+        home_unknown_share: 0.004,
+        accessed_at: vec![used("triad.c:30", "triad._omp_fn.0", share, Some(remote))],
+        pattern: Pattern::Blocked,
+        thread_ranges: vec![ThreadRange {
+            thread: 4242,
+            samples: 700,
+            from: 0,
+            to: 32 << 20,
+        }],
+    }
+}
+
+fn thread(index: u32, node: u32, by_home: Vec<f64>) -> ThreadRow {
+    ThreadRow {
+        tid: 4242 + index,
+        name: "triad".into(),
+        index,
+        node: Some(node),
+        samples: 2275,
+        share: 0.25,
+        by_home,
+        cpus: 1,
+        migrations: 0,
+    }
+}
+
+pub fn affected() -> Report {
+    Report {
+        schema: 1,
+        verdict: Verdict::Affected,
+        verdict_why: "Half of the time of threads 2 and 3 is spent on pages that thread 0 placed \
+                      on node 0."
+            .into(),
+        command: vec!["./triad".into(), "33554432".into()],
+        exit: Some("exit 0".into()),
+        seconds: 9.32,
+        machine: JudgedMachine {
+            name: "2x22".into(),
+            nodes: 2,
+            node_ids: vec![0, 1],
+            assumed: true,
+            binding: "compact".into(),
+        },
+        recorded_on: "AMD EPYC, 1 node, 4 cpus".into(),
+        rungs: vec![
+            RungUse {
+                rung: "clock".into(),
+                samples: 9100,
+                lost: 12,
+                resolved_share: Some(0.942),
+                hz: Some(997.0),
+                resolution: vec![("exact".into(), 0.91), ("next".into(), 0.032)],
+            },
+            RungUse {
+                rung: "pages".into(),
+                samples: 196_713,
+                lost: 0,
+                resolved_share: None,
+                hz: None,
+                resolution: vec![("exact".into(), 1.0)],
+            },
+        ],
+        basis: Basis::StallTime,
+        remote_share: Some(0.501),
+        remote_share_ci: interval(0.479, 0.522),
+        remote_time_share: Some(0.463),
+        remote_time_share_ci: interval(0.443, 0.483),
+        distance: distance(0.499, 0.501),
+        home_unknown_share: 0.004,
+        unattributed_share: 0.021,
+        compute_share: 0.043,
+        spinning_share: 0.0003,
+        node_matrix: vec![vec![0.48, 0.0], vec![0.463, 0.0]],
+        threads: vec![
+            thread(0, 0, vec![0.242, 0.0]),
+            thread(1, 0, vec![0.238, 0.0]),
+            thread(2, 1, vec![0.231, 0.0]),
+            thread(3, 1, vec![0.232, 0.0]),
+        ],
+        objects: vec![
+            object("a", 12, 0.401, 0.502),
+            object("b", 13, 0.312, 0.499),
+            object("c", 14, 0.22, 0.501),
+        ],
+        functions: vec![
+            FunctionRow {
+                function: "triad._omp_fn.0".into(),
+                module: Some("/home/user/bench/triad".into()),
+                stall_share: 0.93,
+                remote_share: Some(0.501),
+                lines: vec![used("triad.c:30", "triad._omp_fn.0", 0.93, Some(0.501))],
+            },
+            FunctionRow {
+                function: "std::__detail::_Hashtable_alloc<std::allocator<int>>::_M_allocate_node"
+                    .into(),
+                module: Some("/usr/lib/x86_64-linux-gnu/libstdc++.so.6".into()),
+                stall_share: 0.01,
+                remote_share: None,
+                lines: vec![],
+            },
+        ],
+        findings: vec![Finding {
+            kind: "serial_first_touch".into(),
+            objects: vec!["a".into(), "b".into(), "c".into()],
+            cause: Cause {
+                at: Some("triad.c:21".into()),
+                function: Some("init".into()),
+                text: "thread 0 wrote all pages first, so all are on node 0".into(),
+            },
+            evidence: vec![
+                "65,536 of 65,536 pages of each array were first touched by thread 0.".into(),
+                "Threads 0 to 3 each work on their own quarter of a, b and c.".into(),
+            ],
+            advice: "Initialise a, b and c in a parallel loop with the same schedule as \
+                     triad.c:30: `#pragma omp parallel for schedule(static)` at triad.c:20."
+                .into(),
+            predicted: None,
+            predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
+            stake: 0.463,
+            rank: 1,
+        }],
+        notes: vec!["numa_balancing was off.".into()],
+    }
+}
+
+pub fn clean() -> Report {
+    let mut r = affected();
+    r.verdict = Verdict::Clean;
+    r.verdict_why = "Threads use pages on their own node.".into();
+    r.machine = JudgedMachine {
+        name: "2x Intel(R) Xeon(R) CPU E5-2699 v4 @ 2.20GHz".into(),
+        assumed: false,
+        binding: "recorded".into(),
+        ..r.machine
+    };
+    r.remote_share = Some(0.0);
+    r.remote_share_ci = interval(0.0, 0.0004);
+    r.remote_time_share = Some(0.0);
+    r.remote_time_share_ci = interval(0.0, 0.0004);
+    r.distance = distance(1.0, 0.0);
+    r.findings.clear();
+    for o in &mut r.objects {
+        o.remote_share = Some(0.0);
+        o.remote_share_ci = interval(0.0, 0.001);
+        o.first_touch.push(TouchRow {
+            thread: 4243,
+            node: Some(1),
+            ..o.first_touch[0].clone()
+        });
+    }
+    for t in &mut r.threads {
+        let home = t.node.unwrap() as usize;
+        t.by_home = vec![0.0; 2];
+        t.by_home[home] = 0.24;
+    }
+    for f in &mut r.functions {
+        f.remote_share = f.remote_share.map(|_| 0.0);
+    }
+    r.notes.clear();
+    r
+}
+
+pub fn unknown() -> Report {
+    let mut r = affected();
+    r.verdict = Verdict::Unknown;
+    r.verdict_why = "Only 41 samples, and the node of none of their pages is known; record for \
+                     10 s or more."
+        .into();
+    r.exit = None;
+    r.rungs.truncate(1);
+    r.rungs[0].samples = 41;
+    r.rungs[0].rung = "signal".into();
+    r.remote_share = None;
+    r.remote_share_ci = None;
+    r.remote_time_share = None;
+    r.remote_time_share_ci = None;
+    r.distance.clear();
+    r.home_unknown_share = 1.0;
+    r.spinning_share = 0.02;
+    r.findings.clear();
+    r.node_matrix = vec![vec![0.0; 2]; 2];
+    for t in &mut r.threads {
+        t.by_home = vec![0.0; 2];
+        t.node = None;
+    }
+    for o in &mut r.objects {
+        o.name = format!(
+            "allocation at src/very/deep/folder/of/sources/with_a_long_name_{}.cpp:1234",
+            o.name
+        );
+        o.count = 1200;
+        o.remote_share = None;
+        o.remote_share_ci = None;
+        o.distance.clear();
+        o.first_touch.clear();
+        o.allocated_at = None;
+        o.accessed_at.clear();
+        o.pattern = Pattern::Unknown;
+    }
+    for f in &mut r.functions {
+        f.remote_share = None;
+    }
+    r
+}
+
+pub fn no_samples() -> Report {
+    let mut r = unknown();
+    r.verdict_why = "The clock rung gave no samples: the program ran for 0.4 ms.".into();
+    r.command.clear();
+    r.rungs[0].samples = 0;
+    r.rungs[0].rung = "clock".into();
+    r.rungs[0].resolved_share = None;
+    r.home_unknown_share = 0.0;
+    r.unattributed_share = 0.0;
+    r.compute_share = 0.0;
+    r.spinning_share = 0.0;
+    r.objects.clear();
+    r.functions.clear();
+    r.threads.clear();
+    r.node_matrix.clear();
+    r
+}
+
+pub fn one_node() -> Report {
+    let mut r = clean();
+    r.verdict = Verdict::Unknown;
+    r.verdict_why = "This machine has one node, so nothing can be remote here.".into();
+    r.machine.name = "AMD EPYC".into();
+    r.machine.nodes = 1;
+    r.machine.node_ids = vec![0];
+    r.node_matrix = vec![vec![0.95]];
+    r.remote_share = None;
+    r.remote_share_ci = None;
+    r.remote_time_share = None;
+    r.remote_time_share_ci = None;
+    r.distance.truncate(1);
+    for t in &mut r.threads {
+        t.by_home = vec![0.24];
+    }
+    for o in &mut r.objects {
+        o.remote_share = None;
+        o.remote_share_ci = None;
+        o.distance.truncate(1);
+    }
+    for f in &mut r.functions {
+        f.remote_share = None;
+    }
+    r
+}
+
+pub fn many_threads() -> Report {
+    let mut r = affected();
+    let n = 44;
+    r.threads = (0..n).map(|i| thread(i, i / 22, vec![0.02, 0.0])).collect();
+    let mut more = r.findings[0].clone();
+    more.kind = "unpinned_threads".into();
+    more.objects = (0..7).map(|i| format!("part{i}")).collect();
+    more.rank = 2;
+    more.predicted = Some(Predicted {
+        ratio: 0.71,
+        low: 0.64,
+        high: 0.8,
+    });
+    more.evidence.truncate(1);
+    r.findings.push(more);
+    r
+}

@@ -1,0 +1,208 @@
+//! The command line: one definition of all flags, from which parser, help, man
+//! pages and completions come.
+
+mod doctor;
+mod record;
+mod report;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "Examples:
+  nearfar record -- ./app --its-flags     run the program and record it
+  nearfar report                          where it touches far memory, who placed it, what to change
+  nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar doctor                          what works here, and what unlocks the rest";
+
+/// Which memory accesses are near, which are far, why, and what to change.
+#[derive(Parser)]
+#[command(name = "nearfar", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, subcommand_required = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Record(RecordArgs),
+    Report(ReportArgs),
+    /// Say which rungs work here, why the others do not, and the command that unlocks each
+    Doctor(DoctorArgs),
+    /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages to a directory
+    Man {
+        /// Where to
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+}
+
+/// Run a program and record where its memory is and where its time goes
+///
+/// The program's output, exit status and signals are its own. The recording is a
+/// new directory; nothing is ever overwritten.
+#[derive(Args)]
+struct RecordArgs {
+    /// Name of the recording [default: APP-NNN.nearfar, the next free number]
+    #[arg(short, long, value_name = "REC")]
+    output: Option<PathBuf>,
+    /// Samples per second of CPU time and thread
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997.0, value_parser = parse_hz)]
+    frequency: f64,
+    /// Record allocations from this size on one by one (64K, 1M); smaller ones are sampled and grouped by site
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
+    min_object: u64,
+    /// Machine that `report` judges by unless told otherwise: 2x22, or a machine file
+    #[arg(long = "as", value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Record a running process until it ends or Ctrl-C
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
+    #[arg(long, value_name = "HOW", default_value = "fp")]
+    call_graph: crate::collect::session::CallGraph,
+    /// Seconds between looks at page homes
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
+    homes_interval: f64,
+    /// Do not preload the agent: objects are then known from mappings and symbols only
+    #[arg(long)]
+    no_agent: bool,
+    /// Do not use perf events, as where they are forbidden: samples come from the agent's timers
+    #[arg(long)]
+    no_perf: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Say which objects are far, who placed their pages, where they are used, and what to change
+///
+/// On a machine with one node the recording is judged as if on a machine of two
+/// such nodes; --as chooses another. Exit status: 0, or 1 with --fail-on, or 2 on errors.
+#[derive(Args)]
+struct ReportArgs {
+    /// The recording [default: the newest *.nearfar here]
+    #[arg(value_name = "REC")]
+    recording: Option<PathBuf>,
+    /// Write JSON (docs/report.schema.json)
+    #[arg(long)]
+    json: bool,
+    /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
+    #[arg(long = "as", value_name = "MACHINE")]
+    machine: Option<String>,
+    /// How the threads are laid out on an assumed machine: compact or scatter
+    #[arg(long, value_name = "HOW", default_value = "compact")]
+    bind: nearfar_model::machine::binding::Bind,
+    /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not clean)
+    #[arg(long, value_name = "VERDICT", value_parser = ["affected", "unknown"])]
+    fail_on: Option<String>,
+    /// Width of the text in columns [default: the terminal's]
+    #[arg(long, value_name = "COLUMNS")]
+    width: Option<usize>,
+    /// Colour: auto, always or never
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
+    color: String,
+}
+
+#[derive(Args)]
+struct DoctorArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The command line as clap knows it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the command line and gives the exit status.
+pub fn main() -> ExitCode {
+    // A pipe that closes early (| head) ends us silently, as it does other tools.
+    // SAFETY: sets a disposition before any other thread runs.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let result = match Cli::parse().command {
+        Command::Record(args) => return record::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { directory } => write_man(&directory),
+    };
+    result.unwrap_or_else(|error| fail(&error))
+}
+
+/// Prints an error and gives the status for it.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("nearfar: {error:#}");
+    ExitCode::from(2)
+}
+
+fn write_man(directory: &std::path::Path) -> anyhow::Result<ExitCode> {
+    std::fs::create_dir_all(directory)?;
+    clap_mangen::generate_to(command(), directory)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn parse_hz(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(hz) if (1.0..=10_000.0).contains(&hz) => Ok(hz),
+        _ => Err("give a rate between 1 and 10000 samples per second".into()),
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s >= 0.1 && s.is_finite() => Ok(s),
+        _ => Err("give at least 0.1 seconds".into()),
+    }
+}
+
+/// `65536`, `64K`, `64KiB`, `1M`, `2G`.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let error = || format!("`{text}` is no size: give bytes, or a number with K, M or G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1u64,
+        "K" | "KB" | "KIB" => 1 << 10,
+        "M" | "MB" | "MIB" => 1 << 20,
+        "G" | "GB" | "GIB" => 1 << 30,
+        _ => return Err(error()),
+    };
+    let number: u64 = digits.parse().map_err(|_| error())?;
+    let bytes = number.checked_mul(factor).ok_or_else(error)?;
+    if bytes < 64 {
+        return Err("the smallest object size is 64 bytes".into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        assert_eq!(parse_bytes("64K"), Ok(65536));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(parse_bytes("100"), Ok(100));
+        assert!(parse_bytes("12Q").is_err() && parse_bytes("K").is_err() && parse_bytes("0").is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! `nearfar report`.
+
+use super::ReportArgs;
+use crate::discover::machine_from_argument;
+use crate::store;
+use anyhow::{Context, Result};
+use nearfar_model::analyze::{Judge, Verdict, analyze};
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::recording::Meta;
+use nearfar_model::report::{to_json, to_text};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Analyses a recording and prints the report.
+pub fn run(args: ReportArgs) -> Result<ExitCode> {
+    let path = match args.recording {
+        Some(path) => path,
+        None => store::newest_recording(Path::new("."))?,
+    };
+    let stored = store::open(&path)?;
+    let judge = judge(args.machine.as_deref(), &stored.input.meta, args.bind)?;
+    let mut report = analyze(&stored.input, &stored.samples, &judge)
+        .with_context(|| format!("cannot analyse {}", path.display()))?;
+    report.notes.extend(stored.remarks);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", to_json(&report))?;
+    } else {
+        let color = match args.color.as_str() {
+            "always" => true,
+            "never" => false,
+            _ => out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        };
+        let width = args.width.unwrap_or_else(terminal_width);
+        write!(out, "{}", to_text(&report, width, color))?;
+    }
+    let failed = match args.fail_on.as_deref() {
+        Some("affected") => report.verdict == Verdict::Affected,
+        Some(_) => report.verdict != Verdict::Clean,
+        None => false,
+    };
+    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Which machine to judge by: the one asked for, the one wished at the recording,
+/// the recorded one if it has several nodes, else two of it.
+fn judge(asked: Option<&str>, meta: &Meta, bind: Bind) -> Result<Judge> {
+    let recorded = || Judge { machine: meta.machine.clone(), assume: None };
+    let argument = match (asked, &meta.wish) {
+        (Some("here"), _) => return Ok(recorded()),
+        (Some(asked), _) => asked.to_owned(),
+        (None, Some(wish)) => wish.clone(),
+        (None, None) if meta.machine.nodes.len() > 1 => return Ok(recorded()),
+        (None, None) => {
+            let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
+            let machine = Machine::from_shape(&format!("2x{}", cpus.max(1)))?;
+            return Ok(Judge { machine, assume: Some(bind) });
+        }
+    };
+    let machine = machine_from_argument(&argument).with_context(|| format!("--as {argument}"))?;
+    Ok(Judge { machine, assume: Some(bind) })
+}
+
+/// Columns of the terminal, or 100 where there is none.
+fn terminal_width() -> usize {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the kernel fills the struct.
+    let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    if known && size.ws_col > 0 { usize::from(size.ws_col).clamp(60, 160) } else { 100 }
+}

@@ -1,0 +1,50 @@
+//! The machine that `--as` or `--on` names.
+
+use anyhow::{Context, Result, bail};
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::shape::ShapeError;
+
+/// The files of machines/, in the binary so that it needs no data folder.
+const DESCRIBED: &[(&str, &str)] = &[
+    (
+        "xeon-e5-2650v3-2s",
+        include_str!("../../../../machines/xeon-e5-2650v3-2s.toml"),
+    ),
+    (
+        "xeon-e5-2699v4-2s",
+        include_str!("../../../../machines/xeon-e5-2699v4-2s.toml"),
+    ),
+];
+
+/// Names of the machines that come with nearfar.
+pub fn described_machines() -> impl Iterator<Item = &'static str> {
+    DESCRIBED.iter().map(|(name, _)| *name)
+}
+
+/// The machine of a command-line argument: a shape (`2x22`), the name of a
+/// machine that comes with nearfar, or the path of a machine file. Write `./2x22`
+/// for a file whose name looks like a shape.
+pub fn machine_from_argument(argument: &str) -> Result<Machine> {
+    match Machine::from_shape(argument) {
+        Ok(machine) => return Ok(machine),
+        Err(e @ ShapeError::Size { .. }) => return Err(e.into()),
+        Err(ShapeError::Form(_)) => {}
+    }
+    let name = argument.strip_suffix(".toml").unwrap_or(argument);
+    let by_name = DESCRIBED.iter().find(|(n, _)| *n == name);
+    match (std::fs::read_to_string(argument), by_name) {
+        // A file that was named is meant, even beside a machine of the same name.
+        (Ok(text), _) => {
+            Machine::from_toml(&text).with_context(|| format!("the machine file {argument}"))
+        }
+        (Err(_), Some((name, text))) => Machine::from_toml(text)
+            .with_context(|| format!("the machine {name} that comes with nearfar")),
+        (Err(error), None) => bail!(
+            "no machine `{argument}`. Tried:\n  \
+             as a shape: expected NODESxCPUS such as 2x22, or PACKAGESxNODESxCPUS such as 2x4x14\n  \
+             as a machine file: {argument}: {error}\n  \
+             as a machine that comes with nearfar: there are {}",
+            described_machines().collect::<Vec<_>>().join(", ")
+        ),
+    }
+}

@@ -1,0 +1,65 @@
+//! Cpus: which are online, and which share a core, a die, a package.
+
+use super::Tree;
+use nearfar_model::machine::cpulist::CpuList;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// The cpus that run. Old kernels have no list; there a cpu is online unless its
+/// own `online` file says 0.
+pub(super) fn online(tree: &Tree) -> Option<CpuList> {
+    let listed = tree.list(&format!("{CPU}/online"));
+    if let Some(list) = listed.filter(|l| !l.is_empty()) {
+        return Some(list);
+    }
+    let cpus: CpuList = tree
+        .numbered(CPU, "cpu")
+        .iter()
+        .filter(|n| tree.text(&format!("{CPU}/cpu{n}/online")).as_deref() != Some("0"))
+        .collect();
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// The package of a cpu. Virtual machines and some ARM boards report −1: unknown.
+pub(super) fn package(tree: &Tree, cpu: u32) -> Option<u32> {
+    tree.parsed(&format!("{CPU}/cpu{cpu}/topology/physical_package_id"))
+}
+
+/// The online cpus of each core; empty if any cpu does not tell, because half a
+/// list would order threads wrongly.
+pub(super) fn cores(tree: &Tree, online: &CpuList) -> Vec<CpuList> {
+    let mut cores: Vec<CpuList> = Vec::new();
+    for cpu in online.iter() {
+        if cores.iter().any(|c| c.contains(cpu)) {
+            continue;
+        }
+        let topology = format!("{CPU}/cpu{cpu}/topology");
+        let Some(siblings) = tree.list_or_mask(
+            &format!("{topology}/thread_siblings_list"),
+            &format!("{topology}/thread_siblings"),
+        ) else {
+            return Vec::new();
+        };
+        let core: CpuList = siblings.iter().filter(|&c| online.contains(c)).collect();
+        if !core.contains(cpu) {
+            return Vec::new();
+        }
+        cores.push(core);
+    }
+    cores
+}
+
+/// Dies in the package of the first cpu.
+pub(super) fn dies_per_package(tree: &Tree, online: &CpuList) -> Option<u32> {
+    let first = package(tree, online.first()?)?;
+    let mut dies: Vec<u32> = Vec::new();
+    for cpu in online.iter() {
+        if package(tree, cpu) == Some(first) {
+            let die = tree.parsed(&format!("{CPU}/cpu{cpu}/topology/die_id"))?;
+            if !dies.contains(&die) {
+                dies.push(die);
+            }
+        }
+    }
+    Some(dies.len() as u32)
+}

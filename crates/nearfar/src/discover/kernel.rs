@@ -1,0 +1,119 @@
+//! What the kernel is set to do, and what it lets the caller do.
+
+use super::Tree;
+use nearfar_model::machine::cpulist::CpuList;
+use std::path::Path;
+
+/// Settings that change where pages go or what can be observed. `None`: unknown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelState {
+    /// `kernel.numa_balancing`: 0 off, 1 on, 2 memory tiering.
+    pub numa_balancing: Option<i32>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub thp: Option<String>,
+    /// Folio sizes that anonymous memory may take, bytes, ascending; the base page is left out.
+    pub folio_bytes: Vec<u64>,
+    /// `kernel.perf_event_paranoid`; `None` also where there is no perf_event_open.
+    pub perf_event_paranoid: Option<i32>,
+    /// Cpus that are online.
+    pub online: CpuList,
+    /// Cpus that the caller may run on.
+    pub allowed_cpus: Option<CpuList>,
+    /// Nodes that the caller may take memory from.
+    pub allowed_mems: Option<CpuList>,
+    /// Cpu times since boot; two readings give the share that was stolen.
+    pub cpu_times: Option<CpuTimes>,
+}
+
+/// Cpu time since boot over all cpus, in ticks of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// Everything, idle included.
+    pub total: u64,
+    /// Time in which the hypervisor ran something else.
+    pub steal: u64,
+}
+
+impl CpuTimes {
+    /// Share of the time since `earlier` that was stolen; `None` if no tick passed.
+    pub fn steal_share_since(&self, earlier: &CpuTimes) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|&t| t > 0)?;
+        let steal = self.steal.checked_sub(earlier.steal)?;
+        Some(steal as f64 / total as f64)
+    }
+}
+
+/// Cpu times below `root`, from `proc/stat`.
+pub fn cpu_times(root: &Path) -> Option<CpuTimes> {
+    times(&Tree::new(root))
+}
+
+fn times(tree: &Tree) -> Option<CpuTimes> {
+    let text = tree.text("proc/stat")?;
+    let line = text.lines().find(|l| l.starts_with("cpu "))?;
+    let ticks: Option<Vec<u64>> = line
+        .split_whitespace()
+        .skip(1)
+        .map(|n| n.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal; guest time, which may
+    // follow, is contained in user and nice.
+    let ticks = ticks?;
+    Some(CpuTimes {
+        total: ticks.get(..8)?.iter().sum(),
+        steal: ticks[7],
+    })
+}
+
+pub(super) fn read(tree: &Tree) -> KernelState {
+    let status = tree.text("proc/self/status").unwrap_or_default();
+    let allowed = |key: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(key))?;
+        line.trim().parse().ok()
+    };
+    KernelState {
+        numa_balancing: tree.parsed("proc/sys/kernel/numa_balancing"),
+        thp: chosen(tree, &format!("{THP}/enabled")),
+        folio_bytes: folios(tree),
+        perf_event_paranoid: tree.parsed("proc/sys/kernel/perf_event_paranoid"),
+        online: CpuList::default(),
+        allowed_cpus: allowed("Cpus_allowed_list:"),
+        allowed_mems: allowed("Mems_allowed_list:"),
+        cpu_times: times(tree),
+    }
+}
+
+const THP: &str = "sys/kernel/mm/transparent_hugepage";
+
+/// The word in brackets: `always [madvise] never`.
+fn chosen(tree: &Tree, file: &str) -> Option<String> {
+    let text = tree.text(file)?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+fn folios(tree: &Tree) -> Vec<u64> {
+    let on = |word: &str| matches!(word, "always" | "madvise");
+    let global = chosen(tree, &format!("{THP}/enabled")).is_some_and(|w| on(&w));
+    let sizes: Vec<(u64, String)> = tree
+        .names(THP)
+        .iter()
+        .filter_map(|name| {
+            let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+            let word = chosen(tree, &format!("{THP}/{name}/enabled"))?;
+            Some((kib.parse::<u64>().ok()? * 1024, word))
+        })
+        .collect();
+    if sizes.is_empty() {
+        // Before Linux 6.8 there was one size, under the global switch.
+        let pmd = tree.parsed(&format!("{THP}/hpage_pmd_size"));
+        return pmd.filter(|_| global).into_iter().collect();
+    }
+    let mut enabled: Vec<u64> = sizes
+        .into_iter()
+        .filter(|(_, word)| on(word) || (word == "inherit" && global))
+        .map(|(bytes, _)| bytes)
+        .collect();
+    enabled.sort_unstable();
+    enabled
+}

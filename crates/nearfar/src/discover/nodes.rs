@@ -1,0 +1,222 @@
+//! Nodes: numbers with gaps, nodes without cpus or memory, and the ways in which
+//! sysfs is wrong.
+
+use super::{Tree, cpus};
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::{NodeKind, NumaNode};
+
+const NODE: &str = "sys/devices/system/node";
+
+/// Nodes and their distances.
+pub(super) struct Found {
+    pub(super) nodes: Vec<NumaNode>,
+    pub(super) distances: Vec<Vec<u32>>,
+}
+
+pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
+    let present = tree.numbered(NODE, "node");
+    // Old kernels have no list of online nodes; then the folders are the list.
+    let listed = tree
+        .list(&format!("{NODE}/online"))
+        .filter(|l| !l.is_empty());
+    let order = listed.unwrap_or_else(|| present.clone());
+    let ids: CpuList = order.iter().filter(|&n| present.contains(n)).collect();
+    if ids.is_empty() {
+        warnings.push(format!(
+            "{} has no nodes (a kernel without NUMA, or a container that hides them): \
+             taken for one node with all cpus",
+            tree.path(NODE).display()
+        ));
+        return one_node(tree, online, 0, None);
+    }
+    let missing: CpuList = order.iter().filter(|&n| !present.contains(n)).collect();
+    if !missing.is_empty() {
+        warnings.push(format!(
+            "node {missing} is online but has no folder in {}: left out",
+            tree.path(NODE).display()
+        ));
+    }
+    let mut nodes: Vec<NumaNode> = ids
+        .iter()
+        .map(|id| NumaNode {
+            id,
+            cpus: node_cpus(tree, id, online),
+            memory_bytes: memory(tree, &format!("{NODE}/node{id}/meminfo")),
+            kind: NodeKind::Dram,
+            package: None,
+        })
+        .collect();
+    if let Some((a, b, cpu)) = shared_cpu(&nodes) {
+        // Some hypervisors and container runtimes list every cpu in every node.
+        warnings.push(format!(
+            "cpu {cpu} is in node {a} and in node {b} according to {}: nodes that share cpus \
+             cannot be told apart, so all are taken for one node",
+            tree.path(NODE).display()
+        ));
+        let memory = nodes.iter().map(|n| n.memory_bytes).sum();
+        return one_node(tree, online, nodes[0].id, memory);
+    }
+    for node in &mut nodes {
+        node.package = package(tree, node, warnings);
+    }
+    kinds(tree, &mut nodes, warnings);
+    let homeless: CpuList = online
+        .iter()
+        .filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c)))
+        .collect();
+    if !homeless.is_empty() {
+        warnings.push(format!(
+            "cpu {homeless} is in no node: what threads do there counts as unknown"
+        ));
+    }
+    let distances = distances(tree, &order, &nodes, warnings);
+    Found { nodes, distances }
+}
+
+fn one_node(tree: &Tree, online: &CpuList, id: u32, bytes: Option<u64>) -> Found {
+    let mut node = NumaNode {
+        id,
+        cpus: online.clone(),
+        memory_bytes: bytes.or_else(|| memory(tree, "proc/meminfo")),
+        kind: NodeKind::Dram,
+        package: None,
+    };
+    node.package = package(tree, &node, &mut Vec::new());
+    Found {
+        nodes: vec![node],
+        distances: vec![vec![10]],
+    }
+}
+
+/// The online cpus of a node, from its list, its mask, or its links to cpus.
+fn node_cpus(tree: &Tree, id: u32, online: &CpuList) -> CpuList {
+    let folder = format!("{NODE}/node{id}");
+    tree.list_or_mask(&format!("{folder}/cpulist"), &format!("{folder}/cpumap"))
+        .unwrap_or_else(|| tree.numbered(&folder, "cpu"))
+        .iter()
+        .filter(|&c| online.contains(c))
+        .collect()
+}
+
+/// `Node 0 MemTotal: 16747124 kB`, or without the node in /proc/meminfo.
+fn memory(tree: &Tree, file: &str) -> Option<u64> {
+    let text = tree.text(file)?;
+    let line = text.lines().find(|l| l.contains("MemTotal:"))?;
+    let kib: u64 = line
+        .split("MemTotal:")
+        .nth(1)?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Two nodes that list the same cpu.
+fn shared_cpu(nodes: &[NumaNode]) -> Option<(u32, u32, u32)> {
+    nodes.iter().enumerate().find_map(|(i, a)| {
+        let pair = |b: &NumaNode| Some((a.id, b.id, a.cpus.first_common(&b.cpus)?));
+        nodes[i + 1..].iter().find_map(pair)
+    })
+}
+
+/// The package that all of a node's cpus are in.
+fn package(tree: &Tree, node: &NumaNode, warnings: &mut Vec<String>) -> Option<u32> {
+    let first = cpus::package(tree, node.cpus.first()?)?;
+    let other = node
+        .cpus
+        .iter()
+        .filter_map(|c| cpus::package(tree, c))
+        .find(|&p| p != first);
+    if let Some(other) = other {
+        warnings.push(format!(
+            "node {} spans packages {first} and {other}: the firmware interleaves memory over \
+             sockets (NUMA off), or the hypervisor hides the sockets; far accesses cannot be told \
+             from near ones here",
+            node.id
+        ));
+        return None;
+    }
+    Some(first)
+}
+
+/// What the memory of nodes without cpus is, where a driver tells.
+fn kinds(tree: &Tree, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
+    let gpu: Vec<u32> = tree
+        .names("proc/driver/nvidia/gpus")
+        .iter()
+        .filter_map(|g| tree.text(&format!("proc/driver/nvidia/gpus/{g}/numa_status")))
+        .filter_map(|s| {
+            let line = s.lines().find_map(|l| l.strip_prefix("Node:"))?;
+            line.trim().parse().ok()
+        })
+        .collect();
+    let dax: Vec<(u32, NodeKind)> = tree
+        .names("sys/bus/dax/devices")
+        .iter()
+        .filter_map(|d| {
+            let device = format!("sys/bus/dax/devices/{d}");
+            let node = tree.parsed(&format!("{device}/target_node"))?;
+            let path = std::fs::canonicalize(tree.path(&device)).ok()?;
+            let path = path.to_string_lossy();
+            // The device's place tells its bus: ndbus is the NVDIMM bus.
+            let kind = match () {
+                () if path.contains("/ndbus") => NodeKind::Pmem,
+                () if path.contains("/cxl") || path.contains("region") => NodeKind::Cxl,
+                () => return None,
+            };
+            Some((node, kind))
+        })
+        .collect();
+    for node in nodes.iter_mut().filter(|n| n.cpus.is_empty()) {
+        if gpu.contains(&node.id) {
+            node.kind = NodeKind::Gpu;
+        } else if let Some(&(_, kind)) = dax.iter().find(|(n, _)| *n == node.id) {
+            node.kind = kind;
+        } else if node.memory_bytes.is_some_and(|b| b > 0) {
+            warnings.push(format!(
+                "node {} has memory but no cpus, and nothing says what memory it is (CXL, HBM, …)",
+                node.id
+            ));
+        }
+    }
+}
+
+/// Rows and columns in the order of `nodes`. The kernel writes a column per online
+/// node, in ascending order, with no gaps for numbers that do not exist.
+fn distances(
+    tree: &Tree,
+    order: &CpuList,
+    nodes: &[NumaNode],
+    warnings: &mut Vec<String>,
+) -> Vec<Vec<u32>> {
+    let mut rows = Vec::new();
+    for node in nodes {
+        let file = format!("{NODE}/node{}/distance", node.id);
+        let Some(text) = tree.text(&file) else {
+            warnings.push(format!(
+                "{} cannot be read: distances are unknown",
+                tree.path(&file).display()
+            ));
+            return Vec::new();
+        };
+        let row: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
+        let Some(row) = row.filter(|r| r.len() == order.len()) else {
+            warnings.push(format!(
+                "{} holds `{text}`, not one distance for each of the {} online nodes: distances \
+                 are unknown",
+                tree.path(&file).display(),
+                order.len()
+            ));
+            return Vec::new();
+        };
+        let known = order.iter().zip(row);
+        rows.push(
+            known
+                .filter(|(id, _)| nodes.iter().any(|n| n.id == *id))
+                .map(|(_, d)| d)
+                .collect(),
+        );
+    }
+    rows
+}

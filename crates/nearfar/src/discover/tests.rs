@@ -1,0 +1,279 @@
+//! Small trees made by hand, and captured trees of real machines where there are any.
+
+use super::*;
+use nearfar_model::machine::NodeKind;
+use std::fs;
+
+/// A tree from `path: content` pairs.
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{content}\n")).unwrap();
+    }
+    dir
+}
+
+const ONLINE: (&str, &str) = ("sys/devices/system/cpu/online", "0-3");
+
+fn node_file(node: u32, file: &str) -> String {
+    format!("sys/devices/system/node/node{node}/{file}")
+}
+
+/// Four cpus and these nodes: number, cpus, distances.
+fn with_nodes(nodes: &[(u32, &str, &str)]) -> tempfile::TempDir {
+    let mut files: Vec<(String, String)> = vec![(ONLINE.0.into(), ONLINE.1.into())];
+    for (id, cpus, distance) in nodes {
+        let meminfo = format!("Node {id} MemTotal:       1024 kB\nNode {id} MemFree: 5 kB");
+        files.push((node_file(*id, "cpulist"), (*cpus).into()));
+        files.push((node_file(*id, "distance"), (*distance).into()));
+        files.push((node_file(*id, "meminfo"), meminfo));
+    }
+    let ids: CpuList = nodes.iter().map(|n| n.0).collect();
+    files.push(("sys/devices/system/node/online".into(), ids.to_string()));
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(a, b)| (a.as_str(), b.as_str()))
+        .collect();
+    tree(&files)
+}
+
+#[test]
+fn node_numbers_may_have_gaps_and_columns_follow_online_nodes() {
+    let dir = with_nodes(&[(0, "0-1", "10 21"), (33, "2-3", "21 10")]);
+    let found = discover(dir.path()).unwrap();
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    let m = &found.machine;
+    assert_eq!(m.nodes[1].id, 33);
+    assert_eq!(m.distance(0, 33), Some(21));
+    assert_eq!(m.nodes[0].memory_bytes, Some(1024 * 1024));
+    assert_eq!(m.node_of_cpu(2), Some(33));
+    assert_eq!(found.kernel.online.to_string(), "0-3");
+}
+
+#[test]
+fn without_node_folders_all_cpus_are_one_node_and_a_warning_says_so() {
+    let dir = tree(&[ONLINE, ("proc/meminfo", "MemTotal:  2048 kB")]);
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.nodes.len(), 1);
+    assert_eq!(found.machine.nodes[0].cpus.to_string(), "0-3");
+    assert_eq!(found.machine.nodes[0].memory_bytes, Some(2 << 20));
+    assert!(found.warnings[0].contains("one node with all cpus"));
+}
+
+#[test]
+fn nodes_that_all_list_every_cpu_become_one_node_with_a_warning() {
+    let dir = with_nodes(&[(0, "0-3", "10 20"), (1, "0-3", "20 10")]);
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.nodes.len(), 1);
+    assert_eq!(found.machine.nodes[0].memory_bytes, Some(2 << 20));
+    assert_eq!(found.machine.distances, [[10]]);
+    assert!(found.warnings[0].contains("in node 0 and in node 1"));
+}
+
+#[test]
+fn a_cpu_without_a_node_and_a_node_without_a_folder_are_named() {
+    let dir = with_nodes(&[(0, "0-1", "10 20 20"), (1, "2", "20 10 20")]);
+    let online = dir.path().join("sys/devices/system/node/online");
+    fs::write(online, "0-2\n").unwrap();
+    let found = discover(dir.path()).unwrap();
+    let warnings = found.warnings.join("\n");
+    assert!(warnings.contains("cpu 3 is in no node"), "{warnings}");
+    assert!(warnings.contains("node 2 is online but has no folder"));
+    assert_eq!(found.machine.distances, [[10, 20], [20, 10]]);
+    assert_eq!(found.machine.node_of_cpu(3), None);
+}
+
+#[test]
+fn a_wrong_number_of_distances_leaves_them_unknown() {
+    let dir = with_nodes(&[(0, "0-1", "10"), (1, "2-3", "20 10")]);
+    let found = discover(dir.path()).unwrap();
+    assert!(found.machine.distances.is_empty());
+    assert!(found.warnings[0].contains("distances are unknown"));
+}
+
+#[test]
+fn a_node_without_cpus_is_kept_and_its_kind_is_not_guessed() {
+    let dir = with_nodes(&[(0, "0-3", "10 30"), (4, "", "30 10")]);
+    let found = discover(dir.path()).unwrap();
+    assert!(found.machine.nodes[1].cpus.is_empty());
+    assert_eq!(found.machine.cpu_nodes().count(), 1);
+    assert!(found.warnings[0].contains("node 4 has memory but no cpus"));
+}
+
+#[test]
+fn one_node_over_two_packages_is_told_as_numa_off() {
+    let dir = with_nodes(&[(0, "0-3", "10")]);
+    for cpu in 0..4 {
+        let folder = format!("sys/devices/system/cpu/cpu{cpu}/topology");
+        let folder = dir.path().join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("physical_package_id"), format!("{}\n", cpu / 2)).unwrap();
+    }
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.nodes[0].package, None);
+    assert!(found.warnings[0].contains("NUMA off"));
+}
+
+#[test]
+fn old_kernels_have_masks_and_folders_only() {
+    let dir = tree(&[
+        ("sys/devices/system/cpu/cpu0/online", "1"),
+        ("sys/devices/system/cpu/cpu1/online", "0"),
+        ("sys/devices/system/cpu/cpu33/x", ""),
+        ("sys/devices/system/node/node2/cpumap", "00000002,00000001"),
+        ("sys/devices/system/node/node2/distance", "10"),
+    ]);
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.nodes[0].cpus.to_string(), "0,33");
+    assert_eq!(found.machine.nodes[0].memory_bytes, None);
+}
+
+#[test]
+fn an_empty_tree_is_an_error_that_names_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = discover(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("sys/devices/system/cpu/online"), "{error}");
+}
+
+#[test]
+fn the_kernel_state_resolves_inherited_folio_sizes() {
+    let thp = "sys/kernel/mm/transparent_hugepage";
+    let at = |name: &str| format!("{thp}/{name}/enabled");
+    let (small, mid, large) = (
+        at("hugepages-64kB"),
+        at("hugepages-128kB"),
+        at("hugepages-2048kB"),
+    );
+    let enabled = format!("{thp}/enabled");
+    let dir = tree(&[
+        ONLINE,
+        (&enabled, "always [madvise] never"),
+        (&small, "[always] inherit madvise never"),
+        (&mid, "always inherit madvise [never]"),
+        (&large, "always [inherit] madvise never"),
+        ("proc/sys/kernel/numa_balancing", "1"),
+        ("proc/sys/kernel/perf_event_paranoid", "-1"),
+        ("proc/stat", "cpu  10 0 20 60 0 0 0 10 5 0\ncpu0 1 1"),
+        (
+            "proc/self/status",
+            "Name:\tx\nCpus_allowed_list:\t0-1\nMems_allowed_list:\t0",
+        ),
+    ]);
+    let kernel = discover(dir.path()).unwrap().kernel;
+    assert_eq!(kernel.folio_bytes, [64 << 10, 2 << 20]);
+    assert_eq!(kernel.thp.as_deref(), Some("madvise"));
+    assert_eq!(kernel.numa_balancing, Some(1));
+    assert_eq!(kernel.perf_event_paranoid, Some(-1));
+    assert_eq!(kernel.allowed_cpus.unwrap().to_string(), "0-1");
+    let later = CpuTimes {
+        total: 200,
+        steal: 20,
+    };
+    let first = kernel.cpu_times.unwrap();
+    assert_eq!(later.steal_share_since(&first), Some(0.1));
+    assert_eq!(first.steal_share_since(&first), None);
+    fs::write(dir.path().join(&enabled), "always madvise [never]\n").unwrap();
+    let kernel = discover(dir.path()).unwrap().kernel;
+    assert_eq!(kernel.folio_bytes, [64 << 10]);
+}
+
+#[test]
+fn this_host_can_be_read() {
+    let found = discover(Path::new("/")).unwrap();
+    assert!(found.machine.cpu_count() > 0);
+    let text = found.machine.to_toml();
+    let again = nearfar_model::machine::Machine::from_toml(&text).unwrap();
+    assert_eq!(again, found.machine);
+}
+
+#[test]
+fn every_described_machine_comes_with_the_binary() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut files: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|e| {
+            let name = e.unwrap().file_name().into_string().unwrap();
+            Some(name.strip_suffix(".toml")?.to_owned())
+        })
+        .collect();
+    files.sort();
+    assert_eq!(files, described_machines().collect::<Vec<_>>());
+    for name in files {
+        assert_eq!(machine_from_argument(&name).unwrap().nodes.len(), 2);
+    }
+}
+
+#[test]
+fn an_argument_is_a_shape_a_file_or_a_name_and_an_error_lists_all_three() {
+    assert_eq!(machine_from_argument("2x4").unwrap().nodes.len(), 2);
+    let error = format!("{:#}", machine_from_argument("no/such").unwrap_err());
+    for part in ["2x22", "no/such: No such file", "xeon-e5-2699v4-2s"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let huge = machine_from_argument("9999x9999").unwrap_err().to_string();
+    assert!(huge.contains("9999 nodes"), "{huge}");
+    let dir = tree(&[("bad.toml", "format = 1\nname = 3")]);
+    let path = dir.path().join("bad.toml");
+    let error = machine_from_argument(path.to_str().unwrap()).unwrap_err();
+    let error = format!("{error:#}");
+    assert!(error.contains("bad.toml: line 2"), "{error}");
+}
+
+/// Captured trees lie beside the checkout on some machines; nothing depends on them.
+#[test]
+fn captured_trees_read_as_an_independent_reader_reads_them() {
+    let captured = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|a| a.join("shared/data/topo"))
+        .find(|p| p.join("expected.json").exists());
+    let Some(captured) = captured else {
+        println!("skipped: there is no folder shared/data/topo beside the checkout");
+        return;
+    };
+    let expected = fs::read_to_string(captured.join("expected.json")).unwrap();
+    let expected: serde_json::Value = serde_json::from_str(&expected).unwrap();
+    let mut gpus = 0;
+    for (name, expected) in expected.as_object().unwrap() {
+        let dir = tempfile::tempdir().unwrap();
+        let archive = captured.join(format!("{name}.tar.bz2"));
+        let tar = std::process::Command::new("tar")
+            .arg("xjf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(dir.path())
+            .status();
+        if !tar.is_ok_and(|s| s.success()) {
+            println!("skipped: tar could not unpack {}", archive.display());
+            continue;
+        }
+        let root = fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap();
+        let found = discover(&root.path()).unwrap();
+        for warning in &found.warnings {
+            println!("{name}: {warning}");
+        }
+        let nodes = expected["sysfs_nodes"].as_object().unwrap();
+        if nodes.is_empty() {
+            assert_eq!(found.machine.nodes.len(), 1, "{name}");
+            continue;
+        }
+        assert_eq!(found.machine.nodes.len(), nodes.len(), "{name}");
+        for (i, node) in found.machine.nodes.iter().enumerate() {
+            let expected = &nodes[&node.id.to_string()];
+            let at = format!("{name}, node {}", node.id);
+            assert_eq!(node.cpus.to_string(), expected["cpus"], "{at}");
+            let kib = node.memory_bytes.map(|b| b / 1024);
+            assert_eq!(kib, expected["mem_kb"].as_u64(), "{at}");
+            let row: Vec<String> = found.machine.distances[i]
+                .iter()
+                .map(u32::to_string)
+                .collect();
+            assert_eq!(row.join(" "), expected["distance"], "{at}");
+            gpus += usize::from(node.kind == NodeKind::Gpu);
+        }
+        let again = nearfar_model::machine::Machine::from_toml(&found.machine.to_toml());
+        assert_eq!(again.unwrap(), found.machine, "{name}");
+    }
+    println!("gpu nodes: {gpus}");
+}
