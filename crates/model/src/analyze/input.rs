@@ -5,12 +5,22 @@ use crate::recording::*;
 
 /// Where samples come from, a segment at a time, so that a long recording never
 /// has to be in memory as a whole. Segments may be asked for from several
-/// threads at once, each once, in any order.
+/// threads at once, in any order; an analysis surveys first and then reads each once.
 pub trait SampleSource: Sync {
     /// Number of segments.
     fn segments(&self) -> usize;
     /// The rows of segment `i`, ascending in time within it for each thread.
     fn segment(&self, i: usize) -> Result<AccessSamples, String>;
+    /// Who was sampled and when. This default reads everything; a source that
+    /// can read the columns `time_ns` and `thread` alone should.
+    fn survey(&self) -> Result<SampleSurvey, String> {
+        let mut survey = SampleSurvey::default();
+        for i in 0..self.segments() {
+            let segment = self.segment(i)?;
+            survey.add(&segment.time_ns, &segment.thread);
+        }
+        Ok(survey)
+    }
 }
 
 impl SampleSource for AccessSamples {
@@ -19,6 +29,11 @@ impl SampleSource for AccessSamples {
     }
     fn segment(&self, _: usize) -> Result<AccessSamples, String> {
         Ok(self.clone())
+    }
+    fn survey(&self) -> Result<SampleSurvey, String> {
+        let mut survey = SampleSurvey::default();
+        survey.add(&self.time_ns, &self.thread);
+        Ok(survey)
     }
 }
 

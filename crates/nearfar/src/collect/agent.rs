@@ -174,6 +174,11 @@ impl AgentFile {
         vec![("LD_PRELOAD".into(), preload), ("NEARFAR_AGENT".into(), self.path.clone().into())]
     }
 
+    /// The shared file, as it shows up among the program's mappings.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Tells the agents to record no more.
     pub fn stop(&self) {
         self.header().stop.store(1, Ordering::Release);

@@ -1,7 +1,7 @@
 //! On which node pages are: move_pages(2) in query mode, which moves nothing.
 //! The one place that asks the kernel for page homes.
 
-use nearfar_model::recording::{Home, Homes};
+use nearfar_model::recording::{Columns, Home, Homes};
 use std::io;
 
 /// A range to look at.
@@ -82,7 +82,6 @@ fn node_of(status: i32) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_model::recording::Columns;
 
     #[test]
     fn touched_pages_are_present_and_untouched_ones_are_not() {

@@ -1,6 +1,6 @@
 //! Opening a recording for analysis.
 
-use super::{META, RANK, for_each_table};
+use super::{META, RANK, Tables, for_each_table};
 use nearfar_model::analyze::{Input, SampleSource};
 use nearfar_model::recording::parquet::{StoreError, read};
 use nearfar_model::recording::*;
@@ -129,21 +129,27 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         }
     }
     let rank = path.join(RANK);
-    macro_rules! input {
-        ($($field:ident: $type:ident,)*) => {{
-            $(let $field: $type = if stringify!($field) == "samples" {
-                $type::default()
-            } else {
-                load(&rank)?
-            };)*
-            let _ = samples;
-            Input {
-                meta, processes, process_ends, threads, faults, locations, modules, symbols, chains,
-                objects, object_ends, site_names, range_events, homes, mappings, phases, counters, losses,
-            }
-        }};
-    }
-    let input: Input = for_each_table!(input);
+    let t = load_all(&rank)?;
+    let input = Input {
+        meta,
+        processes: t.processes,
+        process_ends: t.process_ends,
+        threads: t.threads,
+        faults: t.faults,
+        locations: t.locations,
+        modules: t.modules,
+        symbols: t.symbols,
+        chains: t.chains,
+        objects: t.objects,
+        object_ends: t.object_ends,
+        site_names: t.site_names,
+        range_events: t.range_events,
+        homes: t.homes,
+        mappings: t.mappings,
+        phases: t.phases,
+        counters: t.counters,
+        losses: t.losses,
+    };
     let paths = segments(&rank, AccessSamples::TABLE)?;
     let samples = SampleFiles { paths, survey: input.meta.survey.clone() };
     Ok(Stored { input, samples, remarks })
@@ -202,6 +208,20 @@ fn segments(rank: &Path, table: &str) -> Result<Vec<PathBuf>, OpenFailure> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Reads every table but the samples, which stay on disk.
+fn load_all(rank: &Path) -> Result<Tables, OpenFailure> {
+    let mut tables = Tables::default();
+    macro_rules! load_each {
+        ($($field:ident: $type:ident,)*) => {$(
+            if stringify!($field) != AccessSamples::TABLE {
+                tables.$field = load(rank)?;
+            }
+        )*};
+    }
+    for_each_table!(load_each);
+    Ok(tables)
 }
 
 fn load<T: Columns>(rank: &Path) -> Result<T, OpenFailure> {

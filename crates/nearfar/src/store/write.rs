@@ -125,13 +125,3 @@ pub(super) fn write_meta(directory: &Path, meta: &Meta) -> io::Result<()> {
     file.sync_data()?;
     fs::rename(temporary, directory.join(META))
 }
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Reached on an error path only; `close` leaves nothing to write.
-        let waiting = !self.tables.samples.is_empty() || !self.tables.faults.is_empty();
-        if waiting {
-            let _ = self.flush();
-        }
-    }
-}

@@ -21,6 +21,7 @@ mod image;
 mod lines;
 mod names;
 mod receiver;
+pub mod resolve;
 mod runtime;
 mod source;
 mod statics;

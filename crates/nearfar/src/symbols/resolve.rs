@@ -106,7 +106,7 @@ impl Resolver {
                     tables.site_names.push(SiteName {
                         chain,
                         name: named.name.clone(),
-                        how: named.how.to_string(),
+                        how: named.how.as_str().to_owned(),
                     });
                     break;
                 }
