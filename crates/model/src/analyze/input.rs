@@ -5,12 +5,57 @@ use crate::recording::*;
 
 /// Where samples come from, a segment at a time, so that a long recording never
 /// has to be in memory as a whole. Segments may be asked for from several
-/// threads at once, each once, in any order.
+/// threads at once, in any order; an analysis surveys first and then reads each once.
 pub trait SampleSource: Sync {
     /// Number of segments.
     fn segments(&self) -> usize;
     /// The rows of segment `i`, ascending in time within it for each thread.
     fn segment(&self, i: usize) -> Result<AccessSamples, String>;
+    /// Who was sampled and when. This default reads everything; a source that
+    /// can read the columns `time_ns` and `thread` alone should.
+    fn survey(&self) -> Result<SampleSurvey, String> {
+        let mut survey = SampleSurvey::default();
+        for i in 0..self.segments() {
+            let segment = self.segment(i)?;
+            survey.add(&segment.time_ns, &segment.thread);
+        }
+        Ok(survey)
+    }
+}
+
+/// What has to be known of the samples before they are read: threads are mapped
+/// to nodes by it, and time is cut into blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SampleSurvey {
+    /// Number of samples.
+    pub samples: u64,
+    /// Time of the first, ns.
+    pub first_ns: u64,
+    /// Time of the last, ns.
+    pub last_ns: u64,
+    /// Ids of the threads that have samples, ascending.
+    pub threads: Vec<u32>,
+}
+
+impl SampleSurvey {
+    /// Adds samples, given their columns.
+    pub fn add(&mut self, time_ns: &[u64], thread: &[u32]) {
+        if let (Some(&low), Some(&high)) = (time_ns.iter().min(), time_ns.iter().max()) {
+            self.first_ns = if self.samples == 0 { low } else { self.first_ns.min(low) };
+            self.last_ns = self.last_ns.max(high);
+            self.samples += time_ns.len() as u64;
+        }
+        let mut last = None;
+        for &t in thread {
+            // Rows of a thread come in runs and threads are few: this loop rarely searches.
+            if last != Some(t)
+                && let Err(at) = self.threads.binary_search(&t)
+            {
+                self.threads.insert(at, t);
+            }
+            last = Some(t);
+        }
+    }
 }
 
 impl SampleSource for AccessSamples {
@@ -19,6 +64,11 @@ impl SampleSource for AccessSamples {
     }
     fn segment(&self, _: usize) -> Result<AccessSamples, String> {
         Ok(self.clone())
+    }
+    fn survey(&self) -> Result<SampleSurvey, String> {
+        let mut survey = SampleSurvey::default();
+        survey.add(&self.time_ns, &self.thread);
+        Ok(survey)
     }
 }
 
