@@ -1,7 +1,107 @@
 //! From a recording and a machine to objects, first touches, patterns and findings.
+//!
+//! The way of a number: [`space`] says which object an address was, [`placement`]
+//! which fault placed its page, [`homes`] and [`nodes`] on which node that is;
+//! [`attribute`] counts every sample with these answers into a [`tally`];
+//! [`facts`] gathers what is known of each object, [`findings`] names causes,
+//! [`verdict`] decides and [`assemble`] writes the [`Report`]. [`stats`] gives
+//! every share its interval.
 
 pub mod input;
+pub mod stats;
 pub mod value;
 
-pub use input::{Input, Judge, SampleSource};
+mod advice;
+mod assemble;
+mod attribute;
+mod facts;
+mod findings;
+mod hash;
+mod homes;
+mod layer;
+mod nodes;
+mod notes;
+mod pages;
+mod pattern;
+mod placement;
+mod rows;
+mod sites;
+mod space;
+mod tally;
+mod touchers;
+mod verdict;
+
+pub use input::{Input, Judge, SampleSource, };
 pub use value::*;
+
+use hash::IdIndex;
+use thiserror::Error;
+
+/// Why a recording could not be analysed.
+#[derive(Debug, Error)]
+pub enum AnalyzeError {
+    /// The samples could not be read.
+    #[error("cannot read the samples: {0}")]
+    Samples(String),
+    /// No machine can have so many nodes or none.
+    #[error("the machine `{0}` has {1} nodes; between 1 and {max} can be judged by", max = nodes::MAX_NODES)]
+    Nodes(String, usize),
+    /// Threads cannot be mapped to a machine without cpus.
+    #[error("the machine `{0}` has no cpus: no thread can be mapped to it")]
+    NoCpus(String),
+}
+
+/// Analyses a recording on as many threads as the host has to offer, at most 8.
+pub fn analyze(input: &Input, samples: &dyn SampleSource, judge: &Judge) -> Result<Report, AnalyzeError> {
+    // Memory bandwidth, not arithmetic, limits the pass beyond a few threads; each costs its own counts.
+    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 8));
+    analyze_with(input, samples, judge, workers)
+}
+
+/// Analyses a recording on a given number of threads. The report does not depend on it,
+/// but for the number of migrations, which is a lower bound.
+pub fn analyze_with(
+    input: &Input,
+    samples: &dyn SampleSource,
+    judge: &Judge,
+    workers: usize,
+) -> Result<Report, AnalyzeError> {
+    let machine = &judge.machine;
+    if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
+        return Err(AnalyzeError::Nodes(machine.name.clone(), machine.nodes.len()));
+    }
+    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.len() == 0) {
+        return Err(AnalyzeError::NoCpus(machine.name.clone()));
+    }
+    let survey = samples.survey().map_err(AnalyzeError::Samples)?;
+    let threads = IdIndex::new(&input.threads.id);
+    let spaces = space::Spaces::new(input);
+    let mut sites = sites::Sites::new(input);
+    let nodes = nodes::Nodes::new(input, judge, &survey, &threads);
+    let placements = placement::Placements::new(input, &spaces, &threads);
+    let looks = homes::Looks::new(input, &spaces, &nodes);
+    let finder = homes::Finder {
+        spaces: &spaces,
+        placements: &placements,
+        looks: &looks,
+        nodes: &nodes,
+        fault_cpus: &input.faults.cpu,
+    };
+    let rows = rows::Rows::new(input, &spaces, &sites);
+    let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();
+    let groups = touchers::Groups::new(input, &finder, &mut sites);
+    let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();
+    let context = attribute::Context {
+        finder,
+        rows: &rows,
+        sites: &sites,
+        groups: &groups,
+        folios: &folios,
+        threads: &threads,
+        spaces_of_threads: &spaces_of_threads,
+        survey: &survey,
+    };
+    let tally = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
+    let facts = facts::gather(input, &context, &tally);
+    Ok(assemble::assemble(input, judge, &context, &tally, &facts))
+}

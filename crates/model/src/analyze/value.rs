@@ -163,7 +163,7 @@ pub struct TouchRow {
     pub node: Option<u32>,
     /// Pages of the base size placed.
     pub pages: u64,
-    /// `file:line` of the touch, in the program's own code.
+    /// `file:line` of the touch, in the program's own code; `module+0xoffset` where lines are unknown.
     pub at: Option<String>,
     /// Function of the touch.
     pub function: Option<String>,
@@ -185,7 +185,7 @@ pub struct UseRow {
 }
 
 /// How threads use the address range of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// Each thread its own contiguous part.
@@ -197,6 +197,7 @@ pub enum Pattern {
     /// Only one thread uses it.
     OneThread,
     /// Too few samples to tell.
+    #[default]
     Unknown,
 }
 
@@ -233,7 +234,7 @@ pub struct PageOrigins {
 pub struct ObjectRow {
     /// Variable name, symbol, mapping name, or `allocation at file:line`.
     pub name: String,
-    /// How the name was found: `dwarf`, `source`, `symbol`, `mapping`, `site`.
+    /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
     pub name_from: String,
     /// An object kind's text.
     pub kind: String,
@@ -311,7 +312,7 @@ pub struct Predicted {
 /// A cause with evidence and advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, …
+    /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, `remote_unexplained`, …
     pub kind: String,
     /// Names of the objects it is about.
     pub objects: Vec<String>,

@@ -1,0 +1,106 @@
+//! What to change, in words that fit the object and how it is used.
+
+use super::facts::{RowFacts, percent};
+use super::nodes::{NodeIndex, Nodes};
+use super::value::Pattern;
+
+/// Which cause the advice is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// One thread touches first.
+    Serial,
+    /// The allocator touches first.
+    Allocator,
+    /// Large folios at borders.
+    Straddling,
+    /// Touch and use are divided differently.
+    Mismatch,
+    /// Unknown cause.
+    Unexplained,
+}
+
+/// `in init at main.c:12`, as far as known.
+pub fn place(at: &Option<String>, function: &Option<String>) -> String {
+    match (at, function) {
+        (Some(at), Some(f)) => format!("in {f} at {at}"),
+        (Some(at), None) => format!("at {at}"),
+        (None, Some(f)) => format!("in {f} (caller unknown)"),
+        (None, None) => "at a place that is not known".to_string(),
+    }
+}
+
+/// `node 0 (25 %), node 1 (75 %)`.
+pub fn nodes_of(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
+    let name = |&(n, share): &(NodeIndex, f64)| {
+        format!("node {} ({})", nodes.ids.get(usize::from(n)).map_or("?".to_string(), u32::to_string), percent(share))
+    };
+    users.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// How the threads share the object, as evidence.
+pub fn pattern_sentence(r: &RowFacts) -> String {
+    let how = match r.pattern {
+        Pattern::Blocked => "each thread uses its own contiguous part of",
+        Pattern::Cyclic => "threads take turns in small chunks of",
+        Pattern::AllOver => "every thread uses all of",
+        Pattern::OneThread => "only one thread uses",
+        Pattern::Unknown => "there are too few samples to tell how threads share",
+    };
+    format!("{how} {}", r.name)
+}
+
+/// The advice.
+pub fn advise(r: &RowFacts, cause: Use) -> String {
+    let name = &r.name;
+    let used = place(&r.used_at, &r.used_in);
+    let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
+    let interleave = format!("Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)");
+    match (cause, r.pattern) {
+        (Use::Allocator, Pattern::OneThread | Pattern::Blocked) => format!(
+            "Allocate {name} in the threads that use it ({used}): an allocation places its pages on the allocating thread's node."
+        ),
+        (Use::Allocator, _) => format!(
+            "Allocate {name} in the threads that use it, or in one large block that is initialised in parallel: \
+             many small allocations made by one thread lie on that thread's node."
+        ),
+        (Use::Straddling, _) => format!(
+            "Align each thread's part of {name} to the large page size, or turn large pages off for it \
+             (madvise(MADV_NOHUGEPAGE)) and compare: one first touch places a whole large page."
+        ),
+        (Use::Mismatch, Pattern::AllOver) => format!(
+            "If the loops use schedule(dynamic), give both the initialisation{touched} and the loop {used} schedule(static), \
+             so that each thread uses what it touched; if every thread really needs all of {name}, interleave it."
+        ),
+        (Use::Mismatch, _) => format!(
+            "Give the initialisation{touched} and the loop {used} the same schedule(static) and the same bounds, \
+             so that each thread uses what it touched first."
+        ),
+        (Use::Unexplained, _) => format!(
+            "{interleave}, or record from the program's start so that the first touches are seen."
+        ),
+        (Use::Serial, Pattern::Blocked) => format!(
+            "Initialise {name} in parallel with the same static schedule as the loop {used}: each thread then first touches what it later uses."
+        ),
+        (Use::Serial, Pattern::Cyclic) => format!(
+            "Threads take turns in {name}: make the chunks of the loop {used} at least a page and initialise with the same schedule. Otherwise: {}{}.",
+            interleave[..1].to_lowercase(),
+            &interleave[1..]
+        ),
+        (Use::Serial, Pattern::AllOver) if r.read_only => format!(
+            "Every thread reads all of {name} and nothing writes it after its initialisation: give each node its own copy if it is small enough to replicate. \
+             Otherwise: {}{}: the load is then shared by all memory controllers, though most accesses stay remote.",
+            interleave[..1].to_lowercase(),
+            &interleave[1..]
+        ),
+        (Use::Serial, Pattern::AllOver) => format!(
+            "{interleave}: every thread uses all of it, so no thread's node is right, but all memory controllers then share the load."
+        ),
+        (Use::Serial, Pattern::OneThread) => {
+            let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
+            format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
+        }
+        (Use::Serial, Pattern::Unknown) => format!(
+            "Initialise {name} in parallel, divided as the loop {used} divides it. Record longer or with a higher rate to see the division."
+        ),
+    }
+}

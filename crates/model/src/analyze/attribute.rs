@@ -1,0 +1,356 @@
+//! The pass over samples: each is given a thread's node, an object's row and its
+//! page's home, and counted. It runs on several threads; columns are read in place.
+
+use super::hash::{FastMap, IdIndex};
+use super::homes::{Finder, Home};
+use super::input::SampleSource;
+use crate::recording::SampleSurvey;
+use super::layer::Validity;
+use super::nodes::{NodeIndex, UNKNOWN};
+use super::rows::Rows;
+use super::sites::Sites;
+use super::stats::BLOCKS;
+use super::tally::{BINS, RowTally, Tally, home_slot};
+use super::touchers::Groups;
+use crate::machine::DistanceClass;
+use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Distance classes in the order of the counts.
+pub const CLASSES: [DistanceClass; 4] =
+    [DistanceClass::Local, DistanceClass::SameSocket, DistanceClass::OtherSocket, DistanceClass::CpuLess];
+
+/// Everything that the pass looks things up in.
+pub struct Context<'a> {
+    /// Pages and homes.
+    pub finder: Finder<'a>,
+    /// Object rows.
+    pub rows: &'a Rows,
+    /// Names of code.
+    pub sites: &'a Sites,
+    /// Touches by group.
+    pub groups: &'a Groups,
+    /// Folio sizes per thing.
+    pub folios: &'a [u64],
+    /// Positions of thread ids.
+    pub threads: &'a IdIndex,
+    /// Space of each thread.
+    pub spaces_of_threads: &'a [u32],
+    /// First and last sample.
+    pub survey: &'a SampleSurvey,
+}
+
+impl Context<'_> {
+    /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
+    pub fn node_of_user(&self, tally: &Tally, thread: u32) -> NodeIndex {
+        if self.finder.nodes.assumed {
+            return self.finder.nodes.of_thread(thread);
+        }
+        let by_node = &tally.threads[thread as usize].by_node;
+        let most = by_node.iter().enumerate().max_by_key(|x| *x.1);
+        most.filter(|x| *x.1 > 0).map_or(UNKNOWN, |x| x.0 as NodeIndex)
+    }
+}
+
+/// Counts all samples on `workers` threads.
+pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) -> Result<Tally, String> {
+    let workers = workers.max(1);
+    let segments = samples.segments();
+    if segments >= workers * 2 {
+        let next = AtomicUsize::new(0);
+        return gather(workers, |_| {
+            let mut worker = Worker::new(context);
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= segments {
+                    return Ok(worker.tally);
+                }
+                let segment = samples.segment(i)?;
+                worker.segment(&segment, 0..segment.time_ns.len());
+            }
+        });
+    }
+    // Few segments: the workers share each.
+    let mut total: Option<Tally> = None;
+    for i in 0..segments {
+        let segment = samples.segment(i)?;
+        let n = segment.time_ns.len();
+        let part = gather(workers, |w| {
+            let mut worker = Worker::new(context);
+            worker.segment(&segment, n * w / workers..n * (w + 1) / workers);
+            Ok(worker.tally)
+        })?;
+        match &mut total {
+            Some(t) => t.merge(part),
+            None => total = Some(part),
+        }
+    }
+    Ok(total.unwrap_or_else(|| Worker::new(context).tally))
+}
+
+fn gather<F>(workers: usize, work: F) -> Result<Tally, String>
+where
+    F: Fn(usize) -> Result<Tally, String> + Sync,
+{
+    let parts: Vec<Result<Tally, String>> = std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..workers).map(|w| scope.spawn(move || work(w))).collect();
+        let join = |h: std::thread::ScopedJoinHandle<'_, Result<Tally, String>>| {
+            h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        handles.into_iter().map(join).collect()
+    });
+    let mut parts = parts.into_iter();
+    let mut total = parts.next().unwrap_or_else(|| Ok(Tally::default()))?;
+    for part in parts {
+        total.merge(part?);
+    }
+    Ok(total)
+}
+
+const CACHE: usize = 1024;
+
+struct Worker<'a> {
+    context: &'a Context<'a>,
+    nodes: usize,
+    tally: Tally,
+    /// Direct-mapped answers of the object lookup: (space, validity, thing).
+    cache: Vec<(u32, Validity, u32)>,
+    /// Home of a whole object, for samples that know only the object.
+    uniform: FastMap<u32, Home>,
+    per_block: f64,
+}
+
+impl<'a> Worker<'a> {
+    fn new(context: &'a Context<'a>) -> Worker<'a> {
+        let nodes = context.finder.nodes.count;
+        let survey = context.survey;
+        let never = Validity { from: 1, to: 0, since: 1, until: 0 };
+        Worker {
+            context,
+            nodes,
+            tally: Tally::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
+            cache: vec![(NONE, never, NONE); CACHE],
+            uniform: FastMap::default(),
+            per_block: BLOCKS as f64 / (survey.last_ns.saturating_sub(survey.first_ns) + 1) as f64,
+        }
+    }
+
+    fn segment(&mut self, s: &AccessSamples, range: std::ops::Range<usize>) {
+        self.tally.threads.iter_mut().for_each(|t| t.new_segment());
+        for i in range {
+            self.sample(s, i);
+        }
+    }
+
+    #[inline]
+    fn thing(&mut self, space: u32, address: u64, time: u64) -> Option<u32> {
+        // Neighbouring 64 MiB areas get different places; threads in different areas do not evict each other.
+        let key = (address >> 26) ^ (address >> 36) ^ (u64::from(space) << 3);
+        let slot = &mut self.cache[key as usize % CACHE];
+        if slot.0 == space && slot.1.holds(address, time) {
+            return (slot.2 != NONE).then_some(slot.2);
+        }
+        let (thing, validity) = self.context.finder.spaces.at(space, address, time);
+        *slot = (space, validity, thing.unwrap_or(NONE));
+        thing
+    }
+
+    fn sample(&mut self, s: &AccessSamples, i: usize) {
+        let time = s.time_ns[i];
+        let weight = u64::from(s.weight_ns[i].max(1));
+        let block = ((time.saturating_sub(self.context.survey.first_ns)) as f64 * self.per_block) as usize;
+        let block = block.min(BLOCKS - 1);
+        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
+        let thread = self.context.threads.get(s.thread[i]);
+        let tally = &mut self.tally;
+        tally.total.add(weight);
+        tally.total_blocks[block].whole += weight;
+        tally.by_resolution[resolution as usize] += weight;
+        tally.by_rung[usize::from(s.rung[i]).min(SampleRung::ALL.len())][resolution as usize] += 1;
+        let mut home = Home::UNKNOWN;
+        let mut node = UNKNOWN;
+        let mut space = 0;
+        if let Some(t) = thread {
+            node = self.context.finder.nodes.running(t as u32, s.cpu[i]);
+            space = self.context.spaces_of_threads[t];
+            let by_cpu = self.context.finder.nodes.of_cpu(s.cpu[i]);
+            let x = &mut tally.threads[t];
+            x.sum.add(weight);
+            x.on_cpu(s.cpu[i]);
+            if by_cpu != UNKNOWN {
+                x.by_node[usize::from(by_cpu)] += weight;
+            }
+        }
+        let memory = !matches!(resolution, Resolution::Compute | Resolution::Spinning);
+        let mut thing = None;
+        if memory {
+            tally.memory.add(weight);
+            if resolution != Resolution::Unresolved {
+                thing = self.thing(space, s.address[i], time);
+                home = self.home(space, s.address[i], time, thing, resolution);
+                if node == UNKNOWN {
+                    // Memory whose user's place is unknown is neither near nor far.
+                    home.node = UNKNOWN;
+                }
+            }
+        }
+        let known = home.node != UNKNOWN;
+        let class = if known { self.class(node, home) } else { 0 };
+        let remote = known && class != 0;
+        let tally = &mut self.tally;
+        if memory {
+            if known {
+                tally.known.add(weight);
+                tally.by_class[class] += weight;
+                tally.matrix[usize::from(node) * self.nodes + usize::from(home.node)] += weight;
+                tally.known_blocks[block].whole += weight;
+                if remote {
+                    tally.remote += weight;
+                    tally.known_blocks[block].part += weight;
+                    tally.total_blocks[block].part += weight;
+                }
+            } else {
+                tally.home_unknown += weight;
+            }
+            if thing.is_none() {
+                tally.unattributed += weight;
+            }
+            if let Some(t) = thread {
+                tally.threads[t].by_home[home_slot(home.node, self.nodes)] += weight;
+            }
+        }
+        let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
+        let code = if memory { s.operand_ip[i] } else { s.ip[i] };
+        let function = self.context.sites.function_of(code);
+        tally.functions.entry(function).or_default().add(weight, known, remote, store);
+        if let Some(thing) = thing {
+            let fact = Fact { weight, block, home, class, known, remote, store, node };
+            self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
+        }
+    }
+
+    #[inline]
+    fn class(&self, node: u8, home: Home) -> usize {
+        let class = self.context.finder.nodes.class(node, home.node);
+        CLASSES.iter().position(|&c| c == class).unwrap_or(0)
+    }
+
+    fn home(&mut self, space: u32, address: u64, time: u64, thing: Option<u32>, how: Resolution) -> Home {
+        let finder = &self.context.finder;
+        let Some(id) = thing else { return finder.home(space, address, time, 0) };
+        let t = &finder.spaces.things[id as usize];
+        // Shared memory is kept with the space that made it.
+        let space = if t.kind == ObjectKind::Shared { t.space } else { space };
+        if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
+            if let Some(&home) = self.uniform.get(&id) {
+                return home;
+            }
+            let home = self.uniform_home(id);
+            self.uniform.insert(id, home);
+            return home;
+        }
+        finder.home(space, address, time, self.context.folios[id as usize])
+    }
+
+    /// The home that all placed pages of an object share, if they do. Judged at the end of its life,
+    /// so that the answer does not depend on which sample asks first.
+    fn uniform_home(&self, id: u32) -> Home {
+        let finder = &self.context.finder;
+        let thing = &finder.spaces.things[id as usize];
+        let page = finder.placements.page_bytes;
+        let (from, to) = super::pages::page_range(thing, page);
+        let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
+        let step = if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };
+        let mut pages = finder.placements.touched(thing.space, from, to);
+        if let Some((parent, _)) = finder.spaces.spaces[thing.space as usize].parent {
+            pages.extend(finder.placements.touched(parent, from, to));
+        }
+        if step > 0 {
+            pages.extend((from..to).step_by(step as usize));
+        }
+        let mut found: Option<Home> = None;
+        for p in pages {
+            let home = finder.home(thing.space, p * page, time, self.context.folios[id as usize]);
+            match found {
+                _ if home.node == UNKNOWN => {}
+                None => found = Some(home),
+                Some(f) if f.node == home.node => {}
+                Some(_) => return Home::UNKNOWN,
+            }
+        }
+        found.unwrap_or(Home::UNKNOWN)
+    }
+
+    fn count_row(&mut self, s: &AccessSamples, i: usize, thing: u32, thread: u32, fact: &Fact) {
+        let context = self.context;
+        let row = context.rows.of_thing[thing as usize];
+        let Fact { weight, home, known, remote, .. } = *fact;
+        let tally = &mut self.tally;
+        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::new(RowTally::new()));
+        counts.sum.add(weight);
+        if known {
+            counts.known.add(weight);
+            counts.by_class[fact.class] += weight;
+            counts.blocks[fact.block].whole += weight;
+        }
+        if remote {
+            counts.remote += weight;
+            counts.remote_samples += 1;
+            counts.blocks[fact.block].part += weight;
+        }
+        let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
+        tally.lines.entry((row, site)).or_default().add(weight, known, remote, fact.store);
+        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
+        if known {
+            let touch = tally.touchers.entry((row, group)).or_default();
+            touch.weight += weight;
+            if remote {
+                touch.remote += weight;
+                touch.remote_by_folio += if home.folio { weight } else { 0 };
+            }
+        }
+        let used = tally.uses.entry((row, thread)).or_default();
+        used.sum.add(weight);
+        if used.by_home.is_empty() {
+            used.by_home.resize(self.nodes + 1, 0);
+        }
+        used.by_home[home_slot(home.node, self.nodes)] += weight;
+        // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
+        let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
+        if s.resolution[i] == Resolution::Object as u8 || initial {
+            return;
+        }
+        let about = &context.rows.rows[row as usize];
+        let object = &context.finder.spaces.things[thing as usize];
+        let (base, extent) =
+            if about.kind == ObjectKind::SmallHeap { (about.base, about.extent) } else { (object.address, object.bytes) };
+        let offset = s.address[i].saturating_sub(base);
+        let bin = (offset as u128 * BINS as u128 / u128::from(extent.max(1))).min(BINS as u128 - 1) as usize;
+        if used.bins.is_empty() {
+            used.bins.resize(BINS, 0);
+        }
+        used.addressed += 1;
+        used.bins[bin] += 1;
+        let page = s.address[i] / context.finder.placements.page_bytes;
+        counts.followed.add(page, thread, 1);
+        let folios = context.folios[thing as usize];
+        if folios != 0 && fact.node != UNKNOWN {
+            let shift = 63 - folios.leading_zeros();
+            let by_node = tally.folios.entry((row, s.address[i] >> shift)).or_default();
+            by_node.resize(self.nodes, 0);
+            by_node[usize::from(fact.node)] += weight;
+        }
+    }
+}
+
+struct Fact {
+    weight: u64,
+    block: usize,
+    home: Home,
+    class: usize,
+    known: bool,
+    remote: bool,
+    store: bool,
+    node: u8,
+}

@@ -1,0 +1,243 @@
+//! What is known of each object row after the pass, gathered for rows that have samples.
+
+use super::attribute::Context;
+use super::hash::FastMap;
+use super::input::Input;
+use super::nodes::{NodeIndex, UNKNOWN};
+use super::pages::{self, Origins};
+use super::pattern::{self, Range};
+use super::sites::SiteId;
+use super::stats::{Block, share_interval};
+use super::tally::{LineUse, Tally, TouchUse, Use};
+use super::value::{Interval, PageOrigins, Pattern};
+use crate::recording::{NONE, ObjectKind};
+
+/// Rows that get intervals and page counts; the others are below anything a finding could need.
+const DETAILED: usize = 100;
+
+/// A thread that placed pages which samples lie on.
+#[derive(Clone, Debug)]
+pub struct Toucher {
+    /// Thread (position in the threads table).
+    pub thread: u32,
+    /// Its kernel id.
+    pub tid: u32,
+    /// Node it touched from.
+    pub node: NodeIndex,
+    /// Remote weight on its pages.
+    pub remote: u64,
+    /// Of it, on pages placed inside the allocator.
+    pub remote_by_allocator: u64,
+    /// The line with most of it.
+    pub at: Option<String>,
+    /// The function.
+    pub function: Option<String>,
+    /// The line that called the allocator, if it placed pages.
+    pub allocator_at: Option<String>,
+    /// The function.
+    pub allocator_function: Option<String>,
+}
+
+/// Everything known of one row.
+#[derive(Debug, Default)]
+pub struct RowFacts {
+    /// Position of the row.
+    pub row: usize,
+    /// Name.
+    pub name: String,
+    /// Whether it was allocated.
+    pub heap: bool,
+    /// Remote weight.
+    pub remote: u64,
+    /// Remote samples.
+    pub remote_samples: u64,
+    /// Remote of those whose home is known.
+    pub remote_share: Option<f64>,
+    /// 95 % interval of it.
+    pub remote_ci: Option<Interval>,
+    /// 95 % interval of the remote share of all samples.
+    pub stake_ci: Option<Interval>,
+    /// Who placed the pages that remote samples lie on, most remote weight first.
+    pub touchers: Vec<Toucher>,
+    /// Nodes that use it, with the share of its samples.
+    pub user_nodes: Vec<(NodeIndex, f64)>,
+    /// Kernel ids of the threads that use it, most first.
+    pub users: Vec<u32>,
+    /// Pages by origin.
+    pub pages: PageOrigins,
+    /// Pages by group of touches.
+    pub origins: Origins,
+    /// Pattern.
+    pub pattern: Pattern,
+    /// Range per thread.
+    pub ranges: Vec<Range>,
+    /// Folio sizes, ascending.
+    pub folio_bytes: Vec<u64>,
+    /// Remote weight on pages that came with another page of the folio.
+    pub remote_by_folio: u64,
+    /// Weight of the minority nodes on folios that several nodes use.
+    pub shared_folio_weight: u64,
+    /// Number of such folios.
+    pub shared_folios: u64,
+    /// The line that uses it most (remotely, if any does).
+    pub used_at: Option<String>,
+    /// Its function.
+    pub used_in: Option<String>,
+    /// No store was seen but by the lines that touched first.
+    pub read_only: bool,
+    /// Lines that use it, most first.
+    pub lines: Vec<(SiteId, LineUse)>,
+}
+
+impl RowFacts {
+    /// Pages that a thread placed.
+    pub fn pages_of(&self, thread: u32) -> u64 {
+        self.origins.by_group.iter().filter(|((g, _), _)| g.thread == thread).map(|(_, n)| n).sum()
+    }
+    /// Pages whose placement was seen.
+    pub fn placed_pages(&self) -> u64 {
+        self.pages.touched + self.pages.inherited
+    }
+}
+
+/// `12.3 %`, for sentences.
+pub fn percent(share: f64) -> String {
+    let p = share * 100.0;
+    if p != 0.0 && p.abs() < 10.0 { format!("{p:.1} %") } else { format!("{p:.0} %") }
+}
+
+type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
+
+fn by_row<'a, K: Copy + Ord, V>(map: &'a FastMap<(u32, K), V>) -> ByRow<K, &'a V> {
+    let mut rows: ByRow<K, &'a V> = FastMap::default();
+    for (&(row, key), value) in map {
+        rows.entry(row).or_default().push((key, value));
+    }
+    rows.values_mut().for_each(|list| list.sort_by_key(|x| x.0));
+    rows
+}
+
+/// Gathers the facts of all rows with samples, most weight first.
+pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> {
+    let mut order: Vec<usize> = (0..tally.rows.len()).filter(|&r| tally.rows[r].is_some()).collect();
+    let weight = |r: usize| tally.rows[r].as_ref().map_or(0, |t| t.sum.weight);
+    order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
+    let uses = by_row(&tally.uses);
+    let lines = by_row(&tally.lines);
+    let touchers = by_row(&tally.touchers);
+    let folios = by_row(&tally.folios);
+    let mut facts = Vec::with_capacity(order.len());
+    for (rank, row) in order.into_iter().enumerate() {
+        let Some(counts) = &tally.rows[row] else { continue };
+        let key = row as u32;
+        let about = &context.rows.rows[row];
+        let mut f = RowFacts {
+            row,
+            name: about.name.clone(),
+            heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
+            remote: counts.remote,
+            remote_samples: counts.remote_samples,
+            ..RowFacts::default()
+        };
+        if counts.known.weight > 0 && context.finder.nodes.count > 1 {
+            f.remote_share = Some(counts.remote as f64 / counts.known.weight as f64);
+        }
+        let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
+        (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
+        who_uses(&mut f, input, context, tally, used);
+        f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
+        f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
+        if rank < DETAILED {
+            if f.remote_share.is_some() {
+                f.remote_ci = share_interval(&counts.blocks, &counts.known);
+                let stake = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
+                let blocks: Vec<Block> = counts.blocks.iter().zip(&tally.total_blocks).map(stake).collect();
+                f.stake_ci = share_interval(&blocks, &tally.total);
+            }
+            f.origins = pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
+            f.pages = f.origins.pages.clone();
+        }
+        who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
+        let sizes = about.things.iter().fold(0u64, |m, &t| m | context.folios[t as usize]);
+        f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
+        shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice));
+        facts.push(f);
+    }
+    facts
+}
+
+fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {
+    let nodes = context.finder.nodes;
+    let total: u64 = used.iter().map(|u| u.1.sum.weight).sum();
+    let mut by_node: Vec<u64> = vec![0; nodes.count];
+    let mut users: Vec<(u64, u32)> = Vec::new();
+    for (thread, u) in used.iter().filter(|u| u.0 != NONE) {
+        users.push((u.sum.weight, input.threads.tid[*thread as usize]));
+        let node = context.node_of_user(tally, *thread);
+        if node != UNKNOWN {
+            by_node[usize::from(node)] += u.sum.weight;
+        }
+    }
+    users.sort_by_key(|u| (std::cmp::Reverse(u.0), u.1));
+    f.users = users.into_iter().map(|u| u.1).collect();
+    let share = |(n, &w): (usize, &u64)| (n as NodeIndex, w as f64 / total.max(1) as f64);
+    f.user_nodes = by_node.iter().enumerate().filter(|x| *x.1 > 0).map(share).collect();
+}
+
+fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u32, &TouchUse)]) {
+    let mut sites: Vec<SiteId> = Vec::new();
+    let mut ranked: Vec<&(u32, &TouchUse)> = touches.iter().filter(|t| t.0 != NONE).collect();
+    ranked.sort_by_key(|t| (std::cmp::Reverse(t.1.remote), t.0));
+    for (group, used) in ranked {
+        let g = &context.groups.groups[*group as usize];
+        let site = context.sites.get(g.site);
+        sites.push(g.site);
+        f.remote_by_folio += used.remote_by_folio;
+        let at = match f.touchers.iter().position(|t| t.thread == g.thread && t.node == g.node) {
+            Some(i) => i,
+            None => {
+                f.touchers.push(Toucher {
+                    thread: g.thread,
+                    tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),
+                    node: g.node,
+                    remote: 0,
+                    remote_by_allocator: 0,
+                    at: site.at.clone(),
+                    function: site.function.clone(),
+                    allocator_at: None,
+                    allocator_function: None,
+                });
+                f.touchers.len() - 1
+            }
+        };
+        let t = &mut f.touchers[at];
+        t.remote += used.remote;
+        if g.allocator {
+            t.remote_by_allocator += used.remote;
+            if t.allocator_at.is_none() && t.allocator_function.is_none() {
+                t.allocator_at = site.at.clone();
+                t.allocator_function = site.function.clone();
+            }
+        }
+    }
+    f.touchers.sort_by_key(|t| (std::cmp::Reverse(t.remote), t.tid));
+    let main = f.lines.iter().filter(|l| !sites.contains(&l.0)).max_by_key(|l| (l.1.remote, l.1.sum.weight));
+    let main = main.or(f.lines.first());
+    if let Some((site, _)) = main {
+        let site = context.sites.get(*site);
+        f.used_at = site.at.clone();
+        f.used_in = site.function.clone();
+    }
+    f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0));
+}
+
+fn shared_folios(f: &mut RowFacts, folios: &[(u64, &Vec<u64>)]) {
+    for (_, by_node) in folios {
+        let total: u64 = by_node.iter().sum();
+        let most = by_node.iter().copied().max().unwrap_or(0);
+        if total > most {
+            f.shared_folios += 1;
+            f.shared_folio_weight += total - most;
+        }
+    }
+}

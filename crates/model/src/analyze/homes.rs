@@ -1,0 +1,193 @@
+//! Where a page is: from looking (move_pages), from its first touch, or from its neighbours.
+
+use super::input::Input;
+use super::layer::{Layer, Overlap, Span};
+use super::nodes::{NodeIndex, Nodes, UNKNOWN};
+use super::placement::Placements;
+use super::space::Spaces;
+use crate::recording::NONE;
+
+/// The answer for one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// Its node.
+    pub node: NodeIndex,
+    /// The touch that placed it, if one was seen.
+    pub touch: u32,
+    /// Whether that touch was on another page of the same folio.
+    pub folio: bool,
+}
+
+impl Home {
+    /// Nothing known.
+    pub const UNKNOWN: Home = Home { node: UNKNOWN, touch: NONE, folio: false };
+}
+
+/// Pages seen on nodes.
+#[derive(Debug, Default)]
+pub struct Looks {
+    layers: Vec<Layer>,
+    rows: Vec<Row>,
+    /// Pages whose node changed between two looks.
+    pub moved_pages: u64,
+    page_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    address: u64,
+    stride: u64,
+    node: NodeIndex,
+    present: bool,
+    shift: u8,
+}
+
+impl Looks {
+    /// Indexes the homes table.
+    pub fn new(input: &Input, spaces: &Spaces, nodes: &Nodes) -> Looks {
+        let h = &input.homes;
+        let page = input.meta.page_bytes.max(1);
+        let mut spans: Vec<Vec<Span>> = vec![Vec::new(); spaces.spaces.len()];
+        let mut rows = Vec::with_capacity(h.time_ns.len());
+        for i in 0..h.time_ns.len() {
+            let stride = h.stride[i].max(page);
+            let address = h.address[i] / page * page;
+            let bytes = u64::from(h.pages[i]).saturating_sub(1).saturating_mul(stride).saturating_add(page);
+            let to = if h.pages[i] == 0 { address } else { address.saturating_add(bytes) };
+            spans[spaces.position(h.process[i]) as usize].push(Span {
+                from: address,
+                to,
+                born: h.time_ns[i],
+                died: u64::MAX,
+                id: i as u32,
+            });
+            let node = nodes.position(h.node[i]);
+            rows.push(Row { address, stride, node, present: h.node[i] >= 0, shift: h.page_shift[i] });
+        }
+        let layers: Vec<Layer> = spans.into_iter().map(|s| Layer::new(s, Overlap::Replaces)).collect();
+        let mut looks = Looks { layers, rows, moved_pages: 0, page_bytes: page };
+        looks.moved_pages = looks.count_moves();
+        looks
+    }
+
+    fn count_moves(&self) -> u64 {
+        let mut moved = 0;
+        for layer in &self.layers {
+            for (from, to, list) in layer.segments() {
+                let seen: Vec<Row> = list.iter().map(|i| self.rows[i.2 as usize]).filter(|r| r.present).collect();
+                if seen.windows(2).any(|w| w[0].node != w[1].node) {
+                    let step = seen.iter().map(|r| r.stride).max().unwrap_or(self.page_bytes);
+                    moved += (to - from).div_ceil(step);
+                }
+            }
+        }
+        moved
+    }
+
+    /// Whether there is any look at all.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The look that tells of a page: the latest at or before `time`, else the earliest after it.
+    /// `exact`: only looks at this very page, not at a run around it.
+    fn row(&self, space: u32, address: u64, time: u64, exact: bool) -> Option<Row> {
+        let page = address / self.page_bytes * self.page_bytes;
+        let list = self.layers[space as usize].ever(page);
+        let k = list.partition_point(|i| i.0 <= time);
+        let fits = |id: u32| {
+            let r = self.rows[id as usize];
+            (r.present && (!exact || (page - r.address).is_multiple_of(r.stride))).then_some(r)
+        };
+        let before = list[..k].iter().rev().find_map(|i| fits(i.2));
+        before.or_else(|| list[k..].iter().find_map(|i| fits(i.2)))
+    }
+
+    /// Whether the page was ever seen present, and its size's log2 (0 if unknown).
+    pub fn present(&self, space: u32, address: u64) -> Option<u8> {
+        self.row(space, address, u64::MAX, true).map(|r| r.shift)
+    }
+}
+
+/// Answers "where is the page at this address", for samples.
+pub struct Finder<'a> {
+    /// Spaces, for the parents of forked ones.
+    pub spaces: &'a Spaces,
+    /// First touches.
+    pub placements: &'a Placements,
+    /// Looks.
+    pub looks: &'a Looks,
+    /// Threads and nodes.
+    pub nodes: &'a Nodes,
+    /// Cpus of the faults.
+    pub fault_cpus: &'a [u16],
+}
+
+impl Finder<'_> {
+    /// Where the page at `address` was at `time`. `folios`: bit s set if the object has folios of 2^s bytes.
+    pub fn home(&self, space: u32, address: u64, time: u64, folios: u64) -> Home {
+        let page = address / self.placements.page_bytes;
+        let mut touch = self.placements.at(space, page, time);
+        let mut folio = false;
+        if touch.is_none_or(|t| self.placements.touches[t as usize].zero) && folios != 0 {
+            if let Some(t) = self.folio_touch(space, page, time, folios) {
+                (touch, folio) = (Some(t), true);
+            }
+        }
+        let touched = touch.map_or(Home::UNKNOWN, |t| {
+            let x = &self.placements.touches[t as usize];
+            if x.zero && !self.seen_present(space, address) {
+                return Home::UNKNOWN;
+            }
+            Home { node: self.toucher_node(t), touch: t, folio }
+        });
+        if self.nodes.assumed || self.looks.is_empty() {
+            return touched;
+        }
+        let looked = |exact| self.look(space, address, time, exact).map(|node| Home { node, ..touched });
+        match looked(true) {
+            Some(home) => home,
+            None if touched.node != UNKNOWN => touched,
+            None => looked(false).unwrap_or(touched),
+        }
+    }
+
+    /// Node of the thread that made a touch, at that time.
+    pub fn toucher_node(&self, touch: u32) -> NodeIndex {
+        let x = &self.placements.touches[touch as usize];
+        if x.fault == NONE {
+            return UNKNOWN;
+        }
+        self.nodes.running(x.thread, self.fault_cpus[x.fault as usize])
+    }
+
+    fn look(&self, space: u32, address: u64, time: u64, exact: bool) -> Option<NodeIndex> {
+        let own = self.looks.row(space, address, time, exact);
+        let row = own.or_else(|| {
+            let (parent, fork) = self.spaces.spaces[space as usize].parent?;
+            self.looks.row(parent, address, time.min(fork), exact)
+        });
+        row.map(|r| r.node).filter(|&n| n != UNKNOWN)
+    }
+
+    fn seen_present(&self, space: u32, address: u64) -> bool {
+        self.looks.present(space, address).is_some()
+    }
+
+    /// The touch of the folio that the page lies in: smallest size first.
+    pub fn folio_touch(&self, space: u32, page: u64, time: u64, folios: u64) -> Option<u32> {
+        let base = self.placements.page_bytes.trailing_zeros();
+        let mut left = folios;
+        while left != 0 {
+            let shift = left.trailing_zeros();
+            left &= left - 1;
+            if shift > base {
+                let found = self.placements.in_folio(space, page, 1 << (shift - base), time);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+}

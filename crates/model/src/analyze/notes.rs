@@ -1,0 +1,110 @@
+//! What was lost or is missing, in words.
+
+use super::attribute::Context;
+use super::facts::{RowFacts, percent};
+use super::input::{Input, Judge};
+use super::tally::Tally;
+use super::verdict::unresolved_share;
+use crate::recording::RangeKind;
+
+/// All notes.
+pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Vec<String> {
+    let mut n = Vec::new();
+    let meta = &input.meta;
+    if meta.state == "open" {
+        n.push("The recording was not closed: its end may be missing.".to_string());
+    }
+    for i in 0..input.losses.what.len() {
+        let l = &input.losses;
+        let count = if l.count[i] > 0 { format!("{} ", l.count[i]) } else { "an unknown number of ".to_string() };
+        n.push(format!("Lost: {count}{} ({}).", l.what[i], l.why[i]));
+    }
+    if !meta.agent {
+        let why = if meta.agent_why.is_empty() { String::new() } else { format!(": {}", meta.agent_why) };
+        n.push(format!("The agent did not report{why}. Heap memory cannot be told apart into objects."));
+    }
+    if meta.steal_share > 0.05 {
+        n.push(format!("The hypervisor took {} of the time: shares may lean towards what ran then.", percent(meta.steal_share)));
+    }
+    if unresolved_share(tally) > 0.1 {
+        n.push(format!(
+            "{} of the samples touch memory at an address that could not be found; they count as unattributed.",
+            percent(unresolved_share(tally))
+        ));
+    }
+    let placements = context.finder.placements;
+    if placements.not_placements > 0 {
+        let why = if meta.numa_balancing > 0 { " AutoNUMA is on: most are its hints." } else { "" };
+        n.push(format!(
+            "{} page faults hit pages that were already placed (protection changes, hint faults) and place nothing.{why}",
+            placements.not_placements
+        ));
+    }
+    threads(&mut n, input, judge, context, tally);
+    pages(&mut n, input, judge, context);
+    if facts.iter().any(|f| f.origins.cut) {
+        n.push("For allocation sites with very many objects, pages were counted for the first of them only.".to_string());
+    }
+    if let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max() {
+        for f in facts.iter().take(20).filter(|f| f.remote > 0) {
+            let bytes = context.rows.rows[f.row].bytes;
+            if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
+                n.push(format!("{} fits a level 2 cache: its samples may be cache hits, whatever its pages' node.", f.name));
+            }
+        }
+    }
+    n
+}
+
+fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context, tally: &Tally) {
+    let unsampled = tally.threads.iter().filter(|t| t.sum.samples == 0).count();
+    let total = tally.threads.len();
+    if unsampled > 0 && unsampled < total {
+        n.push(format!("{unsampled} of {total} threads have no samples: they ran too briefly or only waited."));
+    }
+    let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();
+    let followed = context.finder.nodes.followed.iter().filter(|t| touchers.contains(t)).count();
+    if followed > 0 {
+        n.push(format!(
+            "{followed} threads without samples placed pages: they are taken to run on the node of their process's first sampled thread."
+        ));
+    }
+    let migrations: u64 = tally.threads.iter().map(|t| t.migrations).sum();
+    // More than one move per 100 samples of a thread: not the odd move at the start. // chosen
+    if migrations > 20 && migrations * 100 > tally.total.samples {
+        let advice = if judge.assume.is_some() || context.finder.nodes.count < 2 {
+            "on a NUMA machine pin them"
+        } else {
+            "pin them (OMP_PROC_BIND=close, taskset)"
+        };
+        n.push(format!("Threads moved between cpus at least {migrations} times: {advice}."));
+    }
+    if input.phases.name.iter().any(String::is_empty) {
+        n.push("The program marks a region of interest; shares are of the whole run.".to_string());
+    }
+}
+
+fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
+    let has = |kind: RangeKind| input.range_events.kind.contains(&(kind as u8));
+    let moved = context.finder.looks.moved_pages;
+    if judge.assume.is_none() && moved > 0 {
+        n.push(format!("At least {moved} pages changed their node during the recording."));
+    }
+    if judge.assume.is_some() {
+        if has(RangeKind::Policy) {
+            n.push("The program sets memory policies (mbind, set_mempolicy). They are not applied on an assumed machine: pages are on their first toucher's node.".to_string());
+        }
+        if has(RangeKind::Migrate) {
+            n.push("The program migrates pages; on an assumed machine they stay where they were touched first.".to_string());
+        }
+        if input.meta.machine.nodes.len() == 1 {
+            n.push("Recorded on one node: shares of time are of that machine; far memory is slower, so its share would be larger.".to_string());
+        }
+    }
+    if has(RangeKind::Populate) {
+        n.push("The kernel populated some ranges (MAP_POPULATE, mlock): these pages have no first touch.".to_string());
+    }
+    if input.faults.time_ns.is_empty() {
+        n.push("No page faults were recorded: first touches are unknown.".to_string());
+    }
+}

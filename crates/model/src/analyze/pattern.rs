@@ -1,0 +1,182 @@
+//! How threads share the address range of an object.
+//!
+//! Two signs per object: how wide each thread's range is (5th to 95th percentile
+//! of its offsets), and how exclusive small pieces are: the probability that two
+//! samples of one piece come from the same thread, against what chance gives.
+//! Narrow ranges: blocked. Wide but exclusive: cyclic. Wide and shared: all over.
+
+use super::tally::{BINS, Followed, Use};
+use super::value::Pattern;
+
+/// Samples that a thread needs for its percentiles to mean something: the 5th
+/// percentile of 30 is its second smallest.
+pub const ENOUGH: u64 = 30;
+
+/// A thread's range in an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    /// Thread (position in the threads table).
+    pub thread: u32,
+    /// Samples with an address.
+    pub samples: u64,
+    /// 5th percentile, as a share of the extent.
+    pub from: f64,
+    /// 95th percentile.
+    pub to: f64,
+}
+
+/// The ranges of threads that have any addressed sample, and the pattern.
+pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range>) {
+    let mut ranges: Vec<Range> = uses.iter().filter(|u| u.1.addressed > 0).map(|u| range(u.0, u.1)).collect();
+    ranges.sort_by_key(|r| r.thread);
+    let total: u64 = uses.iter().map(|u| u.1.sum.samples).sum();
+    let most = uses.iter().map(|u| u.1.sum.samples).max().unwrap_or(0);
+    if total >= ENOUGH && most as f64 >= 0.97 * total as f64 {
+        return (Pattern::OneThread, ranges);
+    }
+    let good: Vec<&Range> = ranges.iter().filter(|r| r.samples >= ENOUGH).collect();
+    let addressed: u64 = ranges.iter().map(|r| r.samples).sum();
+    let covered: u64 = good.iter().map(|r| r.samples).sum();
+    // Too few threads with enough samples to stand for the others.
+    if good.len() < 2 || (covered as f64) < 0.6 * addressed as f64 {
+        return (Pattern::Unknown, ranges);
+    }
+    let threads: Vec<u32> = good.iter().map(|r| r.thread).collect();
+    let chosen: Vec<&Use> = uses.iter().filter(|u| threads.contains(&u.0)).map(|u| u.1).collect();
+    let coarse = exclusive((0..BINS).map(|b| chosen.iter().map(|u| u64::from(u.bins[b])).collect()), &chosen);
+    let fine = exclusive(
+        followed.pages().map(|p| {
+            let of = |t: &u32| p.iter().find(|x| x.0 == *t).map_or(0, |x| u64::from(x.1));
+            uses.iter().filter(|u| threads.contains(&u.0)).map(|u| of(&u.0)).collect()
+        }),
+        &chosen,
+    );
+    let mut widths: Vec<f64> = good.iter().map(|r| r.to - r.from).collect();
+    widths.sort_by(f64::total_cmp);
+    let k = widths.len();
+    let width = (widths[(k - 1) / 2] + widths[k / 2]) / 2.0;
+    // k blocks of 1/k each have 5–95 % ranges of 0.9/k; half as much again leaves room for halos
+    // and rounding to bins, and is still below what two threads all over show (0.9 of 1/2 · 1.5 = 0.75).
+    let narrow = width * k as f64 <= 1.5 && width < 0.75;
+    // Narrow ranges at one place (all threads use the same part) are not blocks: they must differ.
+    let apart = coarse.is_some_and(|e| e >= 0.4);
+    let pattern = if narrow && apart {
+        Pattern::Blocked
+    } else if coarse.is_some_and(|e| e >= 0.5) || fine.is_some_and(|e| e >= 0.5) {
+        Pattern::Cyclic
+    } else if coarse.is_some() {
+        Pattern::AllOver
+    } else {
+        Pattern::Unknown
+    };
+    (pattern, ranges)
+}
+
+/// 0: threads meet in a piece as chance would have it; 1: each piece has one thread.
+/// The pair estimator is unbiased for few samples per piece (Simpson 1949, Nature 163:688).
+/// `None` if there are too few pairs.
+fn exclusive(pieces: impl Iterator<Item = Vec<u64>>, uses: &[&Use]) -> Option<f64> {
+    let (mut same, mut pairs) = (0u64, 0u64);
+    for piece in pieces {
+        let n: u64 = piece.iter().sum();
+        pairs += n * n.saturating_sub(1);
+        same += piece.iter().map(|&t| t * t.saturating_sub(1)).sum::<u64>();
+    }
+    if pairs < 2 * ENOUGH {
+        return None;
+    }
+    let all: u64 = uses.iter().map(|u| u.addressed).sum();
+    let chance: f64 = uses.iter().map(|u| (u.addressed as f64 / all as f64).powi(2)).sum();
+    (chance < 0.99).then(|| (same as f64 / pairs as f64 - chance) / (1.0 - chance))
+}
+
+fn range(thread: u32, used: &Use) -> Range {
+    let n = used.addressed;
+    let at = |rank: f64, upper: bool| {
+        let (mut seen, want) = (0.0, rank * n as f64);
+        for (b, &count) in used.bins.iter().enumerate() {
+            let next = seen + f64::from(count);
+            if count > 0 && (next > want || (upper && next >= want)) {
+                // Within the bin, samples are taken to be spread evenly.
+                let inside = ((want - seen) / f64::from(count)).clamp(0.0, 1.0);
+                return (b as f64 + inside) / BINS as f64;
+            }
+            seen = next;
+        }
+        1.0
+    };
+    Range { thread, samples: n, from: at(0.05, false), to: at(0.95, true) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stats::{Random, Sum};
+    use super::*;
+
+    /// Samples of `threads` threads at pages of a 4096-page object, by a rule.
+    fn uses(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64) -> (Vec<Use>, Followed) {
+        let mut random = Random::new(42);
+        let mut followed = Followed::default();
+        let mut all = Vec::new();
+        for t in 0..threads {
+            let mut u = Use { bins: vec![0; BINS], ..Use::default() };
+            for _ in 0..samples {
+                let x = rule(t, random.unit()).clamp(0.0, 0.999_999);
+                u.bins[(x * BINS as f64) as usize] += 1;
+                u.addressed += 1;
+                followed.add((x * 4096.0) as u64, t, 1);
+            }
+            u.sum = Sum { samples, weight: samples, squares: u128::from(samples) };
+            all.push(u);
+        }
+        (all, followed)
+    }
+
+    fn found(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64) -> Pattern {
+        let (all, followed) = uses(threads, samples, rule);
+        let refs: Vec<(u32, &Use)> = all.iter().enumerate().map(|(i, u)| (i as u32, u)).collect();
+        pattern(&refs, &followed).0
+    }
+
+    #[test]
+    fn blocks_are_blocked_for_any_number_of_threads() {
+        for k in [2, 3, 4, 16, 64] {
+            assert_eq!(found(k, 60, |t, x| (f64::from(t) + x) / f64::from(k)), Pattern::Blocked, "{k}");
+        }
+    }
+
+    #[test]
+    fn a_halo_does_not_unblock() {
+        for k in [2, 4, 8] {
+            let kf = f64::from(k);
+            let rule = |t: u32, x: f64| (f64::from(t) + x * 1.2 - 0.1) / kf;
+            assert_eq!(found(k, 200, rule), Pattern::Blocked, "{k}");
+        }
+    }
+
+    #[test]
+    fn everywhere_is_all_over() {
+        for k in [2, 4, 16] {
+            assert_eq!(found(k, 300, |_, x| x), Pattern::AllOver, "{k}");
+        }
+    }
+
+    #[test]
+    fn pages_in_turn_are_cyclic() {
+        let rule = |t: u32, x: f64| (((x * 1024.0) as u64 * 4 + u64::from(t)) as f64 + 0.5) / 4096.0;
+        assert_eq!(found(4, 4000, rule), Pattern::Cyclic);
+        let coarse = |t: u32, x: f64| (((x * 16.0) as u64 * 4 + u64::from(t)) as f64 + x * 16.0 % 1.0) / 64.0;
+        assert_eq!(found(4, 400, coarse), Pattern::Cyclic);
+    }
+
+    #[test]
+    fn all_threads_in_one_corner_are_not_blocked() {
+        assert_ne!(found(4, 200, |_, x| x * 0.1), Pattern::Blocked);
+    }
+
+    #[test]
+    fn one_thread_and_too_few() {
+        assert_eq!(found(1, 200, |_, x| x), Pattern::OneThread);
+        assert_eq!(found(4, 10, |_, x| x), Pattern::Unknown);
+    }
+}

@@ -1,0 +1,425 @@
+//! From page faults to first touches: which thread's fault put each page where it is.
+//!
+//! The kernel takes a page from the node of the cpu that faults (Linux
+//! Documentation/admin-guide/mm/numa_memory_policy.rst, "Default: local
+//! allocation"), so the first touch decides the home. Not every fault takes a
+//! page; the rules are those of mm/memory.c:
+//! - a store to an unplaced page takes one (`do_anonymous_page`);
+//! - a load of an unplaced anonymous page maps the shared zero page and takes none;
+//! - a store to a page shared since a fork takes a copy (`do_wp_page`);
+//! - a page whose range was discarded or unmapped is unplaced again;
+//! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
+//!   take none. They are counted as `not_placements`.
+
+use super::hash::{FastMap, IdIndex};
+use super::input::Input;
+use super::layer::{Layer, Overlap, Span};
+use super::space::Spaces;
+use crate::recording::{Access, NONE, ObjectKind, RangeKind};
+
+/// How a page came to be where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum How {
+    /// A store to a page that was not there.
+    Write,
+    /// A load: of a file or shared page, or of the zero page (then it took no page by itself).
+    Read,
+    /// A store to a page shared since a fork.
+    CopyOnWrite,
+    /// A store after the page had been given back.
+    Refault,
+    /// It moved here with mremap or realloc.
+    Moved,
+    /// Not a placement: the page was given back.
+    Gone,
+}
+
+impl How {
+    /// Its name in reports.
+    pub fn text(self) -> &'static str {
+        match self {
+            How::Write => "write",
+            How::Read => "read",
+            How::CopyOnWrite => "copy-on-write",
+            How::Refault => "refault",
+            How::Moved => "moved",
+            How::Gone => "gone",
+        }
+    }
+}
+
+/// One placement of one page.
+#[derive(Clone, Copy, Debug)]
+pub struct Touch {
+    /// When, ns.
+    pub time: u64,
+    /// Faulting thread (position in the threads table; [`NONE`] if unknown).
+    pub thread: u32,
+    /// Row of the fault; [`NONE`] for [`How::Gone`].
+    pub fault: u32,
+    /// The placement of this page before this one; [`NONE`] if none.
+    pub older: u32,
+    /// How.
+    pub how: How,
+    /// A load of an anonymous page: only the zero page, unless the page is seen present.
+    pub zero: bool,
+}
+
+const PER_BLOCK: u64 = 512;
+
+/// Pages of one address space: blocks of 512 pages, each slot the latest touch.
+#[derive(Debug, Default)]
+struct PageTable {
+    blocks: FastMap<u64, u32>,
+    slots: Vec<u32>,
+    /// Per block: slots ever touched, and the last new one.
+    used: Vec<(u16, u16)>,
+}
+
+impl PageTable {
+    fn block(&self, page: u64) -> Option<usize> {
+        self.blocks.get(&(page / PER_BLOCK)).map(|&b| b as usize)
+    }
+    fn head(&self, page: u64) -> u32 {
+        self.block(page).map_or(NONE, |b| self.slots[b * PER_BLOCK as usize + (page % PER_BLOCK) as usize])
+    }
+    fn set(&mut self, page: u64, touch: u32) {
+        let next = self.used.len() as u32;
+        let b = *self.blocks.entry(page / PER_BLOCK).or_insert(next) as usize;
+        if b == self.used.len() {
+            self.used.push((0, 0));
+            self.slots.resize(self.slots.len() + PER_BLOCK as usize, NONE);
+        }
+        let offset = page % PER_BLOCK;
+        let slot = &mut self.slots[b * PER_BLOCK as usize + offset as usize];
+        if *slot == NONE {
+            self.used[b] = (self.used[b].0 + 1, offset as u16);
+        }
+        *slot = touch;
+    }
+    /// Pages of `from..to` that were ever touched.
+    fn touched(&self, from: u64, to: u64) -> Vec<u64> {
+        let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
+        let mut blocks: Vec<(u64, u32)> = if last - first <= self.blocks.len() as u64 {
+            (first..last).filter_map(|b| self.blocks.get(&b).map(|&i| (b, i))).collect()
+        } else {
+            self.blocks.iter().map(|(&b, &i)| (b, i)).filter(|b| first <= b.0 && b.0 < last).collect()
+        };
+        blocks.sort_unstable();
+        let mut pages = Vec::new();
+        for (number, b) in blocks {
+            let base = number * PER_BLOCK;
+            let slots = &self.slots[b as usize * PER_BLOCK as usize..][..PER_BLOCK as usize];
+            for (i, _) in slots.iter().enumerate().filter(|s| *s.1 != NONE) {
+                let page = base + i as u64;
+                if from <= page && page < to {
+                    pages.push(page);
+                }
+            }
+        }
+        pages
+    }
+}
+
+/// All placements of a recording.
+#[derive(Debug, Default)]
+pub struct Placements {
+    /// Every touch; pages refer to them by position.
+    pub touches: Vec<Touch>,
+    /// Faults that took no page.
+    pub not_placements: u64,
+    /// Base page size.
+    pub page_bytes: u64,
+    tables: Vec<PageTable>,
+    parents: Vec<Option<(u32, u64)>>,
+}
+
+/// A fault to decide on.
+struct At {
+    space: u32,
+    address: u64,
+    time: u64,
+    store: bool,
+    shared: bool,
+}
+
+enum Event {
+    Range(u32),
+    Realloc(u32),
+    Fault(u32),
+}
+
+impl Placements {
+    /// Replays faults and range events in the order of time.
+    pub fn new(input: &Input, spaces: &Spaces, threads: &IdIndex) -> Placements {
+        let mut p = Placements { page_bytes: input.meta.page_bytes.max(1), ..Placements::default() };
+        p.tables.resize_with(spaces.spaces.len(), PageTable::default);
+        p.parents = spaces.spaces.iter().map(|s| s.parent).collect();
+        p.touches.reserve(input.faults.time_ns.len());
+        let rows = IdIndex::new(&input.objects.id);
+        let mut events: Vec<(u64, u8, Event)> = Vec::new();
+        for (i, &t) in input.range_events.time_ns.iter().enumerate() {
+            events.push((t, 0, Event::Range(i as u32)));
+        }
+        for (i, &previous) in input.objects.previous.iter().enumerate() {
+            if previous != NONE && rows.get(previous).is_some() {
+                events.push((input.objects.born_ns[i], 1, Event::Realloc(i as u32)));
+            }
+        }
+        for (i, &t) in input.faults.time_ns.iter().enumerate() {
+            events.push((t, 2, Event::Fault(i as u32)));
+        }
+        events.sort_by_key(|e| (e.0, e.1));
+        let protects = protects(input, spaces);
+        for (time, _, event) in events {
+            match event {
+                Event::Range(i) => p.range_event(input, spaces, i as usize),
+                Event::Realloc(i) => p.realloc(spaces, i, rows.get(input.objects.previous[i as usize]), time),
+                Event::Fault(i) => p.fault(input, spaces, threads, &protects, i),
+            }
+        }
+        p
+    }
+
+    fn push(&mut self, space: u32, page: u64, mut touch: Touch) {
+        let table = &mut self.tables[space as usize];
+        touch.older = table.head(page);
+        table.set(page, self.touches.len() as u32);
+        self.touches.push(touch);
+    }
+
+    fn fault(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, protects: &[Layer], row: u32) {
+        let f = &input.faults;
+        let i = row as usize;
+        let (time, address) = (f.time_ns[i], f.address[i]);
+        let thread = threads.get(f.thread[i]);
+        let mut space = thread.map_or(0, |t| spaces.position(input.threads.process[t]));
+        let page = address / self.page_bytes;
+        let kind = spaces.mapping_at(space, address, time).0.map(|m| &spaces.things[m as usize]);
+        let shared = kind.is_some_and(|t| t.kind == ObjectKind::Shared);
+        let file = kind.is_some_and(|t| t.kind == ObjectKind::File);
+        if shared {
+            // Inherited shared memory is one memory: all of it is kept with the space that made it.
+            space = kind.map_or(space, |t| t.space);
+        }
+        let store = Access::from_code(f.access[i]) != Some(Access::Load);
+        let at = At { space, address, time, store, shared };
+        match self.decide(spaces, protects, &at) {
+            Some(how) => {
+                let thread = thread.map_or(NONE, |t| t as u32);
+                let zero = how == How::Read && !shared && !file;
+                self.push(space, page, Touch { time, thread, fault: row, older: NONE, how, zero });
+            }
+            None => self.not_placements += 1,
+        }
+    }
+
+    /// How a fault places its page; `None` if it does not.
+    fn decide(&self, spaces: &Spaces, protects: &[Layer], at: &At) -> Option<How> {
+        let &At { space, address, time, store, shared } = at;
+        let page = address / self.page_bytes;
+        // Shared memory is placed by loads, too: it has no zero page.
+        let again = if store || shared { How::Refault } else { How::Read };
+        let first = if store { How::Write } else { How::Read };
+        let head = self.tables[space as usize].head(page);
+        if head == NONE {
+            return match self.inherited(space, page) {
+                Some(touch) if !touch.zero => (store && !shared).then_some(How::CopyOnWrite),
+                _ => Some(first),
+            };
+        }
+        let now = self.touches[head as usize];
+        if now.how == How::Gone {
+            Some(again)
+        } else if now.how == How::Read && store && !shared {
+            // Zero page or page-cache page: the store takes a page of its own.
+            Some(How::Write)
+        } else if store && !shared && self.copied(spaces, space, page, now.time, time) {
+            Some(How::CopyOnWrite)
+        } else if spaces.renewed(space, address, now.time, time)
+            && !protected(&protects[space as usize], address, now.time, time)
+        {
+            Some(again)
+        } else {
+            None
+        }
+    }
+
+    /// The parent's page at the fork.
+    fn inherited(&self, space: u32, page: u64) -> Option<Touch> {
+        let (parent, at) = self.parents[space as usize]?;
+        self.at(parent, page, at).map(|t| self.touches[t as usize])
+    }
+
+    /// Whether a store at `time` copies a page placed at `since`: some child still shares it.
+    /// A child that ended, exec'ed or took its own copy no longer does.
+    fn copied(&self, spaces: &Spaces, space: u32, page: u64, since: u64, time: u64) -> bool {
+        spaces.spaces[space as usize].forks.iter().any(|&(fork, child, gone)| {
+            since < fork && fork <= time && time < gone && self.tables[child as usize].head(page) == NONE
+        })
+    }
+
+    fn range_event(&mut self, input: &Input, spaces: &Spaces, i: usize) {
+        let r = &input.range_events;
+        let space = spaces.position(r.process[i]);
+        // The system calls want an aligned address and round the length up.
+        let from = r.address[i].div_ceil(self.page_bytes);
+        let to = r.address[i].saturating_add(r.bytes[i]).div_ceil(self.page_bytes);
+        let time = r.time_ns[i];
+        match RangeKind::from_code(r.kind[i]) {
+            Some(RangeKind::Discard | RangeKind::Unmap) => {
+                for page in self.tables[space as usize].touched(from, to) {
+                    self.drop_page(space, page, time);
+                }
+            }
+            Some(RangeKind::Move) => {
+                let target = r.to[i] / self.page_bytes;
+                for page in self.tables[space as usize].touched(from, to) {
+                    self.move_page(space, page, target + (page - from), time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_page(&mut self, space: u32, page: u64, time: u64) {
+        let head = self.tables[space as usize].head(page);
+        if head == NONE || self.touches[head as usize].how == How::Gone {
+            return;
+        }
+        let gone = Touch { time, thread: NONE, fault: NONE, older: NONE, how: How::Gone, zero: false };
+        self.push(space, page, gone);
+    }
+
+    fn move_page(&mut self, space: u32, from: u64, to: u64, time: u64) {
+        let head = self.tables[space as usize].head(from);
+        if head == NONE || self.touches[head as usize].how == How::Gone {
+            return;
+        }
+        let touch = Touch { time, how: How::Moved, ..self.touches[head as usize] };
+        self.drop_page(space, from, time);
+        self.push(space, to, touch);
+    }
+
+    /// A large realloc inside libc moves pages with a mremap that nobody reports. Its signs: a new
+    /// address whose pages nobody touched, and old pages that were there.
+    fn realloc(&mut self, spaces: &Spaces, object: u32, previous: Option<usize>, time: u64) {
+        let Some(old) = previous.map(|p| &spaces.things[p]) else { return };
+        let new = &spaces.things[object as usize];
+        if old.space != new.space || old.address == new.address {
+            return;
+        }
+        let from = old.address / self.page_bytes;
+        let to = old.address.saturating_add(old.bytes).div_ceil(self.page_bytes);
+        let target = new.address / self.page_bytes;
+        let end = new.address.saturating_add(new.bytes).div_ceil(self.page_bytes);
+        // mremap keeps the offset within the page.
+        if old.address % self.page_bytes != new.address % self.page_bytes {
+            return;
+        }
+        for page in self.tables[old.space as usize].touched(from, to) {
+            let there = target + (page - from);
+            if there < end && self.at(new.space, there, time).is_none() {
+                self.move_page(old.space, page, there, time);
+            }
+        }
+    }
+
+    /// The placement of a page that held at `time`.
+    pub fn at(&self, space: u32, page: u64, time: u64) -> Option<u32> {
+        let (mut s, mut t) = (space, time);
+        loop {
+            let mut touch = self.tables[s as usize].head(page);
+            while touch != NONE {
+                let x = &self.touches[touch as usize];
+                if x.time <= t {
+                    return (x.how != How::Gone).then_some(touch);
+                }
+                touch = x.older;
+            }
+            let (parent, fork) = self.parents[s as usize]?;
+            (s, t) = (parent, t.min(fork));
+        }
+    }
+
+    /// The first placement of a page at or after `time`, up to `until`.
+    pub fn first_since(&self, space: u32, page: u64, time: u64, until: u64) -> Option<u32> {
+        let mut touch = self.tables[space as usize].head(page);
+        let mut found = None;
+        while touch != NONE {
+            let x = &self.touches[touch as usize];
+            if x.time < time {
+                break;
+            }
+            // The zero page is replaced by the store that follows.
+            if x.time <= until && x.how != How::Gone && (!x.zero || found.is_none()) {
+                found = Some(touch);
+            }
+            touch = x.older;
+        }
+        found
+    }
+
+    /// The one live touch in an aligned folio of `pages` pages; `None` if there is none or several.
+    /// Several faults mean that the folio was never one: a folio faults once.
+    pub fn in_folio(&self, space: u32, page: u64, pages: u64, time: u64) -> Option<u32> {
+        let first = page / pages * pages;
+        let mut found = None;
+        let mut at = first;
+        while at < first + pages {
+            let Some(b) = self.tables[space as usize].block(at) else {
+                at = (at / PER_BLOCK + 1) * PER_BLOCK;
+                continue;
+            };
+            let block_end = (at / PER_BLOCK + 1) * PER_BLOCK;
+            let end = block_end.min(first + pages);
+            let (used, last) = self.tables[space as usize].used[b];
+            let range = if used == 1 {
+                let only = at / PER_BLOCK * PER_BLOCK + u64::from(last);
+                if at <= only && only < end { only..only + 1 } else { end..end }
+            } else {
+                at..end
+            };
+            let slots = &self.tables[space as usize].slots[b * PER_BLOCK as usize..];
+            for p in range {
+                if slots[(p % PER_BLOCK) as usize] != NONE
+                    && let Some(touch) = self.at(space, p, time)
+                    && !self.touches[touch as usize].zero
+                    && found.replace(touch).is_some()
+                {
+                    return None;
+                }
+            }
+            at = block_end;
+        }
+        found.or_else(|| {
+            let (parent, fork) = self.parents[space as usize]?;
+            self.in_folio(parent, page, pages, time.min(fork))
+        })
+    }
+
+    /// Pages of `from..to` (page numbers) with any touch in this very space.
+    pub fn touched(&self, space: u32, from: u64, to: u64) -> Vec<u64> {
+        self.tables[space as usize].touched(from, to)
+    }
+}
+
+/// Per space, where and when protections changed.
+fn protects(input: &Input, spaces: &Spaces) -> Vec<Layer> {
+    let r = &input.range_events;
+    let mut spans: Vec<Vec<Span>> = vec![Vec::new(); spaces.spaces.len()];
+    for i in 0..r.kind.len() {
+        if RangeKind::from_code(r.kind[i]) == Some(RangeKind::Protect) {
+            let to = r.address[i].saturating_add(r.bytes[i]);
+            let span = Span { from: r.address[i], to, born: r.time_ns[i], died: u64::MAX, id: i as u32 };
+            spans[spaces.position(r.process[i]) as usize].push(span);
+        }
+    }
+    spans.into_iter().map(|s| Layer::new(s, Overlap::Replaces)).collect()
+}
+
+fn protected(layer: &Layer, address: u64, after: u64, until: u64) -> bool {
+    let ever = layer.ever(address);
+    let k = ever.partition_point(|i| i.0 <= until);
+    ever[..k].last().is_some_and(|i| after < i.0)
+}

@@ -1,0 +1,283 @@
+//! Naming code: from a location or a call chain to the line that its reader wrote.
+//!
+//! A sample or an allocation often happens inside libc, libstdc++ or an OpenMP
+//! runtime. The reader can change only their own code, so such frames are
+//! stepped out of; what remains when no frame is left is the runtime's function,
+//! marked as such.
+
+use super::hash::{FastMap, IdIndex};
+use super::input::Input;
+use crate::recording::NONE;
+
+/// Index of a [`Site`] in [`Sites`].
+pub type SiteId = u32;
+
+/// A place in the code, as reports name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Site {
+    /// `file:line`, else `module+0xoffset`.
+    pub at: Option<String>,
+    /// Function.
+    pub function: Option<String>,
+    /// Position of the module in the modules table.
+    pub module: Option<u32>,
+    /// Whether it lies in a runtime because no frame of the program's own code is known.
+    pub runtime: bool,
+}
+
+/// All sites of a recording, computed once: samples only index.
+#[derive(Debug, Default)]
+pub struct Sites {
+    sites: Vec<Site>,
+    ids: FastMap<Site, SiteId>,
+    locations: IdIndex,
+    /// Per location: the user frame in it, if it has one.
+    user: Vec<Option<SiteId>>,
+    /// Per location: the innermost function, whatever it is.
+    raw: Vec<SiteId>,
+    in_runtime: Vec<bool>,
+    allocator: Vec<bool>,
+    chains: IdIndex,
+    /// Per chain: its user frames, innermost first, two at most.
+    chain_user: Vec<[Option<SiteId>; 2]>,
+    chain_first: Vec<u32>,
+    /// The site of a location nothing is known of.
+    pub unknown: SiteId,
+}
+
+impl Sites {
+    /// Names every location and chain of a recording.
+    pub fn new(input: &Input) -> Sites {
+        let mut s = Sites { locations: IdIndex::new(&input.locations.id), ..Sites::default() };
+        s.unknown = s.intern(Site { at: None, function: None, module: None, runtime: false });
+        s.name_locations(input);
+        s.name_chains(input);
+        s
+    }
+
+    fn intern(&mut self, site: Site) -> SiteId {
+        if let Some(&id) = self.ids.get(&site) {
+            return id;
+        }
+        let id = self.sites.len() as SiteId;
+        self.sites.push(site.clone());
+        self.ids.insert(site, id);
+        id
+    }
+
+    fn name_locations(&mut self, input: &Input) {
+        let modules = IdIndex::new_by_position(input.modules.path.len());
+        let n = input.locations.id.len();
+        let mut frames: Vec<Vec<usize>> = vec![Vec::new(); n];
+        for row in 0..input.symbols.location.len() {
+            if let Some(l) = self.locations.get(input.symbols.location[row]) {
+                frames[l].push(row);
+            }
+        }
+        for (l, rows) in frames.iter_mut().enumerate() {
+            rows.sort_by_key(|&r| input.symbols.depth[r]);
+            let module = modules.get(input.locations.module[l]).map(|m| m as u32);
+            let runtime = module.is_some_and(|m| input.modules.runtime[m as usize] == 1);
+            let place = module.map(|m| {
+                let path = &input.modules.path[m as usize];
+                let base = path.rsplit('/').next().unwrap_or(path);
+                format!("{base}+{:#x}", input.locations.file_offset[l])
+            });
+            let site = |row: Option<usize>| {
+                let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
+                let function = row.map(|r| input.symbols.function[r].clone()).filter(|f| !f.is_empty());
+                let at = match (file, row) {
+                    (Some(f), Some(r)) => {
+                        Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
+                    }
+                    _ => place.clone(),
+                };
+                Site { at, function, module, runtime }
+            };
+            let own = rows
+                .iter()
+                .copied()
+                .find(|&r| !is_library(&input.symbols.function[r], &input.symbols.file[r]));
+            let user = match (runtime, own, rows.is_empty()) {
+                (true, _, _) => None,
+                (false, Some(r), _) => Some(site(Some(r))),
+                // Stripped code of the program itself: the offset is the best name there is.
+                (false, None, true) => module.map(|_| site(None)),
+                (false, None, false) => None,
+            };
+            let raw = site(rows.first().copied());
+            self.allocator.push(rows.iter().any(|&r| is_allocator(&input.symbols.function[r])));
+            self.in_runtime.push(runtime);
+            let user = user.map(|u| self.intern(u));
+            self.user.push(user);
+            let raw = self.intern(raw);
+            self.raw.push(raw);
+        }
+    }
+
+    fn name_chains(&mut self, input: &Input) {
+        let t = &input.chains;
+        let mut order: Vec<u32> = (0..t.chain.len() as u32).collect();
+        order.sort_by_key(|&r| (t.chain[r as usize], t.depth[r as usize]));
+        let mut ids = Vec::new();
+        let mut at = 0;
+        while at < order.len() {
+            let chain = t.chain[order[at] as usize];
+            let end = at + order[at..].partition_point(|&r| t.chain[r as usize] == chain);
+            let mut users = [None, None];
+            let mut found = 0;
+            for &r in &order[at..end] {
+                let Some(l) = self.locations.get(t.location[r as usize]) else { continue };
+                if let Some(u) = self.user[l] {
+                    users[found] = Some(u);
+                    found += 1;
+                    if found == users.len() {
+                        break;
+                    }
+                }
+            }
+            ids.push(chain);
+            self.chain_user.push(users);
+            self.chain_first.push(t.location[order[at] as usize]);
+            at = end;
+        }
+        self.chains = IdIndex::new(&ids);
+    }
+
+    /// A site by its id.
+    pub fn get(&self, id: SiteId) -> &Site {
+        &self.sites[id as usize]
+    }
+
+    /// Number of sites.
+    pub fn len(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Position of a location id.
+    #[inline]
+    pub fn location(&self, id: u32) -> Option<usize> {
+        self.locations.get(id)
+    }
+
+    /// The innermost user frame of a chain and, second, that frame's user caller.
+    pub fn of_chain(&self, chain: u32) -> [Option<SiteId>; 2] {
+        if chain == NONE {
+            return [None, None];
+        }
+        self.chains.get(chain).map_or([None, None], |c| self.chain_user[c])
+    }
+
+    /// Where the program was: the location's own user frame, else the chain's.
+    #[inline]
+    pub fn of_code(&self, location: u32, chain: u32) -> Option<SiteId> {
+        let l = self.locations.get(location)?;
+        self.user[l].or_else(|| self.of_chain(chain)[0])
+    }
+
+    /// The function that a location lies in, stepped out of nothing but library inlines.
+    #[inline]
+    pub fn function_of(&self, location: u32) -> SiteId {
+        match self.locations.get(location) {
+            Some(l) => self.user[l].unwrap_or(self.raw[l]),
+            None => self.unknown,
+        }
+    }
+
+    /// The runtime function at a location, for when no caller is known.
+    pub fn raw(&mut self, location: u32) -> SiteId {
+        let Some(l) = self.locations.get(location) else { return self.unknown };
+        let mut site = self.sites[self.raw[l] as usize].clone();
+        site.runtime = true;
+        self.intern(site)
+    }
+
+    /// Whether a location lies in a runtime module.
+    pub fn is_runtime(&self, location: u32) -> bool {
+        self.locations.get(location).is_some_and(|l| self.in_runtime[l])
+    }
+
+    /// Whether a location lies in an allocator's function.
+    pub fn is_allocator(&self, location: u32) -> bool {
+        self.locations.get(location).is_some_and(|l| self.allocator[l])
+    }
+}
+
+impl IdIndex {
+    /// Ids that are row numbers.
+    fn new_by_position(len: usize) -> IdIndex {
+        IdIndex::new(&(0..len as u32).collect::<Vec<_>>())
+    }
+}
+
+/// The path as somebody in `cwd` would type it.
+fn shorten<'a>(file: &'a str, cwd: &str) -> &'a str {
+    let cwd = cwd.trim_end_matches('/');
+    if cwd.is_empty() {
+        return file;
+    }
+    file.strip_prefix(cwd).and_then(|f| f.strip_prefix('/')).unwrap_or(file)
+}
+
+/// Whether a frame is library code that was inlined or instantiated into the program.
+fn is_library(function: &str, file: &str) -> bool {
+    if file.starts_with("/usr/include/")
+        || file.starts_with("/usr/lib/gcc/")
+        || file.contains("/include/c++/")
+        || file.starts_with("/rustc/")
+    {
+        return true;
+    }
+    // A template's name begins with its return type: `void std::fill<double*>(…)`.
+    let head = function.split(['<', '(']).next().unwrap_or(function);
+    let name = head.rsplit(' ').next().unwrap_or(head);
+    ["std::", "__gnu_cxx::"].iter().any(|p| name.starts_with(p)) || head.starts_with("operator new")
+}
+
+/// Functions of malloc implementations, by the names they carry in glibc, jemalloc, tcmalloc and mimalloc.
+fn is_allocator(function: &str) -> bool {
+    const EXACT: [&str; 16] = [
+        "malloc", "calloc", "realloc", "free", "cfree", "memalign", "aligned_alloc", "posix_memalign",
+        "sysmalloc", "malloc_consolidate", "unlink_chunk", "arena_get2", "new_heap", "heap_trim", "systrim",
+        "ptmalloc_init",
+    ];
+    let name = function.split(['.', '(', '@']).next().unwrap_or(function).trim_start_matches("__libc_");
+    EXACT.contains(&name)
+        || EXACT.contains(&name.trim_start_matches('_'))
+        || ["_int_malloc", "_int_free", "_int_realloc", "_int_memalign", "tcache_", "_mi_", "mi_", "je_", "tc_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+        || function.starts_with("operator new")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn library_frames_are_known_by_name_or_file() {
+        assert!(is_library("std::vector<double>::resize(unsigned long)", ""));
+        assert!(is_library("void std::fill<double*>(double*, double*, double const&)", ""));
+        assert!(is_library("operator new(unsigned long)", ""));
+        assert!(is_library("f", "/usr/include/c++/14/bits/stl_algo.h"));
+        assert!(!is_library("solve(std::vector<double>&)", "solve.cpp"));
+        assert!(!is_library("main", "/home/u/main.c"));
+    }
+
+    #[test]
+    fn allocator_functions_are_known() {
+        for f in ["malloc", "_int_malloc", "__libc_calloc", "sysmalloc", "_int_malloc.part.0", "__libc_malloc"] {
+            assert!(is_allocator(f), "{f}");
+        }
+        for f in ["memset", "main", "allocate_grid", "init"] {
+            assert!(!is_allocator(f), "{f}");
+        }
+    }
+
+    #[test]
+    fn paths_are_shortened_under_the_working_directory_only() {
+        assert_eq!(shorten("/home/u/p/src/a.c", "/home/u/p"), "src/a.c");
+        assert_eq!(shorten("/home/u/pq/a.c", "/home/u/p"), "/home/u/pq/a.c");
+        assert_eq!(shorten("a.c", ""), "a.c");
+    }
+}

@@ -1,0 +1,346 @@
+//! What the pass over samples counts. All integers: the sum does not depend on
+//! which worker saw which sample.
+
+use super::hash::FastMap;
+use super::nodes::{NodeIndex, UNKNOWN};
+use super::stats::{BLOCKS, Block, Sum};
+use crate::recording::{Resolution, SampleRung};
+
+/// Bins of an object's extent, for patterns and ranges.
+pub const BINS: usize = 512;
+/// Pages per row that are followed one by one, to see threads taking turns within a bin.
+const FOLLOWED_PAGES: usize = 1024;
+
+/// A thread's use of a row.
+#[derive(Clone, Debug, Default)]
+pub struct Use {
+    /// Its samples.
+    pub sum: Sum,
+    /// Weight by home node; last: unknown.
+    pub by_home: Vec<u64>,
+    /// Samples with an address, outside the initialisation.
+    pub addressed: u64,
+    /// These by bin of the row's extent.
+    pub bins: Vec<u32>,
+}
+
+/// A line's use of a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LineUse {
+    /// All samples.
+    pub sum: Sum,
+    /// Weight whose home is known.
+    pub known: u64,
+    /// Weight that is remote.
+    pub remote: u64,
+    /// Samples that store.
+    pub stores: u64,
+}
+
+/// Samples on pages of one group of touches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TouchUse {
+    /// Weight.
+    pub weight: u64,
+    /// Remote weight.
+    pub remote: u64,
+    /// Remote weight on pages that came with another page's touch (same folio).
+    pub remote_by_folio: u64,
+}
+
+/// Counts of one row.
+#[derive(Clone, Debug, Default)]
+pub struct RowTally {
+    /// All its samples.
+    pub sum: Sum,
+    /// Those whose home is known.
+    pub known: Sum,
+    /// Remote weight.
+    pub remote: u64,
+    /// Samples that are remote.
+    pub remote_samples: u64,
+    /// Remote over known, per block of time.
+    pub blocks: Vec<Block>,
+    /// Weight by distance class, in the order of [`super::attribute::CLASSES`].
+    pub by_class: [u64; 4],
+    /// Threads on followed pages: (page, thread) → samples.
+    pub followed: Followed,
+}
+
+/// Samples on some pages, the same pages for every worker: those whose hash is
+/// smallest (consistent sampling; Broder 1997, "On the resemblance and containment
+/// of documents"). When too many are followed, the limit is halved.
+#[derive(Clone, Debug)]
+pub struct Followed {
+    limit: u64,
+    pages: FastMap<u64, Vec<(u32, u32)>>,
+}
+
+impl Default for Followed {
+    fn default() -> Self {
+        Followed { limit: u64::MAX, pages: FastMap::default() }
+    }
+}
+
+impl Followed {
+    fn rank(page: u64) -> u64 {
+        // splitmix64 finaliser (Steele, Lea, Flood 2014): neighbouring pages get unrelated ranks.
+        let mut z = page.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Counts a sample.
+    #[inline]
+    pub fn add(&mut self, page: u64, thread: u32, samples: u32) {
+        if Followed::rank(page) > self.limit {
+            return;
+        }
+        let threads = self.pages.entry(page).or_default();
+        match threads.iter_mut().find(|t| t.0 == thread) {
+            Some(t) => t.1 += samples,
+            None => threads.push((thread, samples)),
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.pages.len() > FOLLOWED_PAGES {
+            self.limit /= 2;
+            let limit = self.limit;
+            self.pages.retain(|&p, _| Followed::rank(p) <= limit);
+        }
+    }
+
+    fn merge(&mut self, other: Followed) {
+        self.limit = self.limit.min(other.limit);
+        let limit = self.limit;
+        self.pages.retain(|&p, _| Followed::rank(p) <= limit);
+        for (page, threads) in other.pages {
+            for (thread, samples) in threads {
+                self.add(page, thread, samples);
+            }
+        }
+    }
+
+    /// Per page, samples by thread.
+    pub fn pages(&self) -> impl Iterator<Item = &[(u32, u32)]> {
+        self.pages.values().map(Vec::as_slice)
+    }
+}
+
+/// Counts of one thread.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadTally {
+    /// Its samples.
+    pub sum: Sum,
+    /// Weight by home node; last: unknown.
+    pub by_home: Vec<u64>,
+    /// Weight by node it ran on (by cpu).
+    pub by_node: Vec<u64>,
+    /// Cpus, one bit each.
+    pub cpus: Vec<u64>,
+    /// Changes of cpu between consecutive samples.
+    pub migrations: u64,
+    last_cpu: Option<u16>,
+}
+
+impl ThreadTally {
+    /// Notes the cpu of a sample.
+    #[inline]
+    pub fn on_cpu(&mut self, cpu: u16) {
+        if self.last_cpu != Some(cpu) {
+            if self.last_cpu.is_some() {
+                self.migrations += 1;
+            }
+            self.last_cpu = Some(cpu);
+            let word = usize::from(cpu / 64);
+            if self.cpus.len() <= word {
+                self.cpus.resize(word + 1, 0);
+            }
+            self.cpus[word] |= 1 << (cpu % 64);
+        }
+    }
+    /// Forgets the last cpu: the next sample is not consecutive.
+    pub fn new_segment(&mut self) {
+        self.last_cpu = None;
+    }
+}
+
+/// Counts of everything.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// All samples.
+    pub total: Sum,
+    /// Samples that touch memory.
+    pub memory: Sum,
+    /// Samples whose home is known.
+    pub known: Sum,
+    /// Remote weight.
+    pub remote: u64,
+    /// Weight of samples that touch memory, home unknown.
+    pub home_unknown: u64,
+    /// Weight of samples that touch memory, no object.
+    pub unattributed: u64,
+    /// Weight by resolution code.
+    pub by_resolution: [u64; 8],
+    /// Samples by rung code and resolution code.
+    pub by_rung: [[u64; 8]; SampleRung::ALL.len() + 1],
+    /// Weight by distance class.
+    pub by_class: [u64; 4],
+    /// Remote over known, per block of time.
+    pub known_blocks: Vec<Block>,
+    /// Remote over all, per block of time.
+    pub total_blocks: Vec<Block>,
+    /// Thread's node × home node.
+    pub matrix: Vec<u64>,
+    /// By thread.
+    pub threads: Vec<ThreadTally>,
+    /// By row.
+    pub rows: Vec<Option<Box<RowTally>>>,
+    /// By (row, thread).
+    pub uses: FastMap<(u32, u32), Use>,
+    /// By (row, site).
+    pub lines: FastMap<(u32, u32), LineUse>,
+    /// By function's site, of all samples.
+    pub functions: FastMap<u32, LineUse>,
+    /// By (row, touch group).
+    pub touchers: FastMap<(u32, u32), TouchUse>,
+    /// By (row, folio number): weight by node of the using thread.
+    pub folios: FastMap<(u32, u64), Vec<u64>>,
+}
+
+impl Tally {
+    /// An empty tally.
+    pub fn new(threads: usize, nodes: usize, rows: usize) -> Tally {
+        Tally {
+            known_blocks: vec![Block::default(); BLOCKS],
+            total_blocks: vec![Block::default(); BLOCKS],
+            matrix: vec![0; nodes * nodes],
+            threads: vec![
+                ThreadTally { by_home: vec![0; nodes + 1], by_node: vec![0; nodes], ..Default::default() };
+                threads
+            ],
+            rows: vec![None; rows],
+            ..Tally::default()
+        }
+    }
+
+    /// Adds another worker's counts.
+    pub fn merge(&mut self, other: Tally) {
+        self.total.merge(&other.total);
+        self.memory.merge(&other.memory);
+        self.known.merge(&other.known);
+        self.remote += other.remote;
+        self.home_unknown += other.home_unknown;
+        self.unattributed += other.unattributed;
+        add(&mut self.by_resolution, &other.by_resolution);
+        for (to, from) in self.by_rung.iter_mut().zip(&other.by_rung) {
+            add(to, from);
+        }
+        add(&mut self.by_class, &other.by_class);
+        add_blocks(&mut self.known_blocks, &other.known_blocks);
+        add_blocks(&mut self.total_blocks, &other.total_blocks);
+        add(&mut self.matrix, &other.matrix);
+        for (to, from) in self.threads.iter_mut().zip(&other.threads) {
+            to.sum.merge(&from.sum);
+            to.migrations += from.migrations;
+            add(&mut to.by_home, &from.by_home);
+            add(&mut to.by_node, &from.by_node);
+            to.cpus.resize(to.cpus.len().max(from.cpus.len()), 0);
+            to.cpus.iter_mut().zip(&from.cpus).for_each(|(t, f)| *t |= f);
+        }
+        for (to, from) in self.rows.iter_mut().zip(other.rows) {
+            match (to.as_mut(), from) {
+                (Some(to), Some(from)) => to.merge(*from),
+                (None, Some(from)) => *to = Some(from),
+                (_, None) => {}
+            }
+        }
+        for (key, from) in other.uses {
+            let to = self.uses.entry(key).or_default();
+            to.sum.merge(&from.sum);
+            to.addressed += from.addressed;
+            grow_add(&mut to.by_home, &from.by_home);
+            grow_add(&mut to.bins, &from.bins);
+        }
+        for (key, from) in other.lines {
+            self.lines.entry(key).or_default().merge(&from);
+        }
+        for (key, from) in other.functions {
+            self.functions.entry(key).or_default().merge(&from);
+        }
+        for (key, from) in other.touchers {
+            let to = self.touchers.entry(key).or_default();
+            to.weight += from.weight;
+            to.remote += from.remote;
+            to.remote_by_folio += from.remote_by_folio;
+        }
+        for (key, from) in other.folios {
+            grow_add(self.folios.entry(key).or_default(), &from);
+        }
+    }
+
+    /// Weight of a way of resolution.
+    pub fn resolved(&self, r: Resolution) -> u64 {
+        self.by_resolution[r as usize]
+    }
+}
+
+impl LineUse {
+    /// Adds a sample.
+    #[inline]
+    pub fn add(&mut self, weight: u64, known: bool, remote: bool, store: bool) {
+        self.sum.add(weight);
+        self.known += if known { weight } else { 0 };
+        self.remote += if remote { weight } else { 0 };
+        self.stores += u64::from(store);
+    }
+    fn merge(&mut self, other: &LineUse) {
+        self.sum.merge(&other.sum);
+        self.known += other.known;
+        self.remote += other.remote;
+        self.stores += other.stores;
+    }
+}
+
+impl RowTally {
+    /// Empty, with blocks.
+    pub fn new() -> RowTally {
+        RowTally { blocks: vec![Block::default(); BLOCKS], ..RowTally::default() }
+    }
+    fn merge(&mut self, other: RowTally) {
+        self.sum.merge(&other.sum);
+        self.known.merge(&other.known);
+        self.remote += other.remote;
+        self.remote_samples += other.remote_samples;
+        add_blocks(&mut self.blocks, &other.blocks);
+        add(&mut self.by_class, &other.by_class);
+        self.followed.merge(other.followed);
+    }
+}
+
+/// Position of a node in a vector whose last entry is "unknown".
+#[inline]
+pub fn home_slot(node: NodeIndex, nodes: usize) -> usize {
+    if node == UNKNOWN { nodes } else { usize::from(node) }
+}
+
+fn add(to: &mut [u64], from: &[u64]) {
+    to.iter_mut().zip(from).for_each(|(t, f)| *t += f);
+}
+
+fn grow_add<T: Copy + Default + std::ops::AddAssign>(to: &mut Vec<T>, from: &[T]) {
+    if to.len() < from.len() {
+        to.resize(from.len(), T::default());
+    }
+    to.iter_mut().zip(from).for_each(|(t, f)| *t += *f);
+}
+
+fn add_blocks(to: &mut [Block], from: &[Block]) {
+    for (t, f) in to.iter_mut().zip(from) {
+        t.part += f.part;
+        t.whole += f.whole;
+    }
+}

@@ -1,0 +1,131 @@
+//! The verdict: clean, affected, or unknown with what is missing.
+
+use super::facts::percent;
+use super::input::{Input, Judge};
+use super::tally::Tally;
+use super::value::{Finding, Interval, Verdict};
+use crate::recording::{Resolution, Rung};
+
+/// Remote share of all time that separates clean from affected. Below a tenth even memory of
+/// infinite speed on the far side would save less than a tenth of the time. // chosen
+pub const THRESHOLD: f64 = 0.10;
+/// Fewest samples for a verdict: at 300, a true 5 % is told from 10 % in 19 of 20 recordings.
+pub const LEAST_SAMPLES: u64 = 300;
+/// Largest share of memory samples whose home is unknown for "clean".
+pub const MOST_UNKNOWN: f64 = 0.25;
+
+/// Decides, and says why in one sentence.
+pub fn verdict(
+    input: &Input,
+    judge: &Judge,
+    tally: &Tally,
+    remote_time: Option<f64>,
+    interval: Option<Interval>,
+    findings: &[Finding],
+) -> (Verdict, String) {
+    let unknown = |why: String| (Verdict::Unknown, why);
+    if judge.machine.nodes.len() < 2 {
+        return unknown(
+            "The machine has one node: nothing can be far. `--as 2x4` predicts a machine with two nodes of 4 cpus."
+                .to_string(),
+        );
+    }
+    let n = tally.total.samples;
+    if n == 0 {
+        return unknown(format!("There are no samples. {}", rung_reason(input)));
+    }
+    let memory = tally.memory.weight.max(1) as f64;
+    let all = tally.total.weight.max(1) as f64;
+    let (Some(share), Some(interval)) = (remote_time, interval) else {
+        if (tally.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
+            return clean(percent(tally.memory.weight as f64 / all) + " of the time touches memory at all");
+        }
+        return unknown(format!("No page's home is known. {}", home_reason(input, judge)));
+    };
+    if interval.low > THRESHOLD {
+        return match findings.first() {
+            Some(f) => (
+                Verdict::Affected,
+                format!(
+                    "{} of the time is spent on far memory (95 % interval {} to {}); first cause: {}.",
+                    percent(share),
+                    percent(interval.low),
+                    percent(interval.high),
+                    f.cause.text
+                ),
+            ),
+            None => unknown(format!(
+                "{} of the time is spent on far memory, but it is spread over too many objects to name a cause.",
+                percent(share)
+            )),
+        };
+    }
+    if n < LEAST_SAMPLES {
+        return unknown(format!(
+            "{n} samples are too few for a verdict ({LEAST_SAMPLES} are needed): record longer or with a higher rate (-F)."
+        ));
+    }
+    let unknown_weight = tally.home_unknown as f64;
+    // If even all of the unknown were remote, it would stay below the threshold.
+    let bounded = interval.high + unknown_weight / all <= THRESHOLD;
+    if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {
+        return clean(format!("{} to {} of the time is spent on far memory", percent(interval.low), percent(interval.high)));
+    }
+    if interval.high > THRESHOLD {
+        return unknown(format!(
+            "{} of the time is spent on far memory, but the 95 % interval ({} to {}) reaches across {}: record longer or with a higher rate (-F).",
+            percent(share),
+            percent(interval.low),
+            percent(interval.high),
+            percent(THRESHOLD)
+        ));
+    }
+    unknown(format!(
+        "The home of {} of the samples that touch memory is unknown. {}",
+        percent(unknown_weight / memory),
+        home_reason(input, judge)
+    ))
+}
+
+fn clean(what: String) -> (Verdict, String) {
+    (Verdict::Clean, format!("{what}; below {} nothing is worth changing.", percent(THRESHOLD)))
+}
+
+fn rung_reason(input: &Input) -> String {
+    let why = |r: &&crate::recording::RungReport| !r.active && !r.why.is_empty();
+    match input.meta.rungs.iter().find(why) {
+        Some(r) => format!("{}: {}", rung_text(r.rung), r.why),
+        None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
+    }
+}
+
+/// The rung's name.
+pub fn rung_text(rung: Rung) -> &'static str {
+    match rung {
+        Rung::Simulated => "simulated",
+        Rung::Hardware => "hardware",
+        Rung::Clock => "clock",
+        Rung::Signal => "signal",
+        Rung::Pages => "pages",
+    }
+}
+
+/// What would make homes known.
+fn home_reason(input: &Input, judge: &Judge) -> String {
+    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty()) {
+        let pages = input.meta.rungs.iter().find(|r| r.rung == Rung::Pages);
+        let why = pages.filter(|r| !r.active && !r.why.is_empty()).map_or(String::new(), |r| format!(" ({})", r.why));
+        return format!("First touches were not recorded{why}; they need perf_event_open.");
+    }
+    if !input.meta.agent {
+        let why = &input.meta.agent_why;
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        return format!("The agent did not report{why}, so allocations are unknown.");
+    }
+    "Pages may have been placed before the recording or by the kernel: record from the program's start.".to_string()
+}
+
+/// Share of samples that are unresolved, for notes.
+pub fn unresolved_share(tally: &Tally) -> f64 {
+    tally.resolved(Resolution::Unresolved) as f64 / tally.total.weight.max(1) as f64
+}
