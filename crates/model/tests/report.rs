@@ -168,3 +168,22 @@ fn no_empty_list(path: &str, value: &Value) {
         _ => {}
     }
 }
+
+#[test]
+fn no_width_is_too_small_and_no_list_too_empty() {
+    for width in [0, 1, 40, 60, 61, 79, 120, 300] {
+        for (_, mut report) in cases() {
+            assert!(!to_text(&report, width, true).is_empty());
+            report.rungs.clear();
+            report.objects.clear();
+            report.findings[..].iter_mut().for_each(|f| {
+                f.objects.clear();
+                f.cause.at = None;
+                f.cause.function = None;
+            });
+            report.verdict_why.clear();
+            report.remote_share = Some(f64::NAN);
+            assert!(!to_text(&report, width, false).contains("NaN"));
+        }
+    }
+}

@@ -53,7 +53,7 @@ pub struct Provenance {
 
 /// A number with its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "RawFigure")]
 pub struct Figure {
     /// The number, in the unit that its name says.
     pub value: f64,
@@ -61,6 +61,35 @@ pub struct Figure {
     pub source: String,
     /// How far it can be trusted.
     pub confidence: Confidence,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFigure {
+    value: f64,
+    source: String,
+    confidence: Confidence,
+}
+
+impl TryFrom<RawFigure> for Figure {
+    type Error = String;
+
+    fn try_from(raw: RawFigure) -> Result<Figure, String> {
+        if !raw.value.is_finite() || raw.value <= 0.0 {
+            return Err(format!(
+                "{} is not a figure: it must be above 0; leave out what is not known",
+                raw.value
+            ));
+        }
+        if raw.source.trim().is_empty() {
+            return Err("a figure needs a source, even if it is \"a guess\"".to_owned());
+        }
+        Ok(Figure {
+            value: raw.value,
+            source: raw.source,
+            confidence: raw.confidence,
+        })
+    }
 }
 
 /// One entry of a [`Matrix`]: a number, or `"unknown"` in the file.

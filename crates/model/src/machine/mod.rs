@@ -1,7 +1,7 @@
 //! What a NUMA machine is: nodes, cpus, caches, distances, measured figures.
 //!
 //! A [`Machine`] is a value. It comes from the host's sysfs (the binary's
-//! `discover`), from a machine file ([`file`]) or from a shape such as `2x22`
+//! `discover`), from a machine file ([`mod@file`]) or from a shape such as `2x22`
 //! ([`shape`]). Which node a thread runs on when a recording is judged as if on
 //! another machine is decided in one place, [`binding`].
 
@@ -68,7 +68,7 @@ pub struct Machine {
     /// Hardware threads per core; 0 if unknown.
     #[serde(default)]
     pub threads_per_core: u32,
-    /// Measured or published figures; see [`file`].
+    /// Measured or published figures; see [`mod@file`].
     #[serde(default)]
     pub figures: file::Figures,
 }

@@ -238,13 +238,20 @@ fn captured_trees_read_as_an_independent_reader_reads_them() {
     for (name, expected) in expected.as_object().unwrap() {
         let dir = tempfile::tempdir().unwrap();
         let archive = captured.join(format!("{name}.tar.bz2"));
+        // Only what is compared below: the trees hold tens of thousands of files.
+        // A tree without some of these makes tar complain, so its status says little.
         let tar = std::process::Command::new("tar")
             .arg("xjf")
             .arg(&archive)
             .arg("-C")
             .arg(dir.path())
+            .args(["--wildcards", "--exclude=*/cpu/cpu[1-9]*/*"])
+            .args(["--exclude=*/cpufreq", "--exclude=*/hugepages"])
+            .args(["*/sys/devices/system/node*", "*/sys/devices/system/cpu*"])
+            .args(["*/sys/bus/dax*", "*/proc/*info", "*/proc/driver*"])
+            .stderr(std::process::Stdio::null())
             .status();
-        if !tar.is_ok_and(|s| s.success()) {
+        if tar.is_err() || fs::read_dir(dir.path()).unwrap().next().is_none() {
             println!("skipped: tar could not unpack {}", archive.display());
             continue;
         }
