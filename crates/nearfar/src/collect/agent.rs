@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const MAGIC: u64 = 0x3154_4e41_5247_464e;
+const MAGIC: u64 = 0x3154_4e47_4152_464e;
 const VERSION: u32 = 1;
 const SEGMENTS: usize = 64;
 const RING_BYTES: usize = 4 << 20;
