@@ -15,7 +15,8 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(test: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("nearfar-agent-{test}-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("nearfar-agent-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -25,14 +26,29 @@ impl Scratch {
         let program = file.with_extension("exe");
         std::fs::write(&file, source).unwrap();
         let mut command = Command::new(compiler);
-        command.arg("-O1").arg("-g").arg(&file).arg("-o").arg(&program).args(flags);
+        command
+            .arg("-O1")
+            .arg("-g")
+            .arg(&file)
+            .arg("-o")
+            .arg(&program)
+            .args(flags);
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         program
     }
 
     fn c(&self, name: &str, source: &str) -> PathBuf {
-        self.compile("gcc", name, &format!("{PRELUDE}\n{source}"), &["-pthread", "-fno-builtin"])
+        self.compile(
+            "gcc",
+            name,
+            &format!("{PRELUDE}\n{source}"),
+            &["-pthread", "-fno-builtin"],
+        )
     }
 }
 
@@ -61,7 +77,12 @@ static volatile int sink;
 
 fn has(tool: &str) -> bool {
     let mut command = Command::new(tool);
-    let found = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found = command
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
     if !found {
         eprintln!("skipped: no {tool}");
     }
@@ -80,7 +101,12 @@ impl Run {
     }
 
     fn ok(&self) {
-        assert!(self.output.status.success(), "{:?}\n{}", self.output, self.text());
+        assert!(
+            self.output.status.success(),
+            "{:?}\n{}",
+            self.output,
+            self.text()
+        );
         assert_eq!(String::from_utf8_lossy(&self.output.stderr), "");
     }
 
@@ -92,7 +118,9 @@ impl Run {
     }
 
     fn of_size(&self, bytes: u64) -> Vec<(&AgentRecord, &Allocation)> {
-        self.allocations().filter(|(_, a)| a.bytes == bytes).collect()
+        self.allocations()
+            .filter(|(_, a)| a.bytes == bytes)
+            .collect()
     }
 
     fn has(&self, body: impl Fn(&AgentBody) -> bool) -> bool {
@@ -101,24 +129,39 @@ impl Run {
 }
 
 fn settings() -> Settings {
-    Settings { min_object_bytes: 100_000, small_sample_bytes: 0, ..Settings::default() }
+    Settings {
+        min_object_bytes: 100_000,
+        small_sample_bytes: 0,
+        ..Settings::default()
+    }
 }
 
 fn run_with(settings: &Settings, command: &mut Command) -> Run {
     let mut file = AgentFile::create(settings).unwrap();
-    command.envs(file.environment()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .envs(file.environment())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut records = Vec::new();
     let start = Instant::now();
     // Outputs here are smaller than a pipe holds.
     while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < Duration::from_secs(60), "the program hangs");
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "the program hangs"
+        );
         file.drain(|record| records.push(record));
         std::thread::sleep(Duration::from_millis(2));
     }
     let output = child.wait_with_output().unwrap();
     file.drain(|record| records.push(record));
-    Run { output, records, loss: file.lost() }
+    Run {
+        output,
+        records,
+        loss: file.lost(),
+    }
 }
 
 fn run(program: &Path) -> Run {
@@ -127,8 +170,13 @@ fn run(program: &Path) -> Run {
 
 /// The hexadecimal number after `label=0x` in the program's output.
 fn printed(text: &str, label: &str) -> u64 {
-    let after = text.split(&format!("{label}=0x")).nth(1).unwrap_or_else(|| panic!("{label} in {text}"));
-    let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
+    let after = text
+        .split(&format!("{label}=0x"))
+        .nth(1)
+        .unwrap_or_else(|| panic!("{label} in {text}"));
+    let end = after
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(after.len());
     u64::from_str_radix(&after[..end], 16).unwrap()
 }
 
@@ -158,25 +206,46 @@ int main(void) {
     let run = run(&program);
     run.ok();
     let text = run.text();
-    for (bytes, function) in [(200_001, "malloc"), (300_003, "calloc"), (900_001, "realloc"), (300_001, "memalign")] {
+    for (bytes, function) in [
+        (200_001, "malloc"),
+        (300_003, "calloc"),
+        (900_001, "realloc"),
+        (300_001, "memalign"),
+    ] {
         let found = run.of_size(bytes);
         assert_eq!(found.len(), 1, "{function}");
         let (_, allocation) = found[0];
         let start = printed(&text, function);
-        assert!((start..start + 200).contains(&allocation.ip), "{function}: {start:x} {:x}", allocation.ip);
+        assert!(
+            (start..start + 200).contains(&allocation.ip),
+            "{function}: {start:x} {:x}",
+            allocation.ip
+        );
         assert_eq!(allocation.kind, AllocationKind::Heap);
         assert!(allocation.stack.len() > 64);
     }
     let old = printed(&text, "old");
     assert_eq!(run.of_size(900_001)[0].1.previous, old);
-    assert!(run.has(|b| *b == AgentBody::Free { address: old, bytes: 200_001, reallocated: true }));
+    assert!(run.has(|b| *b
+        == AgentBody::Free {
+            address: old,
+            bytes: 200_001,
+            reallocated: true
+        }));
     let new = printed(&text, "new");
-    assert!(run.has(|b| *b == AgentBody::Free { address: new, bytes: 900_001, reallocated: false }));
+    assert!(run.has(|b| *b
+        == AgentBody::Free {
+            address: new,
+            bytes: 900_001,
+            reallocated: false
+        }));
     for bytes in [128_000, 128_064, 128_128, 128_200] {
         assert_eq!(run.of_size(bytes).len(), 1, "{bytes}");
     }
     assert_eq!(run.of_size(10).len(), 0);
-    assert!(matches!(&run.records[0].body, AgentBody::Hello { executable, .. } if executable.ends_with("heap.exe")));
+    assert!(
+        matches!(&run.records[0].body, AgentBody::Hello { executable, .. } if executable.ends_with("heap.exe"))
+    );
     assert!(run.has(|b| matches!(b, AgentBody::Exit)));
     assert_eq!(run.loss, AgentLoss::default());
     assert!(run.records.windows(2).all(|w| w[0].time_ns <= w[1].time_ns));
@@ -196,7 +265,12 @@ int main(void) {
     run.ok();
     let sites: BTreeSet<u64> = run.allocations().map(|(_, a)| a.site).collect();
     assert!((2..=4).contains(&sites.len()), "{}", sites.len());
-    assert!(run.allocations().filter(|(_, a)| !a.stack.is_empty()).count() <= 4);
+    assert!(
+        run.allocations()
+            .filter(|(_, a)| !a.stack.is_empty())
+            .count()
+            <= 4
+    );
     assert_eq!(run.allocations().count(), 51);
 }
 
@@ -215,7 +289,7 @@ __attribute__((noinline)) double by_vector(unsigned n) { std::vector<double> v(n
 int main() {
     delete[] by_new();
     double x = by_vector(40000);
-    try { volatile std::size_t huge = ~std::size_t(0) >> 2; char *p = new char[huge]; std::printf("%p\\n", (void *)p); return 1; }
+    try { volatile std::size_t huge = ~std::size_t(0) >> 2; char *p = new char[huge]; std::printf(\"%p\\n\", (void *)p); return 1; }
     catch (const std::bad_alloc &) { std::printf(\"new=%p vector=%p caught %g\\n\", (void *)by_new, (void *)by_vector, x); }
 }", &[]);
     let run = run(&program);
@@ -225,9 +299,17 @@ int main() {
         let found = run.of_size(bytes);
         assert_eq!(found.len(), 1, "{function}");
         let start = printed(&run.text(), function);
-        let mut words = found[0].1.stack.chunks_exact(8).take(16).map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
+        let mut words = found[0]
+            .1
+            .stack
+            .chunks_exact(8)
+            .take(16)
+            .map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
         let caller = words.any(|w| (start..start + 400).contains(&w));
-        assert!(caller, "{function}: the caller of operator new is near the top of the stack");
+        assert!(
+            caller,
+            "{function}: the caller of operator new is near the top of the stack"
+        );
     }
 }
 
@@ -237,7 +319,10 @@ fn fortran_allocate_is_an_allocation() {
         return;
     }
     let scratch = Scratch::new("fortran");
-    let program = scratch.compile("gfortran", "f.f90", "
+    let program = scratch.compile(
+        "gfortran",
+        "f.f90",
+        "
 program f
   real(8), allocatable :: a(:,:)
   allocate(a(300,200))
@@ -245,7 +330,9 @@ program f
   print *, sum(a)
   deallocate(a)
 end program
-", &[]);
+",
+        &[],
+    );
     let run = run(&program);
     run.ok();
     assert_eq!(run.of_size(480_000).len(), 1);
@@ -275,30 +362,55 @@ int main(int argc, char **argv) {
 }");
     let run = run(&program);
     run.ok();
-    let (parent, child) = (printed(&run.text(), "parent") as u32, printed(&run.text(), "child") as u32);
+    let (parent, child) = (
+        printed(&run.text(), "parent") as u32,
+        printed(&run.text(), "child") as u32,
+    );
     assert_eq!(run.of_size(500_000)[0].0.pid, child);
     let images = run.of_size(700_000);
     assert_eq!(images.len(), 2);
     assert_eq!(images[0].0.pid, child);
     assert!(images[0].0.generation > run.of_size(500_000)[0].0.generation);
-    let fork = run.records.iter().find(|r| matches!(r.body, AgentBody::Fork { .. })).unwrap();
+    let fork = run
+        .records
+        .iter()
+        .find(|r| matches!(r.body, AgentBody::Fork { .. }))
+        .unwrap();
     let parent_generation = run.records[0].generation;
-    assert_eq!(fork.body, AgentBody::Fork { parent, parent_generation });
+    assert_eq!(
+        fork.body,
+        AgentBody::Fork {
+            parent,
+            parent_generation
+        }
+    );
     assert_eq!(fork.pid, child);
     let frees = |pid| {
-        let of = |r: &&AgentRecord| r.pid == pid && matches!(r.body, AgentBody::Free { bytes: 200_000, .. });
+        let of = |r: &&AgentRecord| {
+            r.pid == pid && matches!(r.body, AgentBody::Free { bytes: 200_000, .. })
+        };
         run.records.iter().filter(of).count()
     };
     assert_eq!((frees(parent), frees(child)), (1, 1));
     for i in 0..3 {
         let (record, _) = run.of_size(300_000 + i)[0];
-        let of_thread: Vec<_> = run.records.iter().filter(|r| r.tid == record.tid && r.pid == parent).collect();
+        let of_thread: Vec<_> = run
+            .records
+            .iter()
+            .filter(|r| r.tid == record.tid && r.pid == parent)
+            .collect();
         let first = &of_thread[0].body;
-        assert!(matches!(first, AgentBody::ThreadStart { stack_low, stack_high } if stack_low < stack_high));
-        assert!(matches!(of_thread.last().unwrap().body, AgentBody::ThreadEnd));
+        assert!(
+            matches!(first, AgentBody::ThreadStart { stack_low, stack_high } if stack_low < stack_high)
+        );
+        assert!(matches!(
+            of_thread.last().unwrap().body,
+            AgentBody::ThreadEnd
+        ));
     }
     // The child of the vfork ran on its parent's memory and must not have ended its records.
-    let ends = |r: &&AgentRecord| r.pid == parent && matches!(r.body, AgentBody::Exit | AgentBody::Exec);
+    let ends =
+        |r: &&AgentRecord| r.pid == parent && matches!(r.body, AgentBody::Exit | AgentBody::Exec);
     assert_eq!(run.records.iter().filter(ends).count(), 1);
     let last = run.records.iter().rfind(|r| r.pid == parent).unwrap();
     assert!(matches!(last.body, AgentBody::Exit), "{last:?}");
@@ -323,14 +435,28 @@ fn a_slow_recorder_costs_records_not_the_program() {
     let scratch = Scratch::new("overflow");
     let program = scratch.c("overflow.c", "
 int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[5] = 1; free(p); } puts(\"done\"); return 0; }");
-    let mut file = AgentFile::create(&Settings { home_pages: 0, ..settings() }).unwrap();
+    let mut file = AgentFile::create(&Settings {
+        home_pages: 0,
+        ..settings()
+    })
+    .unwrap();
     let start = Instant::now();
-    let output = Command::new(&program).envs(file.environment()).output().unwrap();
+    let output = Command::new(&program)
+        .envs(file.environment())
+        .output()
+        .unwrap();
     assert!(output.status.success() && output.stdout == b"done\n");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
     let (mut records, mut lost) = (0, 0);
     file.drain(|record| match record.body {
-        AgentBody::Lost { count, why: LostWhy::RingFull } => lost += count,
+        AgentBody::Lost {
+            count,
+            why: LostWhy::RingFull,
+        } => lost += count,
         _ => records += 1,
     });
     assert!(records > 10_000 && lost > 100_000, "{records} {lost}");
@@ -342,7 +468,9 @@ int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[
 #[test]
 fn descriptors_belong_to_the_program() {
     let scratch = Scratch::new("fds");
-    let program = scratch.c("fds.c", "
+    let program = scratch.c(
+        "fds.c",
+        "
 int main(void) {
     int first = dup(1), second = dup(1);
     if (second != first + 1 || first > 9) return 1;
@@ -350,7 +478,8 @@ int main(void) {
     free(malloc(250000));
     dprintf(first, \"alive\\n\");
     return 0;
-}");
+}",
+    );
     let run = run(&program);
     run.ok();
     assert_eq!(run.text(), "alive\n");
@@ -375,10 +504,22 @@ int main(void) {
     spin(300);
     return ticks > 10 && !strange ? 0 : 4;
 }");
-    let run = run_with(&Settings { signal_hz: 500, ..settings() }, &mut Command::new(&program));
+    let run = run_with(
+        &Settings {
+            signal_hz: 500,
+            ..settings()
+        },
+        &mut Command::new(&program),
+    );
     run.ok();
     assert!(run.has(|b| matches!(b, AgentBody::Sample { .. })));
-    assert!(run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::SigprofTaken, .. })));
+    assert!(run.has(|b| matches!(
+        b,
+        AgentBody::Lost {
+            why: LostWhy::SigprofTaken,
+            ..
+        }
+    )));
 }
 
 #[test]
@@ -393,14 +534,32 @@ int main(void) {{
     if (!fork()) {{ burn(NULL); _exit(0); }}
     int status; wait(&status); return status;
 }}");
-    let program = scratch.compile("gcc", "samples.c", &source, &["-pthread", "-fno-omit-frame-pointer"]);
-    let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
+    let program = scratch.compile(
+        "gcc",
+        "samples.c",
+        &source,
+        &["-pthread", "-fno-omit-frame-pointer"],
+    );
+    let run = run_with(
+        &Settings {
+            signal_hz: 1000,
+            ..settings()
+        },
+        &mut Command::new(&program),
+    );
     run.ok();
     let burn = printed(&run.text(), "burn");
     let mut weights = BTreeMap::new();
     let (mut inside, mut all) = (0, 0);
     for record in &run.records {
-        if let AgentBody::Sample { ip, weight_ns, registers, chain, .. } = &record.body {
+        if let AgentBody::Sample {
+            ip,
+            weight_ns,
+            registers,
+            chain,
+            ..
+        } = &record.body
+        {
             *weights.entry((record.pid, record.tid)).or_insert(0) += weight_ns;
             all += 1;
             if (burn..burn + 200).contains(ip) {
@@ -409,7 +568,11 @@ int main(void) {{
             }
         }
     }
-    assert_eq!(weights.len(), 3, "two threads and the fork's child: {weights:?}");
+    assert_eq!(
+        weights.len(),
+        3,
+        "two threads and the fork's child: {weights:?}"
+    );
     assert!(inside * 10 > all * 8, "{inside} of {all}");
     for weight in weights.values() {
         assert!((200_000_000..400_000_000).contains(weight), "{weights:?}");
@@ -419,7 +582,9 @@ int main(void) {{
 #[test]
 fn mappings_ranges_names_and_phases_are_told() {
     let scratch = Scratch::new("ranges");
-    let program = scratch.c("ranges.c", "
+    let program = scratch.c(
+        "ranges.c",
+        "
 #define WEAK __attribute__((weak))
 void nearfar_agent_begin(void) WEAK; void nearfar_agent_end(void) WEAK;
 void nearfar_agent_phase_begin(const char *) WEAK; void nearfar_agent_phase_end(const char *) WEAK;
@@ -437,19 +602,33 @@ int main(void) {
     munmap(p, 8 << 20);
     nearfar_agent_phase_end(\"solve\"); nearfar_agent_end();
     return 0;
-}");
+}",
+    );
     let run = run(&program);
     run.ok();
     let address = printed(&run.text(), "map");
-    let range = |kind, bytes| AgentBody::Range { kind, address, bytes, to: 0 };
+    let range = |kind, bytes| AgentBody::Range {
+        kind,
+        address,
+        bytes,
+        to: 0,
+    };
     let bodies: Vec<&AgentBody> = run.records.iter().map(|r| &r.body).collect();
     for wanted in [
         AgentBody::RoiBegin,
         AgentBody::PhaseBegin("solve".into()),
-        AgentBody::Name { address, bytes: 8 << 20, name: "field".into() },
+        AgentBody::Name {
+            address,
+            bytes: 8 << 20,
+            name: "field".into(),
+        },
         range(4, 1 << 20),
         range(1, 2 << 20),
-        AgentBody::Free { address, bytes: 8 << 20, reallocated: false },
+        AgentBody::Free {
+            address,
+            bytes: 8 << 20,
+            reallocated: false,
+        },
         range(2, 8 << 20),
         AgentBody::PhaseEnd("solve".into()),
         AgentBody::RoiEnd,
@@ -458,7 +637,15 @@ int main(void) {
     }
     let (_, mapping) = run.of_size(8 << 20)[0];
     assert_eq!(mapping.kind, AllocationKind::Mapping);
-    if run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. })) {
+    if run.has(|b| {
+        matches!(
+            b,
+            AgentBody::Lost {
+                why: LostWhy::HomesRefused,
+                ..
+            }
+        )
+    }) {
         eprintln!("skipped: move_pages is not allowed here");
         return;
     }
@@ -468,7 +655,10 @@ int main(void) {
             AgentBody::Homes { runs, .. } => Some(runs),
             _ => None,
         });
-        runs.flatten().filter(|(node, _)| (*node >= 0) == present).map(|(_, pages)| pages).sum()
+        runs.flatten()
+            .filter(|(node, _)| (*node >= 0) == present)
+            .map(|(_, pages)| pages)
+            .sum()
     };
     assert_eq!(homes(true) + homes(false), 683);
     assert!((165..=175).contains(&homes(true)), "{}", homes(true));
@@ -477,12 +667,29 @@ int main(void) {
 #[test]
 fn objects_alive_at_the_end_have_their_homes_told() {
     let scratch = Scratch::new("exit");
-    for (name, end) in [("return.c", "return 0;"), ("exit.c", "_exit(0);"), ("quick.c", "quick_exit(0);")] {
-        let source = format!("int main(void) {{ char *p = malloc(3 << 20); memset(p, 1, 3 << 20); sink = p[9]; {end} }}");
+    for (name, end) in [
+        ("return.c", "return 0;"),
+        ("exit.c", "_exit(0);"),
+        ("quick.c", "quick_exit(0);"),
+    ] {
+        let source = format!(
+            "int main(void) {{ char *p = malloc(3 << 20); memset(p, 1, 3 << 20); sink = p[9]; {end} }}"
+        );
         let run = run(&scratch.c(name, &source));
         run.ok();
-        let refused = run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. }));
-        assert!(refused || run.has(|b| matches!(b, AgentBody::Homes { runs, .. } if runs[0].0 >= 0)), "{name}");
+        let refused = run.has(|b| {
+            matches!(
+                b,
+                AgentBody::Lost {
+                    why: LostWhy::HomesRefused,
+                    ..
+                }
+            )
+        });
+        assert!(
+            refused || run.has(|b| matches!(b, AgentBody::Homes { runs, .. } if runs[0].0 >= 0)),
+            "{name}"
+        );
         assert!(run.has(|b| matches!(b, AgentBody::Exit)), "{name}");
     }
 }
@@ -494,16 +701,29 @@ fn small_allocations_are_sampled_in_proportion() {
 FRESH void *often(void) { void *p = malloc(96); sink++; return p; }
 FRESH void *seldom(void) { void *p = malloc(32); sink++; return p; }
 int main(void) { printf(\"often=%p seldom=%p\\n\", often, seldom); for (int i = 0; i < 1000000; i++) { free(often()); free(seldom()); } return 0; }");
-    let run = run_with(&Settings { small_sample_bytes: 65536, ..settings() }, &mut Command::new(&program));
+    let run = run_with(
+        &Settings {
+            small_sample_bytes: 65536,
+            ..settings()
+        },
+        &mut Command::new(&program),
+    );
     run.ok();
     let sum = |function: &str| -> u64 {
         let start = printed(&run.text(), function);
-        let here = |a: &Allocation| a.kind == AllocationKind::Small && (start..start + 30).contains(&a.ip);
-        run.allocations().filter(|(_, a)| here(a)).map(|(_, a)| a.represents).sum()
+        let here =
+            |a: &Allocation| a.kind == AllocationKind::Small && (start..start + 30).contains(&a.ip);
+        run.allocations()
+            .filter(|(_, a)| here(a))
+            .map(|(_, a)| a.represents)
+            .sum()
     };
     let (often, seldom) = (sum("often") as f64, sum("seldom") as f64);
     let total = 128e6;
-    assert!((often + seldom - total).abs() < total * 0.01, "{often} {seldom}");
+    assert!(
+        (often + seldom - total).abs() < total * 0.01,
+        "{often} {seldom}"
+    );
     // About 1950 samples: three standard deviations are 3 percentage points.
     assert!((often / total - 0.75).abs() < 0.04, "{often} {seldom}");
 }
@@ -527,7 +747,13 @@ static void *work(void *x) {
     return NULL;
 }
 int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, work, (void *)i); for (int i = 0; i < 8; i++) pthread_join(t[i], NULL); return 0; }");
-    let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
+    let run = run_with(
+        &Settings {
+            signal_hz: 1000,
+            ..settings()
+        },
+        &mut Command::new(&program),
+    );
     run.ok();
     assert_eq!(run.loss.damaged, 0);
     assert!(run.allocations().count() > 10_000);
@@ -539,9 +765,15 @@ int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[
     for record in &run.records {
         match &record.body {
             AgentBody::Alloc(a) if a.kind == AllocationKind::Heap => {
-                assert_eq!(live.insert(a.address, a.bytes), None, "allocated twice: {a:?}");
+                assert_eq!(
+                    live.insert(a.address, a.bytes),
+                    None,
+                    "allocated twice: {a:?}"
+                );
             }
-            AgentBody::Free { address, bytes, .. } => assert_eq!(live.remove(address), Some(*bytes)),
+            AgentBody::Free { address, bytes, .. } => {
+                assert_eq!(live.remove(address), Some(*bytes))
+            }
             _ => {}
         }
     }
@@ -566,8 +798,11 @@ t.start(); t.join()
 print(subprocess.run(['echo', 'child'], capture_output=True).stdout)
 x = bytearray(50_000_000); print(len(x))";
     let compile = "echo 'int main(void){return 0;}' | gcc -x c - -o prog && ./prog && echo built";
-    let mut commands =
-        vec![vec!["ls", "-l", "/usr"], vec!["bash", "-c", pipeline], vec!["sh", "-c", compile]];
+    let mut commands = vec![
+        vec!["ls", "-l", "/usr"],
+        vec!["bash", "-c", pipeline],
+        vec!["sh", "-c", compile],
+    ];
     if has("python3") {
         commands.push(vec!["python3", "-c", python]);
     }
@@ -598,9 +833,18 @@ fn static_programs_and_missing_files_change_nothing() {
     let file = AgentFile::create(&settings()).unwrap();
     let short = scratch.0.join("short");
     std::fs::write(&short, b"not the recorder's").unwrap();
-    for path in [Path::new("/nonexistent/file"), Path::new("relative"), Path::new(""), &short] {
+    for path in [
+        Path::new("/nonexistent/file"),
+        Path::new("relative"),
+        Path::new(""),
+        &short,
+    ] {
         let mut command = Command::new(&program);
-        let output = command.envs(file.environment()).env("NEARFAR_AGENT", path).output().unwrap();
+        let output = command
+            .envs(file.environment())
+            .env("NEARFAR_AGENT", path)
+            .output()
+            .unwrap();
         assert!(output.status.success() && output.stdout == b"same\n" && output.stderr.is_empty());
     }
 }
@@ -611,6 +855,10 @@ fn more_processes_than_segments_pass_through_one_after_the_other() {
     let run = run_with(&settings(), Command::new("bash").args(["-c", script]));
     run.ok();
     let generations: BTreeSet<u64> = run.records.iter().map(|r| r.generation).collect();
-    assert!(generations.len() as u64 + run.loss.unclaimed >= 400, "{}", generations.len());
+    assert!(
+        generations.len() as u64 + run.loss.unclaimed >= 400,
+        "{}",
+        generations.len()
+    );
     assert!(run.loss.unclaimed < 40, "{:?}", run.loss);
 }
