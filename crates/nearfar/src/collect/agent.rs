@@ -192,9 +192,16 @@ impl AgentFile {
             preload.push(":");
             preload.push(old);
         }
+        // A program built with GCC's -fsanitize=address refuses to start behind any preload.
+        let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
+        if !sanitizer.is_empty() {
+            sanitizer.push(":");
+        }
+        sanitizer.push("verify_asan_link_order=0");
         vec![
             ("LD_PRELOAD".into(), preload),
             ("NEARFAR_AGENT".into(), self.path.clone().into()),
+            ("ASAN_OPTIONS".into(), sanitizer),
         ]
     }
 
