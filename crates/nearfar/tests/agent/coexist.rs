@@ -320,7 +320,7 @@ int main(void) { pthread_t t; pthread_create(&t, NULL, work, NULL); work(NULL); 
             "gcc",
             &format!("{sanitizer}.c"),
             &source,
-            &["-pthread", &flag],
+            &["-pthread", "-fno-builtin", &flag],
         );
         let run = run(&program);
         run.ok();
