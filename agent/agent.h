@@ -28,6 +28,8 @@ static inline void nf_pause(void) {
 #endif
 }
 
+enum { NF_RANGES = 4 };
+
 /* A thread's private state. Initial-exec: reaching it must not allocate. */
 struct nf_thread {
     /* > 0 while this thread is inside the agent: hooks that are reached from
@@ -43,6 +45,10 @@ struct nf_thread {
     uint64_t timer_of;   /* epoch in which it was made: timers do not survive fork */
     uint64_t last_cpu_ns;
     uint32_t jitter;     /* random state of the timer's periods */
+    unsigned next_module;
+    struct {
+        uintptr_t start, bytes;
+    } modules[NF_RANGES]; /* where words of its stack pointed to last */
     uint32_t dice;       /* and of the small samples: the handler may interrupt its use */
 };
 extern _Thread_local struct nf_thread nf_self __attribute__((tls_model("initial-exec")));

@@ -133,3 +133,28 @@ EXEC(execv, (const char *path, char *const argv[]), path, argv)
 EXEC(execvp, (const char *file, char *const argv[]), file, argv)
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), file, argv, envp)
 EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), fd, argv, envp)
+
+/* The forms with a list of arguments: the C library would run its own execve inside,
+ * past the hook above, and a tick during the exec would kill the new image. */
+#define EXECL(name, has_environment, call)                                            \
+    EXPORT int name(const char *path, const char *first, ...) {                      \
+        va_list rest;                                                                 \
+        const char *volatile given = first; /* declared never NULL, and yet it can be */ \
+        size_t count = given != NULL;                                                 \
+        va_start(rest, first);                                                        \
+        while (given && va_arg(rest, const char *)) count++;                          \
+        va_end(rest);                                                                 \
+        const char *arguments[count + 1];                                             \
+        arguments[0] = first;                                                         \
+        va_start(rest, first);                                                        \
+        for (size_t i = 1; i <= count; i++) arguments[i] = va_arg(rest, const char *); \
+        char **environment = has_environment ? va_arg(rest, char **) : NULL;          \
+        va_end(rest);                                                                 \
+        char *const *argv = (char *const *)arguments;                                 \
+        (void)environment;                                                            \
+        return call;                                                                  \
+    }
+
+EXECL(execl, false, execv(path, argv))
+EXECL(execlp, false, execvp(path, argv))
+EXECL(execle, true, execve(path, argv, environment))

@@ -203,6 +203,16 @@ static bool take_lock(bool wait) {
 
 static void release_lock(void) { atomic_flag_clear_explicit(&lock, memory_order_release); }
 
+/* Not memcpy: a program built with a sanitizer brings its own, which would take
+ * our copies of its stack, guard zones included, for errors of the program. */
+static void copy(void *to, const void *from, size_t bytes) {
+#if defined(__x86_64__)
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+    for (size_t i = 0; i < bytes; i++) ((volatile char *)to)[i] = ((const volatile char *)from)[i];
+#endif
+}
+
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait) {
     if (UNLIKELY(!nf_attached())) return false;
@@ -234,8 +244,8 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
             record->cpu = kind == NF_SAMPLE ? (uint32_t)sched_getcpu() : 0;
             /* Under the lock: records of a process are in the order of their times. */
             record->time = nf_now(CLOCK_MONOTONIC);
-            if (body_bytes) memcpy(to + sizeof *record, body, body_bytes);
-            if (tail_bytes) memcpy(to + sizeof *record + body_bytes, tail, tail_bytes);
+            if (body_bytes) copy(to + sizeof *record, body, body_bytes);
+            if (tail_bytes) copy(to + sizeof *record + body_bytes, tail, tail_bytes);
             __atomic_store_n(&s->head, head + pad + size, __ATOMIC_RELEASE);
             release_lock();
             atomic_store_explicit(&stalled, false, memory_order_relaxed);

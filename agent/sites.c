@@ -49,6 +49,21 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
+/* A module that was unloaded may be remembered: then an old word takes part in a
+ * key, which at worst is one key more. */
+static bool in_module(uintptr_t w) {
+    for (unsigned i = 0; i < NF_RANGES; i++)
+        if (w - nf_self.modules[i].start < nf_self.modules[i].bytes) return true;
+    struct found_object object;
+    if (find_object((void *)w, &object) != 0) return false;
+    uintptr_t start = (uintptr_t)object.start, bytes = (uintptr_t)object.end - start;
+    if (w - start >= bytes) return false;
+    unsigned i = nf_self.next_module++ % NF_RANGES;
+    nf_self.modules[i].start = start;
+    nf_self.modules[i].bytes = bytes;
+    return true;
+}
+
 /* Words that point into a module are mostly return addresses; other words
  * (loop counters, data pointers) would make a new key of each iteration. */
 static uint64_t site_key(const struct nf_site *site, size_t stack_bytes) {
@@ -57,17 +72,16 @@ static uint64_t site_key(const struct nf_site *site, size_t stack_bytes) {
     size_t words = stack_bytes / sizeof *word;
     if (words > HASHED_WORDS) words = HASHED_WORDS;
     if (!find_object && words > 8) words = 8;
-    uintptr_t start = 1, end = 0; /* the module found last: neighbours are often in the same */
+    uintptr_t not_code = 0; /* a MiB without code: heap pointers come in flocks */
     for (size_t i = 0; i < words; i++) {
         uintptr_t w = word[i];
-        if (find_object && !(w >= start && w < end)) {
-            struct found_object object;
+        if (find_object) {
             /* Neither small numbers, nor kernel addresses and doubles, nor the stack itself. */
-            if (w < 0x10000 || w >> 47 || (w >= site->rsp && w < site->rsp + (1u << 20))) continue;
-            if (find_object((void *)w, &object) != 0) continue;
-            start = (uintptr_t)object.start;
-            end = (uintptr_t)object.end;
-            if (w < start || w >= end) continue;
+            if (w < 0x10000 || w >> 47 || w - site->rsp < (1u << 20) || w >> 20 == not_code) continue;
+            if (!in_module(w)) {
+                not_code = w >> 20;
+                continue;
+            }
         }
         hash = mix(hash, w ^ i << 56);
     }

@@ -42,7 +42,10 @@ fn main() {
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("the C compiler could not build the agent in {}: {status}", agent.display()),
+        Ok(status) => panic!(
+            "the C compiler could not build the agent in {}: {status}",
+            agent.display()
+        ),
         Err(error) => panic!(
             "cannot run the C compiler {}: {error}; a C compiler is needed to build nearfar",
             compiler.path().display()

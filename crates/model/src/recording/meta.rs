@@ -41,7 +41,7 @@ pub struct Meta {
     pub format: u32,
     /// Version of nearfar that wrote it.
     pub nearfar: String,
-    /// `open` while recording, `closed` after.
+    /// `open` while recording, `stopped` when the recorder ended in order, `closed` once finished.
     pub state: String,
     /// Process id of the recorder; with `recorder_start` it tells whether it still runs.
     pub recorder_pid: u32,

@@ -520,6 +520,7 @@ impl Session<'_> {
         self.agent_events.close(&mut self.writer.tables);
         let samples_name = if self.perf.is_some() { "clock" } else { "signal" };
         let meta = &mut self.writer.meta;
+        meta.state = "stopped".into();
         meta.end_ns = end_ns;
         meta.exit = ending.map(Ending::text).unwrap_or_default();
         meta.agent = self.agent_events.seen;
