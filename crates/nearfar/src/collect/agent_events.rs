@@ -94,27 +94,25 @@ impl AgentEvents {
             }
             AgentBody::Exec | AgentBody::Exit => {}
             AgentBody::ThreadStart { stack_low, stack_high } => {
-                if self.alone {
-                    let space = to.world.space_of(pid, time_ns, tables);
-                    if !to.world.knows_thread(pid, tid) {
-                        to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
-                    }
-                    if stack_low != 0 && stack_high > stack_low {
-                        let object = MemoryObject {
-                            id: to.world.next_object(),
-                            process: space,
-                            kind: ObjectKind::Stack as u8,
-                            address: stack_low,
-                            bytes: stack_high - stack_low,
-                            born_ns: time_ns,
-                            thread: NONE,
-                            chain: NONE,
-                            name: "thread's stack".into(),
-                            previous: NONE,
-                            represents: stack_high - stack_low,
-                        };
-                        tables.objects.push(object);
-                    }
+                let space = to.world.space_of(pid, time_ns, tables);
+                if self.alone && !to.world.knows_thread(pid, tid) {
+                    to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                }
+                if stack_low != 0 && stack_high > stack_low {
+                    let object = MemoryObject {
+                        id: to.world.next_object(),
+                        process: space,
+                        kind: ObjectKind::Stack as u8,
+                        address: stack_low,
+                        bytes: stack_high - stack_low,
+                        born_ns: time_ns,
+                        thread: NONE,
+                        chain: NONE,
+                        name: "thread's stack".into(),
+                        previous: NONE,
+                        represents: stack_high - stack_low,
+                    };
+                    tables.objects.push(object);
                 }
             }
             AgentBody::ThreadEnd => {

@@ -129,6 +129,8 @@ impl Interpreter {
                 }
             }
             Body::Lost { count } => self.lost += count,
+            // Chains are a sample of the faults anyway.
+            Body::LostChains { .. } => {}
             Body::Throttled => self.throttled += 1,
         }
     }

@@ -185,9 +185,6 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let start_ns = writer.meta.start_ns;
     let running = match held {
         Some(held) => {
-            let pid = held.pid() as u32;
-            let space = interpreter.world.add_space(pid, NONE, false, start_ns, &mut writer.tables);
-            interpreter.world.add_thread(space, pid, start_ns, "nearfar".into(), &mut writer.tables);
             pass_signals_to(held.pid());
             match held.release() {
                 Ok(running) => Some(running),

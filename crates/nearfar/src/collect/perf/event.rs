@@ -1,6 +1,6 @@
 //! perf records as values.
 
-use super::open::Kind;
+use super::open::{Kind, RingClass};
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 
@@ -13,6 +13,40 @@ pub struct Layout {
     pub sample_type: u64,
     /// How many registers it carries.
     pub registers: usize,
+}
+
+/// Layouts of all events, by the kernel's event id.
+///
+/// A page fault can concern several events at once. Linux then fills one set of
+/// sample data for all of them and keeps the id of the first (seen with 6.18:
+/// `perf_prepare_sample` skips what is filled already), so for faults the id may
+/// be another event's and the ring decides.
+#[derive(Debug, Default)]
+pub struct Layouts {
+    by_id: HashMap<u64, Layout>,
+    fault: Option<Layout>,
+    chain: Option<Layout>,
+}
+
+impl Layouts {
+    /// Adds an event.
+    pub fn insert(&mut self, id: u64, layout: Layout) {
+        match layout.kind {
+            Kind::Clock => {}
+            Kind::Fault => self.fault = Some(layout),
+            Kind::FaultChain => self.chain = Some(layout),
+        }
+        self.by_id.insert(id, layout);
+    }
+
+    fn of(&self, id: u64, class: RingClass) -> Option<Layout> {
+        let layout = self.by_id.get(&id)?;
+        match (layout.kind, class) {
+            (Kind::Clock, _) => Some(*layout),
+            (_, RingClass::Complete) => self.fault,
+            (_, RingClass::Chains) => self.chain,
+        }
+    }
 }
 
 /// User registers of a sample in the order of the kernel's register mask.
@@ -103,6 +137,11 @@ pub enum Body {
         /// How many.
         count: u64,
     },
+    /// Call chains of faults that did not fit their ring; the faults themselves are not lost.
+    LostChains {
+        /// How many.
+        count: u64,
+    },
     /// The kernel held events back for taking too much time.
     Throttled,
 }
@@ -138,12 +177,12 @@ impl<'a> Cursor<'a> {
 const TRAILER: usize = 24;
 
 /// Turns the bytes of a record into an event; `None` for kinds that are of no use here.
-pub fn parse(record: &[u8], cpu: u32, layouts: &HashMap<u64, Layout>) -> Option<Event> {
+pub fn parse(record: &[u8], cpu: u32, class: RingClass, layouts: &Layouts) -> Option<Event> {
     let kind = u32::from_ne_bytes(record.get(..4)?.try_into().ok()?);
     let misc = u16::from_ne_bytes(record.get(4..6)?.try_into().ok()?) as u32;
     let mut body = Cursor { bytes: &record[8..] };
     if kind == PERF_RECORD_SAMPLE {
-        return parse_sample(&mut body, cpu, layouts);
+        return parse_sample(&mut body, cpu, class, layouts);
     }
     let trailer_at = record.len().checked_sub(TRAILER)?;
     let mut trailer = Cursor { bytes: record.get(trailer_at..)? };
@@ -173,19 +212,26 @@ pub fn parse(record: &[u8], cpu: u32, layouts: &HashMap<u64, Layout>) -> Option<
         }
         PERF_RECORD_LOST => {
             body.u64()?; // event id
-            Body::Lost { count: body.u64()? }
+            lost(body.u64()?, class)
         }
-        PERF_RECORD_LOST_SAMPLES => Body::Lost { count: body.u64()? },
+        PERF_RECORD_LOST_SAMPLES => lost(body.u64()?, class),
         PERF_RECORD_THROTTLE => Body::Throttled,
         _ => return None,
     };
     Some(event)
 }
 
+fn lost(count: u64, class: RingClass) -> Body {
+    match class {
+        RingClass::Complete => Body::Lost { count },
+        RingClass::Chains => Body::LostChains { count },
+    }
+}
+
 /// Reads a sample. The order of its parts is that of `struct perf_event_header`'s
 /// documentation in linux/perf_event.h.
-fn parse_sample(body: &mut Cursor<'_>, cpu: u32, layouts: &HashMap<u64, Layout>) -> Option<Event> {
-    let layout = layouts.get(&body.u64()?)?;
+fn parse_sample(body: &mut Cursor<'_>, cpu: u32, class: RingClass, layouts: &Layouts) -> Option<Event> {
+    let layout = layouts.of(body.u64()?, class)?;
     let has = |bit: perf_event_sample_format| layout.sample_type & bit as u64 != 0;
     let ip = body.u64()?;
     let (pid, tid) = (body.u32()?, body.u32()?);

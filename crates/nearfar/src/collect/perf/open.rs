@@ -1,10 +1,9 @@
 //! Opening perf events for a command or a running process.
 
-use super::event::{Event, Layout, parse};
+use super::event::{Event, Layout, Layouts, parse};
 use super::ring::Ring;
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::{ioctls, perf_event_open};
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -95,15 +94,25 @@ const MAX_CHAIN: u16 = 32;
 const RING_SIZES: [[usize; 2]; 4] =
     [[8 << 20, 1 << 20], [2 << 20, 512 << 10], [1 << 20, 256 << 10], [256 << 10, 128 << 10]];
 
+/// Which of a cpu's two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingClass {
+    /// Samples, faults, mappings, threads: what is lost here is missing.
+    Complete = 0,
+    /// Call chains of some faults.
+    Chains = 1,
+}
+
 /// Memory for all rings together, where the kernel allows more than the minimum for each.
 const RING_BUDGET: usize = 64 << 20;
 
 /// The events of one target, on all cpus.
 pub struct PerfSet {
-    rings: Vec<(u32, Ring)>,
+    /// Cpu, class and ring.
+    rings: Vec<(u32, RingClass, Ring)>,
     /// Descriptors, with whether the event is one of the burst ones.
     events: Vec<(OwnedFd, bool)>,
-    kinds: HashMap<u64, Layout>,
+    kinds: Layouts,
     bursting: bool,
     settings: PerfSettings,
 }
@@ -138,7 +147,7 @@ impl PerfSet {
         let mut set = PerfSet {
             rings: Vec::new(),
             events: Vec::new(),
-            kinds: HashMap::new(),
+            kinds: Layouts::default(),
             bursting: true,
             settings: settings.clone(),
         };
@@ -166,20 +175,20 @@ impl PerfSet {
         for &pid in pids {
             for (what, mut attr, kind, burst) in attributes(&self.settings) {
                 attr.set_enable_on_exec(on_exec as u64);
-                let class = usize::from(kind == Kind::FaultChain);
-                attr.wakeup_watermark = sizes[class] as u32 / 4;
+                let class = if kind == Kind::FaultChain { RingClass::Chains } else { RingClass::Complete };
+                attr.wakeup_watermark = sizes[class as usize] as u32 / 4;
                 let fd = match open_event(&mut attr, pid, cpu) {
                     Ok(fd) => fd,
                     // A thread may end between listing and opening.
                     Err(error) if !on_exec && error.raw_os_error() == Some(libc::ESRCH) => continue,
                     Err(error) => return Err(OpenError::Refused { what, error }),
                 };
-                match owners[class] {
+                match owners[class as usize] {
                     None => {
-                        owners[class] = Some(fd.as_raw_fd());
+                        owners[class as usize] = Some(fd.as_raw_fd());
                         let ring =
-                            Ring::map(&fd, sizes[class]).map_err(|error| OpenError::Ring { cpu, error })?;
-                        self.rings.push((cpu, ring));
+                            Ring::map(&fd, sizes[class as usize]).map_err(|error| OpenError::Ring { cpu, error })?;
+                        self.rings.push((cpu, class, ring));
                     }
                     Some(owner) => {
                         // SAFETY: both descriptors are perf events that this process opened.
@@ -235,7 +244,7 @@ impl PerfSet {
     /// Sleeps until a ring is a quarter full, `also` is readable (−1: nothing) or
     /// `timeout_ms` have passed.
     pub fn wait(&self, also: RawFd, timeout_ms: i32) {
-        let mut fds: Vec<RawFd> = self.rings.iter().map(|(_, ring)| ring.fd()).collect();
+        let mut fds: Vec<RawFd> = self.rings.iter().map(|(_, _, ring)| ring.fd()).collect();
         fds.push(also);
         wait_for(&fds, timeout_ms);
     }
@@ -243,9 +252,9 @@ impl PerfSet {
     /// Takes all records out of all rings.
     pub fn drain(&mut self, mut each: impl FnMut(Event)) {
         let kinds = &self.kinds;
-        for (cpu, ring) in &mut self.rings {
+        for (cpu, class, ring) in &mut self.rings {
             ring.drain(|record| {
-                if let Some(event) = parse(record, *cpu, kinds) {
+                if let Some(event) = parse(record, *cpu, *class, kinds) {
                     each(event);
                 }
             });
