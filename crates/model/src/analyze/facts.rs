@@ -24,6 +24,8 @@ pub struct Toucher {
     pub tid: u32,
     /// Node it touched from.
     pub node: NodeIndex,
+    /// Weight on its pages.
+    pub weight: u64,
     /// Remote weight on its pages.
     pub remote: u64,
     /// Of it, on pages placed inside the allocator.
@@ -200,6 +202,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                     thread: g.thread,
                     tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),
                     node: g.node,
+                    weight: 0,
                     remote: 0,
                     remote_by_allocator: 0,
                     at: site.at.clone(),
@@ -211,6 +214,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
             }
         };
         let t = &mut f.touchers[at];
+        t.weight += used.weight;
         t.remote += used.remote;
         if g.allocator {
             t.remote_by_allocator += used.remote;

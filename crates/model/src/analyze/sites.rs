@@ -66,7 +66,7 @@ impl Sites {
     }
 
     fn name_locations(&mut self, input: &Input) {
-        let modules = IdIndex::new_by_position(input.modules.path.len());
+        let modules = IdIndex::new(&input.modules.id);
         let n = input.locations.id.len();
         let mut frames: Vec<Vec<usize>> = vec![Vec::new(); n];
         for row in 0..input.symbols.location.len() {
@@ -149,17 +149,6 @@ impl Sites {
         &self.sites[id as usize]
     }
 
-    /// Number of sites.
-    pub fn len(&self) -> usize {
-        self.sites.len()
-    }
-
-    /// Position of a location id.
-    #[inline]
-    pub fn location(&self, id: u32) -> Option<usize> {
-        self.locations.get(id)
-    }
-
     /// The innermost user frame of a chain and, second, that frame's user caller.
     pub fn of_chain(&self, chain: u32) -> [Option<SiteId>; 2] {
         if chain == NONE {
@@ -200,13 +189,6 @@ impl Sites {
     /// Whether a location lies in an allocator's function.
     pub fn is_allocator(&self, location: u32) -> bool {
         self.locations.get(location).is_some_and(|l| self.allocator[l])
-    }
-}
-
-impl IdIndex {
-    /// Ids that are row numbers.
-    fn new_by_position(len: usize) -> IdIndex {
-        IdIndex::new(&(0..len as u32).collect::<Vec<_>>())
     }
 }
 
