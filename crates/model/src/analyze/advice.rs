@@ -32,7 +32,14 @@ pub fn place(at: &Option<String>, function: &Option<String>) -> String {
 /// `node 0 (25 %), node 1 (75 %)`.
 pub fn nodes_of(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
     let name = |&(n, share): &(NodeIndex, f64)| {
-        format!("node {} ({})", nodes.ids.get(usize::from(n)).map_or("?".to_string(), u32::to_string), percent(share))
+        format!(
+            "node {} ({})",
+            nodes
+                .ids
+                .get(usize::from(n))
+                .map_or("?".to_string(), u32::to_string),
+            percent(share)
+        )
     };
     users.iter().map(name).collect::<Vec<_>>().join(", ")
 }
@@ -53,8 +60,13 @@ pub fn pattern_sentence(r: &RowFacts) -> String {
 pub fn advise(r: &RowFacts, cause: Use) -> String {
     let name = &r.name;
     let used = place(&r.used_at, &r.used_in);
-    let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
-    let interleave = format!("Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)");
+    let touched = r
+        .touchers
+        .first()
+        .map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
+    let interleave = format!(
+        "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)"
+    );
     match (cause, r.pattern) {
         (Use::Allocator, Pattern::OneThread | Pattern::Blocked) => format!(
             "Allocate {name} in the threads that use it ({used}): an allocation places its pages on the allocating thread's node."
@@ -96,7 +108,10 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
             "{interleave}: every thread uses all of it, so no thread's node is right, but all memory controllers then share the load."
         ),
         (Use::Serial, Pattern::OneThread) => {
-            let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
+            let who = r
+                .users
+                .first()
+                .map_or(String::new(), |t| format!(" (thread {t})"));
             format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
         }
         (Use::Serial, Pattern::Unknown) => format!(

@@ -20,19 +20,43 @@ const MOST_ROWS: usize = 500;
 const MOST_LINES: usize = 10;
 
 /// Builds the report.
-pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Report {
+pub fn assemble(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    tally: &Tally,
+    facts: &[RowFacts],
+) -> Report {
     let nodes = context.finder.nodes;
     let total = tally.total.weight.max(1) as f64;
     let far = nodes.count > 1 && tally.known.weight > 0;
     let remote_share = far.then(|| tally.remote as f64 / tally.known.weight as f64);
-    let remote_share_ci = if far { share_interval(&tally.known_blocks, &tally.known) } else { None };
+    let remote_share_ci = if far {
+        share_interval(&tally.known_blocks, &tally.known)
+    } else {
+        None
+    };
     let remote_time_share = far.then(|| tally.remote as f64 / total);
-    let remote_time_share_ci = if far { share_interval(&tally.total_blocks, &tally.total) } else { None };
+    let remote_time_share_ci = if far {
+        share_interval(&tally.total_blocks, &tally.total)
+    } else {
+        None
+    };
     let findings = findings::findings(facts, tally, nodes);
-    let (verdict, verdict_why) =
-        verdict(input, judge, tally, remote_time_share, remote_time_share_ci, &findings);
+    let (verdict, verdict_why) = verdict(
+        input,
+        judge,
+        tally,
+        remote_time_share,
+        remote_time_share_ci,
+        &findings,
+    );
     let meta = &input.meta;
-    let end = if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
+    let end = if meta.end_ns > meta.start_ns {
+        meta.end_ns
+    } else {
+        context.survey.last_ns.max(meta.start_ns)
+    };
     Report {
         schema: SCHEMA,
         verdict,
@@ -70,7 +94,11 @@ pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, 
             .map(|row| row.iter().map(|&w| w as f64 / total).collect())
             .collect(),
         threads: threads(input, context, tally),
-        objects: facts.iter().take(MOST_ROWS).map(|f| object(input, context, tally, f)).collect(),
+        objects: facts
+            .iter()
+            .take(MOST_ROWS)
+            .map(|f| object(input, context, tally, f))
+            .collect(),
         functions: functions(input, context, tally),
         findings,
         notes: notes::notes(input, judge, context, tally, facts),
@@ -78,26 +106,43 @@ pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, 
 }
 
 fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 fn recorded_on(input: &Input) -> String {
     let m = &input.meta.machine;
     let cpus: usize = m.nodes.iter().map(|n| n.cpus.len()).sum();
     let s = |n: usize| if n == 1 { "" } else { "s" };
-    format!("{}: {} node{}, {cpus} cpu{}", m.name, m.nodes.len(), s(m.nodes.len()), s(cpus))
+    format!(
+        "{}: {} node{}, {cpus} cpu{}",
+        m.name,
+        m.nodes.len(),
+        s(m.nodes.len()),
+        s(cpus)
+    )
 }
 
 fn basis(tally: &Tally) -> Basis {
     let count = |r: SampleRung| tally.by_rung[r as usize].iter().sum::<u64>();
     let lines = count(SampleRung::Hardware) + count(SampleRung::Simulated);
-    if lines * 2 > tally.total.samples { Basis::DramLines } else { Basis::StallTime }
+    if lines * 2 > tally.total.samples {
+        Basis::DramLines
+    } else {
+        Basis::StallTime
+    }
 }
 
 fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
     let lost = |what: &str| -> u64 {
         let l = &input.losses;
-        (0..l.len()).filter(|&i| l.what[i] == what).map(|i| l.count[i]).sum()
+        (0..l.len())
+            .filter(|&i| l.what[i] == what)
+            .map(|i| l.count[i])
+            .sum()
     };
     let code = |rung: Rung| match rung {
         Rung::Simulated => Some(SampleRung::Simulated),
@@ -106,8 +151,13 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
         Rung::Signal => Some(SampleRung::Signal),
         Rung::Pages => None,
     };
-    let mut sampled: Vec<(Rung, Option<f64>)> =
-        input.meta.rungs.iter().filter(|r| r.active).map(|r| (r.rung, (r.hz > 0.0).then_some(r.hz))).collect();
+    let mut sampled: Vec<(Rung, Option<f64>)> = input
+        .meta
+        .rungs
+        .iter()
+        .filter(|r| r.active)
+        .map(|r| (r.rung, (r.hz > 0.0).then_some(r.hz)))
+        .collect();
     // Producers that say nothing in the meta still have their samples named.
     for rung in [Rung::Clock, Rung::Signal, Rung::Hardware, Rung::Simulated] {
         let samples = code(rung).map_or(0, |c| tally.by_rung[c as usize].iter().sum::<u64>());
@@ -121,7 +171,14 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             let faults = input.faults.len() as u64;
             let lost = lost("faults");
             let rung = rung_text(rung).to_string();
-            return RungUse { rung, samples: faults, lost, resolved_share: None, hz: None, resolution: Vec::new() };
+            return RungUse {
+                rung,
+                samples: faults,
+                lost,
+                resolved_share: None,
+                hz: None,
+                resolution: Vec::new(),
+            };
         };
         let counts = &tally.by_rung[code as usize];
         let n: u64 = counts.iter().sum();
@@ -135,7 +192,9 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             lost: samples_lost.take().unwrap_or(0),
             resolved_share: (n > quiet).then(|| share(found, n - quiet)),
             hz,
-            resolution: ways.map(|r| (r.text().to_string(), share(of(*r), n))).collect(),
+            resolution: ways
+                .map(|r| (r.text().to_string(), share(of(*r), n)))
+                .collect(),
         }
     };
     sampled.into_iter().map(use_of).collect()
@@ -145,7 +204,10 @@ fn distance(by_class: &[u64; 4], known: u64) -> Vec<DistanceShare> {
     let shares = CLASSES.iter().zip(by_class);
     shares
         .filter(|&(c, &w)| w > 0 || (known > 0 && *c == crate::machine::DistanceClass::Local))
-        .map(|(&class, &w)| DistanceShare { class, share: share(w, known) })
+        .map(|(&class, &w)| DistanceShare {
+            class,
+            share: share(w, known),
+        })
         .collect()
 }
 
@@ -162,7 +224,10 @@ fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
             node: (node != UNKNOWN).then(|| nodes.ids[usize::from(node)]),
             samples: x.sum.samples,
             share: x.sum.weight as f64 / total,
-            by_home: x.by_home[..nodes.count].iter().map(|&w| w as f64 / total).collect(),
+            by_home: x.by_home[..nodes.count]
+                .iter()
+                .map(|&w| w as f64 / total)
+                .collect(),
             cpus: x.cpus.iter().map(|w| w.count_ones() as usize).sum(),
             migrations: x.migrations,
         });
@@ -177,7 +242,8 @@ fn use_row(context: &Context, site: u32, line: &LineUse, total: f64) -> UseRow {
         at: site.at.clone(),
         function: site.function.clone(),
         stall_share: line.sum.weight as f64 / total,
-        remote_share: (line.known > 0 && context.finder.nodes.count > 1).then(|| share(line.remote, line.known)),
+        remote_share: (line.known > 0 && context.finder.nodes.count > 1)
+            .then(|| share(line.remote, line.known)),
     }
 }
 
@@ -189,7 +255,12 @@ fn object(input: &Input, context: &Context, tally: &Tally, f: &RowFacts) -> Obje
     let known = counts.map_or(0, |c| c.known.weight);
     let site = row.site.map(|s| context.sites.get(s));
     let range = |r: &super::pattern::Range| ThreadRange {
-        thread: input.threads.tid.get(r.thread as usize).copied().unwrap_or(0),
+        thread: input
+            .threads
+            .tid
+            .get(r.thread as usize)
+            .copied()
+            .unwrap_or(0),
         samples: r.samples,
         from: (r.from * row.extent as f64) as u64,
         to: (r.to * row.extent as f64) as u64,
@@ -199,7 +270,11 @@ fn object(input: &Input, context: &Context, tally: &Tally, f: &RowFacts) -> Obje
         name_from: row.name_from.to_string(),
         kind: row.kind.text().to_string(),
         bytes: row.bytes,
-        count: if row.kind == ObjectKind::File { 1 } else { row.things.len() as u64 },
+        count: if row.kind == ObjectKind::File {
+            1
+        } else {
+            row.things.len() as u64
+        },
         allocated_at: site.and_then(|s| s.at.clone()),
         allocated_in: site.and_then(|s| s.function.clone()),
         first_touch: first_touch(input, context, f),
@@ -211,7 +286,12 @@ fn object(input: &Input, context: &Context, tally: &Tally, f: &RowFacts) -> Obje
         remote_share_ci: f.remote_ci,
         distance: counts.map_or(Vec::new(), |c| distance(&c.by_class, known)),
         home_unknown_share: share(sum - known, sum),
-        accessed_at: f.lines.iter().take(MOST_LINES).map(|(s, l)| use_row(context, *s, l, total)).collect(),
+        accessed_at: f
+            .lines
+            .iter()
+            .take(MOST_LINES)
+            .map(|(s, l)| use_row(context, *s, l, total))
+            .collect(),
         pattern: f.pattern,
         thread_ranges: f.ranges.iter().map(range).collect(),
     }
@@ -223,15 +303,29 @@ fn first_touch(input: &Input, context: &Context, f: &RowFacts) -> Vec<TouchRow> 
     for ((group, inherited), pages) in &f.origins.by_group {
         let site = context.sites.get(group.site);
         rows.push(TouchRow {
-            thread: input.threads.tid.get(group.thread as usize).copied().unwrap_or(0),
+            thread: input
+                .threads
+                .tid
+                .get(group.thread as usize)
+                .copied()
+                .unwrap_or(0),
             node: nodes.ids.get(usize::from(group.node)).copied(),
             pages: *pages,
             at: site.at.clone(),
             function: site.function.clone(),
-            how: if *inherited { "inherited" } else { group.how.text() }.to_string(),
+            how: if *inherited {
+                "inherited"
+            } else {
+                group.how.text()
+            }
+            .to_string(),
         });
     }
-    rows.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.at, &a.how).cmp(&(b.thread, &b.at, &b.how))));
+    rows.sort_by(|a, b| {
+        b.pages
+            .cmp(&a.pages)
+            .then_with(|| (a.thread, &a.at, &a.how).cmp(&(b.thread, &b.at, &b.how)))
+    });
     rows.truncate(MOST_ROWS);
     rows
 }
@@ -242,8 +336,15 @@ fn functions(input: &Input, context: &Context, tally: &Tally) -> Vec<FunctionRow
     let mut by_function: FastMap<(String, u32), Lines> = FastMap::default();
     for (&site, line) in &tally.functions {
         let s = context.sites.get(site);
-        let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| "?".to_string());
-        by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
+        let name = s
+            .function
+            .clone()
+            .or_else(|| s.at.clone())
+            .unwrap_or_else(|| "?".to_string());
+        by_function
+            .entry((name, s.module.unwrap_or(u32::MAX)))
+            .or_default()
+            .push((site, *line));
     }
     let mut rows: Vec<FunctionRow> = Vec::new();
     for ((function, module), mut lines) in by_function {
@@ -254,11 +355,20 @@ fn functions(input: &Input, context: &Context, tally: &Tally) -> Vec<FunctionRow
             function,
             module: input.modules.path.get(module as usize).cloned(),
             stall_share: sum(|l| l.sum.weight) as f64 / total,
-            remote_share: (known > 0 && context.finder.nodes.count > 1).then(|| share(sum(|l| l.remote), known)),
-            lines: lines.iter().take(MOST_LINES).map(|(s, l)| use_row(context, *s, l, total)).collect(),
+            remote_share: (known > 0 && context.finder.nodes.count > 1)
+                .then(|| share(sum(|l| l.remote), known)),
+            lines: lines
+                .iter()
+                .take(MOST_LINES)
+                .map(|(s, l)| use_row(context, *s, l, total))
+                .collect(),
         });
     }
-    rows.sort_by(|a, b| b.stall_share.total_cmp(&a.stall_share).then_with(|| a.function.cmp(&b.function)));
+    rows.sort_by(|a, b| {
+        b.stall_share
+            .total_cmp(&a.stall_share)
+            .then_with(|| a.function.cmp(&b.function))
+    });
     rows.truncate(MOST_ROWS);
     rows
 }

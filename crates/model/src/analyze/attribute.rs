@@ -16,8 +16,12 @@ use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, Samp
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Distance classes in the order of the counts.
-pub const CLASSES: [DistanceClass; 4] =
-    [DistanceClass::Local, DistanceClass::SameSocket, DistanceClass::OtherSocket, DistanceClass::CpuLess];
+pub const CLASSES: [DistanceClass; 4] = [
+    DistanceClass::Local,
+    DistanceClass::SameSocket,
+    DistanceClass::OtherSocket,
+    DistanceClass::CpuLess,
+];
 
 /// Everything that the pass looks things up in.
 pub struct Context<'a> {
@@ -47,12 +51,17 @@ impl Context<'_> {
         }
         let by_node = &tally.threads[thread as usize].by_node;
         let most = by_node.iter().enumerate().max_by_key(|x| *x.1);
-        most.filter(|x| *x.1 > 0).map_or(UNKNOWN, |x| x.0 as NodeIndex)
+        most.filter(|x| *x.1 > 0)
+            .map_or(UNKNOWN, |x| x.0 as NodeIndex)
     }
 }
 
 /// Counts all samples on `workers` threads.
-pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) -> Result<Tally, String> {
+pub fn attribute(
+    context: &Context,
+    samples: &dyn SampleSource,
+    workers: usize,
+) -> Result<Tally, String> {
     let workers = workers.max(1);
     let segments = samples.segments();
     if segments >= workers * 2 {
@@ -95,7 +104,8 @@ where
         let work = &work;
         let handles: Vec<_> = (0..workers).map(|w| scope.spawn(move || work(w))).collect();
         let join = |h: std::thread::ScopedJoinHandle<'_, Result<Tally, String>>| {
-            h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            h.join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         handles.into_iter().map(join).collect()
     });
@@ -124,11 +134,20 @@ impl<'a> Worker<'a> {
     fn new(context: &'a Context<'a>) -> Worker<'a> {
         let nodes = context.finder.nodes.count;
         let survey = context.survey;
-        let never = Validity { from: 1, to: 0, since: 1, until: 0 };
+        let never = Validity {
+            from: 1,
+            to: 0,
+            since: 1,
+            until: 0,
+        };
         Worker {
             context,
             nodes,
-            tally: Tally::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
+            tally: Tally::new(
+                context.spaces_of_threads.len(),
+                nodes,
+                context.rows.rows.len(),
+            ),
             cache: vec![(NONE, never, NONE); CACHE],
             uniform: FastMap::default(),
             per_block: BLOCKS as f64 / (survey.last_ns.saturating_sub(survey.first_ns) + 1) as f64,
@@ -158,7 +177,8 @@ impl<'a> Worker<'a> {
     fn sample(&mut self, s: &AccessSamples, i: usize) {
         let time = s.time_ns[i];
         let weight = u64::from(s.weight_ns[i].max(1));
-        let block = ((time.saturating_sub(self.context.survey.first_ns)) as f64 * self.per_block) as usize;
+        let block =
+            ((time.saturating_sub(self.context.survey.first_ns)) as f64 * self.per_block) as usize;
         let block = block.min(BLOCKS - 1);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
         let thread = self.context.threads.get(s.thread[i]);
@@ -219,12 +239,28 @@ impl<'a> Worker<'a> {
                 tally.threads[t].by_home[home_slot(home.node, self.nodes)] += weight;
             }
         }
-        let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
+        let store = matches!(
+            Access::from_code(s.access[i]),
+            Some(Access::Store | Access::LoadStore)
+        );
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
         let function = self.context.sites.function_of(code);
-        tally.functions.entry(function).or_default().add(weight, known, remote, store);
+        tally
+            .functions
+            .entry(function)
+            .or_default()
+            .add(weight, known, remote, store);
         if let Some(thing) = thing {
-            let fact = Fact { weight, block, home, class, known, remote, store, node };
+            let fact = Fact {
+                weight,
+                block,
+                home,
+                class,
+                known,
+                remote,
+                store,
+                node,
+            };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
     }
@@ -235,12 +271,25 @@ impl<'a> Worker<'a> {
         CLASSES.iter().position(|&c| c == class).unwrap_or(0)
     }
 
-    fn home(&mut self, space: u32, address: u64, time: u64, thing: Option<u32>, how: Resolution) -> Home {
+    fn home(
+        &mut self,
+        space: u32,
+        address: u64,
+        time: u64,
+        thing: Option<u32>,
+        how: Resolution,
+    ) -> Home {
         let finder = &self.context.finder;
-        let Some(id) = thing else { return finder.home(space, address, time, 0) };
+        let Some(id) = thing else {
+            return finder.home(space, address, time, 0);
+        };
         let t = &finder.spaces.things[id as usize];
         // Shared memory is kept with the space that made it.
-        let space = if t.kind == ObjectKind::Shared { t.space } else { space };
+        let space = if t.kind == ObjectKind::Shared {
+            t.space
+        } else {
+            space
+        };
         if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
             if let Some(&home) = self.uniform.get(&id) {
                 return home;
@@ -259,8 +308,15 @@ impl<'a> Worker<'a> {
         let thing = &finder.spaces.things[id as usize];
         let page = finder.placements.page_bytes;
         let (from, to) = super::pages::page_range(thing, page);
-        let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
-        let step = if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };
+        let time = thing
+            .died
+            .saturating_sub(1)
+            .min(self.context.survey.last_ns);
+        let step = if finder.nodes.assumed || finder.looks.is_empty() {
+            0
+        } else {
+            ((to - from) / 4096).max(1)
+        };
         let mut pages = finder.placements.touched(thing.space, from, to);
         if let Some((parent, _)) = finder.spaces.spaces[thing.space as usize].parent {
             pages.extend(finder.placements.touched(parent, from, to));
@@ -270,7 +326,12 @@ impl<'a> Worker<'a> {
         }
         let mut found: Option<Home> = None;
         for p in pages {
-            let home = finder.home(thing.space, p * page, time, self.context.folios[id as usize]);
+            let home = finder.home(
+                thing.space,
+                p * page,
+                time,
+                self.context.folios[id as usize],
+            );
             match found {
                 _ if home.node == UNKNOWN => {}
                 None => found = Some(home),
@@ -284,7 +345,13 @@ impl<'a> Worker<'a> {
     fn count_row(&mut self, s: &AccessSamples, i: usize, thing: u32, thread: u32, fact: &Fact) {
         let context = self.context;
         let row = context.rows.of_thing[thing as usize];
-        let Fact { weight, home, known, remote, .. } = *fact;
+        let Fact {
+            weight,
+            home,
+            known,
+            remote,
+            ..
+        } = *fact;
         let tally = &mut self.tally;
         let counts = tally.rows[row as usize].get_or_insert_with(|| Box::new(RowTally::new()));
         counts.sum.add(weight);
@@ -298,9 +365,21 @@ impl<'a> Worker<'a> {
             counts.remote_samples += 1;
             counts.blocks[fact.block].part += weight;
         }
-        let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
-        tally.lines.entry((row, site)).or_default().add(weight, known, remote, fact.store);
-        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
+        let site = context
+            .sites
+            .of_code(s.operand_ip[i], s.chain[i])
+            .unwrap_or(context.sites.unknown);
+        tally
+            .lines
+            .entry((row, site))
+            .or_default()
+            .add(weight, known, remote, fact.store);
+        let group = context
+            .groups
+            .of_touch
+            .get(home.touch as usize)
+            .copied()
+            .unwrap_or(NONE);
         if known {
             let touch = tally.touchers.entry((row, group)).or_default();
             touch.weight += weight;
@@ -316,16 +395,21 @@ impl<'a> Worker<'a> {
         }
         used.by_home[home_slot(home.node, self.nodes)] += weight;
         // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
-        let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
+        let initial =
+            fact.store && group != NONE && context.groups.groups[group as usize].site == site;
         if s.resolution[i] == Resolution::Object as u8 || initial {
             return;
         }
         let about = &context.rows.rows[row as usize];
         let object = &context.finder.spaces.things[thing as usize];
-        let (base, extent) =
-            if about.kind == ObjectKind::SmallHeap { (about.base, about.extent) } else { (object.address, object.bytes) };
+        let (base, extent) = if about.kind == ObjectKind::SmallHeap {
+            (about.base, about.extent)
+        } else {
+            (object.address, object.bytes)
+        };
         let offset = s.address[i].saturating_sub(base);
-        let bin = (offset as u128 * BINS as u128 / u128::from(extent.max(1))).min(BINS as u128 - 1) as usize;
+        // In floating point: a 128-bit division would cost as much as a lookup.
+        let bin = ((offset as f64 * BINS as f64 / extent.max(1) as f64) as usize).min(BINS - 1);
         if used.bins.is_empty() {
             used.bins.resize(BINS, 0);
         }
@@ -336,7 +420,10 @@ impl<'a> Worker<'a> {
         let folios = context.folios[thing as usize];
         if folios != 0 && fact.node != UNKNOWN {
             let shift = 63 - folios.leading_zeros();
-            let by_node = tally.folios.entry((row, s.address[i] >> shift)).or_default();
+            let by_node = tally
+                .folios
+                .entry((row, s.address[i] >> shift))
+                .or_default();
             by_node.resize(self.nodes, 0);
             by_node[usize::from(fact.node)] += weight;
         }

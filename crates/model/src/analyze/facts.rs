@@ -94,7 +94,12 @@ pub struct RowFacts {
 impl RowFacts {
     /// Pages that a thread placed.
     pub fn pages_of(&self, thread: u32) -> u64 {
-        self.origins.by_group.iter().filter(|((g, _), _)| g.thread == thread).map(|(_, n)| n).sum()
+        self.origins
+            .by_group
+            .iter()
+            .filter(|((g, _), _)| g.thread == thread)
+            .map(|(_, n)| n)
+            .sum()
     }
     /// Pages whose placement was seen.
     pub fn placed_pages(&self) -> u64 {
@@ -105,7 +110,11 @@ impl RowFacts {
 /// `12.3 %`, for sentences.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
-    if p != 0.0 && p.abs() < 10.0 { format!("{p:.1} %") } else { format!("{p:.0} %") }
+    if p != 0.0 && p.abs() < 10.0 {
+        format!("{p:.1} %")
+    } else {
+        format!("{p:.0} %")
+    }
 }
 
 type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
@@ -121,7 +130,9 @@ fn by_row<'a, K: Copy + Ord, V>(map: &'a FastMap<(u32, K), V>) -> ByRow<K, &'a V
 
 /// Gathers the facts of all rows with samples, most weight first.
 pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> {
-    let mut order: Vec<usize> = (0..tally.rows.len()).filter(|&r| tally.rows[r].is_some()).collect();
+    let mut order: Vec<usize> = (0..tally.rows.len())
+        .filter(|&r| tally.rows[r].is_some())
+        .collect();
     let weight = |r: usize| tally.rows[r].as_ref().map_or(0, |t| t.sum.weight);
     order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
     let uses = by_row(&tally.uses);
@@ -130,7 +141,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let folios = by_row(&tally.folios);
     let mut facts = Vec::with_capacity(order.len());
     for (rank, row) in order.into_iter().enumerate() {
-        let Some(counts) = &tally.rows[row] else { continue };
+        let Some(counts) = &tally.rows[row] else {
+            continue;
+        };
         let key = row as u32;
         let about = &context.rows.rows[row];
         let mut f = RowFacts {
@@ -147,28 +160,62 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
         (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
         who_uses(&mut f, input, context, tally, used);
-        f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
+        f.lines = lines
+            .get(&key)
+            .map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
             if f.remote_share.is_some() {
                 f.remote_ci = share_interval(&counts.blocks, &counts.known);
-                let stake = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
-                let blocks: Vec<Block> = counts.blocks.iter().zip(&tally.total_blocks).map(stake).collect();
+                let stake = |(part, all): (&Block, &Block)| Block {
+                    part: part.part,
+                    whole: all.whole,
+                };
+                let blocks: Vec<Block> = counts
+                    .blocks
+                    .iter()
+                    .zip(&tally.total_blocks)
+                    .map(stake)
+                    .collect();
                 f.stake_ci = share_interval(&blocks, &tally.total);
             }
-            f.origins = pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
+            f.origins = pages::origins(
+                input,
+                &context.finder,
+                context.groups,
+                context.sites,
+                about,
+                context.folios,
+            );
             f.pages = f.origins.pages.clone();
         }
-        who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
-        let sizes = about.things.iter().fold(0u64, |m, &t| m | context.folios[t as usize]);
-        f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
+        who_placed(
+            &mut f,
+            input,
+            context,
+            touchers.get(&key).map_or(&[][..], Vec::as_slice),
+        );
+        let sizes = about
+            .things
+            .iter()
+            .fold(0u64, |m, &t| m | context.folios[t as usize]);
+        f.folio_bytes = (0..64)
+            .filter(|s| sizes >> s & 1 == 1)
+            .map(|s| 1u64 << s)
+            .collect();
         shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice));
         facts.push(f);
     }
     facts
 }
 
-fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {
+fn who_uses(
+    f: &mut RowFacts,
+    input: &Input,
+    context: &Context,
+    tally: &Tally,
+    used: &[(u32, &Use)],
+) {
     let nodes = context.finder.nodes;
     let total: u64 = used.iter().map(|u| u.1.sum.weight).sum();
     let mut by_node: Vec<u64> = vec![0; nodes.count];
@@ -183,7 +230,12 @@ fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, u
     users.sort_by_key(|u| (std::cmp::Reverse(u.0), u.1));
     f.users = users.into_iter().map(|u| u.1).collect();
     let share = |(n, &w): (usize, &u64)| (n as NodeIndex, w as f64 / total.max(1) as f64);
-    f.user_nodes = by_node.iter().enumerate().filter(|x| *x.1 > 0).map(share).collect();
+    f.user_nodes = by_node
+        .iter()
+        .enumerate()
+        .filter(|x| *x.1 > 0)
+        .map(share)
+        .collect();
 }
 
 fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u32, &TouchUse)]) {
@@ -195,12 +247,21 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
         let site = context.sites.get(g.site);
         sites.push(g.site);
         f.remote_by_folio += used.remote_by_folio;
-        let at = match f.touchers.iter().position(|t| t.thread == g.thread && t.node == g.node) {
+        let at = match f
+            .touchers
+            .iter()
+            .position(|t| t.thread == g.thread && t.node == g.node)
+        {
             Some(i) => i,
             None => {
                 f.touchers.push(Toucher {
                     thread: g.thread,
-                    tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),
+                    tid: input
+                        .threads
+                        .tid
+                        .get(g.thread as usize)
+                        .copied()
+                        .unwrap_or(0),
                     node: g.node,
                     weight: 0,
                     remote: 0,
@@ -224,15 +285,23 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
             }
         }
     }
-    f.touchers.sort_by_key(|t| (std::cmp::Reverse(t.remote), t.tid));
-    let main = f.lines.iter().filter(|l| !sites.contains(&l.0)).max_by_key(|l| (l.1.remote, l.1.sum.weight));
+    f.touchers
+        .sort_by_key(|t| (std::cmp::Reverse(t.remote), t.tid));
+    let main = f
+        .lines
+        .iter()
+        .filter(|l| !sites.contains(&l.0))
+        .max_by_key(|l| (l.1.remote, l.1.sum.weight));
     let main = main.or(f.lines.first());
     if let Some((site, _)) = main {
         let site = context.sites.get(*site);
         f.used_at = site.at.clone();
         f.used_in = site.function.clone();
     }
-    f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0));
+    f.read_only = f
+        .lines
+        .iter()
+        .all(|l| l.1.stores == 0 || sites.contains(&l.0));
 }
 
 fn shared_folios(f: &mut RowFacts, folios: &[(u64, &Vec<u64>)]) {

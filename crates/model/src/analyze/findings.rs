@@ -80,11 +80,21 @@ pub fn findings(rows: &[RowFacts], tally: &Tally, nodes: &Nodes) -> Vec<Finding>
             )),
         }
     }
-    let least = |kind: &str| if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE };
+    let least = |kind: &str| {
+        if kind == "remote_unexplained" {
+            LEAST_UNEXPLAINED
+        } else {
+            LEAST_STAKE
+        }
+    };
     merged.retain(|(f, samples, low)| *samples >= LEAST_SAMPLES && *low >= least(&f.kind));
     let mut found: Vec<Finding> = merged.into_iter().map(|m| m.0).collect();
     found.extend(unpinned(tally, nodes));
-    found.sort_by(|a, b| b.stake.total_cmp(&a.stake).then_with(|| a.objects.cmp(&b.objects)));
+    found.sort_by(|a, b| {
+        b.stake
+            .total_cmp(&a.stake)
+            .then_with(|| a.objects.cmp(&b.objects))
+    });
     for (i, f) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
     }
@@ -96,7 +106,11 @@ fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         return None;
     }
     // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
-    allocator(r).or_else(|| straddling(r)).or_else(|| serial(r, nodes)).or_else(|| mismatch(r)).or_else(|| unexplained(r))
+    allocator(r)
+        .or_else(|| straddling(r))
+        .or_else(|| serial(r, nodes))
+        .or_else(|| mismatch(r))
+        .or_else(|| unexplained(r))
 }
 
 /// One thread placed the pages that the remote samples lie on.
@@ -113,8 +127,15 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         return None;
     }
     let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
-    let node = nodes.ids.get(usize::from(top.node)).map_or("?".to_string(), u32::to_string);
-    let whole = if share > 0.99 { "all".to_string() } else { percent(share) };
+    let node = nodes
+        .ids
+        .get(usize::from(top.node))
+        .map_or("?".to_string(), u32::to_string);
+    let whole = if share > 0.99 {
+        "all".to_string()
+    } else {
+        percent(share)
+    };
     let mut evidence = vec![format!(
         "{}: thread {} placed {whole} of the {} pages whose first touch is known, {}, so they are on node {node}",
         r.name,
@@ -126,15 +147,26 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         "{} of the samples on {} are remote{}; the users run on {}",
         percent(r.remote_share.unwrap_or(0.0)),
         r.name,
-        r.remote_ci.map_or(String::new(), |i| format!(" (95 % interval {} to {})", percent(i.low), percent(i.high))),
+        r.remote_ci.map_or(String::new(), |i| format!(
+            " (95 % interval {} to {})",
+            percent(i.low),
+            percent(i.high)
+        )),
         advice::nodes_of(&r.user_nodes, nodes),
     ));
     evidence.push(advice::pattern_sentence(r));
-    let text = format!("one thread touches the pages of {} first, and other nodes' threads use them", r.name);
+    let text = format!(
+        "one thread touches the pages of {} first, and other nodes' threads use them",
+        r.name
+    );
     Some(Case {
         kind: "serial_first_touch",
         row: r,
-        cause: Cause { at: top.at.clone(), function: top.function.clone(), text },
+        cause: Cause {
+            at: top.at.clone(),
+            function: top.function.clone(),
+            text,
+        },
         evidence,
         advice: advice::advise(r, Use::Serial),
     })
@@ -165,7 +197,11 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     Some(Case {
         kind: "allocator_placed_pages",
         row: r,
-        cause: Cause { at: top.allocator_at.clone(), function: top.allocator_function.clone(), text },
+        cause: Cause {
+            at: top.allocator_at.clone(),
+            function: top.allocator_function.clone(),
+            text,
+        },
         evidence,
         advice: advice::advise(r, Use::Allocator),
     })
@@ -175,7 +211,10 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
     let few = r.pattern == Pattern::Blocked || r.pattern == Pattern::Cyclic;
-    if !few || (r.remote_by_folio as f64) < 0.6 * r.remote as f64 || (r.shared_folio_weight as f64) < 0.6 * r.remote as f64 {
+    if !few
+        || (r.remote_by_folio as f64) < 0.6 * r.remote as f64
+        || (r.shared_folio_weight as f64) < 0.6 * r.remote as f64
+    {
         return None;
     }
     let top = r.touchers.first()?;
@@ -185,7 +224,11 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         cause: Cause {
             at: top.at.clone(),
             function: top.function.clone(),
-            text: format!("pages of {} kB of {} reach across the border between two nodes' parts", folio >> 10, r.name),
+            text: format!(
+                "pages of {} kB of {} reach across the border between two nodes' parts",
+                folio >> 10,
+                r.name
+            ),
         },
         evidence: vec![
             format!(
@@ -194,7 +237,10 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
                 percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
                 folio >> 10
             ),
-            format!("{} of these folios are used from more than one node", r.shared_folios),
+            format!(
+                "{} of these folios are used from more than one node",
+                r.shared_folios
+            ),
             advice::pattern_sentence(r),
         ],
         advice: advice::advise(r, Use::Straddling),
@@ -204,7 +250,10 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 /// Several threads placed the pages, and others use them.
 fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
-    if r.remote_share.is_none_or(|s| s < MOSTLY_HALO) || r.touchers.len() < 2 || (known as f64) < 0.5 * r.remote as f64 {
+    if r.remote_share.is_none_or(|s| s < MOSTLY_HALO)
+        || r.touchers.len() < 2
+        || (known as f64) < 0.5 * r.remote as f64
+    {
         return None;
     }
     let top = r.touchers.first()?;
@@ -215,7 +264,11 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     Some(Case {
         kind: "schedule_mismatch",
         row: r,
-        cause: Cause { at: top.at.clone(), function: top.function.clone(), text },
+        cause: Cause {
+            at: top.at.clone(),
+            function: top.function.clone(),
+            text,
+        },
         evidence: vec![
             format!(
                 "{}: {} threads placed its pages, most of them {}, and {} of its samples are remote",
@@ -231,11 +284,18 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 }
 
 fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
-    let text = format!("{} lies on nodes other than its users'; who placed its pages was not seen", r.name);
+    let text = format!(
+        "{} lies on nodes other than its users'; who placed its pages was not seen",
+        r.name
+    );
     Some(Case {
         kind: "remote_unexplained",
         row: r,
-        cause: Cause { at: None, function: None, text },
+        cause: Cause {
+            at: None,
+            function: None,
+            text,
+        },
         evidence: vec![
             format!(
                 "{}: {} of its samples are remote, {} of its pages were placed by the kernel or before the recording",
@@ -284,9 +344,10 @@ fn unpinned(tally: &Tally, nodes: &Nodes) -> Option<Finding> {
             "{} of all time was spent by these threads away from the node they ran on most",
             percent(away as f64 / total)
         )],
-        advice: "Bind the threads (OMP_PROC_BIND=close OMP_PLACES=cores, or taskset) and record again: \
+        advice:
+            "Bind the threads (OMP_PROC_BIND=close OMP_PLACES=cores, or taskset) and record again: \
                  what remains remote after that is placement"
-            .to_string(),
+                .to_string(),
         predicted: None,
         predicted_why: Some(NO_PREDICTION.to_string()),
         stake,

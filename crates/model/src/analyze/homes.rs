@@ -20,7 +20,11 @@ pub struct Home {
 
 impl Home {
     /// Nothing known.
-    pub const UNKNOWN: Home = Home { node: UNKNOWN, touch: NONE, folio: false };
+    pub const UNKNOWN: Home = Home {
+        node: UNKNOWN,
+        touch: NONE,
+        folio: false,
+    };
 }
 
 /// Pages seen on nodes.
@@ -52,8 +56,15 @@ impl Looks {
         for i in 0..h.time_ns.len() {
             let stride = h.stride[i].max(page);
             let address = h.address[i] / page * page;
-            let bytes = u64::from(h.pages[i]).saturating_sub(1).saturating_mul(stride).saturating_add(page);
-            let to = if h.pages[i] == 0 { address } else { address.saturating_add(bytes) };
+            let bytes = u64::from(h.pages[i])
+                .saturating_sub(1)
+                .saturating_mul(stride)
+                .saturating_add(page);
+            let to = if h.pages[i] == 0 {
+                address
+            } else {
+                address.saturating_add(bytes)
+            };
             spans[spaces.position(h.process[i]) as usize].push(Span {
                 from: address,
                 to,
@@ -62,10 +73,24 @@ impl Looks {
                 id: i as u32,
             });
             let node = nodes.position(h.node[i]);
-            rows.push(Row { address, stride, node, present: h.node[i] >= 0, shift: h.page_shift[i] });
+            rows.push(Row {
+                address,
+                stride,
+                node,
+                present: h.node[i] >= 0,
+                shift: h.page_shift[i],
+            });
         }
-        let layers: Vec<Layer> = spans.into_iter().map(|s| Layer::new(s, Overlap::Replaces)).collect();
-        let mut looks = Looks { layers, rows, moved_pages: 0, page_bytes: page };
+        let layers: Vec<Layer> = spans
+            .into_iter()
+            .map(|s| Layer::new(s, Overlap::Replaces))
+            .collect();
+        let mut looks = Looks {
+            layers,
+            rows,
+            moved_pages: 0,
+            page_bytes: page,
+        };
         looks.moved_pages = looks.count_moves();
         looks
     }
@@ -74,9 +99,17 @@ impl Looks {
         let mut moved = 0;
         for layer in &self.layers {
             for (from, to, list) in layer.segments() {
-                let seen: Vec<Row> = list.iter().map(|i| self.rows[i.2 as usize]).filter(|r| r.present).collect();
+                let seen: Vec<Row> = list
+                    .iter()
+                    .map(|i| self.rows[i.2 as usize])
+                    .filter(|r| r.present)
+                    .collect();
                 if seen.windows(2).any(|w| w[0].node != w[1].node) {
-                    let step = seen.iter().map(|r| r.stride).max().unwrap_or(self.page_bytes);
+                    let step = seen
+                        .iter()
+                        .map(|r| r.stride)
+                        .max()
+                        .unwrap_or(self.page_bytes);
                     moved += (to - from).div_ceil(step);
                 }
             }
@@ -129,22 +162,30 @@ impl Finder<'_> {
         let page = address / self.placements.page_bytes;
         let mut touch = self.placements.at(space, page, time);
         let mut folio = false;
-        if touch.is_none_or(|t| self.placements.touches[t as usize].zero) && folios != 0 {
-            if let Some(t) = self.folio_touch(space, page, time, folios) {
-                (touch, folio) = (Some(t), true);
-            }
+        if touch.is_none_or(|t| self.placements.touches[t as usize].zero)
+            && folios != 0
+            && let Some(t) = self.folio_touch(space, page, time, folios)
+        {
+            (touch, folio) = (Some(t), true);
         }
         let touched = touch.map_or(Home::UNKNOWN, |t| {
             let x = &self.placements.touches[t as usize];
             if x.zero && !self.seen_present(space, address) {
                 return Home::UNKNOWN;
             }
-            Home { node: self.toucher_node(t), touch: t, folio }
+            Home {
+                node: self.toucher_node(t),
+                touch: t,
+                folio,
+            }
         });
         if self.nodes.assumed || self.looks.is_empty() {
             return touched;
         }
-        let looked = |exact| self.look(space, address, time, exact).map(|node| Home { node, ..touched });
+        let looked = |exact| {
+            self.look(space, address, time, exact)
+                .map(|node| Home { node, ..touched })
+        };
         match looked(true) {
             Some(home) => home,
             None if touched.node != UNKNOWN => touched,
@@ -158,7 +199,8 @@ impl Finder<'_> {
         if x.fault == NONE {
             return UNKNOWN;
         }
-        self.nodes.running(x.thread, self.fault_cpus[x.fault as usize])
+        self.nodes
+            .running(x.thread, self.fault_cpus[x.fault as usize])
     }
 
     fn look(&self, space: u32, address: u64, time: u64, exact: bool) -> Option<NodeIndex> {
@@ -182,7 +224,9 @@ impl Finder<'_> {
             let shift = left.trailing_zeros();
             left &= left - 1;
             if shift > base {
-                let found = self.placements.in_folio(space, page, 1 << (shift - base), time);
+                let found = self
+                    .placements
+                    .in_folio(space, page, 1 << (shift - base), time);
                 if found.is_some() {
                     return found;
                 }

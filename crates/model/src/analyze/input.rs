@@ -41,7 +41,11 @@ impl SampleSurvey {
     /// Adds samples, given their columns.
     pub fn add(&mut self, time_ns: &[u64], thread: &[u32]) {
         if let (Some(&low), Some(&high)) = (time_ns.iter().min(), time_ns.iter().max()) {
-            self.first_ns = if self.samples == 0 { low } else { self.first_ns.min(low) };
+            self.first_ns = if self.samples == 0 {
+                low
+            } else {
+                self.first_ns.min(low)
+            };
             self.last_ns = self.last_ns.max(high);
             self.samples += time_ns.len() as u64;
         }

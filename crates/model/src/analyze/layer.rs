@@ -34,7 +34,12 @@ pub struct Validity {
 
 impl Validity {
     /// Everything.
-    pub const ALL: Validity = Validity { from: 0, to: u64::MAX, since: 0, until: u64::MAX };
+    pub const ALL: Validity = Validity {
+        from: 0,
+        to: u64::MAX,
+        since: 0,
+        until: u64::MAX,
+    };
     /// Whether a point is inside.
     #[inline]
     pub fn holds(&self, address: u64, time: u64) -> bool {
@@ -103,7 +108,12 @@ impl Layer {
                 next[i] += 1;
             }
         }
-        Layer { overlap, bounds, first, items }
+        Layer {
+            overlap,
+            bounds,
+            first,
+            items,
+        }
     }
 
     /// Whether there is nothing in it.
@@ -121,7 +131,10 @@ impl Layer {
             return (valid, &[]);
         }
         valid.from = self.bounds[i - 1];
-        (valid, &self.items[self.first[i - 1] as usize..self.first[i] as usize])
+        (
+            valid,
+            &self.items[self.first[i - 1] as usize..self.first[i] as usize],
+        )
     }
 
     /// What covers `address` at `time`, and within which bounds that holds.
@@ -156,7 +169,11 @@ impl Layer {
     /// All segments with their lists: (from, to, list).
     pub fn segments(&self) -> impl Iterator<Item = (u64, u64, &[(u64, u64, u32)])> + '_ {
         self.bounds.windows(2).enumerate().map(|(i, b)| {
-            (b[0], b[1], &self.items[self.first[i] as usize..self.first[i + 1] as usize])
+            (
+                b[0],
+                b[1],
+                &self.items[self.first[i] as usize..self.first[i + 1] as usize],
+            )
         })
     }
 }
@@ -166,12 +183,21 @@ mod tests {
     use super::*;
 
     fn span(from: u64, to: u64, born: u64, died: u64, id: u32) -> Span {
-        Span { from, to, born, died, id }
+        Span {
+            from,
+            to,
+            born,
+            died,
+            id,
+        }
     }
 
     #[test]
     fn recycled_addresses_are_told_apart_by_time() {
-        let l = Layer::new(vec![span(10, 20, 0, 5, 1), span(10, 30, 7, 9, 2)], Overlap::Replaces);
+        let l = Layer::new(
+            vec![span(10, 20, 0, 5, 1), span(10, 30, 7, 9, 2)],
+            Overlap::Replaces,
+        );
         assert_eq!(l.at(15, 3).0, Some(1));
         assert_eq!(l.at(15, 6).0, None);
         assert_eq!(l.at(15, 7).0, Some(2));
@@ -184,7 +210,11 @@ mod tests {
     #[test]
     fn the_answer_holds_within_its_validity_and_not_beyond() {
         let l = Layer::new(
-            vec![span(10, 20, 1, 5, 1), span(15, 30, 3, 9, 2), span(5, 40, 8, 12, 3)],
+            vec![
+                span(10, 20, 1, 5, 1),
+                span(15, 30, 3, 9, 2),
+                span(5, 40, 8, 12, 3),
+            ],
             Overlap::Nests,
         );
         for address in 0..45 {
@@ -203,7 +233,10 @@ mod tests {
     #[test]
     fn a_missed_free_ends_with_the_next_birth_on_the_heap() {
         let spans = vec![span(0, 10, 0, u64::MAX, 1), span(0, 10, 5, 6, 2)];
-        assert_eq!(Layer::new(spans.clone(), Overlap::Replaces).at(3, 8).0, None);
+        assert_eq!(
+            Layer::new(spans.clone(), Overlap::Replaces).at(3, 8).0,
+            None
+        );
         assert_eq!(Layer::new(spans, Overlap::Nests).at(3, 8).0, Some(1));
     }
 }

@@ -21,6 +21,7 @@ mod homes;
 mod layer;
 mod nodes;
 mod notes;
+mod page_table;
 mod pages;
 mod pattern;
 mod placement;
@@ -52,7 +53,11 @@ pub enum AnalyzeError {
 }
 
 /// Analyses a recording on as many threads as the host has to offer, at most 8.
-pub fn analyze(input: &Input, samples: &dyn SampleSource, judge: &Judge) -> Result<Report, AnalyzeError> {
+pub fn analyze(
+    input: &Input,
+    samples: &dyn SampleSource,
+    judge: &Judge,
+) -> Result<Report, AnalyzeError> {
     // Memory bandwidth, not arithmetic, limits the pass beyond a few threads; each costs its own counts.
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 8));
     analyze_with(input, samples, judge, workers)
@@ -68,9 +73,12 @@ pub fn analyze_with(
 ) -> Result<Report, AnalyzeError> {
     let machine = &judge.machine;
     if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
-        return Err(AnalyzeError::Nodes(machine.name.clone(), machine.nodes.len()));
+        return Err(AnalyzeError::Nodes(
+            machine.name.clone(),
+            machine.nodes.len(),
+        ));
     }
-    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.len() == 0) {
+    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.iter().next().is_none()) {
         return Err(AnalyzeError::NoCpus(machine.name.clone()));
     }
     let survey = samples.survey().map_err(AnalyzeError::Samples)?;
@@ -88,9 +96,18 @@ pub fn analyze_with(
         fault_cpus: &input.faults.cpu,
     };
     let rows = rows::Rows::new(input, &spaces, &sites);
-    let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();
+    let folios: Vec<u64> = spaces
+        .things
+        .iter()
+        .map(|t| pages::folios(input, &finder, t))
+        .collect();
     let groups = touchers::Groups::new(input, &finder, &mut sites);
-    let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();
+    let spaces_of_threads: Vec<u32> = input
+        .threads
+        .process
+        .iter()
+        .map(|&p| spaces.position(p))
+        .collect();
     let context = attribute::Context {
         finder,
         rows: &rows,

@@ -37,7 +37,11 @@ impl Nodes {
     pub fn new(input: &Input, judge: &Judge, survey: &SampleSurvey, threads: &IdIndex) -> Nodes {
         let machine = &judge.machine;
         let ids: Vec<u32> = machine.nodes.iter().map(|n| n.id).collect();
-        let index = |id: u32| ids.iter().position(|&n| n == id).map_or(UNKNOWN, |n| n as NodeIndex);
+        let index = |id: u32| {
+            ids.iter()
+                .position(|&n| n == id)
+                .map_or(UNKNOWN, |n| n as NodeIndex)
+        };
         let total = input.threads.id.len();
         let mut creation: Vec<usize> = (0..total).collect();
         creation.sort_by_key(|&t| input.threads.id[t]);
@@ -74,13 +78,26 @@ impl Nodes {
         }
         let classes = classes(machine, &ids);
         let assumed = judge.assume.is_some();
-        Nodes { count: ids.len(), ids, assumed, of_thread, order, followed, of_cpu, classes }
+        Nodes {
+            count: ids.len(),
+            ids,
+            assumed,
+            of_thread,
+            order,
+            followed,
+            of_cpu,
+            classes,
+        }
     }
 
     /// Node of a thread, on an assumed machine.
     #[inline]
     pub fn of_thread(&self, thread: u32) -> NodeIndex {
-        if thread == NONE { UNKNOWN } else { self.of_thread[thread as usize] }
+        if thread == NONE {
+            UNKNOWN
+        } else {
+            self.of_thread[thread as usize]
+        }
     }
 
     /// Node of a cpu of the judged machine.
@@ -92,12 +109,19 @@ impl Nodes {
     /// Node where a thread is while it runs on a cpu: the assigned one on an assumed machine.
     #[inline]
     pub fn running(&self, thread: u32, cpu: u16) -> NodeIndex {
-        if self.assumed { self.of_thread(thread) } else { self.of_cpu(cpu) }
+        if self.assumed {
+            self.of_thread(thread)
+        } else {
+            self.of_cpu(cpu)
+        }
     }
 
     /// Position of a kernel node number.
     pub fn position(&self, id: i16) -> NodeIndex {
-        self.ids.iter().position(|&n| i64::from(n) == i64::from(id)).map_or(UNKNOWN, |n| n as NodeIndex)
+        self.ids
+            .iter()
+            .position(|&n| i64::from(n) == i64::from(id))
+            .map_or(UNKNOWN, |n| n as NodeIndex)
     }
 
     /// How far memory on `home` is from a cpu on `from`.
@@ -110,17 +134,28 @@ impl Nodes {
 /// better knowledge (they are usually that process's main thread's helpers); else with the first of all.
 fn follow(input: &Input, creation: &[usize], of_thread: &mut [NodeIndex], followed: &mut Vec<u32>) {
     let known = of_thread.to_vec();
-    let first = creation.iter().map(|&t| known[t]).find(|&n| n != UNKNOWN).unwrap_or(0);
+    let first = creation
+        .iter()
+        .map(|&t| known[t])
+        .find(|&n| n != UNKNOWN)
+        .unwrap_or(0);
     for &t in creation {
         if known[t] == UNKNOWN {
             let process = input.threads.process[t];
-            let peers = creation.iter().filter(|&&o| input.threads.process[o] == process);
-            of_thread[t] = peers.map(|&o| known[o]).find(|&n| n != UNKNOWN).unwrap_or(first);
+            let peers = creation
+                .iter()
+                .filter(|&&o| input.threads.process[o] == process);
+            of_thread[t] = peers
+                .map(|&o| known[o])
+                .find(|&n| n != UNKNOWN)
+                .unwrap_or(first);
             followed.push(t as u32);
         }
     }
 }
 
 fn classes(machine: &Machine, ids: &[u32]) -> Vec<DistanceClass> {
-    ids.iter().flat_map(|&from| ids.iter().map(move |&to| machine.distance_class(from, to))).collect()
+    ids.iter()
+        .flat_map(|&from| ids.iter().map(move |&to| machine.distance_class(from, to)))
+        .collect()
 }

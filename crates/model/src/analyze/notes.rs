@@ -8,7 +8,13 @@ use super::verdict::unresolved_share;
 use crate::recording::RangeKind;
 
 /// All notes.
-pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Vec<String> {
+pub fn notes(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    tally: &Tally,
+    facts: &[RowFacts],
+) -> Vec<String> {
     let mut n = Vec::new();
     let meta = &input.meta;
     if meta.state == "open" {
@@ -16,15 +22,28 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
     }
     for i in 0..input.losses.what.len() {
         let l = &input.losses;
-        let count = if l.count[i] > 0 { format!("{} ", l.count[i]) } else { "an unknown number of ".to_string() };
+        let count = if l.count[i] > 0 {
+            format!("{} ", l.count[i])
+        } else {
+            "an unknown number of ".to_string()
+        };
         n.push(format!("Lost: {count}{} ({}).", l.what[i], l.why[i]));
     }
     if !meta.agent {
-        let why = if meta.agent_why.is_empty() { String::new() } else { format!(": {}", meta.agent_why) };
-        n.push(format!("The agent did not report{why}. Heap memory cannot be told apart into objects."));
+        let why = if meta.agent_why.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", meta.agent_why)
+        };
+        n.push(format!(
+            "The agent did not report{why}. Heap memory cannot be told apart into objects."
+        ));
     }
     if meta.steal_share > 0.05 {
-        n.push(format!("The hypervisor took {} of the time: shares may lean towards what ran then.", percent(meta.steal_share)));
+        n.push(format!(
+            "The hypervisor took {} of the time: shares may lean towards what ran then.",
+            percent(meta.steal_share)
+        ));
     }
     if unresolved_share(tally) > 0.1 {
         n.push(format!(
@@ -34,7 +53,11 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
     }
     let placements = context.finder.placements;
     if placements.not_placements > 0 {
-        let why = if meta.numa_balancing > 0 { " AutoNUMA is on: most are its hints." } else { "" };
+        let why = if meta.numa_balancing > 0 {
+            " AutoNUMA is on: most are its hints."
+        } else {
+            ""
+        };
         n.push(format!(
             "{} page faults hit pages that were already placed (protection changes, hint faults) and place nothing.{why}",
             placements.not_placements
@@ -45,7 +68,14 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
     if facts.iter().any(|f| f.origins.cut) {
         n.push("For allocation sites with very many objects, pages were counted for the first of them only.".to_string());
     }
-    if let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max() {
+    if let Some(cache) = judge
+        .machine
+        .caches
+        .iter()
+        .filter(|c| c.level == 2)
+        .map(|c| c.size_bytes)
+        .max()
+    {
         for f in facts.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
@@ -60,10 +90,18 @@ fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context,
     let unsampled = tally.threads.iter().filter(|t| t.sum.samples == 0).count();
     let total = tally.threads.len();
     if unsampled > 0 && unsampled < total {
-        n.push(format!("{unsampled} of {total} threads have no samples: they ran too briefly or only waited."));
+        n.push(format!(
+            "{unsampled} of {total} threads have no samples: they ran too briefly or only waited."
+        ));
     }
     let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();
-    let followed = context.finder.nodes.followed.iter().filter(|t| touchers.contains(t)).count();
+    let followed = context
+        .finder
+        .nodes
+        .followed
+        .iter()
+        .filter(|t| touchers.contains(t))
+        .count();
     if followed > 0 {
         n.push(format!(
             "{followed} threads without samples placed pages: they are taken to run on the node of their process's first sampled thread."
@@ -77,7 +115,9 @@ fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context,
         } else {
             "pin them (OMP_PROC_BIND=close, taskset)"
         };
-        n.push(format!("Threads moved between cpus at least {migrations} times: {advice}."));
+        n.push(format!(
+            "Threads moved between cpus at least {migrations} times: {advice}."
+        ));
     }
     if input.phases.name.iter().any(String::is_empty) {
         n.push("The program marks a region of interest; shares are of the whole run.".to_string());
@@ -88,7 +128,9 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
     let has = |kind: RangeKind| input.range_events.kind.contains(&(kind as u8));
     let moved = context.finder.looks.moved_pages;
     if judge.assume.is_none() && moved > 0 {
-        n.push(format!("At least {moved} pages changed their node during the recording."));
+        n.push(format!(
+            "At least {moved} pages changed their node during the recording."
+        ));
     }
     if judge.assume.is_some() {
         if has(RangeKind::Policy) {

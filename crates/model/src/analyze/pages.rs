@@ -20,10 +20,20 @@ const FOLIO_PROBES: u64 = 4096;
 /// Folio sizes of a thing, as bits of log2 bytes: seen, or inferred where the touches allow nothing else.
 pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     let page = finder.placements.page_bytes;
-    let sizes: Vec<u64> =
-        input.meta.folio_bytes.iter().copied().filter(|s| s.is_power_of_two() && *s > page).collect();
-    let anonymous = matches!(thing.kind, ObjectKind::Heap | ObjectKind::Static | ObjectKind::Anonymous);
-    let Some(&smallest) = sizes.iter().min() else { return 0 };
+    let sizes: Vec<u64> = input
+        .meta
+        .folio_bytes
+        .iter()
+        .copied()
+        .filter(|s| s.is_power_of_two() && *s > page)
+        .collect();
+    let anonymous = matches!(
+        thing.kind,
+        ObjectKind::Heap | ObjectKind::Static | ObjectKind::Anonymous
+    );
+    let Some(&smallest) = sizes.iter().min() else {
+        return 0;
+    };
     if !anonymous || thing.bytes < smallest {
         return 0;
     }
@@ -34,7 +44,9 @@ pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     if !finder.looks.is_empty() {
         let step = ((to - from) / FOLIO_PROBES).max(1);
         for p in (from..to).step_by(step as usize) {
-            let Some(shift) = finder.looks.present(thing.space, p * page) else { continue };
+            let Some(shift) = finder.looks.present(thing.space, p * page) else {
+                continue;
+            };
             looked += 1;
             if u32::from(shift) > page.trailing_zeros() {
                 found |= 1 << shift;
@@ -54,7 +66,10 @@ fn smallest_folio(finder: &Finder, thing: &Thing, page: u64, enabled: u64) -> u6
     while left != 0 {
         let bit = left & left.wrapping_neg();
         left &= left - 1;
-        if finder.folio_touch(thing.space, page, thing.died, bit).is_some() {
+        if finder
+            .folio_touch(thing.space, page, thing.died, bit)
+            .is_some()
+        {
             return bit;
         }
     }
@@ -69,7 +84,10 @@ fn inferred(finder: &Finder, thing: &Thing, sizes: &[u64]) -> u64 {
     let touches = finder.placements.touched(thing.space, from, to);
     for &size in sizes.iter().rev() {
         let per = size / page;
-        if thing.bytes < size || touches.is_empty() || touches.len() as u64 > ((to - from) / (per / 8).max(2)).max(1) {
+        if thing.bytes < size
+            || touches.is_empty()
+            || touches.len() as u64 > ((to - from) / (per / 8).max(2)).max(1)
+        {
             continue;
         }
         let distinct = touches.windows(2).all(|w| w[0] / per != w[1] / per);
@@ -83,7 +101,10 @@ fn inferred(finder: &Finder, thing: &Thing, sizes: &[u64]) -> u64 {
 
 /// First and one past the last page number of a thing.
 pub fn page_range(thing: &Thing, page: u64) -> (u64, u64) {
-    (thing.address / page, thing.address.saturating_add(thing.bytes).div_ceil(page))
+    (
+        thing.address / page,
+        thing.address.saturating_add(thing.bytes).div_ceil(page),
+    )
 }
 
 /// Who placed a row's pages.
@@ -98,7 +119,14 @@ pub struct Origins {
 }
 
 /// Counts the pages of a row by origin.
-pub fn origins(input: &Input, finder: &Finder, groups: &Groups, sites: &Sites, row: &Row, folios: &[u64]) -> Origins {
+pub fn origins(
+    input: &Input,
+    finder: &Finder,
+    groups: &Groups,
+    sites: &Sites,
+    row: &Row,
+    folios: &[u64],
+) -> Origins {
     let mut o = Origins::default();
     let page = finder.placements.page_bytes;
     for &t in &row.things {
@@ -118,7 +146,11 @@ pub fn origins(input: &Input, finder: &Finder, groups: &Groups, sites: &Sites, r
             let (touch, inherited) = origin(input, finder, sites, thing, t, p, folios[t as usize]);
             if let Some(group) = touch.and_then(|t| groups.get(t)) {
                 seen += 1;
-                if inherited { o.pages.inherited += 1 } else { o.pages.touched += 1 }
+                if inherited {
+                    o.pages.inherited += 1
+                } else {
+                    o.pages.touched += 1
+                }
                 *o.by_group.entry((*group, inherited)).or_default() += 1;
             } else if finder.looks.present(thing.space, p * page).is_some() {
                 seen += 1;
@@ -128,7 +160,11 @@ pub fn origins(input: &Input, finder: &Finder, groups: &Groups, sites: &Sites, r
         if every {
             (from..to).for_each(&mut count);
         } else {
-            finder.placements.touched(thing.space, from, to).into_iter().for_each(&mut count);
+            finder
+                .placements
+                .touched(thing.space, from, to)
+                .into_iter()
+                .for_each(&mut count);
         }
         o.pages.absent_or_unknown += (to - from) - seen;
     }
@@ -149,13 +185,26 @@ fn origin(
     let heap = thing.kind == ObjectKind::Heap;
     let real = |t: &u32| {
         let zero = p.touches[*t as usize].zero;
-        !zero || finder.looks.present(thing.space, page * p.page_bytes).is_some()
+        !zero
+            || finder
+                .looks
+                .present(thing.space, page * p.page_bytes)
+                .is_some()
     };
     let born = if heap { thing.born } else { 0 };
-    if let Some(t) = p.first_since(thing.space, page, born, thing.died).filter(real) {
+    if let Some(t) = p
+        .first_since(thing.space, page, born, thing.died)
+        .filter(real)
+    {
         return (Some(t), false);
     }
-    let before = p.at(thing.space, page, born.max(if heap { 0 } else { thing.died })).filter(real);
+    let before = p
+        .at(
+            thing.space,
+            page,
+            born.max(if heap { 0 } else { thing.died }),
+        )
+        .filter(real);
     let found = before.or_else(|| match folios {
         0 => None,
         folios => finder.folio_touch(thing.space, page, thing.died, folios),
@@ -171,7 +220,10 @@ fn origin(
     let own = touch.fault != NONE
         && input.faults.thread[touch.fault as usize] == input.objects.thread[i]
         && sites.is_runtime(input.faults.ip[touch.fault as usize])
-        && touch.time >= finder.spaces.last_end(thing.space, page * p.page_bytes, born);
+        && touch.time
+            >= finder
+                .spaces
+                .last_end(thing.space, page * p.page_bytes, born);
     let own = own && born - touch.time < ALLOCATION_NS;
     (Some(t), !(grown || own))
 }

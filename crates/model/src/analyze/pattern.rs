@@ -27,7 +27,11 @@ pub struct Range {
 
 /// The ranges of threads that have any addressed sample, and the pattern.
 pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range>) {
-    let mut ranges: Vec<Range> = uses.iter().filter(|u| u.1.addressed > 0).map(|u| range(u.0, u.1)).collect();
+    let mut ranges: Vec<Range> = uses
+        .iter()
+        .filter(|u| u.1.addressed > 0)
+        .map(|u| range(u.0, u.1))
+        .collect();
     ranges.sort_by_key(|r| r.thread);
     let total: u64 = uses.iter().map(|u| u.1.sum.samples).sum();
     let most = uses.iter().map(|u| u.1.sum.samples).max().unwrap_or(0);
@@ -42,12 +46,19 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
         return (Pattern::Unknown, ranges);
     }
     let threads: Vec<u32> = good.iter().map(|r| r.thread).collect();
-    let chosen: Vec<&Use> = uses.iter().filter(|u| threads.contains(&u.0)).map(|u| u.1).collect();
+    let chosen: Vec<&Use> = uses
+        .iter()
+        .filter(|u| threads.contains(&u.0))
+        .map(|u| u.1)
+        .collect();
     let pieces = |count: usize| {
         let chosen = &chosen;
         (0..count).map(move |p| {
             let bins = p * BINS / count..(p + 1) * BINS / count;
-            chosen.iter().map(|u| u.bins[bins.clone()].iter().map(|&n| u64::from(n)).sum()).collect()
+            chosen
+                .iter()
+                .map(|u| u.bins[bins.clone()].iter().map(|&n| u64::from(n)).sum())
+                .collect()
         })
     };
     // Few pieces, four per thread, to compare blocks; all bins to see turns.
@@ -56,7 +67,10 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     let fine = exclusive(
         followed.pages().map(|p| {
             let of = |t: &u32| p.iter().find(|x| x.0 == *t).map_or(0, |x| u64::from(x.1));
-            uses.iter().filter(|u| threads.contains(&u.0)).map(|u| of(&u.0)).collect()
+            uses.iter()
+                .filter(|u| threads.contains(&u.0))
+                .map(|u| of(&u.0))
+                .collect()
         }),
         &chosen,
     );
@@ -95,7 +109,10 @@ fn exclusive(pieces: impl Iterator<Item = Vec<u64>>, uses: &[&Use]) -> Option<f6
         return None;
     }
     let all: u64 = uses.iter().map(|u| u.addressed).sum();
-    let chance: f64 = uses.iter().map(|u| (u.addressed as f64 / all as f64).powi(2)).sum();
+    let chance: f64 = uses
+        .iter()
+        .map(|u| (u.addressed as f64 / all as f64).powi(2))
+        .sum();
     (chance < 0.99).then(|| (same as f64 / pairs as f64 - chance) / (1.0 - chance))
 }
 
@@ -114,7 +131,12 @@ fn range(thread: u32, used: &Use) -> Range {
         }
         1.0
     };
-    Range { thread, samples: n, from: at(0.05, false), to: at(0.95, true) }
+    Range {
+        thread,
+        samples: n,
+        from: at(0.05, false),
+        to: at(0.95, true),
+    }
 }
 
 #[cfg(test)]
@@ -128,14 +150,21 @@ mod tests {
         let mut followed = Followed::default();
         let mut all = Vec::new();
         for t in 0..threads {
-            let mut u = Use { bins: vec![0; BINS], ..Use::default() };
+            let mut u = Use {
+                bins: vec![0; BINS],
+                ..Use::default()
+            };
             for _ in 0..samples {
                 let x = rule(t, random.unit()).clamp(0.0, 0.999_999);
                 u.bins[(x * BINS as f64) as usize] += 1;
                 u.addressed += 1;
                 followed.add((x * 4096.0) as u64, t, 1);
             }
-            u.sum = Sum { samples, weight: samples, squares: u128::from(samples) };
+            u.sum = Sum {
+                samples,
+                weight: samples,
+                squares: u128::from(samples),
+            };
             all.push(u);
         }
         (all, followed)
@@ -150,7 +179,11 @@ mod tests {
     #[test]
     fn blocks_are_blocked_for_any_number_of_threads() {
         for k in [2, 3, 4, 16, 64] {
-            assert_eq!(found(k, 60, |t, x| (f64::from(t) + x) / f64::from(k)), Pattern::Blocked, "{k}");
+            assert_eq!(
+                found(k, 60, |t, x| (f64::from(t) + x) / f64::from(k)),
+                Pattern::Blocked,
+                "{k}"
+            );
         }
     }
 
@@ -172,9 +205,12 @@ mod tests {
 
     #[test]
     fn pages_in_turn_are_cyclic() {
-        let rule = |t: u32, x: f64| (((x * 1024.0) as u64 * 4 + u64::from(t)) as f64 + 0.5) / 4096.0;
+        let rule =
+            |t: u32, x: f64| (((x * 1024.0) as u64 * 4 + u64::from(t)) as f64 + 0.5) / 4096.0;
         assert_eq!(found(4, 4000, rule), Pattern::Cyclic);
-        let coarse = |t: u32, x: f64| (((x * 16.0) as u64 * 4 + u64::from(t)) as f64 + x * 16.0 % 1.0) / 64.0;
+        let coarse = |t: u32, x: f64| {
+            (((x * 16.0) as u64 * 4 + u64::from(t)) as f64 + x * 16.0 % 1.0) / 64.0
+        };
         assert_eq!(found(4, 400, coarse), Pattern::Cyclic);
     }
 

@@ -11,9 +11,10 @@
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
-use super::hash::{FastMap, IdIndex};
+use super::hash::IdIndex;
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span};
+use super::page_table::{PER_BLOCK, PageTable};
 use super::space::Spaces;
 use crate::recording::{Access, NONE, ObjectKind, RangeKind};
 
@@ -65,62 +66,6 @@ pub struct Touch {
     pub zero: bool,
 }
 
-const PER_BLOCK: u64 = 512;
-
-/// Pages of one address space: blocks of 512 pages, each slot the latest touch.
-#[derive(Debug, Default)]
-struct PageTable {
-    blocks: FastMap<u64, u32>,
-    slots: Vec<u32>,
-    /// Per block: slots ever touched, and the last new one.
-    used: Vec<(u16, u16)>,
-}
-
-impl PageTable {
-    fn block(&self, page: u64) -> Option<usize> {
-        self.blocks.get(&(page / PER_BLOCK)).map(|&b| b as usize)
-    }
-    fn head(&self, page: u64) -> u32 {
-        self.block(page).map_or(NONE, |b| self.slots[b * PER_BLOCK as usize + (page % PER_BLOCK) as usize])
-    }
-    fn set(&mut self, page: u64, touch: u32) {
-        let next = self.used.len() as u32;
-        let b = *self.blocks.entry(page / PER_BLOCK).or_insert(next) as usize;
-        if b == self.used.len() {
-            self.used.push((0, 0));
-            self.slots.resize(self.slots.len() + PER_BLOCK as usize, NONE);
-        }
-        let offset = page % PER_BLOCK;
-        let slot = &mut self.slots[b * PER_BLOCK as usize + offset as usize];
-        if *slot == NONE {
-            self.used[b] = (self.used[b].0 + 1, offset as u16);
-        }
-        *slot = touch;
-    }
-    /// Pages of `from..to` that were ever touched.
-    fn touched(&self, from: u64, to: u64) -> Vec<u64> {
-        let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
-        let mut blocks: Vec<(u64, u32)> = if last - first <= self.blocks.len() as u64 {
-            (first..last).filter_map(|b| self.blocks.get(&b).map(|&i| (b, i))).collect()
-        } else {
-            self.blocks.iter().map(|(&b, &i)| (b, i)).filter(|b| first <= b.0 && b.0 < last).collect()
-        };
-        blocks.sort_unstable();
-        let mut pages = Vec::new();
-        for (number, b) in blocks {
-            let base = number * PER_BLOCK;
-            let slots = &self.slots[b as usize * PER_BLOCK as usize..][..PER_BLOCK as usize];
-            for (i, _) in slots.iter().enumerate().filter(|s| *s.1 != NONE) {
-                let page = base + i as u64;
-                if from <= page && page < to {
-                    pages.push(page);
-                }
-            }
-        }
-        pages
-    }
-}
-
 /// All placements of a recording.
 #[derive(Debug, Default)]
 pub struct Placements {
@@ -152,8 +97,12 @@ enum Event {
 impl Placements {
     /// Replays faults and range events in the order of time.
     pub fn new(input: &Input, spaces: &Spaces, threads: &IdIndex) -> Placements {
-        let mut p = Placements { page_bytes: input.meta.page_bytes.max(1), ..Placements::default() };
-        p.tables.resize_with(spaces.spaces.len(), PageTable::default);
+        let mut p = Placements {
+            page_bytes: input.meta.page_bytes.max(1),
+            ..Placements::default()
+        };
+        p.tables
+            .resize_with(spaces.spaces.len(), PageTable::default);
         p.parents = spaces.spaces.iter().map(|s| s.parent).collect();
         p.touches.reserve(input.faults.time_ns.len());
         let rows = IdIndex::new(&input.objects.id);
@@ -174,7 +123,12 @@ impl Placements {
         for (time, _, event) in events {
             match event {
                 Event::Range(i) => p.range_event(input, spaces, i as usize),
-                Event::Realloc(i) => p.realloc(spaces, i, rows.get(input.objects.previous[i as usize]), time),
+                Event::Realloc(i) => p.realloc(
+                    spaces,
+                    i,
+                    rows.get(input.objects.previous[i as usize]),
+                    time,
+                ),
                 Event::Fault(i) => p.fault(input, spaces, threads, &protects, i),
             }
         }
@@ -188,14 +142,24 @@ impl Placements {
         self.touches.push(touch);
     }
 
-    fn fault(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, protects: &[Layer], row: u32) {
+    fn fault(
+        &mut self,
+        input: &Input,
+        spaces: &Spaces,
+        threads: &IdIndex,
+        protects: &[Layer],
+        row: u32,
+    ) {
         let f = &input.faults;
         let i = row as usize;
         let (time, address) = (f.time_ns[i], f.address[i]);
         let thread = threads.get(f.thread[i]);
         let mut space = thread.map_or(0, |t| spaces.position(input.threads.process[t]));
         let page = address / self.page_bytes;
-        let kind = spaces.mapping_at(space, address, time).0.map(|m| &spaces.things[m as usize]);
+        let kind = spaces
+            .mapping_at(space, address, time)
+            .0
+            .map(|m| &spaces.things[m as usize]);
         let shared = kind.is_some_and(|t| t.kind == ObjectKind::Shared);
         let file = kind.is_some_and(|t| t.kind == ObjectKind::File);
         if shared {
@@ -203,12 +167,29 @@ impl Placements {
             space = kind.map_or(space, |t| t.space);
         }
         let store = Access::from_code(f.access[i]) != Some(Access::Load);
-        let at = At { space, address, time, store, shared };
+        let at = At {
+            space,
+            address,
+            time,
+            store,
+            shared,
+        };
         match self.decide(spaces, protects, &at) {
             Some(how) => {
                 let thread = thread.map_or(NONE, |t| t as u32);
                 let zero = how == How::Read && !shared && !file;
-                self.push(space, page, Touch { time, thread, fault: row, older: NONE, how, zero });
+                self.push(
+                    space,
+                    page,
+                    Touch {
+                        time,
+                        thread,
+                        fault: row,
+                        older: NONE,
+                        how,
+                        zero,
+                    },
+                );
             }
             None => self.not_placements += 1,
         }
@@ -216,10 +197,20 @@ impl Placements {
 
     /// How a fault places its page; `None` if it does not.
     fn decide(&self, spaces: &Spaces, protects: &[Layer], at: &At) -> Option<How> {
-        let &At { space, address, time, store, shared } = at;
+        let &At {
+            space,
+            address,
+            time,
+            store,
+            shared,
+        } = at;
         let page = address / self.page_bytes;
         // Shared memory is placed by loads, too: it has no zero page.
-        let again = if store || shared { How::Refault } else { How::Read };
+        let again = if store || shared {
+            How::Refault
+        } else {
+            How::Read
+        };
         let first = if store { How::Write } else { How::Read };
         let head = self.tables[space as usize].head(page);
         if head == NONE {
@@ -254,9 +245,15 @@ impl Placements {
     /// Whether a store at `time` copies a page placed at `since`: some child still shares it.
     /// A child that ended, exec'ed or took its own copy no longer does.
     fn copied(&self, spaces: &Spaces, space: u32, page: u64, since: u64, time: u64) -> bool {
-        spaces.spaces[space as usize].forks.iter().any(|&(fork, child, gone)| {
-            since < fork && fork <= time && time < gone && self.tables[child as usize].head(page) == NONE
-        })
+        spaces.spaces[space as usize]
+            .forks
+            .iter()
+            .any(|&(fork, child, gone)| {
+                since < fork
+                    && fork <= time
+                    && time < gone
+                    && self.tables[child as usize].head(page) == NONE
+            })
     }
 
     fn range_event(&mut self, input: &Input, spaces: &Spaces, i: usize) {
@@ -264,7 +261,9 @@ impl Placements {
         let space = spaces.position(r.process[i]);
         // The system calls want an aligned address and round the length up.
         let from = r.address[i].div_ceil(self.page_bytes);
-        let to = r.address[i].saturating_add(r.bytes[i]).div_ceil(self.page_bytes);
+        let to = r.address[i]
+            .saturating_add(r.bytes[i])
+            .div_ceil(self.page_bytes);
         let time = r.time_ns[i];
         match RangeKind::from_code(r.kind[i]) {
             Some(RangeKind::Discard | RangeKind::Unmap) => {
@@ -287,7 +286,14 @@ impl Placements {
         if head == NONE || self.touches[head as usize].how == How::Gone {
             return;
         }
-        let gone = Touch { time, thread: NONE, fault: NONE, older: NONE, how: How::Gone, zero: false };
+        let gone = Touch {
+            time,
+            thread: NONE,
+            fault: NONE,
+            older: NONE,
+            how: How::Gone,
+            zero: false,
+        };
         self.push(space, page, gone);
     }
 
@@ -296,7 +302,11 @@ impl Placements {
         if head == NONE || self.touches[head as usize].how == How::Gone {
             return;
         }
-        let touch = Touch { time, how: How::Moved, ..self.touches[head as usize] };
+        let touch = Touch {
+            time,
+            how: How::Moved,
+            ..self.touches[head as usize]
+        };
         self.drop_page(space, from, time);
         self.push(space, to, touch);
     }
@@ -304,15 +314,23 @@ impl Placements {
     /// A large realloc inside libc moves pages with a mremap that nobody reports. Its signs: a new
     /// address whose pages nobody touched, and old pages that were there.
     fn realloc(&mut self, spaces: &Spaces, object: u32, previous: Option<usize>, time: u64) {
-        let Some(old) = previous.map(|p| &spaces.things[p]) else { return };
+        let Some(old) = previous.map(|p| &spaces.things[p]) else {
+            return;
+        };
         let new = &spaces.things[object as usize];
         if old.space != new.space || old.address == new.address {
             return;
         }
         let from = old.address / self.page_bytes;
-        let to = old.address.saturating_add(old.bytes).div_ceil(self.page_bytes);
+        let to = old
+            .address
+            .saturating_add(old.bytes)
+            .div_ceil(self.page_bytes);
         let target = new.address / self.page_bytes;
-        let end = new.address.saturating_add(new.bytes).div_ceil(self.page_bytes);
+        let end = new
+            .address
+            .saturating_add(new.bytes)
+            .div_ceil(self.page_bytes);
         // mremap keeps the offset within the page.
         if old.address % self.page_bytes != new.address % self.page_bytes {
             return;
@@ -376,7 +394,11 @@ impl Placements {
             let (used, last) = self.tables[space as usize].used[b];
             let range = if used == 1 {
                 let only = at / PER_BLOCK * PER_BLOCK + u64::from(last);
-                if at <= only && only < end { only..only + 1 } else { end..end }
+                if at <= only && only < end {
+                    only..only + 1
+                } else {
+                    end..end
+                }
             } else {
                 at..end
             };
@@ -411,11 +433,20 @@ fn protects(input: &Input, spaces: &Spaces) -> Vec<Layer> {
     for i in 0..r.kind.len() {
         if RangeKind::from_code(r.kind[i]) == Some(RangeKind::Protect) {
             let to = r.address[i].saturating_add(r.bytes[i]);
-            let span = Span { from: r.address[i], to, born: r.time_ns[i], died: u64::MAX, id: i as u32 };
+            let span = Span {
+                from: r.address[i],
+                to,
+                born: r.time_ns[i],
+                died: u64::MAX,
+                id: i as u32,
+            };
             spans[spaces.position(r.process[i]) as usize].push(span);
         }
     }
-    spans.into_iter().map(|s| Layer::new(s, Overlap::Replaces)).collect()
+    spans
+        .into_iter()
+        .map(|s| Layer::new(s, Overlap::Replaces))
+        .collect()
 }
 
 fn protected(layer: &Layer, address: u64, after: u64, until: u64) -> bool {

@@ -48,7 +48,10 @@ enum Key {
 impl Rows {
     /// Groups things into rows.
     pub fn new(input: &Input, spaces: &Spaces, sites: &Sites) -> Rows {
-        let mut rows = Rows { of_thing: vec![NONE; spaces.things.len()], ..Rows::default() };
+        let mut rows = Rows {
+            of_thing: vec![NONE; spaces.things.len()],
+            ..Rows::default()
+        };
         let mut keys: FastMap<Key, u32> = FastMap::default();
         let objects = IdIndex::new(&input.objects.id);
         let names = site_names(input);
@@ -61,7 +64,11 @@ impl Rows {
             };
             let key = match thing.kind {
                 ObjectKind::Heap | ObjectKind::SmallHeap => {
-                    let size = if frames[0].is_none() && name.is_none() { thing.bytes } else { 0 };
+                    let size = if frames[0].is_none() && name.is_none() {
+                        thing.bytes
+                    } else {
+                        0
+                    };
                     Key::Site(thing.kind, name.clone().unwrap_or_default(), frames, size)
                 }
                 kind @ (ObjectKind::Stack | ObjectKind::File) => {
@@ -71,7 +78,12 @@ impl Rows {
                 kind if thing.mapping != NONE && name.as_deref() == Some("[heap]") => {
                     Key::Place(kind, name.clone().unwrap_or_default(), 0, 0)
                 }
-                kind => Key::Place(kind, name.clone().unwrap_or_default(), thing.address, thing.bytes),
+                kind => Key::Place(
+                    kind,
+                    name.clone().unwrap_or_default(),
+                    thing.address,
+                    thing.bytes,
+                ),
             };
             let row = *keys.entry(key).or_insert_with(|| {
                 let (name, name_from) = match (name, frames[0].map(|f| sites.get(f))) {
@@ -106,7 +118,10 @@ impl Rows {
         // A realloc replaces its predecessor: of a chain within a row only the last counts.
         let mut replaced = vec![false; spaces.things.len()];
         for (id, &previous) in input.objects.previous.iter().enumerate() {
-            if let Some(old) = objects.get(previous).filter(|&old| previous != NONE && old != id) {
+            if let Some(old) = objects
+                .get(previous)
+                .filter(|&old| previous != NONE && old != id)
+            {
                 replaced[old] = self.of_thing[old] == self.of_thing[id];
             }
         }
@@ -114,7 +129,11 @@ impl Rows {
             row.things.retain(|&t| !replaced[t as usize]);
             let things = row.things.iter().map(|&t| &spaces.things[t as usize]);
             if row.kind == ObjectKind::SmallHeap {
-                row.bytes = row.things.iter().map(|&t| input.objects.represents[t as usize]).sum();
+                row.bytes = row
+                    .things
+                    .iter()
+                    .map(|&t| input.objects.represents[t as usize])
+                    .sum();
                 row.base = things.clone().map(|t| t.address).min().unwrap_or(0);
                 row.extent = things.map(|t| t.address + t.bytes).max().unwrap_or(0) - row.base;
             } else {
@@ -130,7 +149,9 @@ type Names<'a> = FastMap<u32, (&'a str, &'static str)>;
 fn site_names(input: &Input) -> Names<'_> {
     let s = &input.site_names;
     let from = |how: &str| if how == "dwarf" { "dwarf" } else { "source" };
-    (0..s.chain.len()).map(|i| (s.chain[i], (s.name[i].as_str(), from(&s.how[i])))).collect()
+    (0..s.chain.len())
+        .map(|i| (s.chain[i], (s.name[i].as_str(), from(&s.how[i]))))
+        .collect()
 }
 
 /// The name the system, the program or the debug information gives a thing.
@@ -161,7 +182,10 @@ fn name_of(
         if let Some(&(name, how)) = names.get(&o.chain[at]).filter(|_| o.chain[at] != NONE) {
             return (Some(name.to_string()), how);
         }
-        match objects.get(o.previous[at]).filter(|_| o.previous[at] != NONE) {
+        match objects
+            .get(o.previous[at])
+            .filter(|_| o.previous[at] != NONE)
+        {
             Some(previous) if previous != at => at = previous,
             _ => break,
         }

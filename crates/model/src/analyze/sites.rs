@@ -48,8 +48,16 @@ pub struct Sites {
 impl Sites {
     /// Names every location and chain of a recording.
     pub fn new(input: &Input) -> Sites {
-        let mut s = Sites { locations: IdIndex::new(&input.locations.id), ..Sites::default() };
-        s.unknown = s.intern(Site { at: None, function: None, module: None, runtime: false });
+        let mut s = Sites {
+            locations: IdIndex::new(&input.locations.id),
+            ..Sites::default()
+        };
+        s.unknown = s.intern(Site {
+            at: None,
+            function: None,
+            module: None,
+            runtime: false,
+        });
         s.name_locations(input);
         s.name_chains(input);
         s
@@ -84,15 +92,26 @@ impl Sites {
                 format!("{base}+{:#x}", input.locations.file_offset[l])
             });
             let site = |row: Option<usize>| {
-                let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
-                let function = row.map(|r| input.symbols.function[r].clone()).filter(|f| !f.is_empty());
+                let file = row
+                    .map(|r| input.symbols.file[r].as_str())
+                    .filter(|f| !f.is_empty());
+                let function = row
+                    .map(|r| input.symbols.function[r].clone())
+                    .filter(|f| !f.is_empty());
                 let at = match (file, row) {
-                    (Some(f), Some(r)) => {
-                        Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
-                    }
+                    (Some(f), Some(r)) => Some(format!(
+                        "{}:{}",
+                        shorten(f, &input.meta.cwd),
+                        input.symbols.line[r]
+                    )),
                     _ => place.clone(),
                 };
-                Site { at, function, module, runtime }
+                Site {
+                    at,
+                    function,
+                    module,
+                    runtime,
+                }
             };
             let own = rows
                 .iter()
@@ -106,7 +125,10 @@ impl Sites {
                 (false, None, false) => None,
             };
             let raw = site(rows.first().copied());
-            self.allocator.push(rows.iter().any(|&r| is_allocator(&input.symbols.function[r])));
+            self.allocator.push(
+                rows.iter()
+                    .any(|&r| is_allocator(&input.symbols.function[r])),
+            );
             self.in_runtime.push(runtime);
             let user = user.map(|u| self.intern(u));
             self.user.push(user);
@@ -127,7 +149,9 @@ impl Sites {
             let mut users = [None, None];
             let mut found = 0;
             for &r in &order[at..end] {
-                let Some(l) = self.locations.get(t.location[r as usize]) else { continue };
+                let Some(l) = self.locations.get(t.location[r as usize]) else {
+                    continue;
+                };
                 if let Some(u) = self.user[l] {
                     users[found] = Some(u);
                     found += 1;
@@ -154,7 +178,9 @@ impl Sites {
         if chain == NONE {
             return [None, None];
         }
-        self.chains.get(chain).map_or([None, None], |c| self.chain_user[c])
+        self.chains
+            .get(chain)
+            .map_or([None, None], |c| self.chain_user[c])
     }
 
     /// Where the program was: the location's own user frame, else the chain's.
@@ -175,7 +201,9 @@ impl Sites {
 
     /// The runtime function at a location, for when no caller is known.
     pub fn raw(&mut self, location: u32) -> SiteId {
-        let Some(l) = self.locations.get(location) else { return self.unknown };
+        let Some(l) = self.locations.get(location) else {
+            return self.unknown;
+        };
         let mut site = self.sites[self.raw[l] as usize].clone();
         site.runtime = true;
         self.intern(site)
@@ -183,12 +211,16 @@ impl Sites {
 
     /// Whether a location lies in a runtime module.
     pub fn is_runtime(&self, location: u32) -> bool {
-        self.locations.get(location).is_some_and(|l| self.in_runtime[l])
+        self.locations
+            .get(location)
+            .is_some_and(|l| self.in_runtime[l])
     }
 
     /// Whether a location lies in an allocator's function.
     pub fn is_allocator(&self, location: u32) -> bool {
-        self.locations.get(location).is_some_and(|l| self.allocator[l])
+        self.locations
+            .get(location)
+            .is_some_and(|l| self.allocator[l])
     }
 }
 
@@ -198,7 +230,9 @@ fn shorten<'a>(file: &'a str, cwd: &str) -> &'a str {
     if cwd.is_empty() {
         return file;
     }
-    file.strip_prefix(cwd).and_then(|f| f.strip_prefix('/')).unwrap_or(file)
+    file.strip_prefix(cwd)
+        .and_then(|f| f.strip_prefix('/'))
+        .unwrap_or(file)
 }
 
 /// Whether a frame is library code that was inlined or instantiated into the program.
@@ -219,16 +253,43 @@ fn is_library(function: &str, file: &str) -> bool {
 /// Functions of malloc implementations, by the names they carry in glibc, jemalloc, tcmalloc and mimalloc.
 fn is_allocator(function: &str) -> bool {
     const EXACT: [&str; 16] = [
-        "malloc", "calloc", "realloc", "free", "cfree", "memalign", "aligned_alloc", "posix_memalign",
-        "sysmalloc", "malloc_consolidate", "unlink_chunk", "arena_get2", "new_heap", "heap_trim", "systrim",
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "cfree",
+        "memalign",
+        "aligned_alloc",
+        "posix_memalign",
+        "sysmalloc",
+        "malloc_consolidate",
+        "unlink_chunk",
+        "arena_get2",
+        "new_heap",
+        "heap_trim",
+        "systrim",
         "ptmalloc_init",
     ];
-    let name = function.split(['.', '(', '@']).next().unwrap_or(function).trim_start_matches("__libc_");
+    let name = function
+        .split(['.', '(', '@'])
+        .next()
+        .unwrap_or(function)
+        .trim_start_matches("__libc_");
     EXACT.contains(&name)
         || EXACT.contains(&name.trim_start_matches('_'))
-        || ["_int_malloc", "_int_free", "_int_realloc", "_int_memalign", "tcache_", "_mi_", "mi_", "je_", "tc_"]
-            .iter()
-            .any(|p| name.starts_with(p))
+        || [
+            "_int_malloc",
+            "_int_free",
+            "_int_realloc",
+            "_int_memalign",
+            "tcache_",
+            "_mi_",
+            "mi_",
+            "je_",
+            "tc_",
+        ]
+        .iter()
+        .any(|p| name.starts_with(p))
         || function.starts_with("operator new")
 }
 
@@ -239,7 +300,10 @@ mod tests {
     #[test]
     fn library_frames_are_known_by_name_or_file() {
         assert!(is_library("std::vector<double>::resize(unsigned long)", ""));
-        assert!(is_library("void std::fill<double*>(double*, double*, double const&)", ""));
+        assert!(is_library(
+            "void std::fill<double*>(double*, double*, double const&)",
+            ""
+        ));
         assert!(is_library("operator new(unsigned long)", ""));
         assert!(is_library("f", "/usr/include/c++/14/bits/stl_algo.h"));
         assert!(!is_library("solve(std::vector<double>&)", "solve.cpp"));
@@ -248,7 +312,14 @@ mod tests {
 
     #[test]
     fn allocator_functions_are_known() {
-        for f in ["malloc", "_int_malloc", "__libc_calloc", "sysmalloc", "_int_malloc.part.0", "__libc_malloc"] {
+        for f in [
+            "malloc",
+            "_int_malloc",
+            "__libc_calloc",
+            "sysmalloc",
+            "_int_malloc.part.0",
+            "__libc_malloc",
+        ] {
             assert!(is_allocator(f), "{f}");
         }
         for f in ["memset", "main", "allocate_grid", "init"] {

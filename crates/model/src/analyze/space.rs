@@ -60,7 +60,10 @@ impl Spaces {
     /// Builds the lookup.
     pub fn new(input: &Input) -> Spaces {
         let p = &input.processes;
-        let mut s = Spaces { ids: IdIndex::new(&p.id), ..Spaces::default() };
+        let mut s = Spaces {
+            ids: IdIndex::new(&p.id),
+            ..Spaces::default()
+        };
         s.spaces.resize_with(p.id.len().max(1), Space::default);
         let mut gone = vec![u64::MAX; s.spaces.len()];
         for (i, &process) in input.process_ends.process.iter().enumerate() {
@@ -80,7 +83,9 @@ impl Spaces {
         }
         for i in 0..s.spaces.len() {
             if let Some((parent, at)) = s.spaces[i].parent {
-                s.spaces[parent as usize].forks.push((at, i as u32, gone[i]));
+                s.spaces[parent as usize]
+                    .forks
+                    .push((at, i as u32, gone[i]));
             }
         }
         s.add_objects(input);
@@ -111,7 +116,9 @@ impl Spaces {
         for (i, &object) in input.object_ends.object.iter().enumerate() {
             if let Some(row) = rows.get(object) {
                 let thing = &mut self.things[row];
-                thing.died = thing.died.min(input.object_ends.time_ns[i].max(thing.born + 1));
+                thing.died = thing
+                    .died
+                    .min(input.object_ends.time_ns[i].max(thing.born + 1));
             }
         }
     }
@@ -165,7 +172,9 @@ impl Spaces {
                 (NONE, ObjectKind::Heap) => fine[space][0].push(span),
                 (NONE, ObjectKind::Static) => fine[space][1].push(span),
                 (NONE, ObjectKind::Stack) => fine[space][2].push(span),
-                (NONE, ObjectKind::SmallHeap) => self.spaces[space].small.push((t.address, id as u32)),
+                (NONE, ObjectKind::SmallHeap) => {
+                    self.spaces[space].small.push((t.address, id as u32))
+                }
                 (NONE, _) => coarse[space][0].push(span),
                 _ => coarse[space][1].push(span),
             }
@@ -180,7 +189,8 @@ impl Spaces {
             ];
             s.coarse = coarse.map(|spans| Layer::new(spans, Overlap::Nests));
             let things = &self.things;
-            s.small.sort_by_key(|&(address, id)| (address, things[id as usize].born));
+            s.small
+                .sort_by_key(|&(address, id)| (address, things[id as usize].born));
         }
     }
 
@@ -195,24 +205,40 @@ impl Spaces {
                 }
                 let (found, v) = layer.at(address, t);
                 // The parent is frozen at the fork: its answer does not change with time.
-                if own { valid.clip(&v) } else { valid.clip_addresses(&v) }
+                if own {
+                    valid.clip(&v)
+                } else {
+                    valid.clip_addresses(&v)
+                }
                 if found.is_some() {
                     return (found, valid);
                 }
             }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else { break };
+            let Some((parent, fork)) = self.spaces[s as usize].parent else {
+                break;
+            };
             (s, t, own) = (parent, t.min(fork), false);
         }
         let (mapping, v) = self.mapping_at(space, address, time);
         valid.clip(&v);
         if mapping.is_none_or(|m| self.is_heap_area(m)) {
             if let Some(small) = self.small_at(space, address, time) {
-                let point = Validity { from: address, to: address + 1, since: time, until: time + 1 };
+                let point = Validity {
+                    from: address,
+                    to: address + 1,
+                    since: time,
+                    until: time + 1,
+                };
                 return (Some(small), point);
             }
             if self.spaces.iter().any(|s| !s.small.is_empty()) {
                 // A small allocation may be born here any time: do not remember the answer.
-                valid = Validity { from: address, to: address + 1, since: time, until: time + 1 };
+                valid = Validity {
+                    from: address,
+                    to: address + 1,
+                    since: time,
+                    until: time + 1,
+                };
             }
         }
         (mapping, valid)
@@ -225,12 +251,18 @@ impl Spaces {
         loop {
             for layer in &self.spaces[s as usize].coarse {
                 let (found, v) = layer.at(address, t);
-                if own { valid.clip(&v) } else { valid.clip_addresses(&v) }
+                if own {
+                    valid.clip(&v)
+                } else {
+                    valid.clip_addresses(&v)
+                }
                 if found.is_some() {
                     return (found, valid);
                 }
             }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else { return (None, valid) };
+            let Some((parent, fork)) = self.spaces[s as usize].parent else {
+                return (None, valid);
+            };
             (s, t, own) = (parent, t.min(fork), false);
         }
     }
@@ -273,7 +305,11 @@ impl Spaces {
         let heap = s.fine[0].ever(address);
         let k = heap.partition_point(|i| i.0 <= until);
         // Lives at one address follow each other: the last few tell.
-        let freed = heap[..k].iter().rev().take(4).any(|&(_, died, _)| after < died && died <= until);
+        let freed = heap[..k]
+            .iter()
+            .rev()
+            .take(4)
+            .any(|&(_, died, _)| after < died && died <= until);
         let maps = s.coarse[1].ever(address);
         let k = maps.partition_point(|i| i.0 <= until);
         freed || maps[..k].last().is_some_and(|&(born, _, _)| after < born)
@@ -283,21 +319,34 @@ impl Spaces {
     pub fn last_end(&self, space: u32, address: u64, time: u64) -> u64 {
         let ever = self.spaces[space as usize].fine[0].ever(address);
         let k = ever.partition_point(|i| i.0 < time);
-        ever[..k].iter().rev().take(4).map(|i| i.1).filter(|&died| died <= time).max().unwrap_or(0)
+        ever[..k]
+            .iter()
+            .rev()
+            .take(4)
+            .map(|i| i.1)
+            .filter(|&died| died <= time)
+            .max()
+            .unwrap_or(0)
     }
 }
 
 /// What a line of /proc/PID/maps says about its memory.
 fn mapping_kind(name: &str, flags: u8) -> ObjectKind {
-    let shared = flags & 8 != 0;
-    let memory = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
+    let memory = [
+        "//anon",
+        "/dev/shm/",
+        "/memfd:",
+        "/SYSV",
+        "/dev/zero",
+        "/anon_hugepage",
+    ];
     if name.starts_with("[stack") {
         ObjectKind::Stack
-    } else if name.starts_with("//anon") || !name.starts_with('/') {
-        if shared { ObjectKind::Shared } else { ObjectKind::Anonymous }
-    } else if memory.iter().any(|p| name.starts_with(p)) {
-        if shared { ObjectKind::Shared } else { ObjectKind::Anonymous }
-    } else {
+    } else if name.starts_with('/') && !memory.iter().any(|p| name.starts_with(p)) {
         ObjectKind::File
+    } else if flags & 8 != 0 {
+        ObjectKind::Shared
+    } else {
+        ObjectKind::Anonymous
     }
 }

@@ -80,10 +80,16 @@ pub fn share_interval(blocks: &[Block], whole: &Sum) -> Option<Interval> {
     }
     let n = n.max(1.0);
     if part == 0 {
-        return Some(Interval { low: 0.0, high: 1.0 - (ALPHA / 2.0).powf(1.0 / n) });
+        return Some(Interval {
+            low: 0.0,
+            high: 1.0 - (ALPHA / 2.0).powf(1.0 / n),
+        });
     }
     if part >= total {
-        return Some(Interval { low: (ALPHA / 2.0).powf(1.0 / n), high: 1.0 });
+        return Some(Interval {
+            low: (ALPHA / 2.0).powf(1.0 / n),
+            high: 1.0,
+        });
     }
     let share = part as f64 / total as f64;
     let least = wilson(share, n);
@@ -99,7 +105,10 @@ fn wilson(share: f64, n: f64) -> Interval {
     let z2 = Z * Z;
     let mid = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
     let half = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
-    Interval { low: (mid - half).max(0.0), high: (mid + half).min(1.0) }
+    Interval {
+        low: (mid - half).max(0.0),
+        high: (mid + half).min(1.0),
+    }
 }
 
 /// About √n blocks, at least 20 and at most [`BLOCKS`], of those that hold anything:
@@ -120,7 +129,10 @@ fn merge_blocks(blocks: &[Block], samples: u64) -> Vec<Block> {
 fn bootstrap(blocks: &[Block], share: f64) -> Interval {
     let k = blocks.len();
     if k < 2 {
-        return Interval { low: share, high: share };
+        return Interval {
+            low: share,
+            high: share,
+        };
     }
     let mut random = Random::new(0x6E65_6172_6661_7221 ^ k as u64);
     let mut shares = Vec::with_capacity(RESAMPLES);
@@ -154,7 +166,8 @@ fn student(degrees: usize) -> f64 {
         return *t;
     }
     let d = degrees as f64;
-    Z + (Z.powi(3) + Z) / (4.0 * d) + (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * d * d)
+    Z + (Z.powi(3) + Z) / (4.0 * d)
+        + (5.0 * Z.powi(5) + 16.0 * Z.powi(3) + 3.0 * Z) / (96.0 * d * d)
 }
 
 /// xorshift64* (Vigna 2016, ACM TOMS 42:30): fixed seed, so that a recording always gives the same report.
@@ -166,7 +179,7 @@ impl Random {
         Random(if seed == 0 { 1 } else { seed })
     }
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -174,11 +187,11 @@ impl Random {
     }
     /// A number below `n` (multiply-shift; the bias is below 2^-32 here).
     pub fn below(&mut self, n: usize) -> usize {
-        (((self.next() >> 32) * n as u64) >> 32) as usize
+        (((self.bits() >> 32) * n as u64) >> 32) as usize
     }
     /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -187,16 +200,34 @@ mod tests {
     use super::*;
 
     fn sum(n: u64) -> Sum {
-        Sum { samples: n, weight: n, squares: u128::from(n) }
+        Sum {
+            samples: n,
+            weight: n,
+            squares: u128::from(n),
+        }
     }
 
     #[test]
     fn none_of_n_gets_the_exact_bound() {
         // 1 - 0.025^(1/100) = 0.03622 (Clopper–Pearson tables, 0 of 100).
-        let i = share_interval(&[Block { part: 0, whole: 100 }], &sum(100)).unwrap();
+        let i = share_interval(
+            &[Block {
+                part: 0,
+                whole: 100,
+            }],
+            &sum(100),
+        )
+        .unwrap();
         assert_eq!(i.low, 0.0);
         assert!((i.high - 0.036_22).abs() < 1e-5, "{i:?}");
-        let i = share_interval(&[Block { part: 100, whole: 100 }], &sum(100)).unwrap();
+        let i = share_interval(
+            &[Block {
+                part: 100,
+                whole: 100,
+            }],
+            &sum(100),
+        )
+        .unwrap();
         assert!((i.low - 0.963_78).abs() < 1e-5 && i.high == 1.0, "{i:?}");
     }
 
@@ -204,19 +235,36 @@ mod tests {
     fn wilson_matches_the_published_example() {
         // Newcombe 1998 (Stat. Med. 17, 857–872), table I: 81 of 263: 0.2553 to 0.3662.
         let i = wilson(81.0 / 263.0, 263.0);
-        assert!((i.low - 0.2553).abs() < 1e-4 && (i.high - 0.3662).abs() < 1e-4, "{i:?}");
+        assert!(
+            (i.low - 0.2553).abs() < 1e-4 && (i.high - 0.3662).abs() < 1e-4,
+            "{i:?}"
+        );
     }
 
     #[test]
     fn student_matches_tables() {
-        for (d, t) in [(1, 12.706), (4, 2.776), (5, 2.571), (10, 2.228), (19, 2.093), (100, 1.984)] {
+        for (d, t) in [
+            (1, 12.706),
+            (4, 2.776),
+            (5, 2.571),
+            (10, 2.228),
+            (19, 2.093),
+            (100, 1.984),
+        ] {
             assert!((student(d) / t - 1.0).abs() < 0.01, "{d}: {}", student(d));
         }
     }
 
     #[test]
     fn one_block_is_never_narrower_than_binomial() {
-        let i = share_interval(&[Block { part: 50, whole: 100 }], &sum(100)).unwrap();
+        let i = share_interval(
+            &[Block {
+                part: 50,
+                whole: 100,
+            }],
+            &sum(100),
+        )
+        .unwrap();
         assert!(i.low < 0.41 && i.high > 0.59, "{i:?}");
     }
 

@@ -78,7 +78,10 @@ pub struct Followed {
 
 impl Default for Followed {
     fn default() -> Self {
-        Followed { limit: u64::MAX, pages: FastMap::default() }
+        Followed {
+            limit: u64::MAX,
+            pages: FastMap::default(),
+        }
     }
 }
 
@@ -219,7 +222,11 @@ impl Tally {
             total_blocks: vec![Block::default(); BLOCKS],
             matrix: vec![0; nodes * nodes],
             threads: vec![
-                ThreadTally { by_home: vec![0; nodes + 1], by_node: vec![0; nodes], ..Default::default() };
+                ThreadTally {
+                    by_home: vec![0; nodes + 1],
+                    by_node: vec![0; nodes],
+                    ..Default::default()
+                };
                 threads
             ],
             rows: vec![None; rows],
@@ -249,7 +256,10 @@ impl Tally {
             add(&mut to.by_home, &from.by_home);
             add(&mut to.by_node, &from.by_node);
             to.cpus.resize(to.cpus.len().max(from.cpus.len()), 0);
-            to.cpus.iter_mut().zip(&from.cpus).for_each(|(t, f)| *t |= f);
+            to.cpus
+                .iter_mut()
+                .zip(&from.cpus)
+                .for_each(|(t, f)| *t |= f);
         }
         for (to, from) in self.rows.iter_mut().zip(other.rows) {
             match (to.as_mut(), from) {
@@ -308,7 +318,10 @@ impl LineUse {
 impl RowTally {
     /// Empty, with blocks.
     pub fn new() -> RowTally {
-        RowTally { blocks: vec![Block::default(); BLOCKS], ..RowTally::default() }
+        RowTally {
+            blocks: vec![Block::default(); BLOCKS],
+            ..RowTally::default()
+        }
     }
     fn merge(&mut self, other: RowTally) {
         self.sum.merge(&other.sum);
@@ -324,7 +337,11 @@ impl RowTally {
 /// Position of a node in a vector whose last entry is "unknown".
 #[inline]
 pub fn home_slot(node: NodeIndex, nodes: usize) -> usize {
-    if node == UNKNOWN { nodes } else { usize::from(node) }
+    if node == UNKNOWN {
+        nodes
+    } else {
+        usize::from(node)
+    }
 }
 
 fn add(to: &mut [u64], from: &[u64]) {

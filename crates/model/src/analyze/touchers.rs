@@ -54,7 +54,9 @@ impl Groups {
                 chain => chain,
             };
             let site = *named.entry((f.ip[i], chain)).or_insert_with(|| {
-                sites.of_code(f.ip[i], chain).unwrap_or_else(|| sites.raw(f.ip[i]))
+                sites
+                    .of_code(f.ip[i], chain)
+                    .unwrap_or_else(|| sites.raw(f.ip[i]))
             });
             let group = Group {
                 thread: touch.thread,
@@ -96,7 +98,10 @@ impl NearChains {
         let mut by_code: FastMap<(u32, u32), Vec<(u64, u32)>> = FastMap::default();
         for i in 0..f.time_ns.len() {
             if f.chain[i] != NONE && sites.of_chain(f.chain[i])[0].is_some() {
-                by_code.entry((f.thread[i], f.ip[i])).or_default().push((f.time_ns[i], f.chain[i]));
+                by_code
+                    .entry((f.thread[i], f.ip[i]))
+                    .or_default()
+                    .push((f.time_ns[i], f.chain[i]));
             }
         }
         for list in by_code.values_mut() {
@@ -106,9 +111,15 @@ impl NearChains {
     }
 
     fn nearest(&self, thread: u32, ip: u32, time: u64) -> u32 {
-        let Some(list) = self.by_code.get(&(thread, ip)) else { return NONE };
+        let Some(list) = self.by_code.get(&(thread, ip)) else {
+            return NONE;
+        };
         let k = list.partition_point(|x| x.0 < time);
         let around = [k.checked_sub(1).and_then(|k| list.get(k)), list.get(k)];
-        around.into_iter().flatten().min_by_key(|x| x.0.abs_diff(time)).map_or(NONE, |x| x.1)
+        around
+            .into_iter()
+            .flatten()
+            .min_by_key(|x| x.0.abs_diff(time))
+            .map_or(NONE, |x| x.1)
     }
 }

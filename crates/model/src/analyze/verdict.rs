@@ -38,9 +38,14 @@ pub fn verdict(
     let all = tally.total.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
         if (tally.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
-            return clean(percent(tally.memory.weight as f64 / all) + " of the time touches memory at all");
+            return clean(
+                percent(tally.memory.weight as f64 / all) + " of the time touches memory at all",
+            );
         }
-        return unknown(format!("No page's home is known. {}", home_reason(input, judge)));
+        return unknown(format!(
+            "No page's home is known. {}",
+            home_reason(input, judge)
+        ));
     };
     if interval.low > THRESHOLD {
         return match findings.first() {
@@ -69,7 +74,11 @@ pub fn verdict(
     // If even all of the unknown were remote, it would stay below the threshold.
     let bounded = interval.high + unknown_weight / all <= THRESHOLD;
     if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {
-        return clean(format!("{} to {} of the time is spent on far memory", percent(interval.low), percent(interval.high)));
+        return clean(format!(
+            "{} to {} of the time is spent on far memory",
+            percent(interval.low),
+            percent(interval.high)
+        ));
     }
     if interval.high > THRESHOLD {
         return unknown(format!(
@@ -88,14 +97,21 @@ pub fn verdict(
 }
 
 fn clean(what: String) -> (Verdict, String) {
-    (Verdict::Clean, format!("{what}; below {} nothing is worth changing.", percent(THRESHOLD)))
+    (
+        Verdict::Clean,
+        format!(
+            "{what}; below {} nothing is worth changing.",
+            percent(THRESHOLD)
+        ),
+    )
 }
 
 fn rung_reason(input: &Input) -> String {
     let why = |r: &&crate::recording::RungReport| !r.active && !r.why.is_empty();
     match input.meta.rungs.iter().find(why) {
         Some(r) => format!("{}: {}", rung_text(r.rung), r.why),
-        None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
+        None => "The program may have been too short: record longer or with a higher rate (-F)."
+            .to_string(),
     }
 }
 
@@ -112,14 +128,21 @@ pub fn rung_text(rung: Rung) -> &'static str {
 
 /// What would make homes known.
 fn home_reason(input: &Input, judge: &Judge) -> String {
-    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty()) {
+    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty())
+    {
         let pages = input.meta.rungs.iter().find(|r| r.rung == Rung::Pages);
-        let why = pages.filter(|r| !r.active && !r.why.is_empty()).map_or(String::new(), |r| format!(" ({})", r.why));
+        let why = pages
+            .filter(|r| !r.active && !r.why.is_empty())
+            .map_or(String::new(), |r| format!(" ({})", r.why));
         return format!("First touches were not recorded{why}; they need perf_event_open.");
     }
     if !input.meta.agent {
         let why = &input.meta.agent_why;
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!(" ({why})")
+        };
         return format!("The agent did not report{why}, so allocations are unknown.");
     }
     "Pages may have been placed before the recording or by the kernel: record from the program's start.".to_string()

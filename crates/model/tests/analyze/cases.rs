@@ -17,7 +17,10 @@ fn serial(threads: u32, each: u64) -> World {
 
 fn near(found: Option<f64>, expected: f64) {
     let found = found.expect("a share");
-    assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
+    assert!(
+        (found - expected).abs() < 1e-9,
+        "{found} instead of {expected}"
+    );
 }
 
 #[test]
@@ -31,7 +34,12 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
     assert_eq!((f.kind.as_str(), f.rank), ("serial_first_touch", 1));
     assert_eq!(f.cause.at.as_deref(), Some("main.c:10"));
     assert_eq!(f.cause.function.as_deref(), Some("init"));
-    assert!(f.advice.contains("same static schedule as the loop in work at main.c:20"), "{}", f.advice);
+    assert!(
+        f.advice
+            .contains("same static schedule as the loop in work at main.c:20"),
+        "{}",
+        f.advice
+    );
     assert!(f.predicted.is_none() && f.predicted_why.is_some());
     assert_eq!(r.objects[0].pattern, Pattern::Blocked);
     assert_eq!(r.objects[0].first_touch[0].pages, 1024);
@@ -96,14 +104,23 @@ fn a_halo_is_clean() {
         for t in 0..4u64 {
             let inside = (i * 7919 % 500) * 256 / 500;
             let page = if i % 16 == 0 { 256 + i % 20 } else { inside };
-            w.sample(WORK + i * 1_000_000 + t, t as u32, work, a + (t * 256 + page).min(1023) * PAGE);
+            w.sample(
+                WORK + i * 1_000_000 + t,
+                t as u32,
+                work,
+                a + (t * 256 + page).min(1023) * PAGE,
+            );
         }
     }
     let r = w.on(2);
     assert!(r.remote_share.unwrap() > 0.01);
     assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
     assert_eq!(r.objects[0].pattern, Pattern::Blocked);
-    assert!(!r.findings.iter().any(|f| f.kind == "serial_first_touch"), "{:?}", r.findings);
+    assert!(
+        !r.findings.iter().any(|f| f.kind == "serial_first_touch"),
+        "{:?}",
+        r.findings
+    );
 }
 
 #[test]
@@ -148,7 +165,11 @@ fn unknown_homes_are_unknown_not_clean() {
     assert_eq!(r.verdict, Verdict::Unknown);
     assert_eq!(r.home_unknown_share, 1.0);
     assert_eq!(r.remote_share, None);
-    assert!(r.verdict_why.contains("First touches were not recorded"), "{}", r.verdict_why);
+    assert!(
+        r.verdict_why.contains("First touches were not recorded"),
+        "{}",
+        r.verdict_why
+    );
 }
 
 #[test]
@@ -166,7 +187,14 @@ fn object_only_samples_count_where_the_whole_object_is_on_one_node() {
     let work = w.own("gather", 30);
     for i in 0..100 {
         for t in 0..4 {
-            w.sample_as(2 * WORK + i, t, work, BASE, Resolution::Object, Access::Load);
+            w.sample_as(
+                2 * WORK + i,
+                t,
+                work,
+                BASE,
+                Resolution::Object,
+                Access::Load,
+            );
         }
     }
     let r = w.on(2);
@@ -206,7 +234,11 @@ fn findings_are_ranked_by_what_is_at_stake_not_by_remote_share() {
     assert_eq!(names, ["a", "b"]);
     assert!(r.objects[1].remote_share.unwrap() > r.objects[0].remote_share.unwrap());
     assert!(r.findings[0].stake > r.findings[1].stake);
-    assert!(r.findings[1].advice.contains("thread 1003"), "{}", r.findings[1].advice);
+    assert!(
+        r.findings[1].advice.contains("thread 1003"),
+        "{}",
+        r.findings[1].advice
+    );
 }
 
 #[test]
@@ -235,12 +267,20 @@ fn advice_follows_the_pattern() {
     w.use_all_over(4, 500, work, a, 256);
     let r = w.on(2);
     assert_eq!(r.objects[0].pattern, Pattern::AllOver);
-    assert!(r.findings[0].advice.contains("its own copy"), "{}", r.findings[0].advice);
+    assert!(
+        r.findings[0].advice.contains("its own copy"),
+        "{}",
+        r.findings[0].advice
+    );
     for access in w.samples.access.iter_mut().step_by(3) {
         *access = Access::Store as u8;
     }
     let r = w.on(2);
-    assert!(r.findings[0].advice.starts_with("Interleave"), "{}", r.findings[0].advice);
+    assert!(
+        r.findings[0].advice.starts_with("Interleave"),
+        "{}",
+        r.findings[0].advice
+    );
 }
 
 #[test]

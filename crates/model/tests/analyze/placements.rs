@@ -6,7 +6,12 @@ use nearfar_model::recording::*;
 
 /// Thread 3 samples page `p` of the array and thread 0 makes the other node exist.
 fn pages_of(r: &Report, how: &str) -> u64 {
-    r.objects[0].first_touch.iter().filter(|t| t.how == how).map(|t| t.pages).sum()
+    r.objects[0]
+        .first_touch
+        .iter()
+        .filter(|t| t.how == how)
+        .map(|t| t.pages)
+        .sum()
 }
 
 /// Four threads; the array has 64 pages that thread 3 samples evenly, later than everything else.
@@ -36,7 +41,13 @@ fn a_store_places_and_a_hint_fault_does_not() {
     w.touch(1000, 0, ip, a, 64);
     let r = sampled(&mut w, a);
     assert_eq!(r.remote_share, Some(0.0));
-    assert!(r.notes.iter().any(|n| n.starts_with("64 page faults hit pages that were already placed")), "{:?}", r.notes);
+    assert!(
+        r.notes
+            .iter()
+            .any(|n| n.starts_with("64 page faults hit pages that were already placed")),
+        "{:?}",
+        r.notes
+    );
 }
 
 #[test]
@@ -107,7 +118,10 @@ fn a_parent_copies_only_while_a_child_shares() {
     let r = sampled(&mut w, a);
     assert_eq!((r.remote_share, pages_of(&r, "write")), (Some(0.0), 64));
     // The child was gone: the page is reused, not copied.
-    w.input.process_ends.push(ProcessEnd { process: child, time_ns: 700 });
+    w.input.process_ends.push(ProcessEnd {
+        process: child,
+        time_ns: 700,
+    });
     assert_eq!(w.on(2).remote_share, Some(1.0));
 }
 
@@ -133,13 +147,19 @@ fn recycled_heap_is_inherited_from_its_last_owner() {
     w.object(ObjectKind::Heap, BASE, 64 * PAGE, 600, "a");
     let r = sampled(&mut w, BASE);
     assert_eq!(r.objects[0].name, "a");
-    assert_eq!((r.objects[0].pages.inherited, r.objects[0].pages.touched), (64, 0));
+    assert_eq!(
+        (r.objects[0].pages.inherited, r.objects[0].pages.touched),
+        (64, 0)
+    );
     assert_eq!(r.remote_share, Some(1.0));
     // If the memory had gone back to the kernel, the next fault places it.
     w.touch(700, 3, ip, BASE, 64);
     let r = w.on(2);
     assert_eq!(r.remote_share, Some(0.0));
-    assert_eq!((r.objects[0].pages.touched, pages_of(&r, "refault")), (64, 64));
+    assert_eq!(
+        (r.objects[0].pages.touched, pages_of(&r, "refault")),
+        (64, 64)
+    );
     // But not a fault that a change of protection explains.
     w.range(650, RangeKind::Protect, BASE, 64 * PAGE, 0);
     assert_eq!(w.on(2).remote_share, Some(1.0));
@@ -246,7 +266,10 @@ fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
     let chain = w.chain(&[memset, caller]);
     w.touch(100, 0, memset, a, 64);
     let r = sampled(&mut w, a);
-    assert_eq!(r.objects[0].first_touch[0].function.as_deref(), Some("memset"));
+    assert_eq!(
+        r.objects[0].first_touch[0].function.as_deref(),
+        Some("memset")
+    );
     w.input.faults.chain[60] = chain;
     let r = w.on(2);
     assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
@@ -266,7 +289,13 @@ fn a_real_machine_is_judged_by_where_pages_are() {
     }
     let r = w.real();
     assert_eq!(r.remote_share, Some(0.5));
-    assert!(r.notes.iter().any(|n| n.contains("64 pages changed their node")), "{:?}", r.notes);
+    assert!(
+        r.notes
+            .iter()
+            .any(|n| n.contains("64 pages changed their node")),
+        "{:?}",
+        r.notes
+    );
     assert_eq!(r.machine.binding, "recorded");
 }
 
@@ -277,7 +306,10 @@ fn pages_seen_but_never_touched_are_unseen() {
     w.home(WORK, a, 48, 0, 12);
     let r = sampled(&mut w, a);
     let p = &r.objects[0].pages;
-    assert_eq!((p.total, p.touched, p.unseen, p.absent_or_unknown), (64, 16, 32, 16));
+    assert_eq!(
+        (p.total, p.touched, p.unseen, p.absent_or_unknown),
+        (64, 16, 32, 16)
+    );
 }
 
 #[test]
@@ -291,6 +323,16 @@ fn threads_that_wander_between_nodes_are_found_on_a_real_machine_only() {
             *w.samples.cpu.last_mut().unwrap() = ((i / 20 + u64::from(t)) % 4) as u16;
         }
     }
-    assert!(w.real().findings.iter().any(|f| f.kind == "unpinned_threads"));
-    assert!(!w.on(2).findings.iter().any(|f| f.kind == "unpinned_threads"));
+    assert!(
+        w.real()
+            .findings
+            .iter()
+            .any(|f| f.kind == "unpinned_threads")
+    );
+    assert!(
+        !w.on(2)
+            .findings
+            .iter()
+            .any(|f| f.kind == "unpinned_threads")
+    );
 }
