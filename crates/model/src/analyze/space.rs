@@ -81,11 +81,11 @@ impl Spaces {
                 }
             }
         }
-        for i in 0..s.spaces.len() {
+        for (i, &gone) in gone.iter().enumerate() {
             if let Some((parent, at)) = s.spaces[i].parent {
                 s.spaces[parent as usize]
                     .forks
-                    .push((at, i as u32, gone[i]));
+                    .push((at, i as u32, gone));
             }
         }
         s.add_objects(input);
