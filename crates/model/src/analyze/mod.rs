@@ -1,10 +1,10 @@
 //! From a recording and a machine to objects, first touches, patterns and findings.
 //!
-//! The way of a number: [`space`] says which object an address was, [`placement`]
-//! which fault placed its page, [`homes`] and [`nodes`] on which node that is;
-//! [`attribute`] counts every sample with these answers into a [`tally`];
-//! [`facts`] gathers what is known of each object, [`findings`] names causes,
-//! [`verdict`] decides and [`assemble`] writes the [`Report`]. [`stats`] gives
+//! The way of a number: `space` says which object an address was, `placement`
+//! which fault placed its page, `homes` and `nodes` on which node that is;
+//! `attribute` counts every sample with these answers into a `tally`;
+//! `facts` gathers what is known of each object, `findings` names causes,
+//! `verdict` decides and `assemble` writes the `Report`. `stats` gives
 //! every share its interval.
 
 pub mod input;
