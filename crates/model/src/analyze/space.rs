@@ -83,9 +83,7 @@ impl Spaces {
         }
         for (i, &gone) in gone.iter().enumerate() {
             if let Some((parent, at)) = s.spaces[i].parent {
-                s.spaces[parent as usize]
-                    .forks
-                    .push((at, i as u32, gone));
+                s.spaces[parent as usize].forks.push((at, i as u32, gone));
             }
         }
         s.add_objects(input);
