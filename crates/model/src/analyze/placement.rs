@@ -343,6 +343,16 @@ impl Placements {
         }
     }
 
+    /// The latest touch at an address, having looked at it: brings both into the cache.
+    #[inline]
+    pub fn peek(&self, space: u32, address: u64) -> u32 {
+        let head = self.tables[space as usize].head(address / self.page_bytes);
+        match self.touches.get(head as usize) {
+            Some(touch) if touch.time == u64::MAX => NONE,
+            _ => head,
+        }
+    }
+
     /// The placement of a page that held at `time`.
     pub fn at(&self, space: u32, page: u64, time: u64) -> Option<u32> {
         let (mut s, mut t) = (space, time);
