@@ -16,22 +16,14 @@ fn main() {
         .collect();
     sources.sort();
 
-    let compiler = cc::Build::new()
-        .cargo_metadata(false)
-        .opt_level(2)
-        .get_compiler();
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
     let status = compiler
         .to_command()
         .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
         // A hook finds its caller's stack pointer through its own frame pointer.
         .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
         // Our malloc is not the compiler's: no calls of it may be invented or removed.
-        .args([
-            "-fno-builtin-malloc",
-            "-fno-builtin-calloc",
-            "-fno-builtin-realloc",
-            "-fno-builtin-free",
-        ])
+        .args(["-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free"])
         .args(["-Wall", "-Wextra", "-Werror"])
         .args(&sources)
         .arg("-Wl,-z,defs")
@@ -42,10 +34,7 @@ fn main() {
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!(
-            "the C compiler could not build the agent in {}: {status}",
-            agent.display()
-        ),
+        Ok(status) => panic!("the C compiler could not build the agent in {}: {status}", agent.display()),
         Err(error) => panic!(
             "cannot run the C compiler {}: {error}; a C compiler is needed to build nearfar",
             compiler.path().display()

@@ -25,10 +25,7 @@ fn listing(instructions: &[(&str, &str)]) -> Listing {
     let mut places = Vec::new();
     for (hex, _) in instructions {
         places.push(START + bytes.len() as u64);
-        bytes.extend(
-            hex.split(' ')
-                .map(|byte| u8::from_str_radix(byte, 16).unwrap()),
-        );
+        bytes.extend(hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()));
     }
     // Code goes on behind a sample.
     places.push(START + bytes.len() as u64);
@@ -39,10 +36,7 @@ fn listing(instructions: &[(&str, &str)]) -> Listing {
 impl Listing {
     /// Resolves a sample at the instruction with this number.
     fn sample(&self, at: usize, values: &[(usize, u64)]) -> Resolved {
-        let mut registers = Registers {
-            ip: self.places[at],
-            ..Registers::default()
-        };
+        let mut registers = Registers { ip: self.places[at], ..Registers::default() };
         registers.gpr[RSP] = STACK;
         for (register, value) in values {
             registers.gpr[*register] = *value;
@@ -51,27 +45,11 @@ impl Listing {
     }
 
     fn code(&self) -> FunctionCode<'_> {
-        FunctionCode {
-            start: START,
-            bytes: &self.bytes,
-            synced: true,
-        }
+        FunctionCode { start: START, bytes: &self.bytes, synced: true }
     }
 
-    fn check(
-        &self,
-        found: Resolved,
-        resolution: Resolution,
-        access: Access,
-        address: u64,
-        at: usize,
-    ) {
-        let expected = Resolved {
-            resolution,
-            access,
-            address,
-            operand_ip: self.places[at],
-        };
+    fn check(&self, found: Resolved, resolution: Resolution, access: Access, address: u64, at: usize) {
+        let expected = Resolved { resolution, access, address, operand_ip: self.places[at] };
         assert_eq!(found, expected);
     }
 }
@@ -85,10 +63,7 @@ fn a_load_just_before_the_sample_is_exact() {
 
 #[test]
 fn stores_and_updates_are_told_apart() {
-    let code = listing(&[
-        ("0f 29 07", "movaps [rdi], xmm0"),
-        ("48 83 07 01", "add qword ptr [rdi], 1"),
-    ]);
+    let code = listing(&[("0f 29 07", "movaps [rdi], xmm0"), ("48 83 07 01", "add qword ptr [rdi], 1")]);
     let found = code.sample(1, &[(RDI, HEAP)]);
     code.check(found, Resolution::Exact, Access::Store, HEAP, 0);
     let found = code.sample(2, &[(RDI, HEAP)]);
@@ -99,13 +74,7 @@ fn stores_and_updates_are_told_apart() {
 fn a_static_variable_is_exact() {
     let code = listing(&[("48 8b 05 00 10 00 00", "mov rax, [rip + 0x1000]")]);
     let found = code.sample(1, &[]);
-    code.check(
-        found,
-        Resolution::Exact,
-        Access::Load,
-        START + 7 + 0x1000,
-        0,
-    );
+    code.check(found, Resolution::Exact, Access::Load, START + 7 + 0x1000, 0);
 }
 
 #[test]
@@ -135,10 +104,7 @@ fn a_prefetch_counts_as_a_load() {
 
 #[test]
 fn an_overwritten_index_is_recomputed_from_its_source() {
-    let code = listing(&[
-        ("48 63 c1", "movsxd rax, ecx"),
-        ("48 8b 04 c7", "mov rax, [rdi + rax*8]"),
-    ]);
+    let code = listing(&[("48 63 c1", "movsxd rax, ecx"), ("48 8b 04 c7", "mov rax, [rdi + rax*8]")]);
     let found = code.sample(2, &[(RDI, HEAP), (RCX, 0xffff_fffe), (RAX, 99)]);
     code.check(found, Resolution::Exact, Access::Load, HEAP - 16, 1);
 }
@@ -163,10 +129,7 @@ fn a_pointer_chase_gives_the_next_node() {
     // The last link is null: there is no next node.
     let found = code.sample(1, &[(RSI, 0)]);
     code.check(
-        Resolved {
-            operand_ip: code.places[0],
-            ..found
-        },
+        Resolved { operand_ip: code.places[0], ..found },
         Resolution::Unresolved,
         Access::Unknown,
         0,
@@ -209,11 +172,8 @@ fn pointer_updates_between_load_and_sample_are_undone() {
 
 #[test]
 fn a_copied_pointer_is_found_in_its_copy() {
-    let code = listing(&[
-        ("48 8b 07", "mov rax, [rdi]"),
-        ("48 89 fa", "mov rdx, rdi"),
-        ("31 ff", "xor edi, edi"),
-    ]);
+    let code =
+        listing(&[("48 8b 07", "mov rax, [rdi]"), ("48 89 fa", "mov rdx, rdi"), ("31 ff", "xor edi, edi")]);
     let found = code.sample(3, &[(RDX, HEAP)]);
     code.check(found, Resolution::Near, Access::Load, HEAP, 0);
 }
@@ -245,21 +205,15 @@ fn spills_are_blamed_last() {
 
 #[test]
 fn an_operand_ahead_is_evaluated_where_it_will_be() {
-    let code = listing(&[
-        ("31 c0", "xor eax, eax"),
-        ("48 83 c7 08", "add rdi, 8"),
-        ("48 8b 07", "mov rax, [rdi]"),
-    ]);
+    let code =
+        listing(&[("31 c0", "xor eax, eax"), ("48 83 c7 08", "add rdi, 8"), ("48 8b 07", "mov rax, [rdi]")]);
     let found = code.sample(1, &[(RDI, HEAP)]);
     code.check(found, Resolution::Near, Access::Load, HEAP + 8, 2);
 }
 
 #[test]
 fn a_comparison_fused_with_its_jump_is_exact() {
-    let code = listing(&[
-        ("48 39 14 c7", "cmp [rdi + rax*8], rdx"),
-        ("74 0e", "je . + 16"),
-    ]);
+    let code = listing(&[("48 39 14 c7", "cmp [rdi + rax*8], rdx"), ("74 0e", "je . + 16")]);
     let found = code.sample(2, &[(RDI, HEAP), (RAX, 4)]);
     code.check(found, Resolution::Exact, Access::Load, HEAP + 32, 0);
 }
@@ -301,11 +255,7 @@ fn behind_a_jump_the_sample_was_jumped_to() {
     let found = code.sample(3, &[(RDI, HEAP), (RSI, OTHER)]);
     // Of two ways here the straight one is taken.
     code.check(found, Resolution::Exact, Access::Load, OTHER, 2);
-    let code = listing(&[
-        ("48 8b 07", "mov rax, [rdi]"),
-        ("eb 01", "jmp . + 3"),
-        ("c3", "ret"),
-    ]);
+    let code = listing(&[("48 8b 07", "mov rax, [rdi]"), ("eb 01", "jmp . + 3"), ("c3", "ret")]);
     let found = code.sample(3, &[(RDI, HEAP)]);
     code.check(found, Resolution::Near, Access::Load, HEAP, 0);
 }
@@ -354,10 +304,7 @@ fn thread_local_storage_is_known_but_not_found() {
 
 #[test]
 fn impossible_addresses_are_not_believed() {
-    let code = listing(&[
-        ("48 8b 07", "mov rax, [rdi]"),
-        ("48 8b 16", "mov rdx, [rsi]"),
-    ]);
+    let code = listing(&[("48 8b 07", "mov rax, [rdi]"), ("48 8b 16", "mov rdx, [rsi]")]);
     let found = code.sample(2, &[(RDI, HEAP), (RSI, 0xffff_8000_0000_0000)]);
     code.check(found, Resolution::Near, Access::Load, HEAP, 0);
 }
@@ -365,25 +312,15 @@ fn impossible_addresses_are_not_believed() {
 #[test]
 fn code_without_a_known_start_falls_into_step() {
     let code = listing(&[
-        (
-            "48 b8 48 8b 48 8b 48 8b 48 8b",
-            "movabs rax, 0x8b488b488b488b48",
-        ),
+        ("48 b8 48 8b 48 8b 48 8b 48 8b", "movabs rax, 0x8b488b488b488b48"),
         ("48 c7 c1 00 00 00 00", "mov rcx, 0"),
         ("48 c7 c2 01 00 00 00", "mov rdx, 1"),
         ("48 8b 87 34 12 00 00", "mov rax, [rdi + 0x1234]"),
     ]);
-    let mut registers = Registers {
-        ip: code.places[4],
-        ..Registers::default()
-    };
+    let mut registers = Registers { ip: code.places[4], ..Registers::default() };
     registers.gpr[RDI] = HEAP;
     let found = Decoder::new().resolve(1, &registers, |_| {
-        Some(FunctionCode {
-            start: START + 3,
-            bytes: &code.bytes[3..],
-            synced: false,
-        })
+        Some(FunctionCode { start: START + 3, bytes: &code.bytes[3..], synced: false })
     });
     code.check(found, Resolution::Exact, Access::Load, HEAP + 0x1234, 3);
 }

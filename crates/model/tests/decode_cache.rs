@@ -10,25 +10,16 @@ const HEAP: u64 = 0x7f00_0000_0000;
 const RDI: usize = 7;
 
 fn bytes(hex: &str) -> Vec<u8> {
-    hex.split(' ')
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect()
+    hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
 }
 
 fn code(bytes: &[u8]) -> FunctionCode<'_> {
-    FunctionCode {
-        start: START,
-        bytes,
-        synced: true,
-    }
+    FunctionCode { start: START, bytes, synced: true }
 }
 
 #[test]
 fn unknown_code_is_unresolved() {
-    let registers = Registers {
-        ip: START,
-        ..Registers::default()
-    };
+    let registers = Registers { ip: START, ..Registers::default() };
     let found = Decoder::new().resolve(1, &registers, |_| None);
     assert_eq!(found.resolution, Resolution::Unresolved);
     assert_eq!((found.address, found.operand_ip), (0, START));
@@ -54,10 +45,7 @@ fn a_fault_learns_what_its_instruction_does() {
         let found = Decoder::new().access_at(1, START, |_| Some(code(&bytes)));
         assert_eq!(found, access, "{text}");
     }
-    assert_eq!(
-        Decoder::new().access_at(1, START, |_| None),
-        Access::Unknown
-    );
+    assert_eq!(Decoder::new().access_at(1, START, |_| None), Access::Unknown);
 }
 
 #[test]
@@ -70,16 +58,10 @@ fn code_is_asked_for_once_until_forgotten() {
         asked.set(asked.get() + 1);
         Some(code(&bytes))
     };
-    let mut registers = Registers {
-        ip: START + 3,
-        ..Registers::default()
-    };
+    let mut registers = Registers { ip: START + 3, ..Registers::default() };
     for offset in 0..10 {
         registers.gpr[RDI] = HEAP + offset;
-        assert_eq!(
-            decoder.resolve(1, &registers, answer).address,
-            HEAP + offset
-        );
+        assert_eq!(decoder.resolve(1, &registers, answer).address, HEAP + offset);
     }
     assert_eq!(asked.get(), 1, "one place, one question");
     registers.ip = START + 6;
@@ -105,27 +87,16 @@ fn any_bytes_are_survived() {
     for round in 0..3000u32 {
         let bytes: Vec<u8> = (0..random() % 200 + 1).map(|_| random() as u8).collect();
         // Also where addresses wrap around.
-        let start = if round % 2 == 0 {
-            START
-        } else {
-            u64::MAX - random() % 300
-        };
+        let start = if round % 2 == 0 { START } else { u64::MAX - random() % 300 };
         let mut decoder = Decoder::new();
         for _ in 0..8 {
             let registers = Registers {
                 gpr: std::array::from_fn(|_| random() >> (random() % 64)),
                 ip: start.wrapping_add(random() % 220),
             };
-            let code = FunctionCode {
-                start,
-                bytes: &bytes,
-                synced: random() % 2 == 0,
-            };
+            let code = FunctionCode { start, bytes: &bytes, synced: random() % 2 == 0 };
             let found = decoder.resolve(round, &registers, |_| Some(code));
-            let addressed = !matches!(
-                found.resolution,
-                Resolution::Unresolved | Resolution::Compute
-            );
+            let addressed = !matches!(found.resolution, Resolution::Unresolved | Resolution::Compute);
             assert_eq!(addressed, found.address != 0);
             decoder.access_at(round, registers.ip, |_| Some(code));
         }

@@ -20,10 +20,7 @@ fn a_list_prints_as_the_kernel_writes_it() {
     assert!(CpuList::default().is_empty());
     let json = serde_json::to_string(&list("0-7,16")).unwrap();
     assert_eq!(json, "\"0-7,16\"");
-    assert_eq!(
-        serde_json::from_str::<CpuList>(&json).unwrap(),
-        list("0-7,16")
-    );
+    assert_eq!(serde_json::from_str::<CpuList>(&json).unwrap(), list("0-7,16"));
 }
 
 #[test]

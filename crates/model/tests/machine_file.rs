@@ -15,8 +15,7 @@ fn every_described_machine_is_read_and_written_back_the_same() {
         }
         files += 1;
         let text = std::fs::read_to_string(&path).unwrap();
-        let machine =
-            Machine::from_toml(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let machine = Machine::from_toml(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let again = Machine::from_toml(&machine.to_toml()).unwrap();
         assert_eq!(machine, again, "{}", path.display());
         let json = serde_json::to_string(&machine).unwrap();

@@ -21,10 +21,7 @@ fn golden(name: &str, text: &str) {
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_else(|e| {
-        panic!(
-            "{}: {e}; run with NEARFAR_UPDATE_GOLDEN=1 and read what it writes",
-            path.display()
-        )
+        panic!("{}: {e}; run with NEARFAR_UPDATE_GOLDEN=1 and read what it writes", path.display())
     });
     assert_eq!(text, expected, "{} differs", path.display());
 }
@@ -110,10 +107,8 @@ fn every_report_satisfies_the_published_schema() {
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     for (name, report) in cases() {
         let value: Value = serde_json::from_str(&to_json(&report)).unwrap();
-        let errors: Vec<String> = validator
-            .iter_errors(&value)
-            .map(|e| format!("{}: {e}", e.instance_path()))
-            .collect();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{name}: {errors:#?}");
     }
     let mut wrong: Value = serde_json::from_str(&to_json(&samples::affected())).unwrap();

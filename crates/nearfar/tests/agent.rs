@@ -40,39 +40,22 @@ int main(void) {
     let run = run(&program);
     run.ok();
     let text = run.text();
-    for (bytes, function) in [
-        (200_001, "malloc"),
-        (300_003, "calloc"),
-        (900_001, "realloc"),
-        (300_001, "memalign"),
-    ] {
+    for (bytes, function) in
+        [(200_001, "malloc"), (300_003, "calloc"), (900_001, "realloc"), (300_001, "memalign")]
+    {
         let found = run.of_size(bytes);
         assert_eq!(found.len(), 1, "{function}");
         let (_, allocation) = found[0];
         let start = printed(&text, function);
-        assert!(
-            (start..start + 200).contains(&allocation.ip),
-            "{function}: {start:x} {:x}",
-            allocation.ip
-        );
+        assert!((start..start + 200).contains(&allocation.ip), "{function}: {start:x} {:x}", allocation.ip);
         assert_eq!(allocation.kind, AllocationKind::Heap);
         assert!(allocation.stack.len() > 64);
     }
     let old = printed(&text, "old");
     assert_eq!(run.of_size(900_001)[0].1.previous, old);
-    assert!(run.has(|b| *b
-        == AgentBody::Free {
-            address: old,
-            bytes: 200_001,
-            reallocated: true
-        }));
+    assert!(run.has(|b| *b == AgentBody::Free { address: old, bytes: 200_001, reallocated: true }));
     let new = printed(&text, "new");
-    assert!(run.has(|b| *b
-        == AgentBody::Free {
-            address: new,
-            bytes: 900_001,
-            reallocated: false
-        }));
+    assert!(run.has(|b| *b == AgentBody::Free { address: new, bytes: 900_001, reallocated: false }));
     for bytes in [128_000, 128_064, 128_128, 128_200] {
         assert_eq!(run.of_size(bytes).len(), 1, "{bytes}");
     }
@@ -99,12 +82,7 @@ int main(void) {
     run.ok();
     let sites: BTreeSet<u64> = run.allocations().map(|(_, a)| a.site).collect();
     assert!((2..=4).contains(&sites.len()), "{}", sites.len());
-    assert!(
-        run.allocations()
-            .filter(|(_, a)| !a.stack.is_empty())
-            .count()
-            <= 4
-    );
+    assert!(run.allocations().filter(|(_, a)| !a.stack.is_empty()).count() <= 4);
     assert_eq!(run.allocations().count(), 51);
 }
 
@@ -133,17 +111,10 @@ int main() {
         let found = run.of_size(bytes);
         assert_eq!(found.len(), 1, "{function}");
         let start = printed(&run.text(), function);
-        let mut words = found[0]
-            .1
-            .stack
-            .chunks_exact(8)
-            .take(16)
-            .map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
+        let mut words =
+            found[0].1.stack.chunks_exact(8).take(16).map(|w| u64::from_ne_bytes(w.try_into().unwrap()));
         let caller = words.any(|w| (start..start + 400).contains(&w));
-        assert!(
-            caller,
-            "{function}: the caller of operator new is near the top of the stack"
-        );
+        assert!(caller, "{function}: the caller of operator new is near the top of the stack");
     }
 }
 
@@ -196,55 +167,31 @@ int main(int argc, char **argv) {
 }");
     let run = run(&program);
     run.ok();
-    let (parent, child) = (
-        printed(&run.text(), "parent") as u32,
-        printed(&run.text(), "child") as u32,
-    );
+    let (parent, child) = (printed(&run.text(), "parent") as u32, printed(&run.text(), "child") as u32);
     assert_eq!(run.of_size(500_000)[0].0.pid, child);
     let images = run.of_size(700_000);
     assert_eq!(images.len(), 2);
     assert_eq!(images[0].0.pid, child);
     assert!(images[0].0.generation > run.of_size(500_000)[0].0.generation);
-    let fork = run
-        .records
-        .iter()
-        .find(|r| matches!(r.body, AgentBody::Fork { .. }))
-        .unwrap();
+    let fork = run.records.iter().find(|r| matches!(r.body, AgentBody::Fork { .. })).unwrap();
     let parent_generation = run.records[0].generation;
-    assert_eq!(
-        fork.body,
-        AgentBody::Fork {
-            parent,
-            parent_generation
-        }
-    );
+    assert_eq!(fork.body, AgentBody::Fork { parent, parent_generation });
     assert_eq!(fork.pid, child);
     let frees = |pid| {
-        let of = |r: &&AgentRecord| {
-            r.pid == pid && matches!(r.body, AgentBody::Free { bytes: 200_000, .. })
-        };
+        let of = |r: &&AgentRecord| r.pid == pid && matches!(r.body, AgentBody::Free { bytes: 200_000, .. });
         run.records.iter().filter(of).count()
     };
     assert_eq!((frees(parent), frees(child)), (1, 1));
     for i in 0..3 {
         let (record, _) = run.of_size(300_000 + i)[0];
-        let of_thread: Vec<_> = run
-            .records
-            .iter()
-            .filter(|r| r.tid == record.tid && r.pid == parent)
-            .collect();
+        let of_thread: Vec<_> =
+            run.records.iter().filter(|r| r.tid == record.tid && r.pid == parent).collect();
         let first = &of_thread[0].body;
-        assert!(
-            matches!(first, AgentBody::ThreadStart { stack_low, stack_high } if stack_low < stack_high)
-        );
-        assert!(matches!(
-            of_thread.last().unwrap().body,
-            AgentBody::ThreadEnd
-        ));
+        assert!(matches!(first, AgentBody::ThreadStart { stack_low, stack_high } if stack_low < stack_high));
+        assert!(matches!(of_thread.last().unwrap().body, AgentBody::ThreadEnd));
     }
     // The child of the vfork ran on its parent's memory and must not have ended its records.
-    let ends =
-        |r: &&AgentRecord| r.pid == parent && matches!(r.body, AgentBody::Exit | AgentBody::Exec);
+    let ends = |r: &&AgentRecord| r.pid == parent && matches!(r.body, AgentBody::Exit | AgentBody::Exec);
     assert_eq!(run.records.iter().filter(ends).count(), 1);
     let last = run.records.iter().rfind(|r| r.pid == parent).unwrap();
     assert!(matches!(last.body, AgentBody::Exit), "{last:?}");
@@ -278,28 +225,15 @@ int main(void) {
     let run = run(&program);
     run.ok();
     let address = printed(&run.text(), "map");
-    let range = |kind, bytes| AgentBody::Range {
-        kind,
-        address,
-        bytes,
-        to: 0,
-    };
+    let range = |kind, bytes| AgentBody::Range { kind, address, bytes, to: 0 };
     let bodies: Vec<&AgentBody> = run.records.iter().map(|r| &r.body).collect();
     for wanted in [
         AgentBody::RoiBegin,
         AgentBody::PhaseBegin("solve".into()),
-        AgentBody::Name {
-            address,
-            bytes: 8 << 20,
-            name: "field".into(),
-        },
+        AgentBody::Name { address, bytes: 8 << 20, name: "field".into() },
         range(4, 1 << 20),
         range(1, 2 << 20),
-        AgentBody::Free {
-            address,
-            bytes: 8 << 20,
-            reallocated: false,
-        },
+        AgentBody::Free { address, bytes: 8 << 20, reallocated: false },
         range(2, 8 << 20),
         AgentBody::PhaseEnd("solve".into()),
         AgentBody::RoiEnd,
@@ -308,15 +242,7 @@ int main(void) {
     }
     let (_, mapping) = run.of_size(8 << 20)[0];
     assert_eq!(mapping.kind, AllocationKind::Mapping);
-    if run.has(|b| {
-        matches!(
-            b,
-            AgentBody::Lost {
-                why: LostWhy::HomesRefused,
-                ..
-            }
-        )
-    }) {
+    if run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. })) {
         eprintln!("skipped: move_pages is not allowed here");
         return;
     }
@@ -326,10 +252,7 @@ int main(void) {
             AgentBody::Homes { runs, .. } => Some(runs),
             _ => None,
         });
-        runs.flatten()
-            .filter(|(node, _)| (*node >= 0) == present)
-            .map(|(_, pages)| pages)
-            .sum()
+        runs.flatten().filter(|(node, _)| (*node >= 0) == present).map(|(_, pages)| pages).sum()
     };
     assert_eq!(homes(true) + homes(false), 683);
     assert!((165..=175).contains(&homes(true)), "{}", homes(true));
@@ -338,25 +261,13 @@ int main(void) {
 #[test]
 fn objects_alive_at_the_end_have_their_homes_told() {
     let scratch = Scratch::new("exit");
-    for (name, end) in [
-        ("return.c", "return 0;"),
-        ("exit.c", "_exit(0);"),
-        ("quick.c", "quick_exit(0);"),
-    ] {
+    for (name, end) in [("return.c", "return 0;"), ("exit.c", "_exit(0);"), ("quick.c", "quick_exit(0);")] {
         let source = format!(
             "int main(void) {{ char *p = malloc(3 << 20); memset(p, 1, 3 << 20); sink = p[9]; {end} }}"
         );
         let run = run(&scratch.c(name, &source));
         run.ok();
-        let refused = run.has(|b| {
-            matches!(
-                b,
-                AgentBody::Lost {
-                    why: LostWhy::HomesRefused,
-                    ..
-                }
-            )
-        });
+        let refused = run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. }));
         assert!(
             refused || run.has(|b| matches!(b, AgentBody::Homes { runs, .. } if runs[0].0 >= 0)),
             "{name}"
@@ -372,29 +283,16 @@ fn small_allocations_are_sampled_in_proportion() {
 FRESH void *often(void) { void *p = malloc(96); sink++; return p; }
 FRESH void *seldom(void) { void *p = malloc(32); sink++; return p; }
 int main(void) { printf(\"often=%p seldom=%p\\n\", often, seldom); for (int i = 0; i < 1000000; i++) { free(often()); free(seldom()); } return 0; }");
-    let run = run_with(
-        &Settings {
-            small_sample_bytes: 65536,
-            ..settings()
-        },
-        &mut Command::new(&program),
-    );
+    let run = run_with(&Settings { small_sample_bytes: 65536, ..settings() }, &mut Command::new(&program));
     run.ok();
     let sum = |function: &str| -> u64 {
         let start = printed(&run.text(), function);
-        let here =
-            |a: &Allocation| a.kind == AllocationKind::Small && (start..start + 30).contains(&a.ip);
-        run.allocations()
-            .filter(|(_, a)| here(a))
-            .map(|(_, a)| a.represents)
-            .sum()
+        let here = |a: &Allocation| a.kind == AllocationKind::Small && (start..start + 30).contains(&a.ip);
+        run.allocations().filter(|(_, a)| here(a)).map(|(_, a)| a.represents).sum()
     };
     let (often, seldom) = (sum("often") as f64, sum("seldom") as f64);
     let total = 128e6;
-    assert!(
-        (often + seldom - total).abs() < total * 0.01,
-        "{often} {seldom}"
-    );
+    assert!((often + seldom - total).abs() < total * 0.01, "{often} {seldom}");
     // About 1950 samples: three standard deviations are 3 percentage points.
     assert!((often / total - 0.75).abs() < 0.04, "{often} {seldom}");
 }

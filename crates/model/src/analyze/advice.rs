@@ -32,7 +32,11 @@ pub fn place(at: &Option<String>, function: &Option<String>) -> String {
 /// `node 0 (25 %), node 1 (75 %)`.
 pub fn nodes_of(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
     let name = |&(n, share): &(NodeIndex, f64)| {
-        format!("node {} ({})", nodes.ids.get(usize::from(n)).map_or("?".to_string(), u32::to_string), percent(share))
+        format!(
+            "node {} ({})",
+            nodes.ids.get(usize::from(n)).map_or("?".to_string(), u32::to_string),
+            percent(share)
+        )
     };
     users.iter().map(name).collect::<Vec<_>>().join(", ")
 }
@@ -54,7 +58,9 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
     let name = &r.name;
     let used = place(&r.used_at, &r.used_in);
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
-    let interleave = format!("Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)");
+    let interleave = format!(
+        "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)"
+    );
     match (cause, r.pattern) {
         (Use::Allocator, Pattern::OneThread | Pattern::Blocked) => format!(
             "Allocate {name} in the threads that use it ({used}): an allocation places its pages on the allocating thread's node."
@@ -75,9 +81,9 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
             "Give the initialisation{touched} and the loop {used} the same schedule(static) and the same bounds, \
              so that each thread uses what it touched first."
         ),
-        (Use::Unexplained, _) => format!(
-            "{interleave}, or record from the program's start so that the first touches are seen."
-        ),
+        (Use::Unexplained, _) => {
+            format!("{interleave}, or record from the program's start so that the first touches are seen.")
+        }
         (Use::Serial, Pattern::Blocked) => format!(
             "Initialise {name} in parallel with the same static schedule as the loop {used}: each thread then first touches what it later uses."
         ),

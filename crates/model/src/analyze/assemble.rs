@@ -20,7 +20,13 @@ const MOST_ROWS: usize = 500;
 const MOST_LINES: usize = 10;
 
 /// Builds the report.
-pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Report {
+pub fn assemble(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    tally: &Tally,
+    facts: &[RowFacts],
+) -> Report {
     let nodes = context.finder.nodes;
     let total = tally.total.weight.max(1) as f64;
     let far = nodes.count > 1 && tally.known.weight > 0;
@@ -32,7 +38,8 @@ pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, 
     let (verdict, verdict_why) =
         verdict(input, judge, tally, remote_time_share, remote_time_share_ci, &findings);
     let meta = &input.meta;
-    let end = if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
+    let end =
+        if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
     Report {
         schema: SCHEMA,
         verdict,
@@ -106,8 +113,13 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
         Rung::Signal => Some(SampleRung::Signal),
         Rung::Pages => None,
     };
-    let mut sampled: Vec<(Rung, Option<f64>)> =
-        input.meta.rungs.iter().filter(|r| r.active).map(|r| (r.rung, (r.hz > 0.0).then_some(r.hz))).collect();
+    let mut sampled: Vec<(Rung, Option<f64>)> = input
+        .meta
+        .rungs
+        .iter()
+        .filter(|r| r.active)
+        .map(|r| (r.rung, (r.hz > 0.0).then_some(r.hz)))
+        .collect();
     // Producers that say nothing in the meta still have their samples named.
     for rung in [Rung::Clock, Rung::Signal, Rung::Hardware, Rung::Simulated] {
         let samples = code(rung).map_or(0, |c| tally.by_rung[c as usize].iter().sum::<u64>());
@@ -121,7 +133,14 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             let faults = input.faults.len() as u64;
             let lost = lost("faults");
             let rung = rung_text(rung).to_string();
-            return RungUse { rung, samples: faults, lost, resolved_share: None, hz: None, resolution: Vec::new() };
+            return RungUse {
+                rung,
+                samples: faults,
+                lost,
+                resolved_share: None,
+                hz: None,
+                resolution: Vec::new(),
+            };
         };
         let counts = &tally.by_rung[code as usize];
         let n: u64 = counts.iter().sum();
@@ -177,7 +196,8 @@ fn use_row(context: &Context, site: u32, line: &LineUse, total: f64) -> UseRow {
         at: site.at.clone(),
         function: site.function.clone(),
         stall_share: line.sum.weight as f64 / total,
-        remote_share: (line.known > 0 && context.finder.nodes.count > 1).then(|| share(line.remote, line.known)),
+        remote_share: (line.known > 0 && context.finder.nodes.count > 1)
+            .then(|| share(line.remote, line.known)),
     }
 }
 
@@ -231,7 +251,9 @@ fn first_touch(input: &Input, context: &Context, f: &RowFacts) -> Vec<TouchRow> 
             how: if *inherited { "inherited" } else { group.how.text() }.to_string(),
         });
     }
-    rows.sort_by(|a, b| b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.at, &a.how).cmp(&(b.thread, &b.at, &b.how))));
+    rows.sort_by(|a, b| {
+        b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.at, &a.how).cmp(&(b.thread, &b.at, &b.how)))
+    });
     rows.truncate(MOST_ROWS);
     rows
 }
@@ -254,7 +276,8 @@ fn functions(input: &Input, context: &Context, tally: &Tally) -> Vec<FunctionRow
             function,
             module: input.modules.path.get(module as usize).cloned(),
             stall_share: sum(|l| l.sum.weight) as f64 / total,
-            remote_share: (known > 0 && context.finder.nodes.count > 1).then(|| share(sum(|l| l.remote), known)),
+            remote_share: (known > 0 && context.finder.nodes.count > 1)
+                .then(|| share(sum(|l| l.remote), known)),
             lines: lines.iter().take(MOST_LINES).map(|(s, l)| use_row(context, *s, l, total)).collect(),
         });
     }

@@ -24,6 +24,8 @@ pub struct Toucher {
     pub tid: u32,
     /// Node it touched from.
     pub node: NodeIndex,
+    /// Weight on its pages.
+    pub weight: u64,
     /// Remote weight on its pages.
     pub remote: u64,
     /// Of it, on pages placed inside the allocator.
@@ -128,7 +130,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let folios = by_row(&tally.folios);
     let mut facts = Vec::with_capacity(order.len());
     for (rank, row) in order.into_iter().enumerate() {
-        let Some(counts) = &tally.rows[row] else { continue };
+        let Some(counts) = &tally.rows[row] else {
+            continue;
+        };
         let key = row as u32;
         let about = &context.rows.rows[row];
         let mut f = RowFacts {
@@ -154,7 +158,8 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
                 let blocks: Vec<Block> = counts.blocks.iter().zip(&tally.total_blocks).map(stake).collect();
                 f.stake_ci = share_interval(&blocks, &tally.total);
             }
-            f.origins = pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
+            f.origins =
+                pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
             f.pages = f.origins.pages.clone();
         }
         who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
@@ -200,6 +205,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                     thread: g.thread,
                     tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),
                     node: g.node,
+                    weight: 0,
                     remote: 0,
                     remote_by_allocator: 0,
                     at: site.at.clone(),
@@ -211,6 +217,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
             }
         };
         let t = &mut f.touchers[at];
+        t.weight += used.weight;
         t.remote += used.remote;
         if g.allocator {
             t.remote_by_allocator += used.remote;

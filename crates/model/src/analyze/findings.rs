@@ -19,6 +19,10 @@ const LEAST_SAMPLES: u64 = 20;
 /// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
 const SERIAL: f64 = 0.9;
 
+/// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
+/// neighbours read is no culprit: stencils have a few percent, serial initialisation at least half. // assumed
+const MOSTLY_HALO: f64 = 0.2;
+
 /// Why there is no number for the gain.
 const NO_PREDICTION: &str = "clock samples say where time went, not how many cache lines crossed the link between nodes; \
 a gain in seconds needs counts, so only the share of time at stake is given";
@@ -76,7 +80,9 @@ pub fn findings(rows: &[RowFacts], tally: &Tally, nodes: &Nodes) -> Vec<Finding>
             )),
         }
     }
-    let least = |kind: &str| if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE };
+    let least = |kind: &str| {
+        if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE }
+    };
     merged.retain(|(f, samples, low)| *samples >= LEAST_SAMPLES && *low >= least(&f.kind));
     let mut found: Vec<Finding> = merged.into_iter().map(|m| m.0).collect();
     found.extend(unpinned(tally, nodes));
@@ -91,13 +97,21 @@ fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     if r.remote == 0 {
         return None;
     }
-    allocator(r).or_else(|| serial(r, nodes)).or_else(|| straddling(r)).or_else(|| mismatch(r)).or_else(|| unexplained(r))
+    // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
+    allocator(r)
+        .or_else(|| straddling(r))
+        .or_else(|| serial(r, nodes))
+        .or_else(|| mismatch(r))
+        .or_else(|| unexplained(r))
 }
 
 /// One thread placed the pages that the remote samples lie on.
 fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     let top = r.touchers.first()?;
     if (top.remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
+        return None;
+    }
+    if (top.remote as f64) < MOSTLY_HALO * top.weight as f64 {
         return None;
     }
     let elsewhere = r.user_nodes.iter().any(|&(n, _)| n != top.node);
@@ -118,7 +132,11 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         "{} of the samples on {} are remote{}; the users run on {}",
         percent(r.remote_share.unwrap_or(0.0)),
         r.name,
-        r.remote_ci.map_or(String::new(), |i| format!(" (95 % interval {} to {})", percent(i.low), percent(i.high))),
+        r.remote_ci.map_or(String::new(), |i| format!(
+            " (95 % interval {} to {})",
+            percent(i.low),
+            percent(i.high)
+        )),
         advice::nodes_of(&r.user_nodes, nodes),
     ));
     evidence.push(advice::pattern_sentence(r));
@@ -167,7 +185,10 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
     let few = r.pattern == Pattern::Blocked || r.pattern == Pattern::Cyclic;
-    if !few || (r.remote_by_folio as f64) < 0.6 * r.remote as f64 || (r.shared_folio_weight as f64) < 0.6 * r.remote as f64 {
+    if !few
+        || (r.remote_by_folio as f64) < 0.6 * r.remote as f64
+        || (r.shared_folio_weight as f64) < 0.6 * r.remote as f64
+    {
         return None;
     }
     let top = r.touchers.first()?;
@@ -177,7 +198,11 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         cause: Cause {
             at: top.at.clone(),
             function: top.function.clone(),
-            text: format!("pages of {} kB of {} reach across the border between two nodes' parts", folio >> 10, r.name),
+            text: format!(
+                "pages of {} kB of {} reach across the border between two nodes' parts",
+                folio >> 10,
+                r.name
+            ),
         },
         evidence: vec![
             format!(
@@ -196,7 +221,10 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 /// Several threads placed the pages, and others use them.
 fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
-    if r.touchers.len() < 2 || (known as f64) < 0.5 * r.remote as f64 {
+    if r.remote_share.is_none_or(|s| s < MOSTLY_HALO)
+        || r.touchers.len() < 2
+        || (known as f64) < 0.5 * r.remote as f64
+    {
         return None;
     }
     let top = r.touchers.first()?;

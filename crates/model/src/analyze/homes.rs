@@ -74,7 +74,8 @@ impl Looks {
         let mut moved = 0;
         for layer in &self.layers {
             for (from, to, list) in layer.segments() {
-                let seen: Vec<Row> = list.iter().map(|i| self.rows[i.2 as usize]).filter(|r| r.present).collect();
+                let seen: Vec<Row> =
+                    list.iter().map(|i| self.rows[i.2 as usize]).filter(|r| r.present).collect();
                 if seen.windows(2).any(|w| w[0].node != w[1].node) {
                     let step = seen.iter().map(|r| r.stride).max().unwrap_or(self.page_bytes);
                     moved += (to - from).div_ceil(step);
@@ -129,10 +130,11 @@ impl Finder<'_> {
         let page = address / self.placements.page_bytes;
         let mut touch = self.placements.at(space, page, time);
         let mut folio = false;
-        if touch.is_none_or(|t| self.placements.touches[t as usize].zero) && folios != 0 {
-            if let Some(t) = self.folio_touch(space, page, time, folios) {
-                (touch, folio) = (Some(t), true);
-            }
+        if touch.is_none_or(|t| self.placements.touches[t as usize].zero)
+            && folios != 0
+            && let Some(t) = self.folio_touch(space, page, time, folios)
+        {
+            (touch, folio) = (Some(t), true);
         }
         let touched = touch.map_or(Home::UNKNOWN, |t| {
             let x = &self.placements.touches[t as usize];

@@ -155,18 +155,10 @@ impl Layer {
 
     /// All segments with their lists: (from, to, list).
     pub fn segments(&self) -> impl Iterator<Item = (u64, u64, &[(u64, u64, u32)])> + '_ {
-        self.bounds.windows(2).enumerate().map(|(i, b)| {
-            (b[0], b[1], &self.items[self.first[i] as usize..self.first[i + 1] as usize])
-        })
-    }
-
-    /// The segments that overlap `from..to`.
-    pub fn overlapping(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64, &[(u64, u64, u32)])> + '_ {
-        let i = self.bounds.partition_point(|&b| b <= from).saturating_sub(1);
-        (i..self.bounds.len().saturating_sub(1))
-            .map(|i| (i, self.bounds[i], self.bounds[i + 1]))
-            .take_while(move |s| s.1 < to)
-            .map(|(i, a, b)| (a, b, &self.items[self.first[i] as usize..self.first[i + 1] as usize]))
+        self.bounds
+            .windows(2)
+            .enumerate()
+            .map(|(i, b)| (b[0], b[1], &self.items[self.first[i] as usize..self.first[i + 1] as usize]))
     }
 }
 

@@ -1,10 +1,10 @@
 //! From a recording and a machine to objects, first touches, patterns and findings.
 //!
-//! The way of a number: [`space`] says which object an address was, [`placement`]
-//! which fault placed its page, [`homes`] and [`nodes`] on which node that is;
-//! [`attribute`] counts every sample with these answers into a [`tally`];
-//! [`facts`] gathers what is known of each object, [`findings`] names causes,
-//! [`verdict`] decides and [`assemble`] writes the [`Report`]. [`stats`] gives
+//! The way of a number: `space` says which object an address was, `placement`
+//! which fault placed its page, `homes` and `nodes` on which node that is;
+//! `attribute` counts every sample with these answers into a `tally`;
+//! `facts` gathers what is known of each object, `findings` names causes,
+//! `verdict` decides and `assemble` writes the `Report`. `stats` gives
 //! every share its interval.
 
 pub mod input;
@@ -21,6 +21,7 @@ mod homes;
 mod layer;
 mod nodes;
 mod notes;
+mod page_table;
 mod pages;
 mod pattern;
 mod placement;
@@ -31,7 +32,7 @@ mod tally;
 mod touchers;
 mod verdict;
 
-pub use input::{Input, Judge, SampleSource, };
+pub use input::{Input, Judge, SampleSource};
 pub use value::*;
 
 use hash::IdIndex;
@@ -70,7 +71,7 @@ pub fn analyze_with(
     if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
         return Err(AnalyzeError::Nodes(machine.name.clone(), machine.nodes.len()));
     }
-    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.len() == 0) {
+    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.iter().next().is_none()) {
         return Err(AnalyzeError::NoCpus(machine.name.clone()));
     }
     let survey = samples.survey().map_err(AnalyzeError::Samples)?;

@@ -2,10 +2,10 @@
 
 use super::hash::IdIndex;
 use super::input::{Input, Judge};
-use crate::recording::SampleSurvey;
 use crate::machine::binding::assign;
 use crate::machine::{DistanceClass, Machine};
 use crate::recording::NONE;
+use crate::recording::SampleSurvey;
 
 /// Position of a node in `machine.nodes`; [`UNKNOWN`] if the node is not known.
 pub type NodeIndex = u8;

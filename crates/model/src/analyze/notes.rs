@@ -8,7 +8,13 @@ use super::verdict::unresolved_share;
 use crate::recording::RangeKind;
 
 /// All notes.
-pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Vec<String> {
+pub fn notes(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    tally: &Tally,
+    facts: &[RowFacts],
+) -> Vec<String> {
     let mut n = Vec::new();
     let meta = &input.meta;
     if meta.state == "open" {
@@ -16,7 +22,8 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
     }
     for i in 0..input.losses.what.len() {
         let l = &input.losses;
-        let count = if l.count[i] > 0 { format!("{} ", l.count[i]) } else { "an unknown number of ".to_string() };
+        let count =
+            if l.count[i] > 0 { format!("{} ", l.count[i]) } else { "an unknown number of ".to_string() };
         n.push(format!("Lost: {count}{} ({}).", l.what[i], l.why[i]));
     }
     if !meta.agent {
@@ -24,7 +31,10 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
         n.push(format!("The agent did not report{why}. Heap memory cannot be told apart into objects."));
     }
     if meta.steal_share > 0.05 {
-        n.push(format!("The hypervisor took {} of the time: shares may lean towards what ran then.", percent(meta.steal_share)));
+        n.push(format!(
+            "The hypervisor took {} of the time: shares may lean towards what ran then.",
+            percent(meta.steal_share)
+        ));
     }
     if unresolved_share(tally) > 0.1 {
         n.push(format!(
@@ -43,13 +53,19 @@ pub fn notes(input: &Input, judge: &Judge, context: &Context, tally: &Tally, fac
     threads(&mut n, input, judge, context, tally);
     pages(&mut n, input, judge, context);
     if facts.iter().any(|f| f.origins.cut) {
-        n.push("For allocation sites with very many objects, pages were counted for the first of them only.".to_string());
+        n.push(
+            "For allocation sites with very many objects, pages were counted for the first of them only."
+                .to_string(),
+        );
     }
     if let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max() {
         for f in facts.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
-                n.push(format!("{} fits a level 2 cache: its samples may be cache hits, whatever its pages' node.", f.name));
+                n.push(format!(
+                    "{} fits a level 2 cache: its samples may be cache hits, whatever its pages' node.",
+                    f.name
+                ));
             }
         }
     }
@@ -60,7 +76,9 @@ fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context,
     let unsampled = tally.threads.iter().filter(|t| t.sum.samples == 0).count();
     let total = tally.threads.len();
     if unsampled > 0 && unsampled < total {
-        n.push(format!("{unsampled} of {total} threads have no samples: they ran too briefly or only waited."));
+        n.push(format!(
+            "{unsampled} of {total} threads have no samples: they ran too briefly or only waited."
+        ));
     }
     let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();
     let followed = context.finder.nodes.followed.iter().filter(|t| touchers.contains(t)).count();
@@ -95,14 +113,20 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
             n.push("The program sets memory policies (mbind, set_mempolicy). They are not applied on an assumed machine: pages are on their first toucher's node.".to_string());
         }
         if has(RangeKind::Migrate) {
-            n.push("The program migrates pages; on an assumed machine they stay where they were touched first.".to_string());
+            n.push(
+                "The program migrates pages; on an assumed machine they stay where they were touched first."
+                    .to_string(),
+            );
         }
         if input.meta.machine.nodes.len() == 1 {
             n.push("Recorded on one node: shares of time are of that machine; far memory is slower, so its share would be larger.".to_string());
         }
     }
     if has(RangeKind::Populate) {
-        n.push("The kernel populated some ranges (MAP_POPULATE, mlock): these pages have no first touch.".to_string());
+        n.push(
+            "The kernel populated some ranges (MAP_POPULATE, mlock): these pages have no first touch."
+                .to_string(),
+        );
     }
     if input.faults.time_ns.is_empty() {
         n.push("No page faults were recorded: first touches are unknown.".to_string());

@@ -23,7 +23,9 @@ pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     let sizes: Vec<u64> =
         input.meta.folio_bytes.iter().copied().filter(|s| s.is_power_of_two() && *s > page).collect();
     let anonymous = matches!(thing.kind, ObjectKind::Heap | ObjectKind::Static | ObjectKind::Anonymous);
-    let Some(&smallest) = sizes.iter().min() else { return 0 };
+    let Some(&smallest) = sizes.iter().min() else {
+        return 0;
+    };
     if !anonymous || thing.bytes < smallest {
         return 0;
     }
@@ -34,7 +36,9 @@ pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     if !finder.looks.is_empty() {
         let step = ((to - from) / FOLIO_PROBES).max(1);
         for p in (from..to).step_by(step as usize) {
-            let Some(shift) = finder.looks.present(thing.space, p * page) else { continue };
+            let Some(shift) = finder.looks.present(thing.space, p * page) else {
+                continue;
+            };
             looked += 1;
             if u32::from(shift) > page.trailing_zeros() {
                 found |= 1 << shift;
@@ -69,7 +73,10 @@ fn inferred(finder: &Finder, thing: &Thing, sizes: &[u64]) -> u64 {
     let touches = finder.placements.touched(thing.space, from, to);
     for &size in sizes.iter().rev() {
         let per = size / page;
-        if thing.bytes < size || touches.is_empty() || touches.len() as u64 > ((to - from) / (per / 8).max(2)).max(1) {
+        if thing.bytes < size
+            || touches.is_empty()
+            || touches.len() as u64 > ((to - from) / (per / 8).max(2)).max(1)
+        {
             continue;
         }
         let distinct = touches.windows(2).all(|w| w[0] / per != w[1] / per);
@@ -98,7 +105,14 @@ pub struct Origins {
 }
 
 /// Counts the pages of a row by origin.
-pub fn origins(input: &Input, finder: &Finder, groups: &Groups, sites: &Sites, row: &Row, folios: &[u64]) -> Origins {
+pub fn origins(
+    input: &Input,
+    finder: &Finder,
+    groups: &Groups,
+    sites: &Sites,
+    row: &Row,
+    folios: &[u64],
+) -> Origins {
     let mut o = Origins::default();
     let page = finder.placements.page_bytes;
     for &t in &row.things {
@@ -118,7 +132,11 @@ pub fn origins(input: &Input, finder: &Finder, groups: &Groups, sites: &Sites, r
             let (touch, inherited) = origin(input, finder, sites, thing, t, p, folios[t as usize]);
             if let Some(group) = touch.and_then(|t| groups.get(t)) {
                 seen += 1;
-                if inherited { o.pages.inherited += 1 } else { o.pages.touched += 1 }
+                if inherited {
+                    o.pages.inherited += 1
+                } else {
+                    o.pages.touched += 1
+                }
                 *o.by_group.entry((*group, inherited)).or_default() += 1;
             } else if finder.looks.present(thing.space, p * page).is_some() {
                 seen += 1;

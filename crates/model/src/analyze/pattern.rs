@@ -43,7 +43,16 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     }
     let threads: Vec<u32> = good.iter().map(|r| r.thread).collect();
     let chosen: Vec<&Use> = uses.iter().filter(|u| threads.contains(&u.0)).map(|u| u.1).collect();
-    let coarse = exclusive((0..BINS).map(|b| chosen.iter().map(|u| u64::from(u.bins[b])).collect()), &chosen);
+    let pieces = |count: usize| {
+        let chosen = &chosen;
+        (0..count).map(move |p| {
+            let bins = p * BINS / count..(p + 1) * BINS / count;
+            chosen.iter().map(|u| u.bins[bins.clone()].iter().map(|&n| u64::from(n)).sum()).collect()
+        })
+    };
+    // Few pieces, four per thread, to compare blocks; all bins to see turns.
+    let blocks = exclusive(pieces((good.len() * 4).clamp(8, BINS)), &chosen);
+    let coarse = exclusive(pieces(BINS), &chosen);
     let fine = exclusive(
         followed.pages().map(|p| {
             let of = |t: &u32| p.iter().find(|x| x.0 == *t).map_or(0, |x| u64::from(x.1));
@@ -59,12 +68,12 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     // and rounding to bins, and is still below what two threads all over show (0.9 of 1/2 · 1.5 = 0.75).
     let narrow = width * k as f64 <= 1.5 && width < 0.75;
     // Narrow ranges at one place (all threads use the same part) are not blocks: they must differ.
-    let apart = coarse.is_some_and(|e| e >= 0.4);
+    let apart = blocks.is_some_and(|e| e >= 0.4);
     let pattern = if narrow && apart {
         Pattern::Blocked
     } else if coarse.is_some_and(|e| e >= 0.5) || fine.is_some_and(|e| e >= 0.5) {
         Pattern::Cyclic
-    } else if coarse.is_some() {
+    } else if blocks.is_some() {
         Pattern::AllOver
     } else {
         Pattern::Unknown

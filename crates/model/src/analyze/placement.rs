@@ -11,9 +11,10 @@
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
-use super::hash::{FastMap, IdIndex};
+use super::hash::IdIndex;
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span};
+use super::page_table::{PER_BLOCK, PageTable};
 use super::space::Spaces;
 use crate::recording::{Access, NONE, ObjectKind, RangeKind};
 
@@ -63,62 +64,6 @@ pub struct Touch {
     pub how: How,
     /// A load of an anonymous page: only the zero page, unless the page is seen present.
     pub zero: bool,
-}
-
-const PER_BLOCK: u64 = 512;
-
-/// Pages of one address space: blocks of 512 pages, each slot the latest touch.
-#[derive(Debug, Default)]
-struct PageTable {
-    blocks: FastMap<u64, u32>,
-    slots: Vec<u32>,
-    /// Per block: slots ever touched, and the last new one.
-    used: Vec<(u16, u16)>,
-}
-
-impl PageTable {
-    fn block(&self, page: u64) -> Option<usize> {
-        self.blocks.get(&(page / PER_BLOCK)).map(|&b| b as usize)
-    }
-    fn head(&self, page: u64) -> u32 {
-        self.block(page).map_or(NONE, |b| self.slots[b * PER_BLOCK as usize + (page % PER_BLOCK) as usize])
-    }
-    fn set(&mut self, page: u64, touch: u32) {
-        let next = self.used.len() as u32;
-        let b = *self.blocks.entry(page / PER_BLOCK).or_insert(next) as usize;
-        if b == self.used.len() {
-            self.used.push((0, 0));
-            self.slots.resize(self.slots.len() + PER_BLOCK as usize, NONE);
-        }
-        let offset = page % PER_BLOCK;
-        let slot = &mut self.slots[b * PER_BLOCK as usize + offset as usize];
-        if *slot == NONE {
-            self.used[b] = (self.used[b].0 + 1, offset as u16);
-        }
-        *slot = touch;
-    }
-    /// Pages of `from..to` that were ever touched.
-    fn touched(&self, from: u64, to: u64) -> Vec<u64> {
-        let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
-        let mut blocks: Vec<(u64, u32)> = if last - first <= self.blocks.len() as u64 {
-            (first..last).filter_map(|b| self.blocks.get(&b).map(|&i| (b, i))).collect()
-        } else {
-            self.blocks.iter().map(|(&b, &i)| (b, i)).filter(|b| first <= b.0 && b.0 < last).collect()
-        };
-        blocks.sort_unstable();
-        let mut pages = Vec::new();
-        for (number, b) in blocks {
-            let base = number * PER_BLOCK;
-            let slots = &self.slots[b as usize * PER_BLOCK as usize..][..PER_BLOCK as usize];
-            for (i, _) in slots.iter().enumerate().filter(|s| *s.1 != NONE) {
-                let page = base + i as u64;
-                if from <= page && page < to {
-                    pages.push(page);
-                }
-            }
-        }
-        pages
-    }
 }
 
 /// All placements of a recording.
@@ -304,7 +249,9 @@ impl Placements {
     /// A large realloc inside libc moves pages with a mremap that nobody reports. Its signs: a new
     /// address whose pages nobody touched, and old pages that were there.
     fn realloc(&mut self, spaces: &Spaces, object: u32, previous: Option<usize>, time: u64) {
-        let Some(old) = previous.map(|p| &spaces.things[p]) else { return };
+        let Some(old) = previous.map(|p| &spaces.things[p]) else {
+            return;
+        };
         let new = &spaces.things[object as usize];
         if old.space != new.space || old.address == new.address {
             return;
@@ -322,6 +269,16 @@ impl Placements {
             if there < end && self.at(new.space, there, time).is_none() {
                 self.move_page(old.space, page, there, time);
             }
+        }
+    }
+
+    /// The latest touch at an address, having looked at it: brings both into the cache.
+    #[inline]
+    pub fn peek(&self, space: u32, address: u64) -> u32 {
+        let head = self.tables[space as usize].head(address / self.page_bytes);
+        match self.touches.get(head as usize) {
+            Some(touch) if touch.time == u64::MAX => NONE,
+            _ => head,
         }
     }
 

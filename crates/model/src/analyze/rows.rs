@@ -103,7 +103,15 @@ impl Rows {
     }
 
     fn measure(&mut self, input: &Input, spaces: &Spaces, objects: &IdIndex) {
+        // A realloc replaces its predecessor: of a chain within a row only the last counts.
+        let mut replaced = vec![false; spaces.things.len()];
+        for (id, &previous) in input.objects.previous.iter().enumerate() {
+            if let Some(old) = objects.get(previous).filter(|&old| previous != NONE && old != id) {
+                replaced[old] = self.of_thing[old] == self.of_thing[id];
+            }
+        }
         for row in &mut self.rows {
+            row.things.retain(|&t| !replaced[t as usize]);
             let things = row.things.iter().map(|&t| &spaces.things[t as usize]);
             if row.kind == ObjectKind::SmallHeap {
                 row.bytes = row.things.iter().map(|&t| input.objects.represents[t as usize]).sum();
@@ -112,16 +120,6 @@ impl Rows {
             } else {
                 row.bytes = things.clone().map(|t| t.bytes).fold(0, u64::saturating_add);
                 row.extent = things.map(|t| t.bytes).max().unwrap_or(0);
-            }
-        }
-        // A realloc replaces its predecessor: its bytes count once.
-        for (id, &previous) in input.objects.previous.iter().enumerate() {
-            if let Some(old) = objects.get(previous).filter(|_| previous != NONE)
-                && self.of_thing[old] == self.of_thing[id]
-                && spaces.things[old].kind == ObjectKind::Heap
-            {
-                let row = &mut self.rows[self.of_thing[id] as usize];
-                row.bytes = row.bytes.saturating_sub(spaces.things[old].bytes);
             }
         }
     }

@@ -66,7 +66,7 @@ impl Sites {
     }
 
     fn name_locations(&mut self, input: &Input) {
-        let modules = IdIndex::new_by_position(input.modules.path.len());
+        let modules = IdIndex::new(&input.modules.id);
         let n = input.locations.id.len();
         let mut frames: Vec<Vec<usize>> = vec![Vec::new(); n];
         for row in 0..input.symbols.location.len() {
@@ -127,7 +127,9 @@ impl Sites {
             let mut users = [None, None];
             let mut found = 0;
             for &r in &order[at..end] {
-                let Some(l) = self.locations.get(t.location[r as usize]) else { continue };
+                let Some(l) = self.locations.get(t.location[r as usize]) else {
+                    continue;
+                };
                 if let Some(u) = self.user[l] {
                     users[found] = Some(u);
                     found += 1;
@@ -147,17 +149,6 @@ impl Sites {
     /// A site by its id.
     pub fn get(&self, id: SiteId) -> &Site {
         &self.sites[id as usize]
-    }
-
-    /// Number of sites.
-    pub fn len(&self) -> usize {
-        self.sites.len()
-    }
-
-    /// Position of a location id.
-    #[inline]
-    pub fn location(&self, id: u32) -> Option<usize> {
-        self.locations.get(id)
     }
 
     /// The innermost user frame of a chain and, second, that frame's user caller.
@@ -186,7 +177,9 @@ impl Sites {
 
     /// The runtime function at a location, for when no caller is known.
     pub fn raw(&mut self, location: u32) -> SiteId {
-        let Some(l) = self.locations.get(location) else { return self.unknown };
+        let Some(l) = self.locations.get(location) else {
+            return self.unknown;
+        };
         let mut site = self.sites[self.raw[l] as usize].clone();
         site.runtime = true;
         self.intern(site)
@@ -200,13 +193,6 @@ impl Sites {
     /// Whether a location lies in an allocator's function.
     pub fn is_allocator(&self, location: u32) -> bool {
         self.locations.get(location).is_some_and(|l| self.allocator[l])
-    }
-}
-
-impl IdIndex {
-    /// Ids that are row numbers.
-    fn new_by_position(len: usize) -> IdIndex {
-        IdIndex::new(&(0..len as u32).collect::<Vec<_>>())
     }
 }
 
@@ -237,16 +223,39 @@ fn is_library(function: &str, file: &str) -> bool {
 /// Functions of malloc implementations, by the names they carry in glibc, jemalloc, tcmalloc and mimalloc.
 fn is_allocator(function: &str) -> bool {
     const EXACT: [&str; 16] = [
-        "malloc", "calloc", "realloc", "free", "cfree", "memalign", "aligned_alloc", "posix_memalign",
-        "sysmalloc", "malloc_consolidate", "unlink_chunk", "arena_get2", "new_heap", "heap_trim", "systrim",
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "cfree",
+        "memalign",
+        "aligned_alloc",
+        "posix_memalign",
+        "sysmalloc",
+        "malloc_consolidate",
+        "unlink_chunk",
+        "arena_get2",
+        "new_heap",
+        "heap_trim",
+        "systrim",
         "ptmalloc_init",
     ];
     let name = function.split(['.', '(', '@']).next().unwrap_or(function).trim_start_matches("__libc_");
     EXACT.contains(&name)
         || EXACT.contains(&name.trim_start_matches('_'))
-        || ["_int_malloc", "_int_free", "_int_realloc", "_int_memalign", "tcache_", "_mi_", "mi_", "je_", "tc_"]
-            .iter()
-            .any(|p| name.starts_with(p))
+        || [
+            "_int_malloc",
+            "_int_free",
+            "_int_realloc",
+            "_int_memalign",
+            "tcache_",
+            "_mi_",
+            "mi_",
+            "je_",
+            "tc_",
+        ]
+        .iter()
+        .any(|p| name.starts_with(p))
         || function.starts_with("operator new")
 }
 
@@ -266,7 +275,9 @@ mod tests {
 
     #[test]
     fn allocator_functions_are_known() {
-        for f in ["malloc", "_int_malloc", "__libc_calloc", "sysmalloc", "_int_malloc.part.0", "__libc_malloc"] {
+        for f in
+            ["malloc", "_int_malloc", "__libc_calloc", "sysmalloc", "_int_malloc.part.0", "__libc_malloc"]
+        {
             assert!(is_allocator(f), "{f}");
         }
         for f in ["memset", "main", "allocate_grid", "init"] {

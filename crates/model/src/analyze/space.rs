@@ -78,9 +78,9 @@ impl Spaces {
                 }
             }
         }
-        for i in 0..s.spaces.len() {
+        for (i, &gone) in gone.iter().enumerate() {
             if let Some((parent, at)) = s.spaces[i].parent {
-                s.spaces[parent as usize].forks.push((at, i as u32, gone[i]));
+                s.spaces[parent as usize].forks.push((at, i as u32, gone));
             }
         }
         s.add_objects(input);
@@ -195,12 +195,18 @@ impl Spaces {
                 }
                 let (found, v) = layer.at(address, t);
                 // The parent is frozen at the fork: its answer does not change with time.
-                if own { valid.clip(&v) } else { valid.clip_addresses(&v) }
+                if own {
+                    valid.clip(&v)
+                } else {
+                    valid.clip_addresses(&v)
+                }
                 if found.is_some() {
                     return (found, valid);
                 }
             }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else { break };
+            let Some((parent, fork)) = self.spaces[s as usize].parent else {
+                break;
+            };
             (s, t, own) = (parent, t.min(fork), false);
         }
         let (mapping, v) = self.mapping_at(space, address, time);
@@ -225,12 +231,18 @@ impl Spaces {
         loop {
             for layer in &self.spaces[s as usize].coarse {
                 let (found, v) = layer.at(address, t);
-                if own { valid.clip(&v) } else { valid.clip_addresses(&v) }
+                if own {
+                    valid.clip(&v)
+                } else {
+                    valid.clip_addresses(&v)
+                }
                 if found.is_some() {
                     return (found, valid);
                 }
             }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else { return (None, valid) };
+            let Some((parent, fork)) = self.spaces[s as usize].parent else {
+                return (None, valid);
+            };
             (s, t, own) = (parent, t.min(fork), false);
         }
     }
@@ -289,15 +301,14 @@ impl Spaces {
 
 /// What a line of /proc/PID/maps says about its memory.
 fn mapping_kind(name: &str, flags: u8) -> ObjectKind {
-    let shared = flags & 8 != 0;
-    let memory = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
+    let memory = ["//anon", "/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/anon_hugepage"];
     if name.starts_with("[stack") {
         ObjectKind::Stack
-    } else if name.starts_with("//anon") || !name.starts_with('/') {
-        if shared { ObjectKind::Shared } else { ObjectKind::Anonymous }
-    } else if memory.iter().any(|p| name.starts_with(p)) {
-        if shared { ObjectKind::Shared } else { ObjectKind::Anonymous }
-    } else {
+    } else if name.starts_with('/') && !memory.iter().any(|p| name.starts_with(p)) {
         ObjectKind::File
+    } else if flags & 8 != 0 {
+        ObjectKind::Shared
+    } else {
+        ObjectKind::Anonymous
     }
 }

@@ -219,7 +219,11 @@ impl Tally {
             total_blocks: vec![Block::default(); BLOCKS],
             matrix: vec![0; nodes * nodes],
             threads: vec![
-                ThreadTally { by_home: vec![0; nodes + 1], by_node: vec![0; nodes], ..Default::default() };
+                ThreadTally {
+                    by_home: vec![0; nodes + 1],
+                    by_node: vec![0; nodes],
+                    ..Default::default()
+                };
                 threads
             ],
             rows: vec![None; rows],

@@ -53,9 +53,9 @@ impl Groups {
                 }
                 chain => chain,
             };
-            let site = *named.entry((f.ip[i], chain)).or_insert_with(|| {
-                sites.of_code(f.ip[i], chain).unwrap_or_else(|| sites.raw(f.ip[i]))
-            });
+            let site = *named
+                .entry((f.ip[i], chain))
+                .or_insert_with(|| sites.of_code(f.ip[i], chain).unwrap_or_else(|| sites.raw(f.ip[i])));
             let group = Group {
                 thread: touch.thread,
                 node: finder.toucher_node(t as u32),
@@ -106,7 +106,9 @@ impl NearChains {
     }
 
     fn nearest(&self, thread: u32, ip: u32, time: u64) -> u32 {
-        let Some(list) = self.by_code.get(&(thread, ip)) else { return NONE };
+        let Some(list) = self.by_code.get(&(thread, ip)) else {
+            return NONE;
+        };
         let k = list.partition_point(|x| x.0 < time);
         let around = [k.checked_sub(1).and_then(|k| list.get(k)), list.get(k)];
         around.into_iter().flatten().min_by_key(|x| x.0.abs_diff(time)).map_or(NONE, |x| x.1)

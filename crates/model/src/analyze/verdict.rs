@@ -69,7 +69,11 @@ pub fn verdict(
     // If even all of the unknown were remote, it would stay below the threshold.
     let bounded = interval.high + unknown_weight / all <= THRESHOLD;
     if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {
-        return clean(format!("{} to {} of the time is spent on far memory", percent(interval.low), percent(interval.high)));
+        return clean(format!(
+            "{} to {} of the time is spent on far memory",
+            percent(interval.low),
+            percent(interval.high)
+        ));
     }
     if interval.high > THRESHOLD {
         return unknown(format!(
@@ -114,7 +118,9 @@ pub fn rung_text(rung: Rung) -> &'static str {
 fn home_reason(input: &Input, judge: &Judge) -> String {
     if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty()) {
         let pages = input.meta.rungs.iter().find(|r| r.rung == Rung::Pages);
-        let why = pages.filter(|r| !r.active && !r.why.is_empty()).map_or(String::new(), |r| format!(" ({})", r.why));
+        let why = pages
+            .filter(|r| !r.active && !r.why.is_empty())
+            .map_or(String::new(), |r| format!(" ({})", r.why));
         return format!("First touches were not recorded{why}; they need perf_event_open.");
     }
     if !input.meta.agent {
@@ -122,7 +128,8 @@ fn home_reason(input: &Input, judge: &Judge) -> String {
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         return format!("The agent did not report{why}, so allocations are unknown.");
     }
-    "Pages may have been placed before the recording or by the kernel: record from the program's start.".to_string()
+    "Pages may have been placed before the recording or by the kernel: record from the program's start."
+        .to_string()
 }
 
 /// Share of samples that are unresolved, for notes.

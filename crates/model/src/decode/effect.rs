@@ -7,11 +7,7 @@ use super::linear::{Linear, State, Width};
 /// The number of a general register of any width; `None` for other registers.
 pub(super) fn number(register: Register) -> Option<u8> {
     let full = register.full_register();
-    if full.is_gpr64() {
-        Some(full.number() as u8)
-    } else {
-        None
-    }
+    if full.is_gpr64() { Some(full.number() as u8) } else { None }
 }
 
 /// Each register written, with its new value over the old ones where known.
@@ -26,10 +22,7 @@ impl Effects {
         for used in info.used_registers() {
             let writes = matches!(
                 used.access(),
-                OpAccess::Write
-                    | OpAccess::CondWrite
-                    | OpAccess::ReadWrite
-                    | OpAccess::ReadCondWrite
+                OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
             );
             let register = number(used.register()).filter(|_| writes);
             let new = register.filter(|new| !written.iter().any(|(known, _)| known == new));
@@ -84,9 +77,7 @@ impl Effects {
             };
             // result = source + rest, so source = result - rest.
             let Some(source) = form.terms.iter().find(|term| {
-                term.width == Width::Full
-                    && term.factor == 1
-                    && state[usize::from(term.register)].is_none()
+                term.width == Width::Full && term.factor == 1 && state[usize::from(term.register)].is_none()
             }) else {
                 continue;
             };
@@ -134,14 +125,13 @@ fn known_values(instruction: &Instruction) -> Vec<(u8, Linear)> {
         Mnemonic::Sub => second_operand(instruction).map(|other| own.plus(&other, -1)),
         Mnemonic::Xor if instruction.op1_register() == destination => Some(Linear::constant(0)),
         Mnemonic::Mov => match (instruction.op1_kind(), second_operand(instruction)) {
-            (OpKind::Register, Some(_)) if !wide => number(instruction.op1_register())
-                .map(|source| Linear::widened(source, Width::Zero32)),
+            (OpKind::Register, Some(_)) if !wide => {
+                number(instruction.op1_register()).map(|source| Linear::widened(source, Width::Zero32))
+            }
             (OpKind::Register, other) if wide => other,
-            (_, Some(other)) => Some(if wide {
-                other
-            } else {
-                Linear::constant(other.constant & 0xffff_ffff)
-            }),
+            (_, Some(other)) => {
+                Some(if wide { other } else { Linear::constant(other.constant & 0xffff_ffff) })
+            }
             _ => None,
         },
         Mnemonic::Movsxd => widened(instruction, Width::Sign32, wide),
@@ -180,9 +170,7 @@ fn second_operand(instruction: &Instruction) -> Option<Linear> {
         | OpKind::Immediate32to64
         | OpKind::Immediate64 => Some(Linear::constant(match instruction.op1_kind() {
             // `add eax, -1` is encoded as 0xffffffff.
-            OpKind::Immediate32 | OpKind::Immediate8to32 => {
-                i64::from(instruction.immediate(1) as u32 as i32)
-            }
+            OpKind::Immediate32 | OpKind::Immediate8to32 => i64::from(instruction.immediate(1) as u32 as i32),
             _ => instruction.immediate(1) as i64,
         })),
         _ => None,
@@ -208,12 +196,7 @@ fn lea(instruction: &Instruction, target: u8, wide: bool) -> Option<Linear> {
 
 /// `base + scale * index + displacement`; `None` for vector indexes.
 /// A RIP base is already in the displacement, as iced gives it.
-pub(super) fn address(
-    base: Register,
-    index: Register,
-    scale: u32,
-    displacement: u64,
-) -> Option<Linear> {
+pub(super) fn address(base: Register, index: Register, scale: u32, displacement: u64) -> Option<Linear> {
     let mut form = Linear::constant(displacement as i64);
     if base != Register::None && !base.is_ip() {
         form = form.plus(&Linear::register(number(base)?), 1);

@@ -52,20 +52,14 @@ impl Function {
     }
 
     fn decode(start: u64, bytes: &[u8]) -> Function {
-        let instructions: Vec<Instruction> = X86::with_ip(64, bytes, start, DecoderOptions::NONE)
-            .into_iter()
-            .collect();
+        let instructions: Vec<Instruction> =
+            X86::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().collect();
         let frame_pointer = instructions.iter().any(|instruction| {
             matches!(instruction.mnemonic(), Mnemonic::Mov)
                 && instruction.op0_register() == Register::RBP
                 && instruction.op1_register() == Register::RSP
         });
-        let mut function = Function {
-            start,
-            instructions,
-            frame_pointer,
-            jumps: HashMap::new(),
-        };
+        let mut function = Function { start, instructions, frame_pointer, jumps: HashMap::new() };
         let mut jumps: HashMap<u32, Vec<u32>> = HashMap::new();
         for (source, instruction) in function.instructions.iter().enumerate() {
             if let Some(target) = function.target(instruction) {
@@ -78,9 +72,7 @@ impl Function {
 
     /// The instruction that begins at `ip`.
     pub fn index(&self, ip: u64) -> Option<usize> {
-        self.instructions
-            .binary_search_by_key(&ip, Instruction::ip)
-            .ok()
+        self.instructions.binary_search_by_key(&ip, Instruction::ip).ok()
     }
 
     /// The way to `ip`: what retired before it, backwards, at most `limit` steps.
@@ -95,9 +87,7 @@ impl Function {
         while path.len() < limit {
             let sources = self.jumps.get(&(current as u32)).map_or(&[][..], |s| s);
             let mut back = sources.iter().filter(|source| **source as usize >= current);
-            let above = current
-                .checked_sub(1)
-                .filter(|index| self.falls_through(*index));
+            let above = current.checked_sub(1).filter(|index| self.falls_through(*index));
             let next = match (back.next(), back.next(), above) {
                 (Some(edge), None, _) if !wrapped => {
                     wrapped = true;
@@ -119,10 +109,7 @@ impl Function {
             if !self.passable(next) || path.iter().any(|step| step.index == next) {
                 break;
             }
-            path.push(Step {
-                index: next,
-                certain,
-            });
+            path.push(Step { index: next, certain });
             current = next;
         }
         path

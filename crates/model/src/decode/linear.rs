@@ -56,10 +56,7 @@ const MAX_TERMS: usize = 6;
 
 impl Linear {
     pub fn constant(value: i64) -> Linear {
-        Linear {
-            terms: Vec::new(),
-            constant: value,
-        }
+        Linear { terms: Vec::new(), constant: value }
     }
 
     pub fn register(register: u8) -> Linear {
@@ -67,14 +64,7 @@ impl Linear {
     }
 
     pub fn widened(register: u8, width: Width) -> Linear {
-        Linear {
-            terms: vec![Term {
-                register,
-                width,
-                factor: 1,
-            }],
-            constant: 0,
-        }
+        Linear { terms: vec![Term { register, width, factor: 1 }], constant: 0 }
     }
 
     pub fn plus_constant(mut self, value: i64) -> Linear {
@@ -86,22 +76,13 @@ impl Linear {
     pub fn plus(mut self, other: &Linear, factor: i64) -> Linear {
         for term in &other.terms {
             let added = term.factor.wrapping_mul(factor);
-            match self
-                .terms
-                .iter_mut()
-                .find(|own| own.register == term.register && own.width == term.width)
-            {
+            match self.terms.iter_mut().find(|own| own.register == term.register && own.width == term.width) {
                 Some(own) => own.factor = own.factor.wrapping_add(added),
-                None => self.terms.push(Term {
-                    factor: added,
-                    ..*term
-                }),
+                None => self.terms.push(Term { factor: added, ..*term }),
             }
         }
         self.terms.retain(|term| term.factor != 0);
-        self.constant = self
-            .constant
-            .wrapping_add(other.constant.wrapping_mul(factor));
+        self.constant = self.constant.wrapping_add(other.constant.wrapping_mul(factor));
         self
     }
 
@@ -112,13 +93,7 @@ impl Linear {
     /// The register and constant of a form that is one register plus a constant.
     pub fn single(&self) -> Option<(u8, i64)> {
         match self.terms[..] {
-            [
-                Term {
-                    register,
-                    width: Width::Full,
-                    factor: 1,
-                },
-            ] => Some((register, self.constant)),
+            [Term { register, width: Width::Full, factor: 1 }] => Some((register, self.constant)),
             _ => None,
         }
     }

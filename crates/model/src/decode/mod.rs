@@ -189,12 +189,7 @@ impl Decoder {
         self.kept = self.functions.values().map(|f| f.instructions.len()).sum();
     }
 
-    fn plan<'c>(
-        &mut self,
-        space: u32,
-        ip: u64,
-        code: impl FnOnce(u64) -> Option<FunctionCode<'c>>,
-    ) -> Plan {
+    fn plan<'c>(&mut self, space: u32, ip: u64, code: impl FnOnce(u64) -> Option<FunctionCode<'c>>) -> Plan {
         let known = self.functions.range((space, 0)..=(space, ip)).next_back();
         let place = known.and_then(|(_, function)| Some((function, function.index(ip)?)));
         if let Some((function, at)) = place {

@@ -23,8 +23,7 @@ pub(super) struct Operand {
 
 /// A string instruction with a repeat prefix.
 pub(super) fn repeats(instruction: &Instruction) -> bool {
-    instruction.is_string_instruction()
-        && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }
 
 /// The operand that is blamed for the time of an instruction.
@@ -37,8 +36,7 @@ pub(super) fn blamed(
     info: &InstructionInfo,
     frame_pointer: bool,
 ) -> Option<Operand> {
-    let implicit =
-        |memory: &UsedMemory| instruction.is_stack_instruction() && memory.base() == Register::RSP;
+    let implicit = |memory: &UsedMemory| instruction.is_stack_instruction() && memory.base() == Register::RSP;
     let memory = accesses(instruction, info)
         .into_iter()
         .min_by_key(|(memory, access)| (implicit(memory), *access == Access::Store))?;
@@ -47,13 +45,11 @@ pub(super) fn blamed(
 
 /// What the instruction does to memory, all operands together.
 pub(super) fn access(instruction: &Instruction, info: &InstructionInfo) -> Access {
-    accesses(instruction, info)
-        .into_iter()
-        .fold(Access::Unknown, |sum, (_, access)| match (sum, access) {
-            (Access::Unknown, access) => access,
-            (sum, access) if sum == access => sum,
-            _ => Access::LoadStore,
-        })
+    accesses(instruction, info).into_iter().fold(Access::Unknown, |sum, (_, access)| match (sum, access) {
+        (Access::Unknown, access) => access,
+        (sum, access) if sum == access => sum,
+        _ => Access::LoadStore,
+    })
 }
 
 fn accesses(instruction: &Instruction, info: &InstructionInfo) -> Vec<(UsedMemory, Access)> {
@@ -67,11 +63,7 @@ fn accesses(instruction: &Instruction, info: &InstructionInfo) -> Vec<(UsedMemor
         | Mnemonic::Prefetcht0
         | Mnemonic::Prefetcht1
         | Mnemonic::Prefetcht2 => vec![(prefetched(instruction), Access::Load)],
-        _ => info
-            .used_memory()
-            .iter()
-            .filter_map(|memory| Some((*memory, kind(memory.access())?)))
-            .collect(),
+        _ => info.used_memory().iter().filter_map(|memory| Some((*memory, kind(memory.access())?))).collect(),
     }
 }
 

@@ -85,9 +85,7 @@ impl Candidate {
         };
         // With rcx = 0 the string instruction has not begun or is already done.
         let idle = self.rank == Rank::String && registers.gpr[1] == 0;
-        let null = self
-            .pointer
-            .is_some_and(|register| registers.gpr[usize::from(register)] < LOWEST_POINTER);
+        let null = self.pointer.is_some_and(|register| registers.gpr[usize::from(register)] < LOWEST_POINTER);
         (!idle && !null && (lowest..HIGHEST_ADDRESS).contains(&address)).then_some(address)
     }
 }
@@ -103,10 +101,7 @@ pub(super) struct Plan {
 impl Plan {
     /// For code that cannot be read.
     pub fn unknown() -> Plan {
-        Plan {
-            candidates: Vec::new(),
-            memory: true,
-        }
+        Plan { candidates: Vec::new(), memory: true }
     }
 
     /// The first candidate that gives a possible user address.
@@ -138,8 +133,7 @@ impl Plan {
         plan.behind(function, at, factory);
         plan.ahead(function, at, factory);
         // Stable: of equals, the one pushed first.
-        plan.candidates
-            .sort_by_key(|candidate| (candidate.rank, candidate.distance));
+        plan.candidates.sort_by_key(|candidate| (candidate.rank, candidate.distance));
         plan.candidates.truncate(KEPT);
         plan.candidates.shrink_to_fit();
         plan
@@ -244,26 +238,17 @@ impl Plan {
     /// Only a whole pointer counts. `mov eax, [rdi + rax * 4]` replaces an index
     /// by what a table holds, which says nothing about the next index.
     fn next_execution(&mut self, found: &Found, instruction: &Instruction, touched: u16) {
-        let (Some(form), Some(pointer)) = (
-            &found.operand.address,
-            effect::number(instruction.memory_base()),
-        ) else {
+        let (Some(form), Some(pointer)) = (&found.operand.address, effect::number(instruction.memory_base()))
+        else {
             return;
         };
         let follows = instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_register() == instruction.memory_base()
             && instruction.op0_register().is_gpr64();
-        let later = form
-            .terms
-            .iter()
-            .any(|term| touched & 1 << term.register != 0);
+        let later = form.terms.iter().any(|term| touched & 1 << term.register != 0);
         if follows && !later && !found.operand.spill {
             self.candidates.push(Candidate {
-                rank: if found.last {
-                    Rank::Next
-                } else {
-                    Rank::NextBehind
-                },
+                rank: if found.last { Rank::Next } else { Rank::NextBehind },
                 distance: found.distance,
                 address: form.clone(),
                 pointer: Some(pointer),
@@ -282,19 +267,13 @@ impl Plan {
             let effects = Effects::of(instruction, info);
             if let Some(operand) = operand::blamed(instruction, info, function.frame_pointer) {
                 self.memory = true;
-                let address = operand
-                    .address
-                    .as_ref()
-                    .and_then(|form| form.substitute(&state));
+                let address = operand.address.as_ref().and_then(|form| form.substitute(&state));
                 let rank = match operand.access {
                     _ if operand.spill => Rank::SpillAhead,
                     Access::Store => Rank::StoreAhead,
                     _ => Rank::LoadAhead,
                 };
-                let pointer = operand
-                    .pointers
-                    .iter()
-                    .filter_map(|form| form.substitute(&state));
+                let pointer = operand.pointers.iter().filter_map(|form| form.substitute(&state));
                 let candidates = match address {
                     Some(address) => vec![(rank, address)],
                     None => pointer.map(|form| (Rank::ObjectBehind, form)).collect(),
@@ -344,11 +323,7 @@ impl Found {
             push(rank, form);
         }
         if !operand.spill {
-            let rank = if self.last {
-                Rank::Object
-            } else {
-                Rank::ObjectBehind
-            };
+            let rank = if self.last { Rank::Object } else { Rank::ObjectBehind };
             for form in &operand.pointers {
                 push(rank, form);
             }
@@ -386,21 +361,11 @@ fn repeated(instruction: &Instruction) -> Option<(u8, Access)> {
         return None;
     }
     match instruction.mnemonic() {
-        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => {
-            Some((RDI, Access::Store))
-        }
-        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => {
-            Some((RDI, Access::Store))
-        }
-        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => {
-            Some((RDI, Access::Load))
-        }
-        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => {
-            Some((RSI, Access::Load))
-        }
-        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => {
-            Some((RSI, Access::Load))
-        }
+        Mnemonic::Movsb | Mnemonic::Movsw | Mnemonic::Movsd | Mnemonic::Movsq => Some((RDI, Access::Store)),
+        Mnemonic::Stosb | Mnemonic::Stosw | Mnemonic::Stosd | Mnemonic::Stosq => Some((RDI, Access::Store)),
+        Mnemonic::Scasb | Mnemonic::Scasw | Mnemonic::Scasd | Mnemonic::Scasq => Some((RDI, Access::Load)),
+        Mnemonic::Lodsb | Mnemonic::Lodsw | Mnemonic::Lodsd | Mnemonic::Lodsq => Some((RSI, Access::Load)),
+        Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => Some((RSI, Access::Load)),
         _ => None,
     }
 }
@@ -421,8 +386,7 @@ fn retired_together(function: &Function, path: &[Step]) -> usize {
             | Mnemonic::Inc
             | Mnemonic::Dec
     );
-    let conditional =
-        function.instructions[jump.index].flow_control() == FlowControl::ConditionalBranch;
+    let conditional = function.instructions[jump.index].flow_control() == FlowControl::ConditionalBranch;
     let pair = fusible && conditional && before.index + 1 == jump.index && before.certain;
     if pair { 2 } else { 1 }
 }
@@ -448,12 +412,7 @@ fn awaited_loads(
         }
         let written = with_access(
             info,
-            &[
-                OpAccess::Write,
-                OpAccess::CondWrite,
-                OpAccess::ReadWrite,
-                OpAccess::ReadCondWrite,
-            ],
+            &[OpAccess::Write, OpAccess::CondWrite, OpAccess::ReadWrite, OpAccess::ReadCondWrite],
         );
         let feeds = flags & instruction.rflags_modified() != 0
             || written.iter().any(|register| registers.contains(register));
@@ -467,12 +426,7 @@ fn awaited_loads(
         } else {
             registers.extend(with_access(
                 info,
-                &[
-                    OpAccess::Read,
-                    OpAccess::CondRead,
-                    OpAccess::ReadWrite,
-                    OpAccess::ReadCondWrite,
-                ],
+                &[OpAccess::Read, OpAccess::CondRead, OpAccess::ReadWrite, OpAccess::ReadCondWrite],
             ));
             flags |= instruction.rflags_read();
         }

@@ -76,11 +76,7 @@ pub fn assign(threads: usize, machine: &Machine, bind: Bind) -> Vec<NodeId> {
 /// [`assign`] gives, the node's distinct cores first, then their other hardware
 /// threads, then from the start again. Empty if no node has cpus.
 pub fn cpu_of(threads: usize, machine: &Machine, bind: Bind) -> Vec<u32> {
-    let orders: Vec<Vec<u32>> = machine
-        .nodes
-        .iter()
-        .map(|n| cores_first(machine, n.id))
-        .collect();
+    let orders: Vec<Vec<u32>> = machine.nodes.iter().map(|n| cores_first(machine, n.id)).collect();
     let mut taken = vec![0usize; orders.len()];
     assign(threads, machine, bind)
         .into_iter()

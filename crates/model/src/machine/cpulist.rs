@@ -78,11 +78,7 @@ impl fmt::Display for CpuList {
         let mut rest = self.0.as_slice();
         let mut comma = "";
         while let Some(&from) = rest.first() {
-            let run = rest
-                .iter()
-                .zip(from..)
-                .take_while(|&(&a, b)| a == b)
-                .count();
+            let run = rest.iter().zip(from..).take_while(|&(&a, b)| a == b).count();
             let to = rest[run - 1];
             if from == to {
                 write!(f, "{comma}{from}")?;
@@ -168,8 +164,6 @@ impl Serialize for CpuList {
 
 impl<'de> Deserialize<'de> for CpuList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }

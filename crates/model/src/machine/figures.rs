@@ -84,11 +84,7 @@ impl TryFrom<RawFigure> for Figure {
         if raw.source.trim().is_empty() {
             return Err("a figure needs a source, even if it is \"a guess\"".to_owned());
         }
-        Ok(Figure {
-            value: raw.value,
-            source: raw.source,
-            confidence: raw.confidence,
-        })
+        Ok(Figure { value: raw.value, source: raw.source, confidence: raw.confidence })
     }
 }
 
@@ -98,10 +94,7 @@ impl TryFrom<RawFigure> for Figure {
 pub struct Cell(pub Option<f64>);
 
 #[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "every entry of a matrix must be a number or \"unknown\""
-)]
+#[serde(untagged, expecting = "every entry of a matrix must be a number or \"unknown\"")]
 enum RawCell {
     Number(f64),
     Unknown(UnknownWord),
@@ -298,8 +291,6 @@ impl Figures {
 
     /// The links between two nodes, whichever way round they were written.
     pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = &Link> + '_ {
-        self.links
-            .iter()
-            .filter(move |l| (l.from, l.to) == (a, b) || (l.from, l.to) == (b, a))
+        self.links.iter().filter(move |l| (l.from, l.to) == (a, b) || (l.from, l.to) == (b, a))
     }
 }

@@ -142,11 +142,8 @@ struct RawDistances {
 impl Machine {
     /// Reads a machine file. The first error is returned, with its place.
     pub fn from_toml(text: &str) -> Result<Machine, MachineFileError> {
-        let raw: RawFile =
-            toml::from_str(text).map_err(|e| MachineFileError::from_toml(text, &e))?;
-        let fail = |span: Range<usize>, message: String| {
-            Err(MachineFileError::at(text, span.start, message))
-        };
+        let raw: RawFile = toml::from_str(text).map_err(|e| MachineFileError::from_toml(text, &e))?;
+        let fail = |span: Range<usize>, message: String| Err(MachineFileError::at(text, span.start, message));
         if *raw.format.get_ref() != FILE_FORMAT {
             return fail(
                 raw.format.span(),
@@ -161,11 +158,7 @@ impl Machine {
         }
         let nodes = read_nodes(&raw, text)?;
         let machine = Machine {
-            distances: raw
-                .distances
-                .as_ref()
-                .map(|d| d.rows.get_ref().clone())
-                .unwrap_or_default(),
+            distances: raw.distances.as_ref().map(|d| d.rows.get_ref().clone()).unwrap_or_default(),
             caches: raw.caches.iter().map(|c| level(c.get_ref())).collect(),
             threads_per_core: raw.topology.threads_per_core.unwrap_or(0),
             name: raw.name.clone(),
@@ -184,10 +177,7 @@ impl Machine {
                     source: raw.topology.source,
                     confidence: raw.topology.confidence,
                 }),
-                distances: raw.distances.map(|d| Provenance {
-                    source: d.source,
-                    confidence: d.confidence,
-                }),
+                distances: raw.distances.map(|d| Provenance { source: d.source, confidence: d.confidence }),
                 cores: inner(raw.topology.cores).collect(),
                 dies_per_package: raw.topology.dies_per_package,
                 line_bytes: raw.topology.line_bytes,
@@ -261,10 +251,7 @@ mod check {
     fn square<T>(rows: &[Vec<T>], machine: &Machine, what: &str) -> Result<(), String> {
         let n = machine.nodes.len();
         if rows.len() != n {
-            return Err(format!(
-                "{what} has {} rows, but the machine has {n} nodes",
-                rows.len()
-            ));
+            return Err(format!("{what} has {} rows, but the machine has {n} nodes", rows.len()));
         }
         match rows.iter().position(|r| r.len() != n) {
             Some(i) => Err(format!(
@@ -327,10 +314,7 @@ mod check {
 
     pub(super) fn matrices(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
         let latency = raw.latency_ns.iter().map(|m| (m, "latency_ns", true));
-        let pairs = raw
-            .pair_read_gbs
-            .iter()
-            .map(|m| (m, "pair_read_gbs", false));
+        let pairs = raw.pair_read_gbs.iter().map(|m| (m, "pair_read_gbs", false));
         for (spanned, what, local_is_least) in latency.chain(pairs) {
             let matrix = spanned.get_ref();
             let fail = |m: String| MachineFileError::at(text, spanned.span().start, m);
@@ -377,25 +361,15 @@ mod check {
             }
             let sustained = [&b.read_gbs, &b.update_gbs, &b.triad_gbs];
             if let Some(peak) = &b.peak_gbs
-                && let Some(over) = sustained
-                    .into_iter()
-                    .flatten()
-                    .map(|f| f.value)
-                    .find(|&s| s > peak.value)
+                && let Some(over) = sustained.into_iter().flatten().map(|f| f.value).find(|&s| s > peak.value)
             {
-                return fail(format!(
-                    "sustained {over} GB/s is above the peak of {} GB/s",
-                    peak.value
-                ));
+                return fail(format!("sustained {over} GB/s is above the peak of {} GB/s", peak.value));
             }
         }
         for spanned in &raw.links {
             let fail = |m: String| Err(MachineFileError::at(text, spanned.span().start, m));
             let link = spanned.get_ref();
-            if let Some(end) = [link.from, link.to]
-                .into_iter()
-                .find(|&n| machine.position(n).is_none())
-            {
+            if let Some(end) = [link.from, link.to].into_iter().find(|&n| machine.position(n).is_none()) {
                 return fail(format!("a link to node {end}, which is not described"));
             }
             if link.from == link.to {

@@ -5,10 +5,7 @@ use super::{DistanceClass, Machine, NodeId, NumaNode};
 impl Machine {
     /// The node that a cpu belongs to; `None` for a cpu that no node lists.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<NodeId> {
-        self.nodes
-            .iter()
-            .find(|n| n.cpus.contains(cpu))
-            .map(|n| n.id)
+        self.nodes.iter().find(|n| n.cpus.contains(cpu)).map(|n| n.id)
     }
 
     /// Row and column of a node in `nodes`, `distances` and every matrix.
@@ -55,15 +52,9 @@ impl Machine {
         let packages = a.and_then(|n| n.package).zip(b.and_then(|n| n.package));
         let same = match packages {
             Some((a, b)) => a == b,
-            None => self
-                .distance(from, to)
-                .is_some_and(|d| d <= SAME_SOCKET_AT_MOST),
+            None => self.distance(from, to).is_some_and(|d| d <= SAME_SOCKET_AT_MOST),
         };
-        if same {
-            DistanceClass::SameSocket
-        } else {
-            DistanceClass::OtherSocket
-        }
+        if same { DistanceClass::SameSocket } else { DistanceClass::OtherSocket }
     }
 }
 

@@ -57,27 +57,17 @@ impl Machine {
             _ => return Err(ShapeError::Form(shape.to_owned())),
         };
         let nodes = packages.saturating_mul(per_package);
-        let size = |what: String, limit: String| ShapeError::Size {
-            shape: shape.to_owned(),
-            what,
-            limit,
-        };
+        let size = |what: String, limit: String| ShapeError::Size { shape: shape.to_owned(), what, limit };
         if nodes == 0 || cpus == 0 {
             let what = if nodes == 0 { "no nodes" } else { "no cpus" };
             return Err(size(what.into(), "every number must be 1 or more".into()));
         }
         if nodes > MAX_NODES {
-            return Err(size(
-                format!("{nodes} nodes"),
-                format!("at most {MAX_NODES} are possible"),
-            ));
+            return Err(size(format!("{nodes} nodes"), format!("at most {MAX_NODES} are possible")));
         }
         let all = nodes.saturating_mul(cpus);
         if all > MAX_CPUS {
-            return Err(size(
-                format!("{all} cpus"),
-                format!("at most {MAX_CPUS} are possible"),
-            ));
+            return Err(size(format!("{all} cpus"), format!("at most {MAX_CPUS} are possible")));
         }
         let distance = |a: u32, b: u32| match (a == b, a / per_package == b / per_package) {
             (true, _) => LOCAL,
@@ -99,9 +89,7 @@ impl Machine {
                     package: Some(id / per_package),
                 })
                 .collect(),
-            distances: (0..nodes)
-                .map(|a| (0..nodes).map(|b| distance(a, b)).collect())
-                .collect(),
+            distances: (0..nodes).map(|a| (0..nodes).map(|b| distance(a, b)).collect()).collect(),
             caches: Vec::new(),
             threads_per_core: 1,
             figures: Figures {

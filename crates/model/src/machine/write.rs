@@ -98,11 +98,7 @@ impl Machine {
         if !self.figures.caches.is_empty() {
             return self.figures.caches.clone();
         }
-        let plain = |value: f64| Figure {
-            value,
-            source: NO_SOURCE.to_owned(),
-            confidence: Confidence::M,
-        };
+        let plain = |value: f64| Figure { value, source: NO_SOURCE.to_owned(), confidence: Confidence::M };
         self.caches
             .iter()
             .map(|c| CacheFigures {
@@ -167,10 +163,7 @@ impl Out {
                 })
             });
             self.head(&format!("[{key}]"));
-            self.provenance(Some(&Provenance {
-                source: m.source.clone(),
-                confidence: m.confidence,
-            }));
+            self.provenance(Some(&Provenance { source: m.source.clone(), confidence: m.confidence }));
             self.line("rows", rows_of(rows));
         }
     }
@@ -178,9 +171,7 @@ impl Out {
 
 /// `[[…], […]]`, a row per line.
 fn rows_of(rows: impl Iterator<Item = impl Iterator<Item = String>>) -> String {
-    let rows: Vec<String> = rows
-        .map(|r| format!("  [{}],\n", r.collect::<Vec<_>>().join(", ")))
-        .collect();
+    let rows: Vec<String> = rows.map(|r| format!("  [{}],\n", r.collect::<Vec<_>>().join(", "))).collect();
     format!("[\n{}]", rows.concat())
 }
 

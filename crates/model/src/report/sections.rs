@@ -86,11 +86,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     if !objects.is_empty() {
         page.item(3, "objects", &format!("{}{rest}", objects.join(", ")));
     }
-    let at = place(
-        f.cause.function.as_deref(),
-        f.cause.at.as_deref(),
-        width / 2,
-    );
+    let at = place(f.cause.function.as_deref(), f.cause.at.as_deref(), width / 2);
     let cause = match at {
         Some(at) => format!("{at}: {}", f.cause.text),
         None => f.cause.text.clone(),
@@ -113,10 +109,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     );
     page.item(3, "stake", &stake);
     let predicted = match (&f.predicted, &f.predicted_why) {
-        (Some(p), _) => format!(
-            "run time × {:.2} ({:.2}–{:.2}) after the repair",
-            p.ratio, p.low, p.high
-        ),
+        (Some(p), _) => format!("run time × {:.2} ({:.2}–{:.2}) after the repair", p.ratio, p.low, p.high),
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
     };
@@ -199,14 +192,8 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         .accessed_at
         .first()
         .and_then(|u| place(None, u.at.as_deref().or(u.function.as_deref()), room))
-        .map_or_else(
-            || "used at unknown place".to_owned(),
-            |at| format!("used {at}"),
-        );
-    page.line(&shorten(
-        &format!("   {allocated}; {placed}; {used}"),
-        page.width,
-    ));
+        .map_or_else(|| "used at unknown place".to_owned(), |at| format!("used {at}"));
+    page.line(&shorten(&format!("   {allocated}; {placed}; {used}"), page.width));
 }
 
 /// Who placed most of the pages.
@@ -258,9 +245,7 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
         threads
             .into_iter()
             .map(|t| {
-                let node = t
-                    .node
-                    .map_or("node unknown".into(), |n| format!("node {n}"));
+                let node = t.node.map_or("node unknown".into(), |n| format!("node {n}"));
                 let label = format!("{} {} ({node})", t.index, shorten(&t.name, 14));
                 (label, Some(t.share), t.by_home.as_slice())
             })
@@ -269,24 +254,13 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
     if rows.is_empty() {
         return;
     }
-    let label = rows
-        .iter()
-        .map(|r| columns(&r.0))
-        .max()
-        .unwrap_or(0)
-        .max(18);
+    let label = rows.iter().map(|r| columns(&r.0)).max().unwrap_or(0).max(18);
     // As many columns as fit; the JSON has the rest.
     let fit = (page.width.saturating_sub(label) / 9).max(1);
     let ids = &r.machine.node_ids[..r.machine.node_ids.len().min(fit)];
-    let head: String = ids
-        .iter()
-        .map(|id| right(&format!("node {id}"), 9))
-        .collect();
+    let head: String = ids.iter().map(|id| right(&format!("node {id}"), 9)).collect();
     let what = if by_node { "From cpus of" } else { "Thread" };
-    page.heading(&format!(
-        "{}{head}   % of samples, by node of the page",
-        left(what, label)
-    ));
+    page.heading(&format!("{}{head}   % of samples, by node of the page", left(what, label)));
     for (name, share, row) in rows {
         // Samples without a known home are in no column: not the same as none.
         let seen: f64 = row.iter().sum();

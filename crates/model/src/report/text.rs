@@ -26,12 +26,7 @@ pub fn to_text(report: &Report, width: usize, color: bool) -> String {
 
 /// Samples of the rungs that sample; page events are no samples.
 pub(super) fn samples(report: &Report) -> u64 {
-    report
-        .rungs
-        .iter()
-        .filter(|r| r.rung != "pages")
-        .map(|r| r.samples)
-        .sum()
+    report.rungs.iter().filter(|r| r.rung != "pages").map(|r| r.samples).sum()
 }
 
 /// What shares are shares of.
@@ -55,18 +50,14 @@ fn verdict(page: &mut Page, r: &Report) {
             format!("On {name}, NUMA placement would be fine"),
             format!("On {name}, NUMA placement would cost this program time"),
         ),
-        false => (
-            "NUMA placement is fine".to_owned(),
-            "NUMA placement costs this program time".to_owned(),
-        ),
+        false => ("NUMA placement is fine".to_owned(), "NUMA placement costs this program time".to_owned()),
     };
     let (style, text) = match r.verdict {
         Verdict::Clean => (Style::Good, format!("{fine}{share}.")),
         Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
-        Verdict::Unknown => (
-            Style::Unsure,
-            "No verdict on NUMA placement: the evidence does not carry one.".to_owned(),
-        ),
+        Verdict::Unknown => {
+            (Style::Unsure, "No verdict on NUMA placement: the evidence does not carry one.".to_owned())
+        }
     };
     page.headline(style, &text);
     page.item(0, "why", &r.verdict_why);
@@ -78,11 +69,7 @@ fn run(page: &mut Page, r: &Report) {
         false => super::layout::shorten(&r.command.join(" "), page.width * 2 / 3),
     };
     let exit = r.exit.as_deref().unwrap_or("exit status unknown");
-    page.item(
-        0,
-        "command",
-        &format!("{command}  ({exit}, {:.1} s)", r.seconds),
-    );
+    page.item(0, "command", &format!("{command}  ({exit}, {:.1} s)", r.seconds));
     let m = &r.machine;
     let nodes = plural(m.nodes, "node");
     let machine = if m.assumed {
@@ -92,10 +79,7 @@ fn run(page: &mut Page, r: &Report) {
             m.name, m.binding, r.recorded_on
         )
     } else {
-        format!(
-            "{} ({nodes}), the one it ran on; threads as recorded",
-            m.name
-        )
+        format!("{} ({nodes}), the one it ran on; threads as recorded", m.name)
     };
     page.item(0, "machine", &machine);
     page.item(0, "basis", &basis_line(r));
@@ -130,23 +114,15 @@ fn basis_line(r: &Report) -> String {
     let mut parts = Vec::new();
     for rung in &r.rungs {
         if rung.rung == "pages" {
-            parts.push(format!(
-                "{} page events, {} lost",
-                count(rung.samples),
-                count(rung.lost)
-            ));
+            parts.push(format!("{} page events, {} lost", count(rung.samples), count(rung.lost)));
             continue;
         }
         let rate = match rung.hz {
             Some(hz) => format!(" at {hz:.0} Hz"),
             None => String::new(),
         };
-        let mut part = format!(
-            "{} {} samples{rate}, {} lost",
-            count(rung.samples),
-            rung.rung,
-            count(rung.lost)
-        );
+        let mut part =
+            format!("{} {} samples{rate}, {} lost", count(rung.samples), rung.rung, count(rung.lost));
         if rung.samples > 0 && rung.resolved_share.is_some() {
             part.push_str(&format!("; {} resolved", percent(rung.resolved_share)));
         }

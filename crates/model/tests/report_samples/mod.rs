@@ -8,21 +8,13 @@ fn interval(low: f64, high: f64) -> Option<Interval> {
 }
 
 fn distance(local: f64, other: f64) -> Vec<DistanceShare> {
-    [
-        (DistanceClass::Local, local),
-        (DistanceClass::OtherSocket, other),
-    ]
-    .map(|(class, share)| DistanceShare { class, share })
-    .to_vec()
+    [(DistanceClass::Local, local), (DistanceClass::OtherSocket, other)]
+        .map(|(class, share)| DistanceShare { class, share })
+        .to_vec()
 }
 
 fn used(at: &str, function: &str, share: f64, remote: Option<f64>) -> UseRow {
-    UseRow {
-        at: Some(at.into()),
-        function: Some(function.into()),
-        stall_share: share,
-        remote_share: remote,
-    }
+    UseRow { at: Some(at.into()), function: Some(function.into()), stall_share: share, remote_share: remote }
 }
 
 fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
@@ -42,11 +34,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
             function: Some("init".into()),
             how: "write".into(),
         }],
-        pages: PageOrigins {
-            total: 65_536,
-            touched: 65_536,
-            ..PageOrigins::default()
-        },
+        pages: PageOrigins { total: 65_536, touched: 65_536, ..PageOrigins::default() },
         folio_bytes: vec![4096],
         samples: (share * 9100.0) as u64,
         stall_share: share,
@@ -56,12 +44,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         home_unknown_share: 0.004,
         accessed_at: vec![used("triad.c:30", "triad._omp_fn.0", share, Some(remote))],
         pattern: Pattern::Blocked,
-        thread_ranges: vec![ThreadRange {
-            thread: 4242,
-            samples: 700,
-            from: 0,
-            to: 32 << 20,
-        }],
+        thread_ranges: vec![ThreadRange { thread: 4242, samples: 700, from: 0, to: 32 << 20 }],
     }
 }
 
@@ -146,8 +129,7 @@ pub fn affected() -> Report {
                 lines: vec![used("triad.c:30", "triad._omp_fn.0", 0.93, Some(0.501))],
             },
             FunctionRow {
-                function: "std::__detail::_Hashtable_alloc<std::allocator<int>>::_M_allocate_node"
-                    .into(),
+                function: "std::__detail::_Hashtable_alloc<std::allocator<int>>::_M_allocate_node".into(),
                 module: Some("/usr/lib/x86_64-linux-gnu/libstdc++.so.6".into()),
                 stall_share: 0.01,
                 remote_share: None,
@@ -197,11 +179,7 @@ pub fn clean() -> Report {
     for o in &mut r.objects {
         o.remote_share = Some(0.0);
         o.remote_share_ci = interval(0.0, 0.001);
-        o.first_touch.push(TouchRow {
-            thread: 4243,
-            node: Some(1),
-            ..o.first_touch[0].clone()
-        });
+        o.first_touch.push(TouchRow { thread: 4243, node: Some(1), ..o.first_touch[0].clone() });
     }
     for t in &mut r.threads {
         let home = t.node.unwrap() as usize;
@@ -239,10 +217,8 @@ pub fn unknown() -> Report {
         t.node = None;
     }
     for o in &mut r.objects {
-        o.name = format!(
-            "allocation at src/very/deep/folder/of/sources/with_a_long_name_{}.cpp:1234",
-            o.name
-        );
+        o.name =
+            format!("allocation at src/very/deep/folder/of/sources/with_a_long_name_{}.cpp:1234", o.name);
         o.count = 1200;
         o.remote_share = None;
         o.remote_share_ci = None;
@@ -311,11 +287,7 @@ pub fn many_threads() -> Report {
     more.kind = "unpinned_threads".into();
     more.objects = (0..7).map(|i| format!("part{i}")).collect();
     more.rank = 2;
-    more.predicted = Some(Predicted {
-        ratio: 0.71,
-        low: 0.64,
-        high: 0.8,
-    });
+    more.predicted = Some(Predicted { ratio: 0.71, low: 0.64, high: 0.8 });
     more.evidence.truncate(1);
     r.findings.push(more);
     r

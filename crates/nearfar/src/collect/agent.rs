@@ -125,30 +125,16 @@ impl AgentFile {
     /// Installs the agent and creates the file through which it reports.
     pub fn create(settings: &Settings) -> io::Result<AgentFile> {
         let library = install::install()?;
-        let directory = settings
-            .directory
-            .as_deref()
-            .unwrap_or(Path::new("/dev/shm"));
+        let directory = settings.directory.as_deref().unwrap_or(Path::new("/dev/shm"));
         let (path, file) = create_file(directory)?;
         let map = || {
             file.set_len(FILE_BYTES as u64)?;
             // SAFETY: a new shared mapping of a file that we own and that is FILE_BYTES long.
             let base = unsafe {
                 let access = libc::PROT_READ | libc::PROT_WRITE;
-                libc::mmap(
-                    ptr::null_mut(),
-                    FILE_BYTES,
-                    access,
-                    libc::MAP_SHARED,
-                    file.as_raw_fd(),
-                    0,
-                )
+                libc::mmap(ptr::null_mut(), FILE_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
             };
-            if base == libc::MAP_FAILED {
-                Err(io::Error::last_os_error())
-            } else {
-                Ok(base.cast::<u8>())
-            }
+            if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast::<u8>()) }
         };
         let base = map().map_err(|error| {
             let _ = fs::remove_file(&path);
@@ -173,14 +159,7 @@ impl AgentFile {
         // SAFETY: the mapping is page-aligned and larger than a header, and nobody else knows it yet.
         unsafe { ptr::write(base.cast::<Header>(), header) };
         let seen = vec![(0, 0); SEGMENTS];
-        let file = AgentFile {
-            path,
-            library,
-            base,
-            seen,
-            loss: AgentLoss::default(),
-            buffer: Vec::new(),
-        };
+        let file = AgentFile { path, library, base, seen, loss: AgentLoss::default(), buffer: Vec::new() };
         file.header().magic.store(MAGIC, Ordering::Release);
         Ok(file)
     }
@@ -226,9 +205,7 @@ impl AgentFile {
 
     /// How many segments are held by processes (also ended ones that were not drained yet).
     pub fn processes(&self) -> usize {
-        (0..SEGMENTS)
-            .filter(|&i| self.segment(i).pid.load(Ordering::Relaxed) != 0)
-            .count()
+        (0..SEGMENTS).filter(|&i| self.segment(i).pid.load(Ordering::Relaxed) != 0).count()
     }
 
     /// Reads what the processes have written so far: records of one process in their
@@ -239,20 +216,14 @@ impl AgentFile {
                 let segment = self.segment(index);
                 let pid = segment.pid.load(Ordering::Acquire);
                 let claimed = segment.state.load(Ordering::Acquire) >= CLAIMED;
-                let generation = if claimed {
-                    segment.generation.load(Ordering::Relaxed)
-                } else {
-                    u64::MAX
-                };
+                let generation = if claimed { segment.generation.load(Ordering::Relaxed) } else { u64::MAX };
                 (pid != 0).then_some((generation, index, pid))
             })
             .collect();
         claimed.sort_unstable();
         for &(generation, index, pid) in &claimed {
             let segment = self.segment(index);
-            let replaced = claimed
-                .iter()
-                .any(|c| c.2 == pid && c.0 > generation && c.0 != u64::MAX);
+            let replaced = claimed.iter().any(|c| c.2 == pid && c.0 > generation && c.0 != u64::MAX);
             // First "is it gone", then the reading: what it wrote in between is not missed.
             let gone = replaced || !runs(pid, segment.claimed_boot_ns.load(Ordering::Relaxed));
             if generation != u64::MAX {
@@ -264,13 +235,7 @@ impl AgentFile {
         }
     }
 
-    fn drain_segment(
-        &mut self,
-        index: usize,
-        pid: u32,
-        generation: u64,
-        each: &mut impl FnMut(AgentRecord),
-    ) {
+    fn drain_segment(&mut self, index: usize, pid: u32, generation: u64, each: &mut impl FnMut(AgentRecord)) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let head = self.segment(index).head.load(Ordering::Acquire);
         let mut tail = self.segment(index).tail.load(Ordering::Relaxed);
@@ -292,9 +257,7 @@ impl AgentFile {
                 let ring = self.base.add(RINGS_OFFSET + index * RING_BYTES + place);
                 ptr::copy_nonoverlapping(ring, buffer.as_mut_ptr(), bytes);
             }
-            self.segment(index)
-                .tail
-                .store(tail + bytes as u64, Ordering::Release);
+            self.segment(index).tail.store(tail + bytes as u64, Ordering::Release);
             tail += bytes as u64;
             let mut rest = &buffer[..];
             while !rest.is_empty() {
@@ -305,39 +268,21 @@ impl AgentFile {
                 rest = after;
                 if let Some((head, body)) = record.and_then(records::parse) {
                     time_ns = head.time;
-                    each(AgentRecord {
-                        pid,
-                        generation,
-                        tid: head.tid,
-                        time_ns,
-                        body,
-                    });
+                    each(AgentRecord { pid, generation, tid: head.tid, time_ns, body });
                 }
             }
         }
         self.buffer = buffer;
         let segment = self.segment(index);
-        let now = (
-            segment.lost_full.load(Ordering::Relaxed),
-            segment.lost_busy.load(Ordering::Relaxed),
-        );
+        let now = (segment.lost_full.load(Ordering::Relaxed), segment.lost_busy.load(Ordering::Relaxed));
         let before = std::mem::replace(&mut self.seen[index], now);
-        let (full, busy) = (
-            now.0.saturating_sub(before.0),
-            now.1.saturating_sub(before.1),
-        );
+        let (full, busy) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
         self.loss.ring_full += full;
         self.loss.busy += busy;
         for (count, why) in [(full, LostWhy::RingFull), (busy, LostWhy::Busy)] {
             if count > 0 {
                 let body = AgentBody::Lost { count, why };
-                each(AgentRecord {
-                    pid,
-                    generation,
-                    tid: pid,
-                    time_ns,
-                    body,
-                });
+                each(AgentRecord { pid, generation, tid: pid, time_ns, body });
             }
         }
     }
@@ -352,12 +297,7 @@ impl AgentFile {
                 libc::madvise(ring.cast(), RING_BYTES, libc::MADV_REMOVE);
             }
         }
-        for counter in [
-            &segment.head,
-            &segment.tail,
-            &segment.lost_full,
-            &segment.lost_busy,
-        ] {
+        for counter in [&segment.head, &segment.tail, &segment.lost_full, &segment.lost_busy] {
             counter.store(0, Ordering::Relaxed);
         }
         segment.state.store(0, Ordering::Relaxed);
@@ -399,21 +339,11 @@ fn runs(pid: u32, claimed_boot_ns: u64) -> bool {
         return false;
     };
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    let number = |i: usize| {
-        fields
-            .get(i)
-            .and_then(|f| f.parse::<u64>().ok())
-            .unwrap_or(0)
-    };
-    let (state, threads, start_ticks) = (
-        fields.first().copied().unwrap_or("X"),
-        number(17),
-        number(19),
-    );
+    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    let (state, threads, start_ticks) = (fields.first().copied().unwrap_or("X"), number(17), number(19));
     // SAFETY: sysconf only reads.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-    let reused =
-        claimed_boot_ns != 0 && start_ticks * (1_000_000_000 / hz) > claimed_boot_ns + 50_000_000;
+    let reused = claimed_boot_ns != 0 && start_ticks * (1_000_000_000 / hz) > claimed_boot_ns + 50_000_000;
     !(reused || (matches!(state, "Z" | "X") && threads <= 1))
 }
 
@@ -433,8 +363,5 @@ fn create_file(directory: &Path) -> io::Result<(PathBuf, File)> {
             Err(error) => return Err(naming(&path, error)),
         }
     }
-    Err(io::Error::other(format!(
-        "{}: 100 old nearfar files are in the way",
-        directory.display()
-    )))
+    Err(io::Error::other(format!("{}: 100 old nearfar files are in the way", directory.display())))
 }

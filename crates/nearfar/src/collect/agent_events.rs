@@ -146,8 +146,7 @@ impl AgentEvents {
                 let process = to.world.space_of(pid, time_ns, tables);
                 let mut at = address;
                 for (node, pages) in runs {
-                    let home =
-                        Home { time_ns, process, address: at, pages, stride, node, page_shift: 0 };
+                    let home = Home { time_ns, process, address: at, pages, stride, node, page_shift: 0 };
                     tables.homes.push(home);
                     at += u64::from(pages) * stride;
                 }
@@ -286,7 +285,17 @@ impl AgentEvents {
         let kind = ObjectKind::Heap as u8;
         let represents = bytes;
         tables.objects.push(MemoryObject {
-            id, process, kind, address, bytes, born_ns, thread, chain, name, previous, represents,
+            id,
+            process,
+            kind,
+            address,
+            bytes,
+            born_ns,
+            thread,
+            chain,
+            name,
+            previous,
+            represents,
         });
         to.world.spaces[process as usize].objects.insert(address, (id, bytes));
         self.chains.insert(id, chain);

@@ -180,9 +180,9 @@ impl Interpreter {
         if self.world.spins(space, ip, registers.ip) {
             row.resolution = Resolution::Spinning as u8;
         } else if self.decode {
-            let resolved = self.world.with_code(space, registers.ip, |decoder, code| {
-                decoder.resolve(space, &registers, |_| code)
-            });
+            let resolved = self
+                .world
+                .with_code(space, registers.ip, |decoder, code| decoder.resolve(space, &registers, |_| code));
             row.resolution = resolved.resolution as u8;
             row.access = resolved.access as u8;
             row.address = resolved.address;
@@ -346,7 +346,9 @@ const MAIN_STACK: u64 = 8 << 20;
 fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, String, u64)> {
     let name = map.name.as_str();
     let (kind, text) = match name {
-        _ if ours || name.starts_with("anon_inode:") || name == "[vvar]" || name == "[vsyscall]" => return None,
+        _ if ours || name.starts_with("anon_inode:") || name == "[vvar]" || name == "[vsyscall]" => {
+            return None;
+        }
         "[stack]" => return Some((ObjectKind::Stack, "main thread's stack".into(), map.end - MAIN_STACK)),
         "[heap]" => (ObjectKind::Anonymous, "[heap]".into()),
         "" | "//anon" if stack => (ObjectKind::Stack, "thread's stack".into()),

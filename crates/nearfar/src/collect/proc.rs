@@ -141,7 +141,10 @@ mod tests {
     #[test]
     fn a_maps_line_with_blanks_in_its_name_is_read() {
         let map = Map::parse("7f00-8000 rw-s 00001000 00:01 42    /tmp/a b (deleted)").unwrap();
-        assert_eq!(map, Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() });
+        assert_eq!(
+            map,
+            Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() }
+        );
         assert_eq!(Map::parse("1000-2000 ---p 0 00:00 0").unwrap().name, "");
     }
 

@@ -27,7 +27,9 @@ impl Skid {
     /// For reports.
     pub fn text(&self) -> String {
         match self {
-            Skid::Holds(share) => format!("self-test: {:.0} % of samples led to the right address", share * 100.0),
+            Skid::Holds(share) => {
+                format!("self-test: {:.0} % of samples led to the right address", share * 100.0)
+            }
             Skid::Fails(share) => format!(
                 "self-test failed: only {:.0} % of samples led to the right address on this cpu, so samples \
                  name functions but no data",
@@ -35,7 +37,10 @@ impl Skid {
             ),
             Skid::Untested => "the self-test could not run here".into(),
             Skid::Unsupported => {
-                format!("samples name functions but no data: decoding is not available on {}", std::env::consts::ARCH)
+                format!(
+                    "samples name functions but no data: decoding is not available on {}",
+                    std::env::consts::ARCH
+                )
             }
         }
     }

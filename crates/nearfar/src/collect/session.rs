@@ -4,8 +4,8 @@ use super::agent::{AgentFile, Settings as AgentSettings};
 use super::agent_events::AgentEvents;
 use super::events::Interpreter;
 use super::homes;
-use super::perf::open::{OpenError, PerfSet, PerfSettings, Target, wait_for};
 use super::perf::event::Event;
+use super::perf::open::{OpenError, PerfSet, PerfSettings, Target, wait_for};
 use super::proc;
 use super::selftest::{Skid, measure_skid};
 use super::target::{Ending, Held, Running, StartError, find_program, pass_signals_to};
@@ -116,11 +116,8 @@ const PAGES_PER_LOOK: usize = 2048;
 pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordError> {
     let host = discover::discover(Path::new("/"))?;
     check_subject(subject)?;
-    let perf_refused = if options.no_perf {
-        Some("switched off by --no-perf".to_owned())
-    } else {
-        probe_perf().err()
-    };
+    let perf_refused =
+        if options.no_perf { Some("switched off by --no-perf".to_owned()) } else { probe_perf().err() };
     if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
@@ -242,7 +239,9 @@ fn check_subject(subject: &Subject) -> Result<(), RecordError> {
 /// The agent's shared file, or why there is none.
 fn make_agent(subject: &Subject, options: &Options, signal_rung: bool) -> Result<AgentFile, String> {
     let Subject::Command(command) = subject else {
-        return Err("attached to a running process: allocations before and after are seen as mappings only".into());
+        return Err(
+            "attached to a running process: allocations before and after are seen as mappings only".into()
+        );
     };
     if !options.agent {
         return Err("switched off by --no-agent".into());
@@ -253,7 +252,10 @@ fn make_agent(subject: &Subject, options: &Options, signal_rung: bool) -> Result
                 return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
             }
             if file.is_setuid() {
-                return Err(format!("{} runs with other rights (setuid): the loader ignores LD_PRELOAD", path.display()));
+                return Err(format!(
+                    "{} runs with other rights (setuid): the loader ignores LD_PRELOAD",
+                    path.display()
+                ));
             }
         }
     }
@@ -272,7 +274,9 @@ pub fn probe_perf() -> Result<(), String> {
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
     let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0 };
     let cpus = proc::online_cpus();
-    PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings).map(drop).map_err(|e| explain_refusal(&e))
+    PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings)
+        .map(drop)
+        .map_err(|e| explain_refusal(&e))
 }
 
 /// What a refusal means and what unlocks it.
@@ -496,7 +500,14 @@ impl Session<'_> {
             }
             for range in self.interpreter.world.ranges(space, self.options.min_object) {
                 // A process that just ended is no reason to stop.
-                let _ = homes::look(pid as i32, range, page, PAGES_PER_LOOK, time_ns, &mut self.writer.tables.homes);
+                let _ = homes::look(
+                    pid as i32,
+                    range,
+                    page,
+                    PAGES_PER_LOOK,
+                    time_ns,
+                    &mut self.writer.tables.homes,
+                );
             }
         }
         begin.elapsed()
@@ -542,7 +553,10 @@ impl Session<'_> {
         }
         let survey = meta.survey.clone().unwrap_or_default();
         let share = if meta.target_cpu_s > 0.0 {
-            format!("; the recorder used {:.1} % of the program's CPU time", 100.0 * meta.recorder_cpu_s / meta.target_cpu_s)
+            format!(
+                "; the recorder used {:.1} % of the program's CPU time",
+                100.0 * meta.recorder_cpu_s / meta.target_cpu_s
+            )
         } else {
             String::new()
         };
@@ -560,7 +574,12 @@ impl Session<'_> {
     fn note_losses(&mut self, end_ns: u64) {
         if self.interpreter.lost > 0 {
             let lost = self.interpreter.lost;
-            self.writer.lose(end_ns, "perf_records", lost, "the perf ring was full: samples or faults are missing");
+            self.writer.lose(
+                end_ns,
+                "perf_records",
+                lost,
+                "the perf ring was full: samples or faults are missing",
+            );
         }
         if self.interpreter.throttled > 0 {
             let times = self.interpreter.throttled;
@@ -588,7 +607,12 @@ fn rungs(perf: bool, perf_why: Option<&str>, skid: &Skid, meta: &Meta, hz: f64) 
     let refused = perf_why.unwrap_or_default();
     let signal = !perf && meta.agent;
     vec![
-        RungReport { rung: Rung::Clock, active: perf, why: if perf { skid.text() } else { refused.into() }, hz },
+        RungReport {
+            rung: Rung::Clock,
+            active: perf,
+            why: if perf { skid.text() } else { refused.into() },
+            hz,
+        },
         RungReport {
             rung: Rung::Signal,
             active: signal,

@@ -182,7 +182,9 @@ impl Held {
     /// If the program does not exist, cannot be executed, or no process can be made.
     pub fn start(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<Held, StartError> {
         let file = find_program(&command[0])?;
-        let text = |s: &OsStr| CString::new(s.as_bytes()).map_err(|_| io::Error::other("an argument has a NUL byte"));
+        let text = |s: &OsStr| {
+            CString::new(s.as_bytes()).map_err(|_| io::Error::other("an argument has a NUL byte"))
+        };
         let file = text(file.as_os_str())?;
         let arguments = command.iter().map(|a| text(a)).collect::<Result<Vec<_>, _>>()?;
         let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
@@ -197,9 +199,8 @@ impl Held {
                 text(&line)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        let pointers = |list: &[CString]| {
-            list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>()
-        };
+        let pointers =
+            |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
         let (argv, envp) = (pointers(&arguments), pointers(&variables));
         let (wait_read, wait_write) = pipe()?;
         let (fail_read, fail_write) = pipe()?;
@@ -332,15 +333,8 @@ pub fn interrupt_ends_recording() {
 }
 
 /// Signals that are handed on to the program.
-const PASSED: [i32; 7] = [
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-];
+const PASSED: [i32; 7] =
+    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
 
 /// From now on signals sent to the recorder go to the program instead; the
 /// recorder ends when the program does.

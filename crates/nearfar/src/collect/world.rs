@@ -3,8 +3,8 @@
 //! passes through here in the order of time.
 
 use super::proc;
-use crate::symbols::{Module, Unwinder, is_runtime, spins};
 use crate::store::Tables;
+use crate::symbols::{Module, Unwinder, is_runtime, spins};
 use nearfar_model::decode::{Decoder, FunctionCode};
 use nearfar_model::recording::*;
 use std::collections::{BTreeMap, HashMap};
@@ -98,9 +98,17 @@ impl World {
     }
 
     /// Begins an address space: of a new process, or after exec.
-    pub fn add_space(&mut self, pid: u32, parent: u32, forked: bool, time_ns: u64, tables: &mut Tables) -> u32 {
+    pub fn add_space(
+        &mut self,
+        pid: u32,
+        parent: u32,
+        forked: bool,
+        time_ns: u64,
+        tables: &mut Tables,
+    ) -> u32 {
         let id = self.spaces.len() as u32;
-        let mut space = Space { pid, parent: (parent != NONE && forked).then_some(parent), ..Space::default() };
+        let mut space =
+            Space { pid, parent: (parent != NONE && forked).then_some(parent), ..Space::default() };
         if let Some(from) = space.parent {
             // The objects of the parent stay the parent's: lookups fall back to it.
             space.maps = self.spaces[from as usize].maps.clone();
@@ -145,7 +153,14 @@ impl World {
     }
 
     /// Begins a thread.
-    pub fn add_thread(&mut self, process: u32, tid: u32, start_ns: u64, name: String, tables: &mut Tables) -> u32 {
+    pub fn add_thread(
+        &mut self,
+        process: u32,
+        tid: u32,
+        start_ns: u64,
+        name: String,
+        tables: &mut Tables,
+    ) -> u32 {
         let id = self.thread_count;
         self.thread_count += 1;
         self.threads.insert(tid, (id, process));
@@ -348,7 +363,11 @@ fn file_code<'a>(loaded: &'a Loaded, map: &MapEntry, start: u64, ip: u64) -> Opt
     let bias = ip.wrapping_sub(vaddr);
     if let Some(range) = file.function_range(vaddr) {
         let start = range.start;
-        return Some(FunctionCode { start: start.wrapping_add(bias), bytes: file.code(range)?, synced: true });
+        return Some(FunctionCode {
+            start: start.wrapping_add(bias),
+            bytes: file.code(range)?,
+            synced: true,
+        });
     }
     let from = vaddr.saturating_sub(JIT_WINDOW);
     let bytes = file.code(from..vaddr + JIT_WINDOW).or_else(|| file.code(vaddr..vaddr + 16));

@@ -6,14 +6,8 @@ use nearfar_model::machine::shape::ShapeError;
 
 /// The files of machines/, in the binary so that it needs no data folder.
 const DESCRIBED: &[(&str, &str)] = &[
-    (
-        "xeon-e5-2650v3-2s",
-        include_str!("../../../../machines/xeon-e5-2650v3-2s.toml"),
-    ),
-    (
-        "xeon-e5-2699v4-2s",
-        include_str!("../../../../machines/xeon-e5-2699v4-2s.toml"),
-    ),
+    ("xeon-e5-2650v3-2s", include_str!("../../../../machines/xeon-e5-2650v3-2s.toml")),
+    ("xeon-e5-2699v4-2s", include_str!("../../../../machines/xeon-e5-2699v4-2s.toml")),
 ];
 
 /// Names of the machines that come with nearfar.
@@ -34,11 +28,10 @@ pub fn machine_from_argument(argument: &str) -> Result<Machine> {
     let by_name = DESCRIBED.iter().find(|(n, _)| *n == name);
     match (std::fs::read_to_string(argument), by_name) {
         // A file that was named is meant, even beside a machine of the same name.
-        (Ok(text), _) => {
-            Machine::from_toml(&text).with_context(|| format!("the machine file {argument}"))
+        (Ok(text), _) => Machine::from_toml(&text).with_context(|| format!("the machine file {argument}")),
+        (Err(_), Some((name, text))) => {
+            Machine::from_toml(text).with_context(|| format!("the machine {name} that comes with nearfar"))
         }
-        (Err(_), Some((name, text))) => Machine::from_toml(text)
-            .with_context(|| format!("the machine {name} that comes with nearfar")),
         (Err(error), None) => bail!(
             "no machine `{argument}`. Tried:\n  \
              as a shape: expected NODESxCPUS such as 2x22, or PACKAGESxNODESxCPUS such as 2x4x14\n  \

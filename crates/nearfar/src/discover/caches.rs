@@ -14,12 +14,7 @@ pub(super) struct Caches {
     pub(super) line_bytes: Option<u32>,
 }
 
-pub(super) fn read(
-    tree: &Tree,
-    online: &CpuList,
-    threads_per_core: u32,
-    provenance: &Provenance,
-) -> Caches {
+pub(super) fn read(tree: &Tree, online: &CpuList, threads_per_core: u32, provenance: &Provenance) -> Caches {
     let mut caches = Caches::default();
     let Some(first) = online.first() else {
         return caches;
@@ -42,9 +37,7 @@ pub(super) fn read(
         let cores = (sharing as u32).div_ceil(threads_per_core.max(1)).max(1);
         // 0 is written both for fully associative and for unknown.
         let ways: Option<u32> = tree.parsed(&at("ways_of_associativity")).filter(|&w| w > 0);
-        caches.line_bytes = caches
-            .line_bytes
-            .or_else(|| tree.parsed(&at("coherency_line_size")));
+        caches.line_bytes = caches.line_bytes.or_else(|| tree.parsed(&at("coherency_line_size")));
         let figure = |value: f64| Figure {
             value,
             source: provenance.source.clone(),
@@ -79,9 +72,5 @@ fn bytes(text: &str) -> Option<u64> {
         "G" => 1 << 30,
         _ => return None,
     };
-    digits
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(unit)
-        .filter(|&b| b > 0)
+    digits.parse::<u64>().ok()?.checked_mul(unit).filter(|&b| b > 0)
 }

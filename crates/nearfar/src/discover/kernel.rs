@@ -51,18 +51,11 @@ pub fn cpu_times(root: &Path) -> Option<CpuTimes> {
 fn times(tree: &Tree) -> Option<CpuTimes> {
     let text = tree.text("proc/stat")?;
     let line = text.lines().find(|l| l.starts_with("cpu "))?;
-    let ticks: Option<Vec<u64>> = line
-        .split_whitespace()
-        .skip(1)
-        .map(|n| n.parse().ok())
-        .collect();
+    let ticks: Option<Vec<u64>> = line.split_whitespace().skip(1).map(|n| n.parse().ok()).collect();
     // user nice system idle iowait irq softirq steal; guest time, which may
     // follow, is contained in user and nice.
     let ticks = ticks?;
-    Some(CpuTimes {
-        total: ticks.get(..8)?.iter().sum(),
-        steal: ticks[7],
-    })
+    Some(CpuTimes { total: ticks.get(..8)?.iter().sum(), steal: ticks[7] })
 }
 
 pub(super) fn read(tree: &Tree) -> KernelState {

@@ -73,11 +73,7 @@ pub fn discover(root: &Path) -> Result<Discovered> {
         threads_per_core,
         figures,
     };
-    Ok(Discovered {
-        machine,
-        warnings,
-        kernel: KernelState { online, ..kernel },
-    })
+    Ok(Discovered { machine, warnings, kernel: KernelState { online, ..kernel } })
 }
 
 /// `2x Intel(R) Xeon(R) …` as far as it is known.
@@ -110,9 +106,7 @@ struct Tree {
 
 impl Tree {
     fn new(root: &Path) -> Self {
-        Tree {
-            root: root.to_owned(),
-        }
+        Tree { root: root.to_owned() }
     }
 
     fn path(&self, relative: &str) -> PathBuf {
@@ -143,20 +137,15 @@ impl Tree {
         let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
             return Vec::new();
         };
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|e| e.file_name().into_string().ok())
-            .collect();
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort();
         names
     }
 
     /// The numbers N of the entries `<prefix>N` in a folder.
     fn numbered(&self, relative: &str, prefix: &str) -> CpuList {
-        self.names(relative)
-            .iter()
-            .filter_map(|n| n.strip_prefix(prefix)?.parse().ok())
-            .collect()
+        self.names(relative).iter().filter_map(|n| n.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }
 

@@ -16,9 +16,7 @@ pub(super) struct Found {
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
     let present = tree.numbered(NODE, "node");
     // Old kernels have no list of online nodes; then the folders are the list.
-    let listed = tree
-        .list(&format!("{NODE}/online"))
-        .filter(|l| !l.is_empty());
+    let listed = tree.list(&format!("{NODE}/online")).filter(|l| !l.is_empty());
     let order = listed.unwrap_or_else(|| present.clone());
     let ids: CpuList = order.iter().filter(|&n| present.contains(n)).collect();
     if ids.is_empty() {
@@ -60,14 +58,9 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         node.package = package(tree, node, warnings);
     }
     kinds(tree, &mut nodes, warnings);
-    let homeless: CpuList = online
-        .iter()
-        .filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c)))
-        .collect();
+    let homeless: CpuList = online.iter().filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c))).collect();
     if !homeless.is_empty() {
-        warnings.push(format!(
-            "cpu {homeless} is in no node: what threads do there counts as unknown"
-        ));
+        warnings.push(format!("cpu {homeless} is in no node: what threads do there counts as unknown"));
     }
     let distances = distances(tree, &order, &nodes, warnings);
     Found { nodes, distances }
@@ -82,10 +75,7 @@ fn one_node(tree: &Tree, online: &CpuList, id: u32, bytes: Option<u64>) -> Found
         package: None,
     };
     node.package = package(tree, &node, &mut Vec::new());
-    Found {
-        nodes: vec![node],
-        distances: vec![vec![10]],
-    }
+    Found { nodes: vec![node], distances: vec![vec![10]] }
 }
 
 /// The online cpus of a node, from its list, its mask, or its links to cpus.
@@ -102,13 +92,7 @@ fn node_cpus(tree: &Tree, id: u32, online: &CpuList) -> CpuList {
 fn memory(tree: &Tree, file: &str) -> Option<u64> {
     let text = tree.text(file)?;
     let line = text.lines().find(|l| l.contains("MemTotal:"))?;
-    let kib: u64 = line
-        .split("MemTotal:")
-        .nth(1)?
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()?;
+    let kib: u64 = line.split("MemTotal:").nth(1)?.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
 }
 
@@ -123,11 +107,7 @@ fn shared_cpu(nodes: &[NumaNode]) -> Option<(u32, u32, u32)> {
 /// The package that all of a node's cpus are in.
 fn package(tree: &Tree, node: &NumaNode, warnings: &mut Vec<String>) -> Option<u32> {
     let first = cpus::package(tree, node.cpus.first()?)?;
-    let other = node
-        .cpus
-        .iter()
-        .filter_map(|c| cpus::package(tree, c))
-        .find(|&p| p != first);
+    let other = node.cpus.iter().filter_map(|c| cpus::package(tree, c)).find(|&p| p != first);
     if let Some(other) = other {
         warnings.push(format!(
             "node {} spans packages {first} and {other}: the firmware interleaves memory over \
@@ -184,20 +164,12 @@ fn kinds(tree: &Tree, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
 
 /// Rows and columns in the order of `nodes`. The kernel writes a column per online
 /// node, in ascending order, with no gaps for numbers that do not exist.
-fn distances(
-    tree: &Tree,
-    order: &CpuList,
-    nodes: &[NumaNode],
-    warnings: &mut Vec<String>,
-) -> Vec<Vec<u32>> {
+fn distances(tree: &Tree, order: &CpuList, nodes: &[NumaNode], warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
     let mut rows = Vec::new();
     for node in nodes {
         let file = format!("{NODE}/node{}/distance", node.id);
         let Some(text) = tree.text(&file) else {
-            warnings.push(format!(
-                "{} cannot be read: distances are unknown",
-                tree.path(&file).display()
-            ));
+            warnings.push(format!("{} cannot be read: distances are unknown", tree.path(&file).display()));
             return Vec::new();
         };
         let row: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
@@ -211,12 +183,7 @@ fn distances(
             return Vec::new();
         };
         let known = order.iter().zip(row);
-        rows.push(
-            known
-                .filter(|(id, _)| nodes.iter().any(|n| n.id == *id))
-                .map(|(_, d)| d)
-                .collect(),
-        );
+        rows.push(known.filter(|(id, _)| nodes.iter().any(|n| n.id == *id)).map(|(_, d)| d).collect());
     }
     rows
 }

@@ -32,10 +32,7 @@ fn with_nodes(nodes: &[(u32, &str, &str)]) -> tempfile::TempDir {
     }
     let ids: CpuList = nodes.iter().map(|n| n.0).collect();
     files.push(("sys/devices/system/node/online".into(), ids.to_string()));
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(a, b)| (a.as_str(), b.as_str()))
-        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     tree(&files)
 }
 
@@ -141,11 +138,7 @@ fn an_empty_tree_is_an_error_that_names_the_file() {
 fn the_kernel_state_resolves_inherited_folio_sizes() {
     let thp = "sys/kernel/mm/transparent_hugepage";
     let at = |name: &str| format!("{thp}/{name}/enabled");
-    let (small, mid, large) = (
-        at("hugepages-64kB"),
-        at("hugepages-128kB"),
-        at("hugepages-2048kB"),
-    );
+    let (small, mid, large) = (at("hugepages-64kB"), at("hugepages-128kB"), at("hugepages-2048kB"));
     let enabled = format!("{thp}/enabled");
     let dir = tree(&[
         ONLINE,
@@ -156,10 +149,7 @@ fn the_kernel_state_resolves_inherited_folio_sizes() {
         ("proc/sys/kernel/numa_balancing", "1"),
         ("proc/sys/kernel/perf_event_paranoid", "-1"),
         ("proc/stat", "cpu  10 0 20 60 0 0 0 10 5 0\ncpu0 1 1"),
-        (
-            "proc/self/status",
-            "Name:\tx\nCpus_allowed_list:\t0-1\nMems_allowed_list:\t0",
-        ),
+        ("proc/self/status", "Name:\tx\nCpus_allowed_list:\t0-1\nMems_allowed_list:\t0"),
     ]);
     let kernel = discover(dir.path()).unwrap().kernel;
     assert_eq!(kernel.folio_bytes, [64 << 10, 2 << 20]);
@@ -167,10 +157,7 @@ fn the_kernel_state_resolves_inherited_folio_sizes() {
     assert_eq!(kernel.numa_balancing, Some(1));
     assert_eq!(kernel.perf_event_paranoid, Some(-1));
     assert_eq!(kernel.allowed_cpus.unwrap().to_string(), "0-1");
-    let later = CpuTimes {
-        total: 200,
-        steal: 20,
-    };
+    let later = CpuTimes { total: 200, steal: 20 };
     let first = kernel.cpu_times.unwrap();
     assert_eq!(later.steal_share_since(&first), Some(0.1));
     assert_eq!(first.steal_share_since(&first), None);
@@ -272,10 +259,7 @@ fn captured_trees_read_as_an_independent_reader_reads_them() {
             assert_eq!(node.cpus.to_string(), expected["cpus"], "{at}");
             let kib = node.memory_bytes.map(|b| b / 1024);
             assert_eq!(kib, expected["mem_kb"].as_u64(), "{at}");
-            let row: Vec<String> = found.machine.distances[i]
-                .iter()
-                .map(u32::to_string)
-                .collect();
+            let row: Vec<String> = found.machine.distances[i].iter().map(u32::to_string).collect();
             assert_eq!(row.join(" "), expected["distance"], "{at}");
             gpus += usize::from(node.kind == NodeKind::Gpu);
         }

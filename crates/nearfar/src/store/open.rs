@@ -15,7 +15,9 @@ pub enum OpenFailure {
     #[error("there is no recording {0}. `nearfar record -o {0} -- command` makes one.")]
     Missing(PathBuf),
     /// No recording in the current directory.
-    #[error("there is no recording (*.nearfar) in {0}. Make one with `nearfar record -- command`, or name one.")]
+    #[error(
+        "there is no recording (*.nearfar) in {0}. Make one with `nearfar record -- command`, or name one."
+    )]
     NoneHere(PathBuf),
     /// Something else than a recording.
     #[error("{path} is no nearfar recording: {why}")]
@@ -100,8 +102,8 @@ impl SampleSource for SampleFiles {
 /// # Errors
 /// If there is none.
 pub fn newest_recording(directory: &Path) -> Result<PathBuf, OpenFailure> {
-    let entries = fs::read_dir(directory)
-        .map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
+    let entries =
+        fs::read_dir(directory).map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
     entries
         .flatten()
         .map(|e| e.path())
@@ -200,7 +202,8 @@ fn segments(rank: &Path, table: &str) -> Result<Vec<PathBuf>, OpenFailure> {
         .map(|e| e.path())
         .filter(|p| {
             let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.strip_prefix(&prefix).is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
+            name.strip_prefix(&prefix)
+                .is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
         })
         .collect();
     if paths.is_empty() {

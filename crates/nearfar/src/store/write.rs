@@ -23,7 +23,9 @@ pub struct Writer {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// There is something of that name already.
-    #[error("{0} exists already. Nothing recorded is overwritten: choose another name with -o, or remove it.")]
+    #[error(
+        "{0} exists already. Nothing recorded is overwritten: choose another name with -o, or remove it."
+    )]
     Exists(PathBuf),
     /// The directory or a file in it could not be made.
     #[error("cannot write the recording {path}: {error}. Choose a place to write to with -o.")]
@@ -62,14 +64,7 @@ impl Writer {
             OpenOptions::new().append(true).create_new(true).open(directory.join(JOURNAL)).map_err(io)?;
         let directory = directory.canonicalize().map_err(io)?;
         write_meta(&directory, &meta).map_err(io)?;
-        Ok(Writer {
-            directory,
-            journal,
-            tables: Tables::default(),
-            meta,
-            failed: None,
-            frames: Vec::new(),
-        })
+        Ok(Writer { directory, journal, tables: Tables::default(), meta, failed: None, frames: Vec::new() })
     }
 
     /// The recording's absolute path.

@@ -29,11 +29,7 @@ pub(super) fn find(image: &Image) -> Option<Image> {
         let dir = real.parent()?;
         candidates.push(dir.join(name));
         candidates.push(dir.join(".debug").join(name));
-        candidates.push(
-            Path::new(DEBUG_ROOT)
-                .join(dir.strip_prefix("/").ok()?)
-                .join(name),
-        );
+        candidates.push(Path::new(DEBUG_ROOT).join(dir.strip_prefix("/").ok()?).join(name));
     }
     if let Some(id) = &id {
         candidates.extend(debuginfod_cache().map(|cache| cache.join(id).join("debuginfo")));
@@ -65,10 +61,7 @@ pub(super) fn find_supplementary(image: &Image) -> Option<Image> {
 }
 
 fn by_build_id(id: &str) -> PathBuf {
-    Path::new(DEBUG_ROOT)
-        .join(".build-id")
-        .join(&id[..2])
-        .join(format!("{}.debug", &id[2..]))
+    Path::new(DEBUG_ROOT).join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]))
 }
 
 fn debuginfod_cache() -> Option<PathBuf> {
@@ -88,17 +81,9 @@ fn debuginfod_cache() -> Option<PathBuf> {
 fn crc32(bytes: &[u8]) -> u32 {
     let mut table = [0u32; 256];
     for (i, entry) in table.iter_mut().enumerate() {
-        *entry = (0..8).fold(i as u32, |c, _| {
-            if c & 1 == 1 {
-                0xedb8_8320 ^ (c >> 1)
-            } else {
-                c >> 1
-            }
-        });
+        *entry = (0..8).fold(i as u32, |c, _| if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 });
     }
-    !bytes.iter().fold(!0, |c, &b| {
-        table[((c ^ u32::from(b)) & 0xff) as usize] ^ (c >> 8)
-    })
+    !bytes.iter().fold(!0, |c, &b| table[((c ^ u32::from(b)) & 0xff) as usize] ^ (c >> 8))
 }
 
 #[cfg(test)]

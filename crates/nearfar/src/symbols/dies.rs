@@ -27,13 +27,7 @@ pub(super) fn declared(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset) 
     result
 }
 
-fn gather(
-    lines: &Lines,
-    unit: UnitRef<'_, Slice>,
-    at: UnitOffset,
-    depth: u32,
-    into: &mut Declared,
-) {
+fn gather(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u32, into: &mut Declared) {
     let Ok(entry) = unit.entry(at) else { return };
     let text = |name: DwAt| {
         let value = unit.attr_string(entry.attr_value(name)?).ok()?;
@@ -41,10 +35,7 @@ fn gather(
     };
     let number = |name: DwAt| entry.attr_value(name).and_then(|v| v.udata_value());
     into.name = into.name.take().or_else(|| text(dw::DW_AT_name));
-    into.linkage_name = into
-        .linkage_name
-        .take()
-        .or_else(|| text(dw::DW_AT_linkage_name));
+    into.linkage_name = into.linkage_name.take().or_else(|| text(dw::DW_AT_linkage_name));
     if into.line == 0 {
         into.line = number(dw::DW_AT_decl_line).unwrap_or(0) as u32;
         into.column = number(dw::DW_AT_decl_column).unwrap_or(0) as u32;
@@ -56,9 +47,8 @@ fn gather(
             None => None,
         };
     }
-    let origin = entry
-        .attr_value(dw::DW_AT_specification)
-        .or_else(|| entry.attr_value(dw::DW_AT_abstract_origin));
+    let origin =
+        entry.attr_value(dw::DW_AT_specification).or_else(|| entry.attr_value(dw::DW_AT_abstract_origin));
     if let Some(origin) = origin
         && depth > 0
     {
@@ -120,10 +110,10 @@ fn kind_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
         .or_else(|| entry.attr_value(dw::DW_AT_specification))
         .or_else(|| entry.attr_value(dw::DW_AT_abstract_origin));
     match next {
-        Some(next) if depth > 0 => follow(lines, unit, &next, |unit, at| {
-            kind_within(lines, unit, at, depth - 1)
-        })
-        .unwrap_or(Kind::Other),
+        Some(next) if depth > 0 => {
+            follow(lines, unit, &next, |unit, at| kind_within(lines, unit, at, depth - 1))
+                .unwrap_or(Kind::Other)
+        }
         _ => Kind::Other,
     }
 }
@@ -138,10 +128,7 @@ fn size_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
     if let Some(size) = entry.attr_value(dw::DW_AT_byte_size) {
         return size.udata_value();
     }
-    if matches!(
-        entry.tag(),
-        dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type
-    ) {
+    if matches!(entry.tag(), dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type) {
         return Some(8);
     }
     let next = entry
@@ -149,9 +136,7 @@ fn size_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
         .or_else(|| entry.attr_value(dw::DW_AT_specification))
         .or_else(|| entry.attr_value(dw::DW_AT_abstract_origin))?;
     let depth = depth.checked_sub(1)?;
-    let element = follow(lines, unit, &next, |unit, at| {
-        size_within(lines, unit, at, depth)
-    })??;
+    let element = follow(lines, unit, &next, |unit, at| size_within(lines, unit, at, depth))??;
     if entry.tag() == dw::DW_TAG_array_type {
         elements(unit, at)?.checked_mul(element)
     } else {
@@ -184,9 +169,7 @@ fn elements(unit: UnitRef<'_, Slice>, at: UnitOffset) -> Option<u64> {
             Some(count) => count,
             None => {
                 let lower = signed(entry, dw::DW_AT_lower_bound).unwrap_or(first);
-                signed(entry, dw::DW_AT_upper_bound)?
-                    .checked_sub(lower)?
-                    .checked_add(1)?
+                signed(entry, dw::DW_AT_upper_bound)?.checked_sub(lower)?.checked_add(1)?
             }
         };
         product = product.checked_mul(u64::try_from(count).ok()?)?;
@@ -196,9 +179,7 @@ fn elements(unit: UnitRef<'_, Slice>, at: UnitOffset) -> Option<u64> {
 
 fn signed(entry: &DebuggingInformationEntry<Slice>, name: DwAt) -> Option<i64> {
     let value = entry.attr_value(name)?;
-    value
-        .sdata_value()
-        .or_else(|| i64::try_from(value.udata_value()?).ok())
+    value.sdata_value().or_else(|| i64::try_from(value.udata_value()?).ok())
 }
 
 fn language(unit: UnitRef<'_, Slice>) -> Option<gimli::DwLang> {

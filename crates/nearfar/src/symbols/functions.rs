@@ -38,9 +38,7 @@ struct Entry {
 
 impl Layer {
     fn new(mut entries: Vec<Entry>) -> Layer {
-        entries.sort_by(|a, b| {
-            (a.range.start, a.rank, &a.name).cmp(&(b.range.start, b.rank, &b.name))
-        });
+        entries.sort_by(|a, b| (a.range.start, a.rank, &a.name).cmp(&(b.range.start, b.rank, &b.name)));
         entries.dedup_by(|later, kept| {
             let same = later.range.start == kept.range.start;
             if same {
@@ -58,11 +56,7 @@ impl Layer {
 
     fn find(&self, vaddr: u64) -> Option<&Entry> {
         let upto = self.starts.partition_point(|e| e.range.start <= vaddr);
-        self.starts[..upto]
-            .iter()
-            .rev()
-            .take_while(|e| e.reach > vaddr)
-            .find(|e| e.range.contains(&vaddr))
+        self.starts[..upto].iter().rev().take_while(|e| e.reach > vaddr).find(|e| e.range.contains(&vaddr))
     }
 
     fn next_start(&self, vaddr: u64) -> Option<u64> {
@@ -83,9 +77,7 @@ impl Functions {
         let code = code_sections(image);
         let is_code = |vaddr: u64| {
             let i = code.partition_point(|c| c.range.start <= vaddr);
-            i.checked_sub(1)
-                .map(|i| &code[i])
-                .filter(|c| c.range.contains(&vaddr))
+            i.checked_sub(1).map(|i| &code[i]).filter(|c| c.range.contains(&vaddr))
         };
         let (mut sized, mut open) = (Vec::new(), Vec::new());
         for image in [Some(image), debug].into_iter().flatten() {
@@ -121,12 +113,7 @@ impl Functions {
             .into_iter()
             // A procedure linkage table has one range for all its stubs: not a function.
             .filter(|range| is_code(range.start).is_some_and(|c| !c.is_linkage))
-            .map(|range| Entry {
-                range,
-                reach: 0,
-                name: String::new(),
-                rank: 0,
-            })
+            .map(|range| Entry { range, reach: 0, name: String::new(), rank: 0 })
             .collect();
         let sized = Layer::new(sized);
         let unwind = Layer::new(unwind);
@@ -135,21 +122,13 @@ impl Functions {
         for entry in &mut open {
             let start = entry.range.start;
             let section_end = is_code(start).map_or(start, |c| c.range.end);
-            let next_open = open_starts
-                .get(open_starts.partition_point(|&s| s <= start))
-                .copied();
-            let next = [next_open, sized.next_start(start), unwind.next_start(start)]
-                .into_iter()
-                .flatten()
-                .min();
+            let next_open = open_starts.get(open_starts.partition_point(|&s| s <= start)).copied();
+            let next =
+                [next_open, sized.next_start(start), unwind.next_start(start)].into_iter().flatten().min();
             entry.range.end = next.unwrap_or(section_end).min(section_end);
         }
         open.retain(|e| !e.range.is_empty());
-        Functions {
-            sized,
-            unwind,
-            unsized_: Layer::new(open),
-        }
+        Functions { sized, unwind, unsized_: Layer::new(open) }
     }
 
     /// Bounds of the function around `vaddr`.
@@ -183,11 +162,7 @@ fn rank(bind: u8, name: &str) -> u32 {
         elf::STB_WEAK => 1,
         _ => 2,
     };
-    if mangled {
-        bind
-    } else {
-        underscores.min(9) * 4 + bind
-    }
+    if mangled { bind } else { underscores.min(9) * 4 + bind }
 }
 
 struct CodeSection {
@@ -216,10 +191,7 @@ fn code_sections(image: &Image) -> Vec<CodeSection> {
             .iter()
             .filter(|s| s.executable)
             .filter_map(|s| {
-                Some(CodeSection {
-                    range: s.vaddr..s.vaddr.checked_add(s.file_bytes)?,
-                    is_linkage: false,
-                })
+                Some(CodeSection { range: s.vaddr..s.vaddr.checked_add(s.file_bytes)?, is_linkage: false })
             })
             .collect();
     }
@@ -235,10 +207,7 @@ fn unwind_ranges(image: &Image, debug: Option<&Image>) -> Vec<Range<u64>> {
         let section = gimli::EhFrame::new(bytes, super::endian(image));
         collect_ranges(&section, &bases, &mut ranges);
     }
-    let with_frames = [Some(image), debug]
-        .into_iter()
-        .flatten()
-        .find_map(|i| i.section(".debug_frame"));
+    let with_frames = [Some(image), debug].into_iter().flatten().find_map(|i| i.section(".debug_frame"));
     if let Some(bytes) = with_frames {
         let mut section = gimli::DebugFrame::new(bytes, super::endian(image));
         section.set_address_size(8);

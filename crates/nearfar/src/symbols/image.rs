@@ -49,9 +49,8 @@ pub(super) struct Image {
 impl Image {
     pub fn open(path: &Path) -> Result<Image> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let meta = file
-            .metadata()
-            .with_context(|| format!("cannot read the attributes of {}", path.display()))?;
+        let meta =
+            file.metadata().with_context(|| format!("cannot read the attributes of {}", path.display()))?;
         // A device or a fifo would block or grow for ever.
         ensure!(meta.is_file(), "{} is not a regular file", path.display());
         ensure!(meta.len() > 0, "{} is empty", path.display());
@@ -59,18 +58,14 @@ impl Image {
         // that nobody truncates the file while it is mapped (the access would raise
         // SIGBUS); linkers and package managers write a new file and rename it,
         // which leaves the mapped one whole, and every debugger relies on that too.
-        let bytes = unsafe { memmap2::Mmap::map(&file) }
-            .with_context(|| format!("cannot map {}", path.display()))?;
+        let bytes =
+            unsafe { memmap2::Mmap::map(&file) }.with_context(|| format!("cannot map {}", path.display()))?;
         // SAFETY: the mapping's address does not change when `bytes` moves into the
         // struct, it lives until the struct is dropped, and `elf`, the only holder of
         // this reference, is private and dropped first.
-        let data: &'static [u8] =
-            unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let data: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         if data.len() >= 5 && data[..4] == elf::ELFMAG && data[4] == elf::ELFCLASS32 {
-            bail!(
-                "{} is a 32-bit program; only 64-bit ELF is read",
-                path.display()
-            );
+            bail!("{} is a 32-bit program; only 64-bit ELF is read", path.display());
         }
         let elf = Elf::parse(data)
             .with_context(|| format!("{} is not a readable 64-bit ELF file", path.display()))?;
@@ -163,13 +158,9 @@ impl Image {
                 .and_then(|within| within.checked_add(wanted))
                 .is_some_and(|end| end <= s.file_bytes)
         })?;
-        let start = segment
-            .file_offset
-            .checked_add(range.start - segment.vaddr)?;
+        let start = segment.file_offset.checked_add(range.start - segment.vaddr)?;
         let end = start.checked_add(wanted)?;
-        self.elf
-            .data()
-            .get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+        self.elf.data().get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
     }
 }
 
@@ -195,9 +186,6 @@ impl Image {
         // SAFETY: the bytes live as long as the image, which `_owner` keeps; they are
         // reachable only through `deref`, with the lifetime of the OwnedSection.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
-        Some(OwnedSection {
-            bytes,
-            _owner: Some(self.clone()),
-        })
+        Some(OwnedSection { bytes, _owner: Some(self.clone()) })
     }
 }

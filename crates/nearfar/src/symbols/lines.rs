@@ -41,10 +41,7 @@ pub(super) struct Lines {
 impl Lines {
     /// Reads the DWARF of the first of `images` that has any.
     pub fn new(images: &[Arc<Image>]) -> Option<Lines> {
-        let image = images
-            .iter()
-            .find(|i| i.section(".debug_info").is_some())?
-            .clone();
+        let image = images.iter().find(|i| i.section(".debug_info").is_some())?.clone();
         let mut keep = vec![image.clone()];
         let mut dwarf = load(&image);
         if let Some(supplement) = debug_file::find_supplementary(&image) {
@@ -57,12 +54,7 @@ impl Lines {
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let dwarf = Arc::new(dwarf);
         let context = addr2line::Context::from_arc_dwarf(dwarf.clone()).ok()?;
-        Some(Lines {
-            context: Mutex::new(context),
-            dwarf,
-            unit_starts: OnceLock::new(),
-            _images: keep,
-        })
+        Some(Lines { context: Mutex::new(context), dwarf, unit_starts: OnceLock::new(), _images: keep })
     }
 
     /// Positions of `vaddr`; empty when the DWARF does not cover it.
@@ -127,8 +119,7 @@ fn load(image: &Arc<Image>) -> gimli::Dwarf<Slice> {
         // SAFETY: `Lines` keeps the image alive for as long as any reader made here
         // exists (`_images` is dropped last), and never hands one out: its methods
         // return owned values, and `with_unit` lends the unit only to its callback.
-        let bytes: &'static [u8] =
-            unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let bytes: &'static [u8] = unsafe { std::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
         Ok(EndianSlice::new(bytes, endian))
     };
     let Ok(dwarf) = gimli::Dwarf::load(section);
@@ -141,10 +132,7 @@ pub(super) fn file_path(unit: gimli::UnitRef<'_, Slice>, index: u64) -> Option<S
     let header = unit.line_program.as_ref()?.header();
     let file = header.file(index)?;
     let text = |value| Some(unit.attr_string(value).ok()?.to_string_lossy().into_owned());
-    let mut path = unit
-        .comp_dir
-        .map(|dir| dir.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let mut path = unit.comp_dir.map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_default();
     // Before DWARF 5 directory 0 is the compilation directory itself.
     if (file.directory_index() != 0 || header.version() >= 5)
         && let Some(dir) = file.directory(header)

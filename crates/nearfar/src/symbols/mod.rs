@@ -96,14 +96,9 @@ impl Module {
     /// An executable segment wins where page rounding makes two overlap.
     pub fn vaddr_of_file_offset(&self, offset: u64) -> Option<u64> {
         let segments = || self.image.segments.iter();
-        let within = |s: &&image::Segment| {
-            offset
-                .checked_sub(s.file_offset)
-                .is_some_and(|o| o < s.file_bytes)
-        };
-        let segment = segments()
-            .find(|s| s.executable && within(s))
-            .or_else(|| segments().find(within))?;
+        let within =
+            |s: &&image::Segment| offset.checked_sub(s.file_offset).is_some_and(|o| o < s.file_bytes);
+        let segment = segments().find(|s| s.executable && within(s)).or_else(|| segments().find(within))?;
         Some(segment.vaddr.wrapping_add(offset - segment.file_offset))
     }
 
@@ -122,10 +117,7 @@ impl Module {
                 }
         };
         let segment = self.image.segments.iter().find(rounded)?;
-        let vaddr = segment
-            .vaddr
-            .wrapping_add(file_offset)
-            .wrapping_sub(segment.file_offset);
+        let vaddr = segment.vaddr.wrapping_add(file_offset).wrapping_sub(segment.file_offset);
         Some(start.wrapping_sub(vaddr))
     }
 
@@ -145,8 +137,7 @@ impl Module {
 
     /// Whether the file was linked position-independent as an executable.
     fn is_pie(&self) -> bool {
-        self.dynamic(elf::DT_FLAGS_1)
-            .any(|flags| flags & u64::from(elf::DF_1_PIE) != 0)
+        self.dynamic(elf::DT_FLAGS_1).any(|flags| flags & u64::from(elf::DF_1_PIE) != 0)
     }
 
     /// File names of the libraries that the module was linked against.
@@ -170,10 +161,7 @@ impl Module {
             .ok()
             .flatten()
             .map_or(&[][..], |(entries, _)| entries);
-        entries
-            .iter()
-            .filter(move |e| e.d_tag(endian) == tag)
-            .map(move |e| e.d_val(endian))
+        entries.iter().filter(move |e| e.d_tag(endian) == tag).map(move |e| e.d_val(endian))
     }
 
     /// Bounds of the function around `vaddr`: its first byte is where an instruction
@@ -235,8 +223,7 @@ impl Module {
     }
 
     fn functions(&self) -> &Functions {
-        self.functions
-            .get_or_init(|| Functions::new(&self.image, self.debug().map(|i| &**i)))
+        self.functions.get_or_init(|| Functions::new(&self.image, self.debug().map(|i| &**i)))
     }
 
     fn lines(&self) -> Option<&Lines> {
@@ -262,8 +249,7 @@ impl Module {
         self.debug
             .get_or_init(|| {
                 let elf = self.image.elf();
-                let complete =
-                    self.image.section(".debug_info").is_some() && elf.symbol_table().is_some();
+                let complete = self.image.section(".debug_info").is_some() && elf.symbol_table().is_some();
                 if complete {
                     return None;
                 }
@@ -281,11 +267,7 @@ impl std::fmt::Debug for Module {
 
 /// The byte order of a file, in gimli's words.
 fn endian(image: &Image) -> gimli::RunTimeEndian {
-    if image.elf().is_little_endian() {
-        gimli::RunTimeEndian::Little
-    } else {
-        gimli::RunTimeEndian::Big
-    }
+    if image.elf().is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
 }
 
 fn has_capabilities(path: &Path) -> bool {
@@ -295,13 +277,7 @@ fn has_capabilities(path: &Path) -> bool {
     };
     // SAFETY: both names are terminated strings that outlive the call; with a size of
     // 0 the kernel writes nothing and returns the attribute's size.
-    let size = unsafe {
-        libc::getxattr(
-            path.as_ptr(),
-            c"security.capability".as_ptr(),
-            std::ptr::null_mut(),
-            0,
-        )
-    };
+    let size =
+        unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
     size > 0
 }

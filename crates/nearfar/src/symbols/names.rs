@@ -32,10 +32,8 @@ pub(super) fn readable(name: &str) -> String {
 }
 
 fn split_outlined(name: &str) -> (&str, bool) {
-    let found = ["._omp_fn.", ".omp_outlined", "._omp_outlined"]
-        .iter()
-        .filter_map(|mark| name.find(mark))
-        .min();
+    let found =
+        ["._omp_fn.", ".omp_outlined", "._omp_outlined"].iter().filter_map(|mark| name.find(mark)).min();
     match found {
         Some(at) => (&name[..at], true),
         None => (name, false),
@@ -43,15 +41,8 @@ fn split_outlined(name: &str) -> (&str, bool) {
 }
 
 fn strip_clone_marks(name: &str) -> &str {
-    const MARKS: [&str; 7] = [
-        ".cold",
-        ".part.",
-        ".isra.",
-        ".constprop.",
-        ".lto_priv.",
-        ".llvm.",
-        ".localalias",
-    ];
+    const MARKS: [&str; 7] =
+        [".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", ".localalias"];
     let cut = MARKS.iter().filter_map(|mark| name.find(mark)).min();
     match cut {
         // A name that is nothing but a mark keeps it.
@@ -82,9 +73,7 @@ fn fortran_module(name: &str) -> Option<String> {
 /// append to function-local statics (`buffer.0`, clang: `main.buffer`).
 pub(super) fn readable_static(name: &str) -> String {
     let cut = match name.rsplit_once('.') {
-        Some((base, number)) if !base.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => {
-            base
-        }
+        Some((base, number)) if !base.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => base,
         _ => name,
     };
     readable(cut)
@@ -99,19 +88,13 @@ mod tests {
         for (mangled, expected) in [
             ("main", "main"),
             ("main._omp_fn.0", "main [omp parallel]"),
-            (
-                "_Z4initPdm._omp_fn.1",
-                "init(double*, unsigned long) [omp parallel]",
-            ),
+            ("_Z4initPdm._omp_fn.1", "init(double*, unsigned long) [omp parallel]"),
             ("main.omp_outlined", "main [omp parallel]"),
             ("main.omp_outlined_debug__", "main [omp parallel]"),
             (".omp_outlined..2", "[omp parallel]"),
             ("_Z4sortPi.cold", "sort(int*)"),
             ("work.constprop.0.isra.0", "work"),
-            (
-                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
-                "core::fmt::Write::write_fmt",
-            ),
+            ("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"),
             (
                 "_ZNSt6vectorIdSaIdEE6resizeEm",
                 "std::vector<double, std::allocator<double> >::resize(unsigned long)",

@@ -52,9 +52,7 @@ pub(super) fn variable_at_call(module: &Module, vaddr: u64) -> Option<NamedVaria
         .frames(vaddr)
         .into_iter()
         .find(|f| !is_library_frame(f) && f.line > 0 && !f.file.is_empty())?;
-    let declared = module
-        .lines()
-        .map_or_else(Vec::new, |lines| declared_on_line(lines, vaddr, &at));
+    let declared = module.lines().map_or_else(Vec::new, |lines| declared_on_line(lines, vaddr, &at));
     let from_dwarf = unique(&declared, at.column);
     let from_source = || {
         let language = Language::of_file(&at.file)?;
@@ -62,9 +60,7 @@ pub(super) fn variable_at_call(module: &Module, vaddr: u64) -> Option<NamedVaria
         source::receiver(&text, at.line, at.column, language)
     };
     let (name, how) = match (from_dwarf, from_source()) {
-        (Some(dwarf), Some(text)) if text.split('|').any(|t| t == dwarf) => {
-            (dwarf, NameSource::Dwarf)
-        }
+        (Some(dwarf), Some(text)) if text.split('|').any(|t| t == dwarf) => (dwarf, NameSource::Dwarf),
         (_, Some(text)) => (text, NameSource::Source),
         (Some(dwarf), None) => (dwarf, NameSource::Dwarf),
         (None, None) => return None,
@@ -84,16 +80,12 @@ fn unique(declared: &[Variable], column: u32) -> Option<String> {
     if declared.iter().all(|v| v.name == first.name) {
         return Some(first.name.clone());
     }
-    let told_apart = declared.iter().all(|v| v.column > 0)
-        && declared.windows(2).all(|w| w[0].column != w[1].column);
+    let told_apart =
+        declared.iter().all(|v| v.column > 0) && declared.windows(2).all(|w| w[0].column != w[1].column);
     if column == 0 || !told_apart {
         return None;
     }
-    declared
-        .iter()
-        .filter(|v| v.column <= column)
-        .max_by_key(|v| v.column)
-        .map(|v| v.name.clone())
+    declared.iter().filter(|v| v.column <= column).max_by_key(|v| v.column).map(|v| v.name.clone())
 }
 
 /// Variables of the function at `vaddr`, and of its unit, that are declared on the
@@ -124,25 +116,19 @@ fn declared_on_line(lines: &Lines, vaddr: u64, at: &Frame) -> Vec<Variable> {
                     }
                 }
                 dw::DW_TAG_variable => {
-                    let line = entry
-                        .attr_value(dw::DW_AT_decl_line)
-                        .and_then(|v| v.udata_value());
+                    let line = entry.attr_value(dw::DW_AT_decl_line).and_then(|v| v.udata_value());
                     if line.is_some_and(|l| l != u64::from(at.line)) {
                         continue;
                     }
                     let place = entry.offset();
                     let declared = dies::declared(lines, unit, place);
-                    let is_here =
-                        declared.line == at.line && declared.file.as_deref() == Some(&at.file);
+                    let is_here = declared.line == at.line && declared.file.as_deref() == Some(&at.file);
                     if let Some(name) = declared.name
                         && is_here
                         && !name.starts_with("._")
                         && dies::kind(lines, unit, place) == dies::Kind::Holder
                     {
-                        found.push(Variable {
-                            name,
-                            column: declared.column,
-                        });
+                        found.push(Variable { name, column: declared.column });
                     }
                 }
                 _ => {}
@@ -167,10 +153,8 @@ pub(super) fn read_source(module: &Module, path: &Path) -> Option<String> {
     // Old sources carry Latin-1 in their comments; columns count bytes either way.
     Some(match String::from_utf8(bytes) {
         Ok(text) => text,
-        Err(error) => error
-            .into_bytes()
-            .into_iter()
-            .map(|b| if b.is_ascii() { b as char } else { ' ' })
-            .collect(),
+        Err(error) => {
+            error.into_bytes().into_iter().map(|b| if b.is_ascii() { b as char } else { ' ' }).collect()
+        }
     })
 }

@@ -39,9 +39,9 @@ impl Resolver {
         let mut changed = Vec::new();
         for module in tables.modules.rows() {
             let file = Module::open(Path::new(&module.path)).ok().map(Arc::new);
-            let same = file
-                .as_ref()
-                .is_some_and(|f| f.build_id().unwrap_or_default() == module.build_id || module.build_id.is_empty());
+            let same = file.as_ref().is_some_and(|f| {
+                f.build_id().unwrap_or_default() == module.build_id || module.build_id.is_empty()
+            });
             if file.is_some() && !same {
                 changed.push(module.path.clone());
             }
@@ -81,8 +81,7 @@ impl Resolver {
     }
 
     fn add_site_names(&self, tables: &mut Tables) {
-        let runtime: HashSet<u32> =
-            tables.modules.rows().filter(|m| m.runtime == 1).map(|m| m.id).collect();
+        let runtime: HashSet<u32> = tables.modules.rows().filter(|m| m.runtime == 1).map(|m| m.id).collect();
         let locations: HashMap<u32, (u32, u64)> =
             tables.locations.rows().map(|l| (l.id, (l.module, l.file_offset))).collect();
         let mut chains: HashMap<u32, Vec<u32>> = HashMap::new();

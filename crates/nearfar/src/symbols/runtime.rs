@@ -196,13 +196,7 @@ fn works_for_program(name: &str) -> bool {
 /// Wait loops known by name wherever they are linked: a static program contains its
 /// OpenMP runtime.
 fn is_spin_function(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "do_spin",
-        "do_wait",
-        "cpu_relax",
-        "sched_yield",
-        "__sched_yield",
-    ];
+    const NAMES: &[&str] = &["do_spin", "do_wait", "cpu_relax", "sched_yield", "__sched_yield"];
     const PREFIXES: &[&str] = &[
         "gomp_barrier",
         "gomp_team_barrier",
@@ -244,14 +238,8 @@ fn is_spin_function(name: &str) -> bool {
 /// is stepped over when looking for the user's line.
 pub fn is_library_frame(frame: &Frame) -> bool {
     const DIRECTORIES: &[&str] = &["/include/c++/", "/rustc/", "/lib/rustlib/src/", "/c++/v1/"];
-    const FUNCTIONS: &[&str] = &[
-        "std::",
-        "__gnu_cxx::",
-        "operator new",
-        "operator delete",
-        "alloc::",
-        "core::",
-    ];
+    const FUNCTIONS: &[&str] =
+        &["std::", "__gnu_cxx::", "operator new", "operator delete", "alloc::", "core::"];
     // A template's demangled name begins with its return type, so the file decides
     // first; names serve where there is no file.
     DIRECTORIES.iter().any(|d| frame.file.contains(d))
@@ -314,12 +302,7 @@ mod tests {
 
     #[test]
     fn allocators_are_known_by_name() {
-        for name in [
-            "_int_malloc",
-            "sysmalloc",
-            "malloc",
-            "operator new(unsigned long)",
-        ] {
+        for name in ["_int_malloc", "sysmalloc", "malloc", "operator new(unsigned long)"] {
             assert!(is_allocator_function(name), "{name}");
         }
         for name in ["main", "my_malloc_wrapper", "memset", "mi_solver"] {

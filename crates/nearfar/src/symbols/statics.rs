@@ -60,8 +60,7 @@ fn from_symbols(module: &Module, min_bytes: u64) -> BTreeMap<u64, Found> {
                 continue;
             }
             if let Some(known) = found.get(&vaddr)
-                && (known.variable.bytes, std::cmp::Reverse(known.rank))
-                    >= (bytes, std::cmp::Reverse(rank))
+                && (known.variable.bytes, std::cmp::Reverse(known.rank)) >= (bytes, std::cmp::Reverse(rank))
             {
                 continue;
             }
@@ -74,31 +73,15 @@ fn from_symbols(module: &Module, min_bytes: u64) -> BTreeMap<u64, Found> {
                 _ => names::readable_static(name),
             };
             let qualified = names::is_mangled(name) || name.contains("_MOD_");
-            let variable = StaticVariable {
-                name: shown,
-                vaddr,
-                bytes,
-                file: String::new(),
-                line: 0,
-            };
-            found.insert(
-                vaddr,
-                Found {
-                    variable,
-                    qualified,
-                    rank,
-                },
-            );
+            let variable = StaticVariable { name: shown, vaddr, bytes, file: String::new(), line: 0 };
+            found.insert(vaddr, Found { variable, qualified, rank });
         }
     }
     found
 }
 
 fn needs_gfortran(module: &Module) -> bool {
-    module
-        .needed_libraries()
-        .iter()
-        .any(|n| n.starts_with("libgfortran"))
+    module.needed_libraries().iter().any(|n| n.starts_with("libgfortran"))
 }
 
 /// Adds declarations' places to what the symbols gave, and variables without a symbol.
@@ -121,12 +104,7 @@ struct Common {
     end: u64,
 }
 
-fn scan_unit(
-    lines: &Lines,
-    unit: UnitRef<'_, Slice>,
-    min_bytes: u64,
-    found: &mut BTreeMap<u64, Found>,
-) {
+fn scan_unit(lines: &Lines, unit: UnitRef<'_, Slice>, min_bytes: u64, found: &mut BTreeMap<u64, Found>) {
     let mut entries = unit.entries();
     let mut common: Option<Common> = None;
     while let Ok(Some(entry)) = entries.next_dfs() {
@@ -138,12 +116,7 @@ fn scan_unit(
         }
         match entry.tag() {
             dw::DW_TAG_common_block => {
-                common = Some(Common {
-                    depth,
-                    at: entry.offset(),
-                    start: u64::MAX,
-                    end: 0,
-                });
+                common = Some(Common { depth, at: entry.offset(), start: u64::MAX, end: 0 });
             }
             dw::DW_TAG_variable => {
                 let Some(vaddr) = fixed_address(unit, entry) else {
@@ -178,19 +151,9 @@ fn add_variable(
     found: &mut BTreeMap<u64, Found>,
 ) {
     let declared = dies::declared(lines, unit, at);
-    let name = declared
-        .linkage_name
-        .as_deref()
-        .map(names::readable_static)
-        .or(declared.name);
+    let name = declared.linkage_name.as_deref().map(names::readable_static).or(declared.name);
     let entry = found.entry(vaddr).or_insert_with(|| Found {
-        variable: StaticVariable {
-            name: String::new(),
-            vaddr,
-            bytes,
-            file: String::new(),
-            line: 0,
-        },
+        variable: StaticVariable { name: String::new(), vaddr, bytes, file: String::new(), line: 0 },
         qualified: false,
         rank: (false, 0),
     });
@@ -244,10 +207,7 @@ fn finish_common(
 
 /// The address of a variable whose location is one constant address (not
 /// thread-local, not computed).
-fn fixed_address(
-    unit: UnitRef<'_, Slice>,
-    entry: &gimli::DebuggingInformationEntry<Slice>,
-) -> Option<u64> {
+fn fixed_address(unit: UnitRef<'_, Slice>, entry: &gimli::DebuggingInformationEntry<Slice>) -> Option<u64> {
     let AttributeValue::Exprloc(expression) = entry.attr_value(dw::DW_AT_location)? else {
         return None;
     };

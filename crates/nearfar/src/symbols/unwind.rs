@@ -72,14 +72,7 @@ impl Unwinder {
     ///
     /// Replaces what was mapped there. Mappings without executable bytes of the module
     /// are ignored.
-    pub fn add_mapping(
-        &mut self,
-        space: u32,
-        start: u64,
-        end: u64,
-        file_offset: u64,
-        module: Arc<Module>,
-    ) {
+    pub fn add_mapping(&mut self, space: u32, start: u64, end: u64, file_offset: u64, module: Arc<Module>) {
         let Some(bias) = module.bias_of_mapping(start, file_offset) else {
             return;
         };
@@ -117,10 +110,7 @@ impl Unwinder {
         let Some(space) = self.spaces.get(&parent) else {
             return;
         };
-        let copy = Space {
-            unwinder: space.unwinder.clone(),
-            mapped: space.mapped.clone(),
-        };
+        let copy = Space { unwinder: space.unwinder.clone(), mapped: space.mapped.clone() };
         self.spaces.insert(child, copy);
     }
 
@@ -130,14 +120,7 @@ impl Unwinder {
     /// The chain ends where the copy does, at the thread's first function, and at the
     /// first return address that lies in no known mapping. Code without unwind rules
     /// is assumed to keep a frame pointer.
-    pub fn unwind(
-        &mut self,
-        space: u32,
-        regs: Regs,
-        stack_base: u64,
-        stack: &[u8],
-        max: usize,
-    ) -> Vec<u64> {
+    pub fn unwind(&mut self, space: u32, regs: Regs, stack_base: u64, stack: &[u8], max: usize) -> Vec<u64> {
         let mut chain = Vec::with_capacity(max.min(64));
         if max == 0 {
             return chain;
@@ -152,10 +135,7 @@ impl Unwinder {
             let word = stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
             Ok(u64::from_ne_bytes(word.try_into().map_err(|_| ())?))
         };
-        let mut frames =
-            space
-                .unwinder
-                .iter_frames(regs.ip, native(regs), &mut self.cache, &mut read);
+        let mut frames = space.unwinder.iter_frames(regs.ip, native(regs), &mut self.cache, &mut read);
         // An error is how a truncated copy ends: what came before it holds.
         while let Ok(Some(frame)) = frames.next() {
             let address = frame.address();
@@ -190,9 +170,7 @@ fn sections(module: &Module) -> ExplicitModuleSectionInfo<OwnedSection> {
     // The separate file is opened only for the rare module that needs it.
     let debug_frame = match &eh_frame {
         Some(_) => None,
-        None => image
-            .section_owned(".debug_frame")
-            .or_else(|| module.debug()?.section_owned(".debug_frame")),
+        None => image.section_owned(".debug_frame").or_else(|| module.debug()?.section_owned(".debug_frame")),
     };
     ExplicitModuleSectionInfo {
         // Offsets within a module are 32 bits wide: count from its first segment.

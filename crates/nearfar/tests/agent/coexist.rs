@@ -28,28 +28,14 @@ fn a_slow_recorder_costs_records_not_the_program() {
     let scratch = Scratch::new("overflow");
     let program = scratch.c("overflow.c", "
 int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[5] = 1; free(p); } puts(\"done\"); return 0; }");
-    let mut file = AgentFile::create(&Settings {
-        home_pages: 0,
-        ..settings()
-    })
-    .unwrap();
+    let mut file = AgentFile::create(&Settings { home_pages: 0, ..settings() }).unwrap();
     let start = Instant::now();
-    let output = Command::new(&program)
-        .envs(file.environment())
-        .output()
-        .unwrap();
+    let output = Command::new(&program).envs(file.environment()).output().unwrap();
     assert!(output.status.success() && output.stdout == b"done\n");
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let (mut records, mut lost) = (0, 0);
     file.drain(|record| match record.body {
-        AgentBody::Lost {
-            count,
-            why: LostWhy::RingFull,
-        } => lost += count,
+        AgentBody::Lost { count, why: LostWhy::RingFull } => lost += count,
         _ => records += 1,
     });
     assert!(records > 10_000 && lost > 100_000, "{records} {lost}");
@@ -97,22 +83,10 @@ int main(void) {
     spin(300);
     return ticks > 10 && !strange ? 0 : 4;
 }");
-    let run = run_with(
-        &Settings {
-            signal_hz: 500,
-            ..settings()
-        },
-        &mut Command::new(&program),
-    );
+    let run = run_with(&Settings { signal_hz: 500, ..settings() }, &mut Command::new(&program));
     run.ok();
     assert!(run.has(|b| matches!(b, AgentBody::Sample { .. })));
-    assert!(run.has(|b| matches!(
-        b,
-        AgentBody::Lost {
-            why: LostWhy::SigprofTaken,
-            ..
-        }
-    )));
+    assert!(run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::SigprofTaken, .. })));
 }
 
 #[test]
@@ -127,32 +101,14 @@ int main(void) {{
     if (!fork()) {{ burn(NULL); _exit(0); }}
     int status; wait(&status); return status;
 }}");
-    let program = scratch.compile(
-        "gcc",
-        "samples.c",
-        &source,
-        &["-pthread", "-fno-omit-frame-pointer"],
-    );
-    let run = run_with(
-        &Settings {
-            signal_hz: 1000,
-            ..settings()
-        },
-        &mut Command::new(&program),
-    );
+    let program = scratch.compile("gcc", "samples.c", &source, &["-pthread", "-fno-omit-frame-pointer"]);
+    let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
     run.ok();
     let burn = printed(&run.text(), "burn");
     let mut weights = BTreeMap::new();
     let (mut inside, mut all) = (0, 0);
     for record in &run.records {
-        if let AgentBody::Sample {
-            ip,
-            weight_ns,
-            registers,
-            chain,
-            ..
-        } = &record.body
-        {
+        if let AgentBody::Sample { ip, weight_ns, registers, chain, .. } = &record.body {
             *weights.entry((record.pid, record.tid)).or_insert(0) += weight_ns;
             all += 1;
             if (burn..burn + 200).contains(ip) {
@@ -161,11 +117,7 @@ int main(void) {{
             }
         }
     }
-    assert_eq!(
-        weights.len(),
-        3,
-        "two threads and the fork's child: {weights:?}"
-    );
+    assert_eq!(weights.len(), 3, "two threads and the fork's child: {weights:?}");
     assert!(inside * 10 > all * 8, "{inside} of {all}");
     for weight in weights.values() {
         assert!((200_000_000..400_000_000).contains(weight), "{weights:?}");
@@ -191,13 +143,7 @@ static void *work(void *x) {
     return NULL;
 }
 int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, work, (void *)i); for (int i = 0; i < 8; i++) pthread_join(t[i], NULL); return 0; }");
-    let run = run_with(
-        &Settings {
-            signal_hz: 1000,
-            ..settings()
-        },
-        &mut Command::new(&program),
-    );
+    let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
     run.ok();
     assert_eq!(run.loss.damaged, 0);
     assert!(run.allocations().count() > 10_000);
@@ -209,11 +155,7 @@ int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[
     for record in &run.records {
         match &record.body {
             AgentBody::Alloc(a) if a.kind == AllocationKind::Heap => {
-                assert_eq!(
-                    live.insert(a.address, a.bytes),
-                    None,
-                    "allocated twice: {a:?}"
-                );
+                assert_eq!(live.insert(a.address, a.bytes), None, "allocated twice: {a:?}");
             }
             AgentBody::Free { address, bytes, .. } => {
                 assert_eq!(live.remove(address), Some(*bytes))
@@ -242,11 +184,8 @@ t.start(); t.join()
 print(subprocess.run(['echo', 'child'], capture_output=True).stdout)
 x = bytearray(50_000_000); print(len(x))";
     let compile = "echo 'int main(void){return 0;}' | gcc -x c - -o prog && ./prog && echo built";
-    let mut commands = vec![
-        vec!["ls", "-l", "/usr"],
-        vec!["bash", "-c", pipeline],
-        vec!["sh", "-c", compile],
-    ];
+    let mut commands =
+        vec![vec!["ls", "-l", "/usr"], vec!["bash", "-c", pipeline], vec!["sh", "-c", compile]];
     if has("python3") {
         commands.push(vec!["python3", "-c", python]);
     }
@@ -277,18 +216,9 @@ fn static_programs_and_missing_files_change_nothing() {
     let file = AgentFile::create(&settings()).unwrap();
     let short = scratch.0.join("short");
     std::fs::write(&short, b"not the recorder's").unwrap();
-    for path in [
-        Path::new("/nonexistent/file"),
-        Path::new("relative"),
-        Path::new(""),
-        &short,
-    ] {
+    for path in [Path::new("/nonexistent/file"), Path::new("relative"), Path::new(""), &short] {
         let mut command = Command::new(&program);
-        let output = command
-            .envs(file.environment())
-            .env("NEARFAR_AGENT", path)
-            .output()
-            .unwrap();
+        let output = command.envs(file.environment()).env("NEARFAR_AGENT", path).output().unwrap();
         assert!(output.status.success() && output.stdout == b"same\n" && output.stderr.is_empty());
     }
 }
@@ -299,11 +229,7 @@ fn more_processes_than_segments_pass_through_one_after_the_other() {
     let run = run_with(&settings(), Command::new("bash").args(["-c", script]));
     run.ok();
     let generations: BTreeSet<u64> = run.records.iter().map(|r| r.generation).collect();
-    assert!(
-        generations.len() as u64 + run.loss.unclaimed >= 400,
-        "{}",
-        generations.len()
-    );
+    assert!(generations.len() as u64 + run.loss.unclaimed >= 400, "{}", generations.len());
     assert!(run.loss.unclaimed < 40, "{:?}", run.loss);
 }
 
@@ -316,12 +242,8 @@ int main(void) { pthread_t t; pthread_create(&t, NULL, work, NULL); work(NULL); 
     for sanitizer in ["address", "thread", "undefined"] {
         let flag = format!("-fsanitize={sanitizer}");
         let source = format!("{PRELUDE}{source}");
-        let program = scratch.compile(
-            "gcc",
-            &format!("{sanitizer}.c"),
-            &source,
-            &["-pthread", "-fno-builtin", &flag],
-        );
+        let program =
+            scratch.compile("gcc", &format!("{sanitizer}.c"), &source, &["-pthread", "-fno-builtin", &flag]);
         let run = run(&program);
         run.ok();
         assert_eq!(run.text(), "clean\n", "{sanitizer}");

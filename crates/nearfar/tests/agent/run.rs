@@ -11,8 +11,7 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(test: &str) -> Scratch {
-        let path =
-            std::env::temp_dir().join(format!("nearfar-agent-{test}-{}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("nearfar-agent-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -22,29 +21,14 @@ impl Scratch {
         let program = file.with_extension("exe");
         std::fs::write(&file, source).unwrap();
         let mut command = Command::new(compiler);
-        command
-            .arg("-O1")
-            .arg("-g")
-            .arg(&file)
-            .arg("-o")
-            .arg(&program)
-            .args(flags);
+        command.arg("-O1").arg("-g").arg(&file).arg("-o").arg(&program).args(flags);
         let output = command.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         program
     }
 
     pub fn c(&self, name: &str, source: &str) -> PathBuf {
-        self.compile(
-            "gcc",
-            name,
-            &format!("{PRELUDE}\n{source}"),
-            &["-pthread", "-fno-builtin"],
-        )
+        self.compile("gcc", name, &format!("{PRELUDE}\n{source}"), &["-pthread", "-fno-builtin"])
     }
 }
 
@@ -73,12 +57,7 @@ static volatile int sink;
 
 pub fn has(tool: &str) -> bool {
     let mut command = Command::new(tool);
-    let found = command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
+    let found = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("skipped: no {tool}");
     }
@@ -97,12 +76,7 @@ impl Run {
     }
 
     pub fn ok(&self) {
-        assert!(
-            self.output.status.success(),
-            "{:?}\n{}",
-            self.output,
-            self.text()
-        );
+        assert!(self.output.status.success(), "{:?}\n{}", self.output, self.text());
         assert_eq!(String::from_utf8_lossy(&self.output.stderr), "");
     }
 
@@ -114,9 +88,7 @@ impl Run {
     }
 
     pub fn of_size(&self, bytes: u64) -> Vec<(&AgentRecord, &Allocation)> {
-        self.allocations()
-            .filter(|(_, a)| a.bytes == bytes)
-            .collect()
+        self.allocations().filter(|(_, a)| a.bytes == bytes).collect()
     }
 
     pub fn has(&self, body: impl Fn(&AgentBody) -> bool) -> bool {
@@ -125,39 +97,24 @@ impl Run {
 }
 
 pub fn settings() -> Settings {
-    Settings {
-        min_object_bytes: 100_000,
-        small_sample_bytes: 0,
-        ..Settings::default()
-    }
+    Settings { min_object_bytes: 100_000, small_sample_bytes: 0, ..Settings::default() }
 }
 
 pub fn run_with(settings: &Settings, command: &mut Command) -> Run {
     let mut file = AgentFile::create(settings).unwrap();
-    command
-        .envs(file.environment())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.envs(file.environment()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut records = Vec::new();
     let start = Instant::now();
     // Outputs here are smaller than a pipe holds.
     while child.try_wait().unwrap().is_none() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "the program hangs"
-        );
+        assert!(start.elapsed() < Duration::from_secs(60), "the program hangs");
         file.drain(|record| records.push(record));
         std::thread::sleep(Duration::from_millis(2));
     }
     let output = child.wait_with_output().unwrap();
     file.drain(|record| records.push(record));
-    Run {
-        output,
-        records,
-        loss: file.lost(),
-    }
+    Run { output, records, loss: file.lost() }
 }
 
 pub fn run(program: &Path) -> Run {
@@ -166,12 +123,7 @@ pub fn run(program: &Path) -> Run {
 
 /// The hexadecimal number after `label=0x` in the program's output.
 pub fn printed(text: &str, label: &str) -> u64 {
-    let after = text
-        .split(&format!("{label}=0x"))
-        .nth(1)
-        .unwrap_or_else(|| panic!("{label} in {text}"));
-    let end = after
-        .find(|c: char| !c.is_ascii_hexdigit())
-        .unwrap_or(after.len());
+    let after = text.split(&format!("{label}=0x")).nth(1).unwrap_or_else(|| panic!("{label} in {text}"));
+    let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
     u64::from_str_radix(&after[..end], 16).unwrap()
 }

@@ -36,11 +36,7 @@ fn user() -> u32 {
 }
 
 fn candidates() -> Vec<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let private = format!("nearfar-{}", user());
     [
         absolute("XDG_CACHE_HOME").map(|path| path.join("nearfar")),
@@ -56,26 +52,14 @@ fn candidates() -> Vec<PathBuf> {
 
 fn install_in(directory: &Path) -> io::Result<PathBuf> {
     // LD_PRELOAD is split at both, and knows no escape.
-    if directory
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| matches!(byte, b':' | b' ' | b'\t' | b'\n'))
-    {
-        return Err(io::Error::other(
-            "LD_PRELOAD cannot name a path with a space or a colon",
-        ));
+    if directory.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b' ' | b'\t' | b'\n')) {
+        return Err(io::Error::other("LD_PRELOAD cannot name a path with a space or a colon"));
     }
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     // In /tmp anybody may have made it first, also as a link to elsewhere.
     let about = fs::symlink_metadata(directory)?;
     if !about.is_dir() || about.uid() != user() || about.mode() & 0o022 != 0 {
-        return Err(io::Error::other(
-            "is not a directory of yours that only you can write to",
-        ));
+        return Err(io::Error::other("is not a directory of yours that only you can write to"));
     }
     let mut hasher = DefaultHasher::new();
     AGENT.hash(&mut hasher);
@@ -83,19 +67,12 @@ fn install_in(directory: &Path) -> io::Result<PathBuf> {
     if holds_agent(&path) {
         return executable(&path).map(|()| path);
     }
-    let temporary = directory.join(format!(
-        ".agent-{}-{:?}",
-        std::process::id(),
-        std::thread::current().id()
-    ));
+    let temporary =
+        directory.join(format!(".agent-{}-{:?}", std::process::id(), std::thread::current().id()));
     let write = || -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
         let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o755)
-            .open(&temporary)?;
+        let mut file = options.write(true).create_new(true).mode(0o755).open(&temporary)?;
         file.write_all(AGENT)?;
         drop(file);
         executable(&temporary)?;
@@ -114,9 +91,9 @@ fn holds_agent(path: &Path) -> bool {
     let Ok(mut file) = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path) else {
         return false;
     };
-    let ours = file.metadata().is_ok_and(|about| {
-        about.is_file() && about.uid() == user() && about.len() == AGENT.len() as u64
-    });
+    let ours = file
+        .metadata()
+        .is_ok_and(|about| about.is_file() && about.uid() == user() && about.len() == AGENT.len() as u64);
     let mut bytes = Vec::new();
     ours && file.read_to_end(&mut bytes).is_ok() && bytes == AGENT
 }
@@ -127,14 +104,7 @@ fn executable(path: &Path) -> io::Result<()> {
     // SAFETY: a new private mapping of one page of a file of our own, unmapped at once.
     let page = unsafe {
         let access = libc::PROT_READ | libc::PROT_EXEC;
-        let page = libc::mmap(
-            std::ptr::null_mut(),
-            4096,
-            access,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            0,
-        );
+        let page = libc::mmap(std::ptr::null_mut(), 4096, access, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
         if page != libc::MAP_FAILED {
             libc::munmap(page, 4096);
         }
@@ -142,11 +112,7 @@ fn executable(path: &Path) -> io::Result<()> {
     };
     if page == libc::MAP_FAILED {
         let error = io::Error::last_os_error();
-        let name = path
-            .file_name()
-            .unwrap_or(OsStr::new(""))
-            .display()
-            .to_string();
+        let name = path.file_name().unwrap_or(OsStr::new("")).display().to_string();
         return Err(io::Error::new(
             error.kind(),
             format!("cannot map {name} as code (mounted noexec?): {error}"),

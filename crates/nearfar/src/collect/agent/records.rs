@@ -243,10 +243,7 @@ fn blob(bytes: &[u8], length: u64) -> Option<&[u8]> {
 }
 
 /// The first record and what follows it; the record is `None` for padding. `None`: not a record.
-#[allow(
-    clippy::type_complexity,
-    reason = "a name would hide the two meanings of None"
-)]
+#[allow(clippy::type_complexity, reason = "a name would hide the two meanings of None")]
 pub(super) fn split(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let kind = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let size = u32::from_ne_bytes(bytes.get(4..8)?.try_into().ok()?) as usize;
@@ -270,44 +267,26 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
             let (hello, rest) = take::<RawHello>(rest)?;
             let path = blob(rest, hello.path_bytes.into())?.to_vec();
             match head.kind {
-                1 => AgentBody::Hello {
-                    parent: hello.parent,
-                    executable: OsString::from_vec(path).into(),
-                },
-                _ => AgentBody::Fork {
-                    parent: hello.parent,
-                    parent_generation: hello.parent_generation,
-                },
+                1 => AgentBody::Hello { parent: hello.parent, executable: OsString::from_vec(path).into() },
+                _ => AgentBody::Fork { parent: hello.parent, parent_generation: hello.parent_generation },
             }
         }
         3 => AgentBody::Exec,
         4 => AgentBody::Exit,
         5 => {
             let (stack, _) = take::<RawStack>(rest)?;
-            AgentBody::ThreadStart {
-                stack_low: stack.low,
-                stack_high: stack.high,
-            }
+            AgentBody::ThreadStart { stack_low: stack.low, stack_high: stack.high }
         }
         6 => AgentBody::ThreadEnd,
         7 => AgentBody::Alloc(allocation(head.flags, rest)?),
         8 => {
             let (range, _) = take::<RawRange>(rest)?;
-            AgentBody::Free {
-                address: range.address,
-                bytes: range.bytes,
-                reallocated: head.flags & 1 != 0,
-            }
+            AgentBody::Free { address: range.address, bytes: range.bytes, reallocated: head.flags & 1 != 0 }
         }
         9 => {
             let (range, _) = take::<RawRange>(rest)?;
             let kind = u8::try_from(head.flags).ok()?;
-            AgentBody::Range {
-                kind,
-                address: range.address,
-                bytes: range.bytes,
-                to: range.to,
-            }
+            AgentBody::Range { kind, address: range.address, bytes: range.bytes, to: range.to }
         }
         10 => AgentBody::PhaseBegin(text(named()?.1)),
         11 => AgentBody::PhaseEnd(text(named()?.1)),
@@ -315,11 +294,7 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
         13 => AgentBody::RoiEnd,
         14 => {
             let (range, name) = named()?;
-            AgentBody::Name {
-                address: range.address,
-                bytes: range.bytes,
-                name: text(name),
-            }
+            AgentBody::Name { address: range.address, bytes: range.bytes, name: text(name) }
         }
         15 => {
             let (homes, mut rest) = take::<RawHomes>(rest)?;
@@ -329,11 +304,7 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
                 runs.push((run.node, run.pages));
                 rest = after;
             }
-            AgentBody::Homes {
-                address: homes.address,
-                stride: homes.stride,
-                runs,
-            }
+            AgentBody::Homes { address: homes.address, stride: homes.stride, runs }
         }
         16 => {
             let (sample, rest) = take::<RawSample>(rest)?;
@@ -358,24 +329,12 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
                 4 => LostWhy::TimerRefused,
                 other => LostWhy::Other(other),
             };
-            AgentBody::Lost {
-                count: lost.count,
-                why,
-            }
+            AgentBody::Lost { count: lost.count, why }
         }
-        18 => AgentBody::Maps {
-            text: named()?.1.to_vec(),
-            more: head.flags & 1 != 0,
-        },
+        18 => AgentBody::Maps { text: named()?.1.to_vec(), more: head.flags & 1 != 0 },
         _ => return None,
     };
-    Some((
-        Head {
-            tid: head.tid,
-            time: head.time,
-        },
-        body,
-    ))
+    Some((Head { tid: head.tid, time: head.time }, body))
 }
 
 fn allocation(flags: u16, bytes: &[u8]) -> Option<Allocation> {

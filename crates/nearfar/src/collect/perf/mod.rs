@@ -17,4 +17,4 @@ pub mod open;
 pub mod ring;
 
 pub use event::{Event, UserRegisters};
-pub use open::{OpenError, PerfSettings, PerfSet, Target};
+pub use open::{OpenError, PerfSet, PerfSettings, Target};

@@ -186,8 +186,8 @@ impl PerfSet {
                 match owners[class as usize] {
                     None => {
                         owners[class as usize] = Some(fd.as_raw_fd());
-                        let ring =
-                            Ring::map(&fd, sizes[class as usize]).map_err(|error| OpenError::Ring { cpu, error })?;
+                        let ring = Ring::map(&fd, sizes[class as usize])
+                            .map_err(|error| OpenError::Ring { cpu, error })?;
                         self.rings.push((cpu, class, ring));
                     }
                     Some(owner) => {
@@ -231,7 +231,11 @@ impl PerfSet {
         for (fd, _) in self.events.iter().filter(|(_, burst)| *burst) {
             // SAFETY: as in `enable`. Both calls reach the events that threads inherited.
             unsafe {
-                if on { ioctls::ENABLE(fd.as_raw_fd(), 0) } else { ioctls::DISABLE(fd.as_raw_fd(), 0) };
+                if on {
+                    ioctls::ENABLE(fd.as_raw_fd(), 0)
+                } else {
+                    ioctls::DISABLE(fd.as_raw_fd(), 0)
+                };
             }
         }
     }
@@ -260,7 +264,6 @@ impl PerfSet {
             });
         }
     }
-
 }
 
 /// Sleeps until one of `fds` is readable or `timeout_ms` have passed.
@@ -300,14 +303,17 @@ fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Ki
         }
     }
     if settings.faults {
-        for (what, config) in [("minor faults", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("major faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ)] {
+        for (what, config) in
+            [("minor faults", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("major faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
+        {
             let mut attr = base(config as u64, 1);
             attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE) as u64;
             list.push((what, attr, Kind::Fault, false));
         }
         for (period, stack, burst) in [(CHAIN_PERIOD, CHAIN_STACK, false), (1, BURST_STACK, true)] {
             let mut attr = base(PERF_COUNT_SW_PAGE_FAULTS_MIN as u64, period);
-            attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER) as u64;
+            attr.sample_type =
+                plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER) as u64;
             attr.sample_regs_user = REGISTERS;
             attr.sample_stack_user = stack;
             list.push(("faults with stack", attr, Kind::FaultChain, burst));

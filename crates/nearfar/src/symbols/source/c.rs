@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use super::expressions::{
-    assigned, declarators, initialiser_list, lvalue, template_end, template_start,
-};
+use super::expressions::{assigned, declarators, initialiser_list, lvalue, template_end, template_start};
 use super::{
-    Candidate, Window, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end,
-    word_end, word_start,
+    Candidate, Window, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end,
+    word_start,
 };
 
 /// Functions that return memory through a pointer argument, with its position.
@@ -84,16 +82,11 @@ pub(super) fn candidates(window: &Window<'_>, column: u32, cpp: bool) -> Vec<Can
     let code = clean(window.text.as_bytes());
     let statements = statements(&code, &window.line);
     let position = window.position(column);
-    let holding = statements
-        .iter()
-        .find(|s| position.is_some_and(|at| s.contains(&at)));
+    let holding = statements.iter().find(|s| position.is_some_and(|at| s.contains(&at)));
     // Without a column, or where it points at a blank, every statement of the line.
     match holding {
         Some(statement) => read(&code, statement.clone(), cpp),
-        None => statements
-            .into_iter()
-            .flat_map(|s| read(&code, s, cpp))
-            .collect(),
+        None => statements.into_iter().flat_map(|s| read(&code, s, cpp)).collect(),
     }
 }
 
@@ -108,10 +101,7 @@ fn clean(text: &[u8]) -> Vec<u8> {
         let to = if rest.starts_with(b"//") {
             i + rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())
         } else if rest.starts_with(b"/*") {
-            i + rest[2..]
-                .windows(2)
-                .position(|w| w == b"*/")
-                .map_or(rest.len(), |p| p + 4)
+            i + rest[2..].windows(2).position(|w| w == b"*/").map_or(rest.len(), |p| p + 4)
         } else if line_begins && rest[0] == b'#' {
             let mut end = i;
             while end < text.len() && !(text[end] == b'\n' && text[end - 1] != b'\\') {
@@ -146,10 +136,7 @@ fn clean(text: &[u8]) -> Vec<u8> {
 /// The statements that have a part on the line.
 fn statements(code: &[u8], line: &Range<usize>) -> Vec<Range<usize>> {
     let first = skip_spaces(code, line.start).min(line.end);
-    let start = code[..first]
-        .iter()
-        .rposition(|b| matches!(b, b';' | b'{' | b'}'))
-        .map_or(0, |i| i + 1);
+    let start = code[..first].iter().rposition(|b| matches!(b, b';' | b'{' | b'}')).map_or(0, |i| i + 1);
     let mut found = Vec::new();
     let (mut from, mut parens, mut braces) = (start, 0i32, 0i32);
     for i in start..code.len() {
@@ -313,10 +300,7 @@ fn enclosing(code: &[u8], start: usize, open: usize) -> Enclosing {
         return Enclosing::Through(open);
     }
     let word = &code[first..end];
-    if matches!(
-        word,
-        b"if" | b"while" | b"for" | b"switch" | b"sizeof" | b"decltype"
-    ) {
+    if matches!(word, b"if" | b"while" | b"for" | b"switch" | b"sizeof" | b"decltype") {
         return Enclosing::Nothing;
     }
     let before = trim_end(code, first).max(start);
@@ -426,10 +410,7 @@ fn grown_objects(code: &[u8], start: usize) -> Vec<Candidate> {
             && let Some((name, from)) = lvalue(code, start, dot)
         {
             let close = closing(code, open).unwrap_or(code.len());
-            found.push(Candidate {
-                name,
-                span: from..close,
-            });
+            found.push(Candidate { name, span: from..close });
         }
         at = end;
     }

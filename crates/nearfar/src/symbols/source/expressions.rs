@@ -2,8 +2,7 @@
 //! in a constructor's list, and expressions that can be assigned to.
 
 use super::{
-    Candidate, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end,
-    word_start,
+    Candidate, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end, word_start,
 };
 
 /// Types whose values hold no memory.
@@ -129,10 +128,7 @@ fn declaration(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Candidate>> {
             Some(_) => return None,
         };
         if holds {
-            found.push(Candidate {
-                name: squeeze(word),
-                span: name..part.end,
-            });
+            found.push(Candidate { name: squeeze(word), span: name..part.end });
         }
     }
     Some(found)
@@ -141,16 +137,15 @@ fn declaration(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Candidate>> {
 /// Members that a constructor's list initialises: `: data(n), other(m)`.
 pub(super) fn initialiser_list(code: &[u8], start: usize) -> Vec<Candidate> {
     let text = &code[start..];
-    let colon = text.iter().enumerate().position(|(i, &b)| {
-        b == b':' && text.get(i + 1) != Some(&b':') && (i == 0 || text[i - 1] != b':')
-    });
+    let colon = text
+        .iter()
+        .enumerate()
+        .position(|(i, &b)| b == b':' && text.get(i + 1) != Some(&b':') && (i == 0 || text[i - 1] != b':'));
     let before = colon.map(|c| text[..c].trim_ascii_end());
     let from = match (colon, before) {
         (Some(colon), Some(before)) if before.is_empty() || before.ends_with(b")") => colon + 1,
         // A list that goes on from the line before.
-        (None, _) if text.trim_ascii_start().starts_with(b",") => {
-            skip_spaces(code, start) - start + 1
-        }
+        (None, _) if text.trim_ascii_start().starts_with(b",") => skip_spaces(code, start) - start + 1,
         _ => return Vec::new(),
     };
     split_commas(code, start + from..code.len())
@@ -160,10 +155,7 @@ pub(super) fn initialiser_list(code: &[u8], start: usize) -> Vec<Candidate> {
             let end = word_end(code, name);
             let open = skip_spaces(code, end);
             let is_member = end > name && matches!(code.get(open), Some(b'(' | b'{'));
-            is_member.then(|| Candidate {
-                name: squeeze(&code[name..end]),
-                span: name..part.end,
-            })
+            is_member.then(|| Candidate { name: squeeze(&code[name..end]), span: name..part.end })
         })
         .collect()
 }
@@ -183,16 +175,9 @@ pub(super) fn assigned(code: &[u8], start: usize) -> Option<Candidate> {
                 if code.get(at + 1) == Some(&b'=') || b"!<>".contains(&before) {
                     return None;
                 }
-                let end = if b"+-*/%&|^".contains(&before) {
-                    at - 1
-                } else {
-                    at
-                };
+                let end = if b"+-*/%&|^".contains(&before) { at - 1 } else { at };
                 let (name, from) = lvalue(code, start, end)?;
-                return Some(Candidate {
-                    name,
-                    span: from..code.len(),
-                });
+                return Some(Candidate { name, span: from..code.len() });
             }
             _ => {}
         }
@@ -271,10 +256,8 @@ pub(super) fn lvalue(code: &[u8], start: usize, end: usize) -> Option<(String, u
         }
         at = word;
         let before = trim_end(code, at).max(start);
-        let joint = [&b"->"[..], b"::", b"."]
-            .iter()
-            .find(|j| code[start..before].ends_with(j))
-            .map(|j| j.len());
+        let joint =
+            [&b"->"[..], b"::", b"."].iter().find(|j| code[start..before].ends_with(j)).map(|j| j.len());
         match joint {
             Some(length) => at = trim_end(code, before - length).max(start),
             None => break,
@@ -288,9 +271,7 @@ pub(super) fn lvalue(code: &[u8], start: usize, end: usize) -> Option<(String, u
         .take_while(|b| **b == b'*' || b.is_ascii_whitespace())
         .filter(|b| **b == b'*')
         .count();
-    let before_stars = code[start..at]
-        .iter()
-        .rposition(|b| *b != b'*' && !b.is_ascii_whitespace());
+    let before_stars = code[start..at].iter().rposition(|b| *b != b'*' && !b.is_ascii_whitespace());
     let dereferenced = match before_stars {
         None => true,
         Some(i) => code[start + i] == b'(' || code[start + i] == b')',
@@ -298,6 +279,5 @@ pub(super) fn lvalue(code: &[u8], start: usize, end: usize) -> Option<(String, u
     if stars > 0 && dereferenced {
         name.insert_str(0, &"*".repeat(stars));
     }
-    name.starts_with(|c: char| c.is_alphabetic() || "_(*".contains(c))
-        .then_some((name, at))
+    name.starts_with(|c: char| c.is_alphabetic() || "_(*".contains(c)).then_some((name, at))
 }

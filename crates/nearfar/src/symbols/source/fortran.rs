@@ -43,19 +43,15 @@ fn objects(code: &[u8], lower: &[u8], from: usize, to: usize) -> Vec<Candidate> 
             let start = skip_spaces(code, part.start).min(part.end);
             let word = word_end(code, start).min(part.end);
             let after = skip_spaces(code, word);
-            let is_option = code.get(after) == Some(&b'=')
-                && OPTIONS.iter().any(|o| o.as_bytes() == &lower[start..word]);
+            let is_option =
+                code.get(after) == Some(&b'=') && OPTIONS.iter().any(|o| o.as_bytes() == &lower[start..word]);
             if is_option {
                 return None;
             }
             // The shape is the last bracket: `grid(i)%u(n,m)` is `grid(i)%u`.
             let text = &code[start..part.end];
             let text = text.trim_ascii_end();
-            let end = if text.ends_with(b")") {
-                super::opening(text, text.len())?
-            } else {
-                text.len()
-            };
+            let end = if text.ends_with(b")") { super::opening(text, text.len())? } else { text.len() };
             let name = squeeze(&text[..end]);
             // Positions of joined continuation lines mean nothing in the file.
             (!name.is_empty()).then_some(Candidate { name, span: 0..0 })
@@ -84,11 +80,7 @@ fn assigned(code: &[u8]) -> Option<Candidate> {
         return None;
     }
     let left = code[start..at].trim_ascii();
-    let end = if left.ends_with(b")") {
-        super::opening(left, left.len())?
-    } else {
-        left.len()
-    };
+    let end = if left.ends_with(b")") { super::opening(left, left.len())? } else { left.len() };
     let name = squeeze(&left[..end]);
     // Two words are a declaration or a keyword, not an assignment.
     (!name.is_empty() && !name.contains(' ')).then_some(Candidate { name, span: 0..0 })
@@ -106,29 +98,17 @@ fn statement(window: &Window<'_>, fixed: bool) -> Option<Vec<u8>> {
         }
         at += line.len();
         let line = line.trim_end_matches(['\n', '\r']).as_bytes();
-        lines.push(if fixed {
-            fixed_line(line)
-        } else {
-            free_line(line)
-        });
+        lines.push(if fixed { fixed_line(line) } else { free_line(line) });
     }
     let asked = asked?;
     // `continues[i]`: line i goes on in the next line that is not a comment.
     let continued = |i: usize| {
-        if fixed {
-            lines.get(i + 1).is_some_and(|l| l.0)
-        } else {
-            lines[i].0
-        }
+        if fixed { lines.get(i + 1).is_some_and(|l| l.0) } else { lines[i].0 }
     };
     let blank = |i: usize| lines[i].1.trim_ascii().is_empty() && !lines[i].0;
     let mut first = asked;
     while let Some(before) = (0..first).rev().find(|&i| !blank(i)) {
-        let joins = if fixed {
-            lines[first].0
-        } else {
-            continued(before)
-        };
+        let joins = if fixed { lines[first].0 } else { continued(before) };
         if !joins {
             break;
         }

@@ -36,8 +36,8 @@ impl Language {
         let extension = path.rsplit('/').next()?.rsplit_once('.')?.1;
         Some(match extension {
             "c" => Language::C,
-            "C" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "CPP" | "h" | "hh" | "hpp" | "hxx"
-            | "h++" | "H" | "inl" | "ipp" | "tcc" | "cu" | "cuh" => Language::Cpp,
+            "C" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "CPP" | "h" | "hh" | "hpp" | "hxx" | "h++" | "H"
+            | "inl" | "ipp" | "tcc" | "cu" | "cuh" => Language::Cpp,
             "f" | "F" | "for" | "FOR" | "ftn" | "f77" | "F77" => Language::Fortran { fixed: true },
             "f90" | "F90" | "f95" | "F95" | "f03" | "F03" | "f08" | "F08" | "f18" | "F18" => {
                 Language::Fortran { fixed: false }
@@ -93,10 +93,7 @@ impl<'a> Window<'a> {
             }
         }
         let (start, asked) = (start?, asked?);
-        Some(Window {
-            text: text.get(start..end)?,
-            line: asked.start - start..asked.end - start,
-        })
+        Some(Window { text: text.get(start..end)?, line: asked.start - start..asked.end - start })
     }
 
     /// The place of a column of the line, None for an unknown one.
@@ -119,9 +116,7 @@ fn decide(mut candidates: Vec<Candidate>, position: Option<usize>) -> Option<Str
             names.push(candidate.name);
         }
     }
-    (1..=MOST_NAMES)
-        .contains(&names.len())
-        .then(|| names.join("|"))
+    (1..=MOST_NAMES).contains(&names.len()).then(|| names.join("|"))
 }
 
 fn is_word(byte: u8) -> bool {
@@ -135,26 +130,15 @@ fn word_end(code: &[u8], at: usize) -> usize {
 
 /// The start of the word that ends before `end`.
 fn word_start(code: &[u8], end: usize) -> usize {
-    end - code[..end]
-        .iter()
-        .rev()
-        .take_while(|&&b| is_word(b))
-        .count()
+    end - code[..end].iter().rev().take_while(|&&b| is_word(b)).count()
 }
 
 fn skip_spaces(code: &[u8], at: usize) -> usize {
-    at + code[at..]
-        .iter()
-        .take_while(|b| b.is_ascii_whitespace())
-        .count()
+    at + code[at..].iter().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
 fn trim_end(code: &[u8], end: usize) -> usize {
-    end - code[..end]
-        .iter()
-        .rev()
-        .take_while(|b| b.is_ascii_whitespace())
-        .count()
+    end - code[..end].iter().rev().take_while(|b| b.is_ascii_whitespace()).count()
 }
 
 /// One past the bracket that closes the one at `open`.

@@ -6,10 +6,7 @@ use super::{Language, receiver};
 fn check(language: Language, cases: &[(&str, Option<&str>)]) {
     for (text, expected) in cases {
         // `@` marks the call's line when the statement has several.
-        let line = text
-            .lines()
-            .position(|l| l.contains('@'))
-            .map_or(1, |i| i + 1);
+        let line = text.lines().position(|l| l.contains('@')).map_or(1, |i| i + 1);
         let plain = text.replace('@', "");
         let found = receiver(&plain, line as u32, 0, language);
         assert_eq!(found.as_deref(), *expected, "{text}");
@@ -21,37 +18,22 @@ fn c_statements_name_what_they_assign() {
     check(
         Language::C,
         &[
-            (
-                "float *prev = (float *)malloc(n * sizeof(float));",
-                Some("prev"),
-            ),
+            ("float *prev = (float *)malloc(n * sizeof(float));", Some("prev")),
             ("prev = malloc(n);", Some("prev")),
             ("  s->field = calloc(n, 8);", Some("s->field")),
             ("grid[i].cells = malloc(n);", Some("grid[i].cells")),
-            (
-                "rows[i] = (double*) xmalloc (n * sizeof *rows[i]);",
-                Some("rows[i]"),
-            ),
+            ("rows[i] = (double*) xmalloc (n * sizeof *rows[i]);", Some("rows[i]")),
             ("*out = malloc(n);", Some("*out")),
             ("float **rows = malloc(n * sizeof(float *));", Some("rows")),
             ("if ((p = malloc(n)) == NULL) return -1;", Some("p")),
             ("if (!p) p = malloc(n);", Some("p")),
             ("if (a == b) { p = malloc(n); }", Some("p")),
             ("else q = realloc(q, n);", Some("q")),
-            (
-                "if (posix_memalign((void**)&prev, 64, n)) abort();",
-                Some("prev"),
-            ),
-            (
-                "err = posix_memalign((void **) &s->data, 64, n);",
-                Some("s->data"),
-            ),
+            ("if (posix_memalign((void**)&prev, 64, n)) abort();", Some("prev")),
+            ("err = posix_memalign((void **) &s->data, 64, n);", Some("s->data")),
             ("posix_memalign((void **)out, 64, n);", Some("out")),
             ("MPI_Alloc_mem(n, MPI_INFO_NULL, &window);", Some("window")),
-            (
-                "p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, -1, 0);",
-                Some("p"),
-            ),
+            ("p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, -1, 0);", Some("p")),
             ("for (node *p = malloc(8); p; p = p->next)", Some("p")),
             ("p = big ? malloc(n) : NULL;", Some("p")),
             ("p = check(malloc(n), \"p = q; malloc(\");", Some("p")),
@@ -84,15 +66,9 @@ fn cpp_statements_name_what_they_assign() {
         Language::Cpp,
         &[
             ("this->data = new T[n];", Some("this->data")),
-            (
-                "auto *p = new (std::nothrow) std::complex<double>[n]{};",
-                Some("p"),
-            ),
+            ("auto *p = new (std::nothrow) std::complex<double>[n]{};", Some("p")),
             ("std::vector<float> prev(n);", Some("prev")),
-            (
-                "std::vector<float> prev(n, 0.0f), next{prev};",
-                Some("prev|next"),
-            ),
+            ("std::vector<float> prev(n, 0.0f), next{prev};", Some("prev|next")),
             (
                 "static const std::vector<std::vector<double>> table(n, std::vector<double>(m));",
                 Some("table"),
@@ -108,17 +84,11 @@ fn cpp_statements_name_what_they_assign() {
             ("list.push_back(new Node(3));", Some("list")),
             ("table[key] = new Row;", Some("table[key]")),
             ("a = b;", Some("a")),
-            (
-                "float *p = static_cast<float*>(std::aligned_alloc(64, n));",
-                Some("p"),
-            ),
+            ("float *p = static_cast<float*>(std::aligned_alloc(64, n));", Some("p")),
             ("Grid(int n) : data(new double[n]) {}", Some("data")),
             ("Grid(int n) : data(n), other(m) {}", Some("data|other")),
             ("    : @data(n) {", Some("data")),
-            (
-                "std::for_each(b, e, [&](int i) { rows[i] = new double[i]; });",
-                Some("rows[i]"),
-            ),
+            ("std::for_each(b, e, [&](int i) { rows[i] = new double[i]; });", Some("rows[i]")),
             ("std::string text = name + suffix;", Some("text")),
             ("text += suffix;", Some("text")),
             ("Kokkos::View<double*> x(\"x\", n);", Some("x")),
@@ -142,10 +112,7 @@ fn fortran_statements_name_what_they_allocate() {
             ("allocate(real(8) :: grid%u(0:n+1))", Some("grid%u")),
             ("allocate(block(i)%u(n,m), source=0d0)", Some("block(i)%u")),
             ("allocate(a(n), & ! first\n      @b(n))", Some("a|b")),
-            (
-                "allocate(a(n), &\n   ! a comment\n   &    @ b(n))\ncall f()",
-                Some("a|b"),
-            ),
+            ("allocate(a(n), &\n   ! a comment\n   &    @ b(n))\ncall f()", Some("a|b")),
             ("if (n > 0) allocate(work(n))", Some("work")),
             ("a = b + c", Some("a")),
             ("a(:) = b ! allocate(x(n))", Some("a")),
@@ -169,12 +136,7 @@ fn fortran_statements_name_what_they_allocate() {
 fn a_column_tells_allocations_of_one_line_apart() {
     let line = "double *a = malloc(n), *b = malloc(m);";
     let at = |what: &str| line.find(what).map_or(0, |i| i as u32 + 1);
-    for (column, expected) in [
-        (at("malloc(n)"), "a"),
-        (at("malloc(m)"), "b"),
-        (0, "a|b"),
-        (999, "a|b"),
-    ] {
+    for (column, expected) in [(at("malloc(n)"), "a"), (at("malloc(m)"), "b"), (0, "a|b"), (999, "a|b")] {
         let found = receiver(line, 1, column, Language::C);
         assert_eq!(found.as_deref(), Some(expected));
     }
@@ -188,12 +150,9 @@ fn a_column_tells_allocations_of_one_line_apart() {
 #[test]
 fn broken_text_gives_no_panic() {
     let text = "std::vector<double> a(n), *b = (x*)malloc(m[{\"'/* \\\n#define x \\\nallocate(a(n),&\n)]}>=<";
-    for language in [
-        Language::C,
-        Language::Cpp,
-        Language::Fortran { fixed: false },
-        Language::Fortran { fixed: true },
-    ] {
+    for language in
+        [Language::C, Language::Cpp, Language::Fortran { fixed: false }, Language::Fortran { fixed: true }]
+    {
         for from in 0..text.len() {
             for to in from..text.len() {
                 for (line, column) in [(1, 0), (1, 9), (2, 3), (3, 1), (u32::MAX, u32::MAX)] {

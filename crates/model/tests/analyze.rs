@@ -1,0 +1,10 @@
+//! Programs with known placements, and what the analysis must say of them.
+
+#[path = "analyze/cases.rs"]
+mod cases;
+#[path = "analyze/placements.rs"]
+mod placements;
+#[path = "analyze/throughput.rs"]
+mod throughput;
+#[path = "analyze/world.rs"]
+mod world;

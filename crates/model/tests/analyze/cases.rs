@@ -1,0 +1,286 @@
+//! Verdicts, shares and findings.
+
+use crate::world::*;
+use nearfar_model::analyze::{Basis, Pattern, Verdict};
+use nearfar_model::recording::*;
+
+/// One thread initialises `pages` pages, `threads` threads use them in blocks.
+fn serial(threads: u32, each: u64) -> World {
+    let mut w = World::new(threads);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    w.touch(100, 0, init, a, 1024);
+    w.use_blocked(threads, each, work, a, 1024);
+    w
+}
+
+fn near(found: Option<f64>, expected: f64) {
+    let found = found.expect("a share");
+    assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
+}
+
+#[test]
+fn serial_initialisation_is_half_remote_on_two_nodes() {
+    let r = serial(4, 200).on(2);
+    near(r.remote_share, 0.5);
+    near(r.remote_time_share, 0.5);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert_eq!(r.basis, Basis::StallTime);
+    let f = &r.findings[0];
+    assert_eq!((f.kind.as_str(), f.rank), ("serial_first_touch", 1));
+    assert_eq!(f.cause.at.as_deref(), Some("main.c:10"));
+    assert_eq!(f.cause.function.as_deref(), Some("init"));
+    assert!(f.advice.contains("same static schedule as the loop in work at main.c:20"), "{}", f.advice);
+    assert!(f.predicted.is_none() && f.predicted_why.is_some());
+    assert_eq!(r.objects[0].pattern, Pattern::Blocked);
+    assert_eq!(r.objects[0].first_touch[0].pages, 1024);
+    assert_eq!(r.objects[0].first_touch[0].node, Some(0));
+    assert_eq!(r.node_matrix, vec![vec![0.5, 0.0], vec![0.5, 0.0]]);
+}
+
+#[test]
+fn more_nodes_more_remote() {
+    near(serial(8, 200).on(4).remote_share, 0.75);
+    near(serial(8, 200).on(8).remote_share, 0.875);
+}
+
+#[test]
+fn half_parallel_initialisation_is_a_quarter_remote() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    for t in 0..4 {
+        let block = a + u64::from(t) * 256 * PAGE;
+        w.touch(100, t, init, block, 128);
+        w.touch(5000, 0, init, block + 128 * PAGE, 128);
+    }
+    w.use_blocked(4, 256, work, a, 1024);
+    let r = w.on(2);
+    near(r.remote_share, 0.25);
+    let f = &r.findings[0];
+    assert_eq!(f.kind, "serial_first_touch");
+    assert!(f.evidence[0].contains("placed 62 %"), "{}", f.evidence[0]);
+}
+
+#[test]
+fn first_touch_by_the_user_is_clean() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    for t in 0..4 {
+        w.touch(100, t, init, a + u64::from(t) * 256 * PAGE, 256);
+    }
+    w.use_blocked(4, 200, work, a, 1024);
+    let r = w.on(2);
+    near(r.remote_share, 0.0);
+    assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+    assert!(r.findings.is_empty());
+    // 1 − 0.025^(1/800)
+    assert!((r.remote_share_ci.unwrap().high - 0.0046).abs() < 1e-4);
+}
+
+#[test]
+fn a_halo_is_clean() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    for t in 0..4 {
+        w.touch(100, t, init, a + u64::from(t) * 256 * PAGE, 256);
+    }
+    // Every 16th access of a thread goes 20 pages past its block.
+    for i in 0..500u64 {
+        for t in 0..4u64 {
+            let inside = (i * 7919 % 500) * 256 / 500;
+            let page = if i % 16 == 0 { 256 + i % 20 } else { inside };
+            w.sample(WORK + i * 1_000_000 + t, t as u32, work, a + (t * 256 + page).min(1023) * PAGE);
+        }
+    }
+    let r = w.on(2);
+    assert!(r.remote_share.unwrap() > 0.01);
+    assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+    assert_eq!(r.objects[0].pattern, Pattern::Blocked);
+    assert!(!r.findings.iter().any(|f| f.kind == "serial_first_touch"), "{:?}", r.findings);
+}
+
+#[test]
+fn computing_is_clean() {
+    let mut w = World::new(4);
+    let ip = w.own("fma", 5);
+    w.compute(4, 200, ip);
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+    assert_eq!(r.compute_share, 1.0);
+    assert_eq!(r.remote_share, None);
+}
+
+#[test]
+fn too_few_samples_are_unknown_not_clean() {
+    let mut w = World::new(2);
+    let init = w.own("init", 10);
+    let a = w.array("a", 16);
+    w.touch(100, 0, init, a, 16);
+    for i in 0..20 {
+        w.sample(WORK + i, 0, init, a + i * 64);
+    }
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(r.verdict_why.contains("too few"), "{}", r.verdict_why);
+}
+
+#[test]
+fn no_samples_at_all_are_unknown() {
+    let r = World::new(2).on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.remote_share, None);
+}
+
+#[test]
+fn unknown_homes_are_unknown_not_clean() {
+    let mut w = World::new(4);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    w.use_blocked(4, 200, work, a, 1024);
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.remote_share, None);
+    assert!(r.verdict_why.contains("First touches were not recorded"), "{}", r.verdict_why);
+}
+
+#[test]
+fn one_node_can_have_nothing_far() {
+    let r = serial(4, 200).real();
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(r.verdict_why.contains("one node"));
+    assert_eq!(r.remote_share, None);
+    assert!(r.findings.is_empty());
+}
+
+#[test]
+fn object_only_samples_count_where_the_whole_object_is_on_one_node() {
+    let mut w = serial(4, 50);
+    let work = w.own("gather", 30);
+    for i in 0..100 {
+        for t in 0..4 {
+            w.sample_as(2 * WORK + i, t, work, BASE, Resolution::Object, Access::Load);
+        }
+    }
+    let r = w.on(2);
+    near(r.remote_share, 0.5);
+    assert_eq!(r.home_unknown_share, 0.0);
+    // Once another node holds a part, the object alone no longer tells the home.
+    let mut w2 = World::new(4);
+    let init = w2.own("init", 10);
+    let a = w2.array("a", 64);
+    w2.touch(100, 0, init, a, 32);
+    w2.touch(100, 3, init, a + 32 * PAGE, 32);
+    for i in 0..100 {
+        w2.sample_as(WORK + i, 0, init, a, Resolution::Object, Access::Load);
+        w2.sample_as(WORK + i, 3, init, a, Resolution::Object, Access::Load);
+    }
+    let r = w2.on(2);
+    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.unattributed_share, 0.0);
+}
+
+#[test]
+fn findings_are_ranked_by_what_is_at_stake_not_by_remote_share() {
+    let mut w = World::new(4);
+    let (init_a, init_b) = (w.own("init_a", 10), w.own("init_b", 11));
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    let b = w.array("b", 1024);
+    w.touch(100, 0, init_a, a, 1024);
+    w.touch(5000, 0, init_b, b, 1024);
+    w.use_blocked(4, 800, work, a, 1024);
+    // b is all remote, but hardly used.
+    for i in 0..200 {
+        w.sample(WORK + i * 3_000_000, 3, work, b + i * 5 * PAGE);
+    }
+    let r = w.on(2);
+    let names: Vec<&str> = r.findings.iter().map(|f| f.objects[0].as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(r.objects[1].remote_share.unwrap() > r.objects[0].remote_share.unwrap());
+    assert!(r.findings[0].stake > r.findings[1].stake);
+    assert!(r.findings[1].advice.contains("thread 1003"), "{}", r.findings[1].advice);
+}
+
+#[test]
+fn objects_of_one_cause_are_one_finding() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    for name in ["a", "b", "c"] {
+        let x = w.array(name, 1024);
+        w.touch(100, 0, init, x, 1024);
+        w.use_blocked(4, 100, work, x, 1024);
+    }
+    let r = w.on(2);
+    assert_eq!(r.findings.len(), 1);
+    assert_eq!(r.findings[0].objects.len(), 3);
+    assert!((r.findings[0].stake - 0.5).abs() < 1e-9);
+}
+
+#[test]
+fn advice_follows_the_pattern() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("table", 256);
+    w.touch(100, 0, init, a, 256);
+    w.use_all_over(4, 500, work, a, 256);
+    let r = w.on(2);
+    assert_eq!(r.objects[0].pattern, Pattern::AllOver);
+    assert!(r.findings[0].advice.contains("its own copy"), "{}", r.findings[0].advice);
+    for access in w.samples.access.iter_mut().step_by(3) {
+        *access = Access::Store as u8;
+    }
+    let r = w.on(2);
+    assert!(r.findings[0].advice.starts_with("Interleave"), "{}", r.findings[0].advice);
+}
+
+#[test]
+fn another_schedule_than_the_initialisation_is_a_mismatch() {
+    let mut w = World::new(4);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    // Touched in the opposite order of use.
+    for t in 0..4u32 {
+        w.touch(100, t, init, a + u64::from(3 - t) * 256 * PAGE, 256);
+    }
+    w.use_blocked(4, 200, work, a, 1024);
+    let r = w.on(2);
+    near(r.remote_share, 1.0);
+    assert_eq!(r.findings[0].kind, "schedule_mismatch");
+    assert_eq!(r.verdict, Verdict::Affected);
+}
+
+#[test]
+fn the_report_does_not_depend_on_the_number_of_workers() {
+    let w = serial(4, 300);
+    let judge = nearfar_model::analyze::Judge {
+        machine: machine(2, 4),
+        assume: Some(nearfar_model::machine::binding::Bind::Compact),
+    };
+    let one = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 1).unwrap();
+    let five = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 5).unwrap();
+    let text = |r| serde_json::to_string(r).unwrap();
+    assert_eq!(text(&one), text(&five));
+}
+
+#[test]
+fn scatter_changes_who_is_far() {
+    let w = serial(4, 200);
+    let judge = nearfar_model::analyze::Judge {
+        machine: machine(2, 4),
+        assume: Some(nearfar_model::machine::binding::Bind::Scatter),
+    };
+    let r = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 2).unwrap();
+    let nodes: Vec<_> = r.threads.iter().map(|t| t.node).collect();
+    assert_eq!(nodes, [Some(0), Some(1), Some(0), Some(1)]);
+}

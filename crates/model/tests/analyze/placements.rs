@@ -1,0 +1,300 @@
+//! Which fault placed a page: fork, discard, hint faults, recycled memory, large folios, moves.
+
+use crate::world::*;
+use nearfar_model::analyze::Report;
+use nearfar_model::recording::*;
+
+/// Thread 3 samples page `p` of the array and thread 0 makes the other node exist.
+fn pages_of(r: &Report, how: &str) -> u64 {
+    r.objects[0].first_touch.iter().filter(|t| t.how == how).map(|t| t.pages).sum()
+}
+
+/// Four threads; the array has 64 pages that thread 3 samples evenly, later than everything else.
+fn world() -> (World, u32, u64) {
+    let mut w = World::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", 64);
+    (w, ip, a)
+}
+
+fn sampled(w: &mut World, a: u64) -> Report {
+    let work = w.own("work", 20);
+    for i in 0..400 {
+        w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
+    }
+    let other = w.own("other", 30);
+    for t in 0..3 {
+        w.sample_as(WORK + 1, t, other, 0, Resolution::Compute, Access::Unknown);
+    }
+    w.on(2)
+}
+
+#[test]
+fn a_store_places_and_a_hint_fault_does_not() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 3, ip, a, 64);
+    w.touch(1000, 0, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(0.0));
+    assert!(
+        r.notes.iter().any(|n| n.starts_with("64 page faults hit pages that were already placed")),
+        "{:?}",
+        r.notes
+    );
+}
+
+#[test]
+fn after_a_discard_the_next_store_places_anew() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 3, ip, a, 64);
+    w.range(500, RangeKind::Discard, a, 32 * PAGE, 0);
+    w.touch(1000, 0, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(0.5 + 8.0 / 400.0));
+}
+
+#[test]
+fn samples_see_the_placement_of_their_time() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 3, ip, a, 64);
+    w.range(2 * WORK, RangeKind::Discard, a, 64 * PAGE, 0);
+    w.touch(2 * WORK + 1, 0, ip, a, 64);
+    assert_eq!(sampled(&mut w, a).remote_share, Some(0.0));
+}
+
+#[test]
+fn a_load_maps_the_zero_page_and_places_nothing() {
+    let (mut w, ip, a) = world();
+    for p in 0..64 {
+        w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
+    }
+    let r = sampled(&mut w, a);
+    assert_eq!(r.home_unknown_share, 1.0);
+    // The store that follows places.
+    w.touch(1000, 3, ip, a, 64);
+    assert_eq!(w.on(2).remote_share, Some(0.0));
+    // A load whose page is seen present did place it after all.
+    let (mut w, ip, a) = world();
+    for p in 0..64 {
+        w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
+    }
+    w.home(WORK / 2, a, 64, 0, 0);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(pages_of(&r, "read"), 64);
+}
+
+#[test]
+fn a_child_copies_on_write_and_reads_its_parents_pages() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 0, ip, a, 64);
+    let child = w.process(0, true, 500);
+    let t = w.thread(child);
+    w.touch(1000, t, ip, a, 32);
+    let work = w.own("work", 20);
+    for i in 0..64 {
+        w.sample(WORK + i, t, work, a + i * PAGE);
+        w.sample(WORK + i, 0, work, a + i * PAGE);
+    }
+    let r = w.on(2);
+    // The child (second node) copied half; the parent still has all of its own.
+    assert_eq!(r.remote_share, Some(0.25));
+}
+
+#[test]
+fn a_parent_copies_only_while_a_child_shares() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 0, ip, a, 64);
+    let child = w.process(0, true, 500);
+    w.thread(child);
+    w.touch(1000, 3, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!((r.remote_share, pages_of(&r, "write")), (Some(0.0), 64));
+    // The child was gone: the page is reused, not copied.
+    w.input.process_ends.push(ProcessEnd { process: child, time_ns: 700 });
+    assert_eq!(w.on(2).remote_share, Some(1.0));
+}
+
+#[test]
+fn an_execed_space_starts_empty() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 0, ip, a, 64);
+    let next = w.process(0, false, 500);
+    let t = w.thread(next);
+    for i in 0..10 {
+        w.sample(WORK + i, t, ip, a + i * PAGE);
+    }
+    assert_eq!(w.on(2).unattributed_share, 1.0);
+}
+
+#[test]
+fn recycled_heap_is_inherited_from_its_last_owner() {
+    let mut w = World::new(4);
+    let ip = w.own("init", 10);
+    let old = w.object(ObjectKind::Heap, BASE, 64 * PAGE, 10, "old");
+    w.touch(100, 0, ip, BASE, 64);
+    w.end(old, 500);
+    w.object(ObjectKind::Heap, BASE, 64 * PAGE, 600, "a");
+    let r = sampled(&mut w, BASE);
+    assert_eq!(r.objects[0].name, "a");
+    assert_eq!((r.objects[0].pages.inherited, r.objects[0].pages.touched), (64, 0));
+    assert_eq!(r.remote_share, Some(1.0));
+    // If the memory had gone back to the kernel, the next fault places it.
+    w.touch(700, 3, ip, BASE, 64);
+    let r = w.on(2);
+    assert_eq!(r.remote_share, Some(0.0));
+    assert_eq!((r.objects[0].pages.touched, pages_of(&r, "refault")), (64, 64));
+    // But not a fault that a change of protection explains.
+    w.range(650, RangeKind::Protect, BASE, 64 * PAGE, 0);
+    assert_eq!(w.on(2).remote_share, Some(1.0));
+}
+
+#[test]
+fn a_moved_range_keeps_its_touches() {
+    let (mut w, ip, a) = world();
+    let to = BASE + (1 << 30);
+    w.touch(100, 0, ip, a, 64);
+    w.range(500, RangeKind::Move, a, 64 * PAGE, to);
+    w.object(ObjectKind::Heap, to, 64 * PAGE, 600, "b");
+    w.input.objects.previous[1] = 0;
+    w.end(0, 600);
+    let r = sampled(&mut w, to);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(pages_of(&r, "moved"), 64);
+}
+
+#[test]
+fn a_realloc_moves_pages_although_nobody_reports_it() {
+    let (mut w, ip, a) = world();
+    let to = BASE + (1 << 30);
+    w.touch(100, 0, ip, a, 64);
+    w.object(ObjectKind::Heap, to, 128 * PAGE, 600, "");
+    w.input.objects.previous[1] = 0;
+    w.end(0, 590);
+    w.touch(1000, 3, ip, to + 64 * PAGE, 64);
+    let r = sampled(&mut w, to);
+    assert_eq!(r.objects[0].name, "a");
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!((pages_of(&r, "moved"), pages_of(&r, "write")), (64, 64));
+}
+
+#[test]
+fn a_huge_page_is_placed_by_one_fault() {
+    let mut w = World::new(4);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    let a = w.array("a", 4 * 512);
+    for folio in 0..4 {
+        w.fault_as(100 + folio, 0, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    w.use_blocked(4, 200, work, a, 4 * 512);
+    let r = w.on(2);
+    assert_eq!(r.remote_share, Some(0.5));
+    assert_eq!(r.objects[0].folio_bytes, [2 << 20]);
+    assert_eq!(r.objects[0].pages.touched, 4 * 512);
+    // The same with pages that are not one folio: homes say 4 kB.
+    w.home(WORK, a, 1, 0, 12);
+    let r = w.on(2);
+    assert!(r.home_unknown_share > 0.9 && r.objects[0].folio_bytes.is_empty());
+}
+
+#[test]
+fn huge_pages_across_two_nodes_parts_are_straddling() {
+    let mut w = World::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    // Three folios, two threads: the middle one belongs to both.
+    let a = w.array("a", 3 * 512);
+    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
+        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    w.use_blocked(2, 600, work, a, 3 * 512);
+    let r = w.on(2);
+    let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+    assert_eq!(kinds, ["huge_page_straddling"], "{:?}", r.findings);
+    assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
+}
+
+#[test]
+fn small_allocations_whose_headers_malloc_wrote() {
+    let mut w = World::new(4);
+    let malloc = w.libc("_int_malloc");
+    let caller = w.own("build", 10);
+    let chain = w.chain(&[malloc, caller]);
+    for i in 0..64u64 {
+        let id = w.object(ObjectKind::SmallHeap, BASE + i * 2 * PAGE, 2048, 10 + i, "");
+        w.input.objects.chain[id as usize] = chain;
+        w.input.objects.represents[id as usize] = 65536;
+    }
+    w.touch(100, 0, malloc, BASE, 128);
+    // One fault in many carries the chain.
+    w.input.faults.chain[7] = chain;
+    let work = w.own("walk", 20);
+    w.use_blocked(4, 128, work, BASE, 128);
+    let r = w.on(2);
+    assert_eq!(r.objects.len(), 1);
+    assert_eq!(r.objects[0].name, "allocation at main.c:10");
+    assert_eq!((r.objects[0].count, r.objects[0].bytes), (64, 64 * 65536));
+    let f = &r.findings[0];
+    assert_eq!(f.kind, "allocator_placed_pages");
+    assert_eq!(f.cause.at.as_deref(), Some("main.c:10"));
+}
+
+#[test]
+fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
+    let (mut w, _, a) = world();
+    let memset = w.libc("memset");
+    let caller = w.own("clear", 15);
+    let chain = w.chain(&[memset, caller]);
+    w.touch(100, 0, memset, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.objects[0].first_touch[0].function.as_deref(), Some("memset"));
+    w.input.faults.chain[60] = chain;
+    let r = w.on(2);
+    assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
+}
+
+#[test]
+fn a_real_machine_is_judged_by_where_pages_are() {
+    let (mut w, ip, a) = world();
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 64);
+    // First seen where they were touched, then moved to the user's node.
+    w.home(WORK + 100, a, 64, 0, 12);
+    w.home(WORK + 200, a, 64, 1, 12);
+    let work = w.own("work", 20);
+    for i in 0..400 {
+        w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
+    }
+    let r = w.real();
+    assert_eq!(r.remote_share, Some(0.5));
+    assert!(r.notes.iter().any(|n| n.contains("64 pages changed their node")), "{:?}", r.notes);
+    assert_eq!(r.machine.binding, "recorded");
+}
+
+#[test]
+fn pages_seen_but_never_touched_are_unseen() {
+    let (mut w, ip, a) = world();
+    w.touch(100, 0, ip, a, 16);
+    w.home(WORK, a, 48, 0, 12);
+    let r = sampled(&mut w, a);
+    let p = &r.objects[0].pages;
+    assert_eq!((p.total, p.touched, p.unseen, p.absent_or_unknown), (64, 16, 32, 16));
+}
+
+#[test]
+fn threads_that_wander_between_nodes_are_found_on_a_real_machine_only() {
+    let (mut w, ip, a) = world();
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 64);
+    for i in 0..400u64 {
+        for t in 0..4u32 {
+            w.sample(WORK + i * 10 + u64::from(t), t, ip, a + i % 64 * PAGE);
+            *w.samples.cpu.last_mut().unwrap() = ((i / 20 + u64::from(t)) % 4) as u16;
+        }
+    }
+    assert!(w.real().findings.iter().any(|f| f.kind == "unpinned_threads"));
+    assert!(!w.on(2).findings.iter().any(|f| f.kind == "unpinned_threads"));
+}

@@ -1,0 +1,297 @@
+//! A small program to analyse, put together row by row.
+
+use nearfar_model::analyze::{Input, Judge, Report, analyze_with};
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::machine::{Machine, NumaNode};
+use nearfar_model::recording::*;
+
+pub const PAGE: u64 = 4096;
+/// Where the tests' arrays begin.
+pub const BASE: u64 = 0x7f00_0000_0000;
+/// Samples begin at this time; set-up happens before.
+pub const WORK: u64 = 1_000_000_000;
+
+/// A machine of `nodes` nodes with `cpus` cpus each, one socket per node.
+pub fn machine(nodes: u32, cpus: u32) -> Machine {
+    let node = |id: u32| NumaNode {
+        id,
+        cpus: format!("{}-{}", id * cpus, (id + 1) * cpus - 1).parse().expect("a list"),
+        memory_bytes: None,
+        kind: Default::default(),
+        package: Some(id),
+    };
+    Machine {
+        name: format!("{nodes}x{cpus}"),
+        nodes: (0..nodes).map(node).collect(),
+        distances: Vec::new(),
+        caches: Vec::new(),
+        threads_per_core: 1,
+        figures: Default::default(),
+    }
+}
+
+pub struct World {
+    pub input: Input,
+    pub samples: AccessSamples,
+    seed: u64,
+}
+
+impl World {
+    /// One process with `threads` threads, recorded on a machine of one node.
+    pub fn new(threads: u32) -> World {
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            nearfar: "test".into(),
+            state: "closed".into(),
+            recorder_pid: 0,
+            recorder_start: 0,
+            survey: None,
+            command: vec!["./app".into()],
+            cwd: "/home/u/p".into(),
+            started: String::new(),
+            start_ns: 0,
+            end_ns: 10 * WORK,
+            exit: "exit 0".into(),
+            machine: machine(1, 8),
+            wish: None,
+            min_object_bytes: 65536,
+            page_bytes: PAGE,
+            folio_bytes: Vec::new(),
+            numa_balancing: 0,
+            agent: true,
+            agent_why: String::new(),
+            rungs: vec![
+                RungReport { rung: Rung::Clock, active: true, why: String::new(), hz: 1000.0 },
+                RungReport { rung: Rung::Pages, active: true, why: String::new(), hz: 0.0 },
+            ],
+            recorder_cpu_s: 0.0,
+            target_cpu_s: 0.0,
+            steal_share: -1.0,
+        };
+        let input = Input {
+            meta,
+            processes: Default::default(),
+            process_ends: Default::default(),
+            threads: Default::default(),
+            faults: Default::default(),
+            locations: Default::default(),
+            modules: Default::default(),
+            symbols: Default::default(),
+            chains: Default::default(),
+            objects: Default::default(),
+            object_ends: Default::default(),
+            site_names: Default::default(),
+            range_events: Default::default(),
+            homes: Default::default(),
+            mappings: Default::default(),
+            phases: Default::default(),
+            counters: Default::default(),
+            losses: Default::default(),
+        };
+        let mut w = World { input, samples: Default::default(), seed: 1 };
+        w.process(NONE, false, 0);
+        for _ in 0..threads {
+            w.thread(0);
+        }
+        for (id, path, runtime) in [(0, "/home/u/p/app", 0), (1, "/lib/libc.so.6", 1)] {
+            w.input.modules.push(Module { id, path: path.into(), build_id: String::new(), runtime });
+        }
+        w
+    }
+
+    pub fn process(&mut self, parent: u32, forked: bool, start_ns: u64) -> u32 {
+        let id = self.input.processes.len() as u32;
+        let pid = 100 + id;
+        let executable = "/home/u/p/app".into();
+        self.input.processes.push(Process { id, pid, parent, forked: forked.into(), start_ns, executable });
+        id
+    }
+
+    pub fn thread(&mut self, process: u32) -> u32 {
+        let id = self.input.threads.len() as u32;
+        self.input.threads.push(Thread { id, process, tid: 1000 + id, start_ns: 0, name: "app".into() });
+        id
+    }
+
+    fn code(&mut self, function: &str, file: &str, line: u32, module: u32) -> u32 {
+        let id = self.input.locations.len() as u32;
+        let address = 0x400000 + u64::from(id) * 4;
+        self.input.locations.push(Location {
+            id,
+            process: 0,
+            address,
+            module,
+            file_offset: address - 0x400000,
+        });
+        let (function, file) = (function.into(), file.into());
+        self.input.symbols.push(Symbol { location: id, depth: 0, function, file, line });
+        id
+    }
+
+    /// An instruction of the program itself.
+    pub fn own(&mut self, function: &str, line: u32) -> u32 {
+        self.code(function, "/home/u/p/main.c", line, 0)
+    }
+
+    /// An instruction of libc.
+    pub fn libc(&mut self, function: &str) -> u32 {
+        self.code(function, "", 0, 1)
+    }
+
+    pub fn chain(&mut self, locations: &[u32]) -> u32 {
+        let chain = self.input.chains.chain.last().map_or(0, |c| c + 1);
+        for (depth, &location) in locations.iter().enumerate() {
+            self.input.chains.push(ChainFrame { chain, depth: depth as u16, location });
+        }
+        chain
+    }
+
+    pub fn object(&mut self, kind: ObjectKind, address: u64, bytes: u64, born_ns: u64, name: &str) -> u32 {
+        let id = self.input.objects.len() as u32;
+        self.input.objects.push(MemoryObject {
+            id,
+            process: 0,
+            kind: kind as u8,
+            address,
+            bytes,
+            born_ns,
+            thread: 0,
+            chain: NONE,
+            name: name.into(),
+            previous: NONE,
+            represents: bytes,
+        });
+        id
+    }
+
+    /// A heap array of pages at [`BASE`].
+    pub fn array(&mut self, name: &str, pages: u64) -> u64 {
+        let address =
+            self.input.objects.address.iter().zip(&self.input.objects.bytes).map(|(a, b)| a + b).max();
+        let address = address.map_or(BASE, |a| (a + (4 << 20)) >> 21 << 21);
+        self.object(ObjectKind::Heap, address, pages * PAGE, 10, name);
+        address
+    }
+
+    pub fn end(&mut self, object: u32, time_ns: u64) {
+        self.input.object_ends.push(ObjectEnd { object, time_ns });
+    }
+
+    pub fn fault_as(&mut self, time_ns: u64, thread: u32, ip: u32, address: u64, access: Access) {
+        let f = PageFault {
+            time_ns,
+            thread,
+            cpu: thread as u16,
+            ip,
+            address,
+            access: access as u8,
+            chain: NONE,
+            page_shift: 12,
+        };
+        self.input.faults.push(f);
+    }
+
+    /// A store to each page of a range.
+    pub fn touch(&mut self, time_ns: u64, thread: u32, ip: u32, address: u64, pages: u64) {
+        for p in 0..pages {
+            self.fault_as(time_ns + p, thread, ip, address + p * PAGE + 8, Access::Store);
+        }
+    }
+
+    pub fn range(&mut self, time_ns: u64, kind: RangeKind, address: u64, bytes: u64, to: u64) {
+        self.input.range_events.push(RangeEvent {
+            time_ns,
+            process: 0,
+            kind: kind as u8,
+            address,
+            bytes,
+            to,
+        });
+    }
+
+    pub fn home(&mut self, time_ns: u64, address: u64, pages: u32, node: i16, page_shift: u8) {
+        self.input.homes.push(Home { time_ns, process: 0, address, pages, stride: PAGE, node, page_shift });
+    }
+
+    pub fn sample_as(
+        &mut self,
+        time_ns: u64,
+        thread: u32,
+        ip: u32,
+        address: u64,
+        how: Resolution,
+        access: Access,
+    ) {
+        self.samples.push(AccessSample {
+            time_ns,
+            thread,
+            cpu: thread as u16,
+            ip,
+            operand_ip: ip,
+            address,
+            resolution: how as u8,
+            access: access as u8,
+            chain: NONE,
+            weight_ns: 1_000_000,
+            rung: SampleRung::Clock as u8,
+        });
+    }
+
+    pub fn sample(&mut self, time_ns: u64, thread: u32, ip: u32, address: u64) {
+        self.sample_as(time_ns, thread, ip, address, Resolution::Exact, Access::Load);
+    }
+
+    /// Each of `threads` threads takes `each` samples, spread evenly over its own block of an array.
+    pub fn use_blocked(&mut self, threads: u32, each: u64, ip: u32, address: u64, pages: u64) {
+        let block = pages * PAGE / u64::from(threads);
+        for i in 0..each {
+            for t in 0..threads {
+                // A stride that visits the block in no order, so that time says nothing about place.
+                let offset = (i * 7919 % each) * (block / each);
+                self.sample(
+                    WORK + i * 1_000_000 + u64::from(t),
+                    t,
+                    ip,
+                    address + u64::from(t) * block + offset,
+                );
+            }
+        }
+    }
+
+    /// Each thread samples the whole array at random.
+    pub fn use_all_over(&mut self, threads: u32, each: u64, ip: u32, address: u64, pages: u64) {
+        for i in 0..each {
+            for t in 0..threads {
+                let offset = self.random() % (pages * PAGE);
+                self.sample(WORK + i * 1_000_000 + u64::from(t), t, ip, address + offset);
+            }
+        }
+    }
+
+    /// Samples that compute.
+    pub fn compute(&mut self, threads: u32, each: u64, ip: u32) {
+        for i in 0..each {
+            for t in 0..threads {
+                let time = WORK + i * 1_000_000 + u64::from(t) + 500_000;
+                self.sample_as(time, t, ip, 0, Resolution::Compute, Access::Unknown);
+            }
+        }
+    }
+
+    pub fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.seed >> 33
+    }
+
+    /// As if on a machine of `nodes` nodes.
+    pub fn on(&self, nodes: u32) -> Report {
+        let judge = Judge { machine: machine(nodes, 4), assume: Some(Bind::Compact) };
+        analyze_with(&self.input, &self.samples, &judge, 2).expect("an analysis")
+    }
+
+    /// On the machine it was recorded on.
+    pub fn real(&self) -> Report {
+        let judge = Judge { machine: self.input.meta.machine.clone(), assume: None };
+        analyze_with(&self.input, &self.samples, &judge, 2).expect("an analysis")
+    }
+}
