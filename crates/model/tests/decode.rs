@@ -78,6 +78,19 @@ fn a_static_variable_is_exact() {
 }
 
 #[test]
+fn a_coefficient_in_the_code_is_not_what_a_stencil_waits_for() {
+    let code = listing(&[
+        ("c5 f4 58 04 ce", "vaddps ymm0, ymm1, [rsi + rcx*8]"),
+        ("c4 e2 6d 98 05 00 10 00 00", "vfmadd132ps ymm0, ymm2, [rip + 0x1000]"),
+    ]);
+    let found = code.sample(2, &[(RSI, HEAP), (RCX, 4)]);
+    code.check(found, Resolution::Near, Access::Load, HEAP + 32, 0);
+    // Where the grid's address is lost, the coefficient is still better than nothing.
+    let found = code.sample(2, &[(RSI, 0), (RCX, 0)]);
+    code.check(found, Resolution::Exact, Access::Load, code.places[2] + 0x1000, 1);
+}
+
+#[test]
 fn push_and_pop_are_undone() {
     let code = listing(&[("53", "push rbx"), ("5b", "pop rbx")]);
     let found = code.sample(1, &[]);

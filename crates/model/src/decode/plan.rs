@@ -40,6 +40,8 @@ enum Rank {
     Next,
     Object,
     Dataflow,
+    /// A constant of the program, which the retired instruction also read.
+    Constant,
     LoadBehind,
     StoreBehind,
     LoadAhead,
@@ -54,7 +56,7 @@ impl Rank {
     fn resolution(self) -> Resolution {
         match self {
             Rank::String => Resolution::String,
-            Rank::Exact => Resolution::Exact,
+            Rank::Exact | Rank::Constant => Resolution::Exact,
             Rank::Next => Resolution::Next,
             Rank::Object | Rank::ObjectBehind => Resolution::Object,
             _ => Resolution::Near,
@@ -332,6 +334,7 @@ impl Found {
 
     fn rank(&self) -> Rank {
         match self.operand.access {
+            _ if self.last && is_constant(&self.operand) => Rank::Constant,
             _ if self.last => Rank::Exact,
             _ if self.operand.spill => Rank::SpillBehind,
             Access::Store => Rank::StoreBehind,
@@ -339,6 +342,13 @@ impl Found {
             _ => Rank::LoadBehind,
         }
     }
+}
+
+/// A load from an address fixed in the code: a coefficient or a mask of a loop.
+/// It stays in the first-level cache, so what the instruction waited for is its
+/// other operand: a stencil's `vfmadd132ps table(%rip), %ymm0, %ymm2` waits for the grid.
+fn is_constant(operand: &Operand) -> bool {
+    operand.access == Access::Load && operand.address.as_ref().is_some_and(|form| form.terms.is_empty())
 }
 
 /// An operand on its way back to registers that still hold.
@@ -406,7 +416,8 @@ fn awaited_loads(
         let instruction = &function.instructions[step.index];
         let info = factory.info(instruction);
         let operand = operand::blamed(instruction, info, function.frame_pointer);
-        let load = operand.is_some_and(|operand| operand.access != Access::Store);
+        let load =
+            operand.is_some_and(|operand| operand.access != Access::Store && !is_constant(&operand));
         if distance < retired && load {
             return 0;
         }
