@@ -416,8 +416,7 @@ fn awaited_loads(
         let instruction = &function.instructions[step.index];
         let info = factory.info(instruction);
         let operand = operand::blamed(instruction, info, function.frame_pointer);
-        let load =
-            operand.is_some_and(|operand| operand.access != Access::Store && !is_constant(&operand));
+        let load = operand.is_some_and(|operand| operand.access != Access::Store && !is_constant(&operand));
         if distance < retired && load {
             return 0;
         }

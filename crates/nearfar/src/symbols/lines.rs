@@ -1,5 +1,6 @@
 //! Source positions of addresses, through `addr2line` on the module's DWARF.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use gimli::{EndianSlice, RunTimeEndian};
@@ -59,28 +60,26 @@ impl Lines {
 
     /// Positions of `vaddr`; empty when the DWARF does not cover it.
     pub fn frames(&self, vaddr: u64) -> Vec<Frame> {
+        self.ask(|context| {
+            let mut frames = Vec::new();
+            // Split DWARF (.dwo) is not loaded: its skeleton still gives file and line.
+            let mut found = context.find_frames(vaddr).skip_all_loads().ok()?;
+            while let Ok(Some(frame)) = found.next() {
+                frames.push(own(&frame));
+            }
+            Some(frames)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Asks addr2line. The crates below trust damaged DWARF in places, where their
+    /// arithmetic panics if overflow checks are on; such a file must cost its own lines
+    /// only, not the report.
+    fn ask<T>(&self, question: impl FnOnce(&addr2line::Context<Slice>) -> Option<T>) -> Option<T> {
+        // A panic leaves the caches either filled or empty, never half: they are set
+        // once, after their value is complete. So the lock's poison means nothing.
         let context = self.context.lock().unwrap_or_else(|e| e.into_inner());
-        let mut frames = Vec::new();
-        // Split DWARF (.dwo) is not loaded: its skeleton still gives file and line.
-        let Ok(mut found) = context.find_frames(vaddr).skip_all_loads() else {
-            return frames;
-        };
-        while let Ok(Some(frame)) = found.next() {
-            let function = frame
-                .function
-                .as_ref()
-                .and_then(|f| f.raw_name().ok())
-                .map(|raw| names::readable(&raw))
-                .unwrap_or_default();
-            let location = frame.location.as_ref();
-            frames.push(Frame {
-                function,
-                file: location.and_then(|l| l.file).unwrap_or_default().to_owned(),
-                line: location.and_then(|l| l.line).unwrap_or(0),
-                column: location.and_then(|l| l.column).unwrap_or(0),
-            });
-        }
-        frames
+        catch_unwind(AssertUnwindSafe(|| question(&context))).ok()?
     }
 
     /// Parses the unit that holds an offset of `.debug_info`.
@@ -106,9 +105,21 @@ impl Lines {
         vaddr: u64,
         read: impl FnOnce(gimli::UnitRef<'_, Slice>) -> Option<T>,
     ) -> Option<T> {
-        let context = self.context.lock().unwrap_or_else(|e| e.into_inner());
-        let unit = context.find_dwarf_and_unit(vaddr).skip_all_loads()?;
-        read(unit)
+        self.ask(|context| {
+            let unit = context.find_dwarf_and_unit(vaddr).skip_all_loads()?;
+            read(unit)
+        })
+    }
+}
+
+fn own(frame: &addr2line::Frame<'_, Slice>) -> Frame {
+    let function = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+    let location = frame.location.as_ref();
+    Frame {
+        function: function.map_or_else(String::new, |raw| names::readable(&raw)),
+        file: location.and_then(|l| l.file).unwrap_or_default().to_owned(),
+        line: location.and_then(|l| l.line).unwrap_or(0),
+        column: location.and_then(|l| l.column).unwrap_or(0),
     }
 }
 

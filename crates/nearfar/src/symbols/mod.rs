@@ -182,6 +182,10 @@ impl Module {
     /// line 0. Empty when not even a symbol is known. For a return address pass
     /// `address - 1`, which lies in the call.
     pub fn frames(&self, vaddr: u64) -> Vec<Frame> {
+        // The last address of all is no code, and the crates below add 1 to it.
+        if vaddr == u64::MAX {
+            return Vec::new();
+        }
         let mut frames = self.lines().map_or_else(Vec::new, |l| l.frames(vaddr));
         let symbol = || self.functions().name(vaddr).map(names::readable);
         match frames.last_mut() {

@@ -21,6 +21,8 @@ pub(super) fn is_mangled(name: &str) -> bool {
 pub(super) fn readable(name: &str) -> String {
     // glibc's and libstdc++'s versioned symbols: `memcpy@@GLIBC_2.14`.
     let name = name.split("@@").next().unwrap_or(name);
+    // glibc's names for its own calls to what it also exports.
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
     let (base, outlined) = split_outlined(name);
     let base = strip_clone_marks(base);
     let shown = demangle(base);
@@ -100,6 +102,7 @@ mod tests {
                 "std::vector<double, std::allocator<double> >::resize(unsigned long)",
             ),
             ("__grid_MOD_init", "grid::init"),
+            ("__GI___libc_malloc", "__libc_malloc"),
             ("_Z", "_Z"),
             ("", ""),
         ] {

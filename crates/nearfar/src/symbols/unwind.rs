@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use framehop::{ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Unwinder as _};
@@ -121,33 +122,49 @@ impl Unwinder {
     /// first return address that lies in no known mapping. Code without unwind rules
     /// is assumed to keep a frame pointer.
     pub fn unwind(&mut self, space: u32, regs: Regs, stack_base: u64, stack: &[u8], max: usize) -> Vec<u64> {
-        let mut chain = Vec::with_capacity(max.min(64));
-        if max == 0 {
-            return chain;
-        }
-        let Some(space) = self.spaces.get(&space) else {
-            chain.push(regs.ip);
-            return chain;
+        let Some(known) = self.spaces.get(&space) else {
+            return Vec::from_iter((max > 0).then_some(regs.ip));
         };
+        let mut chain = Vec::with_capacity(max.min(64));
+        // framehop and gimli trust damaged tables in places, where their arithmetic
+        // panics if overflow checks are on. Such a file costs this chain its outer end.
+        let walk = AssertUnwindSafe(|| {
+            known.walk(&mut self.cache, regs, (stack_base, stack), max, &mut chain);
+        });
+        if catch_unwind(walk).is_err() {
+            // The cache may have been left in the middle of an update.
+            self.cache = Default::default();
+        }
+        chain
+    }
+}
+
+impl Space {
+    fn walk(
+        &self,
+        cache: &mut framehop::CacheNative<MayAllocateDuringUnwind>,
+        regs: Regs,
+        (stack_base, stack): (u64, &[u8]),
+        max: usize,
+        chain: &mut Vec<u64>,
+    ) {
         let mut read = |address: u64| -> Result<u64, ()> {
             let at = address.checked_sub(stack_base).ok_or(())?;
             let at = usize::try_from(at).map_err(|_| ())?;
             let word = stack.get(at..at.checked_add(8).ok_or(())?).ok_or(())?;
             Ok(u64::from_ne_bytes(word.try_into().map_err(|_| ())?))
         };
-        let mut frames = space.unwinder.iter_frames(regs.ip, native(regs), &mut self.cache, &mut read);
+        let mut frames = self.unwinder.iter_frames(regs.ip, native(regs), cache, &mut read);
         // An error is how a truncated copy ends: what came before it holds.
-        while let Ok(Some(frame)) = frames.next() {
-            let address = frame.address();
-            if frame.is_return_address() && !space.is_code(frame.address_for_lookup()) {
+        while chain.len() < max {
+            let Ok(Some(frame)) = frames.next() else {
+                break;
+            };
+            if frame.is_return_address() && !self.is_code(frame.address_for_lookup()) {
                 break;
             }
-            chain.push(address);
-            if chain.len() >= max {
-                break;
-            }
+            chain.push(frame.address());
         }
-        chain
     }
 }
 

@@ -211,9 +211,11 @@ fn read(code: &[u8], statement: Range<usize>, cpp: bool) -> Vec<Candidate> {
     if !grown.is_empty() {
         return grown;
     }
-    let declared = declarators(text, statement.start, cpp);
-    if !declared.is_empty() || !cpp {
+    if let Some(declared) = declarators(text, statement.start, cpp) {
         return declared;
+    }
+    if !cpp {
+        return Vec::new();
     }
     let initialised = initialiser_list(text, statement.start);
     if !initialised.is_empty() {

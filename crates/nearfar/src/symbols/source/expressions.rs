@@ -50,11 +50,9 @@ const QUALIFIERS: [&str; 12] = [
 
 /// The variables that a declaration declares and initialises in a way that allocates:
 /// any of class type, and pointers set by a call.
-pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Vec<Candidate> {
-    declaration(code, start, cpp).unwrap_or_default()
-}
-
-fn declaration(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Candidate>> {
+///
+/// None when the statement is no declaration.
+pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Candidate>> {
     let mut at = skip_spaces(code, start);
     let mut number = false;
     let mut types = 0;

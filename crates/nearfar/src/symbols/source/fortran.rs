@@ -115,14 +115,13 @@ fn statement(window: &Window<'_>, fixed: bool) -> Option<Vec<u8>> {
         first = before;
     }
     let mut code = Vec::new();
-    for i in first..lines.len() {
-        code.extend_from_slice(&lines[i].1);
+    for (i, line) in lines.iter().enumerate().skip(first) {
+        code.extend_from_slice(&line.1);
         code.push(b' ');
         if i >= asked && !blank(i) && !continued(i) {
             break;
         }
     }
-    // Several statements may share the line.
     Some(code)
 }
 
