@@ -1,10 +1,298 @@
-//! `nearfar doctor`.
+//! `nearfar doctor`: which rungs work here, why the others do not, what unlocks them.
 
 use super::DoctorArgs;
+use crate::collect::agent::{AgentFile, Settings};
+use crate::collect::homes::{Range, look};
+use crate::collect::selftest::{Skid, measure_skid};
+use crate::collect::session::probe_perf;
+use crate::discover::{self, cpu_times};
 use anyhow::Result;
+use nearfar_model::recording::Homes;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// What was found.
+#[derive(Serialize)]
+struct Diagnosis {
+    rungs: Vec<RungState>,
+    machine: MachineState,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RungState {
+    rung: &'static str,
+    /// What it gives.
+    gives: &'static str,
+    works: bool,
+    /// Evidence that it works, or why it does not.
+    why: String,
+    /// The command that unlocks it; null if it works or nothing does.
+    unlock: Option<String>,
+}
+
+#[derive(Serialize)]
+struct MachineState {
+    name: String,
+    nodes: usize,
+    cpus: usize,
+    virtual_machine: bool,
+    numa_balancing: Option<i32>,
+    transparent_huge_pages: Option<String>,
+    folio_bytes: Vec<u64>,
+    perf_event_paranoid: Option<i32>,
+    allowed_cpus: Option<String>,
+    allowed_nodes: Option<String>,
+    /// Share of the last half second that the hypervisor took; null if unknown.
+    steal_share: Option<f64>,
+    warnings: Vec<String>,
+}
+
+/// Half a second tells whether a neighbour is taking the cpus now.
+const STEAL_WINDOW: Duration = Duration::from_millis(500);
 
 /// Looks at everything that recordings need and prints what it finds.
-pub fn run(_args: &DoctorArgs) -> Result<ExitCode> {
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    let diagnosis = diagnose()?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+    } else {
+        print!("{}", text(&diagnosis));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn diagnose() -> Result<Diagnosis> {
+    let before = cpu_times(Path::new("/"));
+    let host = discover::discover(Path::new("/"))?;
+    let rungs = vec![simulated(), hardware(), clock(), signal(), first_touches(), homes()];
+    std::thread::sleep(STEAL_WINDOW);
+    let steal = before.zip(cpu_times(Path::new("/"))).and_then(|(b, now)| now.steal_share_since(&b));
+    let kernel = &host.kernel;
+    let machine = MachineState {
+        name: host.machine.name.clone(),
+        nodes: host.machine.nodes.len(),
+        cpus: host.machine.nodes.iter().map(|n| n.cpus.len()).sum(),
+        virtual_machine: in_virtual_machine(),
+        numa_balancing: kernel.numa_balancing,
+        transparent_huge_pages: kernel.thp.clone(),
+        folio_bytes: kernel.folio_bytes.clone(),
+        perf_event_paranoid: kernel.perf_event_paranoid,
+        allowed_cpus: kernel.allowed_cpus.as_ref().map(ToString::to_string),
+        allowed_nodes: kernel.allowed_mems.as_ref().map(ToString::to_string),
+        steal_share: steal,
+        warnings: host.warnings.clone(),
+    };
+    Ok(Diagnosis { notes: notes(&machine, &rungs), rungs, machine })
+}
+
+fn simulated() -> RungState {
+    let why = "this version of nearfar has no virtual machine yet".into();
+    RungState { rung: "simulated", gives: "every access, counted exactly", works: false, why, unlock: None }
+}
+
+fn hardware() -> RungState {
+    let pmu = Path::new("/sys/bus/event_source/devices/cpu/events/cpu-cycles").exists() && hardware_counts();
+    let why = if pmu {
+        "this machine has hardware counters, but this version of nearfar does not use them yet"
+    } else {
+        "no hardware counters here (usual in virtual machines)"
+    };
+    RungState {
+        rung: "hardware",
+        gives: "samples with data source and latency",
+        works: false,
+        why: why.into(),
+        unlock: None,
+    }
+}
+
+fn clock() -> RungState {
+    let mut state = RungState {
+        rung: "clock",
+        gives: "where time goes, by object and line",
+        works: false,
+        why: String::new(),
+        unlock: None,
+    };
+    match probe_perf() {
+        Err(why) => {
+            state.unlock = command_in(&why);
+            state.why = why;
+        }
+        Ok(()) => {
+            let supported = nearfar_model::decode::supported(std::env::consts::ARCH);
+            let skid = if supported { measure_skid() } else { Skid::Unsupported };
+            state.works = matches!(skid, Skid::Holds(_) | Skid::Untested);
+            state.why = skid.text();
+        }
+    }
+    state
+}
+
+fn signal() -> RungState {
+    let agent = AgentFile::create(&Settings::default());
+    RungState {
+        rung: "signal",
+        gives: "the same from timers in the program, where perf is forbidden",
+        works: agent.is_ok(),
+        why: match &agent {
+            Ok(_) => "the agent can be preloaded (dynamically linked programs, not setuid ones)".into(),
+            Err(error) => format!("the agent cannot be set up: {error}"),
+        },
+        unlock: agent.is_err().then(|| "export XDG_CACHE_HOME=DIR, a directory that allows execution".into()),
+    }
+}
+
+fn first_touches() -> RungState {
+    let probe = probe_perf();
+    RungState {
+        rung: "pages: first touches",
+        gives: "who placed each page, at which line",
+        works: probe.is_ok(),
+        why: match &probe {
+            Ok(()) => "page-fault events work".into(),
+            Err(why) => why.clone(),
+        },
+        unlock: probe.err().as_deref().and_then(command_in),
+    }
+}
+
+fn homes() -> RungState {
+    let probe = [0u8; 4096];
+    let range = Range { process: 0, address: probe.as_ptr() as u64, bytes: 4096 };
+    let answer = look(0, range, 4096, 1, 0, &mut Homes::default());
+    std::hint::black_box(&probe);
+    RungState {
+        rung: "pages: homes",
+        gives: "on which node pages are",
+        works: answer.is_ok(),
+        why: match &answer {
+            Ok(()) => "move_pages answers".into(),
+            Err(error) => format!("move_pages is refused: {error}"),
+        },
+        unlock: answer.is_err().then(|| "docker run --cap-add SYS_NICE, or without a seccomp profile".into()),
+    }
+}
+
+/// The command quoted in an explanation, between backticks.
+fn command_in(why: &str) -> Option<String> {
+    let mut parts = why.split('`');
+    parts.nth(1).map(str::to_owned)
+}
+
+/// Whether a hardware cycle counter can be opened on this process.
+fn hardware_counts() -> bool {
+    use perf_event_open_sys::bindings::*;
+    let mut attr = perf_event_attr {
+        type_: PERF_TYPE_HARDWARE,
+        size: std::mem::size_of::<perf_event_attr>() as u32,
+        config: PERF_COUNT_HW_CPU_CYCLES as u64,
+        ..Default::default()
+    };
+    attr.set_exclude_kernel(1);
+    attr.set_exclude_hv(1);
+    // SAFETY: `attr` is initialised with its own size; the descriptor is closed at once.
+    unsafe {
+        let fd = perf_event_open_sys::perf_event_open(&mut attr, 0, -1, -1, 0);
+        if fd >= 0 {
+            libc::close(fd);
+        }
+        fd >= 0
+    }
+}
+
+fn in_virtual_machine() -> bool {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = cpuinfo.lines().find(|l| l.starts_with("flags"));
+    flags.is_some_and(|l| l.split_whitespace().any(|f| f == "hypervisor"))
+}
+
+fn notes(machine: &MachineState, rungs: &[RungState]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let works = |name: &str| rungs.iter().any(|r| r.rung == name && r.works);
+    if machine.nodes < 2 {
+        notes.push(
+            "One node: no memory is far here. `nearfar report` predicts for a machine of two nodes, or for the \
+             one that --as names."
+                .into(),
+        );
+    }
+    if !works("pages: first touches") && machine.nodes < 2 {
+        notes.push(
+            "Without page-fault events the first toucher of a page is unknown, so nothing can be predicted for \
+             another machine; verdicts will be `unknown`."
+                .into(),
+        );
+    }
+    match machine.numa_balancing {
+        Some(mode) if mode > 0 => notes.push(
+            "Automatic NUMA balancing is on: the kernel moves pages towards their users while a program runs."
+                .into(),
+        ),
+        _ => {}
+    }
+    if machine.transparent_huge_pages.as_deref() == Some("always") {
+        notes.push(
+            "Transparent huge pages are `always`: a first touch places 2 MiB, which may straddle the parts of \
+             two threads."
+                .into(),
+        );
+    }
+    if let Some(share) = machine.steal_share.filter(|s| *s > 0.02) {
+        notes.push(format!(
+            "The hypervisor took {:.0} % of the cpu time in the last half second: times vary, shares less so.",
+            share * 100.0
+        ));
+    }
+    notes.extend(machine.warnings.iter().cloned());
+    notes
+}
+
+fn text(d: &Diagnosis) -> String {
+    let mut out = String::new();
+    let m = &d.machine;
+    let or_unknown = |value: Option<String>| value.unwrap_or_else(|| "unknown".into());
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "{}: {} NUMA node{}, {} cpus{}",
+        m.name,
+        m.nodes,
+        if m.nodes == 1 { "" } else { "s" },
+        m.cpus,
+        if m.virtual_machine { ", a virtual machine" } else { "" }
+    );
+    let _ = writeln!(
+        out,
+        "numa_balancing {}, transparent huge pages {}, perf_event_paranoid {}, stolen time {}",
+        or_unknown(m.numa_balancing.map(|b| b.to_string())),
+        or_unknown(m.transparent_huge_pages.clone()),
+        or_unknown(m.perf_event_paranoid.map(|p| p.to_string())),
+        or_unknown(m.steal_share.map(|s| format!("{:.1} %", s * 100.0))),
+    );
+    let _ = writeln!(
+        out,
+        "this shell may use cpus {} and memory of nodes {}\n",
+        or_unknown(m.allowed_cpus.clone()),
+        or_unknown(m.allowed_nodes.clone())
+    );
+    for rung in &d.rungs {
+        let mark = if rung.works { "works" } else { "no   " };
+        let _ = writeln!(out, "{mark}  {:<21} {}", rung.rung, rung.gives);
+        let _ = writeln!(out, "{:29}{}", "", rung.why);
+        if let Some(unlock) = &rung.unlock {
+            let _ = writeln!(out, "{:29}unlock: {unlock}", "");
+        }
+    }
+    if !d.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &d.notes {
+        let _ = writeln!(out, "- {note}");
+    }
+    out
 }

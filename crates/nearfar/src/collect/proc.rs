@@ -1,7 +1,7 @@
 //! What /proc tells about processes.
 
+use nearfar_model::machine::cpulist::CpuList;
 use std::fs;
-use std::path::Path;
 
 /// One line of /proc/PID/maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,26 +92,13 @@ pub fn owner(pid: u32) -> Option<u32> {
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
-/// Cpu time of the whole machine so far: (all ticks, stolen ticks).
-pub fn cpu_ticks(root: &Path) -> Option<(u64, u64)> {
-    let stat = fs::read_to_string(root.join("proc/stat")).ok()?;
-    let fields: Vec<u64> =
-        stat.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
-    // user nice system idle iowait irq softirq steal; guest time is inside user
-    Some((fields.iter().take(8).sum(), *fields.get(7)?))
-}
-
 /// Kernel indexes of the cpus that are online.
 pub fn online_cpus() -> Vec<u32> {
-    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            cpus.extend(first..=last);
-        }
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    match text.trim().parse::<CpuList>() {
+        Ok(cpus) if !cpus.is_empty() => cpus.iter().collect(),
+        _ => vec![0],
     }
-    cpus
 }
 
 /// CLOCK_MONOTONIC, ns: the clock of every time in a recording.
