@@ -11,7 +11,7 @@ use super::value::*;
 use super::verdict::{rung_text, verdict};
 use super::{findings, notes};
 use crate::machine::binding::Bind;
-use crate::recording::{Columns, ObjectKind, Resolution, Rung, SampleRung};
+use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
 
 /// Version of the JSON's schema.
 const SCHEMA: u32 = 1;
@@ -102,9 +102,10 @@ fn basis(tally: &Tally) -> Basis {
 }
 
 fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
-    let lost = |what: &str| -> u64 {
+    // Losses that may be of one kind or another count for each of them.
+    let lost = |kinds: &[&str]| -> u64 {
         let l = &input.losses;
-        (0..l.len()).filter(|&i| l.what[i] == what).map(|i| l.count[i]).sum()
+        (0..l.len()).filter(|&i| kinds.contains(&l.what[i].as_str())).map(|i| l.count[i]).sum()
     };
     let code = |rung: Rung| match rung {
         Rung::Simulated => Some(SampleRung::Simulated),
@@ -127,11 +128,11 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             sampled.push((rung, None));
         }
     }
-    let mut samples_lost = Some(lost("samples"));
+    let mut samples_lost = Some(lost(&["samples", LOST_EITHER]));
     let use_of = |(rung, hz): (Rung, Option<f64>)| {
         let Some(code) = code(rung) else {
             let faults = input.faults.len() as u64;
-            let lost = lost("faults");
+            let lost = lost(&["faults", LOST_EITHER]);
             let rung = rung_text(rung).to_string();
             return RungUse {
                 rung,

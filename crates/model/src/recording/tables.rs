@@ -314,6 +314,9 @@ table! {
     }
 }
 
+/// [`Loss::what`] of perf records that may have been samples or faults: they share a ring.
+pub const LOST_EITHER: &str = "samples or faults";
+
 /// A `u8` column's meaning, with its name in reports.
 macro_rules! codes {
     ($(#[$doc:meta])+ $name:ident { $( $(#[$vdoc:meta])+ $variant:ident = $code:literal $text:literal ),+ $(,)? }) => {
