@@ -63,7 +63,7 @@ fn install_in(directory: &Path) -> io::Result<PathBuf> {
     }
     let mut hasher = DefaultHasher::new();
     AGENT.hash(&mut hasher);
-    let path = directory.join(format!("agent-{:016x}.so", hasher.finish()));
+    let path = directory.join(format!("nearfar-agent-{:016x}.so", hasher.finish()));
     if holds_agent(&path) {
         return executable(&path).map(|()| path);
     }
