@@ -66,7 +66,7 @@ impl Resolver {
                 continue;
             };
             let frames = known.entry((location.module, location.file_offset)).or_insert_with(|| {
-                file.vaddr_of_file_offset(location.file_offset).map(|v| file.frames(v)).unwrap_or_default()
+                file.vaddr_of_file_offset(location.file_offset).map(|v| named_frames(file, v)).unwrap_or_default()
             });
             for (depth, frame) in frames.iter().enumerate() {
                 tables.symbols.push(Symbol {
@@ -171,6 +171,20 @@ impl Resolver {
             }
         }
     }
+}
+
+/// Frames of an address; where no symbol names its function, the function's start
+/// does (`libfoo.so+0x1f00`), so that its samples stay together.
+fn named_frames(file: &Module, vaddr: u64) -> Vec<super::Frame> {
+    let mut frames = file.frames(vaddr);
+    if frames.is_empty()
+        && let Some(range) = file.function_range(vaddr)
+    {
+        let module = file.path().file_name().unwrap_or_default().to_string_lossy();
+        let function = format!("{module}+{:#x}", range.start);
+        frames.push(super::Frame { function, file: String::new(), line: 0, column: 0 });
+    }
+    frames
 }
 
 /// Time of the last mapping seen, ns: good enough to order a note about files.
