@@ -79,7 +79,7 @@ pub struct Meta {
     pub rungs: Vec<RungReport>,
     /// Who was sampled and when; filled when the recording is finished.
     pub survey: Option<SampleSurvey>,
-    /// CPU time of the recorder itself, seconds; part of the perturbation.
+    /// CPU time of the recorder while the program ran, seconds; part of the perturbation.
     pub recorder_cpu_s: f64,
     /// CPU time of the target, seconds; 0 if unknown.
     pub target_cpu_s: f64,

@@ -215,6 +215,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         skid,
         nodes: host.machine.nodes.len(),
         complained: false,
+        cpu_before_s: 0.0,
     };
     session.run(subject, running)
 }
@@ -394,11 +395,14 @@ struct Session<'a> {
     skid: Skid,
     nodes: usize,
     complained: bool,
+    /// CPU time of this process before the program ran, seconds.
+    cpu_before_s: f64,
 }
 
 impl Session<'_> {
     fn run(mut self, subject: &Subject, running: Option<Running>) -> Result<Outcome, RecordError> {
         let begin = Instant::now();
+        self.cpu_before_s = proc::own_cpu_seconds();
         let ticks = cpu_times(Path::new("/"));
         let mut last_flush = begin;
         let mut look_every = Duration::from_secs_f64(self.options.homes_interval);
@@ -536,7 +540,7 @@ impl Session<'_> {
             meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
         }
         meta.rungs = rungs(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz);
-        meta.recorder_cpu_s = proc::own_cpu_seconds();
+        meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
         self.flush();
         let mut meta = self.writer.meta.clone();
         let failed = self.writer.failure().map(|e| e.to_string());
