@@ -11,14 +11,17 @@ heading() {
 }
 
 # missing NEED...: the packages behind those needs that are not met here.
-# A need is command=package, or file:PATH=package.
+# A need is command=package, file:PATH=package or python:MODULE=package.
 missing() {
     local need what
     for need in "$@"; do
         what=${need%%=*}
         case $what in
             file:*) compgen -G "${what#file:}" >/dev/null || printf '%s\n' "${need#*=}" ;;
-            python:*) python3 -c "import ${what#python:}" 2>/dev/null || printf '%s\n' "${need#*=}" ;;
+            # The system's Python too: another one on the path does not see its packages.
+            python:*) python3 -c "import ${what#python:}" 2>/dev/null ||
+                /usr/bin/python3 -c "import ${what#python:}" 2>/dev/null ||
+                printf '%s\n' "${need#*=}" ;;
             *) command -v "$what" >/dev/null || printf '%s\n' "${need#*=}" ;;
         esac
     done | sort -u
@@ -48,6 +51,7 @@ install() {
 }
 
 # What every build needs. libgomp comes with g++, libc's headers too.
+# shellcheck disable=SC2034,SC2191 # used by the scripts that source this; no subscripts
 build_needs=(cc=gcc g++=g++ cmake=cmake make=make)
 
 set_up() {

@@ -15,7 +15,8 @@ const NAMES: &[&str] = &["Instant", "OsStr", "OsString", "Path", "PathBuf", "Sys
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
-const DEPENDENCIES: &[&str] = &["crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml"];
+const DEPENDENCIES: &[&str] =
+    &["crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml"];
 
 #[test]
 fn nothing_in_model_looks_at_the_host() {
