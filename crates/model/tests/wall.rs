@@ -11,7 +11,20 @@ const ORDER: &[&str] = &["machine", "recording", "decode", "simulate", "time", "
 /// What looks at the host: files, processes, the network, the environment.
 const MODULES_OF_STD: &[&str] = &["env", "fs", "net", "os", "path", "process"];
 /// The same by name, wherever it may have been imported from.
-const NAMES: &[&str] = &["Instant", "OsStr", "OsString", "Path", "PathBuf", "SystemTime", "libc", "unsafe"];
+const NAMES: &[&str] = &[
+    "Instant",
+    "available_parallelism",
+    "OsStr",
+    "OsString",
+    "Path",
+    "PathBuf",
+    "SystemTime",
+    "libc",
+    "unsafe",
+];
+
+/// How many threads to use may be asked, once: no report depends on it.
+const EXCEPTIONS: &[&str] = &["analyze/mod.rs: available_parallelism"];
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
@@ -57,6 +70,7 @@ fn the_scan_finds_what_it_is_for() {
         "fn f(p: &std::path::Path) {}",
         "fn f() { ::std::process::exit(1) }",
         "use std as s; use libc::open;",
+        "use std::thread::available_parallelism as cpus;",
         "pub unsafe fn f() {}",
         "fn f<'a>(c: char) -> bool { c == '\"' || std::net::lookup() }",
     ] {
@@ -122,7 +136,11 @@ fn host(file: &str, text: &str) -> Vec<String> {
     let by_path = paths(&tokens).into_iter().filter(|path| {
         path[0] == "std" && path.get(1).is_none_or(|m| MODULES_OF_STD.contains(&m.as_str()) || m == "*")
     });
-    by_name.chain(by_path.map(|path| path.join("::"))).map(|what| format!("{file}: {what}")).collect()
+    by_name
+        .chain(by_path.map(|path| path.join("::")))
+        .map(|what| format!("{file}: {what}"))
+        .filter(|found| !EXCEPTIONS.contains(&found.as_str()))
+        .collect()
 }
 
 fn backward(file: &str, text: &str) -> Vec<String> {
