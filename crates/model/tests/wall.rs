@@ -1,0 +1,291 @@
+//! The wall of this crate: nothing in it looks at the host, and its modules use
+//! each other in one direction only. See ARCHITECTURE.md.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The modules in the order of the data's path: each may use those before it.
+/// A new module takes its place here.
+const ORDER: &[&str] = &["machine", "recording", "decode", "simulate", "time", "analyze", "report"];
+
+/// What looks at the host: files, processes, the network, the environment.
+const MODULES_OF_STD: &[&str] = &["env", "fs", "net", "os", "path", "process"];
+/// The same by name, wherever it may have been imported from.
+const NAMES: &[&str] = &[
+    "Instant",
+    "available_parallelism",
+    "OsStr",
+    "OsString",
+    "Path",
+    "PathBuf",
+    "SystemTime",
+    "libc",
+    "unsafe",
+];
+
+/// How many threads to use may be asked, once: no report depends on it.
+const EXCEPTIONS: &[&str] = &["analyze/mod.rs: available_parallelism"];
+
+/// Dependencies that were looked at: they work on bytes and values. Another one
+/// belongs here if that is true of it, and into crates/nearfar if it is not.
+const DEPENDENCIES: &[&str] =
+    &["crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml"];
+
+#[test]
+fn nothing_in_model_looks_at_the_host() {
+    let found: Vec<String> = sources().iter().flat_map(|(file, text)| host(file, text)).collect();
+    assert!(found.is_empty(), "this belongs into crates/nearfar:\n{}", found.join("\n"));
+}
+
+#[test]
+fn modules_use_only_those_before_them() {
+    let found: Vec<String> = sources().iter().flat_map(|(file, text)| backward(file, text)).collect();
+    assert!(found.is_empty(), "the arrows run {}:\n{}", ORDER.join(" → "), found.join("\n"));
+}
+
+#[test]
+fn every_module_has_its_place_and_no_name_is_taken_past_the_order() {
+    let text = fs::read_to_string(src().join("lib.rs")).expect("lib.rs");
+    let tokens = tokens(&text);
+    for pair in tokens.windows(2).filter(|pair| pair[0] == "mod") {
+        assert!(ORDER.contains(&pair[1].as_str()), "module `{}` has no place in ORDER", pair[1]);
+    }
+    assert!(!tokens.iter().any(|t| t == "use"), "a re-export in lib.rs would hide an arrow");
+}
+
+#[test]
+fn dependencies_of_model_work_on_values() {
+    let text = fs::read_to_string(src().join("../Cargo.toml")).expect("Cargo.toml");
+    assert_eq!(foreign_dependencies(&text), [""; 0]);
+}
+
+#[test]
+fn the_scan_finds_what_it_is_for() {
+    for text in [
+        "use std::fs;",
+        "use std::{io, fs::{self, File}};",
+        "fn f() { let x = std::env::var(\"HOME\"); }",
+        "use std::time::{Duration, Instant};",
+        "use core::time; fn f(t: std::time::SystemTime) {}",
+        "fn f(p: &std::path::Path) {}",
+        "fn f() { ::std::process::exit(1) }",
+        "use std as s; use libc::open;",
+        "use std::thread::available_parallelism as cpus;",
+        "pub unsafe fn f() {}",
+        "fn f<'a>(c: char) -> bool { c == '\"' || std::net::lookup() }",
+    ] {
+        assert!(!host("analyze/x.rs", text).is_empty(), "passed: {text}");
+    }
+    for text in [
+        "const V: &str = env!(\"CARGO_PKG_VERSION\"); // std::fs",
+        "/* unsafe /* std::env */ libc */ #![forbid(unsafe_code)] use std::io::Read;",
+        "const S: &str = r#\"std::fs \" Path\"#; const C: char = '\"'; const D: &str = \"unsafe\";",
+        "fn f<'a>(x: &'a str) -> ColumnPath { std::fmt::Display::fmt }",
+        "use std::time::Duration;",
+    ] {
+        assert_eq!(host("analyze/x.rs", text), [""; 0], "refused: {text}");
+    }
+    for (file, text) in [
+        ("machine/mod.rs", "use crate::recording::Meta;"),
+        ("recording/meta.rs", "fn f() { crate::analyze::analyze() }"),
+        ("decode/plan.rs", "use crate::{recording::Access, report};"),
+        ("analyze/stats.rs", "use super::super::report::to_text;"),
+        ("machine/mod.rs", "use super::recording;"),
+    ] {
+        assert!(!backward(file, text).is_empty(), "passed: {file}: {text}");
+    }
+    for (file, text) in [
+        ("report/text.rs", "use crate::{analyze::Report, machine};"),
+        ("analyze/stats.rs", "use super::value::Interval; use crate::analyze::report_words;"),
+        ("analyze/x.rs", "use super::homes; // crate::report"),
+    ] {
+        assert_eq!(backward(file, text), [""; 0], "refused: {file}: {text}");
+    }
+    let toml = "[dependencies]\nserde = \"1\"\nlibc = \"0.2\"\n[target.'cfg(unix)'.dependencies]\nrustix = \"1\"\n\
+                [dev-dependencies]\ntempfile = \"3\"";
+    assert_eq!(foreign_dependencies(toml), ["libc", "rustix"]);
+}
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// All source files with their path below src/.
+fn sources() -> Vec<(String, String)> {
+    fn walk(directory: &Path, found: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(directory).expect("src/ can be read") {
+            let path = entry.expect("src/ can be read").path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let name = path.strip_prefix(src()).expect("below src/").to_string_lossy().into_owned();
+                found.push((name, fs::read_to_string(&path).expect("a source file")));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&src(), &mut found);
+    found.sort();
+    assert!(found.len() > 10, "src/ was not found");
+    found
+}
+
+fn host(file: &str, text: &str) -> Vec<String> {
+    let tokens = tokens(text);
+    let by_name = tokens.iter().filter(|t| NAMES.contains(&t.as_str())).cloned();
+    let by_path = paths(&tokens).into_iter().filter(|path| {
+        path[0] == "std" && path.get(1).is_none_or(|m| MODULES_OF_STD.contains(&m.as_str()) || m == "*")
+    });
+    by_name
+        .chain(by_path.map(|path| path.join("::")))
+        .map(|what| format!("{file}: {what}"))
+        .filter(|found| !EXCEPTIONS.contains(&found.as_str()))
+        .collect()
+}
+
+fn backward(file: &str, text: &str) -> Vec<String> {
+    let place = |module: &str| ORDER.iter().position(|known| *known == module);
+    let mut own: Vec<&str> = file.trim_end_matches(".rs").split('/').filter(|part| *part != "mod").collect();
+    if own == ["lib"] {
+        own.clear();
+    }
+    let Some(here) = own.first().and_then(|module| place(module)) else {
+        return Vec::new();
+    };
+    paths(&tokens(text))
+        .into_iter()
+        .filter(|path| {
+            let supers = path.iter().take_while(|part| *part == "super").count();
+            let target = match path[0].as_str() {
+                "crate" => path.get(1),
+                // As many steps up as the module is deep end at the crate.
+                "super" if supers == own.len() => path.get(supers),
+                _ => None,
+            };
+            target.and_then(|module| place(module)).is_some_and(|there| there > here)
+        })
+        .map(|path| format!("{file}: {}", path.join("::")))
+        .collect()
+}
+
+fn foreign_dependencies(manifest: &str) -> Vec<String> {
+    fn walk(table: &toml::Table, found: &mut Vec<String>) {
+        for (key, value) in table {
+            let Some(inner) = value.as_table() else { continue };
+            if key == "dependencies" || key == "build-dependencies" {
+                found.extend(inner.keys().filter(|name| !DEPENDENCIES.contains(&name.as_str())).cloned());
+            } else if key != "dev-dependencies" {
+                walk(inner, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&manifest.parse().expect("TOML"), &mut found);
+    found.sort();
+    found
+}
+
+/// Words, `::` and single characters of Rust code, without comments and literals.
+fn tokens(text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut tokens = Vec::new();
+    let mut i = 0;
+    while i < chars.len() {
+        let begin = i;
+        if at(i) == '/' && at(i + 1) == '/' {
+            while i < chars.len() && at(i) != '\n' {
+                i += 1;
+            }
+        } else if at(i) == '/' && at(i + 1) == '*' {
+            let mut depth = 0;
+            loop {
+                match (at(i), at(i + 1)) {
+                    ('/', '*') => (depth, i) = (depth + 1, i + 2),
+                    ('*', '/') => (depth, i) = (depth - 1, i + 2),
+                    _ => i += 1,
+                }
+                if depth == 0 || i >= chars.len() {
+                    break;
+                }
+            }
+        } else if at(i) == '"' {
+            i += 1;
+            while i < chars.len() && at(i) != '"' {
+                i += if at(i) == '\\' { 2 } else { 1 };
+            }
+            i += 1;
+        } else if at(i) == '\'' && (at(i + 1) == '\\' || at(i + 2) == '\'') {
+            // A character, not a lifetime.
+            i += if at(i + 1) == '\\' { 3 } else { 2 };
+            while i < chars.len() && at(i) != '\'' {
+                i += 1;
+            }
+            i += 1;
+        } else if word(at(i)) {
+            while word(at(i)) {
+                i += 1;
+            }
+            let text: String = chars[begin..i].iter().collect();
+            let hashes = (i..).take_while(|&k| at(k) == '#').count();
+            if (text == "r" || text == "br") && at(i + hashes) == '"' {
+                let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+                i += hashes + 1;
+                while i < chars.len() && !chars[i..].starts_with(&end) {
+                    i += 1;
+                }
+                i += end.len();
+            } else {
+                tokens.push(text);
+            }
+        } else if at(i) == ':' && at(i + 1) == ':' {
+            tokens.push("::".to_owned());
+            i += 2;
+        } else {
+            if !at(i).is_whitespace() {
+                tokens.push(at(i).to_string());
+            }
+            i += 1;
+        }
+    }
+    tokens
+}
+
+/// All paths of the code; `a::{b, c::d}` gives `a::b` and `a::c::d`.
+fn paths(tokens: &[String]) -> Vec<Vec<String>> {
+    fn is_word(token: &str) -> bool {
+        token == "*" || token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+    }
+    /// Reads the path at `i`, adds it behind `prefix`, and returns where it ends.
+    fn path(tokens: &[String], mut i: usize, prefix: &[String], found: &mut Vec<Vec<String>>) -> usize {
+        let mut whole = prefix.to_vec();
+        while i < tokens.len() && is_word(&tokens[i]) {
+            whole.push(tokens[i].clone());
+            i += 1;
+            if tokens.get(i).is_none_or(|t| t != "::") {
+                break;
+            }
+            i += 1;
+            if tokens.get(i).is_some_and(|t| t == "{") {
+                i += 1;
+                while i < tokens.len() && tokens[i] != "}" {
+                    let next = path(tokens, i, &whole, found);
+                    i = next.max(i + 1);
+                }
+                return i + 1;
+            }
+        }
+        // A lone word is a path only inside a group: `{self, File}`, or `use std`.
+        if !whole.is_empty() && (whole.len() > 1 || whole[0] == "std") {
+            found.push(whole);
+        }
+        i
+    }
+    let mut found = Vec::new();
+    let mut i = 0;
+    while i < tokens.len() {
+        i = path(tokens, i, &[], &mut found).max(i + 1);
+    }
+    found
+}
