@@ -4,6 +4,8 @@
 mod cases;
 #[path = "analyze/placements.rs"]
 mod placements;
+#[path = "analyze/regions.rs"]
+mod regions;
 #[path = "analyze/throughput.rs"]
 mod throughput;
 #[path = "analyze/world.rs"]

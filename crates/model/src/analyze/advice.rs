@@ -1,8 +1,33 @@
 //! What to change, in words that fit the object and how it is used.
 
-use super::facts::{RowFacts, percent};
+use super::facts::RowFacts;
 use super::nodes::{NodeIndex, Nodes};
 use super::value::Pattern;
+
+/// Stands in a sentence for the names of all objects of a finding that it holds for.
+pub const ALL: char = '\u{1}';
+
+/// Each different sentence once, with the names of the objects that it holds for; at most four are named.
+pub fn merged(sentences: &[(&str, &str)]) -> Vec<String> {
+    let mut different: Vec<(&str, Vec<&str>)> = Vec::new();
+    for &(name, sentence) in sentences.iter().filter(|s| !s.1.is_empty()) {
+        match different.iter_mut().find(|d| d.0 == sentence) {
+            Some((_, names)) => names.push(name),
+            None => different.push((sentence, vec![name])),
+        }
+    }
+    different.iter().map(|(sentence, names)| sentence.replace(ALL, &listed(names))).collect()
+}
+
+/// `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`.
+pub fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first @ .., last] if names.len() <= 4 => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {} more", names[..3].join(", "), names.len() - 3),
+    }
+}
 
 /// Which cause the advice is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +54,13 @@ pub fn place(at: &Option<String>, function: &Option<String>) -> String {
     }
 }
 
-/// `node 0 (25 %), node 1 (75 %)`.
-pub fn nodes_of(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
-    let name = |&(n, share): &(NodeIndex, f64)| {
-        format!(
-            "node {} ({})",
-            nodes.ids.get(usize::from(n)).map_or("?".to_string(), u32::to_string),
-            percent(share)
-        )
-    };
-    users.iter().map(name).collect::<Vec<_>>().join(", ")
+/// Where the users of an object run, as evidence: `the users run on nodes 0 and 1`.
+pub fn nodes_sentence(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
+    let name = |&(n, _): &(NodeIndex, f64)| nodes.ids.get(usize::from(n)).map_or("?".into(), u32::to_string);
+    let names: Vec<String> = users.iter().map(name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let s = if names.len() == 1 { "" } else { "s" };
+    format!("the users run on node{s} {}", listed(&names))
 }
 
 /// How the threads share the object, as evidence.
@@ -50,12 +72,12 @@ pub fn pattern_sentence(r: &RowFacts) -> String {
         Pattern::OneThread => "only one thread uses",
         Pattern::Unknown => "there are too few samples to tell how threads share",
     };
-    format!("{how} {}", r.name)
+    format!("{how} {ALL}")
 }
 
 /// The advice.
 pub fn advise(r: &RowFacts, cause: Use) -> String {
-    let name = &r.name;
+    let name = ALL;
     let used = place(&r.used_at, &r.used_in);
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
     let interleave = format!(

@@ -35,8 +35,15 @@ pub fn assemble(
     let remote_time_share = far.then(|| tally.remote as f64 / total);
     let remote_time_share_ci = if far { share_interval(&tally.total_blocks, &tally.total) } else { None };
     let findings = findings::findings(facts, tally, nodes);
-    let (verdict, verdict_why) =
-        verdict(input, judge, tally, remote_time_share, remote_time_share_ci, &findings);
+    let (verdict, verdict_why) = verdict(
+        input,
+        judge,
+        tally,
+        context.region.is_marked(),
+        remote_time_share,
+        remote_time_share_ci,
+        &findings,
+    );
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -62,6 +69,7 @@ pub fn assemble(
         recorded_on: recorded_on(input),
         rungs: rungs(input, tally),
         basis: basis(tally),
+        region: if context.region.is_marked() { Region::Marked } else { Region::Whole },
         remote_share,
         remote_share_ci,
         remote_time_share,

@@ -6,6 +6,7 @@ use super::homes::{Finder, Home};
 use super::input::SampleSource;
 use super::layer::Validity;
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::region::Region;
 use super::rows::Rows;
 use super::sites::Sites;
 use super::stats::BLOCKS;
@@ -38,6 +39,8 @@ pub struct Context<'a> {
     pub spaces_of_threads: &'a [u32],
     /// First and last sample.
     pub survey: &'a SampleSurvey,
+    /// Which samples count.
+    pub region: &'a Region,
 }
 
 impl Context<'_> {
@@ -120,13 +123,15 @@ struct Worker<'a> {
     cache: Vec<(u32, Validity, u32)>,
     /// Home of a whole object, for samples that know only the object.
     uniform: FastMap<u32, Home>,
+    /// Begin of the first block of time, and blocks per ns.
+    first_ns: u64,
     per_block: f64,
 }
 
 impl<'a> Worker<'a> {
     fn new(context: &'a Context<'a>) -> Worker<'a> {
         let nodes = context.finder.nodes.count;
-        let survey = context.survey;
+        let (first_ns, last_ns) = context.region.bounds;
         let never = Validity { from: 1, to: 0, since: 1, until: 0 };
         Worker {
             context,
@@ -134,7 +139,8 @@ impl<'a> Worker<'a> {
             tally: Tally::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
             cache: vec![(NONE, never, NONE); CACHE],
             uniform: FastMap::default(),
-            per_block: BLOCKS as f64 / (survey.last_ns.saturating_sub(survey.first_ns) + 1) as f64,
+            first_ns,
+            per_block: BLOCKS as f64 / (last_ns.saturating_sub(first_ns) + 1) as f64,
         }
     }
 
@@ -182,11 +188,16 @@ impl<'a> Worker<'a> {
 
     fn sample(&mut self, s: &AccessSamples, i: usize) {
         let time = s.time_ns[i];
+        let thread = self.context.threads.get(s.thread[i]);
+        let space = thread.map(|t| self.context.spaces_of_threads[t]);
+        if !self.context.region.holds(space, time) {
+            return;
+        }
+        let space = space.unwrap_or(0);
         let weight = u64::from(s.weight_ns[i].max(1));
-        let block = ((time.saturating_sub(self.context.survey.first_ns)) as f64 * self.per_block) as usize;
+        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
         let block = block.min(BLOCKS - 1);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
-        let thread = self.context.threads.get(s.thread[i]);
         let tally = &mut self.tally;
         tally.total.add(weight);
         tally.total_blocks[block].whole += weight;
@@ -194,10 +205,8 @@ impl<'a> Worker<'a> {
         tally.by_rung[usize::from(s.rung[i]).min(SampleRung::ALL.len())][resolution as usize] += 1;
         let mut home = Home::UNKNOWN;
         let mut node = UNKNOWN;
-        let mut space = 0;
         if let Some(t) = thread {
             node = self.context.finder.nodes.running(t as u32, s.cpu[i]);
-            space = self.context.spaces_of_threads[t];
             let by_cpu = self.context.finder.nodes.of_cpu(s.cpu[i]);
             let x = &mut tally.threads[t];
             x.sum.add(weight);

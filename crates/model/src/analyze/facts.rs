@@ -34,10 +34,14 @@ pub struct Toucher {
     pub at: Option<String>,
     /// The function.
     pub function: Option<String>,
+    /// The real function, where `function` was inlined.
+    pub outer: Option<String>,
     /// The line that called the allocator, if it placed pages.
     pub allocator_at: Option<String>,
     /// The function.
     pub allocator_function: Option<String>,
+    /// The real function.
+    pub allocator_outer: Option<String>,
 }
 
 /// Everything known of one row.
@@ -210,8 +214,10 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                     remote_by_allocator: 0,
                     at: site.at.clone(),
                     function: site.function.clone(),
+                    outer: site.outer.clone(),
                     allocator_at: None,
                     allocator_function: None,
+                    allocator_outer: None,
                 });
                 f.touchers.len() - 1
             }
@@ -224,6 +230,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
             if t.allocator_at.is_none() && t.allocator_function.is_none() {
                 t.allocator_at = site.at.clone();
                 t.allocator_function = site.function.clone();
+                t.allocator_outer = site.outer.clone();
             }
         }
     }

@@ -4,7 +4,7 @@
 //! to be certain of (the lower end of the interval counts), on an object whose
 //! placement explains it.
 
-use super::advice::{self, Use};
+use super::advice::{self, ALL, Use};
 use super::facts::{RowFacts, percent};
 use super::nodes::Nodes;
 use super::tally::Tally;
@@ -27,12 +27,20 @@ const MOSTLY_HALO: f64 = 0.2;
 const NO_PREDICTION: &str = "clock samples say where time went, not how many cache lines crossed the link between nodes; \
 a gain in seconds needs counts, so only the share of time at stake is given";
 
-/// A finding about one row, before those of the same cause are merged.
+/// A finding about one row, before those of the same cause are merged. In the sentences
+/// [`advice::ALL`] stands for the names of all objects that they hold for.
 struct Case<'a> {
     kind: &'static str,
     row: &'a RowFacts,
-    cause: Cause,
-    evidence: Vec<String>,
+    at: Option<String>,
+    function: Option<String>,
+    /// The real function: cases with the same one have the same cause.
+    outer: Option<String>,
+    text: String,
+    /// What is to be said of this object alone.
+    own: String,
+    /// What may hold for other objects, too.
+    common: Vec<String>,
     advice: String,
 }
 
@@ -42,55 +50,79 @@ pub fn findings(rows: &[RowFacts], tally: &Tally, nodes: &Nodes) -> Vec<Finding>
         return Vec::new();
     }
     let total = tally.total.weight.max(1) as f64;
-    let mut merged: Vec<(Finding, u64, f64)> = Vec::new();
+    let mut groups: Vec<Vec<Case>> = Vec::new();
     for case in rows.iter().filter_map(|r| case(r, nodes)) {
-        let r = case.row;
-        let low = r.stake_ci.map_or(0.0, |i| i.low);
-        let same = merged.iter_mut().find(|(f, _, _)| {
-            f.kind == case.kind
-                && f.cause.at == case.cause.at
-                && f.cause.function == case.cause.function
-                && (f.cause.at.is_some() || f.cause.function.is_some())
-        });
-        match same {
-            Some((f, samples, lows)) => {
-                f.stake += r.remote as f64 / total;
-                *samples += r.remote_samples;
-                *lows += low;
-                f.objects.push(r.name.clone());
-                f.evidence.extend(case.evidence);
-                if !f.advice.contains(&case.advice) {
-                    f.advice = format!("{} {}", f.advice, case.advice);
-                }
-            }
-            None => merged.push((
-                Finding {
-                    kind: case.kind.to_string(),
-                    objects: vec![r.name.clone()],
-                    cause: case.cause,
-                    evidence: case.evidence,
-                    advice: case.advice,
-                    predicted: None,
-                    predicted_why: Some(NO_PREDICTION.to_string()),
-                    stake: r.remote as f64 / total,
-                    rank: 0,
-                },
-                r.remote_samples,
-                low,
-            )),
+        let same = |g: &&mut Vec<Case>| {
+            g[0].kind == case.kind && g[0].outer == case.outer && case.outer.is_some()
+                // Without a function, only the very place tells.
+                || g[0].kind == case.kind && g[0].at == case.at && case.at.is_some()
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(case),
+            None => groups.push(vec![case]),
         }
     }
     let least = |kind: &str| {
         if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE }
     };
-    merged.retain(|(f, samples, low)| *samples >= LEAST_SAMPLES && *low >= least(&f.kind));
-    let mut found: Vec<Finding> = merged.into_iter().map(|m| m.0).collect();
+    groups.retain(|g| {
+        let samples: u64 = g.iter().map(|c| c.row.remote_samples).sum();
+        let low: f64 = g.iter().map(|c| c.row.stake_ci.map_or(0.0, |i| i.low)).sum();
+        samples >= LEAST_SAMPLES && low >= least(g[0].kind)
+    });
+    let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total)).collect();
     found.extend(unpinned(tally, nodes));
     found.sort_by(|a, b| b.stake.total_cmp(&a.stake).then_with(|| a.objects.cmp(&b.objects)));
     for (i, f) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
     }
     found
+}
+
+/// Objects of a finding that get a line of evidence of their own. // chosen
+const WITH_EVIDENCE: usize = 4;
+
+/// One finding of all cases of a cause; the object with most at stake speaks for it.
+fn finding(mut cases: Vec<Case>, total: f64) -> Finding {
+    cases.sort_by(|a, b| b.row.remote.cmp(&a.row.remote).then_with(|| a.row.name.cmp(&b.row.name)));
+    let sentences = |of: &dyn Fn(&Case) -> String| -> Vec<(String, String)> {
+        cases.iter().map(|c| (c.row.name.clone(), of(c))).collect()
+    };
+    let merged = |sentences: Vec<(String, String)>| {
+        advice::merged(&sentences.iter().map(|(n, s)| (n.as_str(), s.as_str())).collect::<Vec<_>>())
+    };
+    let mut evidence: Vec<String> = cases.iter().take(WITH_EVIDENCE).map(|c| c.own.clone()).collect();
+    if cases.len() > WITH_EVIDENCE {
+        evidence.push(format!("{} more objects are placed the same way", cases.len() - WITH_EVIDENCE));
+    }
+    let common = cases.iter().map(|c| c.common.len()).max().unwrap_or(0);
+    for i in 0..common {
+        evidence.extend(merged(sentences(&|c| c.common.get(i).cloned().unwrap_or_default())));
+    }
+    let names: Vec<&str> = cases.iter().map(|c| c.row.name.as_str()).collect();
+    let first = &cases[0];
+    Finding {
+        kind: first.kind.to_string(),
+        objects: names.iter().map(|n| n.to_string()).collect(),
+        cause: Cause {
+            at: first.at.clone(),
+            function: first.function.clone(),
+            text: first.text.replace(advice::ALL, &advice::listed(&names)),
+        },
+        evidence,
+        advice: merged(sentences(&|c| c.advice.clone())).join(" "),
+        predicted: None,
+        predicted_why: Some(NO_PREDICTION.to_string()),
+        stake: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
+        rank: 0,
+    }
+}
+
+/// `63 % of its samples are remote (56 to 69 %)`.
+fn remote_sentence(r: &RowFacts) -> String {
+    let interval =
+        r.remote_ci.map_or(String::new(), |i| format!(" ({:.0} to {})", i.low * 100.0, percent(i.high)));
+    format!("{} of its samples are remote{interval}", percent(r.remote_share.unwrap_or(0.0)))
 }
 
 fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
@@ -121,31 +153,22 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
     let node = nodes.ids.get(usize::from(top.node)).map_or("?".to_string(), u32::to_string);
     let whole = if share > 0.99 { "all".to_string() } else { percent(share) };
-    let mut evidence = vec![format!(
-        "{}: thread {} placed {whole} of the {} pages whose first touch is known, {}, so they are on node {node}",
-        r.name,
-        top.tid,
-        r.placed_pages(),
-        advice::place(&top.at, &top.function),
-    )];
-    evidence.push(format!(
-        "{} of the samples on {} are remote{}; the users run on {}",
-        percent(r.remote_share.unwrap_or(0.0)),
-        r.name,
-        r.remote_ci.map_or(String::new(), |i| format!(
-            " (95 % interval {} to {})",
-            percent(i.low),
-            percent(i.high)
-        )),
-        advice::nodes_of(&r.user_nodes, nodes),
-    ));
-    evidence.push(advice::pattern_sentence(r));
-    let text = format!("one thread touches the pages of {} first, and other nodes' threads use them", r.name);
     Some(Case {
         kind: "serial_first_touch",
         row: r,
-        cause: Cause { at: top.at.clone(), function: top.function.clone(), text },
-        evidence,
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: format!("one thread touches the pages of {ALL} first, and other nodes' threads use them"),
+        own: format!(
+            "{}: thread {} placed {whole} of its {} pages seen placed, {}, so on node {node}; {}",
+            r.name,
+            top.tid,
+            r.placed_pages(),
+            top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
+            remote_sentence(r),
+        ),
+        common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, Use::Serial),
     })
 }
@@ -158,25 +181,24 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         return None;
     }
     // A large allocation's one header page says nothing about its other pages: those were placed elsewhere.
-    let text = format!(
-        "the allocator writes its own headers into the pages of {} when the memory is allocated; these writes are the first touch",
-        r.name
-    );
-    let evidence = vec![
-        format!(
+    Some(Case {
+        kind: "allocator_placed_pages",
+        row: r,
+        at: top.allocator_at.clone(),
+        function: top.allocator_function.clone(),
+        outer: top.allocator_outer.clone(),
+        text: format!(
+            "the allocator writes its own headers into the pages of {ALL} when the memory is allocated; \
+             these writes are the first touch"
+        ),
+        own: format!(
             "{}: {} of its remote time is on pages first touched inside the allocator by thread {}, called {}",
             r.name,
             percent(by_allocator as f64 / r.remote.max(1) as f64),
             top.tid,
             advice::place(&top.allocator_at, &top.allocator_function),
         ),
-        advice::pattern_sentence(r),
-    ];
-    Some(Case {
-        kind: "allocator_placed_pages",
-        row: r,
-        cause: Cause { at: top.allocator_at.clone(), function: top.allocator_function.clone(), text },
-        evidence,
+        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Allocator),
     })
 }
@@ -195,25 +217,22 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     Some(Case {
         kind: "huge_page_straddling",
         row: r,
-        cause: Cause {
-            at: top.at.clone(),
-            function: top.function.clone(),
-            text: format!(
-                "pages of {} kB of {} reach across the border between two nodes' parts",
-                folio >> 10,
-                r.name
-            ),
-        },
-        evidence: vec![
-            format!(
-                "{}: {} of its remote time is on pages that came with another page's first touch (folios of {} kB)",
-                r.name,
-                percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
-                folio >> 10
-            ),
-            format!("{} of these folios are used from more than one node", r.shared_folios),
-            advice::pattern_sentence(r),
-        ],
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: format!(
+            "pages of {} kB of {ALL} reach across the border between two nodes' parts",
+            folio >> 10
+        ),
+        own: format!(
+            "{}: {} of its remote time is on pages that came with another page's first touch (folios of {} kB); \
+             {} of these folios are used from more than one node",
+            r.name,
+            percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
+            folio >> 10,
+            r.shared_folios,
+        ),
+        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Straddling),
     })
 }
@@ -228,43 +247,42 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         return None;
     }
     let top = r.touchers.first()?;
-    let text = format!(
-        "{} is touched first by several threads, but the parts they touch are not the parts they use",
-        r.name
-    );
     Some(Case {
         kind: "schedule_mismatch",
         row: r,
-        cause: Cause { at: top.at.clone(), function: top.function.clone(), text },
-        evidence: vec![
-            format!(
-                "{}: {} threads placed its pages, most of them {}, and {} of its samples are remote",
-                r.name,
-                r.touchers.len(),
-                advice::place(&top.at, &top.function),
-                percent(r.remote_share.unwrap_or(0.0))
-            ),
-            advice::pattern_sentence(r),
-        ],
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: format!(
+            "several threads touch the pages of {ALL} first, but not the parts that they use later"
+        ),
+        own: format!(
+            "{}: {} threads placed its pages, most of them {}; {}",
+            r.name,
+            r.touchers.len(),
+            advice::place(&top.at, &top.function),
+            remote_sentence(r),
+        ),
+        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Mismatch),
     })
 }
 
 fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
-    let text = format!("{} lies on nodes other than its users'; who placed its pages was not seen", r.name);
     Some(Case {
         kind: "remote_unexplained",
         row: r,
-        cause: Cause { at: None, function: None, text },
-        evidence: vec![
-            format!(
-                "{}: {} of its samples are remote, {} of its pages were placed by the kernel or before the recording",
-                r.name,
-                percent(r.remote_share.unwrap_or(0.0)),
-                r.pages.unseen
-            ),
-            advice::pattern_sentence(r),
-        ],
+        at: None,
+        function: None,
+        outer: None,
+        text: format!("{ALL} lies on nodes other than its users'; who placed its pages was not seen"),
+        own: format!(
+            "{}: {}; {} of its pages were placed by the kernel or before the recording",
+            r.name,
+            remote_sentence(r),
+            r.pages.unseen
+        ),
+        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Unexplained),
     })
 }

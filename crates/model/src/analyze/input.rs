@@ -70,4 +70,6 @@ pub struct Judge {
     /// threads that have samples are mapped to the machine's nodes in creation
     /// order, and each page to the node of the thread that first touched it.
     pub assume: Option<Bind>,
+    /// Judge the whole run even if the program marks a region of interest.
+    pub whole: bool,
 }

@@ -19,12 +19,14 @@ mod findings;
 mod hash;
 mod homes;
 mod layer;
+mod names;
 mod nodes;
 mod notes;
 mod page_table;
 mod pages;
 mod pattern;
 mod placement;
+mod region;
 mod rows;
 mod sites;
 mod space;
@@ -92,6 +94,7 @@ pub fn analyze_with(
     let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();
     let groups = touchers::Groups::new(input, &finder, &mut sites);
     let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();
+    let region = region::Region::new(input, judge.whole, &spaces, &threads, &survey);
     let context = attribute::Context {
         finder,
         rows: &rows,
@@ -101,6 +104,7 @@ pub fn analyze_with(
         threads: &threads,
         spaces_of_threads: &spaces_of_threads,
         survey: &survey,
+        region: &region,
     };
     let tally = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
     let facts = facts::gather(input, &context, &tally);

@@ -16,6 +16,14 @@ pub fn notes(
     facts: &[RowFacts],
 ) -> Vec<String> {
     let mut n = Vec::new();
+    if context.region.is_marked() {
+        n.push(format!(
+            "Shares are of the region of interest that the program marks: {} of {} samples (`--whole` reports all).",
+            tally.total.samples, context.survey.samples
+        ));
+    } else if judge.whole && input.phases.name.iter().any(String::is_empty) {
+        n.push("The program marks a region of interest; as asked, shares are of the whole run.".to_string());
+    }
     let meta = &input.meta;
     if meta.state == "open" {
         n.push("The recording was not closed: its end may be missing.".to_string());
@@ -50,7 +58,7 @@ pub fn notes(
             placements.not_placements
         ));
     }
-    threads(&mut n, input, judge, context, tally);
+    threads(&mut n, judge, context, tally);
     pages(&mut n, input, judge, context);
     if facts.iter().any(|f| f.origins.cut) {
         n.push(
@@ -72,7 +80,7 @@ pub fn notes(
     n
 }
 
-fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context, tally: &Tally) {
+fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, tally: &Tally) {
     let unsampled = tally.threads.iter().filter(|t| t.sum.samples == 0).count();
     let total = tally.threads.len();
     if unsampled > 0 && unsampled < total {
@@ -96,9 +104,6 @@ fn threads(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context,
             "pin them (OMP_PROC_BIND=close, taskset)"
         };
         n.push(format!("Threads moved between cpus at least {migrations} times: {advice}."));
-    }
-    if input.phases.name.iter().any(String::is_empty) {
-        n.push("The program marks a region of interest; shares are of the whole run.".to_string());
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::hash::{FastMap, IdIndex};
 use super::input::Input;
+use super::names;
 use crate::recording::NONE;
 
 /// Index of a [`Site`] in [`Sites`].
@@ -17,8 +18,10 @@ pub type SiteId = u32;
 pub struct Site {
     /// `file:line`, else `module+0xoffset`.
     pub at: Option<String>,
-    /// Function.
+    /// Function; one that was inlined names the one around it as well.
     pub function: Option<String>,
+    /// The real function, which is `function` unless that was inlined.
+    pub outer: Option<String>,
     /// Position of the module in the modules table.
     pub module: Option<u32>,
     /// Whether it lies in a runtime because no frame of the program's own code is known.
@@ -49,7 +52,7 @@ impl Sites {
     /// Names every location and chain of a recording.
     pub fn new(input: &Input) -> Sites {
         let mut s = Sites { locations: IdIndex::new(&input.locations.id), ..Sites::default() };
-        s.unknown = s.intern(Site { at: None, function: None, module: None, runtime: false });
+        s.unknown = s.intern(Site { at: None, function: None, outer: None, module: None, runtime: false });
         s.name_locations(input);
         s.name_chains(input);
         s
@@ -85,14 +88,21 @@ impl Sites {
             });
             let site = |row: Option<usize>| {
                 let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
-                let function = row.map(|r| input.symbols.function[r].clone()).filter(|f| !f.is_empty());
+                let name =
+                    |row: Option<usize>| row.map(|r| &*input.symbols.function[r]).filter(|f| !f.is_empty());
+                let around = name(rows.last().copied().filter(|&r| Some(r) != row));
+                let function = name(row).map(|f| match around {
+                    Some(outer) => names::inlined(f, outer),
+                    None => names::short(f),
+                });
+                let outer = around.map(names::short).or_else(|| function.clone());
                 let at = match (file, row) {
                     (Some(f), Some(r)) => {
                         Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
                     }
                     _ => place.clone(),
                 };
-                Site { at, function, module, runtime }
+                Site { at, function, outer, module, runtime }
             };
             let own = rows
                 .iter()

@@ -35,6 +35,16 @@ pub struct Interval {
     pub high: f64,
 }
 
+/// Which part of the run shares are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Region {
+    /// All of it.
+    Whole,
+    /// The region of interest that the program marks (nearfar.h).
+    Marked,
+}
+
 /// The report of one recording, judged on one machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -58,6 +68,8 @@ pub struct Report {
     pub rungs: Vec<RungUse>,
     /// What every share below is a share of.
     pub basis: Basis,
+    /// Which part of the run they are of.
+    pub region: Region,
     /// Remote share of all samples whose page's home is known; null if none is.
     pub remote_share: Option<f64>,
     /// 95 % interval of `remote_share`.

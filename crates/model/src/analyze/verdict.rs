@@ -19,6 +19,7 @@ pub fn verdict(
     input: &Input,
     judge: &Judge,
     tally: &Tally,
+    marked: bool,
     remote_time: Option<f64>,
     interval: Option<Interval>,
     findings: &[Finding],
@@ -31,6 +32,12 @@ pub fn verdict(
         );
     }
     let n = tally.total.samples;
+    if n == 0 && marked {
+        return unknown(
+            "The region of interest that the program marks holds no samples: mark a longer one, or judge the whole run (--whole)."
+                .to_string(),
+        );
+    }
     if n == 0 {
         return unknown(format!("There are no samples. {}", rung_reason(input)));
     }

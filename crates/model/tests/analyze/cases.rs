@@ -266,6 +266,7 @@ fn the_report_does_not_depend_on_the_number_of_workers() {
     let judge = nearfar_model::analyze::Judge {
         machine: machine(2, 4),
         assume: Some(nearfar_model::machine::binding::Bind::Compact),
+        whole: false,
     };
     let one = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 1).unwrap();
     let five = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 5).unwrap();
@@ -279,6 +280,7 @@ fn scatter_changes_who_is_far() {
     let judge = nearfar_model::analyze::Judge {
         machine: machine(2, 4),
         assume: Some(nearfar_model::machine::binding::Bind::Scatter),
+        whole: false,
     };
     let r = nearfar_model::analyze::analyze_with(&w.input, &w.samples, &judge, 2).unwrap();
     let nodes: Vec<_> = r.threads.iter().map(|t| t.node).collect();

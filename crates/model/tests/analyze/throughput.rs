@@ -61,7 +61,7 @@ fn ten_million_samples_and_a_million_faults() {
     }
     let segments = Segments(cut(&w.samples));
     w.samples = AccessSamples::default();
-    let judge = Judge { machine: machine(2, 8), assume: Some(Bind::Compact) };
+    let judge = Judge { machine: machine(2, 8), assume: Some(Bind::Compact), whole: false };
     let start = Instant::now();
     let r = analyze(&w.input, &segments, &judge).unwrap();
     println!("{:.2} s, verdict {:?}, remote {:?}", start.elapsed().as_secs_f64(), r.verdict, r.remote_share);

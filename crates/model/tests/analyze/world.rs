@@ -285,13 +285,13 @@ impl World {
 
     /// As if on a machine of `nodes` nodes.
     pub fn on(&self, nodes: u32) -> Report {
-        let judge = Judge { machine: machine(nodes, 4), assume: Some(Bind::Compact) };
+        let judge = Judge { machine: machine(nodes, 4), assume: Some(Bind::Compact), whole: false };
         analyze_with(&self.input, &self.samples, &judge, 2).expect("an analysis")
     }
 
     /// On the machine it was recorded on.
     pub fn real(&self) -> Report {
-        let judge = Judge { machine: self.input.meta.machine.clone(), assume: None };
+        let judge = Judge { machine: self.input.meta.machine.clone(), assume: None, whole: false };
         analyze_with(&self.input, &self.samples, &judge, 2).expect("an analysis")
     }
 }

@@ -99,6 +99,7 @@ pub fn affected() -> Report {
             },
         ],
         basis: Basis::StallTime,
+        region: Region::Whole,
         remote_share: Some(0.501),
         remote_share_ci: interval(0.479, 0.522),
         remote_time_share: Some(0.463),

@@ -103,6 +103,9 @@ struct ReportArgs {
     /// How the threads are laid out on an assumed machine: compact or scatter
     #[arg(long, value_name = "HOW", default_value = "compact")]
     bind: nearfar_model::machine::binding::Bind,
+    /// Report the whole run even if the program marks a region of interest (nearfar.h)
+    #[arg(long)]
+    whole: bool,
     /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not clean)
     #[arg(long, value_name = "VERDICT", value_parser = ["affected", "unknown"])]
     fail_on: Option<String>,

@@ -20,7 +20,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         None => store::newest_recording(Path::new("."))?,
     };
     let stored = store::open(&path)?;
-    let judge = judge(args.machine.as_deref(), &stored.input.meta, args.bind)?;
+    let judge = judge(args.machine.as_deref(), &stored.input.meta, args.bind, args.whole)?;
     let mut report = analyze(&stored.input, &stored.samples, &judge)
         .with_context(|| format!("cannot analyse {}", path.display()))?;
     report.notes.extend(stored.remarks);
@@ -46,8 +46,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 
 /// Which machine to judge by: the one asked for, the one wished at the recording,
 /// the recorded one if it has several nodes, else two of it.
-fn judge(asked: Option<&str>, meta: &Meta, bind: Bind) -> Result<Judge> {
-    let recorded = || Judge { machine: meta.machine.clone(), assume: None };
+fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
+    let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
     let argument = match (asked, &meta.wish) {
         (Some("here"), _) => return Ok(recorded()),
         (Some(asked), _) => asked.to_owned(),
@@ -56,11 +56,11 @@ fn judge(asked: Option<&str>, meta: &Meta, bind: Bind) -> Result<Judge> {
         (None, None) => {
             let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
             let machine = Machine::from_shape(&format!("2x{}", cpus.max(1)))?;
-            return Ok(Judge { machine, assume: Some(bind) });
+            return Ok(Judge { machine, assume: Some(bind), whole });
         }
     };
     let machine = machine_from_argument(&argument).with_context(|| format!("--as {argument}"))?;
-    Ok(Judge { machine, assume: Some(bind) })
+    Ok(Judge { machine, assume: Some(bind), whole })
 }
 
 /// Columns of the terminal, or 100 where there is none.
