@@ -1,0 +1,285 @@
+//! What the end-to-end tests share: programs to record, the recorder, the report as JSON.
+#![allow(dead_code)] // each test binary uses its own part
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard};
+
+/// Programs whose time is measured run one at a time: two cores are all that a small machine has.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    // A failed test must not fail the others.
+    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Says why a test does not run; the caller returns.
+pub fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// Whether perf events work here; if not, says so.
+pub fn perf_works() -> bool {
+    match nearfar::collect::session::probe_perf() {
+        Ok(()) => true,
+        Err(why) => {
+            skip(&why);
+            false
+        }
+    }
+}
+
+/// Whether a program can be started; if not, says so.
+pub fn has(tool: &str) -> bool {
+    let found =
+        Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        skip(&format!("no {tool}"));
+    }
+    found
+}
+
+/// One of the workloads, built if need be; `None`, with the reason printed, if that is impossible.
+pub fn workload(name: &str) -> Option<PathBuf> {
+    if let Some(directory) = std::env::var_os("NEARFAR_WORKLOADS") {
+        return Some(PathBuf::from(directory).join(name));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let program = root.join("target/workloads").join(name);
+    static BUILD: Mutex<()> = Mutex::new(());
+    let _one = BUILD.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !program.exists() {
+        if !has("cmake") {
+            return None;
+        }
+        let build = root.join("target/workloads-build");
+        let cmake = |arguments: &[&std::ffi::OsStr]| {
+            let output = Command::new("cmake").args(arguments).output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+        };
+        let (source, build) = (root.join("workloads"), build.as_os_str());
+        cmake(&["-S".as_ref(), source.as_ref(), "-B".as_ref(), build, "-DCMAKE_BUILD_TYPE=Release".as_ref()]);
+        cmake(&["--build".as_ref(), build]);
+    }
+    assert!(program.exists(), "{} was not built", program.display());
+    Some(program)
+}
+
+/// The bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A directory for one test: sources, programs, recordings.
+pub struct Scratch(tempfile::TempDir);
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Scratch::new()
+    }
+}
+
+impl Scratch {
+    /// A new one.
+    pub fn new() -> Scratch {
+        Scratch(tempfile::tempdir().unwrap())
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Compiles `source`, a file of this name, with debug information.
+    pub fn compile(&self, compiler: &str, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+        let file = self.path(name);
+        let program = file.with_extension("");
+        std::fs::write(&file, source).unwrap();
+        let mut command = Command::new(compiler);
+        command.args(["-O1", "-g", "-fno-omit-frame-pointer"]).arg(&file).arg("-o").arg(&program).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        program
+    }
+
+    /// Compiles a C program.
+    pub fn c(&self, name: &str, source: &str) -> PathBuf {
+        self.compile("gcc", &format!("{name}.c"), &format!("{PRELUDE}{source}"), &["-pthread", "-fno-builtin"])
+    }
+
+    /// `nearfar record` into `name` with these flags; the program is still to be added.
+    pub fn recorder(&self, name: &str, flags: &[&str]) -> Command {
+        let mut command = nearfar();
+        command.arg("record").arg("-o").arg(self.path(name)).args(flags).arg("--");
+        command
+    }
+
+    /// Records a program that must succeed, and reports.
+    pub fn record(&self, name: &str, flags: &[&str], program: &[&str]) -> Run {
+        let output = self.recorder(name, flags).args(program).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{:?}\n{}{}",
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        Run { report: self.report(name, &[]), output }
+    }
+
+    /// The report of a recording as JSON.
+    pub fn report(&self, name: &str, flags: &[&str]) -> Report {
+        let output = nearfar().arg("report").arg(self.path(name)).arg("--json").args(flags).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Report(serde_json::from_slice(&output.stdout).unwrap())
+    }
+}
+
+/// Headers of the C programs, and a way to touch pages that no compiler takes out.
+pub const PRELUDE: &str = "#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#define FRESH __attribute__((noinline))
+#define PAGE 4096L
+static void write_pages(char *p, long n) { for (long i = 0; i < n; i++) *(volatile char *)(p + i * PAGE) = 1; }
+static void *map_pages(long n) { return mmap(0, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
+";
+
+/// The program under test, with OpenMP threads that wait asleep and stay where they are.
+pub fn nearfar() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    command.env("OMP_NUM_THREADS", "2").env("OMP_WAIT_POLICY", "passive").env_remove("LD_PRELOAD");
+    command
+}
+
+/// A recorded program: what it wrote, and the report.
+pub struct Run {
+    /// The recorder's outputs and status.
+    pub output: Output,
+    /// The report.
+    pub report: Report,
+}
+
+impl Run {
+    /// What the program printed.
+    pub fn stdout(&self) -> String {
+        text(&self.output.stdout)
+    }
+}
+
+/// A report as JSON.
+#[derive(Debug)]
+pub struct Report(pub Value);
+
+impl Report {
+    /// The verdict.
+    pub fn verdict(&self) -> &str {
+        self.0["verdict"].as_str().unwrap()
+    }
+
+    /// Samples of a rung; 0 if the report does not have it.
+    pub fn samples(&self, rung: &str) -> u64 {
+        let rungs = self.0["rungs"].as_array().unwrap();
+        rungs.iter().find(|r| r["rung"] == rung).map_or(0, |r| r["samples"].as_u64().unwrap())
+    }
+
+    /// Object rows.
+    pub fn objects(&self) -> &[Value] {
+        self.0["objects"].as_array().unwrap()
+    }
+
+    /// The object of a name that must exist once.
+    pub fn object(&self, name: &str) -> Object<'_> {
+        let found: Vec<_> = self.objects().iter().filter(|o| o["name"] == name).collect();
+        let names: Vec<_> = self.objects().iter().map(|o| o["name"].to_string()).collect();
+        assert_eq!(found.len(), 1, "objects named {name} among {names:?}; notes {}", self.0["notes"]);
+        Object(found[0])
+    }
+
+    /// All samples with their share of functions whose name has one of these in it.
+    pub fn function_share(&self, names: &[&str]) -> f64 {
+        let functions = self.0["functions"].as_array().unwrap();
+        functions
+            .iter()
+            .filter(|f| names.iter().any(|n| f["function"].as_str().unwrap().contains(n)))
+            .map(|f| number(&f["stall_share"]))
+            .sum()
+    }
+
+    /// The notes as one text.
+    pub fn notes(&self) -> String {
+        let notes = self.0["notes"].as_array().unwrap();
+        notes.iter().map(|n| n.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A JSON number.
+pub fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// An object's row.
+#[derive(Clone, Copy, Debug)]
+pub struct Object<'a>(pub &'a Value);
+
+impl<'a> Object<'a> {
+    /// A count of its `pages`.
+    pub fn pages(&self, origin: &str) -> u64 {
+        self.0["pages"][origin].as_u64().unwrap()
+    }
+
+    /// First touches: pages, function, line text, how.
+    pub fn touches(&self) -> Vec<(u64, &'a str, &'a str, &'a str)> {
+        let rows = self.0["first_touch"].as_array().unwrap();
+        rows.iter()
+            .map(|t| {
+                let text = |field: &str| t[field].as_str().unwrap_or("");
+                (t["pages"].as_u64().unwrap(), text("function"), text("at"), text("how"))
+            })
+            .collect()
+    }
+
+    /// Pages first touched in a function and way.
+    pub fn touched(&self, function: &str, how: &str) -> u64 {
+        self.touches().iter().filter(|t| t.1 == function && t.3 == how).map(|t| t.0).sum()
+    }
+
+    /// Kernel thread ids of the touchers with their pages, most pages first.
+    pub fn touchers(&self) -> Vec<(u64, u64)> {
+        let mut all = std::collections::BTreeMap::new();
+        for t in self.0["first_touch"].as_array().unwrap() {
+            *all.entry(t["thread"].as_u64().unwrap()).or_insert(0) += t["pages"].as_u64().unwrap();
+        }
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by_key(|t| std::cmp::Reverse(t.1));
+        all
+    }
+
+    /// Share of all samples that hit it in functions whose name has one of these in it.
+    pub fn used_in(&self, functions: &[&str]) -> f64 {
+        self.uses(functions).iter().map(|u| u.0).sum()
+    }
+
+    /// Uses in such functions: share of all samples, remote share of it.
+    pub fn uses(&self, functions: &[&str]) -> Vec<(f64, Option<f64>)> {
+        let rows = self.0["accessed_at"].as_array().unwrap();
+        rows.iter()
+            .filter(|u| u["function"].as_str().is_some_and(|f| functions.iter().any(|n| f.contains(n))))
+            .map(|u| (number(&u["stall_share"]), u["remote_share"].as_f64()))
+            .collect()
+    }
+}
