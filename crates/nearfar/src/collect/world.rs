@@ -7,7 +7,7 @@ use crate::store::Tables;
 use crate::symbols::{Module, Unwinder, is_runtime, spins};
 use nearfar_model::decode::{Decoder, FunctionCode};
 use nearfar_model::recording::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +74,8 @@ pub struct World {
     pub decoder: Decoder,
     /// Call chains by .eh_frame.
     pub unwinder: Unwinder,
+    /// Module and file offset of every instruction that has faulted.
+    faulted: HashSet<(u32, u64)>,
     /// Set when an instruction of a runtime library faulted that had not faulted before.
     pub new_runtime_site: bool,
 }
@@ -253,8 +255,13 @@ impl World {
     pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> u32 {
         let before = self.location_count;
         let id = self.location(space, ip, tables);
-        if id >= before && self.module_at(space, ip).is_none_or(|m| m.runtime) {
-            self.new_runtime_site = true;
+        if id >= before {
+            // The same library instruction in another process is not new: a shell
+            // script's hundred children all start in the same loader.
+            let s = &self.spaces[space as usize];
+            let place = s.map_at(ip).map_or((NONE, ip), |(start, m)| (m.module, m.offset + (ip - start)));
+            let runtime = self.modules.get(place.0 as usize).is_none_or(|m| m.runtime);
+            self.new_runtime_site |= self.faulted.insert(place) && runtime;
         }
         id
     }
