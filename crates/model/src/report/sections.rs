@@ -9,6 +9,8 @@ use crate::machine::DistanceClass;
 const FINDINGS: usize = 3;
 const OBJECTS: usize = 8;
 const FUNCTIONS: usize = 5;
+/// Least share of an object that no finding names, and of a function, to be listed.
+const LEAST_SHARE: f64 = 0.01;
 /// Above this, threads are summed by node.
 const THREADS: usize = 16;
 
@@ -149,11 +151,14 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         "used by threads"
     );
     page.heading(&title);
-    let shown = r.objects.len().min(OBJECTS);
-    for object in &r.objects[..shown] {
+    let named = |o: &&ObjectRow| r.findings.iter().any(|f| f.objects.contains(&o.name));
+    // A single object is listed however small: an empty table would say less.
+    let large = |o: &&ObjectRow| o.stall_share >= LEAST_SHARE || r.objects.len() == 1;
+    let shown: Vec<&ObjectRow> = r.objects.iter().filter(|o| large(o) || named(o)).take(OBJECTS).collect();
+    for object in &shown {
         one_object(page, r, object, name);
     }
-    more(page, r.objects.len() - shown, "object");
+    more(page, r.objects.len() - shown.len(), "object");
 }
 
 fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
@@ -289,7 +294,8 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
         right("share", 8),
         left("remote", 8)
     ));
-    for function in r.functions.iter().take(FUNCTIONS) {
+    let large = |f: &&FunctionRow| f.stall_share >= LEAST_SHARE || r.functions.len() == 1;
+    for function in r.functions.iter().filter(large).take(FUNCTIONS) {
         one_function(page, function, name);
     }
 }
