@@ -88,7 +88,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     if !objects.is_empty() {
         page.item(3, "objects", &format!("{}{rest}", objects.join(", ")));
     }
-    let at = place(f.cause.function.as_deref(), f.cause.at.as_deref(), width / 2);
+    let at = place(f.cause.function.as_deref(), f.cause.at.as_deref(), width.saturating_sub(16));
     let cause = match at {
         Some(at) => format!("{at}: {}", f.cause.text),
         None => f.cause.text.clone(),
