@@ -104,8 +104,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         _ => " on these objects",
     };
     let stake = format!(
-        "{} of {} is remote{on}. This is not the gain: a stall share blames one of several \
-         overlapped loads.",
+        "{} of {} is remote{on}; the gain may be less: overlapped loads share blame",
         percent(Some(f.stake)),
         basis(r)
     );
@@ -184,6 +183,10 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         right(&percent(Some(o.stall_share)), 8),
         left(&percent_ci(o.remote_share, o.remote_share_ci), 22),
     ));
+    // Nobody chose the place of stacks and mapped files: what is known of it is in the JSON.
+    if matches!(o.kind.as_str(), "stack" | "file mapping") {
+        return;
+    }
     let room = (page.width.saturating_sub(40) / 3).max(16);
     let allocated = match o.kind.as_str() {
         "static" => "static".to_owned(),
