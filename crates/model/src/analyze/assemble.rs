@@ -1,14 +1,14 @@
 //! From counts to the report's values.
 
 use super::attribute::{CLASSES, Context};
-use super::facts::RowFacts;
+use super::facts::{self, RowFacts};
 use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
 use super::stats::share_interval;
 use super::tally::{LineUse, Tally};
 use super::value::*;
-use super::verdict::{rung_text, verdict};
+use super::verdict::{Evidence, rung_text, verdict};
 use super::{findings, notes};
 use crate::machine::binding::Bind;
 use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
@@ -20,13 +20,7 @@ const MOST_ROWS: usize = 500;
 const MOST_LINES: usize = 10;
 
 /// Builds the report.
-pub fn assemble(
-    input: &Input,
-    judge: &Judge,
-    context: &Context,
-    tally: &Tally,
-    facts: &[RowFacts],
-) -> Report {
+pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFacts]) -> Report {
     let nodes = context.finder.nodes;
     let total = tally.total.weight.max(1) as f64;
     let far = nodes.count > 1 && tally.known.weight > 0;
@@ -34,16 +28,14 @@ pub fn assemble(
     let remote_share_ci = if far { share_interval(&tally.known_blocks, &tally.known) } else { None };
     let remote_time_share = far.then(|| tally.remote as f64 / total);
     let remote_time_share_ci = if far { share_interval(&tally.total_blocks, &tally.total) } else { None };
-    let findings = findings::findings(facts, tally, nodes);
-    let (verdict, verdict_why) = verdict(
-        input,
-        judge,
-        tally,
-        context.region.is_marked(),
-        remote_time_share,
-        remote_time_share_ci,
-        &findings,
-    );
+    let findings = findings::findings(rows, tally, nodes);
+    let evidence = Evidence {
+        remote_time: remote_time_share,
+        interval: remote_time_share_ci,
+        marked: context.region.is_marked(),
+        files: facts::read_only_files(context, tally, rows),
+    };
+    let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -85,10 +77,10 @@ pub fn assemble(
             .map(|row| row.iter().map(|&w| w as f64 / total).collect())
             .collect(),
         threads: threads(input, context, tally),
-        objects: facts.iter().take(MOST_ROWS).map(|f| object(input, context, tally, f)).collect(),
+        objects: rows.iter().take(MOST_ROWS).map(|f| object(input, context, tally, f)).collect(),
         functions: functions(input, context, tally),
         findings,
-        notes: notes::notes(input, judge, context, tally, facts),
+        notes: notes::notes(input, judge, context, tally, rows),
     }
 }
 

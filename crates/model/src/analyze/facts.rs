@@ -112,6 +112,31 @@ pub fn percent(share: f64) -> String {
     if p != 0.0 && p.abs() < 10.0 { format!("{p:.1} %") } else { format!("{p:.0} %") }
 }
 
+/// Weight of samples on file mappings (constants, tables) that the program only reads and of which no
+/// page's home is known: the page cache's pages were placed by whoever read the file first.
+pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u64 {
+    let spaces = context.finder.spaces;
+    let in_file = |f: &&RowFacts| {
+        let row = &context.rows.rows[f.row];
+        let mapped = |&t: &u32| {
+            let t = &spaces.things[t as usize];
+            let mapping = spaces.mapping_at(t.space, t.address, t.died).0;
+            mapping.is_some_and(|m| spaces.things[m as usize].kind == ObjectKind::File)
+        };
+        match row.kind {
+            ObjectKind::File => true,
+            ObjectKind::Static => row.things.iter().all(mapped),
+            _ => false,
+        }
+    };
+    let unplaced = |f: &&RowFacts| {
+        let counts = tally.rows[f.row].as_deref();
+        counts.is_some_and(|c| c.known.weight == 0) && f.lines.iter().all(|l| l.1.stores == 0)
+    };
+    let sum = |f: &RowFacts| tally.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
+    rows.iter().filter(in_file).filter(unplaced).map(sum).sum()
+}
+
 type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
 
 fn by_row<'a, K: Copy + Ord, V>(map: &'a FastMap<(u32, K), V>) -> ByRow<K, &'a V> {

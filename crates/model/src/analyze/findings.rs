@@ -24,8 +24,8 @@ const SERIAL: f64 = 0.9;
 const MOSTLY_HALO: f64 = 0.2;
 
 /// Why there is no number for the gain.
-const NO_PREDICTION: &str = "clock samples say where time went, not how many cache lines crossed the link between nodes; \
-a gain in seconds needs counts, so only the share of time at stake is given";
+const NO_PREDICTION: &str =
+    "samples of a clock say where time went, not how many cache lines crossed between nodes";
 
 /// A finding about one row, before those of the same cause are merged. In the sentences
 /// [`advice::ALL`] stands for the names of all objects that they hold for.
@@ -152,7 +152,9 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     }
     let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
     let node = nodes.ids.get(usize::from(top.node)).map_or("?".to_string(), u32::to_string);
-    let whole = if share > 0.99 { "all".to_string() } else { percent(share) };
+    let placed = r.placed_pages();
+    let whole =
+        if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
     Some(Case {
         kind: "serial_first_touch",
         row: r,
@@ -161,12 +163,11 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         outer: top.outer.clone(),
         text: format!("one thread touches the pages of {ALL} first, and other nodes' threads use them"),
         own: format!(
-            "{}: thread {} placed {whole} of its {} pages seen placed, {}, so on node {node}; {}",
+            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote",
             r.name,
             top.tid,
-            r.placed_pages(),
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
-            remote_sentence(r),
+            percent(r.remote_share.unwrap_or(0.0)),
         ),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, Use::Serial),

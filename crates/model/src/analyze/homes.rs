@@ -122,6 +122,10 @@ pub struct Finder<'a> {
     pub nodes: &'a Nodes,
     /// Cpus of the faults.
     pub fault_cpus: &'a [u16],
+    /// Their addresses.
+    pub fault_addresses: &'a [u64],
+    /// log2 of the size of the pages that they mapped.
+    pub fault_shifts: &'a [u8],
 }
 
 impl Finder<'_> {
@@ -138,9 +142,14 @@ impl Finder<'_> {
         }
         let touched = touch.map_or(Home::UNKNOWN, |t| {
             let x = &self.placements.touches[t as usize];
-            if x.zero && !self.seen_present(space, address) {
+            if x.cache || x.zero && !self.seen_present(space, address) {
                 return Home::UNKNOWN;
             }
+            // One fault placed the whole of a large page.
+            let folio = folio
+                || x.fault != NONE
+                    && self.is_large(x.fault)
+                    && self.fault_addresses[x.fault as usize] / self.placements.page_bytes != page;
             Home { node: self.toucher_node(t), touch: t, folio }
         });
         if self.nodes.assumed || self.looks.is_empty() {
@@ -170,6 +179,10 @@ impl Finder<'_> {
             self.looks.row(parent, address, time.min(fork), exact)
         });
         row.map(|r| r.node).filter(|&n| n != UNKNOWN)
+    }
+
+    fn is_large(&self, fault: u32) -> bool {
+        u32::from(self.fault_shifts[fault as usize]) > self.placements.page_bytes.trailing_zeros()
     }
 
     fn seen_present(&self, space: u32, address: u64) -> bool {

@@ -89,6 +89,8 @@ pub fn analyze_with(
         looks: &looks,
         nodes: &nodes,
         fault_cpus: &input.faults.cpu,
+        fault_addresses: &input.faults.address,
+        fault_shifts: &input.faults.page_shift,
     };
     let rows = rows::Rows::new(input, &spaces, &sites);
     let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();

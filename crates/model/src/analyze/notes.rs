@@ -1,7 +1,7 @@
 //! What was lost or is missing, in words.
 
 use super::attribute::Context;
-use super::facts::{RowFacts, percent};
+use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
 use super::tally::Tally;
 use super::verdict::unresolved_share;
@@ -48,6 +48,14 @@ pub fn notes(
         n.push(format!(
             "{} of the samples touch memory at an address that could not be found; they count as unattributed.",
             percent(unresolved_share(tally))
+        ));
+    }
+    let files = read_only_files(context, tally, facts) as f64 / tally.memory.weight.max(1) as f64;
+    if files >= 0.05 {
+        n.push(format!(
+            "{} of the samples that touch memory read constants in mapped files. The page cache placed them, on a node \
+             that is not known; they do not count against the verdict.",
+            percent(files)
         ));
     }
     let placements = context.finder.placements;

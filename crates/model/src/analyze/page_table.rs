@@ -15,6 +15,8 @@ pub struct PageTable {
     pub slots: Vec<u32>,
     /// Per block: slots ever touched, and the last new one.
     pub used: Vec<(u16, u16)>,
+    /// Per block with large pages: their sizes, as bits of log2 bytes.
+    folios: FastMap<u64, u64>,
 }
 
 impl PageTable {
@@ -40,6 +42,20 @@ impl PageTable {
             self.used[b] = (self.used[b].0 + 1, offset as u16);
         }
         *slot = touch;
+    }
+    /// Notes that a page of this size was mapped here.
+    pub fn add_folio(&mut self, page: u64, shift: u32) {
+        *self.folios.entry(page / PER_BLOCK).or_default() |= 1 << shift;
+    }
+    /// Sizes of large pages in the blocks of `from..to`.
+    pub fn folios(&self, from: u64, to: u64) -> u64 {
+        let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
+        if last - first <= self.folios.len() as u64 {
+            (first..last).filter_map(|b| self.folios.get(&b)).fold(0, |m, f| m | f)
+        } else {
+            let inside = self.folios.iter().filter(|f| first <= *f.0 && *f.0 < last);
+            inside.fold(0, |m, f| m | f.1)
+        }
     }
     /// Pages of `from..to` that were ever touched.
     pub fn touched(&self, from: u64, to: u64) -> Vec<u64> {

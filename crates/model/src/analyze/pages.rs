@@ -20,6 +20,11 @@ const FOLIO_PROBES: u64 = 4096;
 /// Folio sizes of a thing, as bits of log2 bytes: seen, or inferred where the touches allow nothing else.
 pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     let page = finder.placements.page_bytes;
+    let (from, to) = page_range(thing, page);
+    let mapped = finder.placements.folios(thing.space, from, to);
+    if mapped != 0 {
+        return mapped;
+    }
     let sizes: Vec<u64> =
         input.meta.folio_bytes.iter().copied().filter(|s| s.is_power_of_two() && *s > page).collect();
     let anonymous = matches!(thing.kind, ObjectKind::Heap | ObjectKind::Static | ObjectKind::Anonymous);
@@ -29,7 +34,6 @@ pub fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     if !anonymous || thing.bytes < smallest {
         return 0;
     }
-    let (from, to) = page_range(thing, page);
     let enabled = sizes.iter().fold(0u64, |m, s| m | 1 << s.trailing_zeros());
     let mut found = 0u64;
     let mut looked = 0u64;
@@ -167,7 +171,8 @@ fn origin(
     let heap = thing.kind == ObjectKind::Heap;
     let real = |t: &u32| {
         let zero = p.touches[*t as usize].zero;
-        !zero || finder.looks.present(thing.space, page * p.page_bytes).is_some()
+        !p.touches[*t as usize].cache
+            && (!zero || finder.looks.present(thing.space, page * p.page_bytes).is_some())
     };
     let born = if heap { thing.born } else { 0 };
     if let Some(t) = p.first_since(thing.space, page, born, thing.died).filter(real) {

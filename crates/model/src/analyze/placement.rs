@@ -8,6 +8,12 @@
 //! - a load of an unplaced anonymous page maps the shared zero page and takes none;
 //! - a store to a page shared since a fork takes a copy (`do_wp_page`);
 //! - a page whose range was discarded or unmapped is unplaced again;
+//! - where the kernel balances no memory (AutoNUMA off), a later store fault on a
+//!   placed page places it again, unless its protection changed since: no other
+//!   fault can hit a page that is there. The losers of a race for a page fault, too;
+//! - a load of a private file's page maps the page cache's page, which whoever read
+//!   the file first has placed;
+//! - a fault that mapped a large page places all of it;
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
@@ -62,8 +68,11 @@ pub struct Touch {
     pub older: u32,
     /// How.
     pub how: How,
-    /// A load of an anonymous page: only the zero page, unless the page is seen present.
+    /// A load that took no page of its own: the zero page (unless the page is seen present)
+    /// or the page cache's.
     pub zero: bool,
+    /// Of these, the page cache's: placed by whoever read the file first.
+    pub cache: bool,
 }
 
 /// All placements of a recording.
@@ -75,9 +84,15 @@ pub struct Placements {
     pub not_placements: u64,
     /// Base page size.
     pub page_bytes: u64,
+    /// Whether nothing but a lost page makes a store fault on a placed page.
+    certain: bool,
     tables: Vec<PageTable>,
     parents: Vec<Option<(u32, u64)>>,
 }
+
+/// Two threads that store to a page at once both fault, and one of them places it: as long as
+/// clearing a page of 2 MiB may take. // assumed
+const RACE_NS: u64 = 1_000_000;
 
 /// A fault to decide on.
 struct At {
@@ -98,6 +113,7 @@ impl Placements {
     /// Replays faults and range events in the order of time.
     pub fn new(input: &Input, spaces: &Spaces, threads: &IdIndex) -> Placements {
         let mut p = Placements { page_bytes: input.meta.page_bytes.max(1), ..Placements::default() };
+        p.certain = input.meta.numa_balancing == 0;
         p.tables.resize_with(spaces.spaces.len(), PageTable::default);
         p.parents = spaces.spaces.iter().map(|s| s.parent).collect();
         p.touches.reserve(input.faults.time_ns.len());
@@ -133,6 +149,37 @@ impl Placements {
         self.touches.push(touch);
     }
 
+    /// A touch of all pages of an aligned folio. Pages that another touch placed and nothing took
+    /// away stay: the folio was put together later.
+    fn push_folio(&mut self, space: u32, page: u64, pages: u64, mut touch: Touch) {
+        let head = self.tables[space as usize].head(page);
+        let first = page / pages * pages;
+        let mut last: Option<u32> = None;
+        for p in first..first + pages {
+            let older = self.tables[space as usize].head(p);
+            let free = older == head || older == NONE || self.touches[older as usize].how == How::Gone;
+            if !free {
+                continue;
+            }
+            // Pages with the same past share one entry.
+            let id = match last.filter(|&l| self.touches[l as usize].older == older) {
+                Some(id) => id,
+                None => {
+                    touch.older = older;
+                    self.touches.push(touch);
+                    self.touches.len() as u32 - 1
+                }
+            };
+            last = Some(id);
+            self.tables[space as usize].set(p, id);
+        }
+    }
+
+    /// Sizes of the folios that faults mapped at `from..to` (page numbers), as bits of log2 bytes.
+    pub fn folios(&self, space: u32, from: u64, to: u64) -> u64 {
+        self.tables[space as usize].folios(from, to)
+    }
+
     fn fault(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, protects: &[Layer], row: u32) {
         let f = &input.faults;
         let i = row as usize;
@@ -152,8 +199,17 @@ impl Placements {
         match self.decide(spaces, protects, &at) {
             Some(how) => {
                 let thread = thread.map_or(NONE, |t| t as u32);
-                let zero = how == How::Read && !shared && !file;
-                self.push(space, page, Touch { time, thread, fault: row, older: NONE, how, zero });
+                let zero = how == How::Read && !shared;
+                let touch = Touch { time, thread, fault: row, older: NONE, how, zero, cache: zero && file };
+                let base = self.page_bytes.trailing_zeros();
+                match u32::from(f.page_shift[i]) {
+                    // At most a block of the table at once: 2 MiB with pages of 4 KiB.
+                    shift if shift > base && 1 << (shift - base) <= PER_BLOCK => {
+                        self.push_folio(space, page, 1 << (shift - base), touch);
+                        self.tables[space as usize].add_folio(page, shift);
+                    }
+                    _ => self.push(space, page, touch),
+                }
             }
             None => self.not_placements += 1,
         }
@@ -185,6 +241,12 @@ impl Placements {
             && !protected(&protects[space as usize], address, now.time, time)
         {
             Some(again)
+        } else if self.certain
+            && store
+            && time.saturating_sub(now.time) > RACE_NS
+            && !protected(&protects[space as usize], address, now.time, time)
+        {
+            Some(How::Refault)
         } else {
             None
         }
@@ -232,7 +294,8 @@ impl Placements {
         if head == NONE || self.touches[head as usize].how == How::Gone {
             return;
         }
-        let gone = Touch { time, thread: NONE, fault: NONE, older: NONE, how: How::Gone, zero: false };
+        let how = How::Gone;
+        let gone = Touch { time, thread: NONE, fault: NONE, older: NONE, how, zero: false, cache: false };
         self.push(space, page, gone);
     }
 

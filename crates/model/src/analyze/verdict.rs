@@ -14,16 +14,28 @@ pub const LEAST_SAMPLES: u64 = 300;
 /// Largest share of memory samples whose home is unknown for "clean".
 pub const MOST_UNKNOWN: f64 = 0.25;
 
+/// What a verdict rests on, beside the counts.
+#[derive(Debug)]
+pub struct Evidence {
+    /// Remote share of all time.
+    pub remote_time: Option<f64>,
+    /// 95 % interval of it.
+    pub interval: Option<Interval>,
+    /// Whether only a marked region counts.
+    pub marked: bool,
+    /// Weight of samples on mapped files whose unknown homes do not matter.
+    pub files: u64,
+}
+
 /// Decides, and says why in one sentence.
 pub fn verdict(
     input: &Input,
     judge: &Judge,
     tally: &Tally,
-    marked: bool,
-    remote_time: Option<f64>,
-    interval: Option<Interval>,
+    evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
+    let &Evidence { remote_time, interval, marked, files } = evidence;
     let unknown = |why: String| (Verdict::Unknown, why);
     if judge.machine.nodes.len() < 2 {
         return unknown(
@@ -72,7 +84,9 @@ pub fn verdict(
             "{n} samples are too few for a verdict ({LEAST_SAMPLES} are needed): record longer or with a higher rate (-F)."
         ));
     }
-    let unknown_weight = tally.home_unknown as f64;
+    // Constants and tables of mapped files are small, read by all and cached: their unknown homes decide nothing.
+    let unknown_weight = tally.home_unknown.saturating_sub(files) as f64;
+    let memory = (memory - files as f64).max(1.0);
     // If even all of the unknown were remote, it would stay below the threshold.
     let bounded = interval.high + unknown_weight / all <= THRESHOLD;
     if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {

@@ -5,6 +5,7 @@
 
 pub mod json;
 mod layout;
+mod paths;
 mod sections;
 pub mod text;
 

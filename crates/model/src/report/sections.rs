@@ -9,6 +9,8 @@ use crate::machine::DistanceClass;
 const FINDINGS: usize = 3;
 const OBJECTS: usize = 8;
 const FUNCTIONS: usize = 5;
+/// Least share of an object that no finding names, and of a function, to be listed.
+const LEAST_SHARE: f64 = 0.01;
 /// Above this, threads are summed by node.
 const THREADS: usize = 16;
 
@@ -86,7 +88,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     if !objects.is_empty() {
         page.item(3, "objects", &format!("{}{rest}", objects.join(", ")));
     }
-    let at = place(f.cause.function.as_deref(), f.cause.at.as_deref(), width / 2);
+    let at = place(f.cause.function.as_deref(), f.cause.at.as_deref(), width.saturating_sub(16));
     let cause = match at {
         Some(at) => format!("{at}: {}", f.cause.text),
         None => f.cause.text.clone(),
@@ -102,8 +104,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         _ => " on these objects",
     };
     let stake = format!(
-        "{} of {} is remote{on}. This is not the gain: a stall share blames one of several \
-         overlapped loads.",
+        "{} of {} is remote{on}; the gain may be less: overlapped loads share blame",
         percent(Some(f.stake)),
         basis(r)
     );
@@ -149,11 +150,14 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         "used by threads"
     );
     page.heading(&title);
-    let shown = r.objects.len().min(OBJECTS);
-    for object in &r.objects[..shown] {
+    let named = |o: &&ObjectRow| r.findings.iter().any(|f| f.objects.contains(&o.name));
+    // A single object is listed however small: an empty table would say less.
+    let large = |o: &&ObjectRow| o.stall_share >= LEAST_SHARE || r.objects.len() == 1;
+    let shown: Vec<&ObjectRow> = r.objects.iter().filter(|o| large(o) || named(o)).take(OBJECTS).collect();
+    for object in &shown {
         one_object(page, r, object, name);
     }
-    more(page, r.objects.len() - shown, "object");
+    more(page, r.objects.len() - shown.len(), "object");
 }
 
 fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
@@ -179,6 +183,10 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         right(&percent(Some(o.stall_share)), 8),
         left(&percent_ci(o.remote_share, o.remote_share_ci), 22),
     ));
+    // Nobody chose the place of stacks and mapped files: what is known of it is in the JSON.
+    if matches!(o.kind.as_str(), "stack" | "file mapping") {
+        return;
+    }
     let room = (page.width.saturating_sub(40) / 3).max(16);
     let allocated = match o.kind.as_str() {
         "static" => "static".to_owned(),
@@ -289,7 +297,8 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
         right("share", 8),
         left("remote", 8)
     ));
-    for function in r.functions.iter().take(FUNCTIONS) {
+    let large = |f: &&FunctionRow| f.stall_share >= LEAST_SHARE || r.functions.len() == 1;
+    for function in r.functions.iter().filter(large).take(FUNCTIONS) {
         one_function(page, function, name);
     }
 }

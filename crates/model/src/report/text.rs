@@ -9,6 +9,7 @@ use crate::analyze::{Basis, Report, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_text(report: &Report, width: usize, color: bool) -> String {
+    let report = &super::paths::brief(report);
     let mut page = Page::new(width, color);
     verdict(&mut page, report);
     page.blank();

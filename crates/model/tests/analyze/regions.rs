@@ -53,3 +53,67 @@ fn a_region_without_samples_carries_no_verdict() {
     assert_eq!(r.verdict, nearfar_model::analyze::Verdict::Unknown);
     assert!(r.verdict_why.contains("--whole"), "{}", r.verdict_why);
 }
+
+#[test]
+fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
+    let mut w = World::new(2);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("a", 1000);
+    w.touch(1000, 0, init, a, 500);
+    w.touch(1000, 1, init, a + 500 * PAGE, 500);
+    w.use_blocked(2, 1000, work, a, 1000);
+    let constants = w.object(ObjectKind::File, 0x40_0000, 16 * PAGE, 0, "/home/u/p/app");
+    w.fault_as(500, 0, work, 0x40_0008, Access::Load);
+    for i in 0..1000 {
+        w.sample(WORK + i * 2_000_000 + 7, (i % 2) as u32, work, 0x40_0000 + i % 16 * PAGE);
+    }
+    let r = judged(&w, false);
+    let row = r.objects.iter().find(|o| o.kind == "file mapping").unwrap();
+    assert_eq!((row.samples, row.home_unknown_share), (1000, 1.0), "object {constants}");
+    assert!((r.home_unknown_share - 1.0 / 3.0).abs() < 0.01);
+    assert_eq!(r.verdict, nearfar_model::analyze::Verdict::Clean, "{}", r.verdict_why);
+    assert!(r.notes.iter().any(|n| n.contains("mapped files")), "{:?}", r.notes);
+}
+
+#[test]
+fn without_autonuma_a_later_store_fault_places_anew_unless_protections_changed() {
+    let run = |balancing: i32, protect: bool, delay: u64| {
+        let mut w = World::new(2);
+        w.input.meta.numa_balancing = balancing;
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 1000);
+        w.touch(1000, 0, init, a, 1000);
+        if protect {
+            w.range(5000, RangeKind::Protect, a, 1000 * PAGE, 0);
+        }
+        w.touch(1000 + delay, 1, init, a + 500 * PAGE, 500);
+        w.use_blocked(2, 1000, work, a, 1000);
+        let remote = judged(&w, false).remote_share.unwrap();
+        (remote * 100.0).round() as u64
+    };
+    assert_eq!(run(0, false, 10_000_000), 0);
+    assert_eq!(run(0, true, 10_000_000), 50);
+    assert_eq!(run(1, false, 10_000_000), 50);
+    assert_eq!(run(-1, false, 10_000_000), 50);
+    // The loser of a race.
+    assert_eq!(run(0, false, 100_000), 50);
+}
+
+#[test]
+fn a_fault_that_mapped_two_mebibytes_places_all_of_them() {
+    let mut w = World::new(2);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("a", 4 * 512);
+    for block in 0..4u64 {
+        // In the middle of the large page: what counts is its alignment.
+        let address = a + (block * 512 + 77) * PAGE;
+        w.fault_as(1000 + block, u32::from(block == 3), init, address, Access::Store);
+    }
+    w.input.faults.page_shift.iter_mut().for_each(|s| *s = 21);
+    w.use_blocked(2, 1000, work, a, 4 * 512);
+    let r = judged(&w, false);
+    let a = &r.objects[0];
+    assert_eq!(a.folio_bytes, [2 << 20]);
+    assert_eq!((a.pages.touched, a.home_unknown_share), (2048, 0.0));
+    assert!((a.remote_share.unwrap() - 0.25).abs() < 0.01, "{:?}", a.remote_share);
+}
