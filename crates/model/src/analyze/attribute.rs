@@ -1,6 +1,7 @@
 //! The pass over samples: each is given a thread's node, an object's row and its
 //! page's home, and counted. It runs on several threads; columns are read in place.
 
+use super::blocks::Blocks;
 use super::hash::{FastMap, IdIndex};
 use super::homes::{Finder, Home};
 use super::input::SampleSource;
@@ -31,6 +32,8 @@ pub struct Context<'a> {
     pub sites: &'a Sites,
     /// Touches by group.
     pub groups: &'a Groups,
+    /// Blocks of pages with one answer.
+    pub blocks: &'a Blocks,
     /// Folio sizes per thing.
     pub folios: &'a [u64],
     /// Positions of thread ids.
@@ -169,7 +172,11 @@ impl<'a> Worker<'a> {
         let Some(thread) = context.threads.get(thread) else {
             return 0;
         };
-        let touch = context.finder.placements.peek(context.spaces_of_threads[thread], address);
+        let space = context.spaces_of_threads[thread];
+        if context.blocks.home(space, address / context.finder.placements.page_bytes, u64::MAX).is_some() {
+            return 0;
+        }
+        let touch = context.finder.placements.peek(space, address);
         touch ^ context.groups.of_touch.get(touch as usize).map_or(0, |g| *g)
     }
 
@@ -283,6 +290,9 @@ impl<'a> Worker<'a> {
             }
             let home = self.uniform_home(id);
             self.uniform.insert(id, home);
+            return home;
+        }
+        if let Some(home) = self.context.blocks.home(space, address / finder.placements.page_bytes, time) {
             return home;
         }
         finder.home(space, address, time, self.context.folios[id as usize])

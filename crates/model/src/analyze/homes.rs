@@ -181,7 +181,8 @@ impl Finder<'_> {
         row.map(|r| r.node).filter(|&n| n != UNKNOWN)
     }
 
-    fn is_large(&self, fault: u32) -> bool {
+    /// Whether a fault mapped more than a base page.
+    pub fn is_large(&self, fault: u32) -> bool {
         u32::from(self.fault_shifts[fault as usize]) > self.placements.page_bytes.trailing_zeros()
     }
 

@@ -14,6 +14,7 @@ pub mod value;
 mod advice;
 mod assemble;
 mod attribute;
+mod blocks;
 mod facts;
 mod findings;
 mod hash;
@@ -95,6 +96,7 @@ pub fn analyze_with(
     let rows = rows::Rows::new(input, &spaces, &sites);
     let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();
     let groups = touchers::Groups::new(input, &finder, &mut sites);
+    let blocks = blocks::Blocks::new(&finder, &groups);
     let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();
     let region = region::Region::new(input, judge.whole, &spaces, &threads, &survey);
     let context = attribute::Context {
@@ -102,6 +104,7 @@ pub fn analyze_with(
         rows: &rows,
         sites: &sites,
         groups: &groups,
+        blocks: &blocks,
         folios: &folios,
         threads: &threads,
         spaces_of_threads: &spaces_of_threads,

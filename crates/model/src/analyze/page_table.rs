@@ -24,6 +24,11 @@ impl PageTable {
     pub fn block(&self, page: u64) -> Option<usize> {
         self.blocks.get(&(page / PER_BLOCK)).map(|&b| b as usize)
     }
+    /// Every block that was touched: its number and its slots.
+    pub fn blocks(&self) -> impl Iterator<Item = (u64, &[u32])> {
+        let slots = |b: u32| &self.slots[b as usize * PER_BLOCK as usize..][..PER_BLOCK as usize];
+        self.blocks.iter().map(move |(&number, &b)| (number, slots(b)))
+    }
     /// The latest touch of a page.
     pub fn head(&self, page: u64) -> u32 {
         self.block(page).map_or(NONE, |b| self.slots[b * PER_BLOCK as usize + (page % PER_BLOCK) as usize])

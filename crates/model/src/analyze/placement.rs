@@ -86,7 +86,8 @@ pub struct Placements {
     pub page_bytes: u64,
     /// Whether nothing but a lost page makes a store fault on a placed page.
     certain: bool,
-    tables: Vec<PageTable>,
+    /// Pages of each space.
+    pub tables: Vec<PageTable>,
     parents: Vec<Option<(u32, u64)>>,
 }
 
