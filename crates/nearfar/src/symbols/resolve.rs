@@ -120,6 +120,8 @@ impl Resolver {
         let mut next_location = tables.locations.id.iter().max().map_or(0, |&id| id + 1);
         let mut next_chain = tables.chains.chain.iter().max().map_or(0, |&id| id + 1);
         let mut done = HashSet::new();
+        // A hundred processes of one program map the same files.
+        let mut known = HashMap::new();
         for i in 0..tables.mappings.len() {
             let map = tables.mappings.row(i);
             if map.flags & 4 == 0 || !done.insert((map.process, map.module)) {
@@ -131,7 +133,7 @@ impl Resolver {
             let Some(bias) = file.bias_of_mapping(map.start, map.offset) else {
                 continue;
             };
-            for variable in file.statics(smallest) {
+            for variable in known.entry(map.module).or_insert_with(|| file.statics(smallest)) {
                 let address = variable.vaddr.wrapping_add(bias);
                 let mut chain = NONE;
                 if !variable.file.is_empty() {
