@@ -138,7 +138,9 @@ fn faults_of(input: &nearfar_model::analyze::Input, function: &str) -> std::coll
 fn functions_in_chains(input: &nearfar_model::analyze::Input, function: &str) -> usize {
     let used: std::collections::BTreeSet<u32> = input.faults.chain.iter().copied().collect();
     let frames = input.chains.chain.iter().zip(&input.chains.location);
-    frames.filter(|(chain, location)| used.contains(chain) && function_of(input, **location) == function).count()
+    frames
+        .filter(|(chain, location)| used.contains(chain) && function_of(input, **location) == function)
+        .count()
 }
 
 /// Two threads write one half each; then one works on all of it so that the report lists the array.
@@ -173,7 +175,11 @@ fn the_report_names_both_threads_that_placed_an_array_and_their_pages() {
     let run = scratch.record("r", &[], &[program.to_str().unwrap()]);
     let array = run.report.object("array");
     assert_eq!((array.pages("total"), array.pages("touched")), (4096, 4096));
-    assert_eq!((array.touched("first", "write"), array.touched("second", "write")), (2048, 2048), "{array:?}");
+    assert_eq!(
+        (array.touched("first", "write"), array.touched("second", "write")),
+        (2048, 2048),
+        "{array:?}"
+    );
     assert_eq!(array.touchers().iter().map(|t| t.1).collect::<Vec<_>>(), [2048, 2048]);
     assert!(array.touches().iter().all(|t| t.2.contains("worked.c:")), "{:?}", array.touches());
 }
@@ -226,11 +232,17 @@ fn other_languages_arrays_are_named_and_counted() {
         assert_eq!((field.pages("total"), field.pages("touched")), (4097, 4097), "{field:?}");
         assert!(field.0["allocated_at"].to_string().contains("far.f90:7"), "{field:?}");
         let names: Vec<_> = run.report.objects().iter().map(|o| o["name"].to_string()).collect();
-        let shared = run.report.objects().iter().map(Object).max_by_key(|o| {
-            if o.0["name"] == "field" { 0 } else { o.0["samples"].as_u64().unwrap() }
-        });
+        let shared = run
+            .report
+            .objects()
+            .iter()
+            .map(Object)
+            .max_by_key(|o| if o.0["name"] == "field" { 0 } else { o.0["samples"].as_u64().unwrap() });
         let shared = shared.unwrap();
-        assert!(["shared", "block", "block_"].iter().any(|n| shared.0["name"].as_str().unwrap().contains(n)), "{names:?}");
+        assert!(
+            ["shared", "block", "block_"].iter().any(|n| shared.0["name"].as_str().unwrap().contains(n)),
+            "{names:?}"
+        );
         // 8 MiB of COMMON, which need not begin on a page.
         assert!((2048..=2049).contains(&shared.pages("touched")), "{shared:?}");
     }
@@ -259,7 +271,11 @@ fn children_and_programs_that_they_become_are_counted() {
     let run = scratch.record("r", &[], &[parent.to_str().unwrap(), program.to_str().unwrap(), "2048"]);
     let array = run.report.object("array");
     assert_eq!((array.pages("total"), array.pages("touched")), (2048, 2048), "{array:?}");
-    assert_eq!((array.touched("first", "write"), array.touched("second", "write")), (1024, 1024), "{array:?}");
+    assert_eq!(
+        (array.touched("first", "write"), array.touched("second", "write")),
+        (1024, 1024),
+        "{array:?}"
+    );
 }
 
 /// Remote share of the stencil's time on its three arrays, and the samples it is of.

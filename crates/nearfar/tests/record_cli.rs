@@ -517,7 +517,12 @@ fn an_ordinary_user_can_record_own_programs() {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     if paranoid.trim().parse::<i32>().is_ok_and(|level| level <= 2) && perf_works() {
         assert!(report.samples("clock") > 50);
-        assert_eq!(report.object("a").pages("touched"), report.object("a").pages("total"), "{}", report.notes());
+        assert_eq!(
+            report.object("a").pages("touched"),
+            report.object("a").pages("total"),
+            "{}",
+            report.notes()
+        );
     }
 }
 
@@ -573,7 +578,11 @@ fn awkward_programs_run_as_ever() {
     for flags in [&[][..], &["--no-perf"], &["--call-graph", "dwarf"]] {
         let name = |program: &str| format!("{program}.r{}", flags.join(""));
         let output = run(scratch.recorder(&name("closes"), flags).arg(&closes));
-        assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("closed\n", Some(6)), "{output:?}");
+        assert_eq!(
+            (text(&output.stdout).as_str(), output.status.code()),
+            ("closed\n", Some(6)),
+            "{output:?}"
+        );
         scratch.report(&name("closes"), &[]);
         let output = run(scratch.recorder(&name("deep"), flags).arg(&deep));
         assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("50000\n", Some(0)), "{output:?}");

@@ -109,7 +109,12 @@ impl Scratch {
 
     /// Compiles a C program.
     pub fn c(&self, name: &str, source: &str) -> PathBuf {
-        self.compile("gcc", &format!("{name}.c"), &format!("{PRELUDE}{source}"), &["-pthread", "-fno-builtin"])
+        self.compile(
+            "gcc",
+            &format!("{name}.c"),
+            &format!("{PRELUDE}{source}"),
+            &["-pthread", "-fno-builtin"],
+        )
     }
 
     /// `nearfar record` into `name` with these flags; the program is still to be added.
