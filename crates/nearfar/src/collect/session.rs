@@ -519,7 +519,8 @@ impl Session<'_> {
 
     fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
         let end_ns = proc::monotonic_ns();
-        let left = self.interpreter.world.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
+        let left =
+            self.interpreter.world.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
         if left > 0 && ending.is_some() {
             self.writer.lose(
                 end_ns,

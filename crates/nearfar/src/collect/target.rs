@@ -350,6 +350,9 @@ pub fn pass_signals_to(pid: libc::pid_t) {
         }
     }
     CHILD.store(pid, Ordering::Relaxed);
+    // A limit on file sizes (ulimit -f) is to end the recording with EFBIG, not the recorder.
+    // SAFETY: sets a disposition; the program was forked before and keeps its own.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for signal in PASSED {
         // SAFETY: a handler that only calls async-signal-safe functions.
         unsafe {

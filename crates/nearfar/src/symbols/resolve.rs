@@ -66,7 +66,9 @@ impl Resolver {
                 continue;
             };
             let frames = known.entry((location.module, location.file_offset)).or_insert_with(|| {
-                file.vaddr_of_file_offset(location.file_offset).map(|v| named_frames(file, v)).unwrap_or_default()
+                file.vaddr_of_file_offset(location.file_offset)
+                    .map(|v| named_frames(file, v))
+                    .unwrap_or_default()
             });
             for (depth, frame) in frames.iter().enumerate() {
                 tables.symbols.push(Symbol {
@@ -120,6 +122,8 @@ impl Resolver {
         let mut next_location = tables.locations.id.iter().max().map_or(0, |&id| id + 1);
         let mut next_chain = tables.chains.chain.iter().max().map_or(0, |&id| id + 1);
         let mut done = HashSet::new();
+        // A hundred processes of one program map the same files.
+        let mut known = HashMap::new();
         for i in 0..tables.mappings.len() {
             let map = tables.mappings.row(i);
             if map.flags & 4 == 0 || !done.insert((map.process, map.module)) {
@@ -131,7 +135,7 @@ impl Resolver {
             let Some(bias) = file.bias_of_mapping(map.start, map.offset) else {
                 continue;
             };
-            for variable in file.statics(smallest) {
+            for variable in known.entry(map.module).or_insert_with(|| file.statics(smallest)) {
                 let address = variable.vaddr.wrapping_add(bias);
                 let mut chain = NONE;
                 if !variable.file.is_empty() {

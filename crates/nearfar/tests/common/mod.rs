@@ -109,7 +109,12 @@ impl Scratch {
 
     /// Compiles a C program.
     pub fn c(&self, name: &str, source: &str) -> PathBuf {
-        self.compile("gcc", &format!("{name}.c"), &format!("{PRELUDE}{source}"), &["-pthread", "-fno-builtin"])
+        self.compile(
+            "gcc",
+            &format!("{name}.c"),
+            &format!("{PRELUDE}{source}"),
+            &["-pthread", "-fno-builtin"],
+        )
     }
 
     /// `nearfar record` into `name` with these flags; the program is still to be added.
@@ -155,7 +160,8 @@ pub const PRELUDE: &str = "#define _GNU_SOURCE
 #include <unistd.h>
 #define FRESH __attribute__((noinline))
 #define PAGE 4096L
-static void write_pages(char *p, long n) { for (long i = 0; i < n; i++) *(volatile char *)(p + i * PAGE) = 1; }
+/* A macro: the touching line is in the function that uses it. */
+#define write_pages(p, n) ({ for (long i_ = 0; i_ < (n); i_++) *(volatile char *)((char *)(p) + i_ * PAGE) = 1; })
 static void *map_pages(long n) { return mmap(0, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 ";
 
