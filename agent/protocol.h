@@ -8,8 +8,8 @@
  *
  *   0          header          struct nf_header
  *   4 KiB      segment table   NF_SEGMENTS x struct nf_segment
- *   16 KiB     reserved        for placements and pins; not used by version 1
- *   64 KiB     rings           NF_SEGMENTS x NF_RING_BYTES, never touched = never allocated
+ *   40 KiB     reserved        for placements and pins; not used by version 1
+ *   128 KiB    rings           NF_SEGMENTS x NF_RING_BYTES, never touched = never allocated
  *
  * Why rings in shared memory, and not a pipe or a file: what a process has
  * published survives its SIGKILL without a system call per record; nobody can
@@ -58,11 +58,11 @@
 
 #define NF_MAGIC 0x31544e474152464eull /* "NFRAGNT1" */
 #define NF_VERSION 1u
-#define NF_SEGMENTS 64u
-#define NF_RING_BYTES (4u << 20)
+#define NF_SEGMENTS 256u
+#define NF_RING_BYTES (1u << 20)
 #define NF_TABLE_OFFSET 4096u
-#define NF_RESERVED_OFFSET 16384u
-#define NF_RINGS_OFFSET 65536u
+#define NF_RESERVED_OFFSET 40960u
+#define NF_RINGS_OFFSET 131072u
 #define NF_FILE_BYTES (NF_RINGS_OFFSET + (uint64_t)NF_SEGMENTS * NF_RING_BYTES)
 /* No record is larger; the recorder takes a larger one for a damaged ring. */
 #define NF_MAX_RECORD 65536u

@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x3154_4e47_4152_464e;
 const VERSION: u32 = 1;
-const SEGMENTS: usize = 64;
-const RING_BYTES: usize = 4 << 20;
+const SEGMENTS: usize = 256;
+const RING_BYTES: usize = 1 << 20;
 const TABLE_OFFSET: usize = 4096;
-const RESERVED_OFFSET: usize = 16384;
-const RINGS_OFFSET: usize = 65536;
+const RESERVED_OFFSET: usize = 40960;
+const RINGS_OFFSET: usize = 131_072;
 const FILE_BYTES: usize = RINGS_OFFSET + SEGMENTS * RING_BYTES;
 const SET_MAPS: u32 = 1;
 const CLAIMED: u32 = 1;

@@ -102,7 +102,7 @@ pub struct Outcome {
 /// How long events are held back so that those of other cpus can be put in order, ns.
 const ORDER_WINDOW_NS: u64 = 5_000_000;
 /// Longest sleep between two looks at the rings; the agent's rings do not wake us.
-const TICK_MS: i32 = 40;
+const TICK_MS: i32 = 20;
 /// Rows reach the disk at least this often: what a killed recorder loses.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// Pages looked at per object and look.
@@ -595,7 +595,7 @@ impl Session<'_> {
             for (count, why) in [
                 (lost.ring_full, "the agent's ring was full: allocations are missing"),
                 (lost.busy, "the agent was interrupted while it wrote"),
-                (lost.unclaimed, "processes beyond the first 64 at a time have no agent"),
+                (lost.unclaimed, "processes beyond 256 at a time have no agent"),
                 (lost.refused, "processes with a limited address space have no agent"),
                 (lost.damaged, "the program wrote over the agent's memory"),
             ] {

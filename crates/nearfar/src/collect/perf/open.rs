@@ -311,8 +311,7 @@ fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Ki
             list.push((what, attr, Kind::Fault, false));
         }
         // Chains count all faults, not the minor ones: events of the same kind share one set of sample
-        // data, and the plain record of a fault would take up the stack copy's bytes too (seen with 6.18:
-        // 8 MiB of ring then held 7,000 faults instead of 130,000).
+        // data, and the plain record of a fault would take up the stack copy's bytes too (seen with 6.18).
         for (period, stack, burst) in [(CHAIN_PERIOD, CHAIN_STACK, false), (1, BURST_STACK, true)] {
             let mut attr = base(PERF_COUNT_SW_PAGE_FAULTS as u64, period);
             attr.sample_type =
