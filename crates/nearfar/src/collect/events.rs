@@ -253,10 +253,10 @@ impl Interpreter {
             name: map.name.clone(),
         });
         self.cut(space, map.start, map.end, time_ns, tables);
-        if let Some(Some(elf)) = self.world.modules.get(module as usize).map(|m| m.file.clone()) {
-            if map.flags & 4 != 0 {
-                self.world.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
-            }
+        if let Some(Some(elf)) = self.world.modules.get(module as usize).map(|m| m.file.clone())
+            && map.flags & 4 != 0
+        {
+            self.world.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
         }
         let object = match object_kind(map, stack, ours) {
             Some((kind, name, low)) => {

@@ -33,7 +33,7 @@ pub fn look(
     let pages = (range.address + range.bytes).div_ceil(page_bytes) - first / page_bytes;
     // An odd stride visits every offset within a larger folio.
     let mut step = pages.div_ceil(limit.max(1) as u64).max(1);
-    if step > 1 && step % 2 == 0 {
+    if step > 1 && step.is_multiple_of(2) {
         step += 1;
     }
     let stride = step * page_bytes;

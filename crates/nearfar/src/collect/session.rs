@@ -247,17 +247,17 @@ fn make_agent(subject: &Subject, options: &Options, signal_rung: bool) -> Result
     if !options.agent {
         return Err("switched off by --no-agent".into());
     }
-    if let Ok(path) = find_program(&command[0]) {
-        if let Ok(file) = Module::open(&path) {
-            if file.is_static_executable() {
-                return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
-            }
-            if file.is_setuid() {
-                return Err(format!(
-                    "{} runs with other rights (setuid): the loader ignores LD_PRELOAD",
-                    path.display()
-                ));
-            }
+    if let Ok(path) = find_program(&command[0])
+        && let Ok(file) = Module::open(&path)
+    {
+        if file.is_static_executable() {
+            return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
+        }
+        if file.is_setuid() {
+            return Err(format!(
+                "{} runs with other rights (setuid): the loader ignores LD_PRELOAD",
+                path.display()
+            ));
         }
     }
     AgentFile::create(&AgentSettings {
