@@ -98,7 +98,7 @@ fn the_triad_hits_its_three_arrays_and_little_else() {
         let command = [&command[..], &["--threads", threads]].concat();
         let run = scratch.record("r", &[], &command);
         // Spinning is in libgomp, so the kernel's function is the timed region without it.
-        let (share, samples) = hits(&run.report, &["triad("], &["a", "b", "c"]);
+        let (share, samples) = hits(&run.report, &["triad"], &["a", "b", "c"]);
         println!("{threads} threads: {:.2} % of {samples} samples", 100.0 * share);
         reaches(share, 0.97, samples).unwrap_or_else(|e| panic!("{threads} threads: {e}"));
     }
