@@ -60,7 +60,7 @@ static float start_value(std::uint32_t index)
 // 0.05 ... 0.10; the scheme is stable below 4 / (3 * 7.43) = 0.179.
 static float velocity_value(std::uint32_t index) { return 0.075f + 0.025f * start_value(index + 77777); }
 
-static inline void write_rows(float *prev, float *next, float *vel, const Grid &grid, const Box &box)
+static inline void initialize_rows(float *prev, float *next, float *vel, const Grid &grid, const Box &box)
 {
     for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
         for (std::ptrdiff_t y = box.y0; y < box.y1; ++y)
@@ -91,7 +91,7 @@ static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0;
 
 [[gnu::noinline]] static void initialize_serial(float *prev, float *next, float *vel, const Grid &grid)
 {
-    write_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, 0, grid.n3});
+    initialize_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, 0, grid.n3});
 }
 
 // The loop must be the one of iso3dfd_iteration with schedule(static): the same
@@ -102,14 +102,14 @@ static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0;
     for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
         for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
             for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                write_rows(prev, next, vel, grid, with_halo(grid, block_at(grid, bx, by, bz)));
+                initialize_rows(prev, next, vel, grid, with_halo(grid, block_at(grid, bx, by, bz)));
 }
 
 [[gnu::noinline]] static void initialize_half_parallel(float *prev, float *next, float *vel, const Grid &grid)
 {
     for (std::ptrdiff_t z = 0; z < grid.n3; ++z)
         if (written_by_one_thread(z))
-            write_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, z, z + 1});
+            initialize_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, z, z + 1});
 
 #pragma omp parallel for collapse(3) schedule(static)
     for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
@@ -118,13 +118,13 @@ static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0;
                 const Box box = with_halo(grid, block_at(grid, bx, by, bz));
                 for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
                     if (!written_by_one_thread(z))
-                        write_rows(prev, next, vel, grid, {box.x0, box.x1, box.y0, box.y1, z, z + 1});
+                        initialize_rows(prev, next, vel, grid, {box.x0, box.x1, box.y0, box.y1, z, z + 1});
             }
 }
 
 // One row of one block. The weights of the central difference for the second
 // derivative; those of the three axes are the same, so the middle counts 3 times.
-static inline void update_row(float *__restrict next, const float *__restrict prev, const float *__restrict vel,
+static inline void iso3dfd_row(float *__restrict next, const float *__restrict prev, const float *__restrict vel,
                        std::ptrdiff_t count, std::ptrdiff_t row, std::ptrdiff_t plane)
 {
     const float w0 = 3 * -3.0548446f, w1 = 1.7777778f, w2 = -0.31111111f, w3 = 0.075420875f, w4 = -0.017676768f,
@@ -148,12 +148,12 @@ static inline void update_row(float *__restrict next, const float *__restrict pr
     }
 }
 
-static inline void update_block(float *next, const float *prev, const float *vel, const Grid &grid, const Box &box)
+static inline void iso3dfd_block(float *next, const float *prev, const float *vel, const Grid &grid, const Box &box)
 {
     for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
         for (std::ptrdiff_t y = box.y0; y < box.y1; ++y) {
             const std::ptrdiff_t at = z * grid.plane() + y * grid.n1 + box.x0;
-            update_row(next + at, prev + at, vel + at, box.x1 - box.x0, grid.n1, grid.plane());
+            iso3dfd_row(next + at, prev + at, vel + at, box.x1 - box.x0, grid.n1, grid.plane());
         }
 }
 
@@ -166,13 +166,13 @@ static inline void update_block(float *next, const float *prev, const float *vel
         for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
             for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
                 for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                    update_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
+                    iso3dfd_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
     } else {
 #pragma omp parallel for collapse(3) schedule(static)
         for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
             for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
                 for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                    update_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
+                    iso3dfd_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
     }
 }
 

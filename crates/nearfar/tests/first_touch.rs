@@ -286,7 +286,7 @@ fn stencil(report: &common::Report) -> (f64, f64) {
         assert_eq!(array.pages("touched"), array.pages("total"), "{name}: {}", report.notes());
         assert!(array.touches().iter().all(|t| t.2.contains("iso3dfd.cpp:")), "{:?}", array.touches());
         // The kernel's functions are inlined into each other.
-        for (share, far) in array.uses(&["operator()", "update_row", "update_block", "iso3dfd"]) {
+        for (share, far) in array.uses(&["operator()", "iso3dfd_row", "iso3dfd_block", "iso3dfd"]) {
             all += share;
             remote += share * far.unwrap();
         }

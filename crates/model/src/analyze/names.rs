@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn an_inlined_function_is_named_with_the_one_around_it() {
         for (inner, outer, expected) in [
-            ("write_rows", "initialize_serial(Grid&)", "write_rows (inlined in initialize_serial)"),
+            ("initialize_rows", "initialize_serial(Grid&)", "initialize_rows (inlined in initialize_serial)"),
             ("operator()", "update(Grid&)", "lambda in update"),
             ("operator()", "update(Grid&) [omp parallel]", "lambda in update [omp parallel]"),
             ("main::{lambda(int)#1}::operator()(int) const", "apply<int>(int)", "lambda in main"),
