@@ -131,16 +131,16 @@ fn remote_sentence(r: &RowFacts) -> String {
 }
 
 fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
-    let cached = (1..=CACHED_PAGES).contains(&r.pages.total);
-    if r.remote == 0 || cached {
+    if r.remote == 0 {
         return None;
     }
+    // Small allocations are seen as samples of them: their pages are more than those counted here.
+    let found = allocator(r);
+    if found.is_some() || (1..=CACHED_PAGES).contains(&r.pages.total) {
+        return found;
+    }
     // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
-    allocator(r)
-        .or_else(|| straddling(r))
-        .or_else(|| serial(r, nodes))
-        .or_else(|| mismatch(r))
-        .or_else(|| unexplained(r))
+    straddling(r).or_else(|| serial(r, nodes)).or_else(|| mismatch(r)).or_else(|| unexplained(r))
 }
 
 /// One thread placed the pages that the remote samples lie on.
