@@ -70,6 +70,34 @@ fn interval(values: &[f64]) -> (f64, f64) {
     (medians[50], medians[1949])
 }
 
+/// CPU seconds of a program under `perf record`, as its shell measured them: what one event of
+/// the same kind costs on this machine with the kernel's own tool.
+fn under_perf(scratch: &Path, flags: &[&str], program: &[&str]) -> Option<f64> {
+    let times = scratch.join("times");
+    let script =
+        format!("TIMEFORMAT='%U %S'; {{ time {} >/dev/null; }} 2>{}", program.join(" "), times.display());
+    let mut command = Command::new("perf");
+    command.args(["record", "-q"]).args(flags).arg("-o").arg(scratch.join("perf.data"));
+    command.args(["--", "bash", "-c", &script]).env("OMP_NUM_THREADS", "2").env("OMP_WAIT_POLICY", "passive");
+    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    done.ok().filter(|s| s.success())?;
+    let text = std::fs::read_to_string(&times).ok()?;
+    let last = text.lines().last()?;
+    Some(last.split_whitespace().filter_map(|n| n.parse::<f64>().ok()).sum())
+}
+
+/// How a program is run beside its bare run.
+enum Way {
+    Nearfar(&'static [&'static str]),
+    Perf(&'static [&'static str]),
+}
+
+/// Sampling at ten times the rate stands out of a noisy machine's spread; a tenth of it is the cost of 1000 Hz.
+const TENFOLD: &[&str] = &["-F", "10000"];
+const TENFOLD_NO_CHAINS: &[&str] = &["-F", "10000", "--call-graph", "none"];
+const PERF_CLOCK: &[&str] = &["-e", "task-clock:u", "-c", "100000"];
+const PERF_FAULTS: &[&str] = &["-e", "page-faults:u", "-c", "1", "-d", "-m", "2048"];
+
 fn main() {
     if let Err(why) = nearfar::collect::session::probe_perf() {
         return eprintln!("skipped: {why}");
@@ -87,43 +115,61 @@ fn main() {
     if !built.is_ok_and(|s| s.success()) {
         eprintln!("skipped: pages, which needs gcc");
     }
-    let programs = [
-        ("triad", workloads.join("triad"), "--elements 4000000 --iterations 150", 1.01),
-        ("chase", workloads.join("chase"), "--bytes 33554432 --steps 5000000 --threads 1", 1.01),
-        ("iso3dfd", workloads.join("iso3dfd"), "256 256 136 20 256 16 32", 1.01),
-        ("pages", pages, "", 1.10),
-    ];
-    let ways: [(&str, &[&str]); 4] = [
-        ("default", &["-F", "1000"]),
-        ("no chains", &["-F", "1000", "--call-graph", "none"]),
-        ("no agent", &["-F", "1000", "--no-agent"]),
-        ("1 Hz", &["-F", "1"]),
+    let (triad, chase, iso3dfd) =
+        (workloads.join("triad"), workloads.join("chase"), workloads.join("iso3dfd"));
+    let triad_args = "--elements 2097152 --iterations 500 --threads 1";
+    let chase_args = "--bytes 33554432 --steps 12000000 --threads 1";
+    // Program, arguments, how, what the ratio's excess is divided by, goal.
+    let rows: [(&str, &Path, &str, &str, Way, f64, f64); 9] = [
+        ("chase", &chase, chase_args, "nearfar", Way::Nearfar(TENFOLD), 10.0, 1.01),
+        ("chase", &chase, chase_args, "no chains", Way::Nearfar(TENFOLD_NO_CHAINS), 10.0, 1.01),
+        ("chase", &chase, chase_args, "perf record", Way::Perf(PERF_CLOCK), 10.0, 1.01),
+        ("triad", &triad, triad_args, "nearfar", Way::Nearfar(TENFOLD), 10.0, 1.01),
+        ("triad", &triad, triad_args, "no chains", Way::Nearfar(TENFOLD_NO_CHAINS), 10.0, 1.01),
+        ("triad", &triad, triad_args, "perf record", Way::Perf(PERF_CLOCK), 10.0, 1.01),
+        ("iso3dfd", &iso3dfd, "256 256 136 60 256 16 24", "as recorded", Way::Nearfar(&[]), 1.0, 1.01),
+        ("pages", &pages, "", "nearfar", Way::Nearfar(&[]), 1.0, 1.10),
+        ("pages", &pages, "", "perf record", Way::Perf(PERF_FAULTS), 1.0, 1.10),
     ];
     println!("{pairs} pairs each; CPU time recorded / bare: median of the pairs' ratios [95 % interval]");
-    for (name, program, arguments, goal) in &programs {
+    println!("chase, triad: sampled at 10,000 Hz, a tenth of the excess shown (1000 Hz);");
+    println!(
+        "perf record: one event of the kind at the same rate, without registers or chains, for comparison"
+    );
+    for (name, program, arguments, label, way, divisor, goal) in &rows {
+        if !format!("{name} {label}").contains(&only) {
+            continue;
+        }
         if !program.exists() {
             println!("{name}: skipped, {} is not there (see workloads/README.md)", program.display());
             continue;
         }
         let mut command = vec![program.to_str().expect("a plain path")];
         command.extend(arguments.split_whitespace());
-        for (way, flags) in ways {
-            if !format!("{name} {way}").contains(&only) {
-                continue;
-            }
-            let (mut ratios, mut shares) = (Vec::new(), Vec::new());
-            for _ in 0..pairs {
-                let bare = cpu_seconds(Command::new(command[0]).args(&command[1..]));
-                let (target, recorder) = recorded(scratch.path(), flags, &command);
-                ratios.push(target / bare);
-                shares.push(recorder / target);
-            }
-            let (low, high) = interval(&ratios);
-            println!(
-                "{name:8} {way:10} {:.3} [{low:.3}, {high:.3}]  goal {goal:.2}  recorder's own CPU time {:.1} % of the program's",
-                median(&ratios),
-                100.0 * median(&shares)
-            );
+        let (mut ratios, mut shares) = (Vec::new(), Vec::new());
+        for _ in 0..pairs {
+            let bare = cpu_seconds(Command::new(command[0]).args(&command[1..]));
+            let target = match way {
+                Way::Nearfar(flags) => {
+                    let (target, recorder) = recorded(scratch.path(), flags, &command);
+                    shares.push(recorder / target);
+                    Some(target)
+                }
+                Way::Perf(flags) => under_perf(scratch.path(), flags, &command),
+            };
+            ratios.extend(target.map(|t| 1.0 + (t / bare - 1.0) / divisor));
         }
+        if ratios.is_empty() {
+            println!("{name:8} {label:12} skipped: perf does not run here");
+            continue;
+        }
+        let (low, high) = interval(&ratios);
+        let own = match shares.is_empty() {
+            true => String::new(),
+            false => {
+                format!("; the recorder's own CPU time is {:.1} % of the program's", 100.0 * median(&shares))
+            }
+        };
+        println!("{name:8} {label:12} {:.3} [{low:.3}, {high:.3}]  goal {goal:.2}{own}", median(&ratios));
     }
 }
