@@ -99,7 +99,7 @@ const PERF_CLOCK: &[&str] = &["-e", "task-clock:u", "-c", "100000"];
 const PERF_FAULTS: &[&str] = &["-e", "page-faults:u", "-c", "1", "-d", "-m", "2048"];
 
 fn main() {
-    if let Err(why) = nearfar::collect::session::probe_perf() {
+    if let Err(why) = nearfar::collect::setup::probe_perf() {
         return eprintln!("skipped: {why}");
     }
     let pairs: usize =

@@ -4,7 +4,7 @@ use super::DoctorArgs;
 use crate::collect::agent::{AgentFile, Settings};
 use crate::collect::homes::{Range, look};
 use crate::collect::selftest::{Skid, measure_skid};
-use crate::collect::session::probe_perf;
+use crate::collect::setup::probe_perf;
 use crate::discover::{self, cpu_times};
 use anyhow::Result;
 use nearfar_model::recording::Homes;

@@ -13,5 +13,6 @@ pub mod perf;
 pub mod proc;
 pub mod selftest;
 pub mod session;
+pub mod setup;
 pub mod target;
 pub mod world;

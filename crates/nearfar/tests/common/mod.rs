@@ -20,7 +20,7 @@ pub fn skip(why: &str) {
 
 /// Whether perf events work here; if not, says so.
 pub fn perf_works() -> bool {
-    match nearfar::collect::session::probe_perf() {
+    match nearfar::collect::setup::probe_perf() {
         Ok(()) => true,
         Err(why) => {
             skip(&why);

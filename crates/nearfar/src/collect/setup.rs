@@ -1,0 +1,197 @@
+//! Before and after the run: what works here, what the recording says about itself.
+
+use super::agent::{AgentFile, Settings as AgentSettings};
+use super::perf::open::{OpenError, PerfSet, PerfSettings, Target};
+use super::proc;
+use super::selftest::Skid;
+use super::session::{Options, RecordError, Subject};
+use super::target::find_program;
+use crate::discover;
+use crate::symbols::Module;
+use nearfar_model::recording::*;
+use std::path::Path;
+
+pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
+    match subject {
+        Subject::Command(command) => {
+            find_program(&command[0])?;
+        }
+        Subject::Process(pid) => {
+            let owner = proc::owner(*pid).ok_or(RecordError::NoProcess(*pid))?;
+            // SAFETY: no preconditions.
+            let me = unsafe { libc::geteuid() };
+            if me != 0 && owner != me {
+                return Err(RecordError::NotYours { pid: *pid, owner });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The agent's shared file, or why there is none.
+pub(super) fn make_agent(
+    subject: &Subject,
+    options: &Options,
+    signal_rung: bool,
+) -> Result<AgentFile, String> {
+    let Subject::Command(command) = subject else {
+        return Err(
+            "attached to a running process: allocations before and after are seen as mappings only".into()
+        );
+    };
+    if !options.agent {
+        return Err("switched off by --no-agent".into());
+    }
+    if let Ok(path) = find_program(&command[0])
+        && let Ok(file) = Module::open(&path)
+    {
+        if file.is_static_executable() {
+            return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
+        }
+        if file.is_setuid() {
+            return Err(format!(
+                "{} runs with other rights (setuid): the loader ignores LD_PRELOAD",
+                path.display()
+            ));
+        }
+    }
+    AgentFile::create(&AgentSettings {
+        min_object_bytes: options.min_object,
+        signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
+        maps: signal_rung,
+        ..AgentSettings::default()
+    })
+    .map_err(|error| format!("the agent could not be set up: {error}"))
+}
+
+/// Whether perf events work for our own process; if not, why.
+pub fn probe_perf() -> Result<(), String> {
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
+    let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0 };
+    let cpus = proc::online_cpus();
+    PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings)
+        .map(drop)
+        .map_err(|e| explain_refusal(&e))
+}
+
+/// What a refusal means and what unlocks it.
+pub(super) fn explain_refusal(error: &OpenError) -> String {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .ok()
+        .and_then(|t| t.trim().parse::<i32>().ok());
+    match (error.errno(), paranoid) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 2 => format!(
+            "{error}; kernel.perf_event_paranoid is {level}. `sudo sysctl kernel.perf_event_paranoid=2` allows it"
+        ),
+        (Some(libc::EACCES | libc::EPERM), level) => format!(
+            "{error}; kernel.perf_event_paranoid is {}, so probably a container's seccomp profile forbids the call \
+             (docker run --security-opt seccomp=unconfined, or --cap-add PERFMON)",
+            level.map_or("unknown".into(), |l| l.to_string())
+        ),
+        (Some(libc::ENOSYS), _) => format!("{error}; the kernel or the container has no perf_event_open"),
+        (Some(libc::EMFILE), _) => format!("{error}; too many open files: raise `ulimit -n`"),
+        _ => error.to_string(),
+    }
+}
+
+/// `app` for `./app`, `attached-123` for a process.
+pub(super) fn app_name(subject: &Subject) -> String {
+    match subject {
+        Subject::Command(command) => {
+            let name = Path::new(&command[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect()
+        }
+        Subject::Process(pid) => {
+            let name = proc::name(*pid, *pid);
+            format!("{}-{pid}", if name.is_empty() { "process" } else { &name }).replace('/', "_")
+        }
+    }
+}
+
+pub(super) fn first_meta(
+    subject: &Subject,
+    options: &Options,
+    host: &discover::Discovered,
+    agent: Result<(), String>,
+) -> Meta {
+    let command = match subject {
+        Subject::Command(command) => command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+        Subject::Process(_) => Vec::new(),
+    };
+    let cwd = match subject {
+        Subject::Command(_) => std::env::current_dir().ok(),
+        Subject::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+    };
+    Meta {
+        format: FORMAT_VERSION,
+        nearfar: env!("CARGO_PKG_VERSION").into(),
+        state: "open".into(),
+        recorder_pid: std::process::id(),
+        recorder_start: proc::start_time(std::process::id()).unwrap_or(0),
+        command,
+        cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
+        started: jiff::Timestamp::now().to_string(),
+        start_ns: proc::monotonic_ns(),
+        end_ns: 0,
+        exit: String::new(),
+        machine: host.machine.clone(),
+        wish: options.wish.clone(),
+        min_object_bytes: options.min_object,
+        page_bytes: page_bytes(),
+        folio_bytes: host.kernel.folio_bytes.clone(),
+        numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
+        agent: false,
+        agent_why: agent.err().unwrap_or_default(),
+        rungs: Vec::new(),
+        survey: None,
+        recorder_cpu_s: 0.0,
+        target_cpu_s: 0.0,
+        steal_share: -1.0,
+    }
+}
+
+pub(super) fn page_bytes() -> u64 {
+    // SAFETY: no preconditions.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// The rungs as they worked.
+pub(super) fn rungs(
+    perf: bool,
+    perf_why: Option<&str>,
+    skid: &Skid,
+    meta: &Meta,
+    hz: f64,
+) -> Vec<RungReport> {
+    let refused = perf_why.unwrap_or_default();
+    let signal = !perf && meta.agent;
+    vec![
+        RungReport {
+            rung: Rung::Clock,
+            active: perf,
+            why: if perf { skid.text() } else { refused.into() },
+            hz,
+        },
+        RungReport {
+            rung: Rung::Signal,
+            active: signal,
+            why: match (perf, meta.agent) {
+                (true, _) => "not needed: perf events work".into(),
+                (false, true) => format!("used because {refused}"),
+                (false, false) => format!("needs the agent: {}", meta.agent_why),
+            },
+            hz,
+        },
+        RungReport {
+            rung: Rung::Pages,
+            active: perf,
+            why: if perf {
+                "every user page fault".into()
+            } else {
+                format!("first touches need perf events: {refused}; page homes are looked up")
+            },
+            hz: 0.0,
+        },
+    ]
+}
