@@ -2,8 +2,8 @@
 //!
 //! A recording is one place where every producer meets (perf events, the agent,
 //! imports, later the simulator) and every reader starts. [`tables`] defines the
-//! rows; [`column`] holds them as columns in memory; [`journal`] is the
-//! append-only form while a program runs; [`parquet`] is the form at rest.
+//! rows; [`mod@column`] holds them as columns in memory; [`journal`] is the
+//! append-only form while a program runs; [`mod@parquet`] is the form at rest.
 
 pub mod column;
 pub mod journal;

@@ -99,7 +99,7 @@ impl Writer {
     }
 
     /// Writes what waits and the final meta.json, and closes the journal.
-    /// [`super::finish`] then turns it into Parquet.
+    /// [`super::finish()`] then turns it into Parquet.
     pub fn close(mut self) -> io::Result<PathBuf> {
         let _ = self.flush();
         if let Some(error) = self.failed {
