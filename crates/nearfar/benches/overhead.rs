@@ -2,6 +2,7 @@
 //! recorder over CPU time without, in interleaved pairs. `cargo bench -p nearfar --bench overhead`;
 //! NEARFAR_BENCH_PAIRS sets the pairs (7), NEARFAR_BENCH_ONLY=TEXT chooses rows. Asserts nothing.
 
+use nearfar_model::analyze::stats::{median, median_interval};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -46,28 +47,6 @@ fn recorded(scratch: &Path, flags: &[&str], program: &[&str]) -> (f64, f64) {
     std::fs::remove_dir_all(&output).expect("the recording can be removed");
     let number = |field: &str| meta[field].as_f64().expect("a number");
     (number("target_cpu_s"), number("recorder_cpu_s"))
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0
-}
-
-/// 95 % interval of the median: 2000 resamples with a fixed generator (splitmix64).
-fn interval(values: &[f64]) -> (f64, f64) {
-    let mut state = 1u64;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 33) as usize
-    };
-    let mut medians: Vec<f64> = (0..2000)
-        .map(|_| median(&(0..values.len()).map(|_| values[next() % values.len()]).collect::<Vec<_>>()))
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    (medians[50], medians[1949])
 }
 
 /// CPU seconds of a program under `perf record`, as its shell measured them: what one event of
@@ -163,7 +142,7 @@ fn main() {
             println!("{name:8} {label:12} skipped: perf does not run here");
             continue;
         }
-        let (low, high) = interval(&ratios);
+        let (low, high) = median_interval(&ratios);
         let own = match shares.is_empty() {
             true => String::new(),
             false => {

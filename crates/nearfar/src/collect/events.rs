@@ -112,11 +112,10 @@ impl Interpreter {
                     self.world.thread(pid, tid, time_ns, tables);
                 }
             }
-            Body::Fork { parent_pid, parent_tid } => {
+            Body::Fork { parent_pid } => {
                 if pid != parent_pid {
                     self.fork(parent_pid, pid, time_ns, tables);
                 }
-                let _ = parent_tid;
                 let space = self.world.space_of(pid, time_ns, tables);
                 self.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
             }
@@ -138,7 +137,6 @@ impl Interpreter {
     /// A child process as a copy of its parent.
     pub fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, tables: &mut Tables) -> u32 {
         let parent = self.world.space_of(parent_pid, time_ns, tables);
-        // A pid that is known already was announced by both perf and the agent.
         self.world.add_space(pid, parent, true, time_ns, tables)
     }
 

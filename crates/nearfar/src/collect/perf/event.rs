@@ -127,8 +127,6 @@ pub enum Body {
     Fork {
         /// The creator's process.
         parent_pid: u32,
-        /// The creating thread.
-        parent_tid: u32,
     },
     /// A thread's end.
     Exit,
@@ -206,9 +204,9 @@ pub fn parse(record: &[u8], cpu: u32, class: RingClass, layouts: &Layouts) -> Op
             event.pid = body.u32()?;
             let parent_pid = body.u32()?;
             event.tid = body.u32()?;
-            let parent_tid = body.u32()?;
+            body.u32()?; // the creating thread
             event.time_ns = body.u64()?;
-            if kind == PERF_RECORD_FORK { Body::Fork { parent_pid, parent_tid } } else { Body::Exit }
+            if kind == PERF_RECORD_FORK { Body::Fork { parent_pid } } else { Body::Exit }
         }
         PERF_RECORD_LOST => {
             body.u64()?; // event id
