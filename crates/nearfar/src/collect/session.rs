@@ -11,7 +11,7 @@ use super::selftest::{Skid, measure_skid};
 use super::setup::{app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs};
 use super::target::{Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
-use crate::store::{CreateError, Finished, Writer, finish, free_name};
+use crate::store::{CreateError, Finished, Writer, finish};
 use nearfar_model::recording::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -131,9 +131,12 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         Skid::Unsupported
     };
 
-    let output = options.output.clone().unwrap_or_else(|| free_name(Path::new("."), &app_name(subject)));
     let meta = first_meta(subject, options, &host, agent.as_ref().map(|_| ()).map_err(Clone::clone));
-    let mut writer = Writer::create(&output, meta)?;
+    let mut writer = match &options.output {
+        Some(output) => Writer::create(output, meta)?,
+        None => Writer::create_unnamed(Path::new("."), &app_name(subject), meta)?,
+    };
+    let output = writer.directory().to_owned();
     let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     let held = match subject {
         Subject::Command(command) => match Held::start(command, &environment) {

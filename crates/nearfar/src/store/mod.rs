@@ -15,7 +15,7 @@ pub mod write;
 
 pub use finish::{Finished, finish};
 pub use open::{OpenFailure, Stored, newest_recording, open};
-pub use write::{CreateError, Writer, free_name};
+pub use write::{CreateError, Writer};
 
 use nearfar_model::recording::*;
 

@@ -37,15 +37,23 @@ pub enum CreateError {
     },
 }
 
-/// The first free name of the form `APP-001.nearfar` in `directory`.
-pub fn free_name(directory: &Path, app: &str) -> PathBuf {
-    (1..)
-        .map(|n| directory.join(format!("{app}-{n:03}.nearfar")))
-        .find(|path| !path.exists())
-        .expect("some number is free")
-}
-
 impl Writer {
+    /// Makes the first directory of the form `APP-001.nearfar` in `directory` that does not exist.
+    /// Others may be looking for theirs at the same time: whoever makes it has it.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create_unnamed(directory: &Path, app: &str, meta: Meta) -> Result<Writer, CreateError> {
+        for number in 1.. {
+            let path = directory.join(format!("{app}-{number:03}.nearfar"));
+            match Writer::create(&path, meta.clone()) {
+                Err(CreateError::Exists(_)) => {}
+                made => return made,
+            }
+        }
+        unreachable!("some number is free")
+    }
+
     /// Makes the directory and writes its first meta.json.
     ///
     /// # Errors
