@@ -59,6 +59,9 @@ fn generated() -> String {
     table::<Mappings>(&mut out);
     table::<Phases>(&mut out);
     table::<Counters>(&mut out);
+    table::<CpuEpochs>(&mut out);
+    table::<EpochTraffics>(&mut out);
+    table::<PageTraffics>(&mut out);
     table::<Losses>(&mut out);
     out.push_str(
         "\n## Codes\n\nThe meaning of `u8` columns. A code that is not listed is of a later version.\n",

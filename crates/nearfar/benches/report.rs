@@ -104,6 +104,8 @@ fn record(path: &Path, samples: u64) {
             access: Access::Load as u8,
             chain: NONE,
             weight_ns: 1_000_000,
+            lines: 0,
+            home: -1,
             rung: SampleRung::Clock as u8,
         });
         if table.time_ns.len() == SEGMENT_ROWS || i + 1 == samples {
@@ -194,6 +196,9 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut Mappings::default());
     save(rank, 0, &mut Phases::default());
     save(rank, 0, &mut Counters::default());
+    save(rank, 0, &mut CpuEpochs::default());
+    save(rank, 0, &mut EpochTraffics::default());
+    save(rank, 0, &mut PageTraffics::default());
     save(rank, 0, &mut Losses::default());
 }
 

@@ -58,6 +58,9 @@ pub struct Input {
     pub mappings: Mappings,
     pub phases: Phases,
     pub counters: Counters,
+    pub cpu_epochs: CpuEpochs,
+    pub epoch_traffic: EpochTraffics,
+    pub page_traffic: PageTraffics,
     pub losses: Losses,
 }
 

@@ -1,7 +1,7 @@
 //! The recording: what was observed, in tables, with what was lost.
 //!
 //! A recording is one place where every producer meets (perf events, the agent,
-//! imports, later the simulator) and every reader starts. [`tables`] defines the
+//! imports, the simulator) and every reader starts. [`tables`] defines the
 //! rows; [`mod@column`] holds them as columns in memory; [`journal`] is the
 //! append-only form while a program runs; [`mod@parquet`] is the form at rest.
 
@@ -9,6 +9,7 @@ pub mod column;
 pub mod journal;
 pub mod meta;
 pub mod parquet;
+pub mod raw;
 pub mod survey;
 pub mod tables;
 

@@ -71,8 +71,12 @@ table! {
         access: u8,
         /// Call chain; u32::MAX if none was taken.
         chain: u32,
-        /// CPU time that this sample stands for, ns (clock and signal rungs).
+        /// CPU time that this sample stands for, ns (clock and signal rungs); 0 for others.
         weight_ns: u32,
+        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
+        lines: u32,
+        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
+        home: i16,
         /// Which rung produced it: a `SampleRung`.
         rung: u8,
     }
@@ -297,6 +301,82 @@ table! {
         value: f64,
         /// Its unit.
         unit: String,
+    }
+}
+
+table! {
+    /// What one cpu of a virtual machine did in one epoch: a bin of its own simulated clock. Only user accesses of the program.
+    CpuEpoch / CpuEpochs = "cpu_epochs" {
+        /// Number of the epoch, ascending through the run.
+        epoch: u32,
+        /// 1 inside the region of interest, else 0.
+        region: u8,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// Instructions retired in user mode by the program.
+        instructions: u64,
+        /// Accesses to cache lines: an access across two lines counts twice.
+        accesses: u64,
+        /// Of these, found in the first-level cache.
+        l1_hits: u64,
+        /// Found in the second.
+        l2_hits: u64,
+        /// Found in the third.
+        l3_hits: u64,
+        /// Supplied by another core's cache.
+        cache_transfers: u64,
+        /// Translations of 4 KiB pages that no TLB held.
+        tlb_misses: u64,
+        /// Translations of 2 MiB pages that no TLB held.
+        huge_tlb_misses: u64,
+        /// Of the lines demanded from DRAM, those whose address came from the line demanded before: one at a time.
+        dependent_lines: u64,
+        /// Time by the core's own simulated clock, without waiting for saturated resources, ns.
+        busy_ns: f64,
+    }
+}
+
+table! {
+    /// Cache lines that one cpu of a virtual machine moved from and to one node in one epoch. Exact counts.
+    EpochTraffic / EpochTraffics = "epoch_traffic" {
+        /// Number of the epoch.
+        epoch: u32,
+        /// 1 inside the region of interest, else 0.
+        region: u8,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// Node whose memory it is.
+        home: i16,
+        /// Lines read from DRAM: demanded, for ownership, and prefetched.
+        read_lines: u64,
+        /// Of these, prefetched.
+        prefetch_lines: u64,
+        /// Lines written back to DRAM.
+        write_lines: u64,
+        /// Lines streamed to DRAM by non-temporal stores.
+        stream_lines: u64,
+        /// Lines supplied by a cache of node `home` instead of its memory.
+        transfer_lines: u64,
+        /// Page walks that a TLB miss made for pages of this home.
+        walks: u64,
+    }
+}
+
+table! {
+    /// Cache lines moved from and to one page in the region of interest, by node of the cpu. Exact counts.
+    PageTraffic / PageTraffics = "page_traffic" {
+        /// Address space.
+        process: u32,
+        /// First byte of the page.
+        address: u64,
+        /// Node of the cpus that moved them.
+        from: i16,
+        /// Node of the page.
+        home: i16,
+        /// Lines read from DRAM.
+        read_lines: u64,
+        /// Lines written to DRAM, streamed ones included.
+        write_lines: u64,
     }
 }
 

@@ -86,6 +86,9 @@ impl World {
             mappings: Default::default(),
             phases: Default::default(),
             counters: Default::default(),
+            cpu_epochs: Default::default(),
+            epoch_traffic: Default::default(),
+            page_traffic: Default::default(),
             losses: Default::default(),
         };
         let mut w = World { input, samples: Default::default(), seed: 1 };
@@ -233,6 +236,8 @@ impl World {
             access: access as u8,
             chain: NONE,
             weight_ns: 1_000_000,
+            lines: 0,
+            home: -1,
             rung: SampleRung::Clock as u8,
         });
     }

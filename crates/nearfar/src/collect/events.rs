@@ -173,6 +173,8 @@ impl Interpreter {
             access: Access::Unknown as u8,
             chain,
             weight_ns,
+            lines: 0,
+            home: -1,
             rung: rung as u8,
         };
         if self.world.spins(space, ip, registers.ip) {

@@ -46,6 +46,9 @@ macro_rules! for_each_table {
             mappings: Mappings,
             phases: Phases,
             counters: Counters,
+            cpu_epochs: CpuEpochs,
+            epoch_traffic: EpochTraffics,
+            page_traffic: PageTraffics,
             losses: Losses,
         }
     };

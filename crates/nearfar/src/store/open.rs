@@ -150,6 +150,9 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         mappings: t.mappings,
         phases: t.phases,
         counters: t.counters,
+        cpu_epochs: t.cpu_epochs,
+        epoch_traffic: t.epoch_traffic,
+        page_traffic: t.page_traffic,
         losses: t.losses,
     };
     let paths = segments(&rank, AccessSamples::TABLE)?;
