@@ -1,0 +1,47 @@
+//! What the virtual machine's plugin writes before anybody knows the rows of the
+//! recording that its threads and addresses belong to. Not part of a recording:
+//! the binary turns these rows into rows of [`super::tables`] when the run is over.
+
+use crate::table;
+
+table! {
+    /// A sample as the virtual machine's plugin writes it; becomes a row of `samples` when the run is over.
+    RawSample / RawSamples = "sim_samples" {
+        /// When, ns of the guest's CLOCK_MONOTONIC.
+        time_ns: u64,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// Kernel thread id in the guest; 0 if unknown.
+        tid: u32,
+        /// Address of the instruction.
+        ip: u64,
+        /// Data address; for a line written back, of that line.
+        address: u64,
+        /// An `Access`.
+        access: u8,
+        /// Node of the memory.
+        home: i16,
+        /// Lines that it stands for.
+        lines: u32,
+    }
+}
+
+table! {
+    /// A page's traffic as the virtual machine's plugin writes it; becomes a row of `page_traffic`.
+    RawPage / RawPages = "sim_pages" {
+        /// Kernel process id in the guest; 0 if unknown.
+        pid: u32,
+        /// First byte of the page.
+        address: u64,
+        /// Node of the cpus.
+        from: i16,
+        /// Node of the page.
+        home: i16,
+        /// Lines read from DRAM.
+        read_lines: u64,
+        /// Lines written to DRAM, streamed ones included.
+        write_lines: u64,
+        /// 1 if counted in the region of interest, else 0.
+        region: u8,
+    }
+}
