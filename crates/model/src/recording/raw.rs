@@ -23,6 +23,8 @@ table! {
         home: i16,
         /// Lines that it stands for.
         lines: u32,
+        /// The epoch that it lies in.
+        epoch: u32,
     }
 }
 

@@ -73,12 +73,14 @@ table! {
         chain: u32,
         /// CPU time that this sample stands for, ns (clock and signal rungs); 0 for others.
         weight_ns: u32,
-        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
-        lines: u32,
-        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
-        home: i16,
         /// Which rung produced it: a `SampleRung`.
         rung: u8,
+        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
+        lines: u32 = 0,
+        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
+        home: i16 = -1,
+        /// The epoch of `cpu_epochs` that it lies in (simulated rung); u32::MAX for others.
+        epoch: u32 = u32::MAX,
     }
 }
 

@@ -238,6 +238,7 @@ impl World {
             weight_ns: 1_000_000,
             lines: 0,
             home: -1,
+            epoch: NONE,
             rung: SampleRung::Clock as u8,
         });
     }
