@@ -80,6 +80,9 @@ struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
+    /// The recorder's side inside the virtual machine: the program's cpus
+    #[arg(long, value_name = "CPUS", hide = true)]
+    inside_guest: Option<nearfar_model::machine::cpulist::CpuList>,
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,

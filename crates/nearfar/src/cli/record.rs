@@ -24,6 +24,7 @@ pub fn run(args: RecordArgs) -> ExitCode {
         agent: !args.no_agent,
         no_perf: args.no_perf,
         homes_interval: args.homes_interval,
+        inside_guest: args.inside_guest,
     };
     match record(&subject, &options) {
         Ok(outcome) => {

@@ -5,6 +5,7 @@
 //! time, through [`events`] and [`agent_events`] into tables. [`world`] knows the
 //! processes; [`homes`] asks the kernel where pages are.
 
+mod doorbell;
 pub mod agent;
 pub mod agent_events;
 pub mod events;

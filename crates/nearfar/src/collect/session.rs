@@ -12,6 +12,7 @@ use super::setup::{app_name, check_subject, explain_refusal, first_meta, make_ag
 use super::target::{Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
 use crate::store::{CreateError, Finished, Writer, finish};
+use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::recording::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,9 @@ pub struct Options {
     pub no_perf: bool,
     /// Seconds between looks at page homes.
     pub homes_interval: f64,
+    /// Set where this recorder runs inside the virtual machine: the cpus that the program may
+    /// use. Nothing is sampled then (the plugin does that) and the journal is left for the host.
+    pub inside_guest: Option<CpuList>,
 }
 
 /// What is recorded.
@@ -121,8 +125,11 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
-    let agent = make_agent(subject, options, perf_refused.is_some());
-    let skid = if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
+    let inside = options.inside_guest.is_some();
+    let agent = make_agent(subject, options, perf_refused.is_some() && !inside);
+    let skid = if inside {
+        Skid::Untested
+    } else if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
         measure_skid()
     } else if nearfar_model::decode::supported(std::env::consts::ARCH) {
         // The signal arrives like the perf event, but there is nothing to measure it with here.
@@ -139,7 +146,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let output = writer.directory().to_owned();
     let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     let held = match subject {
-        Subject::Command(command) => match Held::start(command, &environment) {
+        Subject::Command(command) => match Held::start(command, &environment, options.inside_guest.as_ref()) {
             Ok(held) => Some(held),
             Err(error) => {
                 remove_empty(&output);
@@ -151,7 +158,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
 
     let cpus = proc::online_cpus();
     let settings = PerfSettings {
-        hz: options.hz,
+        hz: if inside { 0.0 } else { options.hz },
         faults: true,
         chains: options.call_graph == CallGraph::Fp,
         stack_bytes: if options.call_graph == CallGraph::Dwarf { 8192 } else { 0 },
@@ -410,6 +417,7 @@ impl Session<'_> {
         let path = self.writer.directory().to_owned();
         let mut summary = Vec::new();
         match self.writer.close() {
+            Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(directory) => {
                 let Finished { .. } = finish(&directory, &mut meta)?;
             }

@@ -59,6 +59,7 @@ pub(super) fn make_agent(
         min_object_bytes: options.min_object,
         signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
         maps: signal_rung,
+        doorbell: options.inside_guest.is_some(),
         ..AgentSettings::default()
     })
     .map_err(|error| format!("the agent could not be set up: {error}"))
