@@ -71,6 +71,17 @@ from = 0
 to = 2
 count = { value = 1, source = "test", confidence = "M" }
 gbs_per_direction = { value = 16, source = "test", confidence = "M" }
+[[cache]]
+level = 1
+cores_per_instance = 1
+size_bytes = { value = 32768, source = "test", confidence = "M" }
+[[tlb]]
+level = 1
+page_bytes = [4096]
+entries = { value = 64, source = "test", confidence = "M" }
+ways = { value = 4, source = "test", confidence = "M" }
+[time]
+control_bytes = { value = 16, source = "test", confidence = "M" }
 "#;
 
 /// Replaced, by what, line of the error, part of its message.
@@ -93,6 +104,14 @@ const CONTRADICTIONS: &[(&str, &str, usize, &str)] = &[
     ("value = 2,", "valve = 2,", 24, "did you mean `value`?"),
     ("to = 2", "to = 7", 29, "a link to node 7"),
     ("cpus = \"0-3\"", "cpus = \"3-0\"", 12, "reversed"),
+    ("[[node]]\nid = 0", "threads_per_core = 3\n[[node]]\nid = 0", 13, "not whole cores of 3 threads"),
+    ("[[tlb]]", "[[cache]]\nlevel = 1\ncores_per_instance = 1\nsize_bytes = { value = 1, source = \"t\", confidence = \"M\" }\n[[tlb]]", 38, "inner levels come first"),
+    ("[4096]", "[4096, 4096]", 38, "described twice"),
+    ("[4096]", "[]", 38, "page_bytes is empty"),
+    ("[4096]", "[64]", 38, "no page size"),
+    ("ways = { value = 4,", "ways = { value = 65,", 38, "cannot have 65 ways"),
+    ("control_bytes = ", "link_efficiency = { value = 75, source = \"t\", confidence = \"M\" }\ncontrol_bytes = ", 43, "cannot be 75"),
+    ("control_bytes = ", "eta = { value = 0.9, source = \"t\", confidence = \"M\" }\ncontrol_bytes = ", 43, "1 or more, not 0.9"),
     ("format = 1", "format = 9", 1, "format 9"),
     ("base_ghz", "base_gzh", 24, "did you mean `base_ghz`?"),
     ("[core]", "[cores]", 23, "did you mean `core`?"),
