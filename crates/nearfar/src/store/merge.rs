@@ -2,7 +2,7 @@
 //! ids become threads of the recording, instruction addresses become locations, process ids
 //! become address spaces.
 
-use crate::store::{JOURNAL, Tables};
+use super::{JOURNAL, Tables};
 use anyhow::{Context, Result};
 use nearfar_model::recording::raw::{RawPages, RawSample, RawSamples};
 use nearfar_model::recording::*;
