@@ -188,11 +188,9 @@ pub(super) fn parts(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
         }
     }
     let time = &raw.time.get_ref();
-    for (key, figure) in [("link_efficiency", &time.link_efficiency), ("probe_share", &time.probe_share)] {
-        if let Some(over) = figure.as_ref().map(|f| f.value).filter(|&v| v > 1.0) {
-            let message = format!("{key} is a part of a whole, so it cannot be {over}");
-            return Err(MachineFileError::at(text, raw.time.span().start, message));
-        }
+    if let Some(over) = time.probe_share.as_ref().map(|f| f.value).filter(|&v| v > 1.0) {
+        let message = format!("probe_share is a part of a whole, so it cannot be {over}");
+        return Err(MachineFileError::at(text, raw.time.span().start, message));
     }
     if let Some(below) = time.eta.as_ref().map(|f| f.value).filter(|&v| v < 1.0) {
         let message = format!("eta is a cost factor of 1 or more, not {below}");

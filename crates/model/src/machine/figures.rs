@@ -310,9 +310,6 @@ pub struct TimeFigures {
     /// Cost factor of a memory controller when several nodes stream from it (η).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta: Option<Figure>,
-    /// Part of a link's raw rate that a stream of messages can reach.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link_efficiency: Option<Figure>,
     /// Part of the lines read from memory for which the home asks every other
     /// node's caches: 1 without a directory, less with one or with a probe filter.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -102,7 +102,6 @@ impl Machine {
             out.head("[time]");
             out.figure("control_bytes", &f.time.control_bytes);
             out.figure("eta", &f.time.eta);
-            out.figure("link_efficiency", &f.time.link_efficiency);
             out.figure("probe_share", &f.time.probe_share);
             out.figure("directory_write_share", &f.time.directory_write_share);
         }
