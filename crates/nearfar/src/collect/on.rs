@@ -6,7 +6,7 @@ use super::proc;
 use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
 use super::target::{Ending, find_program};
-use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Shape, Verdict};
+use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Verdict};
 use crate::store::{COUNTED, GUEST, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
@@ -57,13 +57,7 @@ const SLOWDOWN: (u32, u32) = (100, 300);
 pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Result<Outcome, RecordError> {
     find_program(&command[0])?;
     can_be_simulated(&on.machine)?;
-    let plugin = beside("libnearfar_qemu_plugin.so", "NEARFAR_PLUGIN").map_err(|tried| {
-        anyhow!(
-            "the virtual machine's plugin libnearfar_qemu_plugin.so is missing; looked for it at {tried}. \
-             It is built with `cargo build --release` and has to lie beside the nearfar binary, or be named \
-             in NEARFAR_PLUGIN"
-        )
-    })?;
+    let (plugin, preload) = plugin_files()?;
     let shape =
         Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
             .map_err(anyhow::Error::from)?;
@@ -72,8 +66,10 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
             eprintln!("nearfar: {text}");
         }
     };
-    let snapshot = guest::ensure_snapshot(&shape, &mut |progress| say(&progress.to_string()))
-        .map_err(anyhow::Error::from)?;
+    let mut progress = |progress: guest::Progress| say(&progress.to_string());
+    let setup = Setup::find(&mut progress).map_err(anyhow::Error::from)?;
+    setup.qemu().require_plugins().map_err(anyhow::Error::from)?;
+    let snapshot = setup.ensure_snapshot(&shape, &mut progress).map_err(anyhow::Error::from)?;
 
     let recording = reserve(options.output.as_deref(), &command_name(command))?;
     let directory = recording.join(GUEST);
@@ -88,14 +84,14 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         plugin: Some(Plugin {
             path: plugin,
             arguments: plugin_arguments(&directory, &shape, snapshot.about(), on),
-            preload: beside("libnearfar_fma.so", "NEARFAR_FMA").into_iter().collect(),
+            preload,
         }),
         // The recorder inside hands signals on.
         signals_to_group: false,
         stop: stop_after(on.budget),
         ..Job::new(recorder_inside(command, options, &inside_file)?)
     };
-    let run = match guest::run(&snapshot, job) {
+    let run = match snapshot.run(job) {
         Ok(run) => run,
         Err(error) => {
             let nothing = !recording.join(crate::store::JOURNAL).exists();
@@ -121,6 +117,21 @@ fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
         machine.name,
         list.join("\n")
     ))
+}
+
+/// The plugin, and what is to be preloaded into QEMU with it.
+///
+/// # Errors
+/// If the plugin is not installed.
+pub fn plugin_files() -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+    let plugin = beside("libnearfar_qemu_plugin.so", "NEARFAR_PLUGIN").map_err(|tried| {
+        anyhow!(
+            "the virtual machine's plugin libnearfar_qemu_plugin.so is missing; looked for it at {tried}. \
+             It is built with `cargo build --release` and has to lie beside the nearfar binary, or be named \
+             in NEARFAR_PLUGIN"
+        )
+    })?;
+    Ok((plugin, beside("libnearfar_fma.so", "NEARFAR_FMA").into_iter().collect()))
 }
 
 /// A file that is installed with this binary: beside it, or where `variable` says.
@@ -218,7 +229,8 @@ fn stop_after(budget: Option<Duration>) -> Box<dyn FnMut() -> Verdict + Send> {
     })
 }
 
-fn plugin_arguments(
+/// The plugin's arguments for a run whose files are in `directory`.
+pub fn plugin_arguments(
     directory: &Path,
     shape: &Shape,
     about: &guest::About,
