@@ -112,7 +112,7 @@ struct OnArgs {
     #[arg(long, requires = "on")]
     unbound: bool,
     /// Huge pages in the guest
-    #[arg(long, value_name = "WHEN", default_value = "madvise", requires = "on")]
+    #[arg(long, value_name = "WHEN", default_value = "madvise", value_parser = parse_huge_pages, requires = "on")]
     thp: crate::guest::HugePages,
     /// Let the guest's kernel migrate pages to the cpus that use them (AutoNUMA)
     #[arg(long, requires = "on")]
@@ -210,6 +210,14 @@ fn parse_hz(text: &str) -> Result<f64, String> {
         Ok(hz) if (1.0..=10_000.0).contains(&hz) => Ok(hz),
         _ => Err("give a rate between 1 and 10000 samples per second".into()),
     }
+}
+
+fn parse_huge_pages(text: &str) -> Result<crate::guest::HugePages, String> {
+    use crate::guest::HugePages::{Always, Madvise, Never};
+    [Always, Madvise, Never]
+        .into_iter()
+        .find(|choice| choice.text() == text)
+        .ok_or_else(|| format!("`{text}` is no choice: give always, madvise or never"))
 }
 
 fn parse_duration(text: &str) -> Result<std::time::Duration, String> {

@@ -4,7 +4,7 @@
 use crate::symbols::Module;
 use nearfar_model::analyze::Input;
 use nearfar_model::decode::describe;
-use nearfar_model::recording::NONE;
+use nearfar_model::recording::{Columns, NONE};
 use std::path::Path;
 
 /// [`nearfar_model::recording::Loss::what`] of the row that holds the kernel's line.

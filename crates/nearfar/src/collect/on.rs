@@ -10,7 +10,7 @@ use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Ver
 use crate::store::{COUNTED, GUEST, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
-use nearfar_model::recording::{Loss, Losses, Rung, RungReport, journal};
+use nearfar_model::recording::{Columns, Loss, Losses, Rung, RungReport, journal};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
