@@ -51,6 +51,9 @@ pub(super) struct Costs {
     pub prefetch: f64,
     pub stlb: f64,
     pub walk: f64,
+    /// Lines that non-temporal stores fill at a time. On Intel cores these are the
+    /// line fill buffers (optimization reference manual, "Write combining").
+    pub buffers: usize,
 }
 
 impl Costs {
@@ -80,6 +83,7 @@ impl Costs {
             prefetch: 1.0 / streaming,
             stlb: STLB_CYCLES * cycle / outstanding,
             walk: WALK_CYCLES * cycle / 2.0,
+            buffers: outstanding as usize,
         }
     }
 }

@@ -8,12 +8,23 @@
 //!  access ──► filter ──► TLB, L1, L2 (the core's own) ──► directory, shared caches ──► Sink: memory
 //! ```
 
+mod ahead;
+mod combining;
 mod core;
 mod costs;
 mod counts;
+mod dependence;
+mod directory;
 mod hierarchy;
 mod homes;
 mod layout;
+mod lock;
+mod mail;
+mod private;
+mod sets;
+mod shared;
+mod tlb;
+mod transact;
 
 pub use self::core::Core;
 pub use counts::{Counts, Traffic};
@@ -32,13 +43,14 @@ pub struct Options {
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Kind {
     /// Reads.
-    Load,
+    Load = 0,
     /// Writes; the line is read first (write-allocate).
-    Store,
+    Store = 1,
     /// Writes past the caches (non-temporal).
-    StreamStore,
+    StreamStore = 2,
 }
 
 /// One access of a program.
