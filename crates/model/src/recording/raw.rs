@@ -47,3 +47,20 @@ table! {
         region: u8,
     }
 }
+
+table! {
+    /// Something that a program under the virtual machine said about its course. Epochs after the first mark of
+    /// `MAIN` are the program proper; what came before was loading.
+    RawMark / RawMarks = "sim_marks" {
+        /// When, ns of the guest's CLOCK_MONOTONIC; 0 if unknown.
+        time_ns: u64,
+        /// First epoch, on any cpu, that is after it.
+        epoch: u32,
+        /// A `MarkKind` of `tables`.
+        what: u8,
+        /// Kernel process id in the guest; 0 if unknown.
+        pid: u32,
+        /// Kernel thread id in the guest; 0 if unknown.
+        tid: u32,
+    }
+}

@@ -510,3 +510,15 @@ codes! {
         Migrate = 7 "migrate",
     }
 }
+
+codes! {
+    /// What a program under a virtual machine said (`sim_marks`).
+    MarkKind {
+        /// The program proper begins.
+        Main = 1 "main",
+        /// The region of interest begins.
+        RegionBegin = 2 "region begins",
+        /// It ends.
+        RegionEnd = 3 "region ends",
+    }
+}
