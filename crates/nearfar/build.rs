@@ -1,21 +1,21 @@
-//! Compiles the preload agent (agent/*.c) into a shared object that the binary embeds.
+//! Compiles what the binary embeds: the preload agent (agent/*.c), a shared object, and the
+//! first process of the virtual machine (src/guest/init/*.c), a static program.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
+    build_agent();
+    build_init();
+}
+
+fn build_agent() {
     let manifest = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     let agent = Path::new(&manifest).join("../../agent");
     println!("cargo::rerun-if-changed={}", agent.display());
     let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-agent.so");
 
-    let mut sources: Vec<_> = fs::read_dir(&agent)
-        .unwrap_or_else(|error| panic!("{}: {error}", agent.display()))
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .collect();
-    sources.sort();
-
+    let sources = c_files(&agent);
     let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
     let status = compiler
         .to_command()
@@ -40,4 +40,40 @@ fn main() {
             compiler.path().display()
         ),
     }
+}
+
+fn build_init() {
+    let manifest = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let directory = Path::new(&manifest).join("src/guest/init");
+    println!("cargo::rerun-if-changed={}", directory.display());
+    let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-init");
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
+    let status = compiler
+        .to_command()
+        // The guest has no libraries.
+        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-static", "-s"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .args(c_files(&directory))
+        .arg("-o")
+        .arg(&output)
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!(
+            "the C compiler could not build the virtual machine's init in {}: {status} (is there a static C \
+             library? Debian has it in libc6-dev, Fedora in glibc-static)",
+            directory.display()
+        ),
+        Err(error) => panic!("cannot run the C compiler {}: {error}", compiler.path().display()),
+    }
+}
+
+fn c_files(directory: &Path) -> Vec<PathBuf> {
+    let mut sources: Vec<_> = fs::read_dir(directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    sources
 }

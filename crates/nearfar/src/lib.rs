@@ -4,5 +4,6 @@
 pub mod cli;
 pub mod collect;
 pub mod discover;
+pub mod guest;
 pub mod store;
 pub mod symbols;

@@ -1,0 +1,336 @@
+//! Boots a machine once and keeps it as a snapshot.
+
+use super::channel::{VERSION, from};
+use super::error::GuestError;
+use super::initramfs::{self, INIT};
+use super::kernel::Kernel;
+use super::process::{Vm, is_panic};
+use super::qemu::{self, Qemu};
+use super::shape::{Shape, memory_name};
+use super::signals::Relay;
+use super::snapshot::{self, About, Nameless};
+use super::{Progress, cache, host};
+use nearfar_model::machine::cpulist::CpuList;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What every virtual machine of this host is made of.
+#[derive(Clone)]
+pub struct Setup {
+    pub(super) parts: Arc<Parts>,
+}
+
+pub(super) struct Parts {
+    pub qemu: Qemu,
+    pub kernel: Kernel,
+    cache: PathBuf,
+    initramfs: Vec<u8>,
+    /// Of the kernel's bytes.
+    kernel_hash: u64,
+}
+
+/// A booted machine that can be resumed any number of times, also at the same time.
+#[derive(Clone)]
+pub struct Snapshot {
+    pub(super) setup: Setup,
+    pub(super) shape: Shape,
+    pub(super) path: PathBuf,
+    about: About,
+}
+
+impl Setup {
+    /// Finds QEMU and a kernel; fetches the kernel if it must.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub fn find(progress: &mut dyn FnMut(Progress)) -> Result<Setup, GuestError> {
+        let qemu = Qemu::find()?;
+        let kernel = Kernel::find(progress)?;
+        let cache = cache::directory()?;
+        let bytes = std::fs::read(&kernel.image)
+            .map_err(GuestError::host(format!("cannot read {}", kernel.image.display())))?;
+        let initramfs = initramfs::build(&kernel.modules);
+        Ok(Setup { parts: Arc::new(Parts { qemu, kernel, cache, initramfs, kernel_hash: hash(&bytes) }) })
+    }
+
+    /// The emulator.
+    pub fn qemu(&self) -> &Qemu {
+        &self.parts.qemu
+    }
+
+    /// The guest's kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.parts.kernel
+    }
+
+    /// The snapshot of a machine of this shape; boots one if there is none. Runs that ask at
+    /// the same time wait for the one that boots.
+    ///
+    /// # Errors
+    /// If the machine cannot be booted here, or Ctrl-C arrives.
+    pub fn ensure_snapshot(
+        &self,
+        shape: &Shape,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Snapshot, GuestError> {
+        host::check_memory(shape)?;
+        let path = self.parts.cache.join(format!("{:016x}.snapshot", self.key(shape)));
+        let found =
+            |about: About| Snapshot { setup: self.clone(), shape: shape.clone(), path: path.clone(), about };
+        if let Some((_, about)) = snapshot::open(&path) {
+            return Ok(found(about));
+        }
+        let relay = Relay::install().map_err(GuestError::host("cannot catch signals"))?;
+        let mut told = false;
+        let _alone = cache::Lock::take(&self.parts.cache, "boot.lock", &mut || {
+            if !std::mem::replace(&mut told, true) {
+                progress(Progress::Waiting);
+            }
+            relay.ending().map_or(Ok(()), |signal| Err(GuestError::Interrupted { signal }))
+        })?;
+        if let Some((_, about)) = snapshot::open(&path) {
+            return Ok(found(about));
+        }
+        progress(Progress::Booting { nodes: shape.nodes.len(), cpus: shape.cpus.len() });
+        let about = self.boot(shape, &path, &relay, progress)?;
+        snapshot::prune(&self.parts.cache);
+        Ok(found(about))
+    }
+
+    /// Everything that the memory of a booted machine depends on.
+    fn key(&self, shape: &Shape) -> u64 {
+        let parts = &*self.parts;
+        let arguments = qemu::arguments(shape, Path::new(""));
+        let program = std::fs::metadata(&parts.qemu.program).ok().and_then(|m| m.modified().ok());
+        hash(&(arguments, &parts.qemu.version, program, parts.kernel_hash, &parts.initramfs, INIT, VERSION))
+    }
+
+    fn boot(
+        &self,
+        shape: &Shape,
+        path: &Path,
+        relay: &Relay,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<About, GuestError> {
+        let parts = &*self.parts;
+        let begun = Instant::now();
+        let initrd = in_memory(&parts.initramfs)?;
+        let mut arguments = qemu::arguments(shape, &parts.kernel.image);
+        arguments.extend(["-initrd".into(), OsString::from(format!("/proc/self/fd/{}", initrd.as_raw_fd()))]);
+        let mut vm = Vm::start(&parts.qemu.program, &arguments, &[&initrd], &[])?;
+        let hello = wait_for_hello(&mut vm, shape, relay)?;
+        check(shape, &hello)?;
+        let switch = hello
+            .get("symbol.__switch_to_asm")
+            .and_then(|text| u64::from_str_radix(text, 16).ok())
+            .filter(|&address| address != 0)
+            .ok_or_else(|| {
+                GuestError::Unlike("its kernel shows no __switch_to_asm in /proc/kallsyms".into())
+            })?;
+        let boot = begun.elapsed();
+
+        progress(Progress::Saving);
+        vm.qmp.greet()?;
+        // Not stopped before: it would resume as a stopped one. It is idle, so nothing changes.
+        let ram_ends = self.ram_ends(&mut vm, shape, &hello)?;
+        let failed = || GuestError::host(format!("cannot write the snapshot {}", path.display()));
+        let mut file = Nameless::new(&parts.cache).map_err(failed())?;
+        snapshot::reserve_header(&mut file.file)?;
+        save(&mut vm, &file.file, relay)?;
+        vm.quit(Duration::from_secs(30), &mut || false)?;
+        let saving = begun.elapsed() - boot;
+        let about = About { file_bytes: 0, switch, ram_ends, hello, boot, saving };
+        file.publish(path, about.clone()).map_err(failed())?;
+        Ok(about)
+    }
+
+    fn ram_ends(
+        &self,
+        vm: &mut Vm,
+        shape: &Shape,
+        hello: &BTreeMap<String, String>,
+    ) -> Result<Vec<u64>, GuestError> {
+        let unlike = |why: &str| GuestError::Unlike(why.to_owned());
+        if self.parts.qemu.plugin_sees_guest_physical() {
+            // The last section of a node may have pages less: taken by the firmware.
+            let end = |node: usize| -> Option<u64> {
+                let pages: u64 = hello.get(&format!("node{node}.end_pfn"))?.parse().ok()?;
+                Some((pages << 12).next_multiple_of(2 << 20))
+            };
+            return (0..shape.nodes.len())
+                .map(|node| end(node).ok_or_else(|| unlike("its /proc/zoneinfo lacks a node")))
+                .collect();
+        }
+        let command = json!({ "command-line": "info ramblock" });
+        let answer = vm.qmp.command("human-monitor-command", command)?;
+        let table = answer.as_str().unwrap_or_default();
+        let mut ends: Vec<u64> = Vec::new();
+        let mut below = 0;
+        for (at, node) in shape.nodes.iter().enumerate() {
+            let offset = block_offset(table, &memory_name(at))
+                .ok_or_else(|| unlike("QEMU's `info ramblock` lacks a node's memory"))?;
+            // qemu_plugin_hwaddr_phys_addr adds the block's offset in QEMU's RAM and its region's
+            // address within all of the machine's memory; the second is what lies below.
+            let start = offset + below;
+            if ends.last().is_some_and(|&end| start < end) {
+                return Err(unlike("QEMU's memory blocks are not in the order of the nodes"));
+            }
+            ends.push(start + node.memory_bytes);
+            below += node.memory_bytes;
+        }
+        Ok(ends)
+    }
+}
+
+impl Snapshot {
+    /// What is known of the machine.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+/// A file without a name, for QEMU to read.
+fn in_memory(bytes: &[u8]) -> Result<OwnedFd, GuestError> {
+    let failed = || GuestError::host("cannot make a file in memory");
+    // SAFETY: a NUL-terminated name.
+    let fd = unsafe { libc::memfd_create(c"initramfs".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(failed()(std::io::Error::last_os_error()));
+    }
+    // SAFETY: a fresh descriptor that nobody else has.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    file.write_all(bytes).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed())?;
+    Ok(file.into())
+}
+
+/// A machine of 8 cpus needs 6 to 10 s; 44 cpus took 45 s on two quiet cores.
+fn boot_patience(shape: &Shape) -> Duration {
+    Duration::from_secs(180 + 10 * shape.cpus.len() as u64)
+}
+
+fn wait_for_hello(vm: &mut Vm, shape: &Shape, relay: &Relay) -> Result<BTreeMap<String, String>, GuestError> {
+    let patience = boot_patience(shape);
+    let deadline = Instant::now() + patience;
+    loop {
+        if let Some(signal) = relay.ending() {
+            return Err(GuestError::Interrupted { signal });
+        }
+        vm.channel.fill(1 << 16);
+        let frame = vm.channel.next();
+        let boot = |vm: &Vm, why: String| GuestError::Boot { why, console: vm.last_words() };
+        match frame {
+            Ok(Some(frame)) if frame.kind == from::HELLO => {
+                let text = String::from_utf8_lossy(&frame.bytes).into_owned();
+                let pairs = text.lines().filter_map(|line| line.split_once('='));
+                return Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+            }
+            Ok(_) => {}
+            Err(error) => return Err(boot(vm, error.to_string())),
+        }
+        if let Some(status) = vm.ended() {
+            return Err(match vm.died(status) {
+                GuestError::Died { how, said } if !status.success() => GuestError::Died { how, said },
+                GuestError::Died { .. } => boot(vm, "it switched itself off".into()),
+                other => other,
+            });
+        }
+        if is_panic(&vm.console()) {
+            return Err(GuestError::Panic { console: vm.console() });
+        }
+        if Instant::now() > deadline {
+            return Err(boot(vm, format!("nothing was heard of it for {} s", patience.as_secs())));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The guest's kernel must see the nodes, cpus and distances that were asked for.
+fn check(shape: &Shape, hello: &BTreeMap<String, String>) -> Result<(), GuestError> {
+    let get = |name: &str| hello.get(name).map_or("nothing", String::as_str);
+    if get("version") != VERSION.to_string() {
+        return Err(GuestError::Unlike(format!("its init speaks version {}", get("version"))));
+    }
+    for (at, row) in shape.distances.iter().enumerate() {
+        let cpus = get(&format!("node{at}.cpus"));
+        let seen: Option<CpuList> = cpus.parse().ok();
+        let wanted = shape.guest_cpus(at);
+        if seen.as_ref().map(CpuList::as_slice) != Some(&wanted) {
+            return Err(GuestError::Unlike(format!("its node {at} has the cpus `{cpus}`, not {wanted:?}")));
+        }
+        let distances = get(&format!("node{at}.distances"));
+        let seen: Vec<u32> = distances.split_whitespace().filter_map(|d| d.parse().ok()).collect();
+        if &seen != row {
+            return Err(GuestError::Unlike(format!(
+                "its node {at} has the distances `{distances}`, not {row:?}"
+            )));
+        }
+    }
+    if hello.contains_key(&format!("node{}.cpus", shape.nodes.len())) {
+        return Err(GuestError::Unlike(format!("it has more nodes than {}", shape.nodes.len())));
+    }
+    Ok(())
+}
+
+fn save(vm: &mut Vm, file: &File, relay: &Relay) -> Result<(), GuestError> {
+    // Not throttled as for a network: 0 would be no limit only in later versions.
+    vm.qmp.command("migrate-set-parameters", json!({ "max-bandwidth": 1_u64 << 40 }))?;
+    vm.qmp.command_with("getfd", json!({ "fdname": "snapshot" }), Some(file.as_fd()))?;
+    vm.qmp.command("migrate", json!({ "uri": "fd:snapshot" }))?;
+    loop {
+        let answer = vm.qmp.command("query-migrate", json!({}))?;
+        let why = answer["error-desc"].as_str().unwrap_or("no reason given").to_owned();
+        match answer["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => return Err(GuestError::Qmp { command: "migrate".into(), why }),
+            _ => {}
+        }
+        if let Some(signal) = relay.ending() {
+            return Err(GuestError::Interrupted { signal });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Offset of a block in `info ramblock`: name, page size, offset, used, total, in columns.
+fn block_offset(table: &str, name: &str) -> Option<u64> {
+    let line = table.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+    let offset = line.split_whitespace().find_map(|word| word.strip_prefix("0x"))?;
+    u64::from_str_radix(offset, 16).ok()
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block_offset;
+
+    /// As QEMU 7.2 prints it.
+    #[test]
+    fn offsets_of_blocks_are_found() {
+        let table = "              Block Name    PSize              Offset               Used              Total\n\
+                     \x20                 node0    4 KiB  0x0000000000000000 0x0000000040000000 0x0000000040000000\n\
+                     \x20                 node1    4 KiB  0x0000000040000000 0x0000000040000000 0x0000000040000000\n\
+                     \x20                node10    4 KiB  0x0000000080000000 0x0000000040000000 0x0000000040000000\n";
+        assert_eq!(block_offset(table, "node0"), Some(0));
+        assert_eq!(block_offset(table, "node1"), Some(1 << 30));
+        assert_eq!(block_offset(table, "node10"), Some(2 << 30));
+        assert_eq!(block_offset(table, "node2"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The guest's kernel: Debian's generic one, from wherever it can be had without being root.
+
+use super::error::GuestError;
+use super::fetch;
+use super::modules::{self, Module};
+use super::{Progress, cache};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// A kernel and what init loads into it.
+pub struct Kernel {
+    /// `6.1.0-56-amd64`
+    pub release: String,
+    /// The vmlinuz.
+    pub image: PathBuf,
+    pub(super) modules: Vec<Module>,
+}
+
+impl Kernel {
+    /// In this order: `NEARFAR_GUEST_KERNEL` (a vmlinuz, or Debian's package of one), the cache,
+    /// /boot, and what `apt-get download` brings.
+    ///
+    /// # Errors
+    /// If there is none, with what was tried.
+    pub fn find(progress: &mut dyn FnMut(Progress)) -> Result<Kernel, GuestError> {
+        let mut tried = Vec::new();
+        if let Some(named) = std::env::var_os("NEARFAR_GUEST_KERNEL").filter(|n| !n.is_empty()) {
+            let named = PathBuf::from(named);
+            // What was named must be it: another kernel in its place would surprise.
+            return Kernel::named(&named, progress).map_err(|why| match why {
+                Problem::Unfit(why) => GuestError::NoKernel {
+                    tried: format!("NEARFAR_GUEST_KERNEL is {}: {why}", named.display()),
+                },
+                Problem::Other(error) => error,
+            });
+        }
+        let cache = cache::directory()?;
+        match newest(cached(&cache), |directory| {
+            Kernel::new(&directory.join("vmlinuz"), &directory.join("modules"))
+        }) {
+            Ok(kernel) => return Ok(kernel),
+            Err(why) => tried.extend(why),
+        }
+        match newest(installed(), |image| Kernel::new(image, &modules_of(image))) {
+            Ok(kernel) => return Ok(kernel),
+            Err(why) => tried.extend(why),
+        }
+        if tried.is_empty() {
+            tried.push(format!("none in {} and none in /boot", cache.display()));
+        }
+        match Kernel::fetch(progress) {
+            Ok(kernel) => Ok(kernel),
+            Err(error) => {
+                tried.push(error.to_string());
+                Err(GuestError::NoKernel { tried: tried.join("; ") })
+            }
+        }
+    }
+
+    /// Downloads Debian's current kernel into the cache, without installing it.
+    ///
+    /// # Errors
+    /// If there is no apt-get, no network, or no such package.
+    pub fn fetch(progress: &mut dyn FnMut(Progress)) -> Result<Kernel, GuestError> {
+        let directory = fetch::by_apt(&cache::directory()?, progress)?;
+        Kernel::new(&directory.join("vmlinuz"), &directory.join("modules"))
+            .map_err(|why| GuestError::NoKernel { tried: format!("{}: {why}", directory.display()) })
+    }
+
+    fn named(named: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Kernel, Problem> {
+        if named.extension().is_some_and(|e| e == "deb") {
+            let directory = fetch::from_package(&cache::directory()?, named, progress)?;
+            return Ok(Kernel::new(&directory.join("vmlinuz"), &directory.join("modules"))?);
+        }
+        let modules = std::env::var_os("NEARFAR_GUEST_MODULES").filter(|m| !m.is_empty());
+        let modules = modules.map_or_else(|| modules_of(named), PathBuf::from);
+        Ok(Kernel::new(named, &modules)?)
+    }
+
+    /// `Err` says why these files are no kernel for a guest.
+    fn new(image: &Path, modules: &Path) -> Result<Kernel, String> {
+        let release = release(image).map_err(|why| format!("{}: {why}", image.display()))?;
+        if release.contains("-cloud-") || release.contains("-rt-") {
+            return Err(format!("{} is {release}, not the generic kernel", image.display()));
+        }
+        Ok(Kernel { modules: modules::load(modules)?, image: image.to_owned(), release })
+    }
+}
+
+enum Problem {
+    Unfit(String),
+    Other(GuestError),
+}
+
+impl From<String> for Problem {
+    fn from(why: String) -> Problem {
+        Problem::Unfit(why)
+    }
+}
+
+impl From<GuestError> for Problem {
+    fn from(error: GuestError) -> Problem {
+        Problem::Other(error)
+    }
+}
+
+/// The first that works, latest version first; else why each does not.
+fn newest<T>(mut found: Vec<PathBuf>, open: impl Fn(&Path) -> Result<T, String>) -> Result<T, Vec<String>> {
+    found.sort_by_key(|path| std::cmp::Reverse(version(path)));
+    let mut tried = Vec::new();
+    for path in found {
+        match open(&path) {
+            Ok(kernel) => return Ok(kernel),
+            Err(why) => tried.push(why),
+        }
+    }
+    Err(tried)
+}
+
+/// The numbers in a file name, so that 6.1.0-9 comes before 6.1.0-10.
+fn version(path: &Path) -> Vec<u64> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
+}
+
+/// Directories that [`fetch`] made.
+fn cached(cache: &Path) -> Vec<PathBuf> {
+    entries(&cache.join("kernels")).into_iter().filter(|path| path.join("vmlinuz").is_file()).collect()
+}
+
+fn installed() -> Vec<PathBuf> {
+    let mut found = entries(Path::new("/boot"));
+    found.retain(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with("vmlinuz-") && name.ends_with("-amd64")
+    });
+    found
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).map_or_else(|_| Vec::new(), |all| all.flatten().map(|e| e.path()).collect())
+}
+
+/// Where a kernel's modules are: beside it as `modules`, or where its package puts them.
+fn modules_of(image: &Path) -> PathBuf {
+    let directory = image.parent().unwrap_or(Path::new("/"));
+    let beside = directory.join("modules");
+    if beside.is_dir() {
+        return beside;
+    }
+    let release = release(image).unwrap_or_default();
+    // An unpacked package: boot/vmlinuz-R and lib/modules/R.
+    let unpacked = directory.join("../lib/modules").join(&release);
+    if unpacked.is_dir() { unpacked } else { Path::new("/lib/modules").join(release) }
+}
+
+/// The release in the header of a bzImage (Documentation/arch/x86/boot.rst): at 0x20e is where
+/// the text is, less 0x200.
+pub(super) fn release(image: &Path) -> Result<String, String> {
+    let mut file = File::open(image).map_err(|error| error.to_string())?;
+    let mut header = [0; 0x210];
+    file.read_exact(&mut header).map_err(|_| "too short for a kernel".to_owned())?;
+    if &header[0x202..0x206] != b"HdrS" {
+        return Err("not a Linux kernel for x86 (no boot header)".into());
+    }
+    let at = u64::from(u16::from_le_bytes([header[0x20e], header[0x20f]])) + 0x200;
+    let mut text = [0; 128];
+    file.seek(SeekFrom::Start(at)).map_err(|error| error.to_string())?;
+    let got = file.read(&mut text).map_err(|error| error.to_string())?;
+    let text = text[..got].split(|&b| b == 0 || b == b' ').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}

@@ -1,0 +1,131 @@
+//! The emulator: where it is, what it can do, with which devices it is started.
+
+use super::error::GuestError;
+use super::shape::Shape;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const NAME: &str = "qemu-system-x86_64";
+
+/// A QEMU that was found.
+#[derive(Clone, Debug)]
+pub struct Qemu {
+    /// The program.
+    pub program: PathBuf,
+    /// As it says: `7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)`.
+    pub version: String,
+    /// Built with TCG plugins.
+    pub plugins: bool,
+}
+
+impl Qemu {
+    /// The one in `NEARFAR_QEMU`, else the first in `PATH`.
+    ///
+    /// # Errors
+    /// If there is none, or what is there does not start.
+    pub fn find() -> Result<Qemu, GuestError> {
+        if let Some(named) = std::env::var_os("NEARFAR_QEMU").filter(|n| !n.is_empty()) {
+            let named = PathBuf::from(named);
+            if !is_program(&named) {
+                let tried = format!("NEARFAR_QEMU is {}, which is not an executable file", named.display());
+                return Err(GuestError::NoQemu { tried });
+            }
+            return Qemu::at(named);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|directory| directory.join(NAME))
+            .find(|file| is_program(file))
+            .map_or_else(|| Err(GuestError::NoQemu { tried: format!("{NAME} is not in PATH") }), Qemu::at)
+    }
+
+    fn at(program: PathBuf) -> Result<Qemu, GuestError> {
+        let said = ask(&program, "--version")?;
+        let Some(version) = said.lines().next().and_then(|line| line.split_once(" version ")) else {
+            let why = format!("it calls itself `{}`", said.lines().next().unwrap_or_default());
+            return Err(GuestError::BadQemu { program, why });
+        };
+        let version = version.1.trim().to_owned();
+        let plugins = ask(&program, "-help")?.lines().any(|line| line.starts_with("-plugin"));
+        Ok(Qemu { program, version, plugins })
+    }
+
+    /// The plugin's view of memory: until 8.1 an address in QEMU's own numbering of RAM,
+    /// afterwards the guest's physical one ("plugin: Simplify struct qemu_plugin_hwaddr").
+    pub(super) fn plugin_sees_guest_physical(&self) -> bool {
+        let mut numbers =
+            self.version.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0_u32));
+        let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        (major, minor) >= (8, 2)
+    }
+
+    /// # Errors
+    /// If this QEMU has no plugins.
+    pub fn require_plugins(&self) -> Result<(), GuestError> {
+        if self.plugins {
+            return Ok(());
+        }
+        Err(GuestError::NoPlugins { program: self.program.clone(), version: self.version.clone() })
+    }
+}
+
+/// Arguments that booting and resuming have in common: the same machine, device by device.
+pub(super) fn arguments(shape: &Shape, kernel: &Path) -> Vec<OsString> {
+    let mut out: Vec<OsString> = [
+        "-nodefaults",
+        "-no-user-config",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-machine",
+        "pc",
+        "-accel",
+        "tcg,thread=multi",
+        // Five-level page tables make kernel addresses and page walks longer.
+        "-cpu",
+        "max,la57=off",
+    ]
+    .map(OsString::from)
+    .into();
+    out.extend(shape.arguments().into_iter().map(OsString::from));
+    out.push("-kernel".into());
+    out.push(kernel.into());
+    out.push("-append".into());
+    out.push(shape.kernel_arguments().into());
+    out.extend(
+        [
+            "-device",
+            "virtio-serial-pci",
+            "-device",
+            "virtserialport,chardev=channel,name=nearfar,nr=1",
+            // none: what cannot be set for want of rights (the owner, mostly) is no error. New
+            // files belong to the user of QEMU, who is the user of nearfar.
+            "-fsdev",
+            "local,id=host,path=/,security_model=none,multidevs=remap",
+            "-device",
+            "virtio-9p-pci,fsdev=host,mount_tag=host",
+        ]
+        .map(OsString::from),
+    );
+    out
+}
+
+fn is_program(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+fn ask(program: &Path, option: &str) -> Result<String, GuestError> {
+    let bad = |why: String| GuestError::BadQemu { program: program.to_owned(), why };
+    let output = Command::new(program)
+        .arg(OsStr::new(option))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| bad(error.to_string()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(bad(format!("{option} ended with {}: {}", output.status, said.trim())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

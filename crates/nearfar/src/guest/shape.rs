@@ -1,0 +1,272 @@
+//! The virtual machine's shape: pure, from a [`Machine`] to QEMU's arguments.
+
+use nearfar_model::machine::{Machine, NodeId};
+use std::fmt::Write as _;
+
+/// Memory of a node where nobody says otherwise, bytes.
+pub const DEFAULT_MEMORY_PER_NODE: u64 = 1 << 30;
+/// Least memory of a node, bytes: the first one has the kernel and its caches.
+pub const LEAST_MEMORY_PER_NODE: u64 = 256 << 20;
+/// Linux's memory sections on x86-64, bytes: nodes begin and end at their borders.
+const SECTION: u64 = 128 << 20;
+/// Most vCPUs: 8-bit APIC ids, of which 255 means all. QEMU's emulation has no x2APIC before 9.0.
+pub const MOST_CPUS: usize = 255;
+/// Most nodes of QEMU (MAX_NODES in its include/sysemu/numa.h).
+pub const MOST_NODES: usize = 128;
+
+/// SLIT of a node to itself; Linux drops the table if it is anything else.
+const LOCAL: u32 = 10;
+/// By convention, where a machine file has no distances; as in `model::machine::shape`.
+const SAME_SOCKET: u32 = 12;
+const OTHER_SOCKET: u32 = 21;
+
+/// What may be chosen about the guest apart from the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuestOptions {
+    /// Bytes of memory of each node; `None`: [`DEFAULT_MEMORY_PER_NODE`].
+    pub memory_per_node: Option<u64>,
+}
+
+/// Why a machine cannot be a guest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShapeError {
+    /// More cpus than APIC ids.
+    #[error(
+        "{machine} has {cpus} cpus; the virtual machine can have {} and one of its own. Scale the machine \
+         down: --cpus-per-node {fits}",
+        MOST_CPUS - 1
+    )]
+    Cpus {
+        /// The machine's name.
+        machine: String,
+        /// Its cpus.
+        cpus: usize,
+        /// As many as fit.
+        fits: usize,
+    },
+    /// More nodes than QEMU takes.
+    #[error("{machine} has {nodes} nodes; QEMU can have {MOST_NODES}")]
+    Nodes {
+        /// The machine's name.
+        machine: String,
+        /// Its nodes.
+        nodes: usize,
+    },
+    /// No cpu at all.
+    #[error("{0} has no cpus: nothing could run on it")]
+    NoCpus(String),
+    /// Too little memory.
+    #[error(
+        "{} MiB of memory per node is too little for a virtual machine: take at least {} MiB",
+        bytes >> 20, LEAST_MEMORY_PER_NODE >> 20
+    )]
+    Memory {
+        /// What was asked for, bytes.
+        bytes: u64,
+    },
+}
+
+/// A node of the guest. Guest nodes are numbered by their position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestNode {
+    /// Kernel number in the machine.
+    pub id: NodeId,
+    /// Its vCPUs, without the housekeeping one.
+    pub cpus: Vec<u32>,
+    /// Memory in bytes, a multiple of 128 MiB.
+    pub memory_bytes: u64,
+}
+
+/// The virtual machine as QEMU is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The nodes, in the machine's order.
+    pub nodes: Vec<GuestNode>,
+    /// The machine's kernel index of each vCPU; the housekeeping one is not in it.
+    pub cpus: Vec<u32>,
+    /// The vCPU on which everything but the program runs: the highest index.
+    pub housekeeping: u32,
+    /// Firmware distances as the guest's kernel will see them.
+    pub distances: Vec<Vec<u32>>,
+    /// Sockets, and cores of each; together at least the vCPUs.
+    pub topology: (usize, usize),
+}
+
+impl Shape {
+    /// The shape of a machine: its cpus in the order of their kernel numbers, its nodes in the
+    /// order of theirs, and one more vCPU on the first node with cpus.
+    ///
+    /// # Errors
+    /// If the machine is larger than QEMU can be.
+    pub fn from_machine(machine: &Machine, options: &GuestOptions) -> Result<Shape, ShapeError> {
+        let bytes = options.memory_per_node.unwrap_or(DEFAULT_MEMORY_PER_NODE);
+        if bytes < LEAST_MEMORY_PER_NODE {
+            return Err(ShapeError::Memory { bytes });
+        }
+        let mut cpus: Vec<u32> = machine.nodes.iter().flat_map(|n| n.cpus.iter()).collect();
+        cpus.sort_unstable();
+        if cpus.is_empty() {
+            return Err(ShapeError::NoCpus(machine.name.clone()));
+        }
+        if cpus.len() >= MOST_CPUS {
+            let with_cpus = machine.cpu_nodes().count();
+            return Err(ShapeError::Cpus {
+                machine: machine.name.clone(),
+                cpus: cpus.len(),
+                fits: ((MOST_CPUS - 1) / with_cpus).max(1),
+            });
+        }
+        if machine.nodes.len() > MOST_NODES {
+            return Err(ShapeError::Nodes { machine: machine.name.clone(), nodes: machine.nodes.len() });
+        }
+        let index = |cpu: u32| cpus.binary_search(&cpu).expect("it was collected above") as u32;
+        let nodes: Vec<GuestNode> = machine
+            .nodes
+            .iter()
+            .map(|n| GuestNode {
+                id: n.id,
+                cpus: n.cpus.iter().map(index).collect(),
+                memory_bytes: bytes.div_ceil(SECTION) * SECTION,
+            })
+            .collect();
+        let packages: Vec<usize> = packages(machine, &cpus);
+        Ok(Shape {
+            topology: topology(&packages),
+            distances: distances(machine),
+            housekeeping: cpus.len() as u32,
+            nodes,
+            cpus,
+        })
+    }
+
+    /// The vCPUs that are the machine's, as the kernel writes lists: `0-7`.
+    pub fn machine_cpus(&self) -> String {
+        match self.cpus.len() {
+            1 => "0".into(),
+            n => format!("0-{}", n - 1),
+        }
+    }
+
+    /// Memory of all nodes, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.nodes.iter().map(|n| n.memory_bytes).sum()
+    }
+
+    /// Position of the node that also has the housekeeping vCPU.
+    pub fn housekeeping_node(&self) -> usize {
+        self.nodes.iter().position(|n| !n.cpus.is_empty()).expect("a shape has cpus")
+    }
+
+    /// The guest's cpus of a node as its kernel lists them, the housekeeping one included.
+    pub fn guest_cpus(&self, node: usize) -> Vec<u32> {
+        let mut cpus = self.nodes[node].cpus.clone();
+        if node == self.housekeeping_node() {
+            cpus.push(self.housekeeping);
+        }
+        cpus
+    }
+
+    /// QEMU's arguments for cpus, memory and nodes.
+    pub fn arguments(&self) -> Vec<String> {
+        let (sockets, cores) = self.topology;
+        let vcpus = self.cpus.len() + 1;
+        let mut out = vec![
+            "-smp".into(),
+            format!("{vcpus},maxcpus={},sockets={sockets},cores={cores},threads=1", sockets * cores),
+            "-m".into(),
+            format!("{}M", self.memory_bytes() >> 20),
+        ];
+        let mut put = |option: &str, value: String| out.extend([option.to_owned(), value]);
+        for (at, node) in self.nodes.iter().enumerate() {
+            let size = node.memory_bytes >> 20;
+            put("-object", format!("memory-backend-ram,id={},size={size}M", memory_name(at)));
+            put("-numa", format!("node,nodeid={at},memdev={}", memory_name(at)));
+        }
+        // Every place must have a node, also those that stay empty (QEMU warns otherwise).
+        for place in 0..sockets * cores {
+            let cpu = place as u32;
+            let own = self.nodes.iter().position(|n| n.cpus.contains(&cpu));
+            let node = own.unwrap_or_else(|| self.housekeeping_node());
+            put(
+                "-numa",
+                format!(
+                    "cpu,node-id={node},socket-id={},core-id={},thread-id=0",
+                    place / cores,
+                    place % cores
+                ),
+            );
+        }
+        for (from, row) in self.distances.iter().enumerate() {
+            for (to, value) in row.iter().enumerate() {
+                put("-numa", format!("dist,src={from},dst={to},val={value}"));
+            }
+        }
+        out
+    }
+
+    /// The guest's kernel command line.
+    pub fn kernel_arguments(&self) -> String {
+        let mut text = String::from("console=ttyS0 quiet panic=-1");
+        // The plugin knows tasks by the address of the kernel's stack switch.
+        text += " nokaslr mitigations=off";
+        // A fifth level of page tables would be walked for nothing.
+        text += " no5lvl";
+        // An emulated cpu may wait long for its turn on the host.
+        text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
+        // Places of the topology that stay empty are no cpus; interrupts keep off the program's.
+        let _ = write!(text, " nr_cpus={} irqaffinity={}", self.cpus.len() + 1, self.housekeeping);
+        text
+    }
+}
+
+/// Name of a node's memory in QEMU, also of its RAM block.
+pub(super) fn memory_name(node: usize) -> String {
+    format!("node{node}")
+}
+
+/// The package of each vCPU, as consecutive numbers; where unknown, each node is one.
+fn packages(machine: &Machine, cpus: &[u32]) -> Vec<usize> {
+    let known = machine.cpu_nodes().all(|n| n.package.is_some());
+    cpus.iter()
+        .map(|&cpu| {
+            let at = machine.nodes.iter().position(|n| n.cpus.contains(cpu)).unwrap_or(0);
+            if known { machine.nodes[at].package.unwrap_or(0) as usize } else { at }
+        })
+        .collect()
+}
+
+/// Sockets and cores. QEMU fills sockets in the order of vCPUs, so packages appear as sockets
+/// only if they are equal and their cpus consecutive; the housekeeping vCPU then has a socket
+/// of its own. Otherwise every vCPU is a socket: Linux would not believe in a cache that is
+/// shared across nodes.
+fn topology(packages: &[usize]) -> (usize, usize) {
+    let cpus = packages.len();
+    let flat = (cpus + 1, 1);
+    let cores = packages.iter().take_while(|&&p| p == packages[0]).count();
+    if cpus % cores != 0 {
+        return flat;
+    }
+    let blocks: Vec<&[usize]> = packages.chunks(cores).collect();
+    let uniform = blocks.iter().all(|block| block.iter().all(|p| *p == block[0]));
+    let distinct = blocks.windows(2).all(|pair| pair[0][0] != pair[1][0]);
+    // APIC ids give each field whole bits.
+    let last = blocks.len() * cores.next_power_of_two();
+    if uniform && distinct && last < MOST_CPUS { (blocks.len() + 1, cores) } else { flat }
+}
+
+/// The machine's distances made acceptable to Linux, which drops a table with other local
+/// distances than 10 or remote ones below 11; by convention where there are none.
+fn distances(machine: &Machine) -> Vec<Vec<u32>> {
+    let nodes = &machine.nodes;
+    let between = |a: usize, b: usize| {
+        if a == b {
+            return LOCAL;
+        }
+        if let Some(known) = machine.distance(nodes[a].id, nodes[b].id) {
+            return known.clamp(LOCAL + 1, 254);
+        }
+        let same = nodes[a].package.is_some() && nodes[a].package == nodes[b].package;
+        if same { SAME_SOCKET } else { OTHER_SOCKET }
+    };
+    (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| between(a, b)).collect()).collect()
+}
