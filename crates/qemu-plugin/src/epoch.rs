@@ -15,6 +15,11 @@ pub struct Epoch {
 }
 
 impl Epoch {
+    /// Its number, as in `cpu_epochs`.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// The epoch of a core as it is now.
     pub fn begin(core: &Core, epoch_ns: f64) -> Epoch {
         // A clock of 2^32 epochs is 49 days of simulated time at 1 ms.

@@ -170,6 +170,7 @@ impl Vcpu {
             node: seat.node,
             cpu: seat.cpu,
             ids: self.ids,
+            epoch: seat.epoch.number(),
             site,
             access,
         };
@@ -423,6 +424,7 @@ struct Lines<'a> {
     node: usize,
     cpu: u16,
     ids: (u32, u32),
+    epoch: u32,
     site: Site,
     access: Access,
 }
@@ -464,6 +466,7 @@ impl Lines<'_> {
             access: if reads { AccessKind::Load } else { AccessKind::Store } as u8,
             home: self.world.node(home),
             lines,
+            epoch: self.epoch,
         });
     }
 }
