@@ -15,3 +15,4 @@ pub mod decode;
 pub mod machine;
 pub mod recording;
 pub mod report;
+pub mod time;
