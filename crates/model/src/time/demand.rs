@@ -237,7 +237,8 @@ fn service_ns(p: &Parameters, line_ns: &[f64], node: usize, home: usize) -> f64 
         let rates = p.routes.way(from, to).iter().filter_map(|&d| p.routes.directions[d].rate);
         rates.map(|rate| bytes / rate).sum()
     };
-    let links = if node == home { 0.0 } else { over(home, node, p.line + p.control) + over(node, home, p.control) };
+    let links =
+        if node == home { 0.0 } else { over(home, node, p.line + p.control) + over(node, home, p.control) };
     let pair = p.pairs[node][home].map_or(0.0, |rate| p.line / rate);
     let port = p.port.and_then(|port| port.read).map_or(0.0, |rate| p.line / rate);
     let window = p.window.filter(|_| node != home).map_or(0.0, |lines| p.latency[node][home] / lines);
@@ -305,7 +306,8 @@ fn class(
             class.growth.push((home, (LOADED * demanded + LOADED_STREAM * streamed) / requests));
         }
     }
-    class.population = if class.latency_ns > 0.0 { (class.waited_ns / class.latency_ns).max(1.0) } else { 1.0 };
+    class.population =
+        if class.latency_ns > 0.0 { (class.waited_ns / class.latency_ns).max(1.0) } else { 1.0 };
     let parallel = chased + (1.0 - chased) / p.walkers;
     class.walk_ns = total(|w| w.walks) * p.walk_ns * parallel;
     for (at, ns) in row.iter_mut().enumerate().filter(|(_, ns)| **ns > 0.0) {

@@ -4,7 +4,7 @@
 use super::demand::Class;
 
 /// Largest difference that passes for the same, as a part of what a line takes.
-const SAME: f64 = 0.02;
+const SAME: f64 = 0.04;
 
 /// Classes that are alike.
 #[derive(Clone, Debug)]

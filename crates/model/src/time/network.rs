@@ -24,6 +24,9 @@ const SETTLED: f64 = 3e-4;
 const STEPS: usize = 100;
 /// Cores that finish within this of each other contend until the last of them is done.
 const TOGETHER: f64 = 1.05;
+/// Part of all traffic whose end lets the others run faster; less changes nothing
+/// worth solving for again.
+const GONE: f64 = 0.1;
 
 /// What came out for each class.
 #[derive(Clone, Debug)]
@@ -47,26 +50,26 @@ pub(super) fn run(ways: &[Vec<Vec<u32>>], classes: &[Class], stations: usize) ->
     let mut active: Vec<(usize, usize)> =
         groups.iter().enumerate().flat_map(|(g, group)| group.members.iter().map(move |&c| (g, c))).collect();
     let mut now = 0.0;
+    let mut gone = f64::INFINITY;
     while !active.is_empty() {
-        network.settle();
-        if now == 0.0 {
-            for &(g, c) in &active {
-                let class = &classes[c];
-                let served: f64 = class.demands.iter().map(|(_, ns)| ns).sum();
-                let cycle = (network.flows[g].delay + served + class.core + class.walk) / class.population;
-                solved.alone_ns[c] = class.requests * cycle.max(class.core).max(class.walk);
-            }
+        if gone > GONE * network.flowing() {
+            network.settle();
+            gone = 0.0;
         }
         let needs: Vec<f64> = active.iter().map(|&(g, c)| left[c] / network.flows[g].rate).collect();
         let least = needs.iter().copied().fold(f64::INFINITY, f64::min);
         let step = needs.iter().copied().filter(|&ns| ns <= least * TOGETHER).fold(least, f64::max);
         let mut rest = Vec::with_capacity(active.len());
         for (&(g, c), ns) in active.iter().zip(needs) {
+            let flow = &mut network.flows[g];
+            let lines = (flow.rate * step).min(left[c]);
+            solved.alone_ns[c] += lines * flow.alone(&classes[c]);
             if ns <= least * TOGETHER {
                 solved.finish_ns[c] = now + ns;
-                network.flows[g].members -= 1.0;
+                flow.members -= 1.0;
+                gone += flow.rate;
             } else {
-                left[c] -= network.flows[g].rate * step;
+                left[c] -= lines;
                 rest.push((g, c));
             }
         }
@@ -113,6 +116,11 @@ impl<'a> Network<'a> {
         Network { flows, loads: vec![0.0; stations], totals: vec![0.0; stations] }
     }
 
+    /// Lines per ns of all cores.
+    fn flowing(&self) -> f64 {
+        self.flows.iter().map(|f| f.members * f.rate).sum()
+    }
+
     /// Iterates until the rates settle, from where they were.
     fn settle(&mut self) {
         for step in 0..STEPS {
@@ -155,6 +163,14 @@ impl<'a> Network<'a> {
 }
 
 impl Flow<'_> {
+    /// Time that one of the lines of `class` takes if it never queues, with the
+    /// latency under the present load, ns.
+    fn alone(&self, class: &Class) -> f64 {
+        let served: f64 = class.demands.iter().map(|(_, ns)| ns).sum();
+        let cycle = (self.delay + served + class.core + class.walk) / class.population;
+        cycle.max(class.core).max(class.walk)
+    }
+
     /// A new rate from all queues; the own queues move half way.
     fn step(&mut self, totals: &[f64], loads: &[f64]) {
         let n = self.class.population;

@@ -14,7 +14,11 @@ use crate::machine::needs::Missing;
 const MOST: usize = 48;
 
 /// Low and high end, ns, of all pieces with their times.
-pub(super) fn range(machine: &Machine, pieces: &[Work], timed: &[EpochTime]) -> Result<(f64, f64), Vec<Missing>> {
+pub(super) fn range(
+    machine: &Machine,
+    pieces: &[Work],
+    timed: &[EpochTime],
+) -> Result<(f64, f64), Vec<Missing>> {
     let ns: f64 = timed.iter().map(|t| t.ns).sum();
     let chosen = choose(timed, ns);
     let base: f64 = chosen.iter().map(|&i| timed[i].ns).sum();

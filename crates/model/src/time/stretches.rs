@@ -26,7 +26,9 @@ pub(super) fn stretches(parameters: &Parameters, epochs: Vec<Work>) -> Vec<Work>
     let mut found: Vec<Work> = Vec::new();
     for epoch in epochs {
         let join = found.last().is_some_and(|last| {
-            last.last_epoch + 1 == epoch.first_epoch && alike(parameters, last, &epoch) && !waits(last, &epoch)
+            last.last_epoch + 1 == epoch.first_epoch
+                && alike(parameters, last, &epoch)
+                && !waits(last, &epoch)
         });
         match found.last_mut() {
             Some(last) if join => last.add(&epoch),

@@ -149,7 +149,8 @@ pub(super) fn epochs(
     let count = parameters.nodes.len();
     let mut at: HashMap<u32, usize> = HashMap::new();
     let mut found: Vec<Work> = Vec::new();
-    let mut numbers: Vec<u32> = cpus.epoch.iter().zip(&cpus.region).filter(|(_, r)| counts(**r)).map(|(e, _)| *e).collect();
+    let mut numbers: Vec<u32> =
+        cpus.epoch.iter().zip(&cpus.region).filter(|(_, r)| counts(**r)).map(|(e, _)| *e).collect();
     numbers.extend(traffic.epoch.iter().zip(&traffic.region).filter(|(_, r)| counts(**r)).map(|(e, _)| *e));
     numbers.sort_unstable();
     numbers.dedup();
