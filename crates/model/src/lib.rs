@@ -16,3 +16,4 @@ pub mod machine;
 pub mod recording;
 pub mod report;
 pub mod simulate;
+pub mod time;

@@ -102,6 +102,29 @@ fn memory_without_cpus_stays_and_shrinks_with_all_cores() {
 }
 
 #[test]
+fn every_described_machine_can_be_scaled_and_written() {
+    let folder = format!("{}/../../machines", env!("CARGO_MANIFEST_DIR"));
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "toml") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let whole = described(&name);
+        for smt in [false, true].into_iter().filter(|smt| !smt || whole.threads_per_core > 1) {
+            let options = ScaleOptions { cpus_per_node: Some(2), smt, interleaved: false };
+            let scaled = scale(&whole, &options).unwrap();
+            assert_eq!(scaled.cpu_count(), 2 * whole.cpu_nodes().count(), "{name}");
+            assert_eq!(scaled.missing_to_simulate(), [], "{name}");
+            assert_eq!(scaled.missing_to_time(), [], "{name}");
+            assert_eq!(Machine::from_toml(&scaled.to_toml()).unwrap(), scaled, "{name}");
+        }
+    }
+    let magny = scale(&described("opteron-6174-4s"), &keep(3)).unwrap();
+    assert!(near(magny.figures.time.remote_lines.unwrap().value, 6.5));
+}
+
+#[test]
 fn what_cannot_be_is_refused_and_says_what_can() {
     let m = broadwell();
     let error = |o: &ScaleOptions| scale(&m, o).unwrap_err();

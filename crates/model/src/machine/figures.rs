@@ -310,6 +310,9 @@ pub struct TimeFigures {
     /// Cost factor of a memory controller when several nodes stream from it (η).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta: Option<Figure>,
+    /// Lines of other nodes' memory that all cores of a node together can have in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_lines: Option<Figure>,
     /// Part of the lines read from memory for which the home asks every other
     /// node's caches: 1 without a directory, less with one or with a probe filter.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@
 //! smaller by the same factor.
 
 use super::cpulist::CpuList;
-use super::figures::{Figure, Figures, Matrix, NodeBandwidth};
+use super::figures::{Figure, Figures, Matrix, NodeBandwidth, TimeFigures};
 use super::{CacheLevel, Machine, NodeId, NumaNode};
 
 /// What to keep of a machine.
@@ -171,6 +171,10 @@ pub fn scale(machine: &Machine, options: &ScaleOptions) -> Result<Machine, Scale
                     super::figures::Link { gbs_per_direction, ..l.clone() }
                 })
                 .collect(),
+            time: TimeFigures {
+                remote_lines: f.time.remote_lines.as_ref().map(|lines| ratios.all.of(lines)),
+                ..f.time.clone()
+            },
             ..f.clone()
         },
         nodes,

@@ -102,6 +102,7 @@ impl Machine {
             out.head("[time]");
             out.figure("control_bytes", &f.time.control_bytes);
             out.figure("eta", &f.time.eta);
+            out.figure("remote_lines", &f.time.remote_lines);
             out.figure("probe_share", &f.time.probe_share);
             out.figure("directory_write_share", &f.time.directory_write_share);
         }
