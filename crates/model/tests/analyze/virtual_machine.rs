@@ -21,7 +21,7 @@ fn array(nodes: u32, region: u8, toucher: impl Fn(u64) -> u32) -> World {
         let home = (first / CPUS) as i16;
         let user = (page * threads / PAGES) as u32;
         let epoch = (page % (PAGES / threads)) as u32;
-        w.moves(epoch, region, user, work, a + page * PAGE, home, 64);
+        w.moves((epoch, region), user, work, a + page * PAGE, home, 64);
     }
     w
 }
@@ -92,8 +92,8 @@ fn weights_are_lines_and_homes_are_the_samples_own() {
     w.touch(100, 0, work, a, 100);
     w.touch(100, 0, work, b, 100);
     for page in 0..100 {
-        w.moves(0, 0, 0, work, a + page * PAGE, 0, 30);
-        w.moves(0, 0, 0, work, b + page * PAGE, 1, 10);
+        w.moves((0, 0), 0, work, a + page * PAGE, 0, 30);
+        w.moves((0, 0), 0, work, b + page * PAGE, 1, 10);
     }
     let r = w.real();
     let of = |name: &str| r.objects.iter().find(|o| o.name == name).unwrap();
@@ -117,7 +117,7 @@ fn an_objects_remote_share_is_that_of_its_pages() {
     let a = w.array("a", 10);
     w.touch(100, 0, work, a, 10);
     for page in 0..10 {
-        w.moves(0, 0, 0, work, a + page * PAGE, 0, 7);
+        w.moves((0, 0), 0, work, a + page * PAGE, 0, 7);
     }
     // Lines that no sample fell on.
     w.counts(a, 1, 0, 20, 3);
@@ -141,10 +141,10 @@ fn a_page_of_two_objects_is_divided_by_samples_and_widens_both() {
     w.touch(100, 0, work, BASE, 19);
     for page in 0..19 {
         let thread = u32::from(page > 9);
-        w.moves(0, 0, thread, work, BASE + page * PAGE, 0, 8);
+        w.moves((0, 0), thread, work, BASE + page * PAGE, 0, 8);
     }
     // The shared page: 8 local lines sampled on `a` above, 24 remote ones on `b`.
-    w.moves(0, 0, 1, work, BASE + 10 * PAGE - 8, 0, 24);
+    w.moves((0, 0), 1, work, BASE + 10 * PAGE - 8, 0, 24);
     let r = w.real();
     let of = |name: &str| r.objects.iter().find(|o| o.name == name).unwrap();
     let (a, b) = (of("a"), of("b"));
@@ -165,7 +165,7 @@ fn what_is_outside_the_region_does_not_count() {
     // The initialisation: all by thread 0, much more of it, in epochs outside; its pages were not counted.
     let pages = w.input.page_traffic.clone();
     for page in 0..PAGES {
-        w.moves(10_000, 0, 0, init, a + page * PAGE, 1, 1000);
+        w.moves((10_000, 0), 0, init, a + page * PAGE, 1, 1000);
     }
     w.input.page_traffic = pages;
     let r = w.real();
@@ -278,7 +278,7 @@ fn no_line_moved_is_clean_and_no_home_known_is_not() {
     let work = w.own("work", 20);
     let a = w.array("a", 500);
     for page in 0..500 {
-        w.moves(0, 0, 0, work, a + page * PAGE, -1, 10);
+        w.moves((0, 0), 0, work, a + page * PAGE, -1, 10);
     }
     let r = w.real();
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
@@ -308,7 +308,7 @@ fn written_back_lines_do_not_blur_who_uses_what() {
     // Each line goes back when some other thread of the socket needs room.
     for page in 0..PAGES {
         let thread = (page % 4) as u32;
-        w.moves(0, 1, thread, work, a + page * PAGE, (page / 512) as i16, 64);
+        w.moves((0, 1), thread, work, a + page * PAGE, (page / 512) as i16, 64);
     }
     w.samples.access[n..].fill(Access::Unknown as u8);
     let r = w.real();

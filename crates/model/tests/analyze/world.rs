@@ -298,17 +298,10 @@ impl World {
         w
     }
 
-    /// A thread moves `lines` lines of the page at `address` in an epoch: exact counts and one sample.
-    pub fn moves(
-        &mut self,
-        epoch: u32,
-        region: u8,
-        thread: u32,
-        ip: u32,
-        address: u64,
-        home: i16,
-        lines: u32,
-    ) {
+    /// A thread moves `lines` lines of the page at `address`, in an epoch inside the region (1) or not (0):
+    /// exact counts and one sample.
+    pub fn moves(&mut self, at: (u32, u8), thread: u32, ip: u32, address: u64, home: i16, lines: u32) {
+        let (epoch, region) = at;
         let from = self.input.meta.machine.node_of_cpu(thread).expect("a node") as i16;
         self.input.epoch_traffic.push(EpochTraffic {
             epoch,
