@@ -3,8 +3,12 @@
 //! [`session`] runs a recording: it starts the [`target`], opens the [`perf`]
 //! events and the [`agent`]'s channel, and feeds what both say, in the order of
 //! time, through [`events`] and [`agent_events`] into tables. [`world`] knows the
-//! processes; [`homes`] asks the kernel where pages are.
+//! processes; [`homes`] asks the kernel where pages are. [`on`] has all of this done inside
+//! the virtual machine, where a plugin counts every access.
 
+mod doorbell;
+mod illegal;
+pub mod on;
 pub mod agent;
 pub mod agent_events;
 pub mod events;
