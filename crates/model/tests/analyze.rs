@@ -8,5 +8,7 @@ mod placements;
 mod regions;
 #[path = "analyze/throughput.rs"]
 mod throughput;
+#[path = "analyze/virtual_machine.rs"]
+mod virtual_machine;
 #[path = "analyze/world.rs"]
 mod world;

@@ -4,8 +4,9 @@ use super::attribute::Context;
 use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
 use super::tally::Tally;
+use super::value::Basis;
 use super::verdict::unresolved_share;
-use crate::recording::RangeKind;
+use crate::recording::{Columns, RangeKind};
 
 /// All notes.
 pub fn notes(
@@ -44,6 +45,7 @@ pub fn notes(
             percent(meta.steal_share)
         ));
     }
+    lines(&mut n, input, context, tally);
     if unresolved_share(tally) > 0.1 {
         n.push(format!(
             "{} of the samples touch memory at an address that could not be found; they count as unattributed.",
@@ -74,7 +76,11 @@ pub fn notes(
                 .to_string(),
         );
     }
-    if let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max() {
+    let time = context.measure.basis == Basis::StallTime;
+    // A line that came from DRAM was no hit.
+    if time
+        && let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max()
+    {
         for f in facts.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
@@ -86,6 +92,30 @@ pub fn notes(
         }
     }
     n
+}
+
+/// What exact counts are of.
+fn lines(n: &mut Vec<String>, input: &Input, context: &Context, tally: &Tally) {
+    if context.measure.basis != Basis::DramLines {
+        return;
+    }
+    n.push(
+        "Lines are those of the program's own accesses: the kernel's (page faults, copies of read and write) are \
+         left out, and its instructions too."
+            .to_string(),
+    );
+    if !context.region.is_marked() && !input.cpu_epochs.is_empty() {
+        n.push(
+            "The program marks no region of interest: counts include its set-up and initialisation."
+                .to_string(),
+        );
+    }
+    if tally.other_basis > 0 {
+        n.push(format!(
+            "{} timer samples are left out: emulated time has no memory stalls.",
+            tally.other_basis
+        ));
+    }
 }
 
 fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, tally: &Tally) {
@@ -131,7 +161,7 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
                     .to_string(),
             );
         }
-        if input.meta.machine.nodes.len() == 1 {
+        if input.meta.machine.nodes.len() == 1 && context.measure.basis == Basis::StallTime {
             n.push("Recorded on one node: shares of time are of that machine; far memory is slower, so its share would be larger.".to_string());
         }
     }

@@ -101,6 +101,8 @@ pub trait Columns: Default + Clone + Send + Sync {
     const DOC: &'static str;
     /// The columns in file order.
     const SCHEMA: &'static [ColumnSpec];
+    /// Whether it was added within a format version: older recordings have none, which is as good as an empty one.
+    const ADDED: bool;
 
     /// Appends a row.
     fn push(&mut self, row: Self::Row);
@@ -188,12 +190,12 @@ value!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i16 => I16, f64 => F64, Str
 /// Defines a row type, its columns and its schema from one list of fields.
 ///
 /// A field with `= value` was added within a format version and stands behind all older ones; the
-/// value is what it has in rows written before.
+/// value is what it has in rows written before. A table that was added says `, added` behind its name.
 #[macro_export]
 macro_rules! table {
     (
         $(#[doc = $doc:literal])+
-        $row:ident / $columns:ident = $name:literal {
+        $row:ident / $columns:ident = $name:literal $(, $added:ident)? {
             $( $(#[doc = $fdoc:literal])+ $field:ident : $ty:ty $(= $absent:expr)? ),+ $(,)?
         }
     ) => {
@@ -213,6 +215,7 @@ macro_rules! table {
             type Row = $row;
             const TABLE: &'static str = $name;
             const DOC: &'static str = concat!($($doc, "\n"),+);
+            const ADDED: bool = $crate::added!($($added)?);
             const SCHEMA: &'static [$crate::recording::column::ColumnSpec] = &[
                 $( $crate::recording::column::ColumnSpec {
                     name: stringify!($field),
@@ -277,5 +280,17 @@ macro_rules! absent {
     };
     ($ty:ty, $value:expr) => {
         Some(|rows| <$ty as $crate::recording::column::Value>::wrap(vec![$value; rows]))
+    };
+}
+
+/// The `ADDED` of [`Columns`](crate::recording::column::Columns).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! added {
+    () => {
+        false
+    };
+    (added) => {
+        true
     };
 }

@@ -17,7 +17,7 @@ table! {
         ip: u64,
         /// Data address; for a line written back, of that line.
         address: u64,
-        /// An `Access`.
+        /// An `Access`; unknown for a line written back.
         access: u8,
         /// Node of the memory.
         home: i16,

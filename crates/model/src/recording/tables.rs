@@ -67,7 +67,7 @@ table! {
         address: u64,
         /// How the address was found: a `Resolution`.
         resolution: u8,
-        /// Load, store or both: an `Access`.
+        /// Load, store or both: an `Access`. Unknown for a line written back: the instruction made room, it did not access that line.
         access: u8,
         /// Call chain; u32::MAX if none was taken.
         chain: u32,
@@ -308,7 +308,7 @@ table! {
 
 table! {
     /// What one cpu of a virtual machine did in one epoch: a bin of its own simulated clock. Only user accesses of the program.
-    CpuEpoch / CpuEpochs = "cpu_epochs" {
+    CpuEpoch / CpuEpochs = "cpu_epochs", added {
         /// Number of the epoch, ascending through the run.
         epoch: u32,
         /// 1 inside the region of interest, else 0.
@@ -340,7 +340,7 @@ table! {
 
 table! {
     /// Cache lines that one cpu of a virtual machine moved from and to one node in one epoch. Exact counts.
-    EpochTraffic / EpochTraffics = "epoch_traffic" {
+    EpochTraffic / EpochTraffics = "epoch_traffic", added {
         /// Number of the epoch.
         epoch: u32,
         /// 1 inside the region of interest, else 0.
@@ -366,7 +366,7 @@ table! {
 
 table! {
     /// Cache lines moved from and to one page in the region of interest, by node of the cpu. Exact counts.
-    PageTraffic / PageTraffics = "page_traffic" {
+    PageTraffic / PageTraffics = "page_traffic", added {
         /// Address space.
         process: u32,
         /// First byte of the page.

@@ -14,7 +14,13 @@ fn distance(local: f64, other: f64) -> Vec<DistanceShare> {
 }
 
 fn used(at: &str, function: &str, share: f64, remote: Option<f64>) -> UseRow {
-    UseRow { at: Some(at.into()), function: Some(function.into()), stall_share: share, remote_share: remote }
+    UseRow {
+        at: Some(at.into()),
+        function: Some(function.into()),
+        stall_share: share,
+        remote_share: remote,
+        dram: None,
+    }
 }
 
 fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
@@ -40,6 +46,8 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         stall_share: share,
         remote_share: Some(remote),
         remote_share_ci: interval(remote - 0.021, remote + 0.022),
+        remote_share_exact: false,
+        dram: None,
         distance: distance(1.0 - remote, remote),
         home_unknown_share: 0.004,
         accessed_at: vec![used("triad.c:30", "triad._omp_fn.0", share, Some(remote))],
@@ -102,6 +110,7 @@ pub fn affected() -> Report {
         region: Region::Whole,
         remote_share: Some(0.501),
         remote_share_ci: interval(0.479, 0.522),
+        remote_share_exact: false,
         remote_time_share: Some(0.463),
         remote_time_share_ci: interval(0.443, 0.483),
         distance: distance(0.499, 0.501),
@@ -127,6 +136,7 @@ pub fn affected() -> Report {
                 module: Some("/home/user/bench/triad".into()),
                 stall_share: 0.93,
                 remote_share: Some(0.501),
+                dram: None,
                 lines: vec![used("triad.c:30", "triad._omp_fn.0", 0.93, Some(0.501))],
             },
             FunctionRow {
@@ -134,6 +144,7 @@ pub fn affected() -> Report {
                 module: Some("/usr/lib/x86_64-linux-gnu/libstdc++.so.6".into()),
                 stall_share: 0.01,
                 remote_share: None,
+                dram: None,
                 lines: vec![],
             },
         ],
@@ -157,6 +168,10 @@ pub fn affected() -> Report {
             stake: 0.463,
             rank: 1,
         }],
+        counters: None,
+        counters_why: Some("nothing was counted".into()),
+        time: None,
+        time_why: Some("nothing was counted".into()),
         notes: vec!["numa_balancing was off.".into()],
     }
 }
