@@ -57,6 +57,15 @@ fn computing_takes_its_instructions() {
 }
 
 #[test]
+fn computing_and_waiting_overlap_in_part() {
+    // 8.5 ns per line of each: 10 lines in 85 ns, and 47.6 instructions at 5.6 per ns.
+    let lines = Lines { demanded: N, instructions: N * 476 / 10, ..Lines::default() };
+    let seconds = World::all(0..1, &[(0, lines)]).seconds(&broadwell());
+    let part = seconds / (8.5e-9 * N as f64);
+    assert!(part > 1.1 && part < 1.4, "{part}");
+}
+
+#[test]
 fn a_full_socket_is_limited_by_its_memory() {
     let m = broadwell();
     for (lines, moved, rate) in [(reads(N), N, 65.5), (updates(N), 2 * N, 53.2)] {
