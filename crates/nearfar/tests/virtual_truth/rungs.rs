@@ -4,6 +4,7 @@ use crate::common::workload;
 use crate::lab::{Lab, c, guest_works, one_machine};
 use nearfar::store::{Stored, open};
 use nearfar_model::analyze::SampleSource;
+use nearfar_model::recording::Columns;
 use std::collections::HashMap;
 
 /// Cpus of each node of the labs here.
