@@ -40,7 +40,9 @@ impl Bench {
         });
         let counted = plugin.is_some();
         let mut job = Job::new(program.iter().map(Into::into).collect());
-        for (name, value) in [("OMP_NUM_THREADS", "8"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "close")] {
+        for (name, value) in
+            [("OMP_NUM_THREADS", "8"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "close")]
+        {
             job.environment.retain(|(n, _)| n != name);
             job.environment.push((name.into(), value.into()));
         }
@@ -83,12 +85,14 @@ fn main() {
     let rounds: usize =
         std::env::var("NEARFAR_BENCH_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(3).max(1);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join("machines/xeon-e5-2699v4-2s.toml")).expect("the machine file");
+    let text =
+        std::fs::read_to_string(root.join("machines/xeon-e5-2699v4-2s.toml")).expect("the machine file");
     let whole = Machine::from_toml(&text).expect("a machine");
     let four = ScaleOptions { cpus_per_node: Some(4), ..ScaleOptions::default() };
     let machine = scale(&whole, &four).expect("it has four cores per node");
     let shape = Shape::from_machine(&machine, &GuestOptions::default()).expect("a guest");
-    let snapshot = match Setup::find(&mut |_| {}).and_then(|setup| setup.ensure_snapshot(&shape, &mut |_| {})) {
+    let snapshot = match Setup::find(&mut |_| {}).and_then(|setup| setup.ensure_snapshot(&shape, &mut |_| {}))
+    {
         Ok(snapshot) => snapshot,
         Err(error) => return eprintln!("skipped: {error}"),
     };

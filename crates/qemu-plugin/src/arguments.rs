@@ -78,7 +78,17 @@ pub enum ArgumentError {
 }
 
 const KEYS: &[&str] = &[
-    "out", "machine", "cpus", "switch", "ram", "sample", "epoch_us", "prefetch", "interleave", "unbound", "mode",
+    "out",
+    "machine",
+    "cpus",
+    "switch",
+    "ram",
+    "sample",
+    "epoch_us",
+    "prefetch",
+    "interleave",
+    "unbound",
+    "mode",
 ];
 
 /// Reads the arguments.
@@ -90,8 +100,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
     for argument in arguments {
         let (key, value) =
             argument.split_once('=').ok_or_else(|| ArgumentError::Form(argument.to_owned()))?;
-        let key =
-            *KEYS.iter().find(|k| **k == key).ok_or_else(|| ArgumentError::Unknown(key.to_owned()))?;
+        let key = *KEYS.iter().find(|k| **k == key).ok_or_else(|| ArgumentError::Unknown(key.to_owned()))?;
         if given.insert(key, value).is_some() {
             return Err(ArgumentError::Twice(key.to_owned()));
         }
@@ -150,9 +159,14 @@ impl Given<'_> {
         let value = self.needed("ram")?;
         let ends: Option<Vec<u64>> = value.split(':').map(|end| end.parse().ok()).collect();
         // A node without memory ends where the one before it ends.
-        ends.filter(|ends| ends.windows(2).all(|pair| pair[0] <= pair[1]) && ends.last() > Some(&0)).ok_or_else(
-            || wrong("ram", value, "where each node's memory ends, in bytes, ascending, as in 1073741824:2147483648"),
-        )
+        ends.filter(|ends| ends.windows(2).all(|pair| pair[0] <= pair[1]) && ends.last() > Some(&0))
+            .ok_or_else(|| {
+                wrong(
+                    "ram",
+                    value,
+                    "where each node's memory ends, in bytes, ascending, as in 1073741824:2147483648",
+                )
+            })
     }
 
     /// One of some words; the first is the default.
@@ -204,9 +218,15 @@ mod tests {
 
     #[test]
     fn everything_can_be_said() {
-        let all =
-            with(&["sample=64", "epoch_us=10", "prefetch=off", "interleave=on", "unbound=count", "mode=empty"])
-                .unwrap();
+        let all = with(&[
+            "sample=64",
+            "epoch_us=10",
+            "prefetch=off",
+            "interleave=on",
+            "unbound=count",
+            "mode=empty",
+        ])
+        .unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
         assert_eq!((all.unbound, all.mode), (Unbound::Count, Mode::Empty));
     }
@@ -226,7 +246,8 @@ mod tests {
         {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");
         }
-        for (key, value) in [("ram", "1024:512"), ("ram", "0"), ("ram", "a"), ("switch", "12"), ("cpus", "0")] {
+        for (key, value) in [("ram", "1024:512"), ("ram", "0"), ("ram", "a"), ("switch", "12"), ("cpus", "0")]
+        {
             let arguments: Vec<String> = NEEDED
                 .iter()
                 .map(|a| if a.starts_with(key) { format!("{key}={value}") } else { (*a).to_owned() })

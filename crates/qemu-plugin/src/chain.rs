@@ -85,7 +85,8 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions};
 
     fn of(bytes: &[u8]) -> Vec<bool> {
-        let block: Vec<Instruction> = Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).iter().collect();
+        let block: Vec<Instruction> =
+            Decoder::with_ip(64, bytes, 0x1000, DecoderOptions::NONE).iter().collect();
         assert!(block.iter().all(|i| !i.is_invalid()));
         chained(&block, &mut InstructionInfoFactory::new())
     }
@@ -108,7 +109,8 @@ mod tests {
         // mov (%rbx,%rcx,8),%rax; mov (%rax),%rax; add %rax,%rdx; inc %rcx; cmp %rsi,%rcx; jne back:
         // the second load's address comes from the first, which is another each time.
         let bytes = [
-            0x48, 0x8b, 0x04, 0xcb, 0x48, 0x8b, 0x00, 0x48, 0x01, 0xc2, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xf1, 0x75, 0xee,
+            0x48, 0x8b, 0x04, 0xcb, 0x48, 0x8b, 0x00, 0x48, 0x01, 0xc2, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xf1,
+            0x75, 0xee,
         ];
         assert_eq!(of(&bytes), [false; 6]);
         // The same without the jump: a block of a larger loop.
@@ -125,8 +127,8 @@ mod tests {
     fn a_stream_is_none() {
         // movsd (%rax),%xmm0; movsd %xmm0,(%rcx); add $8,%rax; add $8,%rcx; cmp %rdx,%rax; jne back
         let bytes = [
-            0xf2, 0x0f, 0x10, 0x00, 0xf2, 0x0f, 0x11, 0x01, 0x48, 0x83, 0xc0, 0x08, 0x48, 0x83, 0xc1, 0x08, 0x48, 0x39,
-            0xd0, 0x75, 0xeb,
+            0xf2, 0x0f, 0x10, 0x00, 0xf2, 0x0f, 0x11, 0x01, 0x48, 0x83, 0xc0, 0x08, 0x48, 0x83, 0xc1, 0x08,
+            0x48, 0x39, 0xd0, 0x75, 0xeb,
         ];
         assert_eq!(of(&bytes), [false; 6]);
     }

@@ -76,8 +76,19 @@ fn streams(instruction: &Instruction) -> bool {
     use Mnemonic::*;
     matches!(
         instruction.mnemonic(),
-        Movnti | Movntq | Movntdq | Movntps | Movntpd | Movntss | Movntsd | Vmovntdq | Vmovntps | Vmovntpd | Maskmovq
-            | Maskmovdqu | Vmaskmovdqu
+        Movnti
+            | Movntq
+            | Movntdq
+            | Movntps
+            | Movntpd
+            | Movntss
+            | Movntsd
+            | Vmovntdq
+            | Vmovntps
+            | Vmovntpd
+            | Maskmovq
+            | Maskmovdqu
+            | Vmaskmovdqu
     )
 }
 

@@ -65,7 +65,11 @@ impl Speech {
                 let Speech { value, bytes } = std::mem::take(self);
                 let operation = operation - 256;
                 let garbled = Garbled { operation, bytes };
-                return Some(if bytes == 8 { meaning(operation, value).ok_or(garbled) } else { Err(garbled) });
+                return Some(if bytes == 8 {
+                    meaning(operation, value).ok_or(garbled)
+                } else {
+                    Err(garbled)
+                });
             }
             _ => {}
         }

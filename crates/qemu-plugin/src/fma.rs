@@ -102,7 +102,8 @@ mod tests {
     /// Numbers of all kinds: every exponent, both signs, zeros, subnormals, infinities, NaN.
     fn numbers() -> Vec<f64> {
         let mut state = 1u64;
-        let mut all = vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, 5e-324, f64::MAX, f64::INFINITY, f64::NAN];
+        let mut all =
+            vec![0.0, -0.0, 1.0, -1.0, f64::MIN_POSITIVE, 5e-324, f64::MAX, f64::INFINITY, f64::NAN];
         for exponent in (0..2047u64).step_by(31) {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             all.push(f64::from_bits(exponent << 52 | state >> 12));

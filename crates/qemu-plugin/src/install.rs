@@ -168,16 +168,35 @@ fn finish() {
         log::line(format_args!(
             "cpu {cpu}: instructions {} accesses {} l1 {} l2 {} l3 {} transfers {} dram {} streams {} outside {} \
              tlb {} huge-tlb {} dependent {} busy-ms {:.3}",
-            c.instructions, c.accesses, c.l1_hits, c.l2_hits, c.l3_hits, c.cache_transfers, c.dram_lines,
-            c.stream_stores, c.outside, c.tlb_misses, c.huge_tlb_misses, c.dependent_lines, c.busy_ns / 1e6,
+            c.instructions,
+            c.accesses,
+            c.l1_hits,
+            c.l2_hits,
+            c.l3_hits,
+            c.cache_transfers,
+            c.dram_lines,
+            c.stream_stores,
+            c.outside,
+            c.tlb_misses,
+            c.huge_tlb_misses,
+            c.dependent_lines,
+            c.busy_ns / 1e6,
         ));
         for (node, t) in traffic.iter().enumerate() {
             log::line(format_args!(
                 "cpu {cpu} home {}: read {} prefetched {} written {} streamed {} transferred {} walks {}",
-                world.node(node), t.read_lines, t.prefetch_lines, t.write_lines, t.stream_lines, t.transfer_lines, t.walks,
+                world.node(node),
+                t.read_lines,
+                t.prefetch_lines,
+                t.write_lines,
+                t.stream_lines,
+                t.transfer_lines,
+                t.walks,
             ));
         }
     }
-    log::line(format_args!("instructions of the kernel {kernel}, accesses without a place in RAM {homeless}"));
+    log::line(format_args!(
+        "instructions of the kernel {kernel}, accesses without a place in RAM {homeless}"
+    ));
     log::line(format_args!("{}", if failed { "incomplete" } else { "complete" }));
 }

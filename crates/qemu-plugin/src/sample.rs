@@ -17,8 +17,12 @@ impl Sampler {
     /// A sampler for core `core` that takes one line in `mean`.
     pub fn new(core: u64, mean: u32) -> Sampler {
         // Any odd constant separates the cores; this one is 2^64 by the golden ratio.
-        let mut sampler =
-            Sampler { state: (core + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), mean: mean.max(1), gap: 0, left: 0 };
+        let mut sampler = Sampler {
+            state: (core + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            mean: mean.max(1),
+            gap: 0,
+            left: 0,
+        };
         sampler.draw();
         sampler
     }
@@ -36,7 +40,8 @@ impl Sampler {
 
     /// The next gap. Constants: Knuth's MMIX generator (TAOCP vol. 2, 3.3.4); its high bits are the good ones.
     fn draw(&mut self) {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // From mean − mean/2 to mean + mean/2, both included: the mean is exact.
         let half = u64::from(self.mean / 2);
         let drawn = (self.state >> 32) * (2 * half + 1) >> 32;

@@ -59,7 +59,9 @@ mod tests {
 
     #[test]
     fn all_parts_come_back() {
-        for (address, chained, instructions) in [(0x7fff_ffff_ffff, true, 512), (0x401000, false, 0), (1, true, 1)] {
+        for (address, chained, instructions) in
+            [(0x7fff_ffff_ffff, true, 512), (0x401000, false, 0), (1, true, 1)]
+        {
             let site = Site::from_pointer(Site::new(address, chained, instructions).into_pointer());
             assert_eq!(site.address(), address);
             assert_eq!(site.chain(), if chained { address as u32 } else { 0 });

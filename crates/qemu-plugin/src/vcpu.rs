@@ -414,7 +414,8 @@ pub fn guarded(vcpu: &mut Vcpu, work: impl FnOnce(&mut Vcpu)) {
 /// A panic's message.
 pub fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic without a message".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without a message".into())
 }
 
 /// Hears of the lines that one access moves.

@@ -7,9 +7,9 @@ use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
 use nearfar_model::machine::{Machine, NodeId};
+use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawMark;
 use nearfar_model::recording::tables::MarkKind;
-use nearfar_model::recording::column::Columns;
 use nearfar_model::simulate::{Hierarchy, HomeMap, Options, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -180,7 +180,13 @@ impl World {
             self.region.store(region, Ordering::Relaxed);
         }
         self.turn.fetch_add(1, Ordering::Release);
-        rows.marks.push(RawMark { time_ns: self.time.now(), epoch: epoch as u32, what: what as u8, pid, tid });
+        rows.marks.push(RawMark {
+            time_ns: self.time.now(),
+            epoch: epoch as u32,
+            what: what as u8,
+            pid,
+            tid,
+        });
     }
 
     /// Something went wrong in us: nothing is counted from here on, and that is said.

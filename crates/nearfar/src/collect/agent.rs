@@ -153,7 +153,8 @@ impl AgentFile {
             min_object: settings.min_object_bytes.max(1),
             small_sample: settings.small_sample_bytes.min(i64::MAX as u64),
             home_pages: settings.home_pages,
-            flags: if settings.maps { SET_MAPS } else { 0 } | if settings.doorbell { SET_DOORBELL } else { 0 },
+            flags: if settings.maps { SET_MAPS } else { 0 }
+                | if settings.doorbell { SET_DOORBELL } else { 0 },
             generation: AtomicU64::new(0),
             unclaimed: AtomicU64::new(0),
             refused: AtomicU64::new(0),

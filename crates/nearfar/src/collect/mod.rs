@@ -6,13 +6,13 @@
 //! processes; [`homes`] asks the kernel where pages are. [`on`] has all of this done inside
 //! the virtual machine, where a plugin counts every access.
 
-mod doorbell;
-mod illegal;
-pub mod on;
 pub mod agent;
 pub mod agent_events;
+mod doorbell;
 pub mod events;
 pub mod homes;
+mod illegal;
+pub mod on;
 pub mod perf;
 pub mod proc;
 pub mod selftest;

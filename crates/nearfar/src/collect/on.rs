@@ -58,9 +58,8 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     find_program(&command[0])?;
     can_be_simulated(&on.machine)?;
     let (plugin, preload) = plugin_files()?;
-    let shape =
-        Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
-            .map_err(anyhow::Error::from)?;
+    let shape = Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
+        .map_err(anyhow::Error::from)?;
     let say = |text: &str| {
         if !on.quiet {
             eprintln!("nearfar: {text}");
@@ -100,7 +99,9 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
                 return Err(anyhow::Error::from(error).into());
             }
             let shown = recording.display();
-            return Err(anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}").into());
+            return Err(
+                anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}").into()
+            );
         }
     };
     close(recording, &run, begin.elapsed())
@@ -255,11 +256,7 @@ pub fn plugin_arguments(
     .into()
 }
 
-fn recorder_inside(
-    command: &[OsString],
-    options: &Options,
-    inside: &Path,
-) -> anyhow::Result<Vec<OsString>> {
+fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> anyhow::Result<Vec<OsString>> {
     let own = std::env::current_exe().context("cannot find the nearfar binary")?;
     let mut all: Vec<OsString> = vec![own.into(), "record".into(), "--quiet".into()];
     let mut option = |name: &str, value: &OsStr| all.extend([name.into(), value.to_owned()]);
@@ -282,10 +279,14 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
     }
     finish(&recording, &mut meta)?;
     if run.stopped {
-        summary.push("nearfar: the budget is used up; the program was stopped, and what is known is recorded".into());
+        summary.push(
+            "nearfar: the budget is used up; the program was stopped, and what is known is recorded".into(),
+        );
     }
     if let Some(trouble) = &run.trouble {
-        summary.push(format!("nearfar: the virtual machine did not end in order ({trouble}); counts may be missing"));
+        summary.push(format!(
+            "nearfar: the virtual machine did not end in order ({trouble}); counts may be missing"
+        ));
     }
     if run.ending == Ending::Signal(libc::SIGILL)
         && let Ok(stored) = open(&recording)
@@ -309,7 +310,8 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
 /// What the recorder inside cannot know, as rows of the plugin's journal.
 fn note(recording: &Path, run: &guest::Outcome) -> anyhow::Result<()> {
     let mut losses = Losses::default();
-    let mut lose = |what: &str, why: String| losses.push(Loss { time_ns: 0, what: what.into(), count: 0, why });
+    let mut lose =
+        |what: &str, why: String| losses.push(Loss { time_ns: 0, what: what.into(), count: 0, why });
     if run.stopped {
         lose("end", "the program was stopped when its --budget was used up".into());
     }

@@ -9,7 +9,9 @@ use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
 use super::proc;
 use super::selftest::{Skid, measure_skid};
-use super::setup::{app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside};
+use super::setup::{
+    app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
+};
 use super::target::{Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
 use crate::store::{CreateError, Finished, Writer, finish, reserve};
@@ -164,13 +166,16 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let mut writer = Writer::create(&output, meta)?;
     let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     let held = match subject {
-        Subject::Command(command) => match Held::start(command, &environment, options.inside_guest.as_ref().map(|inside| &inside.cpus)) {
-            Ok(held) => Some(held),
-            Err(error) => {
-                remove_empty(&output);
-                return Err(error.into());
+        Subject::Command(command) => {
+            match Held::start(command, &environment, options.inside_guest.as_ref().map(|inside| &inside.cpus))
+            {
+                Ok(held) => Some(held),
+                Err(error) => {
+                    remove_empty(&output);
+                    return Err(error.into());
+                }
             }
-        },
+        }
         Subject::Process(_) => None,
     };
 

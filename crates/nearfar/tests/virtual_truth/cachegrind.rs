@@ -49,9 +49,9 @@ fn first_level_misses_are_cachegrinds() {
         .unwrap();
     assert!(peer.status.success(), "{}", text(&peer.stderr));
     let expected = summary(&text(&peer.stderr), "D1  misses:");
-    let run = lab.count("mix", &["--no-prefetch"], &[&mix]);
+    let run = lab.count("r", &["--no-prefetch"], &[&mix]);
     assert_eq!(run.stdout(), text(&peer.stdout));
-    let e = &open(&lab.scratch.path("mix")).unwrap().input.cpu_epochs;
+    let e = &open(&lab.scratch.path("r")).unwrap().input.cpu_epochs;
     let misses: u64 = e.accesses.iter().sum::<u64>() - e.l1_hits.iter().sum::<u64>();
     within(misses as f64, expected, 0.005, "misses of the first level");
 }

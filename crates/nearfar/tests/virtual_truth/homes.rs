@@ -32,10 +32,15 @@ fn huge_pages_that_straddle_the_parts_of_two_nodes_are_shown_as_such() {
     let _one = one_machine();
     let lab = Lab::new(2, 1, 128);
     // 5 MiB: the middle lies inside a 2 MiB page.
-    let program = [triad.to_str().unwrap(), "--elements", "655360", "--iterations", "3", "--init", "parallel"];
+    let program =
+        [triad.to_str().unwrap(), "--elements", "655360", "--iterations", "3", "--init", "parallel"];
     let small = lab.count("small", &["--thp", "never"], &program);
     let huge = lab.count("huge", &["--thp", "always"], &program);
-    println!("4 KiB pages {:.2} % remote, 2 MiB pages {:.2} %", 100.0 * small.remote(), 100.0 * huge.remote());
+    println!(
+        "4 KiB pages {:.2} % remote, 2 MiB pages {:.2} %",
+        100.0 * small.remote(),
+        100.0 * huge.remote()
+    );
     assert!(small.remote() <= 0.005 && huge.remote() > 0.02, "{} {}", small.remote(), huge.remote());
     let findings = huge.report.0["findings"].to_string();
     assert!(findings.contains("straddling") || findings.contains("huge"), "{findings}");
@@ -85,7 +90,9 @@ fn policies_and_migrations_of_the_guests_kernel_are_respected() {
     let _one = one_machine();
     let lab = Lab::new(2, 1, 128);
     let policy = c(&lab.scratch, "policy", POLICY);
-    for (what, second) in [("none", 0.0), ("mbind", 1.0), ("interleave", 0.5), ("move_pages", 1.0), ("migrate", 1.0)] {
+    for (what, second) in
+        [("none", 0.0), ("mbind", 1.0), ("interleave", 0.5), ("move_pages", 1.0), ("migrate", 1.0)]
+    {
         let run = lab.count(what, &[], &[&policy, what]);
         println!("{what}: {:.2} % of the lines at node 1", 100.0 * run.at(1));
         assert!((run.at(1) - second).abs() <= 0.01, "{what}: {:.4}", run.at(1));

@@ -28,7 +28,9 @@ pub fn guest_works() -> bool {
 /// Small caches leave little in them at the end of a run, which arithmetic does not know of.
 pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     let figure = |name: &str, value: f64| {
-        format!("{name} = {{ value = {value}, source = \"chosen for the test\", confidence = \"assumed\" }}\n")
+        format!(
+            "{name} = {{ value = {value}, source = \"chosen for the test\", confidence = \"assumed\" }}\n"
+        )
     };
     let matrix = |near: f64, far: f64| {
         let row = |i: usize| {
@@ -46,13 +48,18 @@ pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     for node in 0..nodes {
         let (first, last) = (node * cpus, node * cpus + cpus - 1);
         let list = if first == last { format!("{first}") } else { format!("{first}-{last}") };
-        write!(out, "[[node]]\nid = {node}\ncpus = \"{list}\"\nkind = \"dram\"\npackage = {node}\n\n").unwrap();
+        write!(out, "[[node]]\nid = {node}\ncpus = \"{list}\"\nkind = \"dram\"\npackage = {node}\n\n")
+            .unwrap();
     }
     write!(out, "[core]\n{}", figure("base_ghz", 2.0)).unwrap();
-    for (name, value) in [("all_core_ghz", 2.0), ("ipc", 2.0), ("outstanding_lines", 10.0), ("read_gbs", 10.0)] {
+    for (name, value) in
+        [("all_core_ghz", 2.0), ("ipc", 2.0), ("outstanding_lines", 10.0), ("read_gbs", 10.0)]
+    {
         out += &figure(name, value);
     }
-    for (level, kib, ways, cycles, cores) in [(1, 32, 8, 4.0, 1), (2, 64, 8, 12.0, 1), (3, l3_kib, 16, 40.0, cpus)] {
+    for (level, kib, ways, cycles, cores) in
+        [(1, 32, 8, 4.0, 1), (2, 64, 8, 12.0, 1), (3, l3_kib, 16, 40.0, cpus)]
+    {
         write!(out, "\n[[cache]]\nlevel = {level}\ncores_per_instance = {cores}\n").unwrap();
         if level > 1 {
             writeln!(out, "inclusion = \"{}\"", if level == 3 { "inclusive" } else { "neither" }).unwrap();
@@ -129,7 +136,8 @@ impl Counted {
 
     /// DRAM lines read and written, by `keep(from, home)`.
     pub fn lines(&self, keep: impl Fn(u64, u64) -> bool) -> (f64, f64) {
-        let kept = self.rows().iter().filter(|r| keep(r["from"].as_u64().unwrap(), r["home"].as_u64().unwrap()));
+        let kept =
+            self.rows().iter().filter(|r| keep(r["from"].as_u64().unwrap(), r["home"].as_u64().unwrap()));
         kept.fold((0.0, 0.0), |(read, written), r| {
             (read + number(&r["read_bytes"]) / 64.0, written + number(&r["write_bytes"]) / 64.0)
         })

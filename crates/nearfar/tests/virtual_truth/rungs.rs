@@ -19,7 +19,8 @@ fn exact_homes(stored: &Stored) -> HashMap<u64, HashMap<i16, u64>> {
     let t = &stored.input.page_traffic;
     let mut homes: HashMap<u64, HashMap<i16, u64>> = HashMap::new();
     for i in 0..t.len() {
-        *homes.entry(t.address[i]).or_default().entry(t.home[i]).or_default() += t.read_lines[i] + t.write_lines[i];
+        *homes.entry(t.address[i]).or_default().entry(t.home[i]).or_default() +=
+            t.read_lines[i] + t.write_lines[i];
     }
     homes
 }
@@ -51,10 +52,8 @@ fn looks(stored: &Stored) -> HashMap<u64, i16> {
 
 /// Of the pages that both know, those where they agree, and how many both know.
 fn agreement(said: &HashMap<u64, i16>, exact: &HashMap<u64, HashMap<i16, u64>>) -> (f64, usize) {
-    let both: Vec<bool> = exact
-        .iter()
-        .filter_map(|(page, homes)| Some(homes.contains_key(said.get(page)?)))
-        .collect();
+    let both: Vec<bool> =
+        exact.iter().filter_map(|(page, homes)| Some(homes.contains_key(said.get(page)?))).collect();
     (both.iter().filter(|&&agrees| agrees).count() as f64 / both.len().max(1) as f64, both.len())
 }
 
@@ -100,7 +99,11 @@ fn thread_shares(stored: &Stored, what: &str) {
     assert!((seen / all - 1.0).abs() < 0.03, "{what}: samples stand for {seen} lines of {all}");
     for (key, lines) in &exact {
         let share = sampled.get(key).copied().unwrap_or(0.0) / seen;
-        assert!((share - lines / all).abs() < 0.01, "{what}: cpu and home {key:?}: {share} of {}", lines / all);
+        assert!(
+            (share - lines / all).abs() < 0.01,
+            "{what}: cpu and home {key:?}: {share} of {}",
+            lines / all
+        );
     }
 }
 
