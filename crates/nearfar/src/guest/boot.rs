@@ -2,22 +2,22 @@
 
 use super::channel::{VERSION, from};
 use super::error::GuestError;
-use super::initramfs::{self, INIT};
+use super::initramfs;
 use super::kernel::Kernel;
+use super::memory_file::{in_memory, path_of};
 use super::process::{Vm, is_panic};
 use super::qemu::{self, Qemu};
 use super::shape::{Shape, memory_name};
 use super::signals::Relay;
 use super::snapshot::{self, About, Nameless};
-use super::{Progress, cache, host};
+use super::{Progress, cache, host, vmlinux};
 use nearfar_model::machine::cpulist::CpuList;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,8 +33,6 @@ pub(super) struct Parts {
     pub kernel: Kernel,
     cache: PathBuf,
     initramfs: Vec<u8>,
-    /// Of the kernel's bytes.
-    kernel_hash: u64,
 }
 
 /// A booted machine that can be resumed any number of times, also at the same time.
@@ -55,10 +53,8 @@ impl Setup {
         let qemu = Qemu::find()?;
         let kernel = Kernel::find(progress)?;
         let cache = cache::directory()?;
-        let bytes = std::fs::read(&kernel.image)
-            .map_err(GuestError::host(format!("cannot read {}", kernel.image.display())))?;
         let initramfs = initramfs::build(&kernel.modules);
-        Ok(Setup { parts: Arc::new(Parts { qemu, kernel, cache, initramfs, kernel_hash: hash(&bytes) }) })
+        Ok(Setup { parts: Arc::new(Parts { qemu, kernel, cache, initramfs }) })
     }
 
     /// The emulator.
@@ -109,8 +105,13 @@ impl Setup {
     fn key(&self, shape: &Shape) -> u64 {
         let parts = &*self.parts;
         let arguments = qemu::arguments(shape, Path::new(""));
-        let program = std::fs::metadata(&parts.qemu.program).ok().and_then(|m| m.modified().ok());
-        hash(&(arguments, &parts.qemu.version, program, parts.kernel_hash, &parts.initramfs, INIT, VERSION))
+        // Not by content: of 25 MB, that would take as long as the resume.
+        let identity = |file: &Path| {
+            let about = std::fs::metadata(file).ok()?;
+            Some((about.len(), about.modified().ok()?, about.ino(), about.dev()))
+        };
+        let files = (identity(&parts.qemu.program), identity(&parts.kernel.image));
+        hash(&(arguments, &parts.qemu.version, files, &parts.kernel.release, &parts.initramfs, VERSION))
     }
 
     fn boot(
@@ -122,10 +123,16 @@ impl Setup {
     ) -> Result<About, GuestError> {
         let parts = &*self.parts;
         let begun = Instant::now();
+        let image = std::fs::read(&parts.kernel.image)
+            .map_err(GuestError::host(format!("cannot read {}", parts.kernel.image.display())))?;
+        let unpacked = vmlinux::unpack(&image);
+        let pvh = unpacked.is_some();
+        let kernel = in_memory(&unpacked.unwrap_or(image))?;
         let initrd = in_memory(&parts.initramfs)?;
-        let mut arguments = qemu::arguments(shape, &parts.kernel.image);
-        arguments.extend(["-initrd".into(), OsString::from(format!("/proc/self/fd/{}", initrd.as_raw_fd()))]);
-        let mut vm = Vm::start(&parts.qemu.program, &arguments, &[&initrd], &[])?;
+        let mut arguments = qemu::arguments(shape, &path_of(&kernel));
+        arguments.extend(["-initrd".into(), path_of(&initrd).into()]);
+        let mut vm = Vm::start(&parts.qemu.program, &arguments, &[&initrd, &kernel], &[])?;
+        drop((kernel, initrd));
         let hello = wait_for_hello(&mut vm, shape, relay)?;
         check(shape, &hello)?;
         let switch = hello
@@ -147,7 +154,7 @@ impl Setup {
         save(&mut vm, &file.file, relay)?;
         vm.quit(Duration::from_secs(30), &mut || false)?;
         let saving = begun.elapsed() - boot;
-        let about = About { file_bytes: 0, switch, ram_ends, hello, boot, saving };
+        let about = About { file_bytes: 0, pvh, switch, ram_ends, hello, boot, saving };
         file.publish(path, about.clone()).map_err(failed())?;
         Ok(about)
     }
@@ -196,24 +203,15 @@ impl Snapshot {
         &self.about
     }
 
+    /// What it runs with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
     /// Its shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
-}
-
-/// A file without a name, for QEMU to read.
-fn in_memory(bytes: &[u8]) -> Result<OwnedFd, GuestError> {
-    let failed = || GuestError::host("cannot make a file in memory");
-    // SAFETY: a NUL-terminated name.
-    let fd = unsafe { libc::memfd_create(c"initramfs".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(failed()(std::io::Error::last_os_error()));
-    }
-    // SAFETY: a fresh descriptor that nobody else has.
-    let mut file = unsafe { File::from_raw_fd(fd) };
-    file.write_all(bytes).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed())?;
-    Ok(file.into())
 }
 
 /// A machine of 8 cpus needs 6 to 10 s; 44 cpus took 45 s on two quiet cores.

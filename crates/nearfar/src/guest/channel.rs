@@ -42,6 +42,7 @@ pub(super) mod field {
     pub const HOUSEKEEPING: u32 = 12;
     pub const TERMINAL: u32 = 13;
     pub const FIRST_PID: u32 = 14;
+    pub const ONE_OUTPUT: u32 = 15;
 }
 
 /// Whom a signal is for.

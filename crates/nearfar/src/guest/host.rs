@@ -107,6 +107,15 @@ pub(super) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
+/// Device and inode of what a descriptor refers to; `None` if it is closed.
+pub(super) fn file_identity(fd: i32) -> Option<(u64, u64)> {
+    // SAFETY: all zero is a valid stat, which the kernel fills.
+    unsafe {
+        let mut about: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &mut about) == 0).then_some((about.st_dev, about.st_ino))
+    }
+}
+
 /// Rows and columns of a terminal; `None` if it is none.
 pub(super) fn window(fd: i32) -> Option<(u16, u16)> {
     // SAFETY: isatty only asks; TIOCGWINSZ writes one winsize.

@@ -4,7 +4,7 @@ use super::channel::{field, to};
 use super::host;
 use crate::collect::target::Ending;
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -150,10 +150,24 @@ impl Job {
         numbers(field::HOUSEKEEPING, &[u64::from(housekeeping)]);
         let (mask, (rows, columns)) = terminals;
         numbers(field::TERMINAL, &[mask, u64::from(rows), u64::from(columns)]);
+        numbers(field::ONE_OUTPUT, &[u64::from(same_file(&self.stdout, &self.stderr))]);
         // Anywhere in the lower half of the 22 bits that process ids have.
         numbers(field::FIRST_PID, &[1000 + u64::from(u32::from_le_bytes(host::random())) % (1 << 21)]);
         (to::JOB, out)
     }
+}
+
+/// Whether both streams end in the same file, pipe or terminal.
+fn same_file(stdout: &Stream, stderr: &Stream) -> bool {
+    let identity = |stream: &Stream, number: i32| {
+        let fd = match stream {
+            Stream::Null => return None,
+            Stream::Inherit => number,
+            Stream::File(fd) => fd.as_raw_fd(),
+        };
+        host::file_identity(fd)
+    };
+    identity(stdout, 1).is_some_and(|one| Some(one) == identity(stderr, 2))
 }
 
 /// How a run went.

@@ -27,6 +27,7 @@ mod initramfs;
 mod input;
 mod job;
 mod kernel;
+mod memory_file;
 mod modules;
 mod output;
 mod process;
@@ -37,6 +38,7 @@ pub mod shape;
 mod signals;
 mod snapshot;
 mod tail;
+mod vmlinux;
 
 pub use boot::{Setup, Snapshot};
 pub use error::GuestError;

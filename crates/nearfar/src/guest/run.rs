@@ -6,11 +6,13 @@ use super::error::GuestError;
 use super::host;
 use super::input::Input;
 use super::job::{Job, Outcome, Stream, Verdict};
+use super::memory_file::path_of;
 use super::output::Output;
 use super::process::{Vm, is_panic};
 use super::qemu;
 use super::signals::Relay;
 use super::snapshot;
+use super::vmlinux;
 use crate::collect::target::Ending;
 use std::ffi::OsString;
 use std::io;
@@ -74,10 +76,18 @@ impl Snapshot {
 
     fn resume(&self, job: &Job) -> Result<Vm, GuestError> {
         let damaged = || GuestError::Resume { said: format!("{} is damaged", self.path.display()) };
-        let (file, _) = snapshot::open(&self.path).ok_or_else(damaged)?;
+        let (file, about) = snapshot::open(&self.path).ok_or_else(damaged)?;
         let file = OwnedFd::from(file);
         let parts = &*self.setup.parts;
-        let mut arguments = qemu::arguments(&self.shape, &parts.kernel.image);
+        let mut inherited = vec![&file];
+        let stand_in = vmlinux::stand_in()?;
+        let kernel = if about.pvh {
+            inherited.push(&stand_in);
+            path_of(&stand_in)
+        } else {
+            parts.kernel.image.clone()
+        };
+        let mut arguments = qemu::arguments(&self.shape, &kernel);
         arguments.extend(["-incoming".into(), OsString::from(format!("fd:{}", file.as_raw_fd()))]);
         let mut variables = Vec::new();
         if let Some(plugin) = &job.plugin {
@@ -93,7 +103,7 @@ impl Snapshot {
                 variables.push(("LD_PRELOAD".into(), all.join(" ".as_ref())));
             }
         }
-        Vm::start(&parts.qemu.program, &arguments, &[&file], &variables)
+        Vm::start(&parts.qemu.program, &arguments, &inherited, &variables)
     }
 }
 
@@ -137,9 +147,6 @@ impl Run<'_> {
                     return self.guest_ended();
                 }
             }
-            if is_panic(&self.vm.console()) {
-                return Err(GuestError::Panic { console: self.vm.console() });
-            }
             if let Some(stream) = self.output.closed() {
                 self.vm.channel.send(to::CLOSE, &(stream as u32).to_le_bytes());
             }
@@ -152,6 +159,9 @@ impl Run<'_> {
             }
             if asked.elapsed() > Duration::from_millis(100) {
                 asked = Instant::now();
+                if is_panic(&self.vm.console()) {
+                    return Err(GuestError::Panic { console: self.vm.console() });
+                }
                 self.ask_to_stop(job);
             }
         }

@@ -213,6 +213,8 @@ impl Shape {
         text += " no5lvl";
         // An emulated cpu may wait long for its turn on the host.
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
+        // Tests of ciphers that nobody uses; zeros that are overwritten with zeros.
+        text += " cryptomgr.notests init_on_alloc=0";
         // Places of the topology that stay empty are no cpus; interrupts keep off the program's.
         let _ = write!(text, " nr_cpus={} irqaffinity={}", self.cpus.len() + 1, self.housekeeping);
         text

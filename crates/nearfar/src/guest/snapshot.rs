@@ -24,6 +24,8 @@ const KEPT: usize = 12;
 pub struct About {
     /// Length of the whole file in bytes.
     pub(super) file_bytes: u64,
+    /// Booted from the unpacked kernel.
+    pub(super) pvh: bool,
     /// Address of `__switch_to_asm` in the guest's kernel.
     pub switch: u64,
     /// Ends of the nodes' memory as a plugin's `qemu_plugin_hwaddr_phys_addr` sees them: node i

@@ -92,7 +92,8 @@ pid_t child_start(const struct job *job, struct streams *streams, const char **w
         setsid();
         if (slave >= 0) ioctl(slave, TIOCSCTTY, 0);
         for (int i = 0; i < 3; i++) {
-            int end = (job->terminal >> i) & 1 ? slave : pipes[i][i == 0 ? 0 : 1];
+            int own = i == 2 && job->one_output ? 1 : i;
+            int end = (job->terminal >> i) & 1 ? slave : pipes[own][own == 0 ? 0 : 1];
             if (dup2(end, i) < 0) give_up(report[1], "to pass the streams");
         }
         for (size_t i = 0; i < job->limit_count; i++) {

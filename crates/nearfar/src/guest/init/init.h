@@ -45,7 +45,7 @@ void send_all(void);
 struct job {
     char **arguments, **variables;
     char *directory, *thp, *hostname;
-    bool balancing;
+    bool balancing, one_output;
     uint64_t *user;
     size_t user_count;
     uint64_t umask, now[2], housekeeping, terminal, rows, columns, first_pid;

@@ -51,6 +51,8 @@ enum {
     NF_HOUSEKEEPING = 12, /* the cpu that the program starts on */
     NF_TERMINAL = 13,   /* bits 0..2: descriptors that are a terminal; rows; columns */
     NF_FIRST_PID = 14,  /* process ids are given from here on */
+    NF_ONE_OUTPUT = 15, /* 1: stdout and stderr are the same file on the host, so also here:
+                         * only then does anybody see the order of what is written to both */
 };
 
 #endif

@@ -1,0 +1,220 @@
+//! What passes between host and program: arguments, environment, files, streams, exit.
+
+use super::machine::{job, run, sh, snapshot};
+use nearfar::collect::target::Ending;
+use nearfar::guest::{GuestError, Stream, Verdict};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+#[test]
+fn exit_status_and_signal_come_back() {
+    let Some(snapshot) = snapshot() else { return };
+    let ending = |script: &str| sh(snapshot, script).outcome.ending;
+    assert_eq!(ending("exit 7"), Ending::Exit(7));
+    assert_eq!(ending("kill -SEGV $$"), Ending::Signal(libc::SIGSEGV));
+}
+
+#[test]
+fn arguments_environment_and_directory_are_the_hosts() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("a place, with spaces");
+    std::fs::create_dir(&place).unwrap();
+    let script = r#"printf '<%s>' "$@"; echo; pwd; env | sort"#;
+    let odd = ["one", "two  spaces", "", "new\nline", "ümläut", "'\"$HOME"];
+    let mut job = job(&["sh", "-c", script, "sh"]);
+    job.arguments.extend(odd.map(Into::into));
+    job.environment = [("PATH", "/usr/bin:/bin"), ("NAME", "a = b"), ("EMPTY", "")]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+    job.directory = place.clone();
+    let said = run(snapshot, job).unwrap();
+    let (arguments, rest) = said.text().split_once(">\n").unwrap();
+    assert_eq!(format!("{arguments}>"), odd.map(|a| format!("<{a}>")).concat());
+    let mut lines = rest.lines();
+    assert_eq!(lines.next(), place.canonicalize().unwrap().to_str());
+    let variables: Vec<&str> = lines.filter(|l| !l.starts_with("PWD=") && !l.starts_with("_=")).collect();
+    assert_eq!(variables, ["EMPTY=", "NAME=a = b", "PATH=/usr/bin:/bin"]);
+}
+
+#[test]
+fn the_program_is_the_same_user_with_the_same_limits() {
+    let Some(snapshot) = snapshot() else { return };
+    let ask = "id -u; id -g; umask; ulimit -s; ulimit -n";
+    let native = std::process::Command::new("sh").args(["-c", ask]).output().unwrap();
+    assert_eq!(sh(snapshot, ask).stdout, native.stdout);
+}
+
+#[test]
+fn files_are_the_hosts_and_new_ones_the_users() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("input"), "from the host").unwrap();
+    let mut job = job(&[
+        "sh",
+        "-c",
+        "cat input; mkdir -p new/deep; umask 027; printf 'from the guest' > new/deep/file",
+    ]);
+    job.directory = directory.path().to_owned();
+    let said = run(snapshot, job).unwrap();
+    assert_eq!(said.text(), "from the host", "{}", said.stderr);
+    let file = directory.path().join("new/deep/file");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "from the guest");
+    let about = std::fs::metadata(&file).unwrap();
+    // SAFETY: no preconditions.
+    let me = unsafe { (libc::geteuid(), libc::getegid()) };
+    assert_eq!((about.uid(), about.gid(), about.mode() & 0o777), (me.0, me.1, 0o640));
+    assert_eq!(std::fs::metadata(directory.path().join("new")).unwrap().uid(), me.0);
+}
+
+/// Written through a shared mapping, which 9p only has with a cache.
+#[test]
+fn files_can_be_mapped_and_written() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("data"), vec![b'.'; 100_000]).unwrap();
+    let script = "import mmap\n\
+                  with open('data', 'r+b') as f:\n    m = mmap.mmap(f.fileno(), 0)\n    m[99990:99994] = b'here'\n    m.close()\n\
+                  print(sum(range(10)))";
+    let mut job = job(&["python3", "-c", script]);
+    job.directory = directory.path().to_owned();
+    let said = match run(snapshot, job) {
+        Err(GuestError::Refused { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
+            return println!("skipped: no python3 on this host");
+        }
+        other => other.unwrap(),
+    };
+    assert_eq!((said.text(), said.stderr.as_str()), ("45\n", ""));
+    let data = std::fs::read(directory.path().join("data")).unwrap();
+    assert_eq!((data.len(), &data[99_988..99_996]), (100_000, &b"..here.."[..]));
+}
+
+#[test]
+fn streams_pass_byte_for_byte_and_apart() {
+    let Some(snapshot) = snapshot() else { return };
+    // More than all pipes and credits on the way hold.
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let (stdin, mut feed) = std::io::pipe().unwrap();
+    let mut job = job(&["sh", "-c", "printf 'to\\0stderr' >&2; cat; printf end >&2"]);
+    job.stdin = Stream::File(OwnedFd::from(stdin));
+    let (said, fed) = std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| {
+            feed.write_all(&bytes).unwrap();
+            drop(feed);
+        });
+        let said = run(snapshot, job).unwrap();
+        (said, feeder.join())
+    });
+    fed.unwrap();
+    assert!(said.stdout == bytes, "{} of {} bytes came back, or others", said.stdout.len(), bytes.len());
+    assert_eq!(said.stderr, "to\0stderrend");
+    assert_eq!(said.outcome.ending, Ending::Exit(0));
+}
+
+#[test]
+fn a_program_that_does_not_read_its_input_takes_little_of_it() {
+    let Some(snapshot) = snapshot() else { return };
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![b'x'; 1 << 20]).unwrap();
+    std::io::Seek::rewind(&mut file).unwrap();
+    let mut job = job(&["sh", "-c", "echo done"]);
+    job.stdin = Stream::File(OwnedFd::from(file.try_clone().unwrap()));
+    assert_eq!(run(snapshot, job).unwrap().text(), "done\n");
+    let mut rest = Vec::new();
+    file.read_to_end(&mut rest).unwrap();
+    // The program's pipe and as much ahead.
+    assert!(rest.len() >= (1 << 20) - (256 << 10), "{} left", rest.len());
+}
+
+#[test]
+fn order_is_kept_where_both_outputs_are_one_file() {
+    let Some(snapshot) = snapshot() else { return };
+    let (mut both, one) = std::io::pipe().unwrap();
+    let mut job = job(&["sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo o$i; echo e$i >&2; done"]);
+    job.stdout = Stream::File(OwnedFd::from(one.try_clone().unwrap()));
+    job.stderr = Stream::File(OwnedFd::from(one));
+    snapshot.run(job).unwrap();
+    let mut text = String::new();
+    both.read_to_string(&mut text).unwrap();
+    let expected: String = (1..=8).map(|i| format!("o{i}\ne{i}\n")).collect();
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn output_that_nobody_reads_ends_the_program_as_a_pipe_would() {
+    let Some(snapshot) = snapshot() else { return };
+    let (mut out, stdout) = std::io::pipe().unwrap();
+    let mut job = job(&["yes"]);
+    job.stdout = Stream::File(OwnedFd::from(stdout));
+    job.stderr = Stream::Null;
+    let reader = std::thread::spawn(move || {
+        let mut some = [0; 1000];
+        out.read_exact(&mut some).unwrap();
+        some
+    });
+    let outcome = snapshot.run(job).unwrap();
+    assert_eq!(reader.join().unwrap()[..4], *b"y\ny\n");
+    assert_eq!(outcome.ending, Ending::Signal(libc::SIGPIPE));
+}
+
+#[test]
+fn two_programs_run_at_the_same_time_from_one_snapshot() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    // Each waits for the other's file: one after the other would never end.
+    let script = |me: &str, other: &str| {
+        format!("echo $$ > {me}; while [ ! -s {other} ]; do sleep 0.1; done; mktemp -u; cat {me}")
+    };
+    let start =
+        |me: &str, other: &str| {
+            let script = script(me, other);
+            let mut job = job(&["sh", "-c", &script]);
+            job.directory = directory.path().to_owned();
+            let begun = Instant::now();
+            job.stop = Box::new(move || {
+                if begun.elapsed() > Duration::from_secs(120) { Verdict::Stop } else { Verdict::GoOn }
+            });
+            run(snapshot, job).unwrap()
+        };
+    let (one, two) = std::thread::scope(|scope| {
+        let two = scope.spawn(|| start("two", "one"));
+        (start("one", "two"), two.join().unwrap())
+    });
+    assert_eq!((one.outcome.ending, two.outcome.ending), (Ending::Exit(0), Ending::Exit(0)));
+    // Neither process ids nor random names repeat: both write to the same host.
+    let parts = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (one, two) = (parts(one.text()), parts(two.text()));
+    assert_eq!((one.len(), two.len()), (2, 2));
+    assert!(one[0] != two[0] && one[1] != two[1], "{one:?} {two:?}");
+}
+
+#[test]
+fn a_program_can_be_stopped_early_and_may_finish() {
+    let Some(snapshot) = snapshot() else { return };
+    let mut polite =
+        job(&["sh", "-c", "trap 'echo finishing; exit 3' TERM; echo ready; while :; do sleep 0.1; done"]);
+    polite.stop = Box::new(|| Verdict::Stop);
+    // A shell is busy starting when the first SIGTERM comes: with the trap or without.
+    let said = run(snapshot, polite).unwrap();
+    assert!(said.outcome.stopped);
+    assert!(
+        (said.outcome.ending == Ending::Exit(3) && said.text().ends_with("finishing\n"))
+            || said.outcome.ending == Ending::Signal(libc::SIGTERM),
+        "{:?} {}",
+        said.outcome,
+        said.text()
+    );
+
+    let mut stubborn = job(&["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"]);
+    let begun = Instant::now();
+    stubborn.stop =
+        Box::new(
+            move || if begun.elapsed() > Duration::from_secs(6) { Verdict::Stop } else { Verdict::GoOn },
+        );
+    stubborn.grace = Duration::from_secs(1);
+    let said = run(snapshot, stubborn).unwrap();
+    assert!(said.outcome.stopped);
+    assert_eq!(said.outcome.ending, Ending::Signal(libc::SIGKILL));
+}
