@@ -8,6 +8,8 @@ mod placements;
 mod regions;
 #[path = "analyze/throughput.rs"]
 mod throughput;
+#[path = "analyze/timed.rs"]
+mod timed;
 #[path = "analyze/virtual_machine.rs"]
 mod virtual_machine;
 #[path = "analyze/world.rs"]

@@ -1,14 +1,16 @@
 //! The report's `counters` and `time`: exact sums, and the pace at which they happen.
 
+use super::hash::FastMap;
 use super::input::Judge;
 use super::nodes::Nodes;
 use super::pace::Pace;
 use super::region;
 use super::shares::Shares;
 use super::traffic::Traffic;
-use super::value::{Counted, Moment, MomentNode, NodeLoad, Region, Timed};
+use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
 use super::verdict::rung_text;
 use crate::recording::Rung;
+use crate::time::{Moved, Stretch};
 
 /// Most points of the timeline: as many as a wide terminal or a small plot can tell apart. // chosen
 const MOMENTS: usize = 200;
@@ -46,12 +48,13 @@ impl Counts {
     /// The report's `time`.
     pub fn timed(&self) -> Option<Timed> {
         let p = self.pace.as_ref().ok()?;
+        let bound = |s: &crate::time::BoundShare| Bound { binds: s.binds, share: s.share };
         Some(Timed {
-            seconds: p.seconds,
-            low: p.low,
-            high: p.high,
-            binds: p.binds,
-            shares: p.shares.clone(),
+            seconds: p.time.seconds,
+            low: p.time.low,
+            high: p.time.high,
+            binds: p.time.binds,
+            shares: p.time.shares.iter().map(bound).collect(),
             weak_figures: p.weak_figures.clone(),
         })
     }
@@ -60,10 +63,10 @@ impl Counts {
     pub fn counted(&self, judge: &Judge, nodes: &Nodes, region: &region::Region) -> Option<Counted> {
         let traffic = self.traffic.as_ref().ok()?;
         let pace = self.pace.as_ref().ok();
+        let worked = pace.map(|p| worked(traffic, p));
         let cycles = |cpu: u16| {
-            let pace = pace?;
-            let worked = traffic.epochs.iter().filter(|e| e.cpus.contains(&cpu));
-            Some(worked.filter_map(|e| pace.epoch(e.number)).map(|e| e.seconds).sum::<f64>() * pace.hertz)
+            let seconds = worked.as_ref()?.get(&u32::from(cpu))?;
+            Some(seconds * pace?.time.clock_ghz * 1e9)
         };
         Some(Counted {
             rung: rung_text(Rung::Simulated).to_string(),
@@ -71,13 +74,41 @@ impl Counts {
             epochs: traffic.epochs.len() as u64,
             line_bytes: traffic.line_bytes,
             dram: traffic.dram(nodes),
-            links: pace.map_or(Vec::new(), |p| p.links.clone()),
+            links: pace.map_or(Vec::new(), links),
             cpus: traffic.cpus(judge, cycles),
-            bandwidth: pace.map_or(Vec::new(), |p| loads(traffic, p, nodes)),
-            timeline: pace.map_or(Vec::new(), |p| timeline(traffic, p, nodes)),
+            bandwidth: pace.map_or(Vec::new(), loads),
+            timeline: pace.map_or(Vec::new(), timeline),
             memory_bound_share: pace.map(|p| p.memory_bound),
         })
     }
+}
+
+/// Seconds of the stretches that each cpu worked in.
+fn worked(traffic: &Traffic, pace: &Pace) -> FastMap<u32, f64> {
+    let mut last: FastMap<u32, (usize, f64)> = FastMap::default();
+    for epoch in &traffic.epochs {
+        let Some(stretch) = pace.stretch(epoch.number) else { continue };
+        let seconds = pace.time.stretches[stretch].seconds;
+        for &cpu in &epoch.cpus {
+            let entry = last.entry(u32::from(cpu)).or_insert((usize::MAX, 0.0));
+            if entry.0 != stretch {
+                *entry = (stretch, entry.1 + seconds);
+            }
+        }
+    }
+    last.into_iter().map(|(cpu, (_, seconds))| (cpu, seconds)).collect()
+}
+
+fn links(pace: &Pace) -> Vec<LinkFlow> {
+    let flow = |l: &crate::time::LinkTraffic| LinkFlow {
+        from: l.from,
+        to: l.to,
+        bytes: l.carried.bytes.round() as u64,
+        data_bytes: l.carried.data_bytes.round() as u64,
+        gb_per_s: l.gbs,
+        capacity_gb_per_s: l.capacity_gbs,
+    };
+    pace.time.links.iter().map(flow).collect()
 }
 
 fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
@@ -85,77 +116,56 @@ fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
 }
 
 /// How hard each node's memory works, by time.
-fn loads(traffic: &Traffic, pace: &Pace, nodes: &Nodes) -> Vec<NodeLoad> {
-    let bytes = |lines: [u64; 2]| (lines[0] + lines[1]) as f64 * f64::from(traffic.line_bytes);
-    let load = |(n, &node): (usize, &u32)| {
-        let sustained = pace.sustained.get(n).copied().flatten();
-        let (mut all, mut seconds, mut by_level) = (0.0, 0.0, [0.0; 3]);
-        for epoch in &traffic.epochs {
-            let Some(paced) = pace.epoch(epoch.number) else { continue };
-            let moved = bytes(epoch.nodes[n]);
-            all += moved;
-            seconds += paced.seconds;
-            if let Some(sustained) = sustained {
-                let used = gb_per_s(moved, paced.seconds) / sustained;
-                by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += paced.seconds;
-            }
+fn loads(pace: &Pace) -> Vec<NodeLoad> {
+    let load = |(n, t): (usize, &crate::time::NodeTraffic)| {
+        let sustained = Some(t.sustained_gbs).filter(|s| s.is_finite() && *s > 0.0);
+        let mut by_level = [0.0; 3];
+        for s in &pace.time.stretches {
+            let moved = s.memory.get(n).copied().unwrap_or_default();
+            let used = gb_per_s(moved.read_bytes + moved.write_bytes, s.seconds) / sustained.unwrap_or(1.0);
+            by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += s.seconds;
         }
+        let seconds: f64 = by_level.iter().sum();
         let level = |i: usize| (sustained.is_some() && seconds > 0.0).then(|| by_level[i] / seconds);
         NodeLoad {
-            node,
-            gb_per_s: gb_per_s(all, seconds),
+            node: t.node,
+            gb_per_s: t.read_gbs + t.write_gbs,
             sustained_gb_per_s: sustained,
             low: level(0),
             medium: level(1),
             high: level(2),
         }
     };
-    nodes.ids.iter().enumerate().map(load).collect()
+    pace.time.nodes.iter().enumerate().map(load).collect()
 }
 
-/// Stretches of equal time, as many as epochs or [`MOMENTS`]; an epoch belongs where its middle is.
-fn timeline(traffic: &Traffic, pace: &Pace, nodes: &Nodes) -> Vec<Moment> {
-    let all: f64 = traffic.epochs.iter().filter_map(|e| pace.epoch(e.number)).map(|e| e.seconds).sum();
-    if all <= 0.0 {
-        return Vec::new();
-    }
-    let count = traffic.epochs.len().clamp(1, MOMENTS);
-    let mut moments: Vec<Moment> = Vec::new();
-    let mut bound = vec![0.0; pace.resources.len()];
-    let mut lines = vec![[0u64; 2]; nodes.count];
-    let (mut now, mut begin, mut at) = (0.0, 0.0, 0usize);
-    let mut close = |begin: f64, end: f64, bound: &mut Vec<f64>, lines: &mut Vec<[u64; 2]>| {
-        let most = bound.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
-        let Some((most, _)) = most.filter(|_| end > begin) else { return };
-        let rate = |lines: u64| gb_per_s(lines as f64 * f64::from(traffic.line_bytes), end - begin);
-        let node = |(&node, l): (&u32, &[u64; 2])| MomentNode {
-            node,
-            read_gb_per_s: rate(l[0]),
-            write_gb_per_s: rate(l[1]),
+/// The stretches in order; where there are very many, those of one slot of the time as one.
+fn timeline(pace: &Pace) -> Vec<Moment> {
+    let all = pace.time.seconds;
+    let stretches = &pace.time.stretches;
+    let slot = |s: &Stretch| match stretches.len() > MOMENTS && all > 0.0 {
+        true => ((s.begin_seconds + s.seconds / 2.0) / all * MOMENTS as f64) as usize,
+        false => 0,
+    };
+    let few = stretches.len() <= MOMENTS;
+    let mut moments = Vec::new();
+    for joined in stretches.chunk_by(|a, b| !few && slot(a) == slot(b)) {
+        let seconds: f64 = joined.iter().map(|s| s.seconds).sum();
+        let Some(longest) = joined.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)) else { continue };
+        let node = |(n, t): (usize, &crate::time::NodeTraffic)| {
+            let sum = |f: fn(&Moved) -> f64| joined.iter().filter_map(|s| s.memory.get(n)).map(f).sum();
+            MomentNode {
+                node: t.node,
+                read_gb_per_s: gb_per_s(sum(|m| m.read_bytes), seconds),
+                write_gb_per_s: gb_per_s(sum(|m| m.write_bytes), seconds),
+            }
         };
         moments.push(Moment {
-            from_s: begin,
-            to_s: end,
-            binds: pace.resources[most],
-            nodes: nodes.ids.iter().zip(lines.iter()).map(node).collect(),
-        });
-        bound.fill(0.0);
-        lines.fill([0; 2]);
-    };
-    for epoch in &traffic.epochs {
-        let Some(paced) = pace.epoch(epoch.number) else { continue };
-        let slot = (((now + paced.seconds / 2.0) / all * count as f64) as usize).min(count - 1);
-        if slot != at {
-            close(begin, now, &mut bound, &mut lines);
-            (begin, at) = (now, slot);
-        }
-        now += paced.seconds;
-        bound[usize::from(paced.binds)] += paced.seconds;
-        lines.iter_mut().zip(&epoch.nodes).for_each(|(l, e)| {
-            l[0] += e[0];
-            l[1] += e[1];
+            from_s: joined[0].begin_seconds,
+            to_s: joined[0].begin_seconds + seconds,
+            binds: longest.binds,
+            nodes: pace.time.nodes.iter().enumerate().map(node).collect(),
         });
     }
-    close(begin, now, &mut bound, &mut lines);
     moments
 }

@@ -9,6 +9,7 @@
 use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::{Nodes, UNKNOWN};
+use super::pace::marked;
 use super::region::Region;
 use super::rows::Rows;
 use super::shares::class;
@@ -85,7 +86,7 @@ impl Exact {
         region: &Region,
     ) -> Option<Exact> {
         let p = &input.page_traffic;
-        let marked = input.cpu_epochs.region.contains(&1);
+        let marked = marked(&input.cpu_epochs);
         if basis != Basis::DramLines
             || p.address.is_empty()
             || judge.assume.is_some()

@@ -110,10 +110,10 @@ pub fn analyze_with(
     let exact = exact::Exact::new(input, judge, measure.basis, &spaces, &rows, &nodes, &region);
     let traffic = traffic::Traffic::new(input, judge, &nodes, &region);
     let counts = counts::Counts {
-        pace: traffic
-            .as_ref()
-            .map_err(String::clone)
-            .and_then(|_| Err("this version does not turn counts into time".to_string())),
+        pace: match &traffic {
+            Ok(_) => pace::Pace::new(input, judge),
+            Err(why) => Err(why.clone()),
+        },
         traffic,
     };
     let context = attribute::Context {

@@ -3,6 +3,7 @@
 use super::attribute::Context;
 use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
+use super::pace::Pace;
 use super::tally::Tally;
 use super::value::Basis;
 use super::verdict::unresolved_share;
@@ -110,10 +111,45 @@ fn lines(n: &mut Vec<String>, input: &Input, context: &Context, tally: &Tally) {
                 .to_string(),
         );
     }
+    if let Some(pace) = context.pace {
+        figures(n, pace);
+    }
     if tally.other_basis > 0 {
         n.push(format!(
             "{} timer samples are left out: emulated time has no memory stalls.",
             tally.other_basis
+        ));
+    }
+}
+
+/// What the time rests on.
+fn figures(n: &mut Vec<String>, pace: &Pace) {
+    let remembered = pace.weak_figures.iter().filter(|f| f.confidence == "M").count();
+    let chosen: Vec<String> = pace
+        .weak_figures
+        .iter()
+        .filter(|f| f.confidence != "M")
+        .map(|f| match f.value {
+            Some(value) => format!("{} {value} ({})", f.name, f.confidence),
+            None => format!("{} ({})", f.name, f.confidence),
+        })
+        .collect();
+    let mut rests = Vec::new();
+    if !chosen.is_empty() {
+        rests.push(format!("figures that were fitted or assumed: {}", chosen.join(", ")));
+    }
+    if remembered > 0 {
+        rests.push(format!(
+            "{remembered} figures from memory of the literature (confidence M; named in the JSON, time.weak_figures)"
+        ));
+    }
+    if !rests.is_empty() {
+        n.push(format!("The time rests on {}.", rests.join("; and on ")));
+    }
+    if pace.time.homeless_lines > 0 {
+        n.push(format!(
+            "{} lines of unknown home were timed as if they were of the cpu's own node.",
+            pace.time.homeless_lines
         ));
     }
 }

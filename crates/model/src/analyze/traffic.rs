@@ -45,13 +45,11 @@ struct Cpu {
     remote: u64,
 }
 
-/// Lines of one epoch, by node of the memory.
+/// One epoch.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// Its number.
     pub number: u32,
-    /// Read and written lines per node, in the order of the machine.
-    pub nodes: Vec<[u64; 2]>,
     /// Cpus that worked in it.
     pub cpus: Vec<u16>,
 }
@@ -101,7 +99,7 @@ impl Traffic {
         let mut numbers: Vec<u32> = c.epoch.iter().copied().filter(|&e| region.holds_epoch(e)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let empty = |number| Epoch { number, nodes: vec![[0; 2]; nodes.count], cpus: Vec::new() };
+        let empty = |number| Epoch { number, cpus: Vec::new() };
         sums.epochs = numbers.into_iter().map(empty).collect();
         for i in 0..c.len() {
             sums.add_cpu(input, i);
@@ -143,11 +141,8 @@ impl Traffic {
         let r = input.epoch_traffic.row(i);
         let (from, home) = (nodes.of_cpu(r.cpu), nodes.position(r.home));
         let written = r.write_lines + r.stream_lines;
-        let Some(epoch) = self.epoch(r.epoch) else { return };
-        if home != UNKNOWN {
-            let node = &mut epoch.nodes[usize::from(home)];
-            node[0] += r.read_lines;
-            node[1] += written;
+        if self.epoch(r.epoch).is_none() {
+            return;
         }
         if from == UNKNOWN || home == UNKNOWN {
             self.unknown += r.read_lines + written;

@@ -3,7 +3,7 @@
 //! What decides is the time at stake on far memory. A timer's samples are time, so their remote
 //! share is that. Lines from DRAM are not: a program may fetch few of them, all remote, and lose
 //! nothing. There the time at stake is the remote share of the lines times the share of the time
-//! that is bound by memory; where no time is known, the second may be anything up to 1.
+//! that waits for memory; where no time is known, the second may be anything up to 1.
 
 use super::facts::percent;
 use super::input::{Input, Judge};
@@ -153,8 +153,8 @@ fn of_lines(
         Err(_) => (0.0, far),
     };
     let bound = match &evidence.memory_bound {
-        Ok(bound) => format!("{} of the time is bound by memory", percent(*bound)),
-        Err(why) => format!("how much of the time is bound by memory is unknown ({why})"),
+        Ok(bound) => format!("{} of the time waits for memory", percent(*bound)),
+        Err(why) => format!("how much of the time waits for memory is unknown ({why})"),
     };
     if low > THRESHOLD {
         return match findings.first() {

@@ -95,6 +95,8 @@ pub struct Stretch {
     pub begin_seconds: f64,
     /// How long it took.
     pub seconds: f64,
+    /// Least time for its computing alone, of the core with the most of it.
+    pub core_seconds: f64,
     /// What bound it.
     pub binds: Binding,
     /// Bytes by node, in the order of [`Time::nodes`].
@@ -203,6 +205,7 @@ impl Time {
                 last_epoch: work.last_epoch,
                 begin_seconds: begin * 1e-9,
                 seconds: t.ns * 1e-9,
+                core_seconds: t.core_ns * 1e-9,
                 binds: t.binds,
                 memory: t.memory,
                 links: t.links,

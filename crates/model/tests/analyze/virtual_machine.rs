@@ -6,7 +6,7 @@ use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
 
 const CPUS: u32 = 2;
-const PAGES: u64 = 1024;
+pub const PAGES: u64 = 1024;
 
 /// Every thread moves its block of an array. `home` names the node of a page's memory; thread
 /// `toucher(page)` placed it.
@@ -26,7 +26,7 @@ fn array(nodes: u32, region: u8, toucher: impl Fn(u64) -> u32) -> World {
     w
 }
 
-fn serial(nodes: u32) -> World {
+pub fn serial(nodes: u32) -> World {
     array(nodes, 1, |_| 0)
 }
 
@@ -35,7 +35,7 @@ fn own(nodes: u32) -> World {
     array(nodes, 1, |page| (page * threads / PAGES) as u32)
 }
 
-fn whole(w: &World) -> Report {
+pub fn whole(w: &World) -> Report {
     let judge = Judge { machine: w.input.meta.machine.clone(), assume: None, whole: true };
     analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
 }
@@ -75,7 +75,7 @@ fn first_touch_by_the_user_is_clean() {
 fn remote_lines_without_a_time_carry_no_verdict() {
     let r = serial(2).real();
     assert_eq!(r.verdict, Verdict::Unknown);
-    assert!(r.verdict_why.contains("bound by memory is unknown"), "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("waits for memory is unknown"), "{}", r.verdict_why);
     assert!(r.time.is_none() && r.time_why.is_some());
     let counters = r.counters.unwrap();
     assert_eq!(counters.memory_bound_share, None);
@@ -255,10 +255,13 @@ fn other_recordings_have_no_counters_and_say_why() {
 
 #[test]
 fn judged_on_another_machine_pages_follow_their_first_toucher_and_nothing_is_counted() {
-    // On two nodes each thread uses what it placed; on four, compact, that is so as well.
-    let w = serial(2);
-    let judge = Judge { machine: machine(4, 1), assume: Some(Bind::Compact), whole: false };
-    let r = analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis");
+    // Each thread uses what it placed, on any machine; the homes of the recorded one mean nothing there.
+    let judged = |w: &World| {
+        let judge = Judge { machine: machine(4, 1), assume: Some(Bind::Compact), whole: false };
+        analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
+    };
+    assert_eq!(judged(&own(2)).remote_share, Some(0.0));
+    let r = judged(&serial(2));
     assert_eq!((r.basis, r.remote_share_exact), (Basis::DramLines, false));
     assert_eq!(r.remote_share, Some(0.75));
     assert!(r.counters.is_none());

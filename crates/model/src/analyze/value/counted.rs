@@ -1,35 +1,14 @@
 //! What the virtual machine counted, and the time that follows from it.
 
 use super::Region;
+use crate::time::Binding;
 use serde::Serialize;
-
-/// A resource that limits a program's speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Resource {
-    /// The cores: instructions and caches.
-    Core,
-    /// Lines that a core can have in flight: latency.
-    Concurrency,
-    /// A node's memory controllers.
-    Dram {
-        /// Which node.
-        node: u32,
-    },
-    /// A link between nodes, in the direction in which the data moves.
-    Link {
-        /// Node that sends.
-        from: u32,
-        /// Node that receives.
-        to: u32,
-    },
-}
 
 /// A resource and how much of something it bound.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bound {
     /// The resource.
-    pub binds: Resource,
+    pub binds: Binding,
     /// Share, 0 to 1.
     pub share: f64,
 }
@@ -60,15 +39,15 @@ pub struct Counted {
     pub line_bytes: u32,
     /// Bytes between each node's cpus and each node's memory.
     pub dram: Vec<DramFlow>,
-    /// Bytes over each link and direction.
+    /// Bytes over each link and direction; empty if no time is known.
     pub links: Vec<LinkFlow>,
     /// What each cpu did.
     pub cpus: Vec<CpuCounts>,
-    /// How hard each node's memory worked.
+    /// How hard each node's memory worked; empty if no time is known.
     pub bandwidth: Vec<NodeLoad>,
-    /// The same over simulated time.
+    /// The same over simulated time; empty if no time is known.
     pub timeline: Vec<Moment>,
-    /// Share of the time that more cores at the same memory would not have saved; null if no time is known.
+    /// Share of the time that memory which answers at once would have saved; null if no time is known.
     pub memory_bound_share: Option<f64>,
 }
 
@@ -91,7 +70,8 @@ pub struct DramFlow {
     pub walks: u64,
 }
 
-/// Bytes over a link in one direction.
+/// Bytes over a link in one direction; where no links are described, between two nodes. From a node
+/// to itself: through the port of a group of its cores to memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkFlow {
     /// Node that sends.
@@ -100,10 +80,12 @@ pub struct LinkFlow {
     pub to: u32,
     /// Bytes, control messages included.
     pub bytes: u64,
+    /// Of these, of lines.
+    pub data_bytes: u64,
     /// Mean over the time in GB/s.
     pub gb_per_s: f64,
-    /// What the link can carry in this direction, GB/s.
-    pub capacity_gb_per_s: f64,
+    /// What it can carry in this direction, GB/s; null if that is not described.
+    pub capacity_gb_per_s: Option<f64>,
 }
 
 /// What a cpu did.
@@ -115,7 +97,7 @@ pub struct CpuCounts {
     pub node: Option<u32>,
     /// Instructions of the program in user mode.
     pub instructions: u64,
-    /// Instructions per cycle of the epochs that it worked in, waiting for memory included; null if no time is known.
+    /// Instructions per cycle of the stretches of time that it worked in, all waiting included; null if no time is known.
     pub ipc: Option<f64>,
     /// Share of accesses that the first-level cache served; null without accesses.
     pub l1_hit: Option<f64>,
@@ -160,7 +142,7 @@ pub struct Moment {
     /// End, seconds.
     pub to_s: f64,
     /// The resource that bound for the longest part of it.
-    pub binds: Resource,
+    pub binds: Binding,
     /// Each node's memory.
     pub nodes: Vec<MomentNode>,
 }
@@ -186,7 +168,7 @@ pub struct Timed {
     /// Upper end.
     pub high: f64,
     /// The resource that binds for the longest part of it.
-    pub binds: Resource,
+    pub binds: Binding,
     /// All resources that bind, by their share of the time.
     pub shares: Vec<Bound>,
     /// Figures of the machine that were fitted, assumed or remembered rather than read in a source.
@@ -198,8 +180,8 @@ pub struct Timed {
 pub struct WeakFigure {
     /// Its name in the machine file.
     pub name: String,
-    /// Its value, in the unit that the name says.
-    pub value: f64,
+    /// Its value, in the unit that the name says; null for a matrix.
+    pub value: Option<f64>,
     /// `M`, `fitted` or `assumed`, as in the machine file.
     pub confidence: String,
 }
