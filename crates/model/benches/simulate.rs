@@ -1,11 +1,12 @@
 //! How many accesses a second the simulator takes, without the emulator around it.
 //!
-//! One number per loop, prefetcher and number of threads: million accesses per
-//! second of wall time, all threads together. Each simulated cpu has its own
-//! thread, as under QEMU, and its own part of the arrays.
+//! Per loop, prefetcher and number of threads: million accesses per second of wall
+//! time, all threads together, and the ns of cpu time that one takes, which a busy
+//! host disturbs less. Each simulated cpu has its own thread, as under QEMU, and
+//! its own part of the arrays.
 
+use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::file::Machine;
 use nearfar_model::simulate::{Access, Core, Hierarchy, HomeMap, Kind, Options};
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -131,12 +132,23 @@ fn shared(cpu: &mut Cpu, part: u64, scale: u64) {
     }
 }
 
+/// The thread's time on a cpu, ns; 0 where the host does not tell.
+fn cpu_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+}
+
 fn main() {
     let machine = machine();
     let loops: [(&str, Loop, u64); 4] =
         [("triad", triad, 4), ("stencil", stencil, 1), ("chase", chase, 4), ("shared", shared, 4)];
-    println!("{:<10}{:<10}{:>9}{:>14}{:>12}", "loop", "prefetch", "threads", "M accesses/s", "ns each");
+    println!("{:<10}{:<10}{:>9}{:>14}{:>12}", "loop", "prefetch", "threads", "M accesses/s", "cpu ns each");
+    // `-- triad` for one loop; cargo adds flags of its own.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     for (name, body, scale) in loops {
+        if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
+            continue;
+        }
         for prefetch in [false, true] {
             for threads in [1, 2] {
                 let homes = HomeMap::ranges(&[NODE_BYTES, 2 * NODE_BYTES]);
@@ -149,12 +161,13 @@ fn main() {
                     body(&mut cpu, part as u64, 1);
                     cpu.accesses = 0;
                     start.wait();
+                    let cpu_begin = cpu_ns();
                     let begin = Instant::now();
                     body(&mut cpu, part as u64, scale);
                     black_box(cpu.lines);
-                    (cpu.accesses, begin.elapsed().as_secs_f64())
+                    (cpu.accesses, begin.elapsed().as_secs_f64(), cpu_ns() - cpu_begin)
                 };
-                let done: Vec<(u64, f64)> = std::thread::scope(|scope| {
+                let done: Vec<(u64, f64, u64)> = std::thread::scope(|scope| {
                     let run = &run;
                     let all: Vec<_> = (0..threads).map(|part| scope.spawn(move || run(part))).collect();
                     all.into_iter().map(|t| t.join().expect("a thread")).collect()
@@ -165,7 +178,7 @@ fn main() {
                     "{name:<10}{:<10}{threads:>9}{:>14.1}{:>12.2}",
                     if prefetch { "on" } else { "off" },
                     accesses as f64 / seconds / 1e6,
-                    seconds * 1e9 * threads as f64 / accesses as f64
+                    done.iter().map(|d| d.2).sum::<u64>() as f64 / accesses as f64
                 );
             }
         }

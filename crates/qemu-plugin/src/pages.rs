@@ -10,9 +10,9 @@ pub const PAGE_SHIFT: u32 = 12;
 /// log2 of a large page's bytes.
 const HUGE_SHIFT: u32 = 21;
 
-/// Pages that a vCPU's own cache of translations remembers: 6 MiB, more than the simulated
-/// second-level TLBs reach. 24 KiB of the host's caches.
-const REMEMBERED: usize = 1536;
+/// Pages that a vCPU's own cache of translations remembers: 8 MiB, about as far as second-level TLBs
+/// reach. 48 KiB of the host's caches, of which a program with few pages uses little.
+const REMEMBERED: usize = 2048;
 /// Blocks of 2 MiB of which it remembers how they are mapped.
 const BLOCKS: usize = 256;
 

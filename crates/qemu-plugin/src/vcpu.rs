@@ -13,12 +13,32 @@ use crate::world::{Visible, World};
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawSample;
 use nearfar_model::recording::tables::{Access as AccessKind, MarkKind};
-use nearfar_model::simulate::{Access, Core, DramKind, Kind, Sink};
+use nearfar_model::simulate::{Access, Core, DramKind, Kind, LINE_BYTES, Sink};
 use std::sync::atomic::Ordering;
 
 /// Instructions after which the simulated clock is looked at although no access missed:
 /// some microseconds, far below an epoch.
 const PATIENCE: i64 = 1 << 14;
+
+/// The same for misses: a few microseconds if all go to memory.
+const MISSES: u32 = 32;
+
+/// Bits of an address within a line.
+const LINE_MASK: u64 = LINE_BYTES - 1;
+
+/// Bytes of an access. A report has at most eight, but for the few of 16 that are aligned.
+fn size(info: u32) -> u64 {
+    1 << (info >> api::SIZE_AT & api::SIZE_MASK)
+}
+
+/// Whether an access stays on its line.
+#[cold]
+fn fits_line(info: u32, address: u64) -> bool {
+    (address & LINE_MASK) + size(info) <= LINE_BYTES
+}
+
+/// Last address of a program.
+const LAST_USER: u64 = (1 << 47) - 1;
 
 /// What a vCPU of the machine has and the others have not.
 pub struct Seat {
@@ -38,6 +58,8 @@ pub struct Seat {
 pub struct Vcpu {
     /// Instructions until the clock is looked at; what is missing to [`PATIENCE`] ran since.
     patience: i64,
+    /// Misses until then.
+    misses: u32,
     /// Its simulated cpu; none if it is not the machine's.
     pub seat: Option<Seat>,
     world: &'static World,
@@ -77,6 +99,7 @@ impl Vcpu {
         });
         Vcpu {
             patience: PATIENCE,
+            misses: MISSES,
             seat,
             world,
             empty: 0,
@@ -99,11 +122,14 @@ impl Vcpu {
         if !self.counting {
             return;
         }
-        // SAFETY: `counting` is only set where there is a seat.
-        let seat = unsafe { self.seat.as_mut().unwrap_unchecked() };
+        let Some(seat) = &mut self.seat else {
+            // SAFETY: `counting` is only set where there is a seat.
+            unsafe { std::hint::unreachable_unchecked() }
+        };
         self.patience -= site.instructions();
-        let bytes = 1u8 << (info >> api::SIZE_AT & api::SIZE_MASK);
-        if !seat.core.quick_hit(address, bytes, kind) {
+        // Only near the end of a line does the size matter; there, what fits is like a single byte.
+        let fits = address & LINE_MASK <= LINE_MASK - 7 || fits_line(info, address);
+        if !fits || !seat.core.quick_hit(address, 1, kind) {
             self.miss(info, address, site, kind);
         } else if self.patience <= 0 {
             self.lost_patience();
@@ -134,16 +160,24 @@ impl Vcpu {
     #[cold]
     #[inline(never)]
     fn miss(&mut self, info: u32, address: u64, site: Site, kind: Kind) {
+        // What the processor pushes on the kernel's stack when a program's instruction faults is
+        // reported as that instruction's.
+        if address > LAST_USER {
+            return;
+        }
         guarded(self, |vcpu| {
             vcpu.attend();
-            let bytes = 1u64 << (info >> api::SIZE_AT & api::SIZE_MASK);
+            let bytes = size(info);
             // The next page is somewhere else.
             let here = bytes.min((1 << PAGE_SHIFT) - (address & ((1 << PAGE_SHIFT) - 1)));
             vcpu.part(info, address, here as u8, site, kind);
             if here < bytes {
                 vcpu.part(info, address + here, (bytes - here) as u8, site, kind);
             }
-            vcpu.settle();
+            vcpu.misses -= 1;
+            if vcpu.misses == 0 || vcpu.patience <= 0 {
+                vcpu.settle();
+            }
         });
     }
 
@@ -199,6 +233,7 @@ impl Vcpu {
 
     /// Tells the core of the instructions since the last time, shows its clock, and ends its epoch if it is over.
     fn settle(&mut self) {
+        self.misses = MISSES;
         let Some(seat) = &mut self.seat else { return };
         let ran = PATIENCE - std::mem::replace(&mut self.patience, PATIENCE);
         seat.core.execute(ran as u32);

@@ -193,6 +193,8 @@ struct Cpu {
     combining: Combining,
     dependence: Dependence,
     costs: Costs,
+    /// Of memory by home, ns.
+    latency: Vec<f64>,
     shared_level: u32,
     stall_ns: f64,
     idle_ns: f64,
@@ -212,6 +214,7 @@ impl Cpu {
             combining: Combining::new(layout.costs.buffers),
             dependence: Dependence::new(),
             costs: layout.costs.clone(),
+            latency: layout.costs.latency[layout.node_of_core[core]].clone(),
             shared_level: layout.shared.map_or(3, |s| s.level),
             stall_ns: 0.0,
             idle_ns: 0.0,
@@ -232,11 +235,15 @@ impl Cpu {
         sink: &mut impl Sink,
     ) {
         let mut left = u64::from(access.bytes.max(1));
+        if (access.virt & (LINE_BYTES - 1)) + left <= LINE_BYTES {
+            self.piece(shared, unit, &access, quick, sink);
+            return;
+        }
         let mut piece = access;
         loop {
             let bytes = left.min(LINE_BYTES - (piece.virt & (LINE_BYTES - 1)));
             piece.bytes = bytes as u8;
-            self.piece(shared, unit, piece, quick, sink);
+            self.piece(shared, unit, &piece, quick, sink);
             left -= bytes;
             if left == 0 {
                 return;
@@ -257,7 +264,7 @@ impl Cpu {
         &mut self,
         shared: &Hierarchy,
         unit: &mut Unit,
-        access: Access,
+        access: &Access,
         quick: bool,
         sink: &mut impl Sink,
     ) {
@@ -267,17 +274,17 @@ impl Cpu {
             return;
         }
         self.tick += 1;
-        self.translate(shared, &access);
+        self.translate(shared, access);
         let line = access.physical >> LINE_SHIFT;
         if access.kind == Kind::StreamStore {
-            self.stream_store(shared, line, &access, sink);
+            self.stream_store(shared, line, access, sink);
             return;
         }
         if !self.combining.is_empty() && self.combining.evict(line) {
             self.streamed(shared, line, sink);
         }
         let store = access.kind == Kind::Store;
-        if let Some(slot) = unit.private.find_l1(line, self.tick)
+        if let Some(slot) = unit.private.find_first(line, self.tick)
             && (!store || self.upgrade(shared, unit, slot, line))
         {
             if quick {
@@ -286,7 +293,7 @@ impl Cpu {
             return;
         }
         let trained = self.streams.train(line);
-        let slot = self.miss(shared, unit, line, &access, trained.on_stream, sink);
+        let slot = self.miss(shared, unit, line, access, trained.on_stream, sink);
         // Before prefetching, which may push this very line out again.
         if quick {
             unit.private.show(access.virt, slot);
@@ -338,7 +345,7 @@ impl Cpu {
     ) -> usize {
         let store = access.kind == Kind::Store;
         let mut leaving = Leaving::default();
-        if let Some(slot) = unit.private.find_l2(line, self.tick, &mut leaving) {
+        if let Some(slot) = unit.private.find_second(line, self.tick, &mut leaving) {
             self.leave(shared, &leaving, sink);
             if !store || self.upgrade(shared, unit, slot, line) {
                 self.counts.l2_hits += 1;
@@ -358,7 +365,7 @@ impl Cpu {
             }
             Source::Neighbour => self.transferred(self.node, self.costs.shared),
             Source::Remote(node) => {
-                self.transferred(node, self.costs.latency[self.node][node] * self.costs.demand);
+                self.transferred(node, self.latency[node] * self.costs.demand);
             }
             Source::Memory => self.demanded(shared, line, access, on_stream, sink),
         }
@@ -386,7 +393,7 @@ impl Cpu {
         let physical = line * LINE_BYTES;
         let Some(home) = shared.homes.home(physical) else { return };
         let load = access.kind == Kind::Load;
-        let latency = self.costs.latency[self.node][home];
+        let latency = self.latency[home];
         let now = self.counts.instructions;
         let waited = self.dependence.line(line, load, on_stream, access.chain, now, latency);
         self.stall_ns += if waited { latency } else { latency * self.costs.demand };
@@ -407,7 +414,7 @@ impl Cpu {
             let Some(got) = shared.fetch_ahead(self.core, line, &mut unit.inbox) else { continue };
             unit.act();
             if got.source == Source::Memory {
-                self.stall_ns += self.costs.latency[self.node][home] * self.costs.prefetch;
+                self.stall_ns += self.latency[home] * self.costs.prefetch;
                 self.traffic[home].read_lines += 1;
                 self.traffic[home].prefetch_lines += 1;
                 sink.dram(physical, home, DramKind::Prefetch);
@@ -462,7 +469,7 @@ impl Cpu {
     fn streamed(&mut self, shared: &Hierarchy, line: u64, sink: &mut impl Sink) {
         let physical = line * LINE_BYTES;
         if let Some(home) = shared.homes.home(physical) {
-            self.stall_ns += self.costs.latency[self.node][home] * self.costs.demand;
+            self.stall_ns += self.latency[home] * self.costs.demand;
             self.traffic[home].stream_lines += 1;
             sink.dram(physical, home, DramKind::Stream);
         }

@@ -61,9 +61,6 @@ impl Dependence {
         (self.lines, self.lone_ns) = self.settled(now);
         let alone = self.last.is_none_or(|last| now - last > WINDOW);
         self.last = Some(now);
-        let near = self.recent.iter().any(|&r| r.abs_diff(line) <= NEAR);
-        self.recent[self.next % RECENT] = line;
-        self.next += 1;
         self.lone = None;
         if chain != 0 && load {
             let (id, at) = self.leader;
@@ -74,9 +71,11 @@ impl Dependence {
             }
             return leads;
         }
-        if load && alone && !near && !streams {
+        if load && alone && !streams && !self.recent.iter().any(|r| r.abs_diff(line) <= NEAR) {
             self.lone = Some(Lone { instruction: now, latency });
         }
+        self.recent[self.next % RECENT] = line;
+        self.next += 1;
         false
     }
 

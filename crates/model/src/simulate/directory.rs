@@ -10,82 +10,70 @@ use super::layout::Layout;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Most words of an entry.
-const WORDS: usize = 4;
 /// Lines of 2 MiB: what is allocated at a time.
 const CHUNK_LINES: u64 = 1 << 15;
-/// The bit for "one core has changed it".
-const MODIFIED: usize = 0;
-/// The bit of the first shared cache.
-const SHARED: usize = 1;
+/// "One core has changed it."
+const MODIFIED: u128 = 1;
+/// Number of the first shared cache's bit.
+const FIRST_CACHE: usize = 1;
 
-/// A set of those who have a line. Or a mask for one.
+/// Who has a line. Or a set of those who might.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry([u64; WORDS]);
+pub(super) struct Entry(u128);
 
 impl Entry {
-    #[inline]
-    fn get(&self, bit: usize) -> bool {
-        self.0[bit / 64] >> (bit % 64) & 1 != 0
-    }
-
-    #[inline]
-    fn put(&mut self, bit: usize, on: bool) {
-        let mask = 1 << (bit % 64);
-        let word = &mut self.0[bit / 64];
-        *word = if on { *word | mask } else { *word & !mask };
-    }
-
     /// Exactly one core has it, and has changed it.
-    #[inline]
-    pub fn modified(&self) -> bool {
-        self.get(MODIFIED)
+    #[inline(always)]
+    pub fn modified(self) -> bool {
+        self.0 & MODIFIED != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn set_modified(&mut self, on: bool) {
-        self.put(MODIFIED, on);
+        self.0 = self.0 & !MODIFIED | u128::from(on);
     }
 
     /// Whether the shared cache of a domain has it.
-    #[inline]
-    pub fn shared(&self, domain: usize) -> bool {
-        self.get(SHARED + domain)
+    #[inline(always)]
+    pub fn shared(self, domain: usize) -> bool {
+        self.0 >> (FIRST_CACHE + domain) & 1 != 0
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn set_shared(&mut self, domain: usize, on: bool) {
-        self.put(SHARED + domain, on);
+        let bit = FIRST_CACHE + domain;
+        self.0 = self.0 & !(1 << bit) | u128::from(on) << bit;
     }
 
-    /// What both have.
-    #[inline]
-    pub fn and(&self, mask: &Entry) -> Entry {
-        Entry(std::array::from_fn(|i| self.0[i] & mask.0[i]))
+    #[inline(always)]
+    pub fn and(self, mask: Entry) -> Entry {
+        Entry(self.0 & mask.0)
+    }
+
+    /// Adds what `mask` has.
+    #[inline(always)]
+    pub fn add(&mut self, mask: Entry) {
+        self.0 |= mask.0;
     }
 
     /// Takes out what `mask` has.
-    #[inline]
-    pub fn remove(&mut self, mask: &Entry) {
-        for (word, mask) in self.0.iter_mut().zip(mask.0) {
-            *word &= !mask;
-        }
+    #[inline(always)]
+    pub fn remove(&mut self, mask: Entry) {
+        self.0 &= !mask.0;
     }
 
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// The bits that are on.
-    fn bits(self) -> impl Iterator<Item = usize> {
-        self.0.into_iter().enumerate().flat_map(|(i, mut word)| {
-            std::iter::from_fn(move || {
-                let bit = word.trailing_zeros() as usize;
-                (word != 0).then(|| {
-                    word &= word - 1;
-                    i * 64 + bit
-                })
+    fn bits(mut self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || {
+            let bit = self.0.trailing_zeros() as usize;
+            (self.0 != 0).then(|| {
+                self.0 &= self.0 - 1;
+                bit
             })
         })
     }
@@ -94,83 +82,88 @@ impl Entry {
 /// The entries of all lines. An entry is read and written under its line's lock.
 #[derive(Debug)]
 pub(super) struct Directory {
-    words: usize,
+    /// An entry has one word, or two for more than 63 cores and shared caches.
+    wide: bool,
     first_core: usize,
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
-    /// All cores; the cores of each domain; all shared caches.
-    pub cores: Entry,
+    /// By core: the bit that says it has a line.
+    pub core: Vec<Entry>,
+    /// By domain: the bits of its cores.
     pub cores_of: Vec<Entry>,
-    pub caches: Entry,
+    cores: Entry,
+    caches: Entry,
 }
 
 impl Directory {
+    /// Most cores and shared caches together.
+    pub const MAX: usize = 127;
+
     pub fn new(layout: &Layout, bytes: u64) -> Directory {
-        let first_core = SHARED + layout.domains;
-        let mut directory = Directory {
-            words: (first_core + layout.domain_of_core.len()).div_ceil(64),
+        let first_core = FIRST_CACHE + layout.domains;
+        let bits = first_core + layout.domain_of_core.len();
+        let core: Vec<Entry> = (first_core..bits).map(|bit| Entry(1 << bit)).collect();
+        let mut cores_of = vec![Entry::default(); layout.domains];
+        for (&bit, &domain) in core.iter().zip(&layout.domain_of_core) {
+            cores_of[domain].add(bit);
+        }
+        let mut cores = Entry::default();
+        core.iter().for_each(|&bit| cores.add(bit));
+        Directory {
+            wide: bits > 64,
             first_core,
             chunks: (0..bytes.div_ceil(CHUNK_LINES * 64)).map(|_| OnceLock::new()).collect(),
-            cores: Entry::default(),
-            cores_of: vec![Entry::default(); layout.domains],
-            caches: Entry::default(),
-        };
-        for (core, &domain) in layout.domain_of_core.iter().enumerate() {
-            directory.cores.put(first_core + core, true);
-            directory.cores_of[domain].put(first_core + core, true);
+            core,
+            cores_of,
+            cores,
+            caches: Entry((1 << first_core) - 1 - MODIFIED),
         }
-        for domain in 0..layout.domains {
-            directory.caches.put(SHARED + domain, true);
-        }
-        directory
     }
 
-    #[inline]
-    fn entry(&self, line: u64) -> &[AtomicU64] {
-        let chunk = self.chunks[(line / CHUNK_LINES) as usize].get_or_init(|| self.chunk());
-        let at = (line % CHUNK_LINES) as usize * self.words;
-        &chunk[at..at + self.words]
+    #[inline(always)]
+    fn chunk(&self, line: u64) -> &[AtomicU64] {
+        self.chunks[(line / CHUNK_LINES) as usize].get_or_init(|| self.new_chunk())
     }
 
     #[cold]
-    fn chunk(&self) -> Box<[AtomicU64]> {
-        (0..CHUNK_LINES as usize * self.words).map(|_| AtomicU64::new(0)).collect()
+    fn new_chunk(&self) -> Box<[AtomicU64]> {
+        (0..CHUNK_LINES << u32::from(self.wide)).map(|_| AtomicU64::new(0)).collect()
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn load(&self, line: u64) -> Entry {
-        let mut entry = Entry::default();
-        for (word, stored) in entry.0.iter_mut().zip(self.entry(line)) {
-            *word = stored.load(Relaxed);
+        let (chunk, at) = (self.chunk(line), (line % CHUNK_LINES) as usize);
+        if !self.wide {
+            return Entry(u128::from(chunk[at].load(Relaxed)));
         }
-        entry
+        let (low, high) = (chunk[2 * at].load(Relaxed), chunk[2 * at + 1].load(Relaxed));
+        Entry(u128::from(low) | u128::from(high) << 64)
     }
 
-    #[inline]
-    pub fn store(&self, line: u64, entry: &Entry) {
-        for (word, stored) in entry.0.iter().zip(self.entry(line)) {
-            stored.store(*word, Relaxed);
+    #[inline(always)]
+    pub fn store(&self, line: u64, entry: Entry) {
+        let (chunk, at) = (self.chunk(line), (line % CHUNK_LINES) as usize);
+        if !self.wide {
+            chunk[at].store(entry.0 as u64, Relaxed);
+        } else {
+            chunk[2 * at].store(entry.0 as u64, Relaxed);
+            chunk[2 * at + 1].store((entry.0 >> 64) as u64, Relaxed);
         }
     }
 
     /// Whether a core has the line.
-    #[inline]
-    pub fn holds(&self, entry: &Entry, core: usize) -> bool {
-        entry.get(self.first_core + core)
-    }
-
-    #[inline]
-    pub fn set_holds(&self, entry: &mut Entry, core: usize, on: bool) {
-        entry.put(self.first_core + core, on);
+    #[inline(always)]
+    pub fn holds(&self, entry: Entry, core: usize) -> bool {
+        !entry.and(self.core[core]).is_empty()
     }
 
     /// The cores of an entry or mask.
-    pub fn cores_in(&self, entry: &Entry) -> impl Iterator<Item = usize> + use<> {
+    pub fn cores_in(&self, entry: Entry) -> impl Iterator<Item = usize> + use<> {
         let first = self.first_core;
-        entry.and(&self.cores).bits().map(move |bit| bit - first)
+        entry.and(self.cores).bits().map(move |bit| bit - first)
     }
 
     /// The domains whose shared cache is in an entry.
-    pub fn caches_in(&self, entry: &Entry) -> impl Iterator<Item = usize> + use<> {
-        entry.and(&self.caches).bits().map(|bit| bit - SHARED)
+    pub fn caches_in(&self, entry: Entry) -> impl Iterator<Item = usize> + use<> {
+        entry.and(self.caches).bits().map(|bit| bit - FIRST_CACHE)
     }
 }

@@ -8,6 +8,7 @@ use super::mail::Mailbox;
 use super::shared::Shared;
 use super::{Core, DramKind, HomeMap, LINE_BYTES, Options, SimulateError, Sink};
 use crate::machine::Machine;
+use crate::machine::figures::Inclusion;
 use std::sync::{Arc, Mutex};
 
 /// What all cores of a machine share. Used from all cpus' threads at once.
@@ -18,6 +19,8 @@ pub struct Hierarchy {
     pub(super) prefetch: bool,
     pub(super) locks: Locks,
     pub(super) directory: Directory,
+    /// Whether what comes from memory is also put into the shared cache.
+    pub(super) fills: bool,
     /// By domain; empty for a machine whose cores share no cache.
     pub(super) shared: Vec<Shared>,
     /// By core.
@@ -44,6 +47,9 @@ impl Hierarchy {
             shared: layout
                 .shared
                 .map_or(Vec::new(), |s| (0..layout.domains).map(|_| Shared::new(s.geometry)).collect()),
+            fills: layout
+                .shared
+                .is_some_and(|s| matches!(s.inclusion, Inclusion::Inclusive | Inclusion::Neither)),
             units: (0..cores).map(unit).collect(),
             mailboxes,
             layout,

@@ -3,6 +3,8 @@
 
 use super::HomeMap;
 use super::costs::Costs;
+use super::directory::Directory;
+use super::sets::Orders;
 use crate::machine::figures::Inclusion;
 use crate::machine::{CacheLevel, Machine};
 
@@ -11,14 +13,16 @@ pub const LINE_BYTES: u64 = 64;
 /// log2 of [`LINE_BYTES`].
 pub(super) const LINE_SHIFT: u32 = 6;
 
-/// Most cores and shared caches together: what the sharers' directory has bits for.
-const MAX_HOLDERS: usize = 4 * 64 - 2;
-/// Most memory: line numbers must fit into 32 bits for the cheap modulo of [`super::sets`].
-const MAX_BYTES: u64 = 1 << 38;
-/// Most lines of a first-level cache: the quick filter has 13 bits for the place.
-const MAX_L1_LINES: u64 = 1 << 13;
-/// Most ways of a cache. Magny-Cours' third level has 48.
-const MAX_WAYS: u32 = 64;
+/// Most cores and shared caches together.
+const MAX_HOLDERS: usize = Directory::MAX;
+/// Most memory: a line's number + 1 must fit into 32 bits.
+const MAX_BYTES: u64 = (1 << 38) - 64;
+/// Most slots of a first-level cache: the quick filter has 13 bits for the number.
+const MAX_L1_SLOTS: u64 = 1 << 13;
+/// Most ways of a shared cache; Magny-Cours' has 48.
+const MAX_SHARED_WAYS: u32 = 64;
+/// Most ways of a core's own cache.
+const MAX_PRIVATE_WAYS: u32 = Orders::MAX_WAYS;
 
 /// Ways where the machine does not say: what most first- and second-level caches have.
 const PRIVATE_WAYS: u32 = 8;
@@ -148,27 +152,23 @@ impl Layout {
         if l1.cores_per_instance != 1 {
             return Err(fail(1, "is shared by several cores; it must be private to one".into()));
         }
-        if l1.size_bytes / LINE_BYTES > MAX_L1_LINES {
-            let problem = format!("has {} bytes; at most 512 KiB can be simulated", l1.size_bytes);
-            return Err(fail(1, problem));
-        }
         let inclusion = |level: u32| {
             let figures = machine.figures.caches.iter().find(|c| c.level == level);
             // What is not promised is not known either: neither.
             figures.and_then(|c| c.inclusion).unwrap_or(Inclusion::Neither)
         };
-        let geometry = |c: &CacheLevel, ways: u32| geometry(c, ways).map_err(|p| fail(c.level, p));
+        let geometry =
+            |c: &CacheLevel, ways: u32, most: u32| geometry(c, ways, most).map_err(|p| fail(c.level, p));
+        let private = |c: &CacheLevel| geometry(c, PRIVATE_WAYS, MAX_PRIVATE_WAYS);
         let shared = |c: &CacheLevel| {
-            geometry(c, SHARED_WAYS).map(|geometry| SharedCache {
+            geometry(c, SHARED_WAYS, MAX_SHARED_WAYS).map(|geometry| SharedCache {
                 geometry,
                 inclusion: inclusion(c.level),
                 level: c.level,
             })
         };
         let (l2, outer) = match (level(2), level(3)) {
-            (Some(l2), outer) if l2.cores_per_instance == 1 => {
-                (Some((geometry(l2, PRIVATE_WAYS)?, inclusion(2))), outer)
-            }
+            (Some(l2), outer) if l2.cores_per_instance == 1 => (Some((private(l2)?, inclusion(2))), outer),
             (Some(l2), None) => (None, Some(l2)),
             (None, outer) => (None, outer),
             (Some(_), Some(_)) => {
@@ -187,12 +187,17 @@ impl Layout {
             domain_of_core,
             domains,
             nodes: machine.nodes.len(),
-            l1: geometry(l1, PRIVATE_WAYS)?,
+            l1: private(l1)?,
             l2,
             shared: outer.map(shared).transpose()?,
             costs: Costs::new(machine),
             cpus,
         };
+        let slots = u64::from(layout.l1.sets) * u64::from(layout.l1.ways.next_power_of_two());
+        if slots > MAX_L1_SLOTS {
+            let problem = format!("has {} bytes, more than can be simulated", l1.size_bytes);
+            return Err(fail(1, problem));
+        }
         let cores = layout.node_of_core.len();
         if cores + domains > MAX_HOLDERS {
             return Err(SimulateError::TooMany { machine: name(), cores, shared: domains });
@@ -211,16 +216,16 @@ fn check_homes(machine: &Machine, homes: &HomeMap) -> Result<(), SimulateError> 
         return fail("does not ascend: each node's end must be at or above the one before".into());
     }
     if homes.bytes() == 0 || homes.bytes() > MAX_BYTES {
-        return fail(format!("has {} bytes; 1 byte to 256 GiB can be simulated", homes.bytes()));
+        return fail(format!("has {} bytes; 1 byte to 255 GiB can be simulated", homes.bytes()));
     }
     Ok(())
 }
 
-fn geometry(cache: &CacheLevel, default_ways: u32) -> Result<Geometry, String> {
+fn geometry(cache: &CacheLevel, default_ways: u32, most: u32) -> Result<Geometry, String> {
     let lines = cache.size_bytes / LINE_BYTES;
     let ways = u64::from(cache.ways.unwrap_or(default_ways));
-    if ways == 0 || ways > u64::from(MAX_WAYS) {
-        return Err(format!("has {ways} ways; 1 to {MAX_WAYS} can be simulated"));
+    if ways == 0 || ways > u64::from(most) {
+        return Err(format!("has {ways} ways; 1 to {most} can be simulated"));
     }
     // A cache scaled down may have fewer lines than ways: then it is one full set.
     let ways = ways.min(lines);

@@ -22,6 +22,7 @@ struct Lock(AtomicBool);
 #[derive(Debug)]
 pub(super) struct Locks {
     modulo: Modulo,
+    sets: usize,
     /// Neighbouring sets share a lock: a stream then stays on a line of the host for a while.
     shift: u32,
     locks: Box<[Lock]>,
@@ -44,18 +45,23 @@ impl Locks {
         let shift = sets.div_ceil(LOCKS).next_power_of_two().trailing_zeros();
         let locks = (sets >> shift) + 1;
         let locks = (0..locks).map(|_| Lock(AtomicBool::new(false))).collect();
-        Locks { modulo: Modulo::new(sets), shift, locks }
+        Locks { modulo: Modulo::new(sets), sets: sets as usize, shift, locks }
     }
 
-    /// Waits for a line's lock.
-    #[inline]
-    pub fn lock(&self, line: u64) -> Locked<'_> {
-        self.lock_set(self.modulo.of(line))
+    /// Number of a line's set, and of its lock.
+    #[inline(always)]
+    pub fn set(&self, line: u64) -> usize {
+        self.modulo.of(line)
     }
 
-    /// Waits for the lock of a set by number.
-    #[inline]
-    pub fn lock_set(&self, set: usize) -> Locked<'_> {
+    /// Number of sets.
+    pub fn sets(&self) -> usize {
+        self.sets
+    }
+
+    /// Waits for the lock of a set.
+    #[inline(always)]
+    pub fn lock(&self, set: usize) -> Locked<'_> {
         let lock = &self.locks[set >> self.shift].0;
         if lock.swap(true, Ordering::Acquire) {
             wait(lock);

@@ -18,9 +18,8 @@
 
 use super::directory::Entry;
 use super::hierarchy::Hierarchy;
-use super::layout::SharedCache;
 use super::mail::{Inbox, Request};
-use super::shared::{Evicted, Shared};
+use super::shared::Held;
 use crate::machine::figures::Inclusion;
 
 /// Why a core asks for a line.
@@ -53,11 +52,13 @@ pub(super) struct Written {
 }
 
 impl Written {
+    #[inline(always)]
     fn push(&mut self, line: u64) {
         self.lines[self.len] = line;
         self.len += 1;
     }
 
+    #[inline(always)]
     pub fn as_slice(&self) -> &[u64] {
         &self.lines[..self.len]
     }
@@ -78,22 +79,27 @@ impl Hierarchy {
     /// The core's mail is taken while the line is locked: what is in it is older
     /// than the grant and must be acted on before the line is filled in; what
     /// comes later finds it there.
+    #[inline]
     pub(super) fn fetch(&self, core: usize, line: u64, want: Want, inbox: &mut Inbox) -> Fetched {
-        let _lock = self.locks.lock(line);
-        self.fetch_locked(core, line, want, self.directory.load(line), inbox)
+        let set = self.locks.set(line);
+        let _lock = self.locks.lock(set);
+        self.fetch_locked(core, set, line, want, self.directory.load(line), inbox)
     }
 
     /// The same for the prefetcher, which takes nobody's modified line.
+    #[inline]
     pub(super) fn fetch_ahead(&self, core: usize, line: u64, inbox: &mut Inbox) -> Option<Fetched> {
-        let _lock = self.locks.lock(line);
+        let set = self.locks.set(line);
+        let _lock = self.locks.lock(set);
         let entry = self.directory.load(line);
-        (!entry.modified()).then(|| self.fetch_locked(core, line, Want::Read, entry, inbox))
+        (!entry.modified()).then(|| self.fetch_locked(core, set, line, Want::Read, entry, inbox))
     }
 
-    #[inline]
+    #[inline(always)]
     fn fetch_locked(
         &self,
         core: usize,
+        set: usize,
         line: u64,
         want: Want,
         mut entry: Entry,
@@ -102,18 +108,15 @@ impl Hierarchy {
         let mut got =
             Fetched { source: Source::Memory, owned: want == Want::Own, written: Written::default() };
         if !entry.is_empty() {
-            self.supply(core, line, want, &mut entry, &mut got);
+            self.supply(core, set, line, want, &mut entry, &mut got);
         }
         let domain = self.layout.domain_of_core[core];
-        if let Some(SharedCache { inclusion: Inclusion::Inclusive | Inclusion::Neither, .. }) =
-            self.layout.shared
-            && !entry.shared(domain)
-        {
-            self.insert(domain, line, false, &mut entry, &mut got.written);
+        if self.fills && !entry.shared(domain) {
+            self.insert(domain, set, line, false, &mut entry, &mut got.written);
         }
-        self.directory.set_holds(&mut entry, core, true);
+        entry.add(self.directory.core[core]);
         entry.set_modified(got.owned);
-        self.directory.store(line, &entry);
+        self.directory.store(line, entry);
         if !inbox.is_empty() {
             inbox.take();
         }
@@ -121,53 +124,57 @@ impl Hierarchy {
     }
 
     /// The part of [`Hierarchy::fetch`] for lines that some cache has.
-    fn supply(&self, core: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
+    fn supply(&self, core: usize, set: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
         let domain = self.layout.domain_of_core[core];
         if entry.modified() {
-            self.take_modified(core, line, want, entry, got);
+            self.take_modified(core, set, line, want, entry, got);
             return;
         }
-        let neighbours = entry.and(&self.directory.cores_of[domain]);
+        let neighbours = entry.and(self.directory.cores_of[domain]);
         let cache = self.shared.get(domain).filter(|_| entry.shared(domain));
         if let Some(cache) = cache {
             got.source = Source::Shared;
-            let dirty = cache.touch(line).unwrap_or(false);
+            let dirty = cache.touch(set, line).unwrap_or(false);
             // Dirty here means that nobody outside the domain has it.
             if want != Want::Own && self.moves_out() && neighbours.is_empty() {
-                cache.remove(line);
+                cache.remove(set, line);
                 entry.set_shared(domain, false);
                 got.owned = dirty;
             }
         } else if !neighbours.is_empty() && !self.shared.is_empty() {
             got.source = Source::Neighbour;
-        } else if let Some(other) = self.dirty_cache(line, entry) {
+        } else if let Some(other) = self.dirty_cache(set, line, *entry) {
             got.source = Source::Remote(self.layout.node_of_domain[other]);
             if want != Want::Own {
-                self.shared[other].set_dirty(line, false);
+                self.shared[other].set_dirty(set, line, false);
                 got.written.push(line);
             }
         }
         if want == Want::Own {
-            self.invalidate_others(core, line, entry);
-        }
-        // Two cores of a victim cache have it: it keeps a copy from now on.
-        if got.source == Source::Neighbour
-            && want != Want::Own
-            && self.layout.shared.is_some_and(|s| s.inclusion == Inclusion::Victim)
-        {
-            self.insert(domain, line, false, entry, &mut got.written);
+            self.invalidate_others(core, set, line, entry);
+        } else if got.source == Source::Neighbour && self.inclusion() == Some(Inclusion::Victim) {
+            // Two cores of the cache have it: it keeps a copy from now on.
+            self.insert(domain, set, line, false, entry, &mut got.written);
         }
     }
 
     /// Supplies a line that another core has modified.
-    fn take_modified(&self, core: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
+    fn take_modified(
+        &self,
+        core: usize,
+        set: usize,
+        line: u64,
+        want: Want,
+        entry: &mut Entry,
+        got: &mut Fetched,
+    ) {
         let domain = self.layout.domain_of_core[core];
-        let Some(owner) = self.directory.cores_in(entry).next() else { return };
+        let Some(owner) = self.directory.cores_in(*entry).next() else { return };
         let there = self.layout.domain_of_core[owner];
         got.source =
             if there == domain { Source::Neighbour } else { Source::Remote(self.layout.node_of_core[owner]) };
         if want == Want::Own {
-            self.invalidate_others(core, line, entry);
+            self.invalidate_others(core, set, line, entry);
             return;
         }
         self.mailboxes[owner].post(Request::Downgrade(line));
@@ -175,29 +182,31 @@ impl Hierarchy {
         match self.shared.get(there) {
             Some(cache) if there == domain => {
                 if entry.shared(domain) {
-                    cache.set_dirty(line, true);
+                    cache.set_dirty(set, line, true);
                 } else {
-                    self.insert(domain, line, true, entry, &mut got.written);
+                    self.insert(domain, set, line, true, entry, &mut got.written);
                 }
             }
             cache => {
                 got.written.push(line);
                 if let Some(cache) = cache.filter(|_| entry.shared(there)) {
-                    cache.set_dirty(line, false);
+                    cache.set_dirty(set, line, false);
                 }
             }
         }
     }
 
     /// A core wants to write a line that it has. `false` if it has lost it in the meantime.
+    #[inline]
     pub(super) fn own(&self, core: usize, line: u64, inbox: &mut Inbox) -> bool {
-        let _lock = self.locks.lock(line);
+        let set = self.locks.set(line);
+        let _lock = self.locks.lock(set);
         let mut entry = self.directory.load(line);
-        let has = self.directory.holds(&entry, core);
+        let has = self.directory.holds(entry, core);
         if has && !entry.modified() {
-            self.invalidate_others(core, line, &mut entry);
+            self.invalidate_others(core, set, line, &mut entry);
             entry.set_modified(true);
-            self.directory.store(line, &entry);
+            self.directory.store(line, entry);
         }
         if !inbox.is_empty() {
             inbox.take();
@@ -207,66 +216,69 @@ impl Hierarchy {
 
     /// A line has left a core's caches. Somebody may have taken it at the same
     /// time, with its data: then there is nothing left to do.
+    #[inline]
     pub(super) fn leave(&self, core: usize, line: u64) -> Written {
         let mut written = Written::default();
-        let _lock = self.locks.lock(line);
+        let set = self.locks.set(line);
+        let _lock = self.locks.lock(set);
         let mut entry = self.directory.load(line);
-        if !self.directory.holds(&entry, core) {
+        if !self.directory.holds(entry, core) {
             return written;
         }
         let dirty = entry.modified();
-        self.directory.set_holds(&mut entry, core, false);
+        entry.remove(self.directory.core[core]);
         entry.set_modified(false);
         let domain = self.layout.domain_of_core[core];
-        match (self.shared.get(domain), self.layout.shared) {
+        match (self.shared.get(domain), self.inclusion()) {
             (Some(cache), _) if entry.shared(domain) => {
-                // Stays dirty if it was: then cores had it for reading only.
-                let _ = dirty && cache.set_dirty(line, true);
+                if dirty {
+                    cache.set_dirty(set, line, true);
+                }
             }
-            (Some(_), Some(shared)) => {
-                let keep = match shared.inclusion {
+            (Some(_), Some(inclusion)) => {
+                let keep = match inclusion {
                     Inclusion::Inclusive | Inclusion::Neither => dirty,
                     Inclusion::Victim | Inclusion::Exclusive => {
-                        entry.and(&self.directory.cores_of[domain]).is_empty()
+                        entry.and(self.directory.cores_of[domain]).is_empty()
                     }
                 };
                 if keep {
-                    self.insert(domain, line, dirty, &mut entry, &mut written);
+                    self.insert(domain, set, line, dirty, &mut entry, &mut written);
                 }
             }
             _ if dirty => written.push(line),
             _ => {}
         }
-        self.directory.store(line, &entry);
+        self.directory.store(line, entry);
         written
     }
 
     /// A non-temporal store to a line: no cache may have it.
     pub(super) fn purge(&self, line: u64) -> Written {
         let mut written = Written::default();
-        let _lock = self.locks.lock(line);
-        let mut entry = self.directory.load(line);
+        let set = self.locks.set(line);
+        let _lock = self.locks.lock(set);
+        let entry = self.directory.load(line);
         if !entry.is_empty() {
-            if entry.modified() || self.dirty_cache(line, &entry).is_some() {
+            if entry.modified() || self.dirty_cache(set, line, entry).is_some() {
                 written.push(line);
             }
-            self.give_up(line, &entry);
-            for domain in self.directory.caches_in(&entry) {
-                self.shared[domain].remove(line);
+            self.give_up(line, entry);
+            for domain in self.directory.caches_in(entry) {
+                self.shared[domain].remove(set, line);
             }
-            entry = Entry::default();
-            self.directory.store(line, &entry);
+            self.directory.store(line, Entry::default());
         }
         written
     }
 
     /// Writes all dirty lines of the shared caches to memory; `tell` hears of each.
     pub(super) fn clean(&self, mut tell: impl FnMut(u64)) {
-        for set in 0..self.shared.first().map_or(0, Shared::sets) {
-            let _lock = self.locks.lock_set(set);
+        for set in 0..self.locks.sets() {
+            let _lock = self.locks.lock(set);
             for cache in &self.shared {
-                for Evicted { line, .. } in cache.lines_of_set(set).into_iter().filter(|held| held.dirty) {
-                    cache.set_dirty(line, false);
+                for Held { line, .. } in cache.lines(set).into_iter().filter(|held| held.dirty) {
+                    cache.set_dirty(set, line, false);
                     // A core's newer data will follow them.
                     if !self.directory.load(line).modified() {
                         tell(line);
@@ -276,57 +288,70 @@ impl Hierarchy {
         }
     }
 
+    #[inline(always)]
+    fn inclusion(&self) -> Option<Inclusion> {
+        self.layout.shared.map(|shared| shared.inclusion)
+    }
+
     /// Whether a hit takes a line out of the shared cache.
     fn moves_out(&self) -> bool {
-        let inclusion = self.layout.shared.map(|s| s.inclusion);
-        matches!(inclusion, Some(Inclusion::Victim | Inclusion::Exclusive))
+        matches!(self.inclusion(), Some(Inclusion::Victim | Inclusion::Exclusive))
     }
 
     /// The shared cache that has the line dirty.
-    fn dirty_cache(&self, line: u64, entry: &Entry) -> Option<usize> {
-        self.directory.caches_in(entry).find(|&domain| self.shared[domain].is_dirty(line))
+    fn dirty_cache(&self, set: usize, line: u64, entry: Entry) -> Option<usize> {
+        self.directory.caches_in(entry).find(|&domain| self.shared[domain].is_dirty(set, line))
     }
 
     /// Everybody but `core` gives a line up; its own shared cache only if that
     /// holds what cores do not.
-    fn invalidate_others(&self, core: usize, line: u64, entry: &mut Entry) {
+    fn invalidate_others(&self, core: usize, set: usize, line: u64, entry: &mut Entry) {
         let domain = self.layout.domain_of_core[core];
         let mut others = *entry;
-        self.directory.set_holds(&mut others, core, false);
+        others.remove(self.directory.core[core]);
         others.set_modified(false);
         others.set_shared(domain, others.shared(domain) && self.moves_out());
         if others.is_empty() {
             return;
         }
-        self.give_up(line, &others);
-        for there in self.directory.caches_in(&others) {
-            self.shared[there].remove(line);
+        self.give_up(line, others);
+        for there in self.directory.caches_in(others) {
+            self.shared[there].remove(set, line);
         }
-        entry.remove(&others);
+        entry.remove(others);
     }
 
     /// The cores of `who` give a line up.
-    fn give_up(&self, line: u64, who: &Entry) {
+    fn give_up(&self, line: u64, who: Entry) {
         for core in self.directory.cores_in(who) {
             self.mailboxes[core].post(Request::Invalidate(line));
         }
     }
 
     /// Puts a line into a shared cache that does not have it.
-    fn insert(&self, domain: usize, line: u64, dirty: bool, entry: &mut Entry, written: &mut Written) {
+    #[inline]
+    fn insert(
+        &self,
+        domain: usize,
+        set: usize,
+        line: u64,
+        dirty: bool,
+        entry: &mut Entry,
+        written: &mut Written,
+    ) {
         entry.set_shared(domain, true);
-        let Some(Evicted { line: old, mut dirty }) = self.shared[domain].insert(line, dirty) else {
+        let Some(Held { line: old, mut dirty }) = self.shared[domain].insert(set, line, dirty) else {
             return;
         };
         let mut evicted = self.directory.load(old);
         evicted.set_shared(domain, false);
-        if self.layout.shared.is_some_and(|s| s.inclusion == Inclusion::Inclusive) {
-            let inside = evicted.and(&self.directory.cores_of[domain]);
+        if self.inclusion() == Some(Inclusion::Inclusive) {
+            let inside = evicted.and(self.directory.cores_of[domain]);
             if !inside.is_empty() {
                 dirty |= evicted.modified();
                 evicted.set_modified(false);
-                self.give_up(old, &inside);
-                evicted.remove(&inside);
+                self.give_up(old, inside);
+                evicted.remove(inside);
             }
         } else if evicted.modified() {
             // A core has newer data, which will be written in their turn.
@@ -335,6 +360,6 @@ impl Hierarchy {
         if dirty {
             written.push(old);
         }
-        self.directory.store(old, &evicted);
+        self.directory.store(old, evicted);
     }
 }
