@@ -82,3 +82,42 @@ fn both<'a>(x: &'a [(u32, f64)], y: &'a [(u32, f64)]) -> impl Iterator<Item = (u
         Some((at, take(x, &mut i), take(y, &mut j)))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(node: usize, requests: f64, demands: &[(u32, f64)]) -> Class {
+        Class {
+            requests,
+            population: 10.0,
+            node,
+            delays: vec![(0, 85.0)],
+            demands: demands.to_vec(),
+            waited_ns: 85.0 * requests,
+            latency_ns: 8.5 * requests,
+            ..Class::default()
+        }
+    }
+
+    #[test]
+    fn members_are_alike_and_their_sum_is_kept() {
+        let classes = [
+            class(0, 100.0, &[(0, 1.0)]),
+            class(0, 300.0, &[(0, 1.1), (2, 0.1)]),
+            class(0, 0.0, &[]),
+            class(1, 100.0, &[(0, 1.0)]),
+            class(0, 100.0, &[(0, 1.5)]),
+            class(0, 50.0, &[(0, 1.05)]),
+        ];
+        let groups = groups(&classes);
+        let members: Vec<&[usize]> = groups.iter().map(|g| &g.members[..]).collect();
+        assert_eq!(members, [&[0, 1, 5][..], &[3], &[4]]);
+        let sum = &groups[0].class;
+        assert_eq!(sum.requests, 450.0);
+        let asked: Vec<(u32, f64)> = sum.demands.iter().map(|(at, ns)| (*at, ns * sum.requests)).collect();
+        assert_eq!(asked.iter().map(|a| a.0).collect::<Vec<_>>(), [0, 2]);
+        assert!((asked[0].1 - (100.0 + 330.0 + 52.5)).abs() < 1e-9 && (asked[1].1 - 30.0).abs() < 1e-9);
+        assert!((sum.population - 10.0).abs() < 1e-12);
+    }
+}

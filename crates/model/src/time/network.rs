@@ -136,20 +136,16 @@ impl<'a> Network<'a> {
                 flow.step(&self.totals, &self.loads);
                 change = change.max((flow.rate - before).abs() / flow.rate);
             }
-            self.load(0.5);
+            self.load();
             if change < SETTLED && step > 2 {
                 break;
             }
         }
-        // What the iteration still lacks must not pass for capacity.
-        self.load(1.0);
-        let over = self.loads.iter().copied().fold(1.0, f64::max);
-        self.flows.iter_mut().for_each(|f| f.rate /= over);
     }
 
-    /// The stations' loads, taking this part of the new ones: latency and load
-    /// would chase each other.
-    fn load(&mut self, part: f64) {
+    /// The stations' loads, half way to the new ones, or latency and load would
+    /// chase each other.
+    fn load(&mut self) {
         self.totals.fill(0.0);
         for flow in self.flows.iter().filter(|f| f.members > 0.0) {
             for &(at, ns) in &flow.class.demands {
@@ -157,7 +153,7 @@ impl<'a> Network<'a> {
             }
         }
         for (load, now) in self.loads.iter_mut().zip(&self.totals) {
-            *load += (now - *load) * part;
+            *load += (now - *load) / 2.0;
         }
     }
 }
