@@ -166,15 +166,6 @@ impl Core {
     pub fn sleep_until(&mut self, ns: f64) {
         self.cpu.idle_ns += (ns - self.clock_ns()).max(0.0);
     }
-
-    /// The caches, for tests.
-    #[cfg(test)]
-    pub(super) fn with_unit<T>(&mut self, look: impl FnOnce(&mut Unit) -> T) -> T {
-        match &self.siblings {
-            None => look(&mut self.unit),
-            Some(shared) => look(&mut shared.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
-    }
 }
 
 /// A cpu without its caches.

@@ -266,13 +266,6 @@ impl Private {
         lines.dedup();
         lines
     }
-
-    /// Whether the line is dirty in either level, for tests.
-    #[cfg(test)]
-    pub fn dirty(&self, line: u64) -> bool {
-        let dirty = |tags: &Tags| tags.find(line).is_some_and(|slot| tags.has(slot, DIRTY));
-        dirty(&self.tags) || self.second.as_ref().is_some_and(|second| dirty(&second.tags))
-    }
 }
 
 /// Entry of the filter for a virtual line: Fibonacci hashing, because arrays that

@@ -40,7 +40,6 @@ pub(super) const IN_L2: u8 = 2;
 /// What a slot held when another line took its place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replaced {
-    pub slot: usize,
     /// The line that was there.
     pub victim: Option<u64>,
     /// And its flags.
@@ -107,7 +106,7 @@ impl Tags {
     pub fn replace(&mut self, slot: usize, line: u64, flags: u8) -> Replaced {
         let old = std::mem::replace(&mut self.tags[slot], line as u32 + 1);
         let flags = std::mem::replace(&mut self.flags[slot], flags);
-        Replaced { slot, victim: (old != 0).then(|| u64::from(old - 1)), flags }
+        Replaced { victim: (old != 0).then(|| u64::from(old - 1)), flags }
     }
 
     /// Empties a slot.
@@ -246,7 +245,7 @@ impl Orders {
 /// difference to the way's number, found as in Knuth's "Bitwise tricks" (TAOCP 4A, 7.1.3).
 #[inline(always)]
 fn below(order: u64, way: usize) -> u64 {
-    let differs = order ^ 0x1111_1111_1111_1111 * way as u64;
+    let differs = order ^ (0x1111_1111_1111_1111 * way as u64);
     let zeros = differs.wrapping_sub(0x1111_1111_1111_1111) & !differs & 0x8888_8888_8888_8888;
     let at = zeros.trailing_zeros() & !3;
     (1u64 << at).wrapping_sub(1)

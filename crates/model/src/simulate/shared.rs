@@ -69,7 +69,7 @@ impl Shared {
         for word in list {
             let old = word.load(Relaxed);
             // The way's own byte, if it is in this word, ends the shift.
-            let differs = old ^ ONES * way as u64;
+            let differs = old ^ (ONES * way as u64);
             let zeros = differs.wrapping_sub(ONES) & !differs & (ONES << 7);
             if zeros != 0 {
                 let below = (1u64 << (zeros.trailing_zeros() & !7)).wrapping_sub(1);

@@ -230,11 +230,8 @@ impl Hierarchy {
         entry.set_modified(false);
         let domain = self.layout.domain_of_core[core];
         match (self.shared.get(domain), self.inclusion()) {
-            (Some(cache), _) if entry.shared(domain) => {
-                if dirty {
-                    cache.set_dirty(set, line, true);
-                }
-            }
+            (Some(cache), _) if entry.shared(domain) && dirty => cache.set_dirty(set, line, true),
+            (Some(_), _) if entry.shared(domain) => {}
             (Some(_), Some(inclusion)) => {
                 let keep = match inclusion {
                     Inclusion::Inclusive | Inclusion::Neither => dirty,
