@@ -488,10 +488,13 @@ impl Lines<'_> {
             owner.filter(|owner| owner.pid == self.ids.0).map(|owner| owner.page)
         };
         let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
-        let reads = match kind {
-            DramKind::Demand => true,
-            DramKind::Prefetch => access.kind == Kind::Load,
-            DramKind::Rfo | DramKind::WriteBack | DramKind::Stream => false,
+        let kind = match kind {
+            DramKind::Demand => AccessKind::Load,
+            DramKind::Prefetch if access.kind == Kind::Load => AccessKind::Load,
+            DramKind::Prefetch | DramKind::Rfo | DramKind::Stream => AccessKind::Store,
+            // The instruction made room for another line. It did not touch this one, and its thread
+            // need not be the one that wrote it.
+            DramKind::WriteBack => AccessKind::Unknown,
         };
         self.world.output.rows().samples.push(RawSample {
             time_ns: self.world.time.now(),
@@ -499,7 +502,7 @@ impl Lines<'_> {
             tid: self.ids.1,
             ip: self.site.address(),
             address,
-            access: if reads { AccessKind::Load } else { AccessKind::Store } as u8,
+            access: kind as u8,
             home: self.world.node(home),
             lines,
             epoch: self.epoch,

@@ -25,6 +25,8 @@ pub struct Lines {
     pub by_class: [f64; 4],
     /// Between ends of which at least one is not known.
     pub unknown: f64,
+    /// Moved by the node that uses each page most: what would be local if every page lay there.
+    pub by_main_user: f64,
 }
 
 impl Lines {
@@ -40,10 +42,36 @@ impl Lines {
     pub fn all(&self) -> f64 {
         self.local() + self.remote() + self.unknown
     }
+    /// Remote share if every page lay on the node that uses it most; `None` without lines.
+    pub fn least_remote(&self) -> Option<f64> {
+        let known = self.local() + self.remote();
+        (known > 0.0).then(|| 1.0 - self.by_main_user / known)
+    }
     fn add(&mut self, other: &Lines, part: f64) {
         self.by_class.iter_mut().zip(other.by_class).for_each(|(a, b)| *a += b * part);
         self.unknown += other.unknown * part;
+        self.by_main_user += other.by_main_user * part;
     }
+}
+
+/// The lines of one page, from its rows of the table; `by_user` is scratch, one entry per node.
+fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) -> Lines {
+    let p = &input.page_traffic;
+    let mut lines = Lines::default();
+    by_user.fill(0.0);
+    for &i in group {
+        let i = i as usize;
+        let count = (p.read_lines[i] + p.write_lines[i]) as f64;
+        let (from, home) = (nodes.position(p.from[i]), nodes.position(p.home[i]));
+        if from == UNKNOWN || home == UNKNOWN {
+            lines.unknown += count;
+        } else {
+            lines.by_class[class(nodes.class(from, home))] += count;
+            by_user[usize::from(from)] += count;
+        }
+    }
+    lines.by_main_user = by_user.iter().copied().fold(0.0, f64::max);
+    lines
 }
 
 /// A page on which several rows may lie.
@@ -96,25 +124,18 @@ impl Exact {
         }
         let page = input.meta.page_bytes.max(1);
         let mut exact = Exact::default();
-        let mut pages: FastMap<(u32, u64), Lines> = FastMap::default();
-        for i in 0..p.address.len() {
-            let count = (p.read_lines[i] + p.write_lines[i]) as f64;
-            let (from, home) = (nodes.position(p.from[i]), nodes.position(p.home[i]));
-            let mut lines = Lines::default();
-            if from == UNKNOWN || home == UNKNOWN {
-                lines.unknown = count;
-            } else {
-                lines.by_class[class(nodes.class(from, home))] = count;
-            }
-            exact.total.add(&lines, 1.0);
-            let at = (spaces.position(p.process[i]), p.address[i] / page);
-            pages.entry(at).or_default().add(&lines, 1.0);
-        }
+        let place = |i: usize| (spaces.position(p.process[i]), p.address[i] / page);
+        let mut order: Vec<u32> = (0..p.address.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| place(i as usize));
         let (since, until) = match region.is_marked() {
             true => region.bounds,
             false => (0, u64::MAX),
         };
-        for ((space, number), lines) in pages {
+        let mut by_user = vec![0.0; nodes.count];
+        for group in order.chunk_by(|&a, &b| place(a as usize) == place(b as usize)) {
+            let lines = page_lines(input, nodes, group, &mut by_user);
+            exact.total.add(&lines, 1.0);
+            let (space, number) = place(group[0] as usize);
             let from = number * page;
             let mut found: Vec<u32> = spaces
                 .over(space, from, from.saturating_add(page), since, until)

@@ -101,6 +101,10 @@ pub struct RowFacts {
 }
 
 impl RowFacts {
+    /// Its remote share if every page lay on the node that uses it most, where pages were counted.
+    pub fn least_remote(&self) -> Option<f64> {
+        self.exact.and_then(|lines| lines.least_remote())
+    }
     /// Pages that a thread placed.
     pub fn pages_of(&self, thread: u32) -> u64 {
         self.origins.by_group.iter().filter(|((g, _), _)| g.thread == thread).map(|(_, n)| n).sum()

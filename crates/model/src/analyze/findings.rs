@@ -210,11 +210,16 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         outer: top.outer.clone(),
         text: format!("one thread touches the pages of {ALL} first, and other nodes' threads use them"),
         own: format!(
-            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote",
+            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote{}",
             r.name,
             top.tid,
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
             percent(r.remote_share.unwrap_or(0.0)),
+            // Counted per page, so more than a guess.
+            r.least_remote().map_or(String::new(), |l| format!(
+                ", {} if each page lay where it is used most",
+                percent(l)
+            )),
         ),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, Use::Serial),

@@ -224,7 +224,8 @@ fn bars(load: &NodeLoad, moments: &[Moment], columns: usize) -> String {
             let within = |m: &Moment| (m.to_s.min(to) - m.from_s.max(from)).max(0.0);
             let mean = moments.iter().map(|m| rate(m) * within(m)).sum::<f64>() / (to - from);
             match mean / most {
-                part if part.is_nan() || part <= 0.0 => ' ',
+                // Less than a hundredth is nothing to see.
+                part if part.is_nan() || part < 0.01 => ' ',
                 part => BARS[((part * 8.0).ceil() as usize).clamp(1, 8) - 1],
             }
         })

@@ -183,3 +183,30 @@ fn a_long_course_is_condensed_and_loses_nothing() {
         assert!((load.low.unwrap() + load.medium.unwrap() + load.high.unwrap() - 1.0).abs() < 1e-9);
     }
 }
+
+#[test]
+fn lines_are_bound_by_what_bound_when_they_moved() {
+    let mut w = World::simulated(2, 1);
+    w.input.meta.machine.figures = figures();
+    // 10 instructions per line are less than its latency.
+    w.input.meta.machine.figures.core.ipc.as_mut().expect("a figure").value = 10.0;
+    let work = w.own("work", 20);
+    let (a, b) = (w.array("a", 100), w.array("b", 100));
+    for page in 0..100 {
+        // One epoch of computing with a little of `a`, then one of moving `b`.
+        w.moves((7, 1), 0, work, a + page * PAGE, 0, 1);
+        w.moves((8, 1), 0, work, b + page * PAGE, 0, 1000);
+    }
+    w.works(7, 1, 0, 50_000_000);
+    let r = w.real();
+    let bound = |name: &str| {
+        let o = r.objects.iter().find(|o| o.name == name).unwrap();
+        let bound = &o.dram.as_ref().unwrap().bound;
+        (bound.len(), bound[0].binds)
+    };
+    assert_eq!(bound("a"), (1, Binding::Core));
+    assert_ne!(bound("b"), (1, Binding::Core));
+    let function = &r.functions[0].dram.as_ref().unwrap().bound;
+    assert_eq!(function.len(), 2);
+    assert!((function[1].share - 100.0 / 100_100.0).abs() < 1e-9, "{function:?}");
+}

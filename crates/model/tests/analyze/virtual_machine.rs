@@ -319,3 +319,57 @@ fn written_back_lines_do_not_blur_who_uses_what() {
     w.samples.access[n..].fill(Access::Load as u8);
     assert_ne!(w.real().objects[0].pattern, nearfar_model::analyze::Pattern::Blocked);
 }
+
+#[test]
+fn pages_that_one_node_uses_each_can_be_placed_there_however_threads_take_turns() {
+    // Threads take turns page by page: in turns for the pattern, parted for the pages.
+    let turns = |stride: u64| {
+        let mut w = World::simulated(2, CPUS);
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", PAGES);
+        w.touch(100, 0, init, a, PAGES);
+        for page in 0..PAGES {
+            for use_ in 0..4u64 {
+                let user = (page + use_ * stride) % 4;
+                w.moves((page as u32, 1), user as u32, work, a + page * PAGE + use_ * 64, 0, 64);
+            }
+        }
+        w.input.meta.machine.caches.clear();
+        w.real().findings.remove(0)
+    };
+    let parted = turns(0);
+    assert!(parted.advice.contains("nearly every page is used from one node"), "{}", parted.advice);
+    assert!(
+        parted.evidence[0].ends_with("50 % remote, 0 % if each page lay where it is used most"),
+        "{parted:?}"
+    );
+    // Every page is used by all: no place is right.
+    let mixed = turns(1);
+    assert!(!mixed.advice.contains("nearly every page"), "{}", mixed.advice);
+    assert!(mixed.evidence[0].contains("50 % if each page lay"), "{:?}", mixed.evidence);
+}
+
+#[test]
+fn objects_that_share_all_their_pages_are_known_from_samples() {
+    let mut w = World::simulated(2, 1);
+    let work = w.own("work", 20);
+    for page in 0..200 {
+        let at = BASE + page * PAGE;
+        w.object(ObjectKind::Heap, at, PAGE / 2, 10, "a");
+        w.object(ObjectKind::Heap, at + PAGE / 2, PAGE / 2, 10, "b");
+        w.touch(100, 0, work, at, 1);
+        // `a` is used from node 0, where it is, `b` from node 1.
+        for i in 0..4 {
+            w.moves((page as u32, 1), 0, work, at + i * 64, 0, 8);
+            w.moves((page as u32, 1), 1, work, at + PAGE / 2 + i * 64, 0, 8);
+        }
+    }
+    let r = w.real();
+    assert_eq!((r.remote_share, r.remote_share_exact), (Some(0.5), true));
+    for (name, remote) in [("a", 0.0), ("b", 1.0)] {
+        let o = r.objects.iter().find(|o| o.name == name).unwrap();
+        assert_eq!((o.remote_share, o.remote_share_exact), (Some(remote), false), "{name}");
+        let ci = o.remote_share_ci.unwrap();
+        assert!(ci.high - ci.low < 0.02, "{name}: {ci:?}");
+    }
+}
