@@ -173,7 +173,7 @@ fn an_inclusive_third_level_takes_lines_out_of_the_first() {
 #[test]
 fn an_exclusive_third_level_adds_to_the_second() {
     let second_pass = |inclusion| {
-        let sizes = Sizes { l2_kib: 256, l3_kib: 256, inclusion, ..Sizes::default() };
+        let sizes = Sizes { l2_kib: 256, l3_kib: 256, inclusion };
         let mut rig = Rig::new(1, 1, sizes, false);
         // 384 KiB: more than either, less than both.
         let pass = |rig: &mut Rig| (0..6144).for_each(|line| rig.load(0, line * LINE));

@@ -44,7 +44,7 @@ impl Sampler {
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // From mean − mean/2 to mean + mean/2, both included: the mean is exact.
         let half = u64::from(self.mean / 2);
-        let drawn = (self.state >> 32) * (2 * half + 1) >> 32;
+        let drawn = ((self.state >> 32) * (2 * half + 1)) >> 32;
         self.gap = (u64::from(self.mean) - half + drawn).min(u64::from(u32::MAX)) as u32;
         self.left = self.gap;
     }
