@@ -8,8 +8,8 @@
 //! ```
 //!
 //! QEMU 7.2 shows plugins addresses and nothing else: no registers, no contents of memory. So the program
-//! tells who it is by addresses ([`doorbell`]), the kernel tells whom it runs by the stack that it switches
-//! to ([`threads`]), and what it does with translations by the instructions for that ([`code`]).
+//! tells who it is by addresses (`doorbell`), the kernel tells whom it runs by the stack that it switches
+//! to (`threads`), and what it does with translations by the instructions for that (`code`).
 
 mod api;
 mod arguments;
