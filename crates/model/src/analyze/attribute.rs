@@ -288,7 +288,7 @@ impl<'a> Worker<'a> {
         let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
         let function = self.context.sites.function_of(code);
-        tally.functions.entry(function).or_default().add(weight, known, remote, store);
+        tally.functions.of(function).add(weight, known, remote, store);
         let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));
         if let Some(resource) = bound {
             *tally.function_bounds.entry((function, resource)).or_default() += weight;

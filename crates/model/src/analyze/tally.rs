@@ -1,7 +1,7 @@
 //! What the pass over samples counts. All integers: the sum does not depend on
 //! which worker saw which sample.
 
-use super::hash::FastMap;
+use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::stats::{BLOCKS, Block, Sum};
 use crate::recording::{Resolution, SampleRung};
@@ -200,13 +200,13 @@ pub struct Tally {
     /// By row.
     pub rows: Vec<Option<Box<RowTally>>>,
     /// By (row, thread).
-    pub uses: FastMap<(u32, u32), Use>,
+    pub uses: Sums<(u32, u32), Use>,
     /// By (row, site).
-    pub lines: FastMap<(u32, u32), LineUse>,
+    pub lines: Sums<(u32, u32), LineUse>,
     /// By function's site, of all samples.
-    pub functions: FastMap<u32, LineUse>,
+    pub functions: Sums<u32, LineUse>,
     /// By (row, touch group).
-    pub touchers: FastMap<(u32, u32), TouchUse>,
+    pub touchers: Sums<(u32, u32), TouchUse>,
     /// By (row, folio number): weight by node of the using thread.
     pub folios: FastMap<(u32, u64), Vec<u64>>,
     /// By (page on which several rows may lie, row): weight.
@@ -270,21 +270,21 @@ impl Tally {
                 (_, None) => {}
             }
         }
-        for (key, from) in other.uses {
-            let to = self.uses.entry(key).or_default();
+        for (key, from) in other.uses.into_rows() {
+            let to = self.uses.of(key);
             to.sum.merge(&from.sum);
             to.addressed += from.addressed;
             grow_add(&mut to.by_home, &from.by_home);
             grow_add(&mut to.bins, &from.bins);
         }
-        for (key, from) in other.lines {
-            self.lines.entry(key).or_default().merge(&from);
+        for (key, from) in other.lines.into_rows() {
+            self.lines.of(key).merge(&from);
         }
-        for (key, from) in other.functions {
-            self.functions.entry(key).or_default().merge(&from);
+        for (key, from) in other.functions.into_rows() {
+            self.functions.of(key).merge(&from);
         }
-        for (key, from) in other.touchers {
-            let to = self.touchers.entry(key).or_default();
+        for (key, from) in other.touchers.into_rows() {
+            let to = self.touchers.of(key);
             to.weight += from.weight;
             to.remote += from.remote;
             to.remote_by_folio += from.remote_by_folio;

@@ -101,18 +101,16 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         page.item(3, if i == 0 { "evidence" } else { "" }, evidence);
     }
     page.item(3, "advice", &f.advice);
-    let on = match f.objects.len() {
-        0 => "",
-        1 => " on this object",
-        _ => " on these objects",
+    let (on, whose) = match f.objects.len() {
+        0 => ("", "far pages"),
+        1 => (" on this object", "this object's far pages"),
+        _ => (" on these objects", "these objects' far pages"),
     };
-    let stake = format!(
-        "{} of {} is remote{on}; the gain may be less: overlapped loads share blame",
-        percent(Some(f.stake)),
-        basis(r)
-    );
     let stake = match r.basis {
-        Basis::StallTime => stake,
+        Basis::StallTime => format!(
+            "{} of the time goes to {whose}; the gain may be less: overlapped loads share blame",
+            percent(Some(f.stake))
+        ),
         Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),
     };
     page.item(3, "stake", &stake);

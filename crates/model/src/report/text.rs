@@ -50,9 +50,15 @@ pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> S
 
 fn verdict(page: &mut Page, r: &Report) {
     let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
-    let share = match r.remote_time_share {
-        Some(_) => format!(": {remote} of {} is remote", basis(r)),
-        None => String::new(),
+    // Of all, unlike the remote share further down, which is of what has a known home: time that is
+    // spent on computing or waiting for others is no time that placement could win.
+    let share = match (r.remote_time_share, r.basis) {
+        (Some(_), Basis::StallTime) => {
+            let whole = if r.verdict == Verdict::Affected { "it" } else { "the time" };
+            format!(": {remote} of {whole} goes to far memory")
+        }
+        (Some(_), Basis::DramLines) => format!(": {remote} of {} is remote", basis(r)),
+        (None, _) => String::new(),
     };
     // What was not measured on the machine that is judged is said as a forecast.
     let name = &r.machine.name;

@@ -40,7 +40,7 @@ impl Worker<'_> {
             counts.blocks[fact.block].part += weight;
         }
         let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
-        tally.lines.entry((row, site)).or_default().add(weight, known, remote, fact.store);
+        tally.lines.of((row, site)).add(weight, known, remote, fact.store);
         if let Some(resource) = fact.bound {
             *tally.line_bounds.entry((row, site, resource)).or_default() += weight;
         }
@@ -50,14 +50,14 @@ impl Worker<'_> {
         }
         let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
         if known {
-            let touch = tally.touchers.entry((row, group)).or_default();
+            let touch = tally.touchers.of((row, group));
             touch.weight += weight;
             if remote {
                 touch.remote += weight;
                 touch.remote_by_folio += if home.folio { weight } else { 0 };
             }
         }
-        let used = tally.uses.entry((row, thread)).or_default();
+        let used = tally.uses.of((row, thread));
         used.sum.add(weight);
         if used.by_home.is_empty() {
             used.by_home.resize(self.nodes + 1, 0);
