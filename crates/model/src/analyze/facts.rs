@@ -2,14 +2,14 @@
 
 use super::attribute::Context;
 use super::exact::{Lines, RowLines};
-use super::hash::FastMap;
+use super::hash::{FastMap, FastSet};
 use super::input::Input;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::pages::{self, Origins};
 use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::stats::{Block, share_interval};
-use super::tally::{LineUse, Tally, TouchUse, Use};
+use super::tally::{Folio, FolioUse, LineUse, Tally, TouchUse, Use};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
@@ -86,8 +86,8 @@ pub struct RowFacts {
     pub folio_bytes: Vec<u64>,
     /// Remote weight on pages that came with another page of the folio.
     pub remote_by_folio: u64,
-    /// Weight of the minority nodes on folios that several nodes use.
-    pub shared_folio_weight: u64,
+    /// Remote weight on folios that several nodes use.
+    pub shared_folio_remote: u64,
     /// Number of such folios.
     pub shared_folios: u64,
     /// The line that uses it most (remotely, if any does).
@@ -166,6 +166,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let lines = by_row(tally.lines.iter().map(|(k, v)| (*k, v)));
     let touchers = by_row(tally.touchers.iter().map(|(k, v)| (*k, v)));
     let folios = by_row(tally.folios.iter().map(|(k, v)| (*k, v)));
+    let shared = shared_by_nodes(tally);
     let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
     let mut facts = Vec::with_capacity(order.len());
     for (rank, row) in order.into_iter().enumerate() {
@@ -208,7 +209,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
         let sizes = about.things.iter().fold(0u64, |m, &t| m | context.folios[t as usize]);
         f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
-        shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice));
+        shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice), &shared);
         facts.push(f);
     }
     facts
@@ -299,13 +300,27 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
     f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0));
 }
 
-fn shared_folios(f: &mut RowFacts, folios: &[(u64, &Vec<u64>)]) {
-    for (_, by_node) in folios {
-        let total: u64 = by_node.iter().sum();
-        let most = by_node.iter().copied().max().unwrap_or(0);
-        if total > most {
-            f.shared_folios += 1;
-            f.shared_folio_weight += total - most;
-        }
+/// A second node's share from which on a folio counts as used by both; below, it is the neighbours'
+/// look across the border that small pages would have, too. // chosen
+const SECOND_NODE: f64 = 0.1;
+
+/// Folios that several nodes use, whatever objects of theirs lie in it.
+fn shared_by_nodes(tally: &Tally) -> FastSet<Folio> {
+    let mut all: FastMap<Folio, Vec<u64>> = FastMap::default();
+    for ((_, folio), used) in &tally.folios {
+        let sum = all.entry(*folio).or_insert_with(|| vec![0; used.by_node.len()]);
+        sum.iter_mut().zip(&used.by_node).for_each(|(s, w)| *s += w);
+    }
+    let shared = |by_node: &[u64]| {
+        let (total, most) = (by_node.iter().sum::<u64>(), by_node.iter().copied().max().unwrap_or(0));
+        (total - most) as f64 > SECOND_NODE * total as f64
+    };
+    all.into_iter().filter(|(_, by_node)| shared(by_node)).map(|(folio, _)| folio).collect()
+}
+
+fn shared_folios(f: &mut RowFacts, folios: &[(Folio, &FolioUse)], shared: &FastSet<Folio>) {
+    for (_, used) in folios.iter().filter(|x| shared.contains(&x.0)) {
+        f.shared_folios += 1;
+        f.shared_folio_remote += used.remote;
     }
 }

@@ -260,10 +260,11 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 /// Remote samples lie in large folios at the borders between the parts of two nodes.
 fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
-    let few = r.pattern == Pattern::Blocked || r.pattern == Pattern::Cyclic;
+    // Where every thread goes everywhere, the size of the pages changes nothing.
+    let few = matches!(r.pattern, Pattern::Blocked | Pattern::Cyclic | Pattern::OneThread);
     if !few
         || (r.remote_by_folio as f64) < 0.6 * r.remote as f64
-        || (r.shared_folio_weight as f64) < 0.6 * r.remote as f64
+        || (r.shared_folio_remote as f64) < 0.6 * r.remote as f64
     {
         return None;
     }
@@ -280,7 +281,7 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         ),
         own: format!(
             "{}: {} of its {} on pages that came with another page's first touch (folios of {} kB); \
-             {} of these folios are used from more than one node",
+             such folios that more than one node uses: {}",
             r.name,
             percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
             remote_what(r),

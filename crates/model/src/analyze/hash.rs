@@ -2,7 +2,7 @@
 //! everything else the pass does; keys here are ids and page numbers of the
 //! recording itself, so no adversary chooses them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
 /// Multiply-and-rotate hash (the scheme of Firefox and rustc's `FxHasher`).
@@ -36,6 +36,9 @@ impl Hasher for Mix {
 
 /// A map with [`Mix`] as its hash.
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
+
+/// A set with [`Mix`] as its hash.
+pub type FastSet<K> = HashSet<K, BuildHasherDefault<Mix>>;
 
 /// Answers that [`Sums`] remembers: 12 KiB for pairs of ids, so that a few of them stay in a cache.
 const REMEMBERED: usize = 1024;

@@ -48,6 +48,18 @@ pub struct TouchUse {
     pub remote_by_folio: u64,
 }
 
+/// A folio: address space, log2 of its bytes, and its number in that size.
+pub type Folio = (u32, u32, u64);
+
+/// A row's use of a folio.
+#[derive(Clone, Debug, Default)]
+pub struct FolioUse {
+    /// Weight by node of the using thread, outside the initialisation.
+    pub by_node: Vec<u64>,
+    /// Remote weight.
+    pub remote: u64,
+}
+
 /// Counts of one row.
 #[derive(Clone, Debug, Default)]
 pub struct RowTally {
@@ -207,8 +219,8 @@ pub struct Tally {
     pub functions: Sums<u32, LineUse>,
     /// By (row, touch group).
     pub touchers: Sums<(u32, u32), TouchUse>,
-    /// By (row, folio number): weight by node of the using thread.
-    pub folios: FastMap<(u32, u64), Vec<u64>>,
+    /// By (row, folio).
+    pub folios: FastMap<(u32, Folio), FolioUse>,
     /// By (page on which several rows may lie, row): weight.
     pub shared_pages: FastMap<(u32, u32), u64>,
     /// By (row, site, resource that bound then): weight.
@@ -290,7 +302,9 @@ impl Tally {
             to.remote_by_folio += from.remote_by_folio;
         }
         for (key, from) in other.folios {
-            grow_add(self.folios.entry(key).or_default(), &from);
+            let to = self.folios.entry(key).or_default();
+            grow_add(&mut to.by_node, &from.by_node);
+            to.remote += from.remote;
         }
         add_map(&mut self.shared_pages, other.shared_pages);
         add_map(&mut self.line_bounds, other.line_bounds);

@@ -217,6 +217,29 @@ fn huge_pages_across_two_nodes_parts_are_straddling() {
     assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
 }
 
+/// Each array is used by one node's thread only; the folio in which both lie is used by both.
+#[test]
+fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
+    let mut w = World::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    let a = w.array("a", 512 + 256);
+    let b = a + 768 * PAGE;
+    w.object(ObjectKind::Heap, b, 768 * PAGE, 1, "b");
+    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
+        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    for i in 0..600 {
+        w.sample(WORK + i * 1_000_000, 0, work, a + i % 768 * PAGE);
+        w.sample(WORK + i * 1_000_000 + 1, 1, work, b + i % 768 * PAGE);
+    }
+    let r = w.on(2);
+    let kinds: Vec<(&str, &str)> =
+        r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect();
+    assert_eq!(kinds, [("huge_page_straddling", "b")], "{:?}", r.findings);
+}
+
 #[test]
 fn small_allocations_whose_headers_malloc_wrote() {
     let mut w = World::new(4);

@@ -65,9 +65,18 @@ impl Worker<'_> {
         used.by_home[home_slot(home.node, self.nodes)] += weight;
         // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
         let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
+        let used_now = s.resolution[i] != Resolution::Object as u8 && !initial;
         // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
         let evicted = s.rung[i] == SampleRung::Simulated as u8 && s.access[i] == Access::Unknown as u8;
-        if s.resolution[i] == Resolution::Object as u8 || initial || evicted {
+        let folios = context.folios[thing as usize];
+        if folios != 0 && fact.node != UNKNOWN && used_now {
+            let shift = 63 - folios.leading_zeros();
+            let folio = tally.folios.entry((row, (fact.space, shift, s.address[i] >> shift))).or_default();
+            folio.remote += if remote { weight } else { 0 };
+            folio.by_node.resize(self.nodes, 0);
+            folio.by_node[usize::from(fact.node)] += if evicted { 0 } else { weight };
+        }
+        if !used_now || evicted {
             return;
         }
         let about = &context.rows.rows[row as usize];
@@ -86,12 +95,5 @@ impl Worker<'_> {
         used.addressed += 1;
         used.bins[bin] += 1;
         counts.followed.add(page, thread, 1);
-        let folios = context.folios[thing as usize];
-        if folios != 0 && fact.node != UNKNOWN {
-            let shift = 63 - folios.leading_zeros();
-            let by_node = tally.folios.entry((row, s.address[i] >> shift)).or_default();
-            by_node.resize(self.nodes, 0);
-            by_node[usize::from(fact.node)] += weight;
-        }
     }
 }
