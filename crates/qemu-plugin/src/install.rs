@@ -3,17 +3,17 @@
 use crate::api::{self, Info, PluginId};
 use crate::arguments::{self, Mode};
 use crate::callbacks::{self, MOST_VCPUS};
+use crate::guard::panic_text;
 use crate::log;
 use crate::output::Output;
 use crate::translate::translate;
-use crate::vcpu::{Vcpu, panic_text};
+use crate::vcpu::Vcpu;
 use crate::world::World;
 use libc::{c_char, c_int, c_void};
 use nearfar_model::machine::Machine;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often rows go to the file. A run that is killed loses what came after.
@@ -144,7 +144,7 @@ extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
 
 fn finish() {
     let world = world();
-    let failed = world.stopped.swap(true, Ordering::Relaxed);
+    let failed = world.stop();
     let (mut empty, mut kernel, mut homeless) = (0, 0, 0);
     let mut counts: Vec<_> = Vec::new();
     for vcpu in callbacks::all() {

@@ -251,7 +251,10 @@ mod tests {
         assert!(!translations.learn(virt + 6, physical + 6).huge, "its block has small pages");
         assert!(!translations.learn(virt + 512, physical + 511).huge);
         assert!(translations.learn(virt + 1024, physical + 1024).huge, "another block");
-        assert!(!translations.learn(virt + 1025, physical + 2049).huge, "fits, but in another physical block");
+        assert!(
+            !translations.learn(virt + 1025, physical + 2049).huge,
+            "fits, but in another physical block"
+        );
     }
 
     fn rows(rows: &RawPages) -> Vec<(u32, u64, i16, i16, u64, u64, u8)> {
@@ -288,7 +291,11 @@ mod tests {
         let homes = HomeMap::ranges(&[1 << PAGE_SHIFT]);
         let traffic = Traffic::new(homes.bytes(), 1);
         traffic.line(1, 0, false);
-        assert!(traffic.own(1, Owner { pid: 1, page: 1 }, &Row { nodes: &[0], homes: &homes, region: 0 }).is_none());
+        assert!(
+            traffic
+                .own(1, Owner { pid: 1, page: 1 }, &Row { nodes: &[0], homes: &homes, region: 0 })
+                .is_none()
+        );
         assert_eq!(traffic.owner(1), None);
     }
 }
