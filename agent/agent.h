@@ -119,6 +119,10 @@ void nf_sites_init(void);
 void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                      uintptr_t previous, const struct nf_site *site);
 
+/* doorbell.c */
+void nf_bell(enum nf_bell operation, uint64_t value);
+void nf_bell_record(uint16_t kind);
+
 /* homes.c */
 void nf_homes(uintptr_t address, size_t bytes);
 void nf_homes_at_exit(void);

@@ -58,6 +58,7 @@ __attribute__((constructor)) static void start(void) {
         atomic_store(&nf_process.min_object,
                      nf_process.header->min_object ? nf_process.header->min_object : 1);
         nf_self.small_left = 0;
+        nf_bell(NF_BELL_MAIN, 0);
     }
     nf_self.guard = 0;
     errno = saved;

@@ -96,6 +96,21 @@ struct nf_header {
 /* Settings flags: send /proc/self/maps at the start of an image and at its end,
  * for recorders that get no mapping events from perf. */
 #define NF_SET_MAPS 1u
+/* The program runs in nearfar's virtual machine: ring the doorbell (doorbell.c). */
+#define NF_SET_DOORBELL 2u
+
+/* Operations of the doorbell; the launcher in collect/target.rs rings it too. */
+enum nf_bell {
+    NF_BELL_THREAD = 1,       /* process id << 32 | thread id: this thread is the program's */
+    NF_BELL_TIME = 2,         /* CLOCK_MONOTONIC now, ns */
+    NF_BELL_REGION_BEGIN = 3,
+    NF_BELL_REGION_END = 4,
+    NF_BELL_THREAD_END = 5,
+    NF_BELL_MAIN = 6,         /* the program proper begins */
+    NF_BELL_PROCESS_END = 7,  /* process id */
+};
+#define NF_BELL_BEGIN 512u
+#define NF_BELL_COMMIT 256u
 
 enum { NF_FREE_SEGMENT = 0, NF_CLAIMED = 1, NF_CLOSED = 2 /* said EXIT; may still write */ };
 

@@ -216,6 +216,7 @@ static void copy(void *to, const void *from, size_t bytes) {
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait) {
     if (UNLIKELY(!nf_attached())) return false;
+    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell_record(kind);
     struct nf_segment *s = nf_process.segment;
     size_t size = (sizeof(struct nf_record) + body_bytes + tail_bytes + 7) & ~(size_t)7;
     uint64_t started = 0;

@@ -40,7 +40,7 @@ constexpr std::ptrdiff_t GROUP = 4;
 
 struct Grid {
     std::ptrdiff_t n1, n2, n3;                   // n1 is the fastest dimension; halo included
-    std::ptrdiff_t n1_block, n2_block, n3_block; // blocks of interior points
+    std::ptrdiff_t n1_block, n2_block, n3_block; // blocks of the whole grid
     bool dynamic;
     std::ptrdiff_t plane() const { return n1 * n2; }
     std::ptrdiff_t points() const { return n1 * n2 * n3; }
@@ -73,18 +73,18 @@ static inline void initialize_rows(float *prev, float *next, float *vel, const G
             }
 }
 
-// The block at a corner (as the block loops count it), and with it the halo
-// next to it if it lies at an edge: thus all blocks together cover the grid.
+// The block at a corner. All blocks together cover the grid, halo included.
 static Box block_at(const Grid &g, std::ptrdiff_t bx, std::ptrdiff_t by, std::ptrdiff_t bz)
 {
-    return {bx, std::min(bx + g.n1_block, g.n1 - HALO), by, std::min(by + g.n2_block, g.n2 - HALO),
-            bz, std::min(bz + g.n3_block, g.n3 - HALO)};
+    return {bx, std::min(bx + g.n1_block, g.n1), by, std::min(by + g.n2_block, g.n2),
+            bz, std::min(bz + g.n3_block, g.n3)};
 }
-static Box with_halo(const Grid &g, Box box)
+
+// What of a block is computed; nothing of one that lies in the halo.
+static Box without_halo(const Grid &g, Box box)
 {
-    const auto low = [](std::ptrdiff_t at) { return at == HALO ? 0 : at; };
-    const auto high = [](std::ptrdiff_t at, std::ptrdiff_t n) { return at == n - HALO ? n : at; };
-    return {low(box.x0), high(box.x1, g.n1), low(box.y0), high(box.y1, g.n2), low(box.z0), high(box.z1, g.n3)};
+    return {std::max(box.x0, HALO), std::min(box.x1, g.n1 - HALO), std::max(box.y0, HALO),
+            std::min(box.y1, g.n2 - HALO), std::max(box.z0, HALO), std::min(box.z1, g.n3 - HALO)};
 }
 
 static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0; }
@@ -99,10 +99,10 @@ static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0;
 [[gnu::noinline]] static void initialize_first_touch(float *prev, float *next, float *vel, const Grid &grid)
 {
 #pragma omp parallel for collapse(3) schedule(static)
-    for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
-        for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
-            for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                initialize_rows(prev, next, vel, grid, with_halo(grid, block_at(grid, bx, by, bz)));
+    for (std::ptrdiff_t bz = 0; bz < grid.n3; bz += grid.n3_block)
+        for (std::ptrdiff_t by = 0; by < grid.n2; by += grid.n2_block)
+            for (std::ptrdiff_t bx = 0; bx < grid.n1; bx += grid.n1_block)
+                initialize_rows(prev, next, vel, grid, block_at(grid, bx, by, bz));
 }
 
 [[gnu::noinline]] static void initialize_half_parallel(float *prev, float *next, float *vel, const Grid &grid)
@@ -112,10 +112,10 @@ static bool written_by_one_thread(std::ptrdiff_t z) { return z / GROUP % 2 == 0;
             initialize_rows(prev, next, vel, grid, {0, grid.n1, 0, grid.n2, z, z + 1});
 
 #pragma omp parallel for collapse(3) schedule(static)
-    for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
-        for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
-            for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block) {
-                const Box box = with_halo(grid, block_at(grid, bx, by, bz));
+    for (std::ptrdiff_t bz = 0; bz < grid.n3; bz += grid.n3_block)
+        for (std::ptrdiff_t by = 0; by < grid.n2; by += grid.n2_block)
+            for (std::ptrdiff_t bx = 0; bx < grid.n1; bx += grid.n1_block) {
+                const Box box = block_at(grid, bx, by, bz);
                 for (std::ptrdiff_t z = box.z0; z < box.z1; ++z)
                     if (!written_by_one_thread(z))
                         initialize_rows(prev, next, vel, grid, {box.x0, box.x1, box.y0, box.y1, z, z + 1});
@@ -163,16 +163,16 @@ static inline void iso3dfd_block(float *next, const float *prev, const float *ve
 {
     if (grid.dynamic) {
 #pragma omp parallel for collapse(3) schedule(dynamic)
-        for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
-            for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
-                for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                    iso3dfd_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
+        for (std::ptrdiff_t bz = 0; bz < grid.n3; bz += grid.n3_block)
+            for (std::ptrdiff_t by = 0; by < grid.n2; by += grid.n2_block)
+                for (std::ptrdiff_t bx = 0; bx < grid.n1; bx += grid.n1_block)
+                    iso3dfd_block(next, prev, vel, grid, without_halo(grid, block_at(grid, bx, by, bz)));
     } else {
 #pragma omp parallel for collapse(3) schedule(static)
-        for (std::ptrdiff_t bz = HALO; bz < grid.n3 - HALO; bz += grid.n3_block)
-            for (std::ptrdiff_t by = HALO; by < grid.n2 - HALO; by += grid.n2_block)
-                for (std::ptrdiff_t bx = HALO; bx < grid.n1 - HALO; bx += grid.n1_block)
-                    iso3dfd_block(next, prev, vel, grid, block_at(grid, bx, by, bz));
+        for (std::ptrdiff_t bz = 0; bz < grid.n3; bz += grid.n3_block)
+            for (std::ptrdiff_t by = 0; by < grid.n2; by += grid.n2_block)
+                for (std::ptrdiff_t bx = 0; bx < grid.n1; bx += grid.n1_block)
+                    iso3dfd_block(next, prev, vel, grid, without_halo(grid, block_at(grid, bx, by, bz)));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Data flows left to right: [`machine`] and [`recording`] are what was measured,
 //! [`decode`] turns register values into the address an instruction touched,
+//! [`time`] turns counted traffic into seconds,
 //! [`analyze`] turns a recording and a machine into objects, first touches and
 //! findings, and [`report`] writes those for people and programs.
 //!
@@ -15,3 +16,5 @@ pub mod decode;
 pub mod machine;
 pub mod recording;
 pub mod report;
+pub mod simulate;
+pub mod time;

@@ -8,5 +8,9 @@ mod placements;
 mod regions;
 #[path = "analyze/throughput.rs"]
 mod throughput;
+#[path = "analyze/timed.rs"]
+mod timed;
+#[path = "analyze/virtual_machine.rs"]
+mod virtual_machine;
 #[path = "analyze/world.rs"]
 mod world;

@@ -34,6 +34,8 @@ fn cases() -> Vec<(&'static str, Report)> {
         ("no-samples", samples::no_samples()),
         ("one-node", samples::one_node()),
         ("many-threads", samples::many_threads()),
+        ("simulated", samples::simulated()),
+        ("untimed", samples::untimed()),
     ]
 }
 
@@ -43,14 +45,19 @@ fn the_text_is_what_was_read_and_approved() {
         golden(name, &to_text(&report, 100, false));
     }
     golden("affected-narrow", &to_text(&samples::affected(), 80, false));
+    golden("simulated-narrow", &to_text(&samples::simulated(), 80, false));
 }
 
 #[test]
 fn a_typical_report_fits_a_page() {
     for (name, report) in cases() {
         let text = to_text(&report, 100, false);
-        // Two findings take the room of two.
-        let most = if report.findings.len() > 1 { 56 } else { 45 };
+        // Two findings take the room of two; counts come with three small tables.
+        let most = match (report.findings.len() > 1, report.counters.is_some()) {
+            (false, false) => 45,
+            (true, false) => 56,
+            (_, true) => 60,
+        };
         assert!(text.lines().count() <= most, "{name}:\n{text}");
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{name}: {line}");
@@ -79,6 +86,38 @@ fn what_is_unknown_is_never_printed_as_nothing() {
         assert!(!text.contains(" 0.0 %"), "{text}");
         assert!(text.starts_with("No verdict"), "{text}");
     }
+}
+
+#[test]
+fn counts_are_named_and_what_they_do_not_know_is_unknown() {
+    let text = to_text(&samples::simulated(), 100, false);
+    for said in [
+        "50.0 % of DRAM traffic is remote",
+        "share of DRAM traffic, counted in the region of interest",
+        "scaled to 4 of 22 cores per node",
+        "139 ms (128–155)",
+        "81.0 % of it waiting for memory",
+        "bound by memory of node 0",
+        "512 + 171",
+        "links 0→1 4.41 of 6.98 GB/s, 1→0 1.97 of 6.98 GB/s",
+        "43–57 %",
+    ] {
+        assert!(text.replace("\n          ", " ").contains(said), "{said}\n{text}");
+    }
+    // Neither the clock of the emulated machine nor what lines cannot tell.
+    for wrong in ["9.3 s", "computing", "spinning", "stall", " time is remote"] {
+        assert!(!text.contains(wrong), "{wrong}\n{text}");
+    }
+    let text = to_text(&samples::untimed(), 100, false);
+    assert!(text.contains("time      unknown: the machine has no latencies"), "{text}");
+    let cpus = text.lines().find(|l| l.starts_with("node 0 (4)")).unwrap();
+    assert_eq!(cpus.matches("unknown").count(), 2, "IPC and L3: {cpus}");
+    assert!(!text.contains("Memory of"), "{text}");
+    // Counts say enough for a page of their own where no line was sampled.
+    let mut unsampled = samples::simulated();
+    unsampled.rungs[0].samples = 0;
+    let text = to_text(&unsampled, 100, false);
+    assert!(text.contains("512 + 171") && !text.contains("every share is unknown"), "{text}");
 }
 
 fn schema() -> Value {
@@ -144,9 +183,18 @@ fn the_schema_requires_and_describes_exactly_the_fields_of_a_report() {
         }
         assert_eq!(required.len(), properties.len(), "{name}");
     }
-    // No list of the sample is empty, so that every type was validated.
-    let value: Value = serde_json::from_str(&to_json(&samples::affected())).unwrap();
-    no_empty_list("report", &value);
+    // No list of these is empty, and what may be null is there, so that every type was validated.
+    for report in [samples::affected(), samples::simulated()] {
+        let value: Value = serde_json::from_str(&to_json(&report)).unwrap();
+        no_empty_list("report", &value);
+    }
+    let simulated: Value = serde_json::from_str(&to_json(&samples::simulated())).unwrap();
+    assert!(simulated["counters"].is_object() && simulated["time"].is_object());
+    assert_eq!(simulated["time"]["binds"], json!({"kind": "dram", "node": 0}));
+    assert_eq!(
+        simulated["functions"][0]["dram"]["bound"][1]["binds"],
+        json!({"kind": "link", "from": 0, "to": 1})
+    );
 }
 
 fn no_empty_list(path: &str, value: &Value) {

@@ -106,6 +106,7 @@ fn record(path: &Path, samples: u64) {
             weight_ns: 1_000_000,
             lines: 0,
             home: -1,
+            epoch: NONE,
             rung: SampleRung::Clock as u8,
         });
         if table.time_ns.len() == SEGMENT_ROWS || i + 1 == samples {

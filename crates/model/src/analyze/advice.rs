@@ -29,6 +29,10 @@ pub fn listed(names: &[&str]) -> String {
     }
 }
 
+/// Largest remote share that is left when every page lies where it is used most, for pages to count
+/// as parted between the nodes: what halos of a stencil leave. // chosen
+const APART: f64 = 0.1;
+
 /// Which cause the advice is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -109,6 +113,15 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
         (Use::Serial, Pattern::Blocked) => format!(
             "Initialise {name} in parallel with the same static schedule as the loop {used}: each thread then first touches what it later uses."
         ),
+        (Use::Serial, Pattern::Cyclic | Pattern::AllOver | Pattern::Unknown)
+            if r.least_remote()
+                .is_some_and(|l| l <= APART && r.remote_share.is_some_and(|s| s > 2.0 * l)) =>
+        {
+            format!(
+                "Initialise {name} in parallel, divided as the loop {used} divides it: threads take turns in it, but nearly \
+                 every page is used from one node."
+            )
+        }
         (Use::Serial, Pattern::Cyclic) => format!(
             "Threads take turns in {name}: make the chunks of the loop {used} at least a page and initialise with the same schedule. Otherwise: {}{}.",
             interleave[..1].to_lowercase(),

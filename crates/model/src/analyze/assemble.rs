@@ -1,12 +1,13 @@
 //! From counts to the report's values.
 
-use super::attribute::{CLASSES, Context};
+use super::attribute::Context;
+use super::code::Code;
+use super::counts::Counts;
 use super::facts::{self, RowFacts};
-use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
-use super::stats::share_interval;
-use super::tally::{LineUse, Tally};
+use super::shares::{Shares, distance, share};
+use super::tally::Tally;
 use super::value::*;
 use super::verdict::{Evidence, rung_text, verdict};
 use super::{findings, notes};
@@ -16,26 +17,34 @@ use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, Sampl
 /// Version of the JSON's schema.
 const SCHEMA: u32 = 1;
 /// Longest lists in a report.
-const MOST_ROWS: usize = 500;
-const MOST_LINES: usize = 10;
+pub(super) const MOST_ROWS: usize = 500;
 
 /// Builds the report.
-pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFacts]) -> Report {
+pub fn assemble(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    tally: &Tally,
+    rows: &[RowFacts],
+    counts: &Counts,
+) -> Report {
     let nodes = context.finder.nodes;
+    let basis = context.measure.basis;
     let total = tally.total.weight.max(1) as f64;
-    let far = nodes.count > 1 && tally.known.weight > 0;
-    let remote_share = far.then(|| tally.remote as f64 / tally.known.weight as f64);
-    let remote_share_ci = if far { share_interval(&tally.known_blocks, &tally.known) } else { None };
-    let remote_time_share = far.then(|| tally.remote as f64 / total);
-    let remote_time_share_ci = if far { share_interval(&tally.total_blocks, &tally.total) } else { None };
-    let findings = findings::findings(rows, tally, nodes);
+    let shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
+    let memory_bound = counts.memory_bound();
+    let findings = findings::findings(rows, tally, nodes, basis, memory_bound.clone().unwrap_or(1.0));
     let evidence = Evidence {
-        remote_time: remote_time_share,
-        interval: remote_time_share_ci,
+        basis,
+        remote_time: shares.remote_of_all,
+        interval: shares.remote_of_all_ci,
         marked: context.region.is_marked(),
         files: facts::read_only_files(context, tally, rows),
+        counted: counts.lines(),
+        memory_bound,
     };
     let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);
+    let code = Code { context, tally };
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -60,32 +69,29 @@ pub fn assemble(input: &Input, judge: &Judge, context: &Context, tally: &Tally, 
         },
         recorded_on: recorded_on(input),
         rungs: rungs(input, tally),
-        basis: basis(tally),
+        basis,
         region: if context.region.is_marked() { Region::Marked } else { Region::Whole },
-        remote_share,
-        remote_share_ci,
-        remote_time_share,
-        remote_time_share_ci,
-        distance: distance(&tally.by_class, tally.known.weight),
+        remote_share: shares.remote,
+        remote_share_ci: shares.remote_ci,
+        remote_share_exact: shares.exact,
+        remote_time_share: shares.remote_of_all,
+        remote_time_share_ci: shares.remote_of_all_ci,
+        distance: shares.distance,
         home_unknown_share: share(tally.home_unknown, tally.memory.weight),
         unattributed_share: tally.unattributed as f64 / total,
         compute_share: tally.resolved(Resolution::Compute) as f64 / total,
         spinning_share: tally.resolved(Resolution::Spinning) as f64 / total,
-        node_matrix: tally
-            .matrix
-            .chunks(nodes.count.max(1))
-            .map(|row| row.iter().map(|&w| w as f64 / total).collect())
-            .collect(),
+        node_matrix: shares.matrix,
         threads: threads(input, context, tally),
-        objects: rows.iter().take(MOST_ROWS).map(|f| object(input, context, tally, f)).collect(),
-        functions: functions(input, context, tally),
+        objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f)).collect(),
+        functions: code.functions(input),
         findings,
+        counters: counts.counted(judge, nodes, context.region),
+        counters_why: counts.traffic.as_ref().err().cloned(),
+        time: counts.timed(),
+        time_why: counts.pace.as_ref().err().cloned(),
         notes: notes::notes(input, judge, context, tally, rows),
     }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 fn recorded_on(input: &Input) -> String {
@@ -93,12 +99,6 @@ fn recorded_on(input: &Input) -> String {
     let cpus: usize = m.nodes.iter().map(|n| n.cpus.len()).sum();
     let s = |n: usize| if n == 1 { "" } else { "s" };
     format!("{}: {} node{}, {cpus} cpu{}", m.name, m.nodes.len(), s(m.nodes.len()), s(cpus))
-}
-
-fn basis(tally: &Tally) -> Basis {
-    let count = |r: SampleRung| tally.by_rung[r as usize].iter().sum::<u64>();
-    let lines = count(SampleRung::Hardware) + count(SampleRung::Simulated);
-    if lines * 2 > tally.total.samples { Basis::DramLines } else { Basis::StallTime }
 }
 
 fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
@@ -161,14 +161,6 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
     sampled.into_iter().map(use_of).collect()
 }
 
-fn distance(by_class: &[u64; 4], known: u64) -> Vec<DistanceShare> {
-    let shares = CLASSES.iter().zip(by_class);
-    shares
-        .filter(|&(c, &w)| w > 0 || (known > 0 && *c == crate::machine::DistanceClass::Local))
-        .map(|(&class, &w)| DistanceShare { class, share: share(w, known) })
-        .collect()
-}
-
 fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
     let nodes = context.finder.nodes;
     let total = tally.total.weight.max(1) as f64;
@@ -191,23 +183,27 @@ fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
     rows
 }
 
-fn use_row(context: &Context, site: u32, line: &LineUse, total: f64) -> UseRow {
-    let site = context.sites.get(site);
-    UseRow {
-        at: site.at.clone(),
-        function: site.function.clone(),
-        stall_share: line.sum.weight as f64 / total,
-        remote_share: (line.known > 0 && context.finder.nodes.count > 1)
-            .then(|| share(line.remote, line.known)),
-    }
-}
-
-fn object(input: &Input, context: &Context, tally: &Tally, f: &RowFacts) -> ObjectRow {
+fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
+    let (context, tally) = (code.context, code.tally);
     let row = &context.rows.rows[f.row];
     let counts = tally.rows[f.row].as_deref();
-    let total = tally.total.weight.max(1) as f64;
     let sum = counts.map_or(0, |c| c.sum.weight);
     let known = counts.map_or(0, |c| c.known.weight);
+    let (stall_share, home_unknown_share, distance) = match (f.exact, context.exact) {
+        (Some(lines), Some(exact)) => {
+            let by_class = lines.by_class.map(|l| l.round() as u64);
+            let all = lines.all().max(1.0);
+            (
+                all / exact.total.all().max(1.0),
+                lines.unknown / all,
+                distance(&by_class, by_class.iter().sum()),
+            )
+        }
+        _ => {
+            let by_class = counts.map_or(Vec::new(), |c| distance(&c.by_class, known));
+            (sum as f64 / tally.total.weight.max(1) as f64, share(sum - known, sum), by_class)
+        }
+    };
     let site = row.site.map(|s| context.sites.get(s));
     let range = |r: &super::pattern::Range| ThreadRange {
         thread: input.threads.tid.get(r.thread as usize).copied().unwrap_or(0),
@@ -227,12 +223,14 @@ fn object(input: &Input, context: &Context, tally: &Tally, f: &RowFacts) -> Obje
         pages: f.pages.clone(),
         folio_bytes: f.folio_bytes.clone(),
         samples: counts.map_or(0, |c| c.sum.samples),
-        stall_share: sum as f64 / total,
+        stall_share,
         remote_share: f.remote_share,
         remote_share_ci: f.remote_ci,
-        distance: counts.map_or(Vec::new(), |c| distance(&c.by_class, known)),
-        home_unknown_share: share(sum - known, sum),
-        accessed_at: f.lines.iter().take(MOST_LINES).map(|(s, l)| use_row(context, *s, l, total)).collect(),
+        remote_share_exact: f.exact.is_some(),
+        dram: code.of_object(f),
+        distance,
+        home_unknown_share,
+        accessed_at: code.used_at(f),
         pattern: f.pattern,
         thread_ranges: f.ranges.iter().map(range).collect(),
     }
@@ -255,34 +253,6 @@ fn first_touch(input: &Input, context: &Context, f: &RowFacts) -> Vec<TouchRow> 
     rows.sort_by(|a, b| {
         b.pages.cmp(&a.pages).then_with(|| (a.thread, &a.at, &a.how).cmp(&(b.thread, &b.at, &b.how)))
     });
-    rows.truncate(MOST_ROWS);
-    rows
-}
-
-fn functions(input: &Input, context: &Context, tally: &Tally) -> Vec<FunctionRow> {
-    let total = tally.total.weight.max(1) as f64;
-    type Lines = Vec<(u32, LineUse)>;
-    let mut by_function: FastMap<(String, u32), Lines> = FastMap::default();
-    for (&site, line) in &tally.functions {
-        let s = context.sites.get(site);
-        let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| "?".to_string());
-        by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
-    }
-    let mut rows: Vec<FunctionRow> = Vec::new();
-    for ((function, module), mut lines) in by_function {
-        lines.sort_by_key(|l| (std::cmp::Reverse(l.1.sum.weight), l.0));
-        let sum = |f: fn(&LineUse) -> u64| lines.iter().map(|l| f(&l.1)).sum::<u64>();
-        let known = sum(|l| l.known);
-        rows.push(FunctionRow {
-            function,
-            module: input.modules.path.get(module as usize).cloned(),
-            stall_share: sum(|l| l.sum.weight) as f64 / total,
-            remote_share: (known > 0 && context.finder.nodes.count > 1)
-                .then(|| share(sum(|l| l.remote), known)),
-            lines: lines.iter().take(MOST_LINES).map(|(s, l)| use_row(context, *s, l, total)).collect(),
-        });
-    }
-    rows.sort_by(|a, b| b.stall_share.total_cmp(&a.stall_share).then_with(|| a.function.cmp(&b.function)));
     rows.truncate(MOST_ROWS);
     rows
 }

@@ -1,21 +1,28 @@
 //! The pass over samples: each is given a thread's node, an object's row and its
 //! page's home, and counted. It runs on several threads; columns are read in place.
 
+mod count;
+
 use super::blocks::Blocks;
+use super::exact::Exact;
 use super::hash::{FastMap, IdIndex};
 use super::homes::{Finder, Home};
 use super::input::SampleSource;
 use super::layer::Validity;
+use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::pace::Pace;
 use super::region::Region;
 use super::rows::Rows;
+use super::shares::class;
 use super::sites::Sites;
 use super::stats::BLOCKS;
-use super::tally::{BINS, RowTally, Tally, home_slot};
+use super::tally::{Tally, home_slot};
 use super::touchers::Groups;
 use crate::machine::DistanceClass;
 use crate::recording::SampleSurvey;
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
+use count::Fact;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Distance classes in the order of the counts.
@@ -44,6 +51,12 @@ pub struct Context<'a> {
     pub survey: &'a SampleSurvey,
     /// Which samples count.
     pub region: &'a Region,
+    /// What they count for.
+    pub measure: &'a Measure,
+    /// Counts of pages.
+    pub exact: Option<&'a Exact>,
+    /// What bound in each epoch.
+    pub pace: Option<&'a Pace>,
 }
 
 impl Context<'_> {
@@ -197,11 +210,17 @@ impl<'a> Worker<'a> {
         let time = s.time_ns[i];
         let thread = self.context.threads.get(s.thread[i]);
         let space = thread.map(|t| self.context.spaces_of_threads[t]);
-        if !self.context.region.holds(space, time) {
+        let measure = self.context.measure;
+        if !measure.in_region(s, i, space, self.context.region) {
             return;
         }
         let space = space.unwrap_or(0);
-        let weight = u64::from(s.weight_ns[i].max(1));
+        let Some(weight) = measure.weight(s, i) else {
+            self.tally.other_basis += 1;
+            let rung = usize::from(s.rung[i]).min(SampleRung::ALL.len());
+            self.tally.by_rung[rung][usize::from(s.resolution[i]).min(7)] += 1;
+            return;
+        };
         let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
         let block = block.min(BLOCKS - 1);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
@@ -211,10 +230,11 @@ impl<'a> Worker<'a> {
         tally.by_resolution[resolution as usize] += weight;
         tally.by_rung[usize::from(s.rung[i]).min(SampleRung::ALL.len())][resolution as usize] += 1;
         let mut home = Home::UNKNOWN;
-        let mut node = UNKNOWN;
+        let nodes = self.context.finder.nodes;
+        // Whose thread it was need not be known to say where it ran.
+        let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
         if let Some(t) = thread {
-            node = self.context.finder.nodes.running(t as u32, s.cpu[i]);
-            let by_cpu = self.context.finder.nodes.of_cpu(s.cpu[i]);
+            let by_cpu = nodes.of_cpu(s.cpu[i]);
             let x = &mut tally.threads[t];
             x.sum.add(weight);
             x.on_cpu(s.cpu[i]);
@@ -229,6 +249,11 @@ impl<'a> Worker<'a> {
             if resolution != Resolution::Unresolved {
                 thing = self.thing(space, s.address[i], time);
                 home = self.home(space, s.address[i], time, thing, resolution);
+                let own = measure.home(s, i, nodes);
+                if own != UNKNOWN {
+                    // Who touched first remains the answer to why; where it is, the rung saw.
+                    home.node = own;
+                }
                 if node == UNKNOWN {
                     // Memory whose user's place is unknown is neither near nor far.
                     home.node = UNKNOWN;
@@ -264,16 +289,19 @@ impl<'a> Worker<'a> {
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
         let function = self.context.sites.function_of(code);
         tally.functions.entry(function).or_default().add(weight, known, remote, store);
+        let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));
+        if let Some(resource) = bound {
+            *tally.function_bounds.entry((function, resource)).or_default() += weight;
+        }
         if let Some(thing) = thing {
-            let fact = Fact { weight, block, home, class, known, remote, store, node };
+            let fact = Fact { weight, block, home, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
     }
 
     #[inline]
     fn class(&self, node: u8, home: Home) -> usize {
-        let class = self.context.finder.nodes.class(node, home.node);
-        CLASSES.iter().position(|&c| c == class).unwrap_or(0)
+        class(self.context.finder.nodes.class(node, home.node))
     }
 
     fn home(&mut self, space: u32, address: u64, time: u64, thing: Option<u32>, how: Resolution) -> Home {
@@ -327,80 +355,4 @@ impl<'a> Worker<'a> {
         }
         found.unwrap_or(Home::UNKNOWN)
     }
-
-    fn count_row(&mut self, s: &AccessSamples, i: usize, thing: u32, thread: u32, fact: &Fact) {
-        let context = self.context;
-        let row = context.rows.of_thing[thing as usize];
-        let Fact { weight, home, known, remote, .. } = *fact;
-        let tally = &mut self.tally;
-        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::new(RowTally::new()));
-        counts.sum.add(weight);
-        if known {
-            counts.known.add(weight);
-            counts.by_class[fact.class] += weight;
-            counts.blocks[fact.block].whole += weight;
-        }
-        if remote {
-            counts.remote += weight;
-            counts.remote_samples += 1;
-            counts.blocks[fact.block].part += weight;
-        }
-        let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
-        tally.lines.entry((row, site)).or_default().add(weight, known, remote, fact.store);
-        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
-        if known {
-            let touch = tally.touchers.entry((row, group)).or_default();
-            touch.weight += weight;
-            if remote {
-                touch.remote += weight;
-                touch.remote_by_folio += if home.folio { weight } else { 0 };
-            }
-        }
-        let used = tally.uses.entry((row, thread)).or_default();
-        used.sum.add(weight);
-        if used.by_home.is_empty() {
-            used.by_home.resize(self.nodes + 1, 0);
-        }
-        used.by_home[home_slot(home.node, self.nodes)] += weight;
-        // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
-        let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
-        if s.resolution[i] == Resolution::Object as u8 || initial {
-            return;
-        }
-        let about = &context.rows.rows[row as usize];
-        let object = &context.finder.spaces.things[thing as usize];
-        let (base, extent) = if about.kind == ObjectKind::SmallHeap {
-            (about.base, about.extent)
-        } else {
-            (object.address, object.bytes)
-        };
-        let offset = s.address[i].saturating_sub(base);
-        // In floating point: a 128-bit division would cost as much as a lookup.
-        let bin = ((offset as f64 * BINS as f64 / extent.max(1) as f64) as usize).min(BINS - 1);
-        if used.bins.is_empty() {
-            used.bins.resize(BINS, 0);
-        }
-        used.addressed += 1;
-        used.bins[bin] += 1;
-        let page = s.address[i] / context.finder.placements.page_bytes;
-        counts.followed.add(page, thread, 1);
-        let folios = context.folios[thing as usize];
-        if folios != 0 && fact.node != UNKNOWN {
-            let shift = 63 - folios.leading_zeros();
-            let by_node = tally.folios.entry((row, s.address[i] >> shift)).or_default();
-            by_node.resize(self.nodes, 0);
-            by_node[usize::from(fact.node)] += weight;
-        }
-    }
-}
-
-struct Fact {
-    weight: u64,
-    block: usize,
-    home: Home,
-    class: usize,
-    known: bool,
-    remote: bool,
-    store: bool,
-    node: u8,
 }

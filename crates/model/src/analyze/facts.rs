@@ -1,6 +1,7 @@
 //! What is known of each object row after the pass, gathered for rows that have samples.
 
 use super::attribute::Context;
+use super::exact::{Lines, RowLines};
 use super::hash::FastMap;
 use super::input::Input;
 use super::nodes::{NodeIndex, UNKNOWN};
@@ -9,7 +10,7 @@ use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::stats::{Block, share_interval};
 use super::tally::{LineUse, Tally, TouchUse, Use};
-use super::value::{Interval, PageOrigins, Pattern};
+use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
@@ -59,8 +60,12 @@ pub struct RowFacts {
     pub remote_samples: u64,
     /// Remote of those whose home is known.
     pub remote_share: Option<f64>,
-    /// 95 % interval of it.
+    /// 95 % interval of it, or its bounds if it was counted.
     pub remote_ci: Option<Interval>,
+    /// Its lines, where all were counted and more is known so than from samples.
+    pub exact: Option<Lines>,
+    /// What its samples count.
+    pub basis: Basis,
     /// 95 % interval of the remote share of all samples.
     pub stake_ci: Option<Interval>,
     /// Who placed the pages that remote samples lie on, most remote weight first.
@@ -96,6 +101,10 @@ pub struct RowFacts {
 }
 
 impl RowFacts {
+    /// Its remote share if every page lay on the node that uses it most, where pages were counted.
+    pub fn least_remote(&self) -> Option<f64> {
+        self.exact.and_then(|lines| lines.least_remote())
+    }
     /// Pages that a thread placed.
     pub fn pages_of(&self, thread: u32) -> u64 {
         self.origins.by_group.iter().filter(|((g, _), _)| g.thread == thread).map(|(_, n)| n).sum()
@@ -157,6 +166,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let lines = by_row(&tally.lines);
     let touchers = by_row(&tally.touchers);
     let folios = by_row(&tally.folios);
+    let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
     let mut facts = Vec::with_capacity(order.len());
     for (rank, row) in order.into_iter().enumerate() {
         let Some(counts) = &tally.rows[row] else {
@@ -170,6 +180,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
             remote: counts.remote,
             remote_samples: counts.remote_samples,
+            basis: context.measure.basis,
             ..RowFacts::default()
         };
         if counts.known.weight > 0 && context.finder.nodes.count > 1 {
@@ -187,6 +198,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
                 let blocks: Vec<Block> = counts.blocks.iter().zip(&tally.total_blocks).map(stake).collect();
                 f.stake_ci = share_interval(&blocks, &tally.total);
             }
+            if let Some(counted) = exact.get(&key) {
+                use_counts(&mut f, counted);
+            }
             f.origins =
                 pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
             f.pages = f.origins.pages.clone();
@@ -198,6 +212,21 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         facts.push(f);
     }
     facts
+}
+
+/// Counts replace samples where they leave less open: an object whose pages are mostly shared with
+/// others is known better from samples.
+fn use_counts(f: &mut RowFacts, counted: &RowLines) {
+    let width = |i: Interval| i.high - i.low;
+    let known = counted.lines.local() + counted.lines.remote();
+    if let (Some(bounds), Some(sampled)) = (counted.remote, f.remote_ci)
+        && known > 0.0
+        && width(bounds) <= width(sampled)
+    {
+        f.remote_share = Some(counted.lines.remote() / known);
+        f.remote_ci = Some(bounds);
+        f.exact = Some(counted.lines);
+    }
 }
 
 fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {

@@ -8,7 +8,7 @@ use super::advice::{self, ALL, Use};
 use super::facts::{RowFacts, percent};
 use super::nodes::Nodes;
 use super::tally::Tally;
-use super::value::{Cause, Finding, Pattern};
+use super::value::{Basis, Cause, Finding, Pattern};
 
 /// Least certain share of all samples that a finding must put at stake.
 const LEAST_STAKE: f64 = 0.01;
@@ -29,8 +29,17 @@ const MOSTLY_HALO: f64 = 0.2;
 const CACHED_PAGES: u64 = 64;
 
 /// Why there is no number for the gain.
-const NO_PREDICTION: &str =
-    "samples of a clock say where time went, not how many cache lines crossed between nodes";
+fn no_prediction(basis: Basis) -> String {
+    match basis {
+        Basis::StallTime => {
+            "samples of a clock say where time went, not how many cache lines crossed between nodes"
+        }
+        Basis::DramLines => {
+            "the counts are of this placement; record the repaired program on the same machine and compare the times"
+        }
+    }
+    .to_string()
+}
 
 /// A finding about one row, before those of the same cause are merged. In the sentences
 /// [`advice::ALL`] stands for the names of all objects that they hold for.
@@ -50,7 +59,15 @@ struct Case<'a> {
 }
 
 /// All findings, first the one with most at stake.
-pub fn findings(rows: &[RowFacts], tally: &Tally, nodes: &Nodes) -> Vec<Finding> {
+///
+/// `memory_bound`: share of the time that is bound by memory, where shares are of lines; 1 for time itself.
+pub fn findings(
+    rows: &[RowFacts],
+    tally: &Tally,
+    nodes: &Nodes,
+    basis: Basis,
+    memory_bound: f64,
+) -> Vec<Finding> {
     if nodes.count < 2 {
         return Vec::new();
     }
@@ -73,10 +90,10 @@ pub fn findings(rows: &[RowFacts], tally: &Tally, nodes: &Nodes) -> Vec<Finding>
     groups.retain(|g| {
         let samples: u64 = g.iter().map(|c| c.row.remote_samples).sum();
         let low: f64 = g.iter().map(|c| c.row.stake_ci.map_or(0.0, |i| i.low)).sum();
-        samples >= LEAST_SAMPLES && low >= least(g[0].kind)
+        samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind)
     });
     let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total)).collect();
-    found.extend(unpinned(tally, nodes));
+    found.extend(unpinned(tally, nodes, basis));
     found.sort_by(|a, b| b.stake.total_cmp(&a.stake).then_with(|| a.objects.cmp(&b.objects)));
     for (i, f) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
@@ -117,9 +134,25 @@ fn finding(mut cases: Vec<Case>, total: f64) -> Finding {
         evidence,
         advice: merged(sentences(&|c| c.advice.clone())).join(" "),
         predicted: None,
-        predicted_why: Some(NO_PREDICTION.to_string()),
+        predicted_why: Some(no_prediction(cases[0].row.basis)),
         stake: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
         rank: 0,
+    }
+}
+
+/// What its samples count.
+fn units(r: &RowFacts) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "samples",
+        Basis::DramLines => "lines",
+    }
+}
+
+/// What is remote of it.
+fn remote_what(r: &RowFacts) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "remote time is",
+        Basis::DramLines => "remote lines are",
     }
 }
 
@@ -127,7 +160,13 @@ fn finding(mut cases: Vec<Case>, total: f64) -> Finding {
 fn remote_sentence(r: &RowFacts) -> String {
     let interval =
         r.remote_ci.map_or(String::new(), |i| format!(" ({:.0} to {})", i.low * 100.0, percent(i.high)));
-    format!("{} of its samples are remote{interval}", percent(r.remote_share.unwrap_or(0.0)))
+    // Counts of whole pages have no interval worth a reader's time.
+    match r.exact {
+        Some(_) => format!("{} of its lines are remote", percent(r.remote_share.unwrap_or(0.0))),
+        None => {
+            format!("{} of its {} are remote{interval}", percent(r.remote_share.unwrap_or(0.0)), units(r))
+        }
+    }
 }
 
 fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
@@ -136,7 +175,9 @@ fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     }
     // Small allocations are seen as samples of them: their pages are more than those counted here.
     let found = allocator(r);
-    if found.is_some() || (1..=CACHED_PAGES).contains(&r.pages.total) {
+    // What came from DRAM was not cached, however small.
+    let cached = r.basis == Basis::StallTime && (1..=CACHED_PAGES).contains(&r.pages.total);
+    if found.is_some() || cached {
         return found;
     }
     // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
@@ -169,11 +210,16 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         outer: top.outer.clone(),
         text: format!("one thread touches the pages of {ALL} first, and other nodes' threads use them"),
         own: format!(
-            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote",
+            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote{}",
             r.name,
             top.tid,
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
             percent(r.remote_share.unwrap_or(0.0)),
+            // Counted per page, so more than a guess.
+            r.least_remote().map_or(String::new(), |l| format!(
+                ", {} if each page lay where it is used most",
+                percent(l)
+            )),
         ),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, Use::Serial),
@@ -199,9 +245,10 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
              these writes are the first touch"
         ),
         own: format!(
-            "{}: {} of its remote time is on pages first touched inside the allocator by thread {}, called {}",
+            "{}: {} of its {} on pages first touched inside the allocator by thread {}, called {}",
             r.name,
             percent(by_allocator as f64 / r.remote.max(1) as f64),
+            remote_what(r),
             top.tid,
             advice::place(&top.allocator_at, &top.allocator_function),
         ),
@@ -232,10 +279,11 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             folio >> 10
         ),
         own: format!(
-            "{}: {} of its remote time is on pages that came with another page's first touch (folios of {} kB); \
+            "{}: {} of its {} on pages that came with another page's first touch (folios of {} kB); \
              {} of these folios are used from more than one node",
             r.name,
             percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
+            remote_what(r),
             folio >> 10,
             r.shared_folios,
         ),
@@ -296,7 +344,7 @@ fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
-fn unpinned(tally: &Tally, nodes: &Nodes) -> Option<Finding> {
+fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis) -> Option<Finding> {
     if nodes.assumed {
         return None;
     }
@@ -326,14 +374,18 @@ fn unpinned(tally: &Tally, nodes: &Nodes) -> Option<Finding> {
             text: format!("{wandering} threads ran on more than one node"),
         },
         evidence: vec![format!(
-            "{} of all time was spent by these threads away from the node they ran on most",
-            percent(away as f64 / total)
+            "{} of all {} by these threads away from the node they ran on most",
+            percent(away as f64 / total),
+            match basis {
+                Basis::StallTime => "time was spent",
+                Basis::DramLines => "lines were moved",
+            }
         )],
         advice: "Bind the threads (OMP_PROC_BIND=close OMP_PLACES=cores, or taskset) and record again: \
                  what remains remote after that is placement"
             .to_string(),
         predicted: None,
-        predicted_why: Some(NO_PREDICTION.to_string()),
+        predicted_why: Some(no_prediction(basis)),
         stake,
         rank: 0,
     })

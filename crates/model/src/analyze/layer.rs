@@ -153,6 +153,19 @@ impl Layer {
         self.segment(address).1
     }
 
+    /// Everything that covered part of `from..to` and lived at some time of `since..=until`.
+    pub fn over(&self, from: u64, to: u64, since: u64, until: u64) -> impl Iterator<Item = u32> + '_ {
+        let first = self.bounds.partition_point(|&b| b <= from).saturating_sub(1);
+        let last = self.bounds.partition_point(|&b| b < to);
+        let lived = move |i: &&(u64, u64, u32)| i.0 <= until && since < i.1;
+        let items = if self.bounds.is_empty() {
+            &[][..]
+        } else {
+            &self.items[self.first[first] as usize..self.first[last] as usize]
+        };
+        items.iter().filter(lived).map(|i| i.2)
+    }
+
     /// All segments with their lists: (from, to, list).
     pub fn segments(&self) -> impl Iterator<Item = (u64, u64, &[(u64, u64, u32)])> + '_ {
         self.bounds
@@ -199,6 +212,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_range_finds_what_touches_it_while_it_lives() {
+        let l = Layer::new(
+            vec![span(10, 20, 1, 5, 1), span(15, 30, 3, 9, 2), span(35, 40, 8, 12, 3)],
+            Overlap::Nests,
+        );
+        let over = |from, to, since, until| {
+            let mut found: Vec<u32> = l.over(from, to, since, until).collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        assert_eq!(over(0, 10, 0, 99), [0u32; 0]);
+        assert_eq!(over(0, 11, 0, 99), [1]);
+        assert_eq!(over(12, 36, 0, 99), [1, 2, 3]);
+        assert_eq!(over(12, 36, 5, 7), [2]);
+        assert_eq!(over(12, 36, 0, 2), [1]);
+        assert_eq!((over(20, 30, 0, 99), over(40, 50, 0, 99)), (vec![2], vec![]));
+        assert_eq!(Layer::default().over(0, 9, 0, 9).count(), 0);
     }
 
     #[test]

@@ -15,24 +15,31 @@ mod advice;
 mod assemble;
 mod attribute;
 mod blocks;
+mod code;
+mod counts;
+mod exact;
 mod facts;
 mod findings;
 mod hash;
 mod homes;
 mod layer;
+mod measure;
 mod names;
 mod nodes;
 mod notes;
+mod pace;
 mod page_table;
 mod pages;
 mod pattern;
 mod placement;
 mod region;
 mod rows;
+mod shares;
 mod sites;
 mod space;
 mod tally;
 mod touchers;
+mod traffic;
 mod verdict;
 
 pub use input::{Input, Judge, SampleSource};
@@ -99,6 +106,16 @@ pub fn analyze_with(
     let blocks = blocks::Blocks::new(&finder, &groups);
     let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();
     let region = region::Region::new(input, judge.whole, &spaces, &threads, &survey);
+    let measure = measure::Measure::new(input, judge);
+    let exact = exact::Exact::new(input, judge, measure.basis, &spaces, &rows, &nodes, &region);
+    let traffic = traffic::Traffic::new(input, judge, &nodes, &region);
+    let counts = counts::Counts {
+        pace: match &traffic {
+            Ok(_) => pace::Pace::new(input, judge),
+            Err(why) => Err(why.clone()),
+        },
+        traffic,
+    };
     let context = attribute::Context {
         finder,
         rows: &rows,
@@ -110,8 +127,11 @@ pub fn analyze_with(
         spaces_of_threads: &spaces_of_threads,
         survey: &survey,
         region: &region,
+        measure: &measure,
+        exact: exact.as_ref(),
+        pace: counts.pace.as_ref().ok(),
     };
     let tally = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
     let facts = facts::gather(input, &context, &tally);
-    Ok(assemble::assemble(input, judge, &context, &tally, &facts))
+    Ok(assemble::assemble(input, judge, &context, &tally, &facts, &counts))
 }

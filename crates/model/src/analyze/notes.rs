@@ -3,9 +3,11 @@
 use super::attribute::Context;
 use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
+use super::pace::Pace;
 use super::tally::Tally;
+use super::value::Basis;
 use super::verdict::unresolved_share;
-use crate::recording::RangeKind;
+use crate::recording::{Columns, RangeKind};
 
 /// All notes.
 pub fn notes(
@@ -44,6 +46,7 @@ pub fn notes(
             percent(meta.steal_share)
         ));
     }
+    lines(&mut n, input, context, tally);
     if unresolved_share(tally) > 0.1 {
         n.push(format!(
             "{} of the samples touch memory at an address that could not be found; they count as unattributed.",
@@ -74,7 +77,11 @@ pub fn notes(
                 .to_string(),
         );
     }
-    if let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max() {
+    let time = context.measure.basis == Basis::StallTime;
+    // A line that came from DRAM was no hit.
+    if time
+        && let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max()
+    {
         for f in facts.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
@@ -86,6 +93,65 @@ pub fn notes(
         }
     }
     n
+}
+
+/// What exact counts are of.
+fn lines(n: &mut Vec<String>, input: &Input, context: &Context, tally: &Tally) {
+    if context.measure.basis != Basis::DramLines {
+        return;
+    }
+    n.push(
+        "Lines are those of the program's own accesses: the kernel's (page faults, copies of read and write) are \
+         left out, and its instructions too."
+            .to_string(),
+    );
+    if !context.region.is_marked() && !input.cpu_epochs.is_empty() {
+        n.push(
+            "The program marks no region of interest: counts include its set-up and initialisation."
+                .to_string(),
+        );
+    }
+    if let Some(pace) = context.pace {
+        figures(n, pace);
+    }
+    if tally.other_basis > 0 {
+        n.push(format!(
+            "{} timer samples are left out: emulated time has no memory stalls.",
+            tally.other_basis
+        ));
+    }
+}
+
+/// What the time rests on.
+fn figures(n: &mut Vec<String>, pace: &Pace) {
+    let remembered = pace.weak_figures.iter().filter(|f| f.confidence == "M").count();
+    let chosen: Vec<String> = pace
+        .weak_figures
+        .iter()
+        .filter(|f| f.confidence != "M")
+        .map(|f| match f.value {
+            Some(value) => format!("{} {value} ({})", f.name, f.confidence),
+            None => format!("{} ({})", f.name, f.confidence),
+        })
+        .collect();
+    let mut rests = Vec::new();
+    if !chosen.is_empty() {
+        rests.push(format!("figures that were fitted or assumed: {}", chosen.join(", ")));
+    }
+    if remembered > 0 {
+        rests.push(format!(
+            "{remembered} figures from memory of the literature (confidence M; named in the JSON, time.weak_figures)"
+        ));
+    }
+    if !rests.is_empty() {
+        n.push(format!("The time rests on {}.", rests.join("; and on ")));
+    }
+    if pace.time.homeless_lines > 0 {
+        n.push(format!(
+            "{} lines of unknown home were timed as if they were of the cpu's own node.",
+            pace.time.homeless_lines
+        ));
+    }
 }
 
 fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, tally: &Tally) {
@@ -131,7 +197,7 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
                     .to_string(),
             );
         }
-        if input.meta.machine.nodes.len() == 1 {
+        if input.meta.machine.nodes.len() == 1 && context.measure.basis == Basis::StallTime {
             n.push("Recorded on one node: shares of time are of that machine; far memory is slower, so its share would be larger.".to_string());
         }
     }

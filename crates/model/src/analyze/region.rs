@@ -11,6 +11,8 @@ pub struct Region {
     /// Per space: disjoint stretches, both ends included, ascending. A space that marks nothing
     /// has none, so that nothing of it counts. `None`: the whole run counts.
     marked: Option<Vec<Vec<(u64, u64)>>>,
+    /// Epochs of a virtual machine that lie inside, ascending; `None`: all count.
+    epochs: Option<Vec<u32>>,
     /// First and last time that can count, for blocks of time.
     pub bounds: (u64, u64),
 }
@@ -33,8 +35,11 @@ impl Region {
                 marked[space as usize].push((p.begin_ns[i], p.end_ns[i].max(p.begin_ns[i])));
             }
         }
-        if whole || marked.iter().all(Vec::is_empty) {
-            return Region { marked: None, bounds: all };
+        let epochs = epochs(input, whole);
+        // What the virtual machine counted decides there, not what the clock of its guest says.
+        let counted = !input.cpu_epochs.epoch.is_empty();
+        if whole || marked.iter().all(Vec::is_empty) || counted && epochs.is_none() {
+            return Region { marked: None, epochs, bounds: all };
         }
         marked.iter_mut().for_each(join);
         let lists = || marked.iter().flatten();
@@ -51,12 +56,18 @@ impl Region {
             }
             marked[space] = marked[at].clone();
         }
-        Region { marked: Some(marked), bounds: (first, last) }
+        Region { marked: Some(marked), epochs, bounds: (first, last) }
     }
 
     /// Whether the program marks a region and it is used.
     pub fn is_marked(&self) -> bool {
-        self.marked.is_some()
+        self.marked.is_some() || self.epochs.is_some()
+    }
+
+    /// Whether an epoch counts.
+    #[inline]
+    pub fn holds_epoch(&self, epoch: u32) -> bool {
+        self.epochs.as_ref().is_none_or(|e| e.binary_search(&epoch).is_ok())
     }
 
     /// Whether a sample counts; `space` is `None` for a thread that is not known.
@@ -69,6 +80,16 @@ impl Region {
         let k = list.partition_point(|r| r.0 <= time);
         k > 0 && time <= list[k - 1].1
     }
+}
+
+/// The epochs inside the region of interest, if any is and the whole run was not asked for.
+fn epochs(input: &Input, whole: bool) -> Option<Vec<u32>> {
+    let e = &input.cpu_epochs;
+    let inside = (0..e.epoch.len()).filter(|&i| e.region[i] == 1);
+    let mut list: Vec<u32> = inside.map(|i| e.epoch[i]).collect();
+    list.sort_unstable();
+    list.dedup();
+    (!whole && !list.is_empty()).then_some(list)
 }
 
 /// Sorts stretches and joins those that overlap: several threads may mark the same loop.
@@ -93,7 +114,7 @@ mod tests {
         let mut list = vec![(50, 60), (10, 20), (15, 30)];
         join(&mut list);
         assert_eq!(list, [(10, 30), (50, 60)]);
-        let region = Region { marked: Some(vec![list, Vec::new()]), bounds: (10, 60) };
+        let region = Region { marked: Some(vec![list, Vec::new()]), epochs: None, bounds: (10, 60) };
         let held: Vec<bool> = [9, 10, 30, 31, 50, 61].map(|t| region.holds(Some(0), t)).into();
         assert_eq!(held, [false, true, true, false, true, false]);
         assert!(!region.holds(Some(1), 10) && !region.holds(None, 10));

@@ -247,6 +247,31 @@ impl Spaces {
         }
     }
 
+    /// What covered any byte of `from..to` at some time of `since..=until`; mappings only where no
+    /// object did. A sampled small allocation counts if it begins there.
+    pub fn over(&self, space: u32, from: u64, to: u64, since: u64, until: u64) -> Vec<u32> {
+        let mut found = Vec::new();
+        let (mut s, mut last) = (space, until);
+        loop {
+            let here = &self.spaces[s as usize];
+            for layer in &here.fine {
+                found.extend(layer.over(from, to, since.min(last), last));
+            }
+            let small = here.small.partition_point(|x| x.0 < from);
+            let begins = here.small[small..].iter().take_while(|x| x.0 < to);
+            let things = &self.things;
+            found.extend(begins.map(|x| x.1).filter(|&id| things[id as usize].born <= last));
+            match here.parent {
+                Some((parent, fork)) => (s, last) = (parent, last.min(fork)),
+                None => break,
+            }
+        }
+        if found.is_empty() {
+            found.extend(self.mapping_at(space, from, until).0);
+        }
+        found
+    }
+
     fn is_heap_area(&self, thing: u32) -> bool {
         self.things[thing as usize].kind == ObjectKind::Anonymous
     }

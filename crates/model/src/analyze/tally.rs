@@ -209,6 +209,14 @@ pub struct Tally {
     pub touchers: FastMap<(u32, u32), TouchUse>,
     /// By (row, folio number): weight by node of the using thread.
     pub folios: FastMap<(u32, u64), Vec<u64>>,
+    /// By (page on which several rows may lie, row): weight.
+    pub shared_pages: FastMap<(u32, u32), u64>,
+    /// By (row, site, resource that bound then): weight.
+    pub line_bounds: FastMap<(u32, u32, u16), u64>,
+    /// By (function's site, resource): weight, of all samples.
+    pub function_bounds: FastMap<(u32, u16), u64>,
+    /// Samples left out because they are of another basis.
+    pub other_basis: u64,
 }
 
 impl Tally {
@@ -284,6 +292,10 @@ impl Tally {
         for (key, from) in other.folios {
             grow_add(self.folios.entry(key).or_default(), &from);
         }
+        add_map(&mut self.shared_pages, other.shared_pages);
+        add_map(&mut self.line_bounds, other.line_bounds);
+        add_map(&mut self.function_bounds, other.function_bounds);
+        self.other_basis += other.other_basis;
     }
 
     /// Weight of a way of resolution.
@@ -333,6 +345,12 @@ pub fn home_slot(node: NodeIndex, nodes: usize) -> usize {
 
 fn add(to: &mut [u64], from: &[u64]) {
     to.iter_mut().zip(from).for_each(|(t, f)| *t += f);
+}
+
+fn add_map<K: Eq + std::hash::Hash>(to: &mut FastMap<K, u64>, from: FastMap<K, u64>) {
+    for (key, n) in from {
+        *to.entry(key).or_default() += n;
+    }
 }
 
 fn grow_add<T: Copy + Default + std::ops::AddAssign>(to: &mut Vec<T>, from: &[T]) {

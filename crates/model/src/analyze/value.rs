@@ -1,6 +1,10 @@
 //! What an analysis says: plain values that `report` writes for people and programs.
 //! Field names are the JSON's; docs/report.schema.json describes the same.
 
+mod counted;
+
+pub use counted::*;
+
 use crate::machine::DistanceClass;
 use serde::Serialize;
 
@@ -8,21 +12,22 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Enough evidence, and little of the time is spent on far memory.
+    /// Enough evidence, and little of the time is at stake on far memory.
     Clean,
-    /// A share of the time that matters is spent on far memory.
+    /// A share of the time that matters is at stake on far memory.
     Affected,
     /// The evidence does not carry a verdict; `verdict_why` says what is missing.
     Unknown,
 }
 
 /// What shares are shares of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// CPU time of samples (clock and signal rungs): where time went, not how often memory was accessed.
+    #[default]
     StallTime,
-    /// Cache lines from DRAM (hardware and simulated rungs).
+    /// Cache lines moved from and to DRAM, each weighing the same (simulated rung): how much traffic, not how much time.
     DramLines,
 }
 
@@ -72,9 +77,11 @@ pub struct Report {
     pub region: Region,
     /// Remote share of all samples whose page's home is known; null if none is.
     pub remote_share: Option<f64>,
-    /// 95 % interval of `remote_share`.
+    /// 95 % interval of `remote_share`; its bounds where it is exact.
     pub remote_share_ci: Option<Interval>,
-    /// Share of all samples that are remote for certain: the time at stake.
+    /// Whether remote shares, distances and the matrix are of counts of every line instead of samples.
+    pub remote_share_exact: bool,
+    /// Share of all samples that are remote for certain: the time at stake, or the lines.
     pub remote_time_share: Option<f64>,
     /// 95 % interval of `remote_time_share`.
     pub remote_time_share_ci: Option<Interval>,
@@ -84,9 +91,9 @@ pub struct Report {
     pub home_unknown_share: f64,
     /// Share of samples that touch memory but could not be given to an object.
     pub unattributed_share: f64,
-    /// Share of samples that touch no memory (computing).
+    /// Share of samples that touch no memory (computing); 0 where lines are counted.
     pub compute_share: f64,
-    /// Share of samples in a runtime's wait loops (spinning).
+    /// Share of samples in a runtime's wait loops (spinning); 0 where lines are counted.
     pub spinning_share: f64,
     /// Rows: node of the thread; columns: home node; share of samples. Same order as `machine.node_ids`.
     pub node_matrix: Vec<Vec<f64>>,
@@ -98,6 +105,14 @@ pub struct Report {
     pub functions: Vec<FunctionRow>,
     /// Findings, by rank.
     pub findings: Vec<Finding>,
+    /// Exact counts of the virtual machine; null with `counters_why`.
+    pub counters: Option<Counted>,
+    /// Why there are no counts.
+    pub counters_why: Option<String>,
+    /// The time that the counted work takes; null with `time_why`.
+    pub time: Option<Timed>,
+    /// Why there is no time.
+    pub time_why: Option<String>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
 }
@@ -194,6 +209,8 @@ pub struct UseRow {
     pub stall_share: f64,
     /// Share of these samples that is remote, of those whose home is known.
     pub remote_share: Option<f64>,
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
 }
 
 /// How threads use the address range of an object.
@@ -270,8 +287,12 @@ pub struct ObjectRow {
     pub stall_share: f64,
     /// Share of its samples whose page is on another node, of those whose home is known; null if none is known.
     pub remote_share: Option<f64>,
-    /// 95 % interval.
+    /// 95 % interval; where it is exact, bounds that hold whoever the lines of pages shared with other objects belong to.
     pub remote_share_ci: Option<Interval>,
+    /// Whether `remote_share` is of counts of every line instead of samples.
+    pub remote_share_exact: bool,
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
     /// By distance.
     pub distance: Vec<DistanceShare>,
     /// Share of its samples whose home is unknown.
@@ -295,7 +316,9 @@ pub struct FunctionRow {
     pub stall_share: f64,
     /// Remote, of those whose home is known.
     pub remote_share: Option<f64>,
-    /// Its lines, most first.
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
+    /// Its lines of code, most first.
     pub lines: Vec<UseRow>,
 }
 
@@ -338,7 +361,7 @@ pub struct Finding {
     pub predicted: Option<Predicted>,
     /// Why there is no prediction.
     pub predicted_why: Option<String>,
-    /// Share of all samples that are remote on these objects: the stall share at stake. Stall shares blame one of several overlapped loads, so this is not a gain.
+    /// Share of all samples that are remote on these objects: what is at stake. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
     pub stake: f64,
     /// 1 is first.
     pub rank: u32,

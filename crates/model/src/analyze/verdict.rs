@@ -1,9 +1,14 @@
 //! The verdict: clean, affected, or unknown with what is missing.
+//!
+//! What decides is the time at stake on far memory. A timer's samples are time, so their remote
+//! share is that. Lines from DRAM are not: a program may fetch few of them, all remote, and lose
+//! nothing. There the time at stake is the remote share of the lines times the share of the time
+//! that waits for memory; where no time is known, the second may be anything up to 1.
 
 use super::facts::percent;
 use super::input::{Input, Judge};
 use super::tally::Tally;
-use super::value::{Finding, Interval, Verdict};
+use super::value::{Basis, Finding, Interval, Verdict};
 use crate::recording::{Resolution, Rung};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
@@ -17,7 +22,9 @@ pub const MOST_UNKNOWN: f64 = 0.25;
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
 pub struct Evidence {
-    /// Remote share of all time.
+    /// What shares are shares of.
+    pub basis: Basis,
+    /// Remote share of all time, or of all lines.
     pub remote_time: Option<f64>,
     /// 95 % interval of it.
     pub interval: Option<Interval>,
@@ -25,6 +32,10 @@ pub struct Evidence {
     pub marked: bool,
     /// Weight of samples on mapped files whose unknown homes do not matter.
     pub files: u64,
+    /// Lines counted, if they were: then few samples are no obstacle.
+    pub counted: Option<u64>,
+    /// Share of the time that is bound by memory; an error says why it is not known.
+    pub memory_bound: Result<f64, String>,
 }
 
 /// Decides, and says why in one sentence.
@@ -35,7 +46,7 @@ pub fn verdict(
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
-    let &Evidence { remote_time, interval, marked, files } = evidence;
+    let &Evidence { remote_time, interval, marked, files, .. } = evidence;
     let unknown = |why: String| (Verdict::Unknown, why);
     if judge.machine.nodes.len() < 2 {
         return unknown(
@@ -44,6 +55,9 @@ pub fn verdict(
         );
     }
     let n = tally.total.samples;
+    if evidence.basis == Basis::DramLines && (n > 0 || evidence.counted.is_some()) {
+        return of_lines(input, judge, tally, evidence, findings);
+    }
     if n == 0 && marked {
         return unknown(
             "The region of interest that the program marks holds no samples: mark a longer one, or judge the whole run (--whole)."
@@ -110,6 +124,67 @@ pub fn verdict(
         percent(unknown_weight / memory),
         home_reason(input, judge)
     ))
+}
+
+/// The verdict where lines are counted instead of time.
+fn of_lines(
+    input: &Input,
+    judge: &Judge,
+    tally: &Tally,
+    evidence: &Evidence,
+    findings: &[Finding],
+) -> (Verdict, String) {
+    let unknown = |why: String| (Verdict::Unknown, why);
+    if evidence.counted == Some(0) {
+        return clean("The caches held everything: no line moved from or to DRAM".to_string());
+    }
+    let (Some(share), Some(interval)) = (evidence.remote_time, evidence.interval) else {
+        return unknown(format!("No line's home is known. {}", home_reason(input, judge)));
+    };
+    let traffic = format!("{} of the DRAM traffic goes to far memory", percent(share));
+    // Unknown homes may all be far; exact counts have their unknown ends in the interval's denominator.
+    let blind = match evidence.counted {
+        Some(_) => 0.0,
+        None => tally.home_unknown as f64 / tally.total.weight.max(1) as f64,
+    };
+    let far = (interval.high + blind).min(1.0);
+    let (low, high) = match &evidence.memory_bound {
+        Ok(bound) => (interval.low * bound, far * bound),
+        Err(_) => (0.0, far),
+    };
+    let bound = match &evidence.memory_bound {
+        Ok(bound) => format!("{} of the time waits for memory", percent(*bound)),
+        Err(why) => format!("how much of the time waits for memory is unknown ({why})"),
+    };
+    if low > THRESHOLD {
+        return match findings.first() {
+            Some(f) => (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text)),
+            None => unknown(format!(
+                "{traffic}, and {bound}, but it is spread over too many objects to name a cause."
+            )),
+        };
+    }
+    if evidence.counted.is_none() && tally.total.samples < LEAST_SAMPLES {
+        return unknown(format!(
+            "{} samples are too few for a verdict ({LEAST_SAMPLES} are needed), and no page was counted.",
+            tally.total.samples
+        ));
+    }
+    if high <= THRESHOLD {
+        return match &evidence.memory_bound {
+            Ok(_) => clean(format!("{traffic}, and {bound}")),
+            Err(_) => clean(traffic),
+        };
+    }
+    unknown(match &evidence.memory_bound {
+        Err(_) => format!("{traffic}, but {bound}."),
+        Ok(_) => format!(
+            "{traffic} (interval {} to {}), and {bound}: that reaches across {}.",
+            percent(interval.low),
+            percent(far),
+            percent(THRESHOLD)
+        ),
+    })
 }
 
 fn clean(what: String) -> (Verdict, String) {

@@ -58,8 +58,11 @@ use crate::recording::{Access, Resolution};
 mod effect;
 mod function;
 mod linear;
+mod needs;
 mod operand;
 mod plan;
+
+pub use needs::{Described, describe};
 
 use function::Function;
 use plan::Plan;

@@ -167,6 +167,22 @@ pub struct CoreFigures {
     /// Most that one core can move reading and writing in place, GB/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_gbs: Option<Figure>,
+    /// Lines that the hardware prefetcher runs ahead of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch_lines: Option<Figure>,
+    /// Core cycles of a page walk, whose entries are in a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub walk_cycles: Option<Figure>,
+    /// Page walks that one core can have in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_walkers: Option<Figure>,
+}
+
+impl CoreFigures {
+    /// The clock while all cores work, GHz: the all-core clock, or the guaranteed one.
+    pub fn clock_ghz(&self) -> Option<&Figure> {
+        self.all_core_ghz.as_ref().or(self.base_ghz.as_ref())
+    }
 }
 
 /// What a cache level keeps of the level inside it.
@@ -203,6 +219,28 @@ pub struct CacheFigures {
     /// Load-to-use latency, core cycles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_cycles: Option<Figure>,
+    /// Most that one instance can read from memory, GB/s, where its port is
+    /// narrower than the node's memory (a core complex of an EPYC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_gbs: Option<Figure>,
+    /// Most that one instance can write to memory, GB/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_gbs: Option<Figure>,
+}
+
+/// A table of address translations (TLB) of one core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlbFigures {
+    /// 1, 2.
+    pub level: u32,
+    /// Bytes of the pages whose translations share its entries.
+    pub page_bytes: Vec<u64>,
+    /// Translations that it holds.
+    pub entries: Figure,
+    /// Associativity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Figure>,
 }
 
 /// Bandwidth of the memory of some nodes, all their own cpus at work, GB/s per node.
@@ -223,6 +261,29 @@ pub struct NodeBandwidth {
     /// Sustained, about two reads per write, as STREAM triad with write-allocate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub triad_gbs: Option<Figure>,
+}
+
+impl NodeBandwidth {
+    /// Sustained rate, reads and writes together, GB/s, where `writes` is the
+    /// written part of all bytes. Between the mixes that are known, the time per
+    /// byte is taken to change in a straight line; beyond them it stays. `None`
+    /// if no sustained rate is known.
+    pub fn rate(&self, writes: f64) -> Option<f64> {
+        let known = [(0.0, &self.read_gbs), (1.0 / 3.0, &self.triad_gbs), (0.5, &self.update_gbs)];
+        let mut below: Option<(f64, f64)> = None;
+        for (share, figure) in known {
+            let Some(figure) = figure else { continue };
+            let time = 1.0 / figure.value;
+            if share >= writes {
+                return Some(match below {
+                    Some((s, t)) => 1.0 / (t + (time - t) * (writes - s) / (share - s)),
+                    None => figure.value,
+                });
+            }
+            below = Some((share, time));
+        }
+        below.map(|(_, time)| 1.0 / time)
+    }
 }
 
 /// Links between two nodes. They work the same in both directions.
@@ -249,6 +310,17 @@ pub struct TimeFigures {
     /// Cost factor of a memory controller when several nodes stream from it (η).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eta: Option<Figure>,
+    /// Lines of other nodes' memory that all cores of a node together can have in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_lines: Option<Figure>,
+    /// Part of the lines read from memory for which the home asks every other
+    /// node's caches: 1 without a directory, less with one or with a probe filter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe_share: Option<Figure>,
+    /// Extra writes to the home's memory per line that another node reads, where
+    /// the directory is kept in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory_write_share: Option<Figure>,
 }
 
 /// Everything about a machine that is a measurement or a publication.
@@ -267,10 +339,15 @@ pub struct Figures {
     pub dies_per_package: Option<u32>,
     /// Bytes of a cache line.
     pub line_bytes: Option<u32>,
+    /// Whether the firmware spreads memory over all nodes ("non-NUMA mode"), so
+    /// that the kernel sees one node. `nodes` still are the physical ones.
+    pub interleaved: bool,
     /// The core.
     pub core: CoreFigures,
     /// The caches, inner first.
     pub caches: Vec<CacheFigures>,
+    /// The tables of translations, inner first; empty if unknown.
+    pub tlbs: Vec<TlbFigures>,
     /// Idle latency between nodes, ns.
     pub latency_ns: Option<Matrix>,
     /// Read bandwidth between nodes, all cpus of the row reading, GB/s.

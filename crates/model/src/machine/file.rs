@@ -6,6 +6,7 @@
 
 pub use super::figures::*;
 
+use super::check;
 use super::cpulist::CpuList;
 use super::{CacheLevel, Machine, NodeId, NodeKind, NumaNode};
 use serde::Deserialize;
@@ -28,7 +29,7 @@ pub struct MachineFileError {
 }
 
 impl MachineFileError {
-    fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
+    pub(super) fn at(text: &str, offset: usize, message: impl Into<String>) -> Self {
         let before = text.get(..offset).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
         MachineFileError {
@@ -86,57 +87,65 @@ fn edits(a: &str, b: &str) -> usize {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawFile {
-    format: Spanned<u32>,
-    name: String,
-    description: Option<String>,
-    topology: RawTopology,
+pub(super) struct RawFile {
+    pub(super) format: Spanned<u32>,
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) topology: RawTopology,
     #[serde(rename = "node")]
-    nodes: Vec<Spanned<RawNode>>,
-    distances: Option<RawDistances>,
+    pub(super) nodes: Vec<Spanned<RawNode>>,
+    pub(super) distances: Option<RawDistances>,
     #[serde(default)]
-    core: CoreFigures,
+    pub(super) core: CoreFigures,
     #[serde(default, rename = "cache")]
-    caches: Vec<Spanned<CacheFigures>>,
-    latency_ns: Option<Spanned<Matrix>>,
-    pair_read_gbs: Option<Spanned<Matrix>>,
+    pub(super) caches: Vec<Spanned<CacheFigures>>,
+    #[serde(default, rename = "tlb")]
+    pub(super) tlbs: Vec<Spanned<TlbFigures>>,
+    pub(super) latency_ns: Option<Spanned<Matrix>>,
+    pub(super) pair_read_gbs: Option<Spanned<Matrix>>,
     #[serde(default)]
-    bandwidth: Vec<Spanned<NodeBandwidth>>,
+    pub(super) bandwidth: Vec<Spanned<NodeBandwidth>>,
     #[serde(default, rename = "link")]
-    links: Vec<Spanned<Link>>,
-    #[serde(default)]
-    time: TimeFigures,
+    pub(super) links: Vec<Spanned<Link>>,
+    #[serde(default = "no_time")]
+    pub(super) time: Spanned<TimeFigures>,
+}
+
+fn no_time() -> Spanned<TimeFigures> {
+    Spanned::new(0..0, TimeFigures::default())
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawTopology {
-    source: String,
-    confidence: Confidence,
-    threads_per_core: Option<u32>,
-    dies_per_package: Option<u32>,
-    line_bytes: Option<u32>,
+pub(super) struct RawTopology {
+    pub(super) source: String,
+    pub(super) confidence: Confidence,
+    pub(super) threads_per_core: Option<u32>,
+    pub(super) dies_per_package: Option<u32>,
+    pub(super) line_bytes: Option<u32>,
     #[serde(default)]
-    cores: Vec<Spanned<CpuList>>,
+    pub(super) interleaved: bool,
+    #[serde(default)]
+    pub(super) cores: Vec<Spanned<CpuList>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawNode {
-    id: NodeId,
-    cpus: Spanned<CpuList>,
-    memory_bytes: Option<u64>,
+pub(super) struct RawNode {
+    pub(super) id: NodeId,
+    pub(super) cpus: Spanned<CpuList>,
+    pub(super) memory_bytes: Option<u64>,
     #[serde(default)]
-    kind: NodeKind,
-    package: Option<u32>,
+    pub(super) kind: NodeKind,
+    pub(super) package: Option<u32>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawDistances {
-    rows: Spanned<Vec<Vec<u32>>>,
-    source: String,
-    confidence: Confidence,
+pub(super) struct RawDistances {
+    pub(super) rows: Spanned<Vec<Vec<u32>>>,
+    pub(super) source: String,
+    pub(super) confidence: Confidence,
 }
 
 impl Machine {
@@ -167,6 +176,7 @@ impl Machine {
         };
         check::distances(&raw, &machine, text)?;
         check::topology(&raw, &machine, text)?;
+        check::tlbs(&raw, text)?;
         check::matrices(&raw, &machine, text)?;
         check::parts(&raw, &machine, text)?;
         let inner = |list: Vec<Spanned<CpuList>>| list.into_iter().map(Spanned::into_inner);
@@ -181,13 +191,15 @@ impl Machine {
                 cores: inner(raw.topology.cores).collect(),
                 dies_per_package: raw.topology.dies_per_package,
                 line_bytes: raw.topology.line_bytes,
+                interleaved: raw.topology.interleaved,
                 core: raw.core,
                 caches: raw.caches.into_iter().map(Spanned::into_inner).collect(),
+                tlbs: raw.tlbs.into_iter().map(Spanned::into_inner).collect(),
                 latency_ns: raw.latency_ns.map(Spanned::into_inner),
                 pair_read_gbs: raw.pair_read_gbs.map(Spanned::into_inner),
                 bandwidth: raw.bandwidth.into_iter().map(Spanned::into_inner).collect(),
                 links: raw.links.into_iter().map(Spanned::into_inner).collect(),
-                time: raw.time,
+                time: raw.time.into_inner(),
             },
             ..machine
         })
@@ -240,145 +252,4 @@ fn read_nodes(raw: &RawFile, text: &str) -> Result<Vec<NumaNode>, MachineFileErr
         });
     }
     Ok(nodes)
-}
-
-/// What must hold between the parts of a file.
-mod check {
-    use super::*;
-
-    type Checked = Result<(), MachineFileError>;
-
-    fn square<T>(rows: &[Vec<T>], machine: &Machine, what: &str) -> Result<(), String> {
-        let n = machine.nodes.len();
-        if rows.len() != n {
-            return Err(format!("{what} has {} rows, but the machine has {n} nodes", rows.len()));
-        }
-        match rows.iter().position(|r| r.len() != n) {
-            Some(i) => Err(format!(
-                "{what}: the row of node {} has {} entries, but the machine has {n} nodes",
-                machine.nodes[i].id,
-                rows[i].len()
-            )),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn distances(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
-        let Some(distances) = &raw.distances else {
-            return Ok(());
-        };
-        let rows = distances.rows.get_ref();
-        let fail = |m: String| MachineFileError::at(text, distances.rows.span().start, m);
-        square(rows, machine, "distances").map_err(fail)?;
-        for (i, row) in rows.iter().enumerate() {
-            if let Some(j) = (0..row.len()).find(|&j| j != i && row[j] < row[i]) {
-                return Err(fail(format!(
-                    "distances: node {} is nearer to node {} ({}) than that is to itself ({})",
-                    machine.nodes[j].id, machine.nodes[i].id, row[j], row[i]
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn topology(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
-        let mut seen: Vec<u32> = Vec::new();
-        for core in &raw.topology.cores {
-            let fail = |m: String| Err(MachineFileError::at(text, core.span().start, m));
-            for cpu in core.get_ref().iter() {
-                if machine.node_of_cpu(cpu).is_none() {
-                    return fail(format!("cpu {cpu} of a core is in no node"));
-                }
-                if seen.contains(&cpu) {
-                    return fail(format!("cpu {cpu} is in two cores"));
-                }
-                seen.push(cpu);
-            }
-        }
-        for cache in &raw.caches {
-            let c = cache.get_ref();
-            let ways = c.ways.as_ref().map_or(1.0, |w| w.value);
-            if c.cores_per_instance == 0 || c.size_bytes.value < 1.0 || ways < 1.0 {
-                return Err(MachineFileError::at(
-                    text,
-                    cache.span().start,
-                    format!(
-                        "cache level {}: size_bytes, ways and cores_per_instance must be 1 or more",
-                        c.level
-                    ),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn matrices(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
-        let latency = raw.latency_ns.iter().map(|m| (m, "latency_ns", true));
-        let pairs = raw.pair_read_gbs.iter().map(|m| (m, "pair_read_gbs", false));
-        for (spanned, what, local_is_least) in latency.chain(pairs) {
-            let matrix = spanned.get_ref();
-            let fail = |m: String| MachineFileError::at(text, spanned.span().start, m);
-            square(&matrix.rows, machine, what).map_err(fail)?;
-            for (i, node) in machine.nodes.iter().enumerate() {
-                let row = matrix.rows[i].iter().map(|c| c.0);
-                if let Some(bad) = row.flatten().find(|v| !v.is_finite() || *v <= 0.0) {
-                    return Err(fail(format!(
-                        "{what}: {bad} in the row of node {}; what is not known is written \
-                         \"unknown\", never 0",
-                        node.id
-                    )));
-                }
-                let Some(own) = matrix.get(i, i).filter(|_| local_is_least) else {
-                    continue;
-                };
-                for (j, other) in machine.nodes.iter().enumerate() {
-                    if let Some(far) = matrix.get(i, j).filter(|&far| j != i && far < own) {
-                        return Err(fail(format!(
-                            "{what}: from node {} to node {} takes {far} ns, less than its own \
-                             memory ({own} ns)",
-                            node.id, other.id
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn parts(raw: &RawFile, machine: &Machine, text: &str) -> Checked {
-        let mut described: Vec<NodeId> = Vec::new();
-        for spanned in &raw.bandwidth {
-            let fail = |m: String| Err(MachineFileError::at(text, spanned.span().start, m));
-            let b = spanned.get_ref();
-            for node in b.nodes.iter() {
-                if machine.position(node).is_none() {
-                    return fail(format!("bandwidth of node {node}, which is not described"));
-                }
-                if described.contains(&node) {
-                    return fail(format!("bandwidth of node {node} is given twice"));
-                }
-                described.push(node);
-            }
-            let sustained = [&b.read_gbs, &b.update_gbs, &b.triad_gbs];
-            if let Some(peak) = &b.peak_gbs
-                && let Some(over) = sustained.into_iter().flatten().map(|f| f.value).find(|&s| s > peak.value)
-            {
-                return fail(format!("sustained {over} GB/s is above the peak of {} GB/s", peak.value));
-            }
-        }
-        for spanned in &raw.links {
-            let fail = |m: String| Err(MachineFileError::at(text, spanned.span().start, m));
-            let link = spanned.get_ref();
-            if let Some(end) = [link.from, link.to].into_iter().find(|&n| machine.position(n).is_none()) {
-                return fail(format!("a link to node {end}, which is not described"));
-            }
-            if link.from == link.to {
-                return fail(format!("a link from node {} to itself", link.from));
-            }
-            if link.count.value < 1.0 {
-                return fail("a link's count must be 1 or more".into());
-            }
-        }
-        Ok(())
-    }
 }

@@ -6,10 +6,13 @@
 //! another machine is decided in one place, [`binding`].
 
 pub mod binding;
+mod check;
 pub mod cpulist;
 pub mod figures;
 pub mod file;
+pub mod needs;
 pub mod query;
+pub mod scale;
 pub mod shape;
 mod write;
 

@@ -1,5 +1,6 @@
 //! Questions to a machine that more than one reader asks.
 
+use super::cpulist::CpuList;
 use super::{DistanceClass, Machine, NodeId, NumaNode};
 
 impl Machine {
@@ -26,6 +27,33 @@ impl Machine {
     /// Number of cpus.
     pub fn cpu_count(&self) -> usize {
         self.nodes.iter().map(|n| n.cpus.len()).sum()
+    }
+
+    /// The cores of a node as sets of cpus, by their first cpu.
+    ///
+    /// Where the machine does not list its cores, the numbering decides, as in
+    /// [`binding`](super::binding): a contiguous range has a core's threads side
+    /// by side, another set all first threads before all second ones.
+    pub fn cores_of(&self, node: NodeId) -> Vec<CpuList> {
+        let Some(node) = self.node(node) else {
+            return Vec::new();
+        };
+        let mut cores: Vec<CpuList> = if !self.figures.cores.is_empty() {
+            let own = |core: &CpuList| core.iter().filter(|&c| node.cpus.contains(c)).collect();
+            self.figures.cores.iter().map(own).filter(|core: &CpuList| !core.is_empty()).collect()
+        } else {
+            let cpus = node.cpus.as_slice();
+            let smt = self.threads_per_core.max(1) as usize;
+            let count = cpus.len().div_ceil(smt);
+            let contiguous = match (cpus.first(), cpus.last()) {
+                (Some(a), Some(b)) => (b - a) as usize + 1 == cpus.len(),
+                _ => false,
+            };
+            let core = |i: usize| if contiguous { i / smt } else { i % count };
+            (0..count).map(|c| (0..cpus.len()).filter(|&i| core(i) == c).map(|i| cpus[i]).collect()).collect()
+        };
+        cores.sort_by_key(CpuList::first);
+        cores
     }
 
     /// Firmware distance between two nodes; `None` if unknown.

@@ -29,6 +29,7 @@ impl Machine {
         }
         out.optional("dies_per_package", f.dies_per_package);
         out.optional("line_bytes", f.line_bytes);
+        out.optional("interleaved", f.interleaved.then_some(true));
         if !f.cores.is_empty() {
             let cores: Vec<String> = f.cores.iter().map(|c| format!("\"{c}\"")).collect();
             out.line("cores", format!("[{}]", cores.join(", ")));
@@ -57,6 +58,9 @@ impl Machine {
             out.figure("outstanding_lines", &core.outstanding_lines);
             out.figure("read_gbs", &core.read_gbs);
             out.figure("update_gbs", &core.update_gbs);
+            out.figure("prefetch_lines", &core.prefetch_lines);
+            out.figure("walk_cycles", &core.walk_cycles);
+            out.figure("page_walkers", &core.page_walkers);
         }
         for cache in self.cache_figures() {
             out.head("[[cache]]");
@@ -69,6 +73,15 @@ impl Machine {
             out.figure("size_bytes", &Some(cache.size_bytes));
             out.figure("ways", &cache.ways);
             out.figure("latency_cycles", &cache.latency_cycles);
+            out.figure("read_gbs", &cache.read_gbs);
+            out.figure("write_gbs", &cache.write_gbs);
+        }
+        for tlb in &f.tlbs {
+            out.head("[[tlb]]");
+            out.line("level", tlb.level);
+            out.line("page_bytes", format!("{:?}", tlb.page_bytes));
+            out.figure("entries", &Some(tlb.entries.clone()));
+            out.figure("ways", &tlb.ways);
         }
         for b in &f.bandwidth {
             out.head("[[bandwidth]]");
@@ -89,6 +102,9 @@ impl Machine {
             out.head("[time]");
             out.figure("control_bytes", &f.time.control_bytes);
             out.figure("eta", &f.time.eta);
+            out.figure("remote_lines", &f.time.remote_lines);
+            out.figure("probe_share", &f.time.probe_share);
+            out.figure("directory_write_share", &f.time.directory_write_share);
         }
         out.0
     }
@@ -108,6 +124,8 @@ impl Machine {
                 inclusion: None,
                 ways: c.ways.map(|w| plain(f64::from(w))),
                 latency_cycles: c.latency_cycles.map(plain),
+                read_gbs: None,
+                write_gbs: None,
             })
             .collect()
     }

@@ -86,6 +86,9 @@ pub struct ColumnSpec {
     pub kind: ColumnKind,
     /// Meaning and unit: the doc comment of the row's field.
     pub doc: &'static str,
+    /// For a column that was added within a format version: that many values that mean
+    /// "not recorded", for files written before it. `None` for one that was always there.
+    pub absent: Option<fn(usize) -> Column>,
 }
 
 /// A table in memory, one vector per column.
@@ -98,6 +101,8 @@ pub trait Columns: Default + Clone + Send + Sync {
     const DOC: &'static str;
     /// The columns in file order.
     const SCHEMA: &'static [ColumnSpec];
+    /// Whether it was added within a format version: older recordings have none, which is as good as an empty one.
+    const ADDED: bool;
 
     /// Appends a row.
     fn push(&mut self, row: Self::Row);
@@ -111,7 +116,7 @@ pub trait Columns: Default + Clone + Send + Sync {
     }
     /// Takes all rows out as columns, in schema order; leaves the table empty.
     fn take(&mut self) -> Vec<Column>;
-    /// Builds a table from columns in schema order.
+    /// Builds a table from columns in schema order. Columns that were added since may be missing at the end.
     fn from_columns(columns: Vec<Column>) -> Result<Self, TableError>;
     /// Appends another table's rows.
     fn append(&mut self, other: &mut Self);
@@ -183,12 +188,15 @@ macro_rules! value {
 value!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i16 => I16, f64 => F64, String => Text);
 
 /// Defines a row type, its columns and its schema from one list of fields.
+///
+/// A field with `= value` was added within a format version and stands behind all older ones; the
+/// value is what it has in rows written before. A table that was added says `, added` behind its name.
 #[macro_export]
 macro_rules! table {
     (
         $(#[doc = $doc:literal])+
-        $row:ident / $columns:ident = $name:literal {
-            $( $(#[doc = $fdoc:literal])+ $field:ident : $ty:ty ),+ $(,)?
+        $row:ident / $columns:ident = $name:literal $(, $added:ident)? {
+            $( $(#[doc = $fdoc:literal])+ $field:ident : $ty:ty $(= $absent:expr)? ),+ $(,)?
         }
     ) => {
         $(#[doc = $doc])+
@@ -207,11 +215,13 @@ macro_rules! table {
             type Row = $row;
             const TABLE: &'static str = $name;
             const DOC: &'static str = concat!($($doc, "\n"),+);
+            const ADDED: bool = $crate::added!($($added)?);
             const SCHEMA: &'static [$crate::recording::column::ColumnSpec] = &[
                 $( $crate::recording::column::ColumnSpec {
                     name: stringify!($field),
                     kind: <$ty as $crate::recording::column::Value>::KIND,
                     doc: concat!($($fdoc),+),
+                    absent: $crate::absent!($ty $(, $absent)?),
                 } ),+
             ];
             fn push(&mut self, row: $row) {
@@ -229,14 +239,17 @@ macro_rules! table {
                     std::mem::take(&mut self.$field)) ),+]
             }
             fn from_columns(
-                columns: Vec<$crate::recording::column::Column>,
+                mut columns: Vec<$crate::recording::column::Column>,
             ) -> Result<Self, $crate::recording::column::TableError> {
                 use $crate::recording::column::{TableError, Value};
                 let expected = Self::SCHEMA.len();
-                if columns.len() != expected {
-                    return Err(TableError::Width { table: $name, found: columns.len(), expected });
+                let found = columns.len();
+                let rows = columns.first().map_or(0, |c| c.len());
+                let added = Self::SCHEMA.iter().skip(found).map_while(|c| c.absent);
+                columns.extend(added.map(|absent| absent(rows)));
+                if columns.len() != expected || found == 0 {
+                    return Err(TableError::Width { table: $name, found, expected });
                 }
-                let rows = columns[0].len();
                 if columns.iter().any(|c| c.len() != rows) {
                     return Err(TableError::Ragged { table: $name });
                 }
@@ -255,5 +268,29 @@ macro_rules! table {
                 $( self.$field.append(&mut other.$field); )+
             }
         }
+    };
+}
+
+/// The `absent` of a [`ColumnSpec`](crate::recording::column::ColumnSpec).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! absent {
+    ($ty:ty) => {
+        None
+    };
+    ($ty:ty, $value:expr) => {
+        Some(|rows| <$ty as $crate::recording::column::Value>::wrap(vec![$value; rows]))
+    };
+}
+
+/// The `ADDED` of [`Columns`](crate::recording::column::Columns).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! added {
+    () => {
+        false
+    };
+    (added) => {
+        true
     };
 }

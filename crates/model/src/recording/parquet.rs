@@ -104,14 +104,18 @@ fn put<D: DataType>(
 }
 
 /// Reads a Parquet file as rows of `T`. Columns are found by name, so that a file
-/// with additional ones can be read; a missing one is an error.
+/// with additional ones can be read. A missing one is an error, unless it was added to
+/// the table after the file may have been written.
 pub fn read<T: Columns, R: ChunkReader + 'static>(input: R) -> Result<T, StoreError> {
     let reader = SerializedFileReader::new(input)?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut indexes = Vec::with_capacity(T::SCHEMA.len());
     for spec in T::SCHEMA {
         let index = (0..schema.num_columns()).find(|&i| schema.column(i).name() == spec.name);
-        indexes.push(index.ok_or(StoreError::Missing { table: T::TABLE, column: spec.name })?);
+        if index.is_none() && spec.absent.is_none() {
+            return Err(StoreError::Missing { table: T::TABLE, column: spec.name });
+        }
+        indexes.push(index);
     }
     let mut all = T::default();
     for group in 0..reader.num_row_groups() {
@@ -119,7 +123,11 @@ pub fn read<T: Columns, R: ChunkReader + 'static>(input: R) -> Result<T, StoreEr
         let rows = group.metadata().num_rows() as usize;
         let mut columns = Vec::with_capacity(indexes.len());
         for (spec, &index) in T::SCHEMA.iter().zip(&indexes) {
-            columns.push(get(group.get_column_reader(index)?, spec.kind, rows, T::TABLE, spec.name)?);
+            columns.push(match (index, spec.absent) {
+                (Some(i), _) => get(group.get_column_reader(i)?, spec.kind, rows, T::TABLE, spec.name)?,
+                (None, Some(absent)) => absent(rows),
+                (None, None) => unreachable!("refused above"),
+            });
         }
         all.append(&mut T::from_columns(columns)?);
     }
@@ -221,5 +229,37 @@ mod tests {
         write(&mut homes, &mut file).unwrap();
         let error = read::<Mappings, _>(bytes::Bytes::from(file)).unwrap_err();
         assert_eq!(error.to_string(), "table `mappings` has no column `start`");
+    }
+
+    crate::table! {
+        /// A table as it was once.
+        Old / Olds = "things" {
+            /// Always there.
+            id: u32,
+        }
+    }
+
+    crate::table! {
+        /// The same table with a column more.
+        New / News = "things" {
+            /// Always there.
+            id: u32,
+            /// Added.
+            home: i16 = -1,
+        }
+    }
+
+    #[test]
+    fn a_column_added_later_says_not_recorded_in_older_files() {
+        let mut old = Olds::default();
+        old.push(Old { id: 7 });
+        old.push(Old { id: 8 });
+        let wanted = News { id: vec![7, 8], home: vec![-1, -1] };
+        let mut file = Vec::new();
+        write(&mut old.clone(), &mut file).unwrap();
+        assert_eq!(read::<News, _>(bytes::Bytes::from(file)).unwrap(), wanted);
+        assert_eq!(News::from_columns(old.take()).unwrap(), wanted);
+        // Nothing at all is no older table.
+        assert!(News::from_columns(Vec::new()).is_err());
     }
 }

@@ -17,12 +17,14 @@ table! {
         ip: u64,
         /// Data address; for a line written back, of that line.
         address: u64,
-        /// An `Access`.
+        /// An `Access`; unknown for a line written back.
         access: u8,
         /// Node of the memory.
         home: i16,
         /// Lines that it stands for.
         lines: u32,
+        /// The epoch that it lies in.
+        epoch: u32,
     }
 }
 
@@ -43,5 +45,22 @@ table! {
         write_lines: u64,
         /// 1 if counted in the region of interest, else 0.
         region: u8,
+    }
+}
+
+table! {
+    /// Something that a program under the virtual machine said about its course. Epochs after the first mark of
+    /// `MAIN` are the program proper; what came before was loading.
+    RawMark / RawMarks = "sim_marks" {
+        /// When, ns of the guest's CLOCK_MONOTONIC; 0 if unknown.
+        time_ns: u64,
+        /// First epoch, on any cpu, that is after it.
+        epoch: u32,
+        /// A `MarkKind` of `tables`.
+        what: u8,
+        /// Kernel process id in the guest; 0 if unknown.
+        pid: u32,
+        /// Kernel thread id in the guest; 0 if unknown.
+        tid: u32,
     }
 }

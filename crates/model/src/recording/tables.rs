@@ -67,18 +67,20 @@ table! {
         address: u64,
         /// How the address was found: a `Resolution`.
         resolution: u8,
-        /// Load, store or both: an `Access`.
+        /// Load, store or both: an `Access`. Unknown for a line written back: the instruction made room, it did not access that line.
         access: u8,
         /// Call chain; u32::MAX if none was taken.
         chain: u32,
         /// CPU time that this sample stands for, ns (clock and signal rungs); 0 for others.
         weight_ns: u32,
-        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
-        lines: u32,
-        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
-        home: i16,
         /// Which rung produced it: a `SampleRung`.
         rung: u8,
+        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
+        lines: u32 = 0,
+        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
+        home: i16 = -1,
+        /// The epoch of `cpu_epochs` that it lies in (simulated rung); u32::MAX for others.
+        epoch: u32 = u32::MAX,
     }
 }
 
@@ -306,7 +308,7 @@ table! {
 
 table! {
     /// What one cpu of a virtual machine did in one epoch: a bin of its own simulated clock. Only user accesses of the program.
-    CpuEpoch / CpuEpochs = "cpu_epochs" {
+    CpuEpoch / CpuEpochs = "cpu_epochs", added {
         /// Number of the epoch, ascending through the run.
         epoch: u32,
         /// 1 inside the region of interest, else 0.
@@ -338,7 +340,7 @@ table! {
 
 table! {
     /// Cache lines that one cpu of a virtual machine moved from and to one node in one epoch. Exact counts.
-    EpochTraffic / EpochTraffics = "epoch_traffic" {
+    EpochTraffic / EpochTraffics = "epoch_traffic", added {
         /// Number of the epoch.
         epoch: u32,
         /// 1 inside the region of interest, else 0.
@@ -364,7 +366,7 @@ table! {
 
 table! {
     /// Cache lines moved from and to one page in the region of interest, by node of the cpu. Exact counts.
-    PageTraffic / PageTraffics = "page_traffic" {
+    PageTraffic / PageTraffics = "page_traffic", added {
         /// Address space.
         process: u32,
         /// First byte of the page.
@@ -506,5 +508,17 @@ codes! {
         Populate = 6 "populate",
         /// move_pages or migrate_pages called by the program.
         Migrate = 7 "migrate",
+    }
+}
+
+codes! {
+    /// What a program under a virtual machine said (`sim_marks`).
+    MarkKind {
+        /// The program proper begins.
+        Main = 1 "main",
+        /// The region of interest begins.
+        RegionBegin = 2 "region begins",
+        /// It ends.
+        RegionEnd = 3 "region ends",
     }
 }

@@ -1,8 +1,9 @@
 //! The report's sections below its head.
 
+use super::counted::bound_most;
 use super::layout::*;
-use super::text::{basis, samples};
-use crate::analyze::{Finding, FunctionRow, ObjectRow, Pattern, Report, TouchRow, UseRow};
+use super::text::{basis, samples, units};
+use crate::analyze::{Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow};
 use crate::machine::DistanceClass;
 
 /// Rows shown of each list; the JSON has them all.
@@ -11,6 +12,8 @@ const OBJECTS: usize = 8;
 const FUNCTIONS: usize = 5;
 /// Least share of an object that no finding names, and of a function, to be listed.
 const LEAST_SHARE: f64 = 0.01;
+/// Columns of the resource that bound a function's lines.
+const BOUND: usize = 24;
 /// Above this, threads are summed by node.
 const THREADS: usize = 16;
 
@@ -108,6 +111,10 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         percent(Some(f.stake)),
         basis(r)
     );
+    let stake = match r.basis {
+        Basis::StallTime => stake,
+        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),
+    };
     page.item(3, "stake", &stake);
     let predicted = match (&f.predicted, &f.predicted_why) {
         (Some(p), _) => format!("run time × {:.2} ({:.2}–{:.2}) after the repair", p.ratio, p.low, p.high),
@@ -140,14 +147,20 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
     if r.objects.is_empty() {
         return;
     }
-    let name = (page.width.saturating_sub(58)).clamp(12, 40);
+    let beside = match r.basis {
+        Basis::StallTime => 58,
+        Basis::DramLines => 66,
+    };
+    let name = (page.width.saturating_sub(beside)).clamp(12, 40);
     let title = format!(
-        "{} {} {}  {} {}",
+        "{} {} {}  {}",
         left("Objects", name),
         right("size", 9),
         right("share", 8),
-        left("remote (95 %)", 22),
-        "used by threads"
+        match r.basis {
+            Basis::StallTime => format!("{} used by threads", left("remote (95 %)", 22)),
+            Basis::DramLines => format!("{} {} bound then by", left("remote", 8), left("threads", 13)),
+        }
     );
     page.heading(&title);
     let named = |o: &&ObjectRow| r.findings.iter().any(|f| f.objects.contains(&o.name));
@@ -176,12 +189,21 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         Pattern::OneThread => "by one thread",
         Pattern::Unknown => "unknown",
     };
-    page.line(&format!(
-        "{} {} {}  {} {pattern}",
-        left(&name, name_width),
-        right(&size(o.bytes), 9),
-        right(&percent(Some(o.stall_share)), 8),
-        left(&percent_ci(o.remote_share, o.remote_share_ci), 22),
+    let rest = match &o.dram {
+        None => format!("{} {pattern}", left(&percent_ci(o.remote_share, o.remote_share_ci), 22)),
+        Some(d) => {
+            let remote = narrow(o.remote_share, o.remote_share_ci);
+            format!("{} {} {}", left(&remote, 8), left(pattern, 13), bound_most(&d.bound))
+        }
+    };
+    page.line(&shorten(
+        &format!(
+            "{} {} {}  {rest}",
+            left(&name, name_width),
+            right(&size(o.bytes), 9),
+            right(&percent(Some(o.stall_share)), 8),
+        ),
+        page.width,
     ));
     // Nobody chose the place of stacks and mapped files: what is known of it is in the JSON.
     if matches!(o.kind.as_str(), "stack" | "file mapping") {
@@ -202,6 +224,16 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         .and_then(|u| place(None, u.at.as_deref().or(u.function.as_deref()), room))
         .map_or_else(|| "used at unknown place".to_owned(), |at| format!("used {at}"));
     page.line(&shorten(&format!("   {allocated}; {placed}; {used}"), page.width));
+}
+
+/// A share, or the range of it where that says more: `50.0 %`, `43–57 %`.
+fn narrow(share: Option<f64>, ci: Option<Interval>) -> String {
+    match (share, ci) {
+        (Some(_), Some(ci)) if ci.high - ci.low >= 0.01 => {
+            format!("{:.0}–{:.0} %", (ci.low * 100.0).floor(), (ci.high * 100.0).ceil())
+        }
+        _ => percent(share),
+    }
 }
 
 /// Who placed most of the pages.
@@ -237,6 +269,10 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
     if r.machine.node_ids.len() < 2 {
         return;
     }
+    // The counted traffic is the same and says more.
+    if r.counters.is_some() {
+        return;
+    }
     let by_node = r.threads.len() > THREADS || r.threads.is_empty();
     let rows: Vec<(String, Option<f64>, &[f64])> = if by_node {
         let ids = r.machine.node_ids.iter();
@@ -268,7 +304,7 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
     let ids = &r.machine.node_ids[..r.machine.node_ids.len().min(fit)];
     let head: String = ids.iter().map(|id| right(&format!("node {id}"), 9)).collect();
     let what = if by_node { "From cpus of" } else { "Thread" };
-    page.heading(&format!("{}{head}   % of samples, by node of the page", left(what, label)));
+    page.heading(&format!("{}{head}   % of {}, by node of the page", left(what, label), units(r)));
     for (name, share, row) in rows {
         // Samples without a known home are in no column: not the same as none.
         let seen: f64 = row.iter().sum();
@@ -290,12 +326,20 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
     if r.functions.is_empty() {
         return;
     }
-    let name = (page.width.saturating_sub(45)).clamp(16, 44);
+    let beside = match r.basis {
+        Basis::StallTime => 45,
+        Basis::DramLines => 45 + BOUND,
+    };
+    let name = (page.width.saturating_sub(beside)).clamp(16, 44);
     page.heading(&format!(
-        "{} {}  {} most at",
+        "{} {}  {} {}most at",
         left("Functions", name),
         right("share", 8),
-        left("remote", 8)
+        left("remote", 8),
+        match r.basis {
+            Basis::StallTime => String::new(),
+            Basis::DramLines => left("bound then by", BOUND),
+        }
     ));
     let large = |f: &&FunctionRow| f.stall_share >= LEAST_SHARE || r.functions.len() == 1;
     for function in r.functions.iter().filter(large).take(FUNCTIONS) {
@@ -306,9 +350,10 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
 fn one_function(page: &mut Page, f: &FunctionRow, name: usize) {
     let at: Option<&UseRow> = f.lines.first();
     let at = at.and_then(|l| l.at.as_deref()).or(f.module.as_deref());
-    let room = page.width.saturating_sub(name + 21);
+    let bound = f.dram.as_ref().map_or(String::new(), |d| left(&bound_most(&d.bound), BOUND));
+    let room = page.width.saturating_sub(name + 21 + columns(&bound));
     page.line(&format!(
-        "{} {}  {} {}",
+        "{} {}  {} {bound}{}",
         left(&shorten(&f.function, name), name),
         right(&percent(Some(f.stall_share)), 8),
         left(&percent(f.remote_share), 8),
@@ -317,7 +362,7 @@ fn one_function(page: &mut Page, f: &FunctionRow, name: usize) {
 }
 
 pub(super) fn notes(page: &mut Page, r: &Report) {
-    let nothing = samples(r) == 0;
+    let nothing = samples(r) == 0 && r.counters.is_none();
     if r.notes.is_empty() && !nothing {
         return;
     }

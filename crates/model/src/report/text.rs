@@ -3,9 +3,10 @@
 //! Order: verdict, what it rests on, findings, objects, who used which node's
 //! memory, functions, notes. It reads the same without colour.
 
+use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural};
 use super::sections;
-use crate::analyze::{Basis, Report, Verdict};
+use crate::analyze::{Basis, Interval, Region, Report, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_text(report: &Report, width: usize, color: bool) -> String {
@@ -15,6 +16,7 @@ pub fn to_text(report: &Report, width: usize, color: bool) -> String {
     page.blank();
     run(&mut page, report);
     sections::findings(&mut page, report);
+    counted::sections(&mut page, report);
     // Without samples every share below would be a 0 that nobody measured.
     if samples(report) > 0 {
         sections::objects(&mut page, report);
@@ -34,12 +36,20 @@ pub(super) fn samples(report: &Report) -> u64 {
 pub(super) fn basis(report: &Report) -> &'static str {
     match report.basis {
         Basis::StallTime => "stall time",
-        Basis::DramLines => "lines from DRAM",
+        Basis::DramLines => "DRAM traffic",
+    }
+}
+
+/// A remote share; what was counted needs no interval, unless something of it is unknown.
+pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> String {
+    match exact && ci.is_some_and(|i| i.high - i.low < 0.0005) {
+        true => percent(share),
+        false => percent_ci(share, ci),
     }
 }
 
 fn verdict(page: &mut Page, r: &Report) {
-    let remote = percent_ci(r.remote_time_share, r.remote_time_share_ci);
+    let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
     let share = match r.remote_time_share {
         Some(_) => format!(": {remote} of {} is remote", basis(r)),
         None => String::new(),
@@ -70,7 +80,10 @@ fn run(page: &mut Page, r: &Report) {
         false => super::layout::shorten(&r.command.join(" "), page.width * 2 / 3),
     };
     let exit = r.exit.as_deref().unwrap_or("exit status unknown");
-    page.item(0, "command", &format!("{command}  ({exit}, {:.1} s)", r.seconds));
+    let lines = r.basis == Basis::DramLines;
+    // The clock of an emulated machine says nothing of the program's own time.
+    let length = if lines { String::new() } else { format!(", {:.1} s", r.seconds) };
+    page.item(0, "command", &format!("{command}  ({exit}{length})"));
     let m = &r.machine;
     let nodes = plural(m.nodes, "node");
     let machine = if m.assumed {
@@ -79,35 +92,53 @@ fn run(page: &mut Page, r: &Report) {
              recorded on {}",
             m.name, m.binding, r.recorded_on
         )
+    } else if lines {
+        format!("{} ({nodes}), emulated; threads as recorded", m.name)
     } else {
         format!("{} ({nodes}), the one it ran on; threads as recorded", m.name)
     };
     page.item(0, "machine", &machine);
     page.item(0, "basis", &basis_line(r));
-    if samples(r) == 0 {
+    if lines {
+        counted::time(page, r);
+    }
+    if samples(r) == 0 && r.counters.is_none() {
         return;
     }
-    let known = percent_ci(r.remote_share, r.remote_share_ci);
+    let known = remote(r.remote_share, r.remote_share_ci, r.remote_share_exact);
     let remote = match r.remote_share {
-        Some(_) => format!("{known} of samples whose page's node is known"),
+        Some(_) if r.remote_share_exact => format!("{known} of the lines from and to DRAM, counted"),
+        Some(_) => format!("{known} of {} whose page's node is known", units(r)),
         None if r.machine.node_ids.len() == 1 => "nothing can be remote on one node; \
              `nearfar report --as 2x22` judges the same recording on two"
             .to_owned(),
+        None if r.counters.is_some() => "unknown: no line with a known home was counted".to_owned(),
         None => "unknown: no sample's page has a known node".to_owned(),
     };
     page.item(0, "remote", &format!("{remote}{}", sections::distances(r)));
-    page.item(
-        0,
-        "the rest",
-        &format!(
-            "page's node unknown {} of samples that touch memory; no object found {}; computing {}; \
-             spinning {}",
-            percent(Some(r.home_unknown_share)),
-            percent(Some(r.unattributed_share)),
+    if samples(r) == 0 {
+        return;
+    }
+    let unknown = percent(Some(r.home_unknown_share));
+    let lost = format!("no object found {}", percent(Some(r.unattributed_share)));
+    let rest = match r.basis {
+        // Lines that moved touched memory, all of them.
+        Basis::DramLines => format!("of {}: page's node unknown {unknown}; {lost}", units(r)),
+        Basis::StallTime => format!(
+            "page's node unknown {unknown} of samples that touch memory; {lost}; computing {}; spinning {}",
             percent(Some(r.compute_share)),
             percent(Some(r.spinning_share))
         ),
-    );
+    };
+    page.item(0, "the rest", &rest);
+}
+
+/// What samples stand for.
+pub(super) fn units(r: &Report) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "samples",
+        Basis::DramLines => "sampled lines",
+    }
 }
 
 /// `share of stall time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
@@ -124,7 +155,8 @@ fn basis_line(r: &Report) -> String {
         };
         let mut part =
             format!("{} {} samples{rate}, {} lost", count(rung.samples), rung.rung, count(rung.lost));
-        if rung.samples > 0 && rung.resolved_share.is_some() {
+        // The virtual machine sees addresses, it need not find them out.
+        if rung.samples > 0 && rung.resolved_share.is_some() && rung.rung != "simulated" {
             part.push_str(&format!("; {} resolved", percent(rung.resolved_share)));
         }
         parts.push(part);
@@ -132,5 +164,10 @@ fn basis_line(r: &Report) -> String {
     if parts.is_empty() {
         parts.push("nothing: no rung worked".to_owned());
     }
-    format!("share of {}, from {}", basis(r), parts.join("; "))
+    let counted = match (&r.counters, r.region) {
+        (Some(_), Region::Marked) => ", counted in the region of interest; objects and code",
+        (Some(_), Region::Whole) => ", counted in the whole run; objects and code",
+        (None, _) => ",",
+    };
+    format!("share of {}{counted} from {}", basis(r), parts.join("; "))
 }

@@ -238,6 +238,7 @@ impl World {
             weight_ns: 1_000_000,
             lines: 0,
             home: -1,
+            epoch: NONE,
             rung: SampleRung::Clock as u8,
         });
     }
@@ -286,6 +287,74 @@ impl World {
     pub fn random(&mut self) -> u64 {
         self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.seed >> 33
+    }
+
+    /// A recording of the virtual machine: one thread per cpu, on the cpu of its number.
+    pub fn simulated(nodes: u32, cpus: u32) -> World {
+        let mut w = World::new(nodes * cpus);
+        w.input.meta.machine = machine(nodes, cpus);
+        w.input.meta.rungs[0].rung = Rung::Simulated;
+        w.input.meta.rungs[0].hz = 0.0;
+        w
+    }
+
+    /// A thread moves `lines` lines of the page at `address`, in an epoch inside the region (1) or not (0):
+    /// exact counts and one sample.
+    pub fn moves(&mut self, at: (u32, u8), thread: u32, ip: u32, address: u64, home: i16, lines: u32) {
+        let (epoch, region) = at;
+        let from = self.input.meta.machine.node_of_cpu(thread).expect("a node") as i16;
+        self.input.epoch_traffic.push(EpochTraffic {
+            epoch,
+            region,
+            cpu: thread as u16,
+            home,
+            read_lines: u64::from(lines),
+            prefetch_lines: 0,
+            write_lines: 0,
+            stream_lines: 0,
+            transfer_lines: 0,
+            walks: 0,
+        });
+        self.works(epoch, region, thread, 10 * u64::from(lines));
+        self.counts(address, from, home, u64::from(lines), 0);
+        let time_ns = WORK + u64::from(epoch) * 1_000_000 + u64::from(thread);
+        self.sample_as(time_ns, thread, ip, address, Resolution::Exact, Access::Load);
+        let i = self.samples.len() - 1;
+        self.samples.weight_ns[i] = 0;
+        self.samples.rung[i] = SampleRung::Simulated as u8;
+        (self.samples.lines[i], self.samples.home[i], self.samples.epoch[i]) = (lines, home, epoch);
+    }
+
+    /// A page's counts alone.
+    pub fn counts(&mut self, address: u64, from: i16, home: i16, read_lines: u64, write_lines: u64) {
+        let address = address / PAGE * PAGE;
+        self.input.page_traffic.push(PageTraffic {
+            process: 0,
+            address,
+            from,
+            home,
+            read_lines,
+            write_lines,
+        });
+    }
+
+    /// A cpu executes in an epoch; half of its accesses hit the first-level cache, half of the rest the second.
+    pub fn works(&mut self, epoch: u32, region: u8, cpu: u32, instructions: u64) {
+        self.input.cpu_epochs.push(CpuEpoch {
+            epoch,
+            region,
+            cpu: cpu as u16,
+            instructions,
+            accesses: instructions,
+            l1_hits: instructions / 2,
+            l2_hits: instructions / 4,
+            l3_hits: 0,
+            cache_transfers: 0,
+            tlb_misses: 3,
+            huge_tlb_misses: 1,
+            dependent_lines: 0,
+            busy_ns: 1e6,
+        });
     }
 
     /// As if on a machine of `nodes` nodes.

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "Examples:
   nearfar record -- ./app --its-flags     run the program and record it
+  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app
+                                          the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
   nearfar doctor                          what works here, and what unlocks the rest";
@@ -80,9 +82,53 @@ struct RecordArgs {
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    on: OnArgs,
+    /// The recorder's side inside the virtual machine: what the one outside tells it
+    #[arg(long, value_name = "FILE", hide = true)]
+    inside_guest: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// The virtual machine of `record --on`.
+#[derive(Args)]
+#[command(next_help_heading = "On a machine you do not have")]
+struct OnArgs {
+    /// Run the program on an emulated MACHINE (a machine file, a name, 2x22) and count every access
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["pid", "machine", "no_agent", "no_perf"])]
+    on: Option<String>,
+    /// Scale the machine down to N cpus per node; caches and bandwidths that they share shrink with them
+    #[arg(long, value_name = "N", requires = "on")]
+    cpus_per_node: Option<u32>,
+    /// Keep the hardware threads of each core [default: one per core]
+    #[arg(long, requires = "on")]
+    smt: bool,
+    /// The firmware spreads memory over all nodes, page by page ("NUMA off")
+    #[arg(long, requires = "on")]
+    interleaved: bool,
+    /// Leave OpenMP threads unbound [default: OMP_PROC_BIND=close, OMP_PLACES=cores unless you set them]
+    #[arg(long, requires = "on")]
+    unbound: bool,
+    /// Huge pages in the guest
+    #[arg(long, value_name = "WHEN", default_value = "madvise", value_parser = parse_huge_pages, requires = "on")]
+    thp: crate::guest::HugePages,
+    /// Let the guest's kernel migrate pages to the cpus that use them (AutoNUMA)
+    #[arg(long, requires = "on")]
+    numa_balancing: bool,
+    /// Simulate without a hardware prefetcher
+    #[arg(long, requires = "on")]
+    no_prefetch: bool,
+    /// Memory of each node (512M, 4G); the host must have that of all nodes together
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes, requires = "on")]
+    memory_per_node: u64,
+    /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
+    #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..), requires = "on")]
+    lines_per_sample: u32,
+    /// Stop the program after this time (90s, 5m, 1h) and report what is known by then
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "on")]
+    budget: Option<std::time::Duration>,
 }
 
 /// Say which objects are far, who placed their pages, where they are used, and what to change
@@ -163,6 +209,32 @@ fn parse_hz(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(hz) if (1.0..=10_000.0).contains(&hz) => Ok(hz),
         _ => Err("give a rate between 1 and 10000 samples per second".into()),
+    }
+}
+
+fn parse_huge_pages(text: &str) -> Result<crate::guest::HugePages, String> {
+    use crate::guest::HugePages::{Always, Madvise, Never};
+    [Always, Madvise, Never]
+        .into_iter()
+        .find(|choice| choice.text() == text)
+        .ok_or_else(|| format!("`{text}` is no choice: give always, madvise or never"))
+}
+
+fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    let error = || format!("`{text}` is no time: give a number with s, m or h");
+    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(error()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| error())? * factor;
+    // The upper bound only keeps the conversion from overflowing.
+    if (1.0..1e9).contains(&seconds) {
+        Ok(std::time::Duration::from_secs_f64(seconds))
+    } else {
+        Err("give at least one second".into())
     }
 }
 

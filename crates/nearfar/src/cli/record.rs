@@ -1,33 +1,19 @@
 //! `nearfar record`.
 
-use super::RecordArgs;
-use crate::collect::session::{Options, RecordError, Subject, record};
+use super::{OnArgs, RecordArgs};
+use crate::collect::on::{OnOptions, record_on};
+use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
+use anyhow::Context;
+use nearfar_model::machine::scale::{ScaleOptions, scale};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Records and then ends as the program ended.
 pub fn run(args: RecordArgs) -> ExitCode {
-    if let Some(machine) = &args.machine
-        && let Err(error) = crate::discover::machine_from_argument(machine)
-    {
-        return super::fail(&error.context(format!("--as {machine}")));
-    }
-    let subject = match args.pid {
-        Some(pid) => Subject::Process(pid),
-        None => Subject::Command(args.command),
-    };
-    let options = Options {
-        output: args.output,
-        hz: args.frequency,
-        min_object: args.min_object,
-        wish: args.machine,
-        call_graph: args.call_graph,
-        agent: !args.no_agent,
-        no_perf: args.no_perf,
-        homes_interval: args.homes_interval,
-    };
-    match record(&subject, &options) {
+    let quiet = args.quiet;
+    match recorded(args) {
         Ok(outcome) => {
-            if !args.quiet {
+            if !quiet {
                 for line in &outcome.summary {
                     eprintln!("{line}");
                 }
@@ -43,4 +29,55 @@ pub fn run(args: RecordArgs) -> ExitCode {
         }
         Err(error) => super::fail(&error.into()),
     }
+}
+
+fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
+    if let Some(machine) = &args.machine {
+        crate::discover::machine_from_argument(machine).with_context(|| format!("--as {machine}"))?;
+    }
+    let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
+    let options = Options {
+        output: args.output,
+        hz: args.frequency,
+        min_object: args.min_object,
+        wish: args.machine,
+        call_graph: args.call_graph,
+        agent: !args.no_agent,
+        no_perf: args.no_perf,
+        homes_interval: args.homes_interval,
+        inside_guest: inside,
+    };
+    if let Some(name) = args.on.on.as_deref() {
+        let on = on_options(name, &args.on, args.quiet)?;
+        return record_on(&args.command, &options, &on);
+    }
+    let subject = match args.pid {
+        Some(pid) => Subject::Process(pid),
+        None => Subject::Command(args.command),
+    };
+    record(&subject, &options)
+}
+
+fn read_inside(path: &Path) -> anyhow::Result<Inside> {
+    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| path.display().to_string())
+}
+
+fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOptions> {
+    let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
+    let wanted =
+        ScaleOptions { cpus_per_node: args.cpus_per_node, smt: args.smt, interleaved: args.interleaved };
+    let machine = scale(&whole, &wanted).with_context(|| format!("--on {name}"))?;
+    Ok(OnOptions {
+        machine,
+        interleaved: args.interleaved,
+        unbound: args.unbound,
+        huge_pages: args.thp,
+        numa_balancing: args.numa_balancing,
+        prefetch: !args.no_prefetch,
+        memory_per_node: args.memory_per_node,
+        lines_per_sample: args.lines_per_sample,
+        budget: args.budget,
+        quiet,
+    })
 }

@@ -26,6 +26,7 @@ const RESERVED_OFFSET: usize = 40960;
 const RINGS_OFFSET: usize = 131_072;
 const FILE_BYTES: usize = RINGS_OFFSET + SEGMENTS * RING_BYTES;
 const SET_MAPS: u32 = 1;
+const SET_DOORBELL: u32 = 2;
 const CLAIMED: u32 = 1;
 
 /// What the agent is to record.
@@ -41,6 +42,8 @@ pub struct Settings {
     pub signal_hz: u32,
     /// Send /proc/PID/maps at the begin and end of each image (where perf does not tell mappings).
     pub maps: bool,
+    /// Ring the doorbell of the virtual machine's plugin (agent/doorbell.c).
+    pub doorbell: bool,
     /// Where the shared file goes; `None`: /dev/shm.
     pub directory: Option<PathBuf>,
 }
@@ -53,6 +56,7 @@ impl Default for Settings {
             home_pages: 1024,
             signal_hz: 0,
             maps: false,
+            doorbell: false,
             directory: None,
         }
     }
@@ -149,7 +153,8 @@ impl AgentFile {
             min_object: settings.min_object_bytes.max(1),
             small_sample: settings.small_sample_bytes.min(i64::MAX as u64),
             home_pages: settings.home_pages,
-            flags: if settings.maps { SET_MAPS } else { 0 },
+            flags: if settings.maps { SET_MAPS } else { 0 }
+                | if settings.doorbell { SET_DOORBELL } else { 0 },
             generation: AtomicU64::new(0),
             unclaimed: AtomicU64::new(0),
             refused: AtomicU64::new(0),

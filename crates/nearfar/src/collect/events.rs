@@ -175,6 +175,7 @@ impl Interpreter {
             weight_ns,
             lines: 0,
             home: -1,
+            epoch: NONE,
             rung: rung as u8,
         };
         if self.world.spins(space, ip, registers.ip) {

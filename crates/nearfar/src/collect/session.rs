@@ -4,15 +4,21 @@ use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::events::Interpreter;
 use super::homes;
+use super::illegal;
 use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
 use super::proc;
 use super::selftest::{Skid, measure_skid};
-use super::setup::{app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs};
+use super::setup::{
+    app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
+};
 use super::target::{Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
-use crate::store::{CreateError, Finished, Writer, finish};
+use crate::store::{CreateError, Finished, Writer, finish, reserve};
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::recording::*;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -47,6 +53,24 @@ pub struct Options {
     pub no_perf: bool,
     /// Seconds between looks at page homes.
     pub homes_interval: f64,
+    /// Set where this recorder runs inside the virtual machine. Nothing is sampled then (the
+    /// plugin does that) and the journal is left for the host to finish.
+    pub inside_guest: Option<Inside>,
+}
+
+/// What the recorder inside the virtual machine was told by the one outside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inside {
+    /// The recording's directory, which the host has made.
+    pub recording: PathBuf,
+    /// Cpus that the program may use.
+    pub cpus: CpuList,
+    /// The machine that is emulated.
+    pub machine: Machine,
+    /// How it is emulated: threads, pages, prefetcher; for the report.
+    pub how: String,
+    /// Process id of the recorder outside, and its start time: as in [`Meta`].
+    pub recorder: (u32, u64),
 }
 
 /// What is recorded.
@@ -121,8 +145,11 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
-    let agent = make_agent(subject, options, perf_refused.is_some());
-    let skid = if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
+    let inside = options.inside_guest.is_some();
+    let agent = make_agent(subject, options, perf_refused.is_some() && !inside);
+    let skid = if inside {
+        Skid::Untested
+    } else if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
         measure_skid()
     } else if nearfar_model::decode::supported(std::env::consts::ARCH) {
         // The signal arrives like the perf event, but there is nothing to measure it with here.
@@ -132,26 +159,29 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     };
 
     let meta = first_meta(subject, options, &host, agent.as_ref().map(|_| ()).map_err(Clone::clone));
-    let mut writer = match &options.output {
-        Some(output) => Writer::create(output, meta)?,
-        None => Writer::create_unnamed(Path::new("."), &app_name(subject), meta)?,
+    let output = match &options.inside_guest {
+        Some(inside) => inside.recording.clone(),
+        None => reserve(options.output.as_deref(), &app_name(subject))?,
     };
-    let output = writer.directory().to_owned();
+    let mut writer = Writer::create(&output, meta)?;
     let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     let held = match subject {
-        Subject::Command(command) => match Held::start(command, &environment) {
-            Ok(held) => Some(held),
-            Err(error) => {
-                remove_empty(&output);
-                return Err(error.into());
+        Subject::Command(command) => {
+            match Held::start(command, &environment, options.inside_guest.as_ref().map(|inside| &inside.cpus))
+            {
+                Ok(held) => Some(held),
+                Err(error) => {
+                    remove_empty(&output);
+                    return Err(error.into());
+                }
             }
-        },
+        }
         Subject::Process(_) => None,
     };
 
     let cpus = proc::online_cpus();
     let settings = PerfSettings {
-        hz: options.hz,
+        hz: if inside { 0.0 } else { options.hz },
         faults: true,
         chains: options.call_graph == CallGraph::Fp,
         stack_bytes: if options.call_graph == CallGraph::Dwarf { 8192 } else { 0 },
@@ -392,6 +422,12 @@ impl Session<'_> {
             );
         }
         self.note_losses(end_ns);
+        if self.options.inside_guest.is_some()
+            && ending == Some(Ending::Signal(libc::SIGILL))
+            && let Some(line) = illegal::kernel_line()
+        {
+            self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
+        }
         self.agent_events.close(&mut self.writer.tables);
         let samples_name = if self.perf.is_some() { "clock" } else { "signal" };
         let meta = &mut self.writer.meta;
@@ -402,14 +438,22 @@ impl Session<'_> {
         if !meta.agent && meta.agent_why.is_empty() {
             meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
         }
-        meta.rungs = rungs(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz);
+        meta.rungs = match &self.options.inside_guest {
+            Some(inside) => rungs_inside(&inside.how, self.perf_why.as_deref()),
+            None => rungs(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz),
+        };
         meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
+        if self.options.inside_guest.is_some() {
+            // Seconds of an emulated cpu are nobody's time.
+            (meta.recorder_cpu_s, meta.target_cpu_s, meta.steal_share) = (0.0, 0.0, -1.0);
+        }
         self.flush();
         let mut meta = self.writer.meta.clone();
         let failed = self.writer.failure().map(|e| e.to_string());
         let path = self.writer.directory().to_owned();
         let mut summary = Vec::new();
         match self.writer.close() {
+            Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(directory) => {
                 let Finished { .. } = finish(&directory, &mut meta)?;
             }

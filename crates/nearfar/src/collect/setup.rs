@@ -9,6 +9,7 @@ use super::target::find_program;
 use crate::discover;
 use crate::symbols::Module;
 use nearfar_model::recording::*;
+use std::ffi::OsString;
 use std::path::Path;
 
 pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
@@ -59,6 +60,7 @@ pub(super) fn make_agent(
         min_object_bytes: options.min_object,
         signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
         maps: signal_rung,
+        doorbell: options.inside_guest.is_some(),
         ..AgentSettings::default()
     })
     .map_err(|error| format!("the agent could not be set up: {error}"))
@@ -98,15 +100,18 @@ pub(super) fn explain_refusal(error: &OpenError) -> String {
 /// `app` for `./app`, `attached-123` for a process.
 pub(super) fn app_name(subject: &Subject) -> String {
     match subject {
-        Subject::Command(command) => {
-            let name = Path::new(&command[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect()
-        }
+        Subject::Command(command) => command_name(command),
         Subject::Process(pid) => {
             let name = proc::name(*pid, *pid);
             format!("{}-{pid}", if name.is_empty() { "process" } else { &name }).replace('/', "_")
         }
     }
+}
+
+/// `app` for `./app --flags`.
+pub(super) fn command_name(command: &[OsString]) -> String {
+    let name = Path::new(&command[0]).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.chars().map(|c| if c.is_alphanumeric() || "-_.+".contains(c) { c } else { '_' }).collect()
 }
 
 pub(super) fn first_meta(
@@ -123,19 +128,24 @@ pub(super) fn first_meta(
         Subject::Command(_) => std::env::current_dir().ok(),
         Subject::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
     };
+    let inside = options.inside_guest.as_ref();
+    let (recorder_pid, recorder_start) = inside.map_or_else(
+        || (std::process::id(), proc::start_time(std::process::id()).unwrap_or(0)),
+        |inside| inside.recorder,
+    );
     Meta {
         format: FORMAT_VERSION,
         nearfar: env!("CARGO_PKG_VERSION").into(),
         state: "open".into(),
-        recorder_pid: std::process::id(),
-        recorder_start: proc::start_time(std::process::id()).unwrap_or(0),
+        recorder_pid,
+        recorder_start,
         command,
         cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
         started: jiff::Timestamp::now().to_string(),
         start_ns: proc::monotonic_ns(),
         end_ns: 0,
         exit: String::new(),
-        machine: host.machine.clone(),
+        machine: inside.map_or(&host.machine, |inside| &inside.machine).clone(),
         wish: options.wish.clone(),
         min_object_bytes: options.min_object,
         page_bytes: page_bytes(),
@@ -154,6 +164,18 @@ pub(super) fn first_meta(
 pub(super) fn page_bytes() -> u64 {
     // SAFETY: no preconditions.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// The rungs inside the virtual machine.
+pub(super) fn rungs_inside(how: &str, perf_why: Option<&str>) -> Vec<RungReport> {
+    let pages = match perf_why {
+        None => "every user page fault of the guest's kernel".into(),
+        Some(why) => format!("first touches need perf events: {why}; page homes are looked up"),
+    };
+    vec![
+        RungReport { rung: Rung::Simulated, active: true, why: how.into(), hz: 0.0 },
+        RungReport { rung: Rung::Pages, active: perf_why.is_none(), why: pages, hz: 0.0 },
+    ]
 }
 
 /// The rungs as they worked.

@@ -1,5 +1,7 @@
 //! The program that is recorded: started stopped, released, waited for.
 
+use super::doorbell;
+use nearfar_model::machine::cpulist::CpuList;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -176,11 +178,16 @@ pub struct Running {
 }
 
 impl Held {
-    /// Forks a child that will run `command` in `environment` additions once released.
+    /// Forks a child that will run `command` in `environment` additions once released. Inside
+    /// nearfar's virtual machine it runs on `guest_cpus` and says by the doorbell whose it is.
     ///
     /// # Errors
     /// If the program does not exist, cannot be executed, or no process can be made.
-    pub fn start(command: &[OsString], environment: &[(OsString, OsString)]) -> Result<Held, StartError> {
+    pub fn start(
+        command: &[OsString],
+        environment: &[(OsString, OsString)],
+        guest_cpus: Option<&CpuList>,
+    ) -> Result<Held, StartError> {
         let file = find_program(&command[0])?;
         let text = |s: &OsStr| {
             CString::new(s.as_bytes()).map_err(|_| io::Error::other("an argument has a NUL byte"))
@@ -202,6 +209,7 @@ impl Held {
         let pointers =
             |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
         let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        let guest_cpus = guest_cpus.map(cpu_set);
         let (wait_read, wait_write) = pipe()?;
         let (fail_read, fail_write) = pipe()?;
 
@@ -218,6 +226,11 @@ impl Held {
                 libc::close(wait_write.as_raw_fd());
                 let go = libc::read(wait_read.as_raw_fd(), (&raw mut byte).cast(), 1);
                 if go == 1 {
+                    if let Some(cpus) = &guest_cpus {
+                        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus);
+                        let me = libc::getpid() as u64;
+                        doorbell::ring(doorbell::THREAD, me << 32 | me);
+                    }
                     libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr());
                     let mut error = *libc::__errno_location();
                     if error == libc::ENOEXEC {
@@ -306,6 +319,16 @@ impl Running {
     }
 }
 
+fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
+    // SAFETY: an empty set is all zeros.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for cpu in cpus.iter() {
+        // SAFETY: CPU_SET checks the bound of the set itself.
+        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    }
+    set
+}
+
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [0; 2];
     // SAFETY: the kernel writes two descriptors.
@@ -370,7 +393,7 @@ mod tests {
 
     fn run(command: &[&str]) -> Ending {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let running = Held::start(&command, &[]).unwrap().release().unwrap();
+        let running = Held::start(&command, &[], None).unwrap().release().unwrap();
         loop {
             if let Some((ending, _)) = running.try_wait() {
                 return ending;
@@ -388,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_and_a_file_that_is_none_are_told_apart() {
-        let start = |p: &str| Held::start(&[OsString::from(p)], &[]).map(drop);
+        let start = |p: &str| Held::start(&[OsString::from(p)], &[], None).map(drop);
         assert_eq!(start("no-such-program-anywhere").unwrap_err().exit_status(), 127);
         assert_eq!(start("/etc/passwd").unwrap_err().exit_status(), 126);
         assert_eq!(start("/etc").unwrap_err().exit_status(), 126);

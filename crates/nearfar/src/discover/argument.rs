@@ -4,11 +4,28 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::shape::ShapeError;
 
-/// The files of machines/, in the binary so that it needs no data folder.
-const DESCRIBED: &[(&str, &str)] = &[
-    ("xeon-e5-2650v3-2s", include_str!("../../../../machines/xeon-e5-2650v3-2s.toml")),
-    ("xeon-e5-2699v4-2s", include_str!("../../../../machines/xeon-e5-2699v4-2s.toml")),
-];
+macro_rules! described {
+    ($($name:literal)*) => {
+        /// The files of machines/, in the binary so that it needs no data folder.
+        const DESCRIBED: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../../machines/", $name, ".toml")))),*];
+    };
+}
+described! {
+    "altra-q80-2s"
+    "epyc-7763-2s"
+    "epyc-9224-2s-nps2-cxl"
+    "epyc-9654-2s"
+    "epyc-9654-2s-nps4"
+    "grace-2s"
+    "opteron-285-2s"
+    "opteron-6174-4s"
+    "xeon-8480p-2s"
+    "xeon-8480p-2s-snc4"
+    "xeon-e5-2650v3-2s"
+    "xeon-e5-2699v4-2s"
+    "xeon-x5570-2s"
+}
 
 /// Names of the machines that come with nearfar.
 pub fn described_machines() -> impl Iterator<Item = &'static str> {
@@ -39,5 +56,24 @@ pub fn machine_from_argument(argument: &str) -> Result<Machine> {
              as a machine that comes with nearfar: there are {}",
             described_machines().collect::<Vec<_>>().join(", ")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_machine_that_comes_with_nearfar_is_in_the_binary() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
+        let mut files: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".toml")?.to_owned()))
+            .collect();
+        files.sort();
+        assert_eq!(files, described_machines().collect::<Vec<_>>());
+        for name in files {
+            machine_from_argument(&name).unwrap();
+        }
     }
 }

@@ -57,6 +57,8 @@ pub(super) fn read(tree: &Tree, online: &CpuList, threads_per_core: u32, provena
             inclusion: None,
             ways: ways.map(|w| figure(f64::from(w))),
             latency_cycles: None,
+            read_gbs: None,
+            write_gbs: None,
         });
     }
     caches

@@ -245,7 +245,7 @@ fn topology(packages: &[usize]) -> (usize, usize) {
     let cpus = packages.len();
     let flat = (cpus + 1, 1);
     let cores = packages.iter().take_while(|&&p| p == packages[0]).count();
-    if cpus % cores != 0 {
+    if !cpus.is_multiple_of(cores) {
         return flat;
     }
     let blocks: Vec<&[usize]> = packages.chunks(cores).collect();

@@ -1,6 +1,7 @@
 //! From journal to Parquet: symbolise what is still bare, write every table, drop the journal.
 
-use super::{JOURNAL, RANK, Tables, for_each_table, write::write_meta};
+use super::merge::{Counted, merge};
+use super::{COUNTED, GUEST, JOURNAL, RANK, Tables, for_each_table, write::write_meta};
 use crate::symbols::resolve::Resolver;
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
@@ -27,6 +28,7 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
     if !path.exists() {
         return Ok(Finished::default());
     }
+    merge_counts(directory).context("cannot read what the virtual machine counted")?;
     let rank = directory.join(RANK);
     // Segments of an earlier, interrupted attempt.
     if rank.exists() {
@@ -75,7 +77,20 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
     meta.state = "closed".into();
     write_meta(directory, meta).context("cannot write meta.json")?;
     fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    // Not needed any more, and no harm if it stays.
+    let _ = fs::remove_dir_all(directory.join(GUEST));
     Ok(Finished { cut_off: tail })
+}
+
+/// Adds what a virtual machine's plugin counted, once: its file gets another name afterwards.
+fn merge_counts(directory: &Path) -> Result<()> {
+    let counted = directory.join(GUEST).join(COUNTED);
+    if !counted.exists() {
+        return Ok(());
+    }
+    merge(directory, Counted::read(&counted)?)?;
+    fs::rename(&counted, counted.with_extension("merged"))?;
+    Ok(())
 }
 
 /// Time of the last row that has one, ns.

@@ -4,24 +4,32 @@
 //! REC/meta.json                        what was recorded, on what, how it ended
 //! REC/journal.nfj                      while recording, and after a crash
 //! REC/run/rank=0/samples-0000.parquet  each table in segments, once finished
+//! REC/guest/                           of a virtual machine: what it was, what its plugin counted;
+//!                                      gone once finished
 //! ```
 //!
 //! Nothing is ever overwritten: a recording's directory must not exist before,
 //! and the journal is removed only after every segment has been synced.
 
 pub mod finish;
+pub mod merge;
 pub mod open;
 pub mod write;
 
 pub use finish::{Finished, finish};
+pub(crate) use open::read_meta;
 pub use open::{OpenFailure, Stored, newest_recording, open};
-pub use write::{CreateError, Writer};
+pub use write::{CreateError, Writer, reserve};
 
 use nearfar_model::recording::*;
 
 /// File names inside a recording.
 pub(crate) const META: &str = "meta.json";
 pub(crate) const JOURNAL: &str = "journal.nfj";
+/// What a virtual machine's run needs and leaves, until it is merged.
+pub(crate) const GUEST: &str = "guest";
+/// In it: the plugin's journal.
+pub(crate) const COUNTED: &str = "simulated.journal";
 /// One rank per directory, so that the ranks of an MPI job lie side by side.
 pub(crate) const RANK: &str = "run/rank=0";
 

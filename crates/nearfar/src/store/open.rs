@@ -155,7 +155,7 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         page_traffic: t.page_traffic,
         losses: t.losses,
     };
-    let paths = segments(&rank, AccessSamples::TABLE)?;
+    let paths = segments(&rank, AccessSamples::TABLE, AccessSamples::ADDED)?;
     let samples = SampleFiles { paths, survey: input.meta.survey.clone() };
     Ok(Stored { input, samples, remarks })
 }
@@ -196,7 +196,8 @@ fn alive(pid: u32, start: u64) -> bool {
     crate::collect::proc::start_time(pid) == Some(start)
 }
 
-fn segments(rank: &Path, table: &str) -> Result<Vec<PathBuf>, OpenFailure> {
+/// The files of a table; none only if it was `added` after the recording may have been made.
+fn segments(rank: &Path, table: &str, added: bool) -> Result<Vec<PathBuf>, OpenFailure> {
     let damaged = |why: String| OpenFailure::Damaged { path: rank.to_owned(), why };
     let entries = fs::read_dir(rank).map_err(|e| damaged(format!("its tables are missing ({e})")))?;
     let prefix = format!("{table}-");
@@ -209,7 +210,7 @@ fn segments(rank: &Path, table: &str) -> Result<Vec<PathBuf>, OpenFailure> {
                 .is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
         })
         .collect();
-    if paths.is_empty() {
+    if paths.is_empty() && !added {
         return Err(damaged(format!("its table `{table}` is missing")));
     }
     paths.sort();
@@ -232,11 +233,26 @@ fn load_all(rank: &Path) -> Result<Tables, OpenFailure> {
 
 fn load<T: Columns>(rank: &Path) -> Result<T, OpenFailure> {
     let mut all = T::default();
-    for path in segments(rank, T::TABLE)? {
+    for path in segments(rank, T::TABLE, T::ADDED)? {
         let file = File::open(&path).map_err(|error| OpenFailure::Io { path: path.clone(), error })?;
         let mut part: T = read(file)
             .map_err(|e: StoreError| OpenFailure::Damaged { path: path.clone(), why: e.to_string() })?;
         all.append(&mut part);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_newer_than_the_recording_is_empty_and_any_other_is_missed() {
+        let rank = tempfile::tempdir().unwrap();
+        assert!(load::<CpuEpochs>(rank.path()).unwrap().is_empty());
+        let error = load::<Threads>(rank.path()).unwrap_err().to_string();
+        assert!(error.contains("its table `threads` is missing"), "{error}");
+        // No place for tables at all is damage, whichever table is asked for.
+        assert!(load::<CpuEpochs>(&rank.path().join("nowhere")).is_err());
+    }
 }

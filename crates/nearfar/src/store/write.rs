@@ -37,41 +37,51 @@ pub enum CreateError {
     },
 }
 
-impl Writer {
-    /// Makes the first directory of the form `APP-001.nearfar` in `directory` that does not exist.
-    /// Others may be looking for theirs at the same time: whoever makes it has it.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub fn create_unnamed(directory: &Path, app: &str, meta: Meta) -> Result<Writer, CreateError> {
-        for number in 1.. {
-            let path = directory.join(format!("{app}-{number:03}.nearfar"));
-            match Writer::create(&path, meta.clone()) {
-                Err(CreateError::Exists(_)) => {}
-                made => return made,
-            }
-        }
-        unreachable!("some number is free")
-    }
-
-    /// Makes the directory and writes its first meta.json.
-    ///
-    /// # Errors
-    /// If it exists or cannot be made.
-    pub fn create(directory: &Path, meta: Meta) -> Result<Writer, CreateError> {
-        let io = |error| CreateError::Io { path: directory.to_owned(), error };
-        if let Some(parent) = directory.parent() {
+/// Makes the directory of a new recording: `output`, or the first of the form
+/// `APP-001.nearfar` in the current directory that does not exist. Others may be looking
+/// for theirs at the same time: whoever makes it has it.
+///
+/// # Errors
+/// If it exists or cannot be made.
+pub fn reserve(output: Option<&Path>, app: &str) -> Result<PathBuf, CreateError> {
+    let make = |path: &Path| {
+        let io = |error| CreateError::Io { path: path.to_owned(), error };
+        if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io)?;
         }
-        fs::create_dir(directory).map_err(|error| match error.kind() {
+        fs::create_dir(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => CreateError::Exists(path.to_owned()),
+            _ => io(error),
+        })?;
+        path.canonicalize().map_err(io)
+    };
+    if let Some(path) = output {
+        return make(path);
+    }
+    for number in 1.. {
+        match make(Path::new(&format!("./{app}-{number:03}.nearfar"))) {
+            Err(CreateError::Exists(_)) => {}
+            made => return made,
+        }
+    }
+    unreachable!("some number is free")
+}
+
+impl Writer {
+    /// Begins a recording in a directory that [`reserve`] made, and writes its first meta.json.
+    ///
+    /// # Errors
+    /// If something was recorded there already, or nothing can be written.
+    pub fn create(directory: &Path, meta: Meta) -> Result<Writer, CreateError> {
+        let io = |error| CreateError::Io { path: directory.to_owned(), error };
+        let journal = OpenOptions::new().append(true).create_new(true).open(directory.join(JOURNAL));
+        let journal = journal.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => CreateError::Exists(directory.to_owned()),
             _ => io(error),
         })?;
         fs::create_dir_all(directory.join(RANK)).map_err(io)?;
-        let journal =
-            OpenOptions::new().append(true).create_new(true).open(directory.join(JOURNAL)).map_err(io)?;
-        let directory = directory.canonicalize().map_err(io)?;
-        write_meta(&directory, &meta).map_err(io)?;
+        write_meta(directory, &meta).map_err(io)?;
+        let directory = directory.to_owned();
         Ok(Writer { directory, journal, tables: Tables::default(), meta, failed: None, frames: Vec::new() })
     }
 

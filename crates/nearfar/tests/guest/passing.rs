@@ -163,9 +163,12 @@ fn output_that_nobody_reads_ends_the_program_as_a_pipe_would() {
 fn two_programs_run_at_the_same_time_from_one_snapshot() {
     let Some(snapshot) = snapshot() else { return };
     let directory = tempfile::tempdir().unwrap();
-    // Each waits for the other's file: one after the other would never end.
+    // Each waits for the other's file: one after the other would never end. The file appears whole:
+    // the guest asks the host once for a file's size and then believes it.
     let script = |me: &str, other: &str| {
-        format!("echo $$ > {me}; while [ ! -s {other} ]; do sleep 0.1; done; mktemp -u; cat {me}")
+        format!(
+            "echo $$ > {me}.new; mv {me}.new {me}; while [ ! -s {other} ]; do sleep 0.1; done; mktemp -u; cat {me}"
+        )
     };
     let start =
         |me: &str, other: &str| {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,16 @@ fn program(script: &str) -> Command {
     command.args(["trouble::as_a_program", "--exact", "--ignored", "--nocapture"]);
     command.env("NEARFAR_TEST_SCRIPT", script).env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A shell starts its background jobs with Ctrl-C ignored, and whoever runs the tests may be one.
+    // SAFETY: signal is async-signal-safe and touches nothing of the parent's.
+    unsafe {
+        command.pre_exec(|| {
+            for signal in [libc::SIGINT, libc::SIGQUIT] {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            Ok(())
+        });
+    }
     command
 }
 

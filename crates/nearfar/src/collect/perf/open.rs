@@ -242,7 +242,7 @@ impl PerfSet {
 
     /// CPU time that a clock sample stands for, ns.
     pub fn sample_weight_ns(&self) -> u32 {
-        (1e9 / self.settings.hz) as u32
+        if self.settings.hz > 0.0 { (1e9 / self.settings.hz) as u32 } else { 0 }
     }
 
     /// Sleeps until a ring is a quarter full, `also` is readable (−1: nothing) or

@@ -1,0 +1,97 @@
+//! What a sample counts for the object that it lies on.
+
+use super::Worker;
+use crate::analyze::homes::Home;
+use crate::analyze::nodes::UNKNOWN;
+use crate::analyze::tally::{BINS, RowTally, home_slot};
+use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
+
+/// What was found out about a sample.
+pub(super) struct Fact {
+    pub(super) weight: u64,
+    pub(super) block: usize,
+    pub(super) home: Home,
+    pub(super) class: usize,
+    pub(super) known: bool,
+    pub(super) remote: bool,
+    pub(super) store: bool,
+    pub(super) node: u8,
+    pub(super) space: u32,
+    /// The resource that bound at that time.
+    pub(super) bound: Option<u16>,
+}
+
+impl Worker<'_> {
+    pub(super) fn count_row(&mut self, s: &AccessSamples, i: usize, thing: u32, thread: u32, fact: &Fact) {
+        let context = self.context;
+        let row = context.rows.of_thing[thing as usize];
+        let Fact { weight, home, known, remote, .. } = *fact;
+        let tally = &mut self.tally;
+        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::new(RowTally::new()));
+        counts.sum.add(weight);
+        if known {
+            counts.known.add(weight);
+            counts.by_class[fact.class] += weight;
+            counts.blocks[fact.block].whole += weight;
+        }
+        if remote {
+            counts.remote += weight;
+            counts.remote_samples += 1;
+            counts.blocks[fact.block].part += weight;
+        }
+        let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
+        tally.lines.entry((row, site)).or_default().add(weight, known, remote, fact.store);
+        if let Some(resource) = fact.bound {
+            *tally.line_bounds.entry((row, site, resource)).or_default() += weight;
+        }
+        let page = s.address[i] / context.finder.placements.page_bytes;
+        if let Some(shared) = context.exact.and_then(|e| e.shared(fact.space, page)) {
+            *tally.shared_pages.entry((shared, row)).or_default() += weight;
+        }
+        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
+        if known {
+            let touch = tally.touchers.entry((row, group)).or_default();
+            touch.weight += weight;
+            if remote {
+                touch.remote += weight;
+                touch.remote_by_folio += if home.folio { weight } else { 0 };
+            }
+        }
+        let used = tally.uses.entry((row, thread)).or_default();
+        used.sum.add(weight);
+        if used.by_home.is_empty() {
+            used.by_home.resize(self.nodes + 1, 0);
+        }
+        used.by_home[home_slot(home.node, self.nodes)] += weight;
+        // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
+        let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
+        // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
+        let evicted = s.rung[i] == SampleRung::Simulated as u8 && s.access[i] == Access::Unknown as u8;
+        if s.resolution[i] == Resolution::Object as u8 || initial || evicted {
+            return;
+        }
+        let about = &context.rows.rows[row as usize];
+        let object = &context.finder.spaces.things[thing as usize];
+        let (base, extent) = if about.kind == ObjectKind::SmallHeap {
+            (about.base, about.extent)
+        } else {
+            (object.address, object.bytes)
+        };
+        let offset = s.address[i].saturating_sub(base);
+        // In floating point: a 128-bit division would cost as much as a lookup.
+        let bin = ((offset as f64 * BINS as f64 / extent.max(1) as f64) as usize).min(BINS - 1);
+        if used.bins.is_empty() {
+            used.bins.resize(BINS, 0);
+        }
+        used.addressed += 1;
+        used.bins[bin] += 1;
+        counts.followed.add(page, thread, 1);
+        let folios = context.folios[thing as usize];
+        if folios != 0 && fact.node != UNKNOWN {
+            let shift = 63 - folios.leading_zeros();
+            let by_node = tally.folios.entry((row, s.address[i] >> shift)).or_default();
+            by_node.resize(self.nodes, 0);
+            by_node[usize::from(fact.node)] += weight;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The report's rows of code: functions, and the lines that use an object.
+
+use super::assemble::MOST_ROWS;
+use super::attribute::Context;
+use super::facts::RowFacts;
+use super::hash::FastMap;
+use super::input::Input;
+use super::shares::share;
+use super::tally::{LineUse, Tally};
+use super::value::{Basis, Bound, DramLines, FunctionRow, UseRow};
+
+/// Lines of code listed per object and function.
+const MOST_LINES: usize = 10;
+
+/// Where the answers of the pass over samples are.
+#[derive(Clone, Copy)]
+pub struct Code<'a> {
+    /// What samples were looked up in.
+    pub context: &'a Context<'a>,
+    /// What was counted.
+    pub tally: &'a Tally,
+}
+
+impl Code<'_> {
+    fn total(&self) -> f64 {
+        self.tally.total.weight.max(1) as f64
+    }
+
+    /// Lines as samples stand for them; `None` where samples stand for time.
+    fn dram(&self, lines: &[LineUse], bound: Vec<Bound>) -> Option<DramLines> {
+        if self.context.measure.basis != Basis::DramLines {
+            return None;
+        }
+        let remote: u64 = lines.iter().map(|l| l.remote).sum();
+        let known: u64 = lines.iter().map(|l| l.known).sum();
+        Some(DramLines { local: known - remote, remote, exact: false, bound })
+    }
+
+    /// Resources with the weight that they bound, most first.
+    fn bound(&self, weights: impl Iterator<Item = (u16, u64)>) -> Vec<Bound> {
+        let Some(pace) = self.context.pace else {
+            return Vec::new();
+        };
+        let mut sums = vec![0u64; pace.resources.len()];
+        weights.for_each(|(resource, weight)| sums[usize::from(resource)] += weight);
+        let all: u64 = sums.iter().sum();
+        let bound = |(&binds, &weight)| Bound { binds, share: share(weight, all) };
+        let mut list: Vec<Bound> = pace.resources.iter().zip(&sums).filter(|b| *b.1 > 0).map(bound).collect();
+        list.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.binds.cmp(&b.binds)));
+        list
+    }
+
+    fn use_row(&self, site: u32, line: &LineUse, bound: Vec<Bound>) -> UseRow {
+        let site = self.context.sites.get(site);
+        UseRow {
+            at: site.at.clone(),
+            function: site.function.clone(),
+            stall_share: line.sum.weight as f64 / self.total(),
+            remote_share: (line.known > 0 && self.context.finder.nodes.count > 1)
+                .then(|| share(line.remote, line.known)),
+            dram: self.dram(&[*line], bound),
+        }
+    }
+
+    /// Where an object is used, most first.
+    pub fn used_at(&self, f: &RowFacts) -> Vec<UseRow> {
+        let row = f.row as u32;
+        let bound = |site: u32| {
+            let of = |r: u16| Some((r, *self.tally.line_bounds.get(&(row, site, r))?));
+            self.bound(self.resources().filter_map(of))
+        };
+        f.lines.iter().take(MOST_LINES).map(|(s, l)| self.use_row(*s, l, bound(*s))).collect()
+    }
+
+    /// An object's lines from and to DRAM: counted if they were.
+    pub fn of_object(&self, f: &RowFacts) -> Option<DramLines> {
+        let row = f.row as u32;
+        let of = |site: u32| {
+            self.resources().filter_map(move |r| Some((r, *self.tally.line_bounds.get(&(row, site, r))?)))
+        };
+        let bound = self.bound(f.lines.iter().flat_map(|l| of(l.0)));
+        let lines: Vec<LineUse> = f.lines.iter().map(|l| l.1).collect();
+        let sampled = self.dram(&lines, bound)?;
+        Some(match f.exact {
+            Some(l) => DramLines {
+                local: l.local().round() as u64,
+                remote: l.remote().round() as u64,
+                exact: true,
+                ..sampled
+            },
+            None => sampled,
+        })
+    }
+
+    fn resources(&self) -> std::ops::Range<u16> {
+        0..self.context.pace.map_or(0, |p| p.resources.len() as u16)
+    }
+
+    /// Functions, most first.
+    pub fn functions(&self, input: &Input) -> Vec<FunctionRow> {
+        let mut by_function: FastMap<(String, u32), Vec<(u32, LineUse)>> = FastMap::default();
+        for (&site, line) in &self.tally.functions {
+            let s = self.context.sites.get(site);
+            let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| "?".to_string());
+            by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
+        }
+        let of = |site: u32| {
+            let at = move |r: u16| Some((r, *self.tally.function_bounds.get(&(site, r))?));
+            self.resources().filter_map(at)
+        };
+        let mut rows: Vec<FunctionRow> = Vec::new();
+        for ((function, module), mut lines) in by_function {
+            lines.sort_by_key(|l| (std::cmp::Reverse(l.1.sum.weight), l.0));
+            let sum = |f: fn(&LineUse) -> u64| lines.iter().map(|l| f(&l.1)).sum::<u64>();
+            let known = sum(|l| l.known);
+            let all: Vec<LineUse> = lines.iter().map(|l| l.1).collect();
+            let most = lines.iter().take(MOST_LINES);
+            rows.push(FunctionRow {
+                function,
+                module: input.modules.path.get(module as usize).cloned(),
+                stall_share: sum(|l| l.sum.weight) as f64 / self.total(),
+                remote_share: (known > 0 && self.context.finder.nodes.count > 1)
+                    .then(|| share(sum(|l| l.remote), known)),
+                dram: self.dram(&all, self.bound(lines.iter().flat_map(|l| of(l.0)))),
+                lines: most.map(|(s, l)| self.use_row(*s, l, self.bound(of(*s)))).collect(),
+            });
+        }
+        rows.sort_by(|a, b| {
+            b.stall_share.total_cmp(&a.stall_share).then_with(|| a.function.cmp(&b.function))
+        });
+        rows.truncate(MOST_ROWS);
+        rows
+    }
+}

@@ -1,0 +1,171 @@
+//! The report's `counters` and `time`: exact sums, and the pace at which they happen.
+
+use super::hash::FastMap;
+use super::input::Judge;
+use super::nodes::Nodes;
+use super::pace::Pace;
+use super::region;
+use super::shares::Shares;
+use super::traffic::Traffic;
+use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
+use super::verdict::rung_text;
+use crate::recording::Rung;
+use crate::time::{Moved, Stretch};
+
+/// Most points of the timeline: as many as a wide terminal or a small plot can tell apart. // chosen
+const MOMENTS: usize = 200;
+/// Below this share of its sustained bandwidth a node's memory is little used: measured loaded latency is
+/// 14 to 16 % above the idle one there (MLC on four two-socket Xeons, github gjbex/Code-optimization).
+const LOW: f64 = 0.5;
+/// Above this share it is 30 to 60 % above, and climbs to 1.7 to 2.8 times (same source).
+const HIGH: f64 = 0.8;
+
+/// What was counted and how long it takes; errors say in words why it is not known.
+#[derive(Debug)]
+pub struct Counts {
+    /// The sums.
+    pub traffic: Result<Traffic, String>,
+    /// The time.
+    pub pace: Result<Pace, String>,
+}
+
+impl Counts {
+    /// Lines from and to DRAM, if they were counted.
+    pub fn lines(&self) -> Option<u64> {
+        self.traffic.as_ref().ok().map(|t| t.known() + t.unknown)
+    }
+
+    /// Shares of everything, if it was counted.
+    pub fn shares(&self, nodes: &Nodes) -> Option<Shares> {
+        self.traffic.as_ref().ok().map(|t| Shares::of_counts(t, nodes))
+    }
+
+    /// Share of the time that is bound by memory.
+    pub fn memory_bound(&self) -> Result<f64, String> {
+        self.pace.as_ref().map(|p| p.memory_bound).map_err(String::clone)
+    }
+
+    /// The report's `time`.
+    pub fn timed(&self) -> Option<Timed> {
+        let p = self.pace.as_ref().ok()?;
+        let bound = |s: &crate::time::BoundShare| Bound { binds: s.binds, share: s.share };
+        Some(Timed {
+            seconds: p.time.seconds,
+            low: p.time.low,
+            high: p.time.high,
+            binds: p.time.binds,
+            shares: p.time.shares.iter().map(bound).collect(),
+            weak_figures: p.weak_figures.clone(),
+        })
+    }
+
+    /// The report's `counters`.
+    pub fn counted(&self, judge: &Judge, nodes: &Nodes, region: &region::Region) -> Option<Counted> {
+        let traffic = self.traffic.as_ref().ok()?;
+        let pace = self.pace.as_ref().ok();
+        let worked = pace.map(|p| worked(traffic, p));
+        let cycles = |cpu: u16| {
+            let seconds = worked.as_ref()?.get(&u32::from(cpu))?;
+            Some(seconds * pace?.time.clock_ghz * 1e9)
+        };
+        Some(Counted {
+            rung: rung_text(Rung::Simulated).to_string(),
+            region: if region.is_marked() { Region::Marked } else { Region::Whole },
+            epochs: traffic.epochs.len() as u64,
+            line_bytes: traffic.line_bytes,
+            dram: traffic.dram(nodes),
+            links: pace.map_or(Vec::new(), links),
+            cpus: traffic.cpus(judge, cycles),
+            bandwidth: pace.map_or(Vec::new(), loads),
+            timeline: pace.map_or(Vec::new(), timeline),
+            memory_bound_share: pace.map(|p| p.memory_bound),
+        })
+    }
+}
+
+/// Seconds of the stretches that each cpu worked in.
+fn worked(traffic: &Traffic, pace: &Pace) -> FastMap<u32, f64> {
+    let mut last: FastMap<u32, (usize, f64)> = FastMap::default();
+    for epoch in &traffic.epochs {
+        let Some(stretch) = pace.stretch(epoch.number) else { continue };
+        let seconds = pace.time.stretches[stretch].seconds;
+        for &cpu in &epoch.cpus {
+            let entry = last.entry(u32::from(cpu)).or_insert((usize::MAX, 0.0));
+            if entry.0 != stretch {
+                *entry = (stretch, entry.1 + seconds);
+            }
+        }
+    }
+    last.into_iter().map(|(cpu, (_, seconds))| (cpu, seconds)).collect()
+}
+
+fn links(pace: &Pace) -> Vec<LinkFlow> {
+    let flow = |l: &crate::time::LinkTraffic| LinkFlow {
+        from: l.from,
+        to: l.to,
+        bytes: l.carried.bytes.round() as u64,
+        data_bytes: l.carried.data_bytes.round() as u64,
+        gb_per_s: l.gbs,
+        capacity_gb_per_s: l.capacity_gbs,
+    };
+    pace.time.links.iter().map(flow).collect()
+}
+
+fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes / seconds / 1e9 } else { 0.0 }
+}
+
+/// How hard each node's memory works, by time.
+fn loads(pace: &Pace) -> Vec<NodeLoad> {
+    let load = |(n, t): (usize, &crate::time::NodeTraffic)| {
+        let sustained = Some(t.sustained_gbs).filter(|s| s.is_finite() && *s > 0.0);
+        let mut by_level = [0.0; 3];
+        for s in &pace.time.stretches {
+            let moved = s.memory.get(n).copied().unwrap_or_default();
+            let used = gb_per_s(moved.read_bytes + moved.write_bytes, s.seconds) / sustained.unwrap_or(1.0);
+            by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += s.seconds;
+        }
+        let seconds: f64 = by_level.iter().sum();
+        let level = |i: usize| (sustained.is_some() && seconds > 0.0).then(|| by_level[i] / seconds);
+        NodeLoad {
+            node: t.node,
+            gb_per_s: t.read_gbs + t.write_gbs,
+            sustained_gb_per_s: sustained,
+            low: level(0),
+            medium: level(1),
+            high: level(2),
+        }
+    };
+    pace.time.nodes.iter().enumerate().map(load).collect()
+}
+
+/// The stretches in order; where there are very many, those of one slot of the time as one.
+fn timeline(pace: &Pace) -> Vec<Moment> {
+    let all = pace.time.seconds;
+    let stretches = &pace.time.stretches;
+    let slot = |s: &Stretch| match stretches.len() > MOMENTS && all > 0.0 {
+        true => ((s.begin_seconds + s.seconds / 2.0) / all * MOMENTS as f64) as usize,
+        false => 0,
+    };
+    let few = stretches.len() <= MOMENTS;
+    let mut moments = Vec::new();
+    for joined in stretches.chunk_by(|a, b| !few && slot(a) == slot(b)) {
+        let seconds: f64 = joined.iter().map(|s| s.seconds).sum();
+        let Some(longest) = joined.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)) else { continue };
+        let node = |(n, t): (usize, &crate::time::NodeTraffic)| {
+            let sum = |f: fn(&Moved) -> f64| joined.iter().filter_map(|s| s.memory.get(n)).map(f).sum();
+            MomentNode {
+                node: t.node,
+                read_gb_per_s: gb_per_s(sum(|m| m.read_bytes), seconds),
+                write_gb_per_s: gb_per_s(sum(|m| m.write_bytes), seconds),
+            }
+        };
+        moments.push(Moment {
+            from_s: joined[0].begin_seconds,
+            to_s: joined[0].begin_seconds + seconds,
+            binds: longest.binds,
+            nodes: pace.time.nodes.iter().enumerate().map(node).collect(),
+        });
+    }
+    moments
+}

@@ -1,0 +1,210 @@
+//! Exact counts of each page, given to objects.
+//!
+//! The virtual machine counts every line that moves between a page and a node's cpus. Most pages
+//! belong to one object, and their counts are that object's as they are. A page that several
+//! objects share is divided by the samples seen on it; since that is an estimate, the remote share
+//! of such an object has bounds: what it would be if all of the shared pages' local lines, or all
+//! of their remote ones, were its own.
+
+use super::hash::FastMap;
+use super::input::{Input, Judge};
+use super::nodes::{Nodes, UNKNOWN};
+use super::pace::marked;
+use super::region::Region;
+use super::rows::Rows;
+use super::shares::class;
+use super::space::Spaces;
+use super::tally::Tally;
+use super::value::{Basis, Interval};
+use crate::recording::NONE;
+
+/// Lines by distance class, and those of which one end is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lines {
+    /// In the order of [`super::attribute::CLASSES`].
+    pub by_class: [f64; 4],
+    /// Between ends of which at least one is not known.
+    pub unknown: f64,
+    /// Moved by the node that uses each page most: what would be local if every page lay there.
+    pub by_main_user: f64,
+}
+
+impl Lines {
+    /// From and to the cpus' own node.
+    pub fn local(&self) -> f64 {
+        self.by_class[0]
+    }
+    /// From and to other nodes.
+    pub fn remote(&self) -> f64 {
+        self.by_class[1..].iter().sum()
+    }
+    /// All.
+    pub fn all(&self) -> f64 {
+        self.local() + self.remote() + self.unknown
+    }
+    /// Remote share if every page lay on the node that uses it most; `None` without lines.
+    pub fn least_remote(&self) -> Option<f64> {
+        let known = self.local() + self.remote();
+        (known > 0.0).then(|| 1.0 - self.by_main_user / known)
+    }
+    fn add(&mut self, other: &Lines, part: f64) {
+        self.by_class.iter_mut().zip(other.by_class).for_each(|(a, b)| *a += b * part);
+        self.unknown += other.unknown * part;
+        self.by_main_user += other.by_main_user * part;
+    }
+}
+
+/// The lines of one page, from its rows of the table; `by_user` is scratch, one entry per node.
+fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) -> Lines {
+    let p = &input.page_traffic;
+    let mut lines = Lines::default();
+    by_user.fill(0.0);
+    for &i in group {
+        let i = i as usize;
+        let count = (p.read_lines[i] + p.write_lines[i]) as f64;
+        let (from, home) = (nodes.position(p.from[i]), nodes.position(p.home[i]));
+        if from == UNKNOWN || home == UNKNOWN {
+            lines.unknown += count;
+        } else {
+            lines.by_class[class(nodes.class(from, home))] += count;
+            by_user[usize::from(from)] += count;
+        }
+    }
+    lines.by_main_user = by_user.iter().copied().fold(0.0, f64::max);
+    lines
+}
+
+/// A page on which several rows may lie.
+#[derive(Debug)]
+struct Shared {
+    lines: Lines,
+    rows: Vec<u32>,
+}
+
+/// Counts per row of objects, before samples divide the shared pages.
+#[derive(Debug, Default)]
+pub struct Exact {
+    own: FastMap<u32, Lines>,
+    shared: Vec<Shared>,
+    /// Shared pages by space and page number.
+    places: FastMap<(u32, u64), u32>,
+    /// Lines of all pages.
+    pub total: Lines,
+}
+
+/// What is known exactly of one row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowLines {
+    /// Its lines, with its part of shared pages.
+    pub lines: Lines,
+    /// Bounds of its remote share, whoever the lines of shared pages belong to; `None` if no line has known ends.
+    pub remote: Option<Interval>,
+}
+
+impl Exact {
+    /// Gives every counted page to its objects. `None` where nothing was counted, and where the counts are
+    /// not of what is judged: on another machine, or of the whole run where only a region was counted.
+    pub fn new(
+        input: &Input,
+        judge: &Judge,
+        basis: Basis,
+        spaces: &Spaces,
+        rows: &Rows,
+        nodes: &Nodes,
+        region: &Region,
+    ) -> Option<Exact> {
+        let p = &input.page_traffic;
+        let marked = marked(&input.cpu_epochs);
+        if basis != Basis::DramLines
+            || p.address.is_empty()
+            || judge.assume.is_some()
+            || judge.whole && marked
+        {
+            return None;
+        }
+        let page = input.meta.page_bytes.max(1);
+        let mut exact = Exact::default();
+        let place = |i: usize| (spaces.position(p.process[i]), p.address[i] / page);
+        let mut order: Vec<u32> = (0..p.address.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| place(i as usize));
+        let (since, until) = match region.is_marked() {
+            true => region.bounds,
+            false => (0, u64::MAX),
+        };
+        let mut by_user = vec![0.0; nodes.count];
+        for group in order.chunk_by(|&a, &b| place(a as usize) == place(b as usize)) {
+            let lines = page_lines(input, nodes, group, &mut by_user);
+            exact.total.add(&lines, 1.0);
+            let (space, number) = place(group[0] as usize);
+            let from = number * page;
+            let mut found: Vec<u32> = spaces
+                .over(space, from, from.saturating_add(page), since, until)
+                .into_iter()
+                .map(|t| rows.of_thing[t as usize])
+                .filter(|&r| r != NONE)
+                .collect();
+            found.sort_unstable();
+            found.dedup();
+            match found.as_slice() {
+                [] => {}
+                [row] => exact.own.entry(*row).or_default().add(&lines, 1.0),
+                _ => {
+                    exact.places.insert((space, number), exact.shared.len() as u32);
+                    exact.shared.push(Shared { lines, rows: found });
+                }
+            }
+        }
+        Some(exact)
+    }
+
+    /// The number of a page on which samples must be told apart.
+    #[inline]
+    pub fn shared(&self, space: u32, page: u64) -> Option<u32> {
+        self.places.get(&(space, page)).copied()
+    }
+
+    /// What is known of each row.
+    pub fn rows(&self, tally: &Tally) -> FastMap<u32, RowLines> {
+        let mut samples: FastMap<u32, Vec<(u32, u64)>> = FastMap::default();
+        for (&(page, row), &weight) in &tally.shared_pages {
+            samples.entry(page).or_default().push((row, weight));
+        }
+        let mut parts: FastMap<u32, Lines> = self.own.clone();
+        // Sum over all shared pages that may be a row's.
+        let mut reach: FastMap<u32, Lines> = FastMap::default();
+        for (number, page) in self.shared.iter().enumerate() {
+            let mut seen = samples.remove(&(number as u32)).unwrap_or_default();
+            if seen.is_empty() {
+                // Nobody was sampled here: divided as the rows' samples elsewhere are.
+                let weight = |&r: &u32| tally.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
+                seen = page.rows.iter().map(|r| (*r, weight(r))).collect();
+            }
+            let whole: u64 = seen.iter().map(|s| s.1).sum();
+            for &(row, weight) in seen.iter().filter(|s| s.1 > 0) {
+                parts.entry(row).or_default().add(&page.lines, weight as f64 / whole as f64);
+            }
+            let mut may: Vec<u32> = page.rows.iter().copied().chain(seen.iter().map(|s| s.0)).collect();
+            may.sort_unstable();
+            may.dedup();
+            for row in may {
+                reach.entry(row).or_default().add(&page.lines, 1.0);
+            }
+        }
+        let none = Lines::default();
+        let row = |(row, lines): (u32, Lines)| {
+            let own = self.own.get(&row).unwrap_or(&none);
+            let may = reach.get(&row).unwrap_or(&none);
+            let share = |far: f64, near: f64| if far + near > 0.0 { Some(far / (far + near)) } else { None };
+            let low = share(own.remote(), own.local() + may.local());
+            let high = share(own.remote() + may.remote(), own.local());
+            let remote = match (low, high) {
+                (Some(low), Some(high)) => Some(Interval { low, high }),
+                // All of one kind, wherever the shared lines belong.
+                (Some(one), None) | (None, Some(one)) => Some(Interval { low: one, high: one }),
+                (None, None) => None,
+            };
+            (row, RowLines { lines, remote })
+        };
+        parts.into_iter().map(row).collect()
+    }
+}

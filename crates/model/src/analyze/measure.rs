@@ -1,0 +1,57 @@
+//! What a sample counts for, and what its rung knows by itself.
+//!
+//! A timer's sample stands for CPU time; one of the virtual machine stands for cache
+//! lines moved from or to DRAM, and knows the node they came from. The two cannot be
+//! added, so a recording has one basis, and samples of another kind are left out.
+
+use super::input::{Input, Judge};
+use super::nodes::{NodeIndex, Nodes, UNKNOWN};
+use super::region::Region;
+use super::value::Basis;
+use crate::recording::{AccessSamples, NONE, Rung, SampleRung};
+
+/// How samples of one recording are counted.
+#[derive(Debug)]
+pub struct Measure {
+    /// What every share is a share of.
+    pub basis: Basis,
+    /// Whether the samples' own homes hold: not where pages are placed anew for another machine.
+    own_homes: bool,
+}
+
+impl Measure {
+    /// A recording of the virtual machine counts lines; every other counts time.
+    pub fn new(input: &Input, judge: &Judge) -> Measure {
+        let simulated = input.meta.rungs.iter().any(|r| r.rung == Rung::Simulated && r.active);
+        let basis =
+            if simulated || !input.cpu_epochs.epoch.is_empty() { Basis::DramLines } else { Basis::StallTime };
+        Measure { basis, own_homes: basis == Basis::DramLines && judge.assume.is_none() }
+    }
+
+    /// What sample `i` weighs; `None` if it is of another basis.
+    #[inline]
+    pub fn weight(&self, s: &AccessSamples, i: usize) -> Option<u64> {
+        let lines = s.rung[i] == SampleRung::Simulated as u8;
+        match self.basis {
+            Basis::DramLines => lines.then(|| u64::from(s.lines[i])),
+            // A sample without a weight is still a sample.
+            Basis::StallTime => (!lines).then(|| u64::from(s.weight_ns[i].max(1))),
+        }
+    }
+
+    /// The node of the memory, where the sample itself tells.
+    #[inline]
+    pub fn home(&self, s: &AccessSamples, i: usize, nodes: &Nodes) -> NodeIndex {
+        if self.own_homes { nodes.position(s.home[i]) } else { UNKNOWN }
+    }
+
+    /// Whether sample `i` lies in the region that counts. Its epoch tells exactly: the counters are
+    /// of the same epochs.
+    #[inline]
+    pub fn in_region(&self, s: &AccessSamples, i: usize, space: Option<u32>, region: &Region) -> bool {
+        match (self.basis, s.epoch[i]) {
+            (Basis::DramLines, epoch) if epoch != NONE => region.holds_epoch(epoch),
+            _ => region.holds(space, s.time_ns[i]),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Shares of the whole: from samples, with intervals, or from counts of every line.
+
+use super::attribute::CLASSES;
+use super::nodes::{NodeIndex, Nodes};
+use super::stats::share_interval;
+use super::tally::Tally;
+use super::traffic::Traffic;
+use super::value::{DistanceShare, Interval};
+use crate::machine::DistanceClass;
+
+/// The report's shares of everything.
+#[derive(Debug)]
+pub struct Shares {
+    /// Remote, of what has a known home.
+    pub remote: Option<f64>,
+    /// Its interval.
+    pub remote_ci: Option<Interval>,
+    /// Remote, of all.
+    pub remote_of_all: Option<f64>,
+    /// Its interval.
+    pub remote_of_all_ci: Option<Interval>,
+    /// By distance.
+    pub distance: Vec<DistanceShare>,
+    /// Node of the cpu × node of the memory, of all.
+    pub matrix: Vec<Vec<f64>>,
+    /// Whether all of it was counted.
+    pub exact: bool,
+}
+
+impl Shares {
+    /// From samples.
+    pub fn of_samples(tally: &Tally, nodes: &Nodes) -> Shares {
+        let total = tally.total.weight.max(1) as f64;
+        let far = nodes.count > 1 && tally.known.weight > 0;
+        let row = |row: &[u64]| row.iter().map(|&w| w as f64 / total).collect();
+        Shares {
+            remote: far.then(|| tally.remote as f64 / tally.known.weight as f64),
+            remote_ci: if far { share_interval(&tally.known_blocks, &tally.known) } else { None },
+            remote_of_all: far.then(|| tally.remote as f64 / total),
+            remote_of_all_ci: if far { share_interval(&tally.total_blocks, &tally.total) } else { None },
+            distance: distance(&tally.by_class, tally.known.weight),
+            matrix: tally.matrix.chunks(nodes.count.max(1)).map(row).collect(),
+            exact: false,
+        }
+    }
+
+    /// From counts. Lines of which one end is unknown may be near or far: they widen the interval.
+    pub fn of_counts(traffic: &Traffic, nodes: &Nodes) -> Shares {
+        let (known, remote, unknown) = (traffic.known(), traffic.remote(), traffic.unknown);
+        let all = (known + unknown).max(1) as f64;
+        let far = nodes.count > 1 && known > 0;
+        let bounds = Interval { low: remote as f64 / all, high: (remote + unknown) as f64 / all };
+        let mut by_class = [0; 4];
+        let mut matrix = vec![vec![0.0; nodes.count]; nodes.count];
+        for (from, row) in matrix.iter_mut().enumerate() {
+            for (home, cell) in row.iter_mut().enumerate() {
+                let (from, home) = (from as NodeIndex, home as NodeIndex);
+                let lines = traffic.flow(from, home).dram();
+                by_class[class(nodes.class(from, home))] += lines;
+                *cell = lines as f64 / all;
+            }
+        }
+        Shares {
+            remote: far.then(|| share(remote, known)),
+            remote_ci: far.then_some(bounds),
+            remote_of_all: far.then_some(bounds.low),
+            remote_of_all_ci: far.then_some(bounds),
+            distance: distance(&by_class, known),
+            matrix,
+            exact: true,
+        }
+    }
+}
+
+/// Position of a distance class among the counts.
+pub fn class(class: DistanceClass) -> usize {
+    CLASSES.iter().position(|&c| c == class).unwrap_or(0)
+}
+
+/// A share that is 0 of nothing.
+pub fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// Shares by distance: the classes that occur, and the local one.
+pub fn distance(by_class: &[u64; 4], known: u64) -> Vec<DistanceShare> {
+    let shares = CLASSES.iter().zip(by_class);
+    shares
+        .filter(|&(c, &w)| w > 0 || (known > 0 && *c == DistanceClass::Local))
+        .map(|(&class, &w)| DistanceShare { class, share: share(w, known) })
+        .collect()
+}

@@ -1,0 +1,69 @@
+//! From traffic to time: how long the counted lines take on a machine, and which
+//! resource makes them take that long. docs/time-model.md has formulas and sources.
+//!
+//! The tables come from the virtual machine, whose clocks know latencies but no
+//! saturation. [`time`] adds it: [`work`] sums the rows by core and epoch,
+//! neighbouring epochs that are alike become one stretch, [`epoch_time`] times
+//! each, and the range comes from moving the machine's figures by what their
+//! confidence allows.
+
+mod demand;
+mod group;
+mod network;
+mod parameters;
+mod range;
+mod routes;
+mod stretches;
+mod value;
+pub mod work;
+
+pub use parameters::{Parameters, tolerance};
+pub use value::*;
+
+use crate::machine::Machine;
+use crate::recording::{CpuEpochs, EpochTraffics};
+use demand::demands;
+use work::Work;
+
+/// The time of a run on `machine`, of its region of interest if it has one.
+///
+/// Fails with what the machine does not say and the model needs, or where there is
+/// nothing to time. What is not known is not guessed.
+pub fn time(machine: &Machine, cpus: &CpuEpochs, traffic: &EpochTraffics) -> Result<Time, Unknown> {
+    let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
+    let (epochs, left) = work::epochs(&parameters, cpus, traffic);
+    if epochs.is_empty() {
+        return Err(Unknown::NoTraffic);
+    }
+    let pieces = stretches::stretches(&parameters, epochs);
+    let timed: Vec<EpochTime> = pieces.iter().map(|w| epoch_time(&parameters, w)).collect();
+    let ns: f64 = timed.iter().map(|t| t.ns).sum();
+    let (low_ns, high_ns) = range::range(machine, &pieces, &timed).map_err(Unknown::Machine)?;
+    Ok(Time::new(&parameters, &pieces, timed, [low_ns, ns, high_ns], left))
+}
+
+/// The time of one piece of work, and what binds it. Depends on nothing else, so
+/// that work with other homes can be timed in the same way.
+pub fn epoch_time(parameters: &Parameters, work: &Work) -> EpochTime {
+    let d = demands(parameters, work);
+    let solved = network::run(&parameters.ways, &d.classes, d.stations.len());
+    let most = |f: fn(&demand::Class) -> f64| d.classes.iter().map(f).fold(0.0, f64::max);
+    let core = (Binding::Core, most(|c| c.core_ns));
+    let concurrency = (Binding::Concurrency, most(|c| c.latency_ns.max(c.walk_ns)));
+    let mut bounds = vec![core, concurrency];
+    bounds.extend(d.stations.iter().map(|s| (s.binds, s.busy_ns)));
+    // The last of equals: a shared resource rather than a core.
+    let (binds, bound) = bounds.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(core);
+    let finish = solved.finish_ns.iter().copied().fold(0.0, f64::max);
+    let alone = solved.alone_ns.iter().copied().fold(0.0, f64::max);
+    EpochTime {
+        ns: finish.max(bound).max(alone * work.wait_factor()),
+        binds,
+        bound_ns: bound,
+        core_ns: core.1,
+        concurrency_ns: concurrency.1,
+        finish_ns: solved.finish_ns,
+        memory: d.memory.iter().map(|&(read_bytes, write_bytes)| Moved { read_bytes, write_bytes }).collect(),
+        links: d.links.iter().map(|l| Carried { data_bytes: l.data, bytes: l.all }).collect(),
+    }
+}

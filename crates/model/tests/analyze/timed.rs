@@ -1,0 +1,212 @@
+//! Counts with the time that they take: what bound whom, how hard memory and links worked.
+
+use crate::virtual_machine::{PAGES, serial, whole};
+use crate::world::*;
+use nearfar_model::analyze::{DramFlow, Moment, MomentNode, Verdict};
+use nearfar_model::machine::figures::*;
+use nearfar_model::recording::*;
+use nearfar_model::time::Binding;
+
+/// Figures in round numbers: 1 GHz, one instruction per ns, 10 lines in flight, 10 GB/s per memory.
+fn figures() -> Figures {
+    let figure = |value: f64| Figure { value, source: "round".into(), confidence: Confidence::Assumed };
+    let some = |value: f64| Some(figure(value));
+    let cells =
+        |rows: [[f64; 2]; 2]| rows.iter().map(|r| r.iter().map(|&x| Cell(Some(x))).collect()).collect();
+    Figures {
+        line_bytes: Some(64),
+        core: CoreFigures {
+            all_core_ghz: some(1.0),
+            ipc: some(1.0),
+            outstanding_lines: some(10.0),
+            ..CoreFigures::default()
+        },
+        latency_ns: Some(Matrix {
+            rows: cells([[80.0, 120.0], [120.0, 80.0]]),
+            source: "round".into(),
+            confidence: Confidence::Assumed,
+        }),
+        bandwidth: vec![NodeBandwidth {
+            nodes: "0-1".parse().expect("a list"),
+            peak_gbs: None,
+            read_gbs: some(10.0),
+            update_gbs: None,
+            triad_gbs: None,
+        }],
+        links: vec![Link { from: 0, to: 1, count: figure(1.0), gbs_per_direction: figure(20.0) }],
+        time: TimeFigures { control_bytes: some(8.0), ..TimeFigures::default() },
+        ..Figures::default()
+    }
+}
+
+/// Epochs of a millisecond in which every cpu moves `lines` lines of node 0 and executes `instructions`.
+fn timed(lines: u64, instructions: u64) -> World {
+    let mut w = serial(2);
+    w.input.meta.machine.figures = figures();
+    (w.input.cpu_epochs, w.input.epoch_traffic) = Default::default();
+    for epoch in 0..PAGES as u32 / 4 {
+        for cpu in 0..4u32 {
+            w.works(epoch, 1, cpu, instructions);
+            w.input.epoch_traffic.push(EpochTraffic {
+                epoch,
+                region: 1,
+                cpu: cpu as u16,
+                home: 0,
+                read_lines: lines,
+                prefetch_lines: 0,
+                write_lines: 0,
+                stream_lines: 0,
+                transfer_lines: 0,
+                walks: 0,
+            });
+        }
+    }
+    w
+}
+
+#[test]
+fn what_binds_is_found_and_named_for_all_that_it_bound() {
+    // 4 cpus of 10,000 lines are 2.56 MB per epoch: 0.256 ms at 10 GB/s, and 0.08 ms of latency.
+    let r = timed(10_000, 1000).real();
+    let memory = Binding::Memory { node: 0 };
+    let time = r.time.as_ref().expect("a time");
+    assert_eq!(time.binds, memory);
+    let bytes = 256.0 * 4.0 * 10_000.0 * 64.0;
+    assert!(time.seconds >= bytes / 10e9 && time.seconds < 1.5 * bytes / 10e9, "{}", time.seconds);
+    assert!(time.low < time.seconds && time.seconds < time.high);
+    assert!((time.shares.iter().map(|s| s.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    assert!(time.weak_figures.iter().any(|f| f.name == "core.ipc" && f.value == Some(1.0)));
+    assert!(r.notes.iter().any(|n| n.contains("core.outstanding_lines 10 (assumed)")), "{:?}", r.notes);
+
+    for bound in [&r.objects[0].dram, &r.functions[0].dram, &r.objects[0].accessed_at[0].dram] {
+        let bound = &bound.as_ref().unwrap().bound;
+        assert_eq!((bound[0].binds, bound[0].share), (memory, 1.0));
+    }
+    let c = r.counters.as_ref().unwrap();
+    assert!(c.memory_bound_share.unwrap() > 0.95);
+    assert_eq!((r.verdict, r.remote_share), (Verdict::Affected, Some(0.5)), "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("waits for memory"), "{}", r.verdict_why);
+
+    let node = &c.bandwidth[0];
+    assert!((node.gb_per_s - bytes / time.seconds / 1e9).abs() < 1e-6, "{node:?}");
+    assert_eq!((node.sustained_gb_per_s, node.high), (Some(10.0), Some(1.0)));
+    assert_eq!((c.bandwidth[1].gb_per_s, c.bandwidth[1].low), (0.0, Some(1.0)));
+    let (first, last) = (c.timeline.first().unwrap(), c.timeline.last().unwrap());
+    assert_eq!((first.from_s, first.binds), (0.0, memory));
+    assert!((last.to_s - time.seconds).abs() < 1e-9);
+    let moved = |m: &Moment| m.nodes.iter().map(|n| n.read_gb_per_s).sum::<f64>() * (m.to_s - m.from_s) * 1e9;
+    let all: f64 = c.timeline.iter().map(moved).sum();
+    assert!((all / bytes - 1.0).abs() < 1e-9, "{all}");
+    // Half of the lines go from node 0 to node 1, with their headers; requests the other way.
+    let link = |from, to| c.links.iter().find(|l| (l.from, l.to) == (from, to)).unwrap();
+    assert_eq!(link(0, 1).data_bytes, bytes as u64 / 2);
+    assert_eq!((link(0, 1).bytes, link(1, 0).data_bytes), (bytes as u64 / 2 / 64 * 72, 0));
+    assert_eq!(link(0, 1).capacity_gb_per_s, Some(20.0));
+    let ipc = c.cpus[0].ipc.unwrap();
+    assert!((ipc - 256.0 * 1000.0 / (time.seconds * 1e9)).abs() < 1e-9, "{ipc}");
+}
+
+#[test]
+fn remote_lines_cost_nothing_where_the_time_is_computing() {
+    // 1 ms of instructions against 80 lines, half of them remote: Blackscholes' case.
+    let r = timed(80, 1_000_000).real();
+    assert_eq!(r.time.as_ref().unwrap().binds, Binding::Core);
+    assert_eq!((r.remote_share, r.verdict), (Some(0.5), Verdict::Clean), "{}", r.verdict_why);
+    assert!(r.counters.unwrap().memory_bound_share.unwrap() < 0.05);
+    // What is not at stake is no finding.
+    assert!(r.findings.is_empty(), "{:?}", r.findings);
+    assert_eq!(r.objects[0].dram.as_ref().unwrap().bound[0].binds, Binding::Core);
+}
+
+#[test]
+fn the_time_is_of_the_region_unless_the_whole_run_is_asked_for() {
+    let mut w = timed(10_000, 1000);
+    let inside = w.real().time.unwrap().seconds;
+    for epoch in 500..756 {
+        for cpu in 0..4 {
+            w.works(epoch, 0, cpu, 1_000_000);
+        }
+    }
+    assert_eq!(w.real().time.unwrap().seconds, inside);
+    let r = whole(&w);
+    let all = r.time.unwrap().seconds;
+    assert!(all > inside + 0.25, "{all} against {inside}");
+    assert_eq!(r.counters.unwrap().epochs, 512);
+}
+
+#[test]
+fn a_missing_figure_is_named_and_the_counts_remain() {
+    let mut w = timed(10_000, 1000);
+    w.input.meta.machine.figures.latency_ns = None;
+    let r = w.real();
+    assert!(r.time.is_none());
+    assert!(r.time_why.as_ref().unwrap().contains("latency_ns"), "{:?}", r.time_why);
+    assert_eq!(r.remote_share, Some(0.5));
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.objects[0].dram.as_ref().unwrap().bound.is_empty());
+}
+
+#[test]
+fn a_long_course_is_condensed_and_loses_nothing() {
+    let mut w = timed(0, 1000);
+    w.input.epoch_traffic = Default::default();
+    // Epochs that differ: the time model keeps them apart.
+    for epoch in 0..1000u32 {
+        for cpu in 0..4u32 {
+            w.works(1000 + epoch, 1, cpu, if epoch % 2 == 0 { 900_000 } else { 1000 });
+            w.input.epoch_traffic.push(EpochTraffic {
+                epoch: 1000 + epoch,
+                region: 1,
+                cpu: cpu as u16,
+                home: (epoch % 4 / 2) as i16,
+                read_lines: if epoch % 2 == 0 { 10 } else { 9000 },
+                prefetch_lines: 0,
+                write_lines: 100,
+                stream_lines: 0,
+                transfer_lines: 0,
+                walks: 0,
+            });
+        }
+    }
+    let r = w.real();
+    let c = r.counters.unwrap();
+    assert!((100..=200).contains(&c.timeline.len()), "{}", c.timeline.len());
+    assert!(c.timeline.windows(2).all(|w| (w[0].to_s - w[1].from_s).abs() < 1e-9));
+    let bytes = |f: fn(&MomentNode) -> f64| -> f64 {
+        let of = |m: &Moment| m.nodes.iter().map(f).sum::<f64>() * (m.to_s - m.from_s) * 1e9;
+        c.timeline.iter().map(of).sum()
+    };
+    let counted = |f: fn(&DramFlow) -> u64| c.dram.iter().map(f).sum::<u64>() as f64;
+    assert!((bytes(|n| n.read_gb_per_s) / counted(|d| d.read_bytes) - 1.0).abs() < 1e-9);
+    assert!((bytes(|n| n.write_gb_per_s) / counted(|d| d.write_bytes) - 1.0).abs() < 1e-9);
+    for load in &c.bandwidth {
+        assert!((load.low.unwrap() + load.medium.unwrap() + load.high.unwrap() - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn lines_are_bound_by_what_bound_when_they_moved() {
+    let mut w = World::simulated(2, 1);
+    w.input.meta.machine.figures = figures();
+    // 10 instructions per line are less than its latency.
+    w.input.meta.machine.figures.core.ipc.as_mut().expect("a figure").value = 10.0;
+    let work = w.own("work", 20);
+    let (a, b) = (w.array("a", 100), w.array("b", 100));
+    for page in 0..100 {
+        // One epoch of computing with a little of `a`, then one of moving `b`.
+        w.moves((7, 1), 0, work, a + page * PAGE, 0, 1);
+        w.moves((8, 1), 0, work, b + page * PAGE, 0, 1000);
+    }
+    w.works(7, 1, 0, 50_000_000);
+    let r = w.real();
+    let bound = |name: &str| {
+        let o = r.objects.iter().find(|o| o.name == name).unwrap();
+        let bound = &o.dram.as_ref().unwrap().bound;
+        (bound.len(), bound[0].binds)
+    };
+    assert_eq!(bound("a"), (1, Binding::Core));
+    assert_ne!(bound("b"), (1, Binding::Core));
+    let function = &r.functions[0].dram.as_ref().unwrap().bound;
+    assert_eq!(function.len(), 2);
+    assert!((function[1].share - 100.0 / 100_100.0).abs() < 1e-9, "{function:?}");
+}

@@ -1,0 +1,332 @@
+//! `record --on`: the program runs in the virtual machine of the guest room, our own recorder
+//! beside it on a cpu of its own, and the plugin counts every access from outside.
+
+use super::illegal;
+use super::proc;
+use super::session::{Inside, Options, Outcome, RecordError};
+use super::setup::command_name;
+use super::target::{Ending, find_program};
+use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Verdict};
+use crate::store::{COUNTED, GUEST, finish, open, reserve};
+use anyhow::{Context, anyhow};
+use nearfar_model::machine::Machine;
+use nearfar_model::recording::{Columns, Loss, Losses, Rung, RungReport, journal};
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How the virtual machine is to be.
+#[derive(Clone, Debug)]
+pub struct OnOptions {
+    /// The machine, scaled as it is to be emulated.
+    pub machine: Machine,
+    /// The firmware spreads memory over all nodes.
+    pub interleaved: bool,
+    /// Leave OpenMP threads unbound.
+    pub unbound: bool,
+    /// Huge pages.
+    pub huge_pages: HugePages,
+    /// AutoNUMA.
+    pub numa_balancing: bool,
+    /// Simulate a prefetcher.
+    pub prefetch: bool,
+    /// Memory of each node, bytes.
+    pub memory_per_node: u64,
+    /// DRAM lines per sample.
+    pub lines_per_sample: u32,
+    /// Stop the program after this time.
+    pub budget: Option<Duration>,
+    /// No progress on stderr.
+    pub quiet: bool,
+}
+
+/// Variables that tell OpenMP runtimes where threads run; one set by the user is left alone,
+/// and so are then the others.
+const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
+/// Length of an epoch on a core's simulated clock, µs.
+const EPOCH_US: u32 = 1000;
+/// Native CPU time to emulated time, as measured on a two-core host (docs/virtual-machine.md).
+const SLOWDOWN: (u32, u32) = (100, 300);
+
+/// Records `command` on the machine of `on`.
+///
+/// # Errors
+/// See [`RecordError`]; also whatever keeps the virtual machine from running. What was
+/// counted up to then stays in the recording.
+pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Result<Outcome, RecordError> {
+    find_program(&command[0])?;
+    can_be_simulated(&on.machine)?;
+    let (plugin, preload) = plugin_files()?;
+    let shape = Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
+        .map_err(anyhow::Error::from)?;
+    let say = |text: &str| {
+        if !on.quiet {
+            eprintln!("nearfar: {text}");
+        }
+    };
+    let mut progress = |progress: guest::Progress| say(&progress.to_string());
+    let setup = Setup::find(&mut progress).map_err(anyhow::Error::from)?;
+    setup.qemu().require_plugins().map_err(anyhow::Error::from)?;
+    let snapshot = setup.ensure_snapshot(&shape, &mut progress).map_err(anyhow::Error::from)?;
+
+    let recording = reserve(options.output.as_deref(), &command_name(command))?;
+    let directory = recording.join(GUEST);
+    let inside_file = prepare(&recording, &directory, &shape, on)?;
+    let bound = bound(on);
+    say(&estimate(on, &shape, bound));
+    let begin = Instant::now();
+    let job = Job {
+        environment: environment(bound),
+        huge_pages: on.huge_pages,
+        numa_balancing: on.numa_balancing,
+        plugin: Some(Plugin {
+            path: plugin,
+            arguments: plugin_arguments(&directory, &shape, snapshot.about(), on),
+            preload,
+        }),
+        // The recorder inside hands signals on.
+        signals_to_group: false,
+        stop: stop_after(on.budget),
+        ..Job::new(recorder_inside(command, options, &inside_file)?)
+    };
+    let run = match snapshot.run(job) {
+        Ok(run) => run,
+        Err(error) => {
+            let nothing = !recording.join(crate::store::JOURNAL).exists();
+            if nothing {
+                let _ = std::fs::remove_dir_all(&recording);
+                return Err(anyhow::Error::from(error).into());
+            }
+            let shown = recording.display();
+            return Err(
+                anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}").into()
+            );
+        }
+    };
+    close(recording, &run, begin.elapsed())
+}
+
+fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
+    let missing = machine.missing_to_simulate();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = missing.iter().map(|m| format!("  {m}")).collect();
+    Err(anyhow!(
+        "{} cannot be emulated, its description lacks\n{}\n(docs/machine-file.md says how to write it)",
+        machine.name,
+        list.join("\n")
+    ))
+}
+
+/// The plugin, and what is to be preloaded into QEMU with it.
+///
+/// # Errors
+/// If the plugin is not installed.
+pub fn plugin_files() -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+    let plugin = beside("libnearfar_qemu_plugin.so", "NEARFAR_PLUGIN").map_err(|tried| {
+        anyhow!(
+            "the virtual machine's plugin libnearfar_qemu_plugin.so is missing; looked for it at {tried}. \
+             It is built with `cargo build --release` and has to lie beside the nearfar binary, or be named \
+             in NEARFAR_PLUGIN"
+        )
+    })?;
+    Ok((plugin, beside("libnearfar_fma.so", "NEARFAR_FMA").into_iter().collect()))
+}
+
+/// A file that is installed with this binary: beside it, or where `variable` says.
+fn beside(name: &str, variable: &str) -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
+        return if path.is_file() { Ok(path) } else { Err(path.display().to_string()) };
+    }
+    let binary = std::env::current_exe().map_err(|e| e.to_string())?;
+    let mut tried = Vec::new();
+    for directory in binary.ancestors().skip(1).take(2) {
+        // target/debug, and for tests that run from target/debug/deps its parent.
+        for path in [directory.join(name), directory.join("lib/nearfar").join(name)] {
+            if path.is_file() {
+                return Ok(path);
+            }
+            tried.push(path.display().to_string());
+        }
+    }
+    Err(tried.join(", "))
+}
+
+/// What the recorder inside and the plugin read.
+fn prepare(recording: &Path, directory: &Path, shape: &Shape, on: &OnOptions) -> anyhow::Result<PathBuf> {
+    let make = || -> anyhow::Result<PathBuf> {
+        std::fs::create_dir(directory)?;
+        std::fs::write(directory.join("machine.toml"), on.machine.to_toml())?;
+        let me = std::process::id();
+        let inside = Inside {
+            recording: recording.to_owned(),
+            cpus: shape.machine_cpus().parse().map_err(|e| anyhow!("{e}"))?,
+            machine: on.machine.clone(),
+            how: how(on),
+            recorder: (me, proc::start_time(me).unwrap_or(0)),
+        };
+        let file = directory.join("inside.json");
+        std::fs::write(&file, serde_json::to_vec(&inside)?)?;
+        Ok(file)
+    };
+    make().with_context(|| format!("cannot write {}", directory.display()))
+}
+
+fn how(on: &OnOptions) -> String {
+    format!(
+        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}; accesses of the kernel are \
+         not in it",
+        if bound(on) { "OpenMP threads bound (close, cores)" } else { "threads as the program binds them" },
+        on.huge_pages.text(),
+        if on.numa_balancing { "on" } else { "off" },
+        if on.prefetch { "on" } else { "off" },
+        if on.interleaved { ", memory spread over the nodes by the firmware" } else { "" },
+    )
+}
+
+fn bound(on: &OnOptions) -> bool {
+    !on.unbound && BINDING.iter().all(|name| std::env::var_os(name).is_none())
+}
+
+fn environment(bound: bool) -> Vec<(OsString, OsString)> {
+    let mut all: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let mut add = |name: &str, value: &str| all.push((name.into(), value.into()));
+    if bound {
+        add("OMP_PROC_BIND", "close");
+        add("OMP_PLACES", "cores");
+    }
+    // A thread that spins would be counted as one that works: a third more accesses.
+    if std::env::var_os("OMP_WAIT_POLICY").is_none() {
+        add("OMP_WAIT_POLICY", "passive");
+    }
+    all
+}
+
+fn estimate(on: &OnOptions, shape: &Shape, bound: bool) -> String {
+    let host = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!(
+        "{} of {} cpus on {host} here, threads {}: expect {} to {} times the program's own CPU time, divided by \
+         {}{}",
+        on.machine.name,
+        shape.cpus.len(),
+        if bound { "bound" } else { "as they are" },
+        SLOWDOWN.0,
+        SLOWDOWN.1,
+        host.min(shape.cpus.len()),
+        match on.budget {
+            Some(budget) => format!("; it is stopped after {} s", budget.as_secs()),
+            None => "; --budget 5m stops it with what is known by then".into(),
+        }
+    )
+}
+
+fn stop_after(budget: Option<Duration>) -> Box<dyn FnMut() -> Verdict + Send> {
+    let begin = Instant::now();
+    Box::new(move || match budget {
+        Some(budget) if begin.elapsed() > budget => Verdict::Stop,
+        _ => Verdict::GoOn,
+    })
+}
+
+/// The plugin's arguments for a run whose files are in `directory`.
+pub fn plugin_arguments(
+    directory: &Path,
+    shape: &Shape,
+    about: &guest::About,
+    on: &OnOptions,
+) -> Vec<(String, String)> {
+    let switch = |on: bool| if on { "on" } else { "off" };
+    let ends: Vec<String> = about.ram_ends.iter().map(u64::to_string).collect();
+    [
+        ("out", directory.display().to_string()),
+        ("machine", directory.join("machine.toml").display().to_string()),
+        ("cpus", shape.cpus.len().to_string()),
+        ("switch", format!("{:#x}", about.switch)),
+        ("ram", ends.join(":")),
+        ("sample", on.lines_per_sample.to_string()),
+        ("epoch_us", EPOCH_US.to_string()),
+        ("prefetch", switch(on.prefetch).into()),
+        ("interleave", switch(on.interleaved).into()),
+        // Threads that the agent cannot announce: statically linked programs have none.
+        ("unbound", "skip".into()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> anyhow::Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("cannot find the nearfar binary")?;
+    let mut all: Vec<OsString> = vec![own.into(), "record".into(), "--quiet".into()];
+    let mut option = |name: &str, value: &OsStr| all.extend([name.into(), value.to_owned()]);
+    option("--inside-guest", inside.as_os_str());
+    option("--min-object", OsStr::new(&options.min_object.to_string()));
+    option("--homes-interval", OsStr::new(&options.homes_interval.to_string()));
+    option("--call-graph", OsStr::new("none"));
+    all.push("--".into());
+    all.extend(command.iter().cloned());
+    Ok(all)
+}
+
+fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Outcome, RecordError> {
+    let mut summary = Vec::new();
+    note(&recording, run)?;
+    let mut meta = crate::store::read_meta(&recording).map_err(anyhow::Error::from)?;
+    if meta.state == "open" && meta.rungs.is_empty() {
+        let why = "the virtual machine ended before the recorder in it did".to_owned();
+        meta.rungs.push(RungReport { rung: Rung::Simulated, active: true, why, hz: 0.0 });
+    }
+    finish(&recording, &mut meta)?;
+    if run.stopped {
+        summary.push(
+            "nearfar: the budget is used up; the program was stopped, and what is known is recorded".into(),
+        );
+    }
+    if let Some(trouble) = &run.trouble {
+        summary.push(format!(
+            "nearfar: the virtual machine did not end in order ({trouble}); counts may be missing"
+        ));
+    }
+    if run.ending == Ending::Signal(libc::SIGILL)
+        && let Ok(stored) = open(&recording)
+        && let Some(why) = illegal::explain(&stored.input)
+    {
+        summary.push(format!("nearfar: {why}"));
+    }
+    let samples = meta.survey.as_ref().map_or(0, |s| s.samples);
+    summary.push(format!(
+        "nearfar: {samples} samples of DRAM lines in {:.1} s ({:.1} s to start the machine)",
+        wall.as_secs_f64(),
+        run.startup.as_secs_f64()
+    ));
+    let here = std::env::current_dir().ok();
+    let shown = here.and_then(|d| recording.strip_prefix(d).ok().map(Path::to_owned));
+    let shown = shown.unwrap_or_else(|| recording.clone());
+    summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
+    Ok(Outcome { directory: recording, ending: Some(run.ending), summary })
+}
+
+/// What the recorder inside cannot know, as rows of the plugin's journal.
+fn note(recording: &Path, run: &guest::Outcome) -> anyhow::Result<()> {
+    let mut losses = Losses::default();
+    let mut lose =
+        |what: &str, why: String| losses.push(Loss { time_ns: 0, what: what.into(), count: 0, why });
+    if run.stopped {
+        lose("end", "the program was stopped when its --budget was used up".into());
+    }
+    if let Some(trouble) = &run.trouble {
+        lose("counts", format!("the virtual machine did not end in order: {trouble}"));
+    }
+    let log = recording.join(GUEST).join("plugin.log");
+    for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {
+        if let Some(error) = line.strip_prefix("error: ") {
+            lose("counts", error.to_owned());
+        }
+    }
+    let mut frame = Vec::new();
+    journal::encode(&mut losses, &mut frame);
+    let path = recording.join(GUEST).join(COUNTED);
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path)?;
+    file.write_all(&frame).with_context(|| format!("cannot write {}", path.display()))
+}

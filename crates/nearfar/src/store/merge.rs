@@ -1,0 +1,303 @@
+//! Joins what the recorder inside the guest wrote and what the plugin counted: kernel thread
+//! ids become threads of the recording, instruction addresses become locations, process ids
+//! become address spaces.
+
+use super::{JOURNAL, Tables};
+use anyhow::{Context, Result};
+use nearfar_model::recording::raw::{RawPages, RawSample, RawSamples};
+use nearfar_model::recording::*;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Write};
+use std::path::Path;
+
+/// What the plugin counted.
+#[derive(Default)]
+pub struct Counted {
+    /// Sampled lines.
+    pub samples: RawSamples,
+    /// Lines of each page.
+    pub pages: RawPages,
+    /// What each cpu did.
+    pub epochs: CpuEpochs,
+    /// What each cpu moved.
+    pub traffic: EpochTraffics,
+    /// What it could not count.
+    pub losses: Losses,
+}
+
+impl Counted {
+    /// Reads the plugin's journal. A cut-off end is a loss like any other.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is another version's.
+    pub fn read(path: &Path) -> Result<Counted> {
+        let mut counted = Counted::default();
+        let tail = frames(path, |frame| {
+            match frame.table.as_str() {
+                RawSamples::TABLE => journal::append_to(&mut counted.samples, frame),
+                RawPages::TABLE => journal::append_to(&mut counted.pages, frame),
+                CpuEpochs::TABLE => journal::append_to(&mut counted.epochs, frame),
+                EpochTraffics::TABLE => journal::append_to(&mut counted.traffic, frame),
+                Losses::TABLE => journal::append_to(&mut counted.losses, frame),
+                _ => Ok(()),
+            }?;
+            Ok(())
+        })?;
+        if let Some(tail) = tail {
+            counted.losses.push(Loss {
+                time_ns: 0,
+                what: "counts".into(),
+                count: tail.bytes,
+                why: format!("the virtual machine ended in the middle of a write ({})", tail.why),
+            });
+        }
+        Ok(counted)
+    }
+}
+
+fn frames(path: &Path, each: impl FnMut(journal::Frame) -> Result<()>) -> Result<Option<journal::Tail>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    journal::read(BufReader::with_capacity(1 << 20, file), each)
+}
+
+/// Appends what was counted to the journal of `recording`. Gives the number of samples.
+///
+/// # Errors
+/// If the recording's journal cannot be read or written.
+pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
+    let path = recording.join(JOURNAL);
+    let mut known = Tables::default();
+    frames(&path, |frame| Ok(known.add(frame)?))?;
+    let mut places = Places::new(&known);
+    let mut new = Tables { cpu_epochs: counted.epochs, epoch_traffic: counted.traffic, ..Tables::default() };
+    let mut strangers = 0u64;
+    for i in 0..counted.samples.len() {
+        let raw = counted.samples.row(i);
+        match places.sample(&raw, &mut new.locations) {
+            Some(sample) => new.samples.push(sample),
+            None => strangers += u64::from(raw.lines),
+        }
+    }
+    let pages = &counted.pages;
+    // Without a marked region the whole run counts.
+    let marked = pages.region.contains(&1);
+    for i in 0..pages.len() {
+        let raw = pages.row(i);
+        let Some(process) = places.process(raw.pid) else { continue };
+        if !marked || raw.region == 1 {
+            new.page_traffic.push(PageTraffic {
+                process,
+                address: raw.address,
+                from: raw.from,
+                home: raw.home,
+                read_lines: raw.read_lines,
+                write_lines: raw.write_lines,
+            });
+        }
+    }
+    new.losses = counted.losses;
+    if strangers > 0 {
+        new.losses.push(Loss {
+            time_ns: 0,
+            what: "samples".into(),
+            count: strangers,
+            why: "lines moved by threads that the recorder never heard of: counted in the traffic, \
+                  not attributed to objects"
+                .into(),
+        });
+    }
+    let samples = new.samples.len();
+    let mut bytes = Vec::new();
+    new.encode(&mut bytes);
+    let mut journal = OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    journal.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(samples)
+}
+
+/// Look-ups in the tables that the recorder in the guest wrote.
+struct Places<'a> {
+    known: &'a Tables,
+    /// Rows of `threads` by kernel thread id, in order of their begin.
+    threads: HashMap<u32, Vec<usize>>,
+    /// The last address space of each kernel process id.
+    processes: HashMap<u32, u32>,
+    /// Rows of `processes` by number.
+    spaces: HashMap<u32, usize>,
+    /// Rows of `mappings` by address space, latest last.
+    mappings: HashMap<u32, Vec<usize>>,
+    locations: HashMap<(u32, u64), u32>,
+    next_location: u32,
+}
+
+impl<'a> Places<'a> {
+    fn new(known: &'a Tables) -> Places<'a> {
+        let mut threads: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (row, &tid) in known.threads.tid.iter().enumerate() {
+            threads.entry(tid).or_default().push(row);
+        }
+        for rows in threads.values_mut() {
+            rows.sort_by_key(|&row| known.threads.start_ns[row]);
+        }
+        let mut mappings: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (row, &process) in known.mappings.process.iter().enumerate() {
+            mappings.entry(process).or_default().push(row);
+        }
+        for rows in mappings.values_mut() {
+            rows.sort_by_key(|&row| known.mappings.time_ns[row]);
+        }
+        let locations: HashMap<_, _> = (0..known.locations.len())
+            .map(|i| ((known.locations.process[i], known.locations.address[i]), known.locations.id[i]))
+            .collect();
+        Places {
+            known,
+            threads,
+            // Later rows win: an exec begins a new address space of the same process.
+            processes: known.processes.pid.iter().copied().zip(known.processes.id.iter().copied()).collect(),
+            spaces: known.processes.id.iter().enumerate().map(|(row, &id)| (id, row)).collect(),
+            mappings,
+            next_location: known.locations.id.iter().max().map_or(0, |last| last + 1),
+            locations,
+        }
+    }
+
+    fn process(&self, pid: u32) -> Option<u32> {
+        self.processes.get(&pid).copied()
+    }
+
+    /// The thread that had this kernel id at that time; the first of them for times before it.
+    fn thread(&self, tid: u32, time_ns: u64) -> Option<usize> {
+        let rows = self.threads.get(&tid)?;
+        let after = rows.partition_point(|&row| self.known.threads.start_ns[row] <= time_ns);
+        rows.get(after.saturating_sub(1)).copied()
+    }
+
+    fn sample(&mut self, raw: &RawSample, new: &mut Locations) -> Option<AccessSample> {
+        let row = self.thread(raw.tid, raw.time_ns)?;
+        let process = self.known.threads.process[row];
+        let ip = self.location(process, raw.ip, raw.time_ns, new);
+        Some(AccessSample {
+            time_ns: raw.time_ns,
+            thread: self.known.threads.id[row],
+            cpu: raw.cpu,
+            ip,
+            operand_ip: ip,
+            address: raw.address,
+            resolution: Resolution::Exact as u8,
+            access: raw.access,
+            chain: NONE,
+            weight_ns: 0,
+            rung: SampleRung::Simulated as u8,
+            lines: raw.lines,
+            home: raw.home,
+            epoch: raw.epoch,
+        })
+    }
+
+    fn location(&mut self, process: u32, address: u64, time_ns: u64, new: &mut Locations) -> u32 {
+        if let Some(&id) = self.locations.get(&(process, address)) {
+            return id;
+        }
+        let id = self.next_location;
+        self.next_location += 1;
+        let (module, file_offset) = self.module(process, address, time_ns).unwrap_or((NONE, 0));
+        new.push(Location { id, process, address, module, file_offset });
+        self.locations.insert((process, address), id);
+        id
+    }
+
+    /// The module at an address: the latest mapping before that time, or the first after it
+    /// (mappings are told a little late); of a fork's child, its parent's.
+    fn module(&self, process: u32, address: u64, time_ns: u64) -> Option<(u32, u64)> {
+        let m = &self.known.mappings;
+        let here = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);
+        let covers = |&&row: &&usize| m.start[row] <= address && address < m.end[row];
+        let found = here
+            .iter()
+            .rev()
+            .filter(|&&row| m.time_ns[row] <= time_ns)
+            .find(covers)
+            .or_else(|| here.iter().find(covers));
+        if let Some(&row) = found {
+            return (m.module[row] != NONE).then(|| (m.module[row], address - m.start[row] + m.offset[row]));
+        }
+        let &row = self.spaces.get(&process)?;
+        let parent = self.known.processes.parent[row];
+        (self.known.processes.forked[row] == 1).then(|| self.module(parent, address, time_ns)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Tables {
+        let mut t = Tables::default();
+        for (id, pid, parent, forked) in [(0, 10, NONE, 0), (1, 10, 0, 0), (2, 20, 1, 1)] {
+            let executable = String::new();
+            t.processes.push(Process { id, pid, parent, forked, start_ns: 0, executable });
+        }
+        for (id, process, tid, start_ns) in [(0, 1, 10, 0), (1, 1, 11, 5), (2, 2, 20, 9), (3, 1, 11, 50)] {
+            t.threads.push(Thread { id, process, tid, start_ns, name: String::new() });
+        }
+        for (time_ns, module) in [(0, 7), (30, 8)] {
+            t.mappings.push(Mapping {
+                time_ns,
+                process: 1,
+                start: 0x1000,
+                end: 0x2000,
+                offset: 0x400,
+                module,
+                flags: 5,
+                name: "/bin/x".into(),
+            });
+        }
+        t.locations.push(Location { id: 4, process: 1, address: 0x1800, module: 7, file_offset: 0xc00 });
+        t
+    }
+
+    fn raw(tid: u32, ip: u64, time_ns: u64) -> RawSample {
+        RawSample { time_ns, cpu: 3, tid, ip, address: 0x99, access: 1, home: 1, lines: 5, epoch: 2 }
+    }
+
+    #[test]
+    fn threads_are_those_of_their_time() {
+        let known = known();
+        let places = Places::new(&known);
+        let thread = |tid, time| places.thread(tid, time).map(|row| known.threads.id[row]);
+        assert_eq!([thread(11, 3), thread(11, 49), thread(11, 50)], [Some(1), Some(1), Some(3)]);
+        assert_eq!(thread(12, 3), None);
+    }
+
+    #[test]
+    fn addresses_find_the_mapping_of_their_time_and_of_the_forks_parent() {
+        let known = known();
+        let places = Places::new(&known);
+        assert_eq!(places.module(1, 0x1234, 10), Some((7, 0x634)));
+        assert_eq!(places.module(1, 0x1234, 40), Some((8, 0x634)));
+        assert_eq!(places.module(2, 0x1234, 40), Some((8, 0x634)));
+        assert_eq!(places.module(0, 0x1234, 40), None);
+        assert_eq!(places.module(1, 0x2000, 40), None);
+    }
+
+    #[test]
+    fn a_known_location_keeps_its_number_and_a_new_one_gets_the_next() {
+        let known = known();
+        let mut places = Places::new(&known);
+        let mut new = Locations::default();
+        assert_eq!(places.sample(&raw(10, 0x1800, 1), &mut new).unwrap().ip, 4);
+        assert_eq!(places.sample(&raw(10, 0x1801, 1), &mut new).unwrap().ip, 5);
+        assert_eq!(places.sample(&raw(10, 0x1801, 9), &mut new).unwrap().ip, 5);
+        assert_eq!((new.len(), new.id[0], new.file_offset[0]), (1, 5, 0xc01));
+        assert!(places.sample(&raw(99, 0x1801, 9), &mut new).is_none());
+    }
+
+    #[test]
+    fn the_address_space_of_a_process_is_its_last() {
+        let known = known();
+        assert_eq!(Places::new(&known).process(10), Some(1));
+    }
+}

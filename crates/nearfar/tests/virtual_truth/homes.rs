@@ -1,0 +1,120 @@
+//! Whose memory it is: by first touch, by policy, after migration.
+
+use crate::common::{has, workload};
+use crate::lab::{Lab, c, guest_works, one_machine};
+
+#[test]
+fn serial_initialisation_is_remote_to_all_nodes_but_one() {
+    let Some(triad) = workload("triad").filter(|_| guest_works()) else { return };
+    let _one = one_machine();
+    for (nodes, expected) in [(2, 0.5), (4, 0.75), (8, 0.875)] {
+        let lab = Lab::new(nodes, 1, 128);
+        let command = ["--elements", "1048576", "--iterations", "2", "--init", "serial"];
+        let mut program = vec![triad.to_str().unwrap()];
+        program.extend(command);
+        let run = lab.count("serial", &[], &program);
+        println!("{nodes} nodes, serial: {:.3} % remote", 100.0 * run.remote());
+        assert!((run.remote() - expected).abs() <= 0.005, "{nodes} nodes: {:.4} remote", run.remote());
+        assert_eq!(run.report.verdict(), "affected");
+        program[6] = "parallel";
+        let run = lab.count("parallel", &[], &program);
+        println!("{nodes} nodes, parallel: {:.3} % remote", 100.0 * run.remote());
+        assert!(run.remote() <= 0.005, "{nodes} nodes: {:.4} remote", run.remote());
+        assert_eq!(run.report.verdict(), "clean");
+    }
+}
+
+/// 2 MiB pages straddle the threads' parts of small arrays: parallel initialisation cannot place
+/// them right, and the report says what it is.
+#[test]
+fn huge_pages_that_straddle_the_parts_of_two_nodes_are_shown_as_such() {
+    let Some(triad) = workload("triad").filter(|_| guest_works()) else { return };
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    // 11 MiB: the middle lies inside a 2 MiB page.
+    let program =
+        [triad.to_str().unwrap(), "--elements", "1441792", "--iterations", "3", "--init", "parallel"];
+    let small = lab.count("small", &["--thp", "never"], &program);
+    let huge = lab.count("huge", &["--thp", "always"], &program);
+    println!(
+        "4 KiB pages {:.2} % remote, 2 MiB pages {:.2} %",
+        100.0 * small.remote(),
+        100.0 * huge.remote()
+    );
+    assert!(small.remote() <= 0.005 && huge.remote() > 0.02, "{} {}", small.remote(), huge.remote());
+    let findings = huge.report.0["findings"].to_string();
+    assert!(findings.contains("huge_page_straddling"), "{findings}");
+}
+
+/// Reads 8 MiB from both nodes after doing to it what the argument says.
+const POLICY: &str = r#"
+#define _GNU_SOURCE
+#include <nearfar.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+enum { PAGES = 2048, BIND = 2, INTERLEAVE = 3, MOVE = 2 };
+static volatile long sum;
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "";
+    char *p = mmap(0, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long second = 2, both = 3;
+    if (!strcmp(what, "mbind") && syscall(SYS_mbind, p, PAGES * 4096L, BIND, &second, 8, 0)) return 2;
+    if (!strcmp(what, "interleave") && syscall(SYS_mbind, p, PAGES * 4096L, INTERLEAVE, &both, 8, 0)) return 2;
+    memset(p, 1, PAGES * 4096);
+    if (!strcmp(what, "move_pages")) {
+        static void *pages[PAGES]; static int nodes[PAGES], status[PAGES];
+        for (int i = 0; i < PAGES; i++) pages[i] = p + i * 4096L, nodes[i] = 1;
+        if (syscall(SYS_move_pages, 0, PAGES, pages, nodes, status, MOVE)) return 2;
+    }
+    if (!strcmp(what, "migrate")) {
+        unsigned long first = 1;
+        if (syscall(SYS_migrate_pages, 0, 8, &first, &second)) return 2;
+    }
+    nearfar_begin();
+#pragma omp parallel
+    for (long i = 0, s = 0; i < PAGES * 4096L; i += 8) { s += *(volatile long *)(p + i); if (i + 8 == PAGES * 4096L) sum = s; }
+    nearfar_end();
+    return 0;
+}"#;
+
+#[test]
+fn policies_and_migrations_of_the_guests_kernel_are_respected() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let policy = c(&lab.scratch, "policy", POLICY);
+    for (what, second) in
+        [("none", 0.0), ("mbind", 1.0), ("interleave", 0.5), ("move_pages", 1.0), ("migrate", 1.0)]
+    {
+        let run = lab.count(what, &[], &[&policy, what]);
+        println!("{what}: {:.2} % of the lines at node 1", 100.0 * run.at(1));
+        assert!((run.at(1) - second).abs() <= 0.01, "{what}: {:.4}", run.at(1));
+    }
+    if !has("numactl") {
+        return;
+    }
+    for (flag, second) in [("--membind=1", 1.0), ("--interleave=all", 0.5), ("--membind=0", 0.0)] {
+        let run = lab.count(&format!("numactl{flag}"), &[], &["numactl", flag, &policy]);
+        println!("numactl {flag}: {:.2} % of the lines at node 1", 100.0 * run.at(1));
+        assert!((run.at(1) - second).abs() <= 0.01, "numactl {flag}: {:.4}", run.at(1));
+    }
+}
+
+#[test]
+fn firmware_interleaving_spreads_every_page() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let policy = c(&lab.scratch, "policy", POLICY);
+    let run = lab.count("spread", &["--interleaved"], &[&policy]);
+    assert!((run.at(1) - 0.5).abs() <= 0.01, "{:.4}", run.at(1));
+}

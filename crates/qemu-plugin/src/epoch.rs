@@ -1,0 +1,81 @@
+//! Bins of one core's own simulated clock.
+
+use crate::world::World;
+use nearfar_model::recording::column::Columns;
+use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic};
+use nearfar_model::simulate::{Core, Counts, Traffic};
+
+/// The epoch that a core is in: what it had counted when it began.
+pub struct Epoch {
+    number: u32,
+    /// Where it ends, ns.
+    end_ns: f64,
+    counts: Counts,
+    traffic: Vec<Traffic>,
+}
+
+impl Epoch {
+    /// Its number, as in `cpu_epochs`.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The epoch of a core as it is now.
+    pub fn begin(core: &Core, epoch_ns: f64) -> Epoch {
+        // A clock of 2^32 epochs is 49 days of simulated time at 1 ms.
+        let number = (core.clock_ns() / epoch_ns) as u32;
+        Epoch {
+            number,
+            end_ns: (f64::from(number) + 1.0) * epoch_ns,
+            counts: core.counts(),
+            traffic: core.traffic().to_vec(),
+        }
+    }
+
+    /// Whether a time is behind its end.
+    #[inline]
+    pub fn ends_before(&self, ns: f64) -> bool {
+        ns >= self.end_ns
+    }
+
+    /// Writes down what the core did since the beginning, and begins the next.
+    pub fn end(&mut self, core: &Core, world: &World, cpu: u16, region: u8) {
+        let (counts, before) = (core.counts(), &self.counts);
+        if counts.instructions != before.instructions || counts.accesses != before.accesses {
+            let rows = &mut *world.output.rows();
+            rows.epochs.push(CpuEpoch {
+                epoch: self.number,
+                region,
+                cpu,
+                instructions: counts.instructions - before.instructions,
+                accesses: counts.accesses - before.accesses,
+                l1_hits: counts.l1_hits - before.l1_hits,
+                l2_hits: counts.l2_hits - before.l2_hits,
+                l3_hits: counts.l3_hits - before.l3_hits,
+                cache_transfers: counts.cache_transfers - before.cache_transfers,
+                tlb_misses: counts.tlb_misses - before.tlb_misses,
+                huge_tlb_misses: counts.huge_tlb_misses - before.huge_tlb_misses,
+                dependent_lines: counts.dependent_lines - before.dependent_lines,
+                busy_ns: counts.busy_ns - before.busy_ns,
+            });
+            for (position, (now, before)) in core.traffic().iter().zip(&self.traffic).enumerate() {
+                if now == before {
+                    continue;
+                }
+                rows.traffic.push(EpochTraffic {
+                    epoch: self.number,
+                    region,
+                    cpu,
+                    home: world.node(position),
+                    read_lines: now.read_lines - before.read_lines,
+                    prefetch_lines: now.prefetch_lines - before.prefetch_lines,
+                    write_lines: now.write_lines - before.write_lines,
+                    stream_lines: now.stream_lines - before.stream_lines,
+                    transfer_lines: now.transfer_lines - before.transfer_lines,
+                    walks: now.walks - before.walks,
+                });
+            }
+        }
+        *self = Epoch::begin(core, world.epoch_ns());
+    }
+}

@@ -1,0 +1,36 @@
+//! The QEMU plugin of nearfar: every access of the program under a virtual machine goes through
+//! [`nearfar_model::simulate`], and what that counts goes into DIR/simulated.journal.
+//!
+//! ```text
+//! translation (translate)  ──► what each instruction is to us (code, chain)
+//! execution   (callbacks)  ──► vcpu: filter ── miss ──► pages: home ──► simulate ──► epoch, sample, pages
+//! doorbell, stack switches ──► threads, time, region ──► output ──► simulated.journal
+//! ```
+//!
+//! QEMU 7.2 shows plugins addresses and nothing else: no registers, no contents of memory. So the program
+//! tells who it is by addresses ([`doorbell`]), the kernel tells whom it runs by the stack that it switches
+//! to ([`threads`]), and what it does with translations by the instructions for that ([`code`]).
+
+mod api;
+mod arguments;
+mod callbacks;
+mod chain;
+mod code;
+mod doorbell;
+mod epoch;
+mod fma;
+mod install;
+mod log;
+mod output;
+mod pages;
+mod sample;
+mod threads;
+mod time;
+mod translate;
+mod userdata;
+mod vcpu;
+mod world;
+
+/// Tells QEMU which interface the plugin was written for.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: libc::c_int = api::VERSION;

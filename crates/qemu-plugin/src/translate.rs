@@ -1,0 +1,124 @@
+//! What is asked for when QEMU translates a block.
+
+use crate::api::{Block, Instruction, NO_REGISTERS, PluginId, READ_AND_WRITE, api};
+use crate::arguments::Mode;
+use crate::callbacks;
+use crate::chain;
+use crate::code::{self, KERNEL, KernelCode, MARK, MARKED_LOAD, UserCode};
+use crate::install::world;
+use crate::userdata::Site;
+use crate::vcpu::panic_text;
+use iced_x86::InstructionInfoFactory;
+use libc::c_void;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::Mutex;
+
+/// Addresses behind a mark: a load that faults is translated anew, without the mark before it.
+static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+
+/// QEMU translates a block.
+pub extern "C" fn translate(_id: PluginId, block: *mut Block) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| instrument(block))) {
+        world().fail(&panic_text(&*panic));
+    }
+}
+
+/// An instruction that is being translated.
+struct Seen<'a> {
+    handle: *mut Instruction,
+    address: u64,
+    bytes: &'a [u8],
+}
+
+fn instrument(block: *mut Block) {
+    let api = api();
+    // SAFETY: `block` and its instructions are QEMU's, valid while it translates, which is now. The bytes
+    // are QEMU's copy of as many as it says.
+    let instructions: Vec<Seen> = unsafe {
+        (0..(api.block_length)(block))
+            .map(|i| {
+                let handle = (api.block_instruction)(block, i);
+                let data = (api.instruction_data)(handle).cast::<u8>();
+                let bytes = std::slice::from_raw_parts(data, (api.instruction_size)(handle));
+                Seen { handle, address: (api.instruction_address)(handle), bytes }
+            })
+            .collect()
+    };
+    let Some(first) = instructions.first() else { return };
+    if world().arguments.mode == Mode::Empty {
+        if first.address < KERNEL {
+            instructions.iter().for_each(|i| on_memory(i, callbacks::empty, null_mut()));
+        }
+    } else if first.address >= KERNEL {
+        kernel(block, &instructions);
+    } else {
+        user(block, &instructions);
+    }
+}
+
+fn kernel(block: *mut Block, instructions: &[Seen]) {
+    on_block(block, callbacks::kernel_block, instructions.len());
+    for seen in instructions {
+        match code::kernel_code(seen.bytes, seen.address, world().arguments.switch) {
+            KernelCode::Other => {}
+            KernelCode::SwitchedStack => on_memory(seen, callbacks::stack, null_mut()),
+            KernelCode::FlushesTranslations => on_instruction(seen, callbacks::flush),
+            KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
+        }
+    }
+}
+
+fn user(block: *mut Block, instructions: &[Seen]) {
+    let mut factory = InstructionInfoFactory::new();
+    let decoded: Vec<_> = instructions.iter().map(|i| code::decode(i.bytes, i.address)).collect();
+    let codes: Vec<UserCode> = decoded.iter().map(|i| code::user_code(i, &mut factory)).collect();
+    let chained = chain::chained(&decoded, &mut factory);
+    let bells: Vec<bool> = (0..instructions.len()).map(|i| is_bell(instructions, i)).collect();
+    // A system call ends its block, so the doorbell and it cannot be the one that tells.
+    let teller = (0..codes.len()).find(|&i| codes[i].one_access && !bells[i]);
+    if teller.is_none() {
+        on_block(block, callbacks::block, instructions.len());
+    }
+    for (i, seen) in instructions.iter().enumerate() {
+        if bells[i] {
+            on_memory(seen, callbacks::bell, null_mut());
+            continue;
+        }
+        if codes[i].syscall {
+            on_instruction(seen, callbacks::call);
+        }
+        let told = if teller == Some(i) { instructions.len() as u16 } else { 0 };
+        let site = Site::new(seen.address, chained[i], told);
+        let access = if codes[i].streams { callbacks::stream } else { callbacks::access };
+        on_memory(seen, access, site.into_pointer());
+    }
+}
+
+/// Whether the instruction at `i` is the doorbell's load.
+fn is_bell(instructions: &[Seen], i: usize) -> bool {
+    let seen = &instructions[i];
+    let mut marked = MARKED.lock().unwrap_or_else(|e| e.into_inner());
+    let marked = marked.get_or_insert_default();
+    if seen.bytes == MARK {
+        marked.insert(seen.address + MARK.len() as u64);
+    }
+    seen.bytes == MARKED_LOAD
+        && if i == 0 { marked.contains(&seen.address) } else { instructions[i - 1].bytes == MARK }
+}
+
+fn on_memory(seen: &Seen, callback: crate::api::MemoryCallback, data: *mut c_void) {
+    // SAFETY: the instruction is being translated; the callback is ours and `data` is only a number.
+    unsafe { (api().on_memory)(seen.handle, callback, NO_REGISTERS, READ_AND_WRITE, data) }
+}
+
+fn on_instruction(seen: &Seen, callback: crate::api::ExecuteCallback) {
+    // SAFETY: as in `on_memory`.
+    unsafe { (api().on_instruction)(seen.handle, callback, NO_REGISTERS, null_mut()) }
+}
+
+fn on_block(block: *mut Block, callback: crate::api::ExecuteCallback, instructions: usize) {
+    // SAFETY: as in `on_memory`.
+    unsafe { (api().on_block)(block, callback, NO_REGISTERS, instructions as *mut c_void) }
+}

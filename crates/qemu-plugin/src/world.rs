@@ -1,0 +1,199 @@
+//! What all vCPUs share.
+
+use crate::arguments::Arguments;
+use crate::log;
+use crate::output::Output;
+use crate::pages::{Row, Traffic};
+use crate::threads::Threads;
+use crate::time::GuestTime;
+use nearfar_model::machine::{Machine, NodeId};
+use nearfar_model::recording::column::Columns;
+use nearfar_model::recording::raw::RawMark;
+use nearfar_model::recording::tables::MarkKind;
+use nearfar_model::simulate::{Hierarchy, HomeMap, Options, SimulateError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// What one vCPU lets the others see. A line of its own: it is written often.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Visible {
+    clock_ns: AtomicU64,
+    /// Number of its latest system call, and its clock at it.
+    called: AtomicU64,
+    called_ns: AtomicU64,
+}
+
+impl Visible {
+    /// Shows the clock.
+    #[inline]
+    pub fn set_clock(&self, ns: f64) {
+        self.clock_ns.store(ns.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// What all vCPUs share.
+pub struct World {
+    /// What the command line said.
+    pub arguments: Arguments,
+    /// The caches and what is behind them.
+    pub hierarchy: Hierarchy,
+    /// Which node's memory an offset in RAM is.
+    homes: HomeMap,
+    /// Kernel number of each node, by position.
+    nodes: Vec<i16>,
+    /// Traffic by page.
+    pub traffic: Traffic,
+    threads: Mutex<Threads>,
+    /// The guest's clock.
+    pub time: GuestTime,
+    /// Rows on their way out.
+    pub output: Output,
+    visible: Vec<Visible>,
+    /// System calls of the program so far.
+    calls: AtomicU64,
+    /// Counts the changes of region: a vCPU that knows another number has something to do.
+    turn: AtomicU32,
+    /// Where all clocks go at the latest change, ns.
+    turn_ns: AtomicU64,
+    region: AtomicU8,
+    main: AtomicBool,
+    /// Nothing is counted any more.
+    pub stopped: AtomicBool,
+}
+
+impl World {
+    /// A world in which nothing has happened.
+    ///
+    /// # Errors
+    /// If the machine cannot be simulated.
+    pub fn new(arguments: Arguments, machine: &Machine, output: Output) -> Result<World, SimulateError> {
+        let homes = match arguments.interleave {
+            true => HomeMap::interleaved(machine.nodes.len(), arguments.ram.last().copied().unwrap_or(0)),
+            false => HomeMap::ranges(&arguments.ram),
+        };
+        let options = Options { prefetch: arguments.prefetch, homes: homes.clone() };
+        let hierarchy = Hierarchy::new(machine, &options)?;
+        // Kernel numbers of nodes are small (MAX_NUMNODES is 1024).
+        let number = |id: NodeId| i16::try_from(id).unwrap_or(-1);
+        Ok(World {
+            traffic: Traffic::new(homes.bytes(), machine.nodes.len()),
+            nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
+            visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
+            arguments,
+            hierarchy,
+            homes,
+            threads: Mutex::default(),
+            time: GuestTime::new(),
+            output,
+            calls: AtomicU64::new(0),
+            turn: AtomicU32::new(0),
+            turn_ns: AtomicU64::new(0),
+            region: AtomicU8::new(0),
+            main: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// Length of an epoch, ns.
+    pub fn epoch_ns(&self) -> f64 {
+        f64::from(self.arguments.epoch_us) * 1e3
+    }
+
+    /// Kernel number of the node at a position.
+    pub fn node(&self, position: usize) -> i16 {
+        self.nodes.get(position).copied().unwrap_or(-1)
+    }
+
+    /// Who runs where.
+    pub fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What the vCPU lets others see; `None` for one that is not the machine's.
+    pub fn visible(&self, cpu: usize) -> Option<&Visible> {
+        self.visible.get(cpu)
+    }
+
+    /// The program's thread on `visible` makes a system call at this time of its core.
+    pub fn call(&self, visible: &Visible, ns: f64) {
+        visible.set_clock(ns);
+        visible.called_ns.store(ns.to_bits(), Ordering::Relaxed);
+        // Numbered after the time is there: who reads the number may read the time.
+        visible.called.store(self.calls.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Number of the latest system call.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// When a thread that began to wait at system call `since` was woken at the latest: by the clocks of
+    /// those who have called since then, because only a system call wakes. Exact for a barrier.
+    pub fn woken_ns(&self, since: u64) -> f64 {
+        let called = |v: &Visible| v.called.load(Ordering::Acquire) > since;
+        let times = self.visible.iter().filter(|v| called(v));
+        times.map(|v| f64::from_bits(v.called_ns.load(Ordering::Relaxed))).fold(0.0, f64::max)
+    }
+
+    /// Number of changes of region so far. Compared at each miss.
+    #[inline]
+    pub fn turn(&self) -> u32 {
+        self.turn.load(Ordering::Acquire)
+    }
+
+    /// The region that counts now (1: of interest), and the time that all clocks have at least since.
+    pub fn region(&self) -> (u8, f64) {
+        (self.region.load(Ordering::Relaxed), f64::from_bits(self.turn_ns.load(Ordering::Relaxed)))
+    }
+
+    /// What was counted by page until now belongs to the region until now.
+    pub fn take_pages(&self) {
+        let rows = &mut self.output.rows().pages;
+        self.traffic.take_all(&self.row(), rows);
+    }
+
+    /// What rows by page need to know.
+    pub fn row(&self) -> Row<'_> {
+        Row { nodes: &self.nodes, homes: &self.homes, region: self.region.load(Ordering::Relaxed) }
+    }
+
+    /// The region of interest begins or ends, or the program proper begins. All clocks go to the next
+    /// beginning of an epoch after the latest of them, so that no epoch is on both sides.
+    pub fn turn_to(&self, what: MarkKind, pid: u32, tid: u32) {
+        let mut rows = self.output.rows();
+        if what == MarkKind::Main && self.main.swap(true, Ordering::Relaxed) {
+            return; // another process of the program
+        }
+        let region = u8::from(what == MarkKind::RegionBegin);
+        if what == MarkKind::Main {
+            // Loading is of no interest whatever comes.
+            self.traffic.take_all(&self.row(), &mut Default::default());
+        } else {
+            self.traffic.take_all(&self.row(), &mut rows.pages);
+        }
+        let clock = |v: &Visible| f64::from_bits(v.clock_ns.load(Ordering::Relaxed));
+        let latest = self.visible.iter().map(clock).fold(0.0, f64::max);
+        let epoch = (latest / self.epoch_ns()).ceil();
+        self.turn_ns.store((epoch * self.epoch_ns()).to_bits(), Ordering::Relaxed);
+        if what != MarkKind::Main {
+            self.region.store(region, Ordering::Relaxed);
+        }
+        self.turn.fetch_add(1, Ordering::Release);
+        rows.marks.push(RawMark {
+            time_ns: self.time.now(),
+            epoch: epoch as u32,
+            what: what as u8,
+            pid,
+            tid,
+        });
+    }
+
+    /// Something went wrong in us: nothing is counted from here on, and that is said.
+    pub fn fail(&self, why: &str) {
+        if !self.stopped.swap(true, Ordering::Relaxed) {
+            log::line(format_args!("the plugin failed and counts no more: {why}"));
+            self.output.lost(self.time.now(), "simulated accesses", 0, why);
+        }
+    }
+}
