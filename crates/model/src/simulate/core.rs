@@ -5,6 +5,7 @@ use super::combining::Combining;
 use super::costs::Costs;
 use super::counts::{Counts, Traffic};
 use super::dependence::Dependence;
+use super::directory::Place;
 use super::layout::{LINE_SHIFT, Layout};
 use super::mail::{Inbox, Mailbox, Request};
 use super::private::{Leaving, Private};
@@ -74,7 +75,7 @@ impl Core {
             Some(_) => Arc::default(),
             None => hierarchy.mailboxes[core].clone(),
         };
-        Core { cpu: Cpu::new(layout, core), unit: Unit::new(layout, mailbox), siblings }
+        Core { cpu: Cpu::new(hierarchy, core), unit: Unit::new(layout, mailbox), siblings }
     }
 
     /// Whether nothing but the count changes: the line is in the first level, was
@@ -180,7 +181,7 @@ impl Core {
 /// A cpu without its caches.
 #[derive(Debug)]
 struct Cpu {
-    core: usize,
+    place: Place,
     node: usize,
     /// Stamps of accesses: one for each, and `skew` left out in favour of siblings.
     tick: u64,
@@ -201,9 +202,10 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn new(layout: &Layout, core: usize) -> Cpu {
+    fn new(hierarchy: &Hierarchy, core: usize) -> Cpu {
+        let layout = &hierarchy.layout;
         Cpu {
-            core,
+            place: hierarchy.directory.place(core, layout.domain_of_core[core]),
             node: layout.node_of_core[core],
             tick: 0,
             skew: 0,
@@ -325,7 +327,7 @@ impl Cpu {
         if unit.private.is_dirty(slot) {
             return true;
         }
-        let owned = shared.own(self.core, line, &mut unit.inbox);
+        let owned = shared.own(&self.place, line, &mut unit.inbox);
         unit.act();
         if owned {
             unit.private.set_dirty(slot);
@@ -354,7 +356,7 @@ impl Cpu {
             }
         }
         let want = if store { Want::Own } else { Want::Read };
-        let got = shared.fetch(self.core, line, want, &mut unit.inbox);
+        let got = shared.fetch(&self.place, line, want, &mut unit.inbox);
         unit.act();
         match got.source {
             Source::Shared => {
@@ -411,7 +413,7 @@ impl Cpu {
             if unit.private.holds(line) {
                 continue;
             }
-            let Some(got) = shared.fetch_ahead(self.core, line, &mut unit.inbox) else { continue };
+            let Some(got) = shared.fetch_ahead(&self.place, line, &mut unit.inbox) else { continue };
             unit.act();
             if got.source == Source::Memory {
                 self.stall_ns += self.latency[home] * self.costs.prefetch;
@@ -432,7 +434,7 @@ impl Cpu {
     #[inline]
     fn leave(&mut self, shared: &Hierarchy, leaving: &Leaving, sink: &mut impl Sink) {
         for &line in leaving.as_slice() {
-            let written = shared.leave(self.core, line);
+            let written = shared.leave(&self.place, line);
             self.written(shared, written.as_slice(), sink);
         }
     }
@@ -478,7 +480,7 @@ impl Cpu {
     fn empty(&mut self, shared: &Hierarchy, unit: &mut Unit, sink: &mut impl Sink) {
         unit.read_mail();
         for line in unit.private.lines() {
-            let written = shared.leave(self.core, line);
+            let written = shared.leave(&self.place, line);
             self.written(shared, written.as_slice(), sink);
             unit.private.invalidate(line);
         }
