@@ -3,23 +3,24 @@
 use crate::api::{self, Info, PluginId};
 use crate::arguments::{self, Mode};
 use crate::callbacks::{self, MOST_VCPUS};
+use crate::guard::panic_text;
 use crate::log;
 use crate::output::Output;
 use crate::translate::translate;
-use crate::vcpu::{Vcpu, panic_text};
+use crate::vcpu::Vcpu;
 use crate::world::World;
 use libc::{c_char, c_int, c_void};
 use nearfar_model::machine::Machine;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often rows go to the file. A run that is killed loses what came after.
 const FLUSH: Duration = Duration::from_millis(500);
-/// How often traffic by page does: a program with a million pages has a million rows.
-const FLUSH_PAGES: Duration = Duration::from_secs(20);
+/// When traffic by page does for the first time; then after twice as long, and so on: a program with a
+/// million pages has a million rows each time. A run that is killed loses at most half of this.
+const FLUSH_PAGES: Duration = Duration::from_secs(10);
 
 static WORLD: OnceLock<World> = OnceLock::new();
 
@@ -121,12 +122,13 @@ fn start_flusher() -> std::io::Result<()> {
 }
 
 fn flusher() {
-    let mut pages_at = Instant::now();
+    let start = Instant::now();
+    let mut pages_at = FLUSH_PAGES;
     loop {
         std::thread::sleep(FLUSH);
-        if pages_at.elapsed() >= FLUSH_PAGES {
+        if start.elapsed() >= pages_at {
             world().take_pages();
-            pages_at = Instant::now();
+            pages_at = 2 * start.elapsed();
         }
         world().output.flush();
     }
@@ -142,7 +144,7 @@ extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
 
 fn finish() {
     let world = world();
-    let failed = world.stopped.swap(true, Ordering::Relaxed);
+    let failed = world.stop();
     let (mut empty, mut kernel, mut homeless) = (0, 0, 0);
     let mut counts: Vec<_> = Vec::new();
     for vcpu in callbacks::all() {

@@ -215,3 +215,87 @@ fn zeros(count: usize) -> Vec<AtomicU64> {
     // SAFETY: AtomicU64 has the size, alignment and bits of u64, and `plain` is not used again.
     unsafe { Vec::from_raw_parts(plain.as_mut_ptr().cast(), plain.len(), plain.capacity()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_learnt_is_known_until_translations_change() {
+        let mut translations = Translations::new();
+        translations.learn(0x7_f001_2345, 77);
+        assert_eq!(translations.known(0x7_f001_2345).map(|p| p.page), Some(77));
+        assert_eq!(translations.known(0x7_f001_2345 + REMEMBERED as u64), None, "same place, another page");
+        translations.flush();
+        assert_eq!(translations.known(0x7_f001_2345), None);
+        translations.learn(0, 5);
+        assert_eq!(translations.known(0).map(|p| p.page), Some(5));
+    }
+
+    #[test]
+    fn old_translations_do_not_come_back_when_generations_run_out() {
+        let mut translations = Translations::new();
+        translations.learn(9, 1);
+        translations.generation = (1 << GENERATION_BITS) - 1;
+        translations.flush();
+        assert_eq!((translations.generation, translations.known(9)), (1, None));
+    }
+
+    #[test]
+    fn a_block_mapped_as_a_large_page_would_be_is_one_until_a_page_lies_elsewhere() {
+        let mut translations = Translations::new();
+        let (virt, physical) = (0x7_f000_0000, 0x4_0000);
+        assert!(translations.learn(virt + 3, physical + 3).huge);
+        assert!(translations.learn(virt + 511, physical + 511).huge);
+        assert!(!translations.learn(virt + 4, physical + 5).huge);
+        assert!(!translations.learn(virt + 6, physical + 6).huge, "its block has small pages");
+        assert!(!translations.learn(virt + 512, physical + 511).huge);
+        assert!(translations.learn(virt + 1024, physical + 1024).huge, "another block");
+        assert!(
+            !translations.learn(virt + 1025, physical + 2049).huge,
+            "fits, but in another physical block"
+        );
+    }
+
+    fn rows(rows: &RawPages) -> Vec<(u32, u64, i16, i16, u64, u64, u8)> {
+        let of = |r: RawPage| (r.pid, r.address, r.from, r.home, r.read_lines, r.write_lines, r.region);
+        rows.rows().map(of).collect()
+    }
+
+    #[test]
+    fn lines_are_counted_by_page_and_node_and_given_to_the_owner_of_the_time() {
+        let homes = HomeMap::ranges(&[8 << PAGE_SHIFT, 16 << PAGE_SHIFT]);
+        let row = Row { nodes: &[0, 4], homes: &homes, region: 1 };
+        let traffic = Traffic::new(homes.bytes(), 2);
+        let (first, second) = (Owner { pid: 4_194_303, page: (1 << 35) - 1 }, Owner { pid: 8, page: 5 });
+        assert!(traffic.own(9, first, &row).is_none(), "it was nobody's");
+        traffic.line(9, 0, false);
+        traffic.line(9, 0, false);
+        traffic.line(9, 1, true);
+        assert!(traffic.own(9, first, &row).is_none(), "it is his already");
+        assert_eq!(traffic.owner(9), Some(first));
+        let taken = traffic.own(9, second, &row).expect("lines of the first");
+        let address = ((1 << 35) - 1) << PAGE_SHIFT;
+        assert_eq!(rows(&taken), [(4_194_303, address, 0, 4, 2, 0, 1), (4_194_303, address, 4, 4, 0, 1, 1)]);
+        traffic.line(9, 0, true);
+        let mut rest = RawPages::default();
+        traffic.take_all(&row, &mut rest);
+        assert_eq!(rows(&rest), [(8, 5 << PAGE_SHIFT, 0, 4, 0, 1, 1)]);
+        let mut nothing = RawPages::default();
+        traffic.take_all(&row, &mut nothing);
+        assert!(nothing.is_empty(), "what was taken is gone");
+    }
+
+    #[test]
+    fn pages_outside_are_nobodys() {
+        let homes = HomeMap::ranges(&[1 << PAGE_SHIFT]);
+        let traffic = Traffic::new(homes.bytes(), 1);
+        traffic.line(1, 0, false);
+        assert!(
+            traffic
+                .own(1, Owner { pid: 1, page: 1 }, &Row { nodes: &[0], homes: &homes, region: 0 })
+                .is_none()
+        );
+        assert_eq!(traffic.owner(1), None);
+    }
+}

@@ -59,7 +59,7 @@ pub struct World {
     region: AtomicU8,
     main: AtomicBool,
     /// Nothing is counted any more.
-    pub stopped: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl World {
@@ -189,9 +189,20 @@ impl World {
         });
     }
 
+    /// Whether nothing is counted any more.
+    #[inline]
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Nothing is counted from here on; whether that was so before.
+    pub fn stop(&self) -> bool {
+        self.stopped.swap(true, Ordering::Relaxed)
+    }
+
     /// Something went wrong in us: nothing is counted from here on, and that is said.
     pub fn fail(&self, why: &str) {
-        if !self.stopped.swap(true, Ordering::Relaxed) {
+        if !self.stop() {
             log::line(format_args!("the plugin failed and counts no more: {why}"));
             self.output.lost(self.time.now(), "simulated accesses", 0, why);
         }

@@ -33,16 +33,10 @@ impl Entry {
         self.0 = self.0 & !MODIFIED | u128::from(on);
     }
 
-    /// Whether the shared cache of a domain has it.
+    /// Whether it has anything of `mask`.
     #[inline(always)]
-    pub fn shared(self, domain: usize) -> bool {
-        self.0 >> (FIRST_CACHE + domain) & 1 != 0
-    }
-
-    #[inline(always)]
-    pub fn set_shared(&mut self, domain: usize, on: bool) {
-        let bit = FIRST_CACHE + domain;
-        self.0 = self.0 & !(1 << bit) | u128::from(on) << bit;
+    pub fn has(self, mask: Entry) -> bool {
+        self.0 & mask.0 != 0
     }
 
     #[inline(always)]
@@ -79,6 +73,26 @@ impl Entry {
     }
 }
 
+/// The place of an entry, of one or two words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot<'a>(&'a AtomicU64, Option<&'a AtomicU64>);
+
+impl Slot<'_> {
+    #[inline(always)]
+    pub fn load(self) -> Entry {
+        let high = self.1.map_or(0, |high| high.load(Relaxed));
+        Entry(u128::from(self.0.load(Relaxed)) | u128::from(high) << 64)
+    }
+
+    #[inline(always)]
+    pub fn store(self, entry: Entry) {
+        self.0.store(entry.0 as u64, Relaxed);
+        if let Some(high) = self.1 {
+            high.store((entry.0 >> 64) as u64, Relaxed);
+        }
+    }
+}
+
 /// The entries of all lines. An entry is read and written under its line's lock.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -87,11 +101,23 @@ pub(super) struct Directory {
     first_core: usize,
     chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
     /// By core: the bit that says it has a line.
-    pub core: Vec<Entry>,
+    core: Vec<Entry>,
     /// By domain: the bits of its cores.
-    pub cores_of: Vec<Entry>,
+    cores_of: Vec<Entry>,
     cores: Entry,
     caches: Entry,
+}
+
+/// A core's place, with the bits of those it has to do with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub domain: usize,
+    /// Its own bit.
+    pub own: Entry,
+    /// That of its shared cache.
+    pub cache: Entry,
+    /// Those of all cores behind that cache.
+    pub cores: Entry,
 }
 
 impl Directory {
@@ -119,9 +145,12 @@ impl Directory {
         }
     }
 
+    /// Where a line's entry is.
     #[inline(always)]
-    fn chunk(&self, line: u64) -> &[AtomicU64] {
-        self.chunks[(line / CHUNK_LINES) as usize].get_or_init(|| self.new_chunk())
+    pub fn slot(&self, line: u64) -> Slot<'_> {
+        let chunk = self.chunks[(line / CHUNK_LINES) as usize].get_or_init(|| self.new_chunk());
+        let at = (line % CHUNK_LINES) as usize;
+        if self.wide { Slot(&chunk[2 * at], Some(&chunk[2 * at + 1])) } else { Slot(&chunk[at], None) }
     }
 
     #[cold]
@@ -129,31 +158,15 @@ impl Directory {
         (0..CHUNK_LINES << u32::from(self.wide)).map(|_| AtomicU64::new(0)).collect()
     }
 
-    #[inline(always)]
-    pub fn load(&self, line: u64) -> Entry {
-        let (chunk, at) = (self.chunk(line), (line % CHUNK_LINES) as usize);
-        if !self.wide {
-            return Entry(u128::from(chunk[at].load(Relaxed)));
-        }
-        let (low, high) = (chunk[2 * at].load(Relaxed), chunk[2 * at + 1].load(Relaxed));
-        Entry(u128::from(low) | u128::from(high) << 64)
+    /// A core's place.
+    pub fn place(&self, core: usize, domain: usize) -> Place {
+        let cache = self.cache(domain);
+        Place { domain, own: self.core[core], cache, cores: self.cores_of[domain] }
     }
 
-    #[inline(always)]
-    pub fn store(&self, line: u64, entry: Entry) {
-        let (chunk, at) = (self.chunk(line), (line % CHUNK_LINES) as usize);
-        if !self.wide {
-            chunk[at].store(entry.0 as u64, Relaxed);
-        } else {
-            chunk[2 * at].store(entry.0 as u64, Relaxed);
-            chunk[2 * at + 1].store((entry.0 >> 64) as u64, Relaxed);
-        }
-    }
-
-    /// Whether a core has the line.
-    #[inline(always)]
-    pub fn holds(&self, entry: Entry, core: usize) -> bool {
-        !entry.and(self.core[core]).is_empty()
+    /// The bit of a shared cache.
+    pub fn cache(&self, domain: usize) -> Entry {
+        Entry(1 << (FIRST_CACHE + domain))
     }
 
     /// The cores of an entry or mask.

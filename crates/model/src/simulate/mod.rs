@@ -13,6 +13,7 @@ mod combining;
 mod core;
 mod costs;
 mod counts;
+mod cpu;
 mod dependence;
 mod directory;
 mod hierarchy;
@@ -98,3 +99,6 @@ pub trait Sink {
 impl Sink for () {
     fn dram(&mut self, _: u64, _: usize, _: DramKind) {}
 }
+
+#[cfg(test)]
+mod invariants;

@@ -187,16 +187,16 @@ impl Private {
     }
 
     #[inline]
-    fn insert_first(&mut self, line: u64, flags: u8, stamp: u64, leaving: &mut Leaving) -> usize {
+    fn insert_first(&mut self, line: u64, flags: u64, stamp: u64, leaving: &mut Leaving) -> usize {
         let slot = self.stamps.oldest(self.tags.base(self.tags.set(line)));
         let old = self.tags.replace(slot, line, flags);
         self.stamps.touch(slot, stamp);
         self.hide(slot);
-        let Some(victim) = old.victim else { return slot };
-        let dirty = old.flags & DIRTY;
+        let Some(victim) = old.line() else { return slot };
+        let dirty = if old.has(DIRTY) { DIRTY } else { 0 };
         match &mut self.second {
             None => leaving.push(victim),
-            Some(second) if old.flags & IN_L2 != 0 => {
+            Some(second) if old.has(IN_L2) => {
                 if dirty != 0
                     && let Some(place) = second.tags.find(victim)
                 {
@@ -212,11 +212,11 @@ impl Private {
     }
 
     #[inline]
-    fn insert_second(&mut self, line: u64, dirty: u8, leaving: &mut Leaving) {
+    fn insert_second(&mut self, line: u64, dirty: u64, leaving: &mut Leaving) {
         let Some(second) = &mut self.second else { return };
         let set = second.tags.set(line);
         let slot = second.tags.base(set) + second.orders.replace(set);
-        let Some(victim) = second.tags.replace(slot, line, dirty).victim else { return };
+        let Some(victim) = second.tags.replace(slot, line, dirty).line() else { return };
         match self.tags.find(victim) {
             Some(slot) if second.inclusion == Inclusion::Inclusive => {
                 self.remove_first(slot);

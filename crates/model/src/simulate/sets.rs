@@ -33,39 +33,60 @@ impl Modulo {
 }
 
 /// The line was written since it came: only this core has it.
-pub(super) const DIRTY: u8 = 1;
+pub(super) const DIRTY: u64 = 1;
 /// In a first-level slot: the second level has the line too.
-pub(super) const IN_L2: u8 = 2;
+pub(super) const IN_L2: u64 = 2;
+/// Bits of flags below a line in its tag.
+const FLAG_BITS: u32 = 2;
+const FLAGS: u64 = (1 << FLAG_BITS) - 1;
+
+const BYTES: u64 = 0x0101_0101_0101_0101;
 
 /// What a slot held when another line took its place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Replaced {
+pub(super) struct Replaced(u64);
+
+impl Replaced {
     /// The line that was there.
-    pub victim: Option<u64>,
-    /// And its flags.
-    pub flags: u8,
+    #[inline(always)]
+    pub fn line(self) -> Option<u64> {
+        (self.0 != 0).then(|| (self.0 >> FLAG_BITS) - 1)
+    }
+
+    #[inline(always)]
+    pub fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
 }
 
-/// The tags of a set-associative cache. Slots of a set are padded to a power of
-/// two, so that a set is an array whose length the compiler knows.
+/// The tags of a set-associative cache of up to 16 ways.
+///
+/// Most lookups of a simulation find nothing. So each set has a byte of every
+/// line in one word (two for more than 8 ways), compared all at once; tags are
+/// read only where a byte agrees.
 #[derive(Debug)]
 pub(super) struct Tags {
     modulo: Modulo,
+    /// log2 of the distance between sets in `tags`.
     shift: u32,
-    /// Line + 1; 0 for an empty slot.
-    tags: Box<[u32]>,
-    flags: Box<[u8]>,
+    /// Whether a set has two words of bytes.
+    wide: bool,
+    /// Line + 1 above the flags; 0 for an empty slot.
+    tags: Box<[u64]>,
+    bytes: Box<[u64]>,
 }
 
 impl Tags {
     pub fn new(geometry: Geometry) -> Tags {
         let shift = geometry.ways.next_power_of_two().trailing_zeros();
-        let slots = (geometry.sets as usize) << shift;
+        let sets = geometry.sets as usize;
+        let wide = geometry.ways > 8;
         Tags {
             modulo: Modulo::new(geometry.sets),
             shift,
-            tags: vec![0; slots].into(),
-            flags: vec![0; slots].into(),
+            wide,
+            tags: vec![0; sets << shift].into(),
+            bytes: vec![0; sets << u32::from(wide)].into(),
         }
     }
 
@@ -89,41 +110,53 @@ impl Tags {
     /// The slot that holds a line.
     #[inline(always)]
     pub fn find(&self, line: u64) -> Option<usize> {
-        let base = self.base(self.set(line));
-        let (set, key) = (&self.tags[base..], line as u32 + 1);
-        let way = match self.shift {
-            3 => way_of::<8>(set, key),
-            4 => way_of::<16>(set, key),
-            2 => way_of::<4>(set, key),
-            1 => way_of::<2>(set, key),
-            _ => way_of::<1>(set, key),
-        };
-        way.map(|way| base + way)
+        let set = self.set(line);
+        let base = self.base(set);
+        if !self.wide {
+            return self.compare(set, line, base);
+        }
+        self.compare(2 * set, line, base).or_else(|| self.compare(2 * set + 1, line, base + 8))
+    }
+
+    #[inline(always)]
+    fn compare(&self, word: usize, line: u64, base: usize) -> Option<usize> {
+        let differs = self.bytes[word] ^ (BYTES * byte(line));
+        // The top bit of every byte that is zero, and of some above the first of those.
+        let mut same = differs.wrapping_sub(BYTES) & !differs & (BYTES << 7);
+        while same != 0 {
+            let slot = base + same.trailing_zeros() as usize / 8;
+            if self.tags.get(slot).is_some_and(|tag| tag >> FLAG_BITS == line + 1) {
+                return Some(slot);
+            }
+            same &= same - 1;
+        }
+        None
     }
 
     /// Puts a line into a slot.
     #[inline(always)]
-    pub fn replace(&mut self, slot: usize, line: u64, flags: u8) -> Replaced {
-        let old = std::mem::replace(&mut self.tags[slot], line as u32 + 1);
-        let flags = std::mem::replace(&mut self.flags[slot], flags);
-        Replaced { victim: (old != 0).then(|| u64::from(old - 1)), flags }
+    pub fn replace(&mut self, slot: usize, line: u64, flags: u64) -> Replaced {
+        let way = slot & ((1 << self.shift) - 1);
+        let word = if self.wide { 2 * (slot >> self.shift) + way / 8 } else { slot >> self.shift };
+        let at = way % 8 * 8;
+        self.bytes[word] = self.bytes[word] & !(0xff << at) | byte(line) << at;
+        Replaced(std::mem::replace(&mut self.tags[slot], (line + 1) << FLAG_BITS | flags))
     }
 
     /// Empties a slot.
     pub fn remove(&mut self, slot: usize) {
         self.tags[slot] = 0;
-        self.flags[slot] = 0;
     }
 
     #[inline(always)]
-    pub fn has(&self, slot: usize, flag: u8) -> bool {
-        self.flags[slot] & flag != 0
+    pub fn has(&self, slot: usize, flag: u64) -> bool {
+        self.tags[slot] & flag != 0
     }
 
     #[inline(always)]
-    pub fn put(&mut self, slot: usize, flag: u8, on: bool) {
-        let flags = &mut self.flags[slot];
-        *flags = if on { *flags | flag } else { *flags & !flag };
+    pub fn put(&mut self, slot: usize, flag: u64, on: bool) {
+        let tag = &mut self.tags[slot];
+        *tag = if on { *tag | flag } else { *tag & !flag };
     }
 
     pub fn slots(&self) -> usize {
@@ -132,19 +165,14 @@ impl Tags {
 
     /// All lines.
     pub fn lines(&self) -> impl Iterator<Item = u64> + '_ {
-        self.tags.iter().filter(|&&tag| tag != 0).map(|&tag| u64::from(tag - 1))
+        self.tags.iter().filter_map(|&tag| Replaced(tag & !FLAGS).line())
     }
 }
 
-/// Compares all of a set at once; a loop that stops early costs more.
+/// A byte that lines of one set seldom share.
 #[inline(always)]
-fn way_of<const N: usize>(set: &[u32], key: u32) -> Option<usize> {
-    let set: &[u32; N] = set.first_chunk()?;
-    let mut found = 0u32;
-    for (way, &tag) in set.iter().enumerate() {
-        found |= u32::from(tag == key) << way;
-    }
-    (found != 0).then(|| found.trailing_zeros() as usize)
+fn byte(line: u64) -> u64 {
+    line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56
 }
 
 /// True LRU by stamps: a use is one store, which is what the quick filter needs.

@@ -24,56 +24,64 @@ pub(super) enum Translation {
     Walk,
 }
 
-#[derive(Debug)]
-struct Level {
-    ways: usize,
-    mask: u64,
-    keys: Box<[u64]>,
-    used: Box<[u64]>,
+/// Entries of a set, as many as the compiler knows: keys, and when each was used last.
+#[derive(Clone, Debug)]
+struct Set<const WAYS: usize> {
+    keys: [u64; WAYS],
+    used: [u64; WAYS],
 }
 
-impl Level {
-    fn new(sets: usize, ways: usize) -> Level {
-        let slots = sets * ways;
-        Level { ways, mask: sets as u64 - 1, keys: vec![0; slots].into(), used: vec![0; slots].into() }
+#[derive(Debug)]
+struct Level<const WAYS: usize>(Box<[Set<WAYS>]>);
+
+impl<const WAYS: usize> Level<WAYS> {
+    /// `sets` is a power of two.
+    fn new(sets: usize) -> Level<WAYS> {
+        Level(vec![Set { keys: [0; WAYS], used: [0; WAYS] }; sets].into())
     }
 
     /// Whether the page is here; from now on it is.
     #[inline]
     fn look(&mut self, page: u64, key: u64, now: u64) -> bool {
-        let base = (page & self.mask) as usize * self.ways;
-        let range = base..base + self.ways;
-        if let Some(way) = self.keys[range.clone()].iter().position(|&k| k == key) {
-            self.used[base + way] = now;
-            return true;
+        let at = page as usize & (self.0.len() - 1);
+        let set = &mut self.0[at];
+        for way in 0..WAYS {
+            if set.keys[way] == key {
+                set.used[way] = now;
+                return true;
+            }
         }
-        let oldest = self.used[range].iter().enumerate().min_by_key(|(_, used)| **used);
-        let slot = base + oldest.map_or(0, |(way, _)| way);
-        (self.keys[slot], self.used[slot]) = (key, now);
+        let mut oldest = 0;
+        for way in 1..WAYS {
+            if set.used[way] < set.used[oldest] {
+                oldest = way;
+            }
+        }
+        (set.keys[oldest], set.used[oldest]) = (key, now);
         false
     }
 
     fn clear(&mut self) {
-        self.keys.fill(0);
-        self.used.fill(0);
+        self.0.fill(Set { keys: [0; WAYS], used: [0; WAYS] });
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Tlb {
-    small: Level,
-    huge: Level,
-    second: Level,
+    small: Level<4>,
+    huge: Level<4>,
+    second: Level<12>,
+    /// Looked up last: nothing is younger than it.
     last: u64,
     now: u64,
 }
 
 impl Tlb {
     pub fn new() -> Tlb {
-        Tlb { small: Level::new(16, 4), huge: Level::new(8, 4), second: Level::new(128, 12), last: 0, now: 0 }
+        Tlb { small: Level::new(16), huge: Level::new(8), second: Level::new(128), last: 0, now: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn look(&mut self, virt: u64, huge: bool) -> Translation {
         let page = virt >> if huge { HUGE } else { SMALL };
         let key = VALID | page << 1 | u64::from(huge);
@@ -81,6 +89,10 @@ impl Tlb {
             return Translation::Known;
         }
         self.last = key;
+        self.look_in_levels(page, key, huge)
+    }
+
+    fn look_in_levels(&mut self, page: u64, key: u64, huge: bool) -> Translation {
         self.now += 1;
         let first = if huge { &mut self.huge } else { &mut self.small };
         if first.look(page, key, self.now) {

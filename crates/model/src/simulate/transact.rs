@@ -16,7 +16,7 @@
 //! - `exclusive`: the same, and shared lines get no copy. But the data of a line
 //!   that went dirty from core to core stay, as an owner's would under MOESI.
 
-use super::directory::Entry;
+use super::directory::{Entry, Place, Slot};
 use super::hierarchy::Hierarchy;
 use super::mail::{Inbox, Request};
 use super::shared::Held;
@@ -80,43 +80,46 @@ impl Hierarchy {
     /// than the grant and must be acted on before the line is filled in; what
     /// comes later finds it there.
     #[inline]
-    pub(super) fn fetch(&self, core: usize, line: u64, want: Want, inbox: &mut Inbox) -> Fetched {
+    pub(super) fn fetch(&self, place: &Place, line: u64, want: Want, inbox: &mut Inbox) -> Fetched {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        self.fetch_locked(core, set, line, want, self.directory.load(line), inbox)
+        let slot = self.directory.slot(line);
+        self.fetch_locked(place, set, line, want, slot, slot.load(), inbox)
     }
 
     /// The same for the prefetcher, which takes nobody's modified line.
     #[inline]
-    pub(super) fn fetch_ahead(&self, core: usize, line: u64, inbox: &mut Inbox) -> Option<Fetched> {
+    pub(super) fn fetch_ahead(&self, place: &Place, line: u64, inbox: &mut Inbox) -> Option<Fetched> {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let entry = self.directory.load(line);
-        (!entry.modified()).then(|| self.fetch_locked(core, set, line, Want::Read, entry, inbox))
+        let slot = self.directory.slot(line);
+        let entry = slot.load();
+        (!entry.modified()).then(|| self.fetch_locked(place, set, line, Want::Read, slot, entry, inbox))
     }
 
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what its two callers have looked up already")]
     fn fetch_locked(
         &self,
-        core: usize,
+        place: &Place,
         set: usize,
         line: u64,
         want: Want,
+        slot: Slot<'_>,
         mut entry: Entry,
         inbox: &mut Inbox,
     ) -> Fetched {
         let mut got =
             Fetched { source: Source::Memory, owned: want == Want::Own, written: Written::default() };
         if !entry.is_empty() {
-            self.supply(core, set, line, want, &mut entry, &mut got);
+            self.supply(place, set, line, want, &mut entry, &mut got);
         }
-        let domain = self.layout.domain_of_core[core];
-        if self.fills && !entry.shared(domain) {
-            self.insert(domain, set, line, false, &mut entry, &mut got.written);
+        if self.fills && !entry.has(place.cache) {
+            self.insert(place, set, line, false, &mut entry, &mut got.written);
         }
-        entry.add(self.directory.core[core]);
+        entry.add(place.own);
         entry.set_modified(got.owned);
-        self.directory.store(line, entry);
+        slot.store(entry);
         if !inbox.is_empty() {
             inbox.take();
         }
@@ -124,24 +127,23 @@ impl Hierarchy {
     }
 
     /// The part of [`Hierarchy::fetch`] for lines that some cache has.
-    fn supply(&self, core: usize, set: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
-        let domain = self.layout.domain_of_core[core];
+    fn supply(&self, place: &Place, set: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
         if entry.modified() {
-            self.take_modified(core, set, line, want, entry, got);
+            self.take_modified(place, set, line, want, entry, got);
             return;
         }
-        let neighbours = entry.and(self.directory.cores_of[domain]);
-        let cache = self.shared.get(domain).filter(|_| entry.shared(domain));
-        if let Some(cache) = cache {
+        let neighbours = entry.has(place.cores);
+        if entry.has(place.cache) {
+            let cache = &self.shared[place.domain];
             got.source = Source::Shared;
             let dirty = cache.touch(set, line).unwrap_or(false);
             // Dirty here means that nobody outside the domain has it.
-            if want != Want::Own && self.moves_out() && neighbours.is_empty() {
+            if want != Want::Own && self.moves_out() && !neighbours {
                 cache.remove(set, line);
-                entry.set_shared(domain, false);
+                entry.remove(place.cache);
                 got.owned = dirty;
             }
-        } else if !neighbours.is_empty() && !self.shared.is_empty() {
+        } else if neighbours && !self.shared.is_empty() {
             got.source = Source::Neighbour;
         } else if let Some(other) = self.dirty_cache(set, line, *entry) {
             got.source = Source::Remote(self.layout.node_of_domain[other]);
@@ -151,45 +153,47 @@ impl Hierarchy {
             }
         }
         if want == Want::Own {
-            self.invalidate_others(core, set, line, entry);
+            self.invalidate_others(place, set, line, entry);
         } else if got.source == Source::Neighbour && self.inclusion() == Some(Inclusion::Victim) {
             // Two cores of the cache have it: it keeps a copy from now on.
-            self.insert(domain, set, line, false, entry, &mut got.written);
+            self.insert(place, set, line, false, entry, &mut got.written);
         }
     }
 
     /// Supplies a line that another core has modified.
     fn take_modified(
         &self,
-        core: usize,
+        place: &Place,
         set: usize,
         line: u64,
         want: Want,
         entry: &mut Entry,
         got: &mut Fetched,
     ) {
-        let domain = self.layout.domain_of_core[core];
         let Some(owner) = self.directory.cores_in(*entry).next() else { return };
         let there = self.layout.domain_of_core[owner];
-        got.source =
-            if there == domain { Source::Neighbour } else { Source::Remote(self.layout.node_of_core[owner]) };
+        got.source = if there == place.domain {
+            Source::Neighbour
+        } else {
+            Source::Remote(self.layout.node_of_core[owner])
+        };
         if want == Want::Own {
-            self.invalidate_others(core, set, line, entry);
+            self.invalidate_others(place, set, line, entry);
             return;
         }
         self.mailboxes[owner].post(Request::Downgrade(line));
         entry.set_modified(false);
         match self.shared.get(there) {
-            Some(cache) if there == domain => {
-                if entry.shared(domain) {
+            Some(cache) if there == place.domain => {
+                if entry.has(place.cache) {
                     cache.set_dirty(set, line, true);
                 } else {
-                    self.insert(domain, set, line, true, entry, &mut got.written);
+                    self.insert(place, set, line, true, entry, &mut got.written);
                 }
             }
             cache => {
                 got.written.push(line);
-                if let Some(cache) = cache.filter(|_| entry.shared(there)) {
+                if let Some(cache) = cache.filter(|_| entry.has(self.directory.cache(there))) {
                     cache.set_dirty(set, line, false);
                 }
             }
@@ -198,15 +202,16 @@ impl Hierarchy {
 
     /// A core wants to write a line that it has. `false` if it has lost it in the meantime.
     #[inline]
-    pub(super) fn own(&self, core: usize, line: u64, inbox: &mut Inbox) -> bool {
+    pub(super) fn own(&self, place: &Place, line: u64, inbox: &mut Inbox) -> bool {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let mut entry = self.directory.load(line);
-        let has = self.directory.holds(entry, core);
+        let slot = self.directory.slot(line);
+        let mut entry = slot.load();
+        let has = entry.has(place.own);
         if has && !entry.modified() {
-            self.invalidate_others(core, set, line, &mut entry);
+            self.invalidate_others(place, set, line, &mut entry);
             entry.set_modified(true);
-            self.directory.store(line, entry);
+            slot.store(entry);
         }
         if !inbox.is_empty() {
             inbox.take();
@@ -217,36 +222,34 @@ impl Hierarchy {
     /// A line has left a core's caches. Somebody may have taken it at the same
     /// time, with its data: then there is nothing left to do.
     #[inline]
-    pub(super) fn leave(&self, core: usize, line: u64) -> Written {
+    pub(super) fn leave(&self, place: &Place, line: u64) -> Written {
         let mut written = Written::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let mut entry = self.directory.load(line);
-        if !self.directory.holds(entry, core) {
+        let slot = self.directory.slot(line);
+        let mut entry = slot.load();
+        if !entry.has(place.own) {
             return written;
         }
         let dirty = entry.modified();
-        entry.remove(self.directory.core[core]);
+        entry.remove(place.own);
         entry.set_modified(false);
-        let domain = self.layout.domain_of_core[core];
-        match (self.shared.get(domain), self.inclusion()) {
-            (Some(cache), _) if entry.shared(domain) && dirty => cache.set_dirty(set, line, true),
-            (Some(_), _) if entry.shared(domain) => {}
-            (Some(_), Some(inclusion)) => {
-                let keep = match inclusion {
-                    Inclusion::Inclusive | Inclusion::Neither => dirty,
-                    Inclusion::Victim | Inclusion::Exclusive => {
-                        entry.and(self.directory.cores_of[domain]).is_empty()
-                    }
-                };
-                if keep {
-                    self.insert(domain, set, line, dirty, &mut entry, &mut written);
-                }
+        if entry.has(place.cache) {
+            if dirty {
+                self.shared[place.domain].set_dirty(set, line, true);
             }
-            _ if dirty => written.push(line),
-            _ => {}
+        } else if let Some(inclusion) = self.inclusion() {
+            let keep = match inclusion {
+                Inclusion::Inclusive | Inclusion::Neither => dirty,
+                Inclusion::Victim | Inclusion::Exclusive => !entry.has(place.cores),
+            };
+            if keep {
+                self.insert(place, set, line, dirty, &mut entry, &mut written);
+            }
+        } else if dirty {
+            written.push(line);
         }
-        self.directory.store(line, entry);
+        slot.store(entry);
         written
     }
 
@@ -255,7 +258,8 @@ impl Hierarchy {
         let mut written = Written::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let entry = self.directory.load(line);
+        let slot = self.directory.slot(line);
+        let entry = slot.load();
         if !entry.is_empty() {
             if entry.modified() || self.dirty_cache(set, line, entry).is_some() {
                 written.push(line);
@@ -264,7 +268,7 @@ impl Hierarchy {
             for domain in self.directory.caches_in(entry) {
                 self.shared[domain].remove(set, line);
             }
-            self.directory.store(line, Entry::default());
+            slot.store(Entry::default());
         }
         written
     }
@@ -277,7 +281,7 @@ impl Hierarchy {
                 for Held { line, .. } in cache.lines(set).into_iter().filter(|held| held.dirty) {
                     cache.set_dirty(set, line, false);
                     // A core's newer data will follow them.
-                    if !self.directory.load(line).modified() {
+                    if !self.directory.slot(line).load().modified() {
                         tell(line);
                     }
                 }
@@ -300,14 +304,15 @@ impl Hierarchy {
         self.directory.caches_in(entry).find(|&domain| self.shared[domain].is_dirty(set, line))
     }
 
-    /// Everybody but `core` gives a line up; its own shared cache only if that
-    /// holds what cores do not.
-    fn invalidate_others(&self, core: usize, set: usize, line: u64, entry: &mut Entry) {
-        let domain = self.layout.domain_of_core[core];
+    /// Everybody but the core at `place` gives a line up; its own shared cache only
+    /// if that holds what cores do not.
+    fn invalidate_others(&self, place: &Place, set: usize, line: u64, entry: &mut Entry) {
         let mut others = *entry;
-        others.remove(self.directory.core[core]);
+        others.remove(place.own);
         others.set_modified(false);
-        others.set_shared(domain, others.shared(domain) && self.moves_out());
+        if !self.moves_out() {
+            others.remove(place.cache);
+        }
         if others.is_empty() {
             return;
         }
@@ -329,21 +334,22 @@ impl Hierarchy {
     #[inline]
     fn insert(
         &self,
-        domain: usize,
+        place: &Place,
         set: usize,
         line: u64,
         dirty: bool,
         entry: &mut Entry,
         written: &mut Written,
     ) {
-        entry.set_shared(domain, true);
-        let Some(Held { line: old, mut dirty }) = self.shared[domain].insert(set, line, dirty) else {
+        entry.add(place.cache);
+        let Some(Held { line: old, mut dirty }) = self.shared[place.domain].insert(set, line, dirty) else {
             return;
         };
-        let mut evicted = self.directory.load(old);
-        evicted.set_shared(domain, false);
+        let slot = self.directory.slot(old);
+        let mut evicted = slot.load();
+        evicted.remove(place.cache);
         if self.inclusion() == Some(Inclusion::Inclusive) {
-            let inside = evicted.and(self.directory.cores_of[domain]);
+            let inside = evicted.and(place.cores);
             if !inside.is_empty() {
                 dirty |= evicted.modified();
                 evicted.set_modified(false);
@@ -357,6 +363,6 @@ impl Hierarchy {
         if dirty {
             written.push(old);
         }
-        self.directory.store(old, evicted);
+        slot.store(evicted);
     }
 }

@@ -13,17 +13,19 @@ pub(super) mod to {
     pub const SIGNAL: u32 = 3;
     pub const CLOSE: u32 = 4;
     pub const WINDOW: u32 = 5;
+    pub const TIME: u32 = 6;
 }
 
 /// Frames from the guest.
 pub(super) mod from {
     pub const HELLO: u32 = 16;
-    pub const STARTED: u32 = 17;
-    pub const STDOUT: u32 = 18;
-    pub const STDERR: u32 = 19;
-    pub const CREDIT: u32 = 20;
-    pub const EXIT: u32 = 21;
-    pub const REFUSED: u32 = 22;
+    pub const CLOCK: u32 = 17;
+    pub const STARTED: u32 = 18;
+    pub const STDOUT: u32 = 19;
+    pub const STDERR: u32 = 20;
+    pub const CREDIT: u32 = 21;
+    pub const EXIT: u32 = 22;
+    pub const REFUSED: u32 = 23;
 }
 
 /// Fields of a job.
@@ -36,13 +38,12 @@ pub(super) mod field {
     pub const USER: u32 = 6;
     pub const UMASK: u32 = 7;
     pub const LIMIT: u32 = 8;
-    pub const NOW: u32 = 9;
-    pub const SEED: u32 = 10;
-    pub const HOSTNAME: u32 = 11;
-    pub const HOUSEKEEPING: u32 = 12;
-    pub const TERMINAL: u32 = 13;
-    pub const FIRST_PID: u32 = 14;
-    pub const ONE_OUTPUT: u32 = 15;
+    pub const SEED: u32 = 9;
+    pub const HOSTNAME: u32 = 10;
+    pub const HOUSEKEEPING: u32 = 11;
+    pub const TERMINAL: u32 = 12;
+    pub const FIRST_PID: u32 = 13;
+    pub const ONE_OUTPUT: u32 = 14;
 }
 
 /// Whom a signal is for.
@@ -194,27 +195,51 @@ mod tests {
         assert!(channel.next().is_err());
     }
 
-    /// The constants of the C header, by name.
+    /// Each constant of the C header beside ours; fields too, which only one side writes.
     #[test]
-    fn both_sides_number_frames_alike() {
+    fn both_sides_number_alike() {
         let header = include_str!("init/protocol.h");
-        let value = |name: &str| -> u32 {
-            let line = header.lines().find(|l| l.trim_start().starts_with(&format!("{name} = "))).unwrap();
-            line.split(['=', ',']).nth(1).unwrap().trim().parse().unwrap()
-        };
-        assert_eq!(
-            [to::JOB, to::STDIN, to::SIGNAL, to::CLOSE, to::WINDOW],
-            ["NF_JOB", "NF_STDIN", "NF_SIGNAL", "NF_CLOSE", "NF_WINDOW"].map(value)
-        );
-        assert_eq!(
-            [from::HELLO, from::STARTED, from::STDOUT, from::STDERR, from::CREDIT, from::EXIT, from::REFUSED],
-            ["NF_HELLO", "NF_STARTED", "NF_STDOUT", "NF_STDERR", "NF_CREDIT", "NF_EXIT", "NF_REFUSED"]
-                .map(value)
-        );
-        assert_eq!(
-            [Whom::Process as u32, Whom::Group as u32, Whom::All as u32],
-            ["NF_PROCESS", "NF_GROUP", "NF_ALL"].map(value)
-        );
+        let mut theirs: Vec<(&str, u32)> = header
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("NF_")?.split_once(" = "))
+            .map(|(name, rest)| (name, rest.split(',').next().unwrap().trim().parse().unwrap()))
+            .collect();
+        theirs.sort();
+        let mut ours = [
+            ("JOB", to::JOB),
+            ("STDIN", to::STDIN),
+            ("SIGNAL", to::SIGNAL),
+            ("CLOSE", to::CLOSE),
+            ("WINDOW", to::WINDOW),
+            ("TIME", to::TIME),
+            ("HELLO", from::HELLO),
+            ("CLOCK", from::CLOCK),
+            ("STARTED", from::STARTED),
+            ("STDOUT", from::STDOUT),
+            ("STDERR", from::STDERR),
+            ("CREDIT", from::CREDIT),
+            ("EXIT", from::EXIT),
+            ("REFUSED", from::REFUSED),
+            ("PROCESS", Whom::Process as u32),
+            ("GROUP", Whom::Group as u32),
+            ("ALL", Whom::All as u32),
+            ("ARGUMENT", field::ARGUMENT),
+            ("VARIABLE", field::VARIABLE),
+            ("DIRECTORY", field::DIRECTORY),
+            ("THP", field::THP),
+            ("BALANCING", field::BALANCING),
+            ("USER", field::USER),
+            ("UMASK", field::UMASK),
+            ("LIMIT", field::LIMIT),
+            ("SEED", field::SEED),
+            ("HOSTNAME", field::HOSTNAME),
+            ("HOUSEKEEPING", field::HOUSEKEEPING),
+            ("TERMINAL", field::TERMINAL),
+            ("FIRST_PID", field::FIRST_PID),
+            ("ONE_OUTPUT", field::ONE_OUTPUT),
+        ];
+        ours.sort();
+        assert_eq!(theirs, ours);
         assert!(header.contains(&format!("#define NF_GUEST_VERSION {VERSION}\n")));
     }
 }

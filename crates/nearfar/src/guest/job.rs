@@ -145,8 +145,6 @@ impl Job {
         for limit in host::limits() {
             numbers(field::LIMIT, &limit);
         }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        numbers(field::NOW, &[now.as_secs(), u64::from(now.subsec_nanos())]);
         numbers(field::HOUSEKEEPING, &[u64::from(housekeeping)]);
         let (mask, (rows, columns)) = terminals;
         numbers(field::TERMINAL, &[mask, u64::from(rows), u64::from(columns)]);

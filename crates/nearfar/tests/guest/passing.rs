@@ -221,3 +221,16 @@ fn a_program_can_be_stopped_early_and_may_finish() {
     assert!(said.outcome.stopped);
     assert_eq!(said.outcome.ending, Ending::Signal(libc::SIGKILL));
 }
+
+/// `make` and others compare times of files with the clock, and files here get the host's times.
+#[test]
+fn new_files_are_not_from_the_future() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let mut job = job(&["sh", "-c", "touch file; date +%s; stat -c %Y file"]);
+    job.directory = directory.path().to_owned();
+    let said = run(snapshot, job).unwrap();
+    let seconds: Vec<i64> = said.text().lines().map(|line| line.parse().unwrap()).collect();
+    // `date` runs after `touch`; seconds are cut on both sides.
+    assert!(seconds[0] + 1 >= seconds[1], "now {}, the file {}", seconds[0], seconds[1]);
+}

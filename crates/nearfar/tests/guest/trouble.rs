@@ -126,6 +126,42 @@ fn an_interrupted_program_ends_us_by_the_same_signal() {
     assert!(gone(qemu));
 }
 
+/// Booting is where an impatient user types Ctrl-C.
+#[test]
+fn an_interrupted_boot_leaves_nothing() {
+    let Some(snapshot) = snapshot() else { return };
+    let cache = tempfile::tempdir().unwrap();
+    let mut command = program("true");
+    // Another cache, so that it must boot, with the kernel that is there already.
+    command.env("XDG_CACHE_HOME", cache.path());
+    command.env("NEARFAR_GUEST_KERNEL", &snapshot.setup().kernel().image);
+    let child = command.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let qemu = loop {
+        // QEMU asked for its version is a child, too, but has no machine.
+        let booting = children(child.id()).into_iter().find(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.windows(7).any(|word| word == b"-initrd")
+        });
+        if let Some(pid) = booting {
+            break pid;
+        }
+        assert!(Instant::now() < deadline, "it does not boot");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    kill(child.id(), libc::SIGINT);
+    let (status, stderr) = wait(child);
+    assert_eq!(status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("error: interrupted while the virtual machine was being prepared"), "{stderr}");
+    assert!(gone(qemu));
+    let mut left: Vec<_> = fs::read_dir(cache.path().join("nearfar/guest"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert!(left.iter().all(|name| name == "boot.lock" || name == "lock"), "{left:?}");
+}
+
 #[test]
 fn qemu_does_not_outlive_us() {
     let Some(_) = snapshot() else { return };

@@ -48,7 +48,7 @@ struct job {
     bool balancing, one_output;
     uint64_t *user;
     size_t user_count;
-    uint64_t umask, now[2], housekeeping, terminal, rows, columns, first_pid;
+    uint64_t umask, housekeeping, terminal, rows, columns, first_pid;
     struct limit { uint64_t resource, soft, hard; } *limits;
     size_t limit_count;
     unsigned char *seed;
@@ -57,6 +57,7 @@ struct job {
 struct job job_parse(const struct frame *frame);
 
 /* world.c: the guest as the program is to find it. */
+void world_clock(void);
 #define NEW_ROOT "/host"
 void world_settings(const struct job *job);
 /* False, with errno and `what` set, if something that the program needs is not to be had. */

@@ -63,10 +63,6 @@ struct job job_parse(const struct frame *frame) {
             job.seed_size = size;
             job.seed = (unsigned char *)as_text(bytes, size);
             break;
-        case NF_NOW:
-            job.now[0] = number(bytes, size, 0);
-            job.now[1] = number(bytes, size, 1);
-            break;
         case NF_TERMINAL:
             job.terminal = number(bytes, size, 0);
             job.rows = number(bytes, size, 1);

@@ -100,6 +100,7 @@ int main(void) {
     if (frame.kind != NF_JOB) power_off();
     struct job job = job_parse(&frame);
     stay_on(job.housekeeping);
+    world_clock();
     world_settings(&job);
     const char *what = "";
     if (!world_mount(&what)) refuse(errno, what);

@@ -18,14 +18,16 @@ enum {
     NF_SIGNAL = 3,   /* u32 signal, u32 enum nf_whom */
     NF_CLOSE = 4,    /* u32: nobody reads 1 (stdout) or 2 (stderr) any more */
     NF_WINDOW = 5,   /* u16 rows, u16 columns of the terminal */
+    NF_TIME = 6,     /* u64 seconds, u64 nanoseconds of CLOCK_REALTIME, now */
     /* guest to host */
     NF_HELLO = 16,   /* text: what the guest says of itself, name=value lines */
-    NF_STARTED = 17, /* the program runs */
-    NF_STDOUT = 18,  /* bytes */
-    NF_STDERR = 19,  /* bytes */
-    NF_CREDIT = 20,  /* u32: so many more bytes of stdin are welcome */
-    NF_EXIT = 21,    /* u32: status as wait(2) gives it; the last frame */
-    NF_REFUSED = 22, /* u32 errno, then text: what could not be done; the last frame */
+    NF_CLOCK = 17,   /* what time is it? Answered by NF_TIME */
+    NF_STARTED = 18, /* the program runs */
+    NF_STDOUT = 19,  /* bytes */
+    NF_STDERR = 20,  /* bytes */
+    NF_CREDIT = 21,  /* u32: so many more bytes of stdin are welcome */
+    NF_EXIT = 22,    /* u32: status as wait(2) gives it; the last frame */
+    NF_REFUSED = 23, /* u32 errno, then text: what could not be done; the last frame */
 };
 
 /* Whom a signal is for. */
@@ -45,13 +47,12 @@ enum {
     NF_USER = 6,        /* uid, gid, then supplementary groups */
     NF_UMASK = 7,
     NF_LIMIT = 8,       /* resource, soft, hard */
-    NF_NOW = 9,         /* seconds, nanoseconds of CLOCK_REALTIME */
-    NF_SEED = 10,       /* bytes for the random number generator */
-    NF_HOSTNAME = 11,
-    NF_HOUSEKEEPING = 12, /* the cpu that the program starts on */
-    NF_TERMINAL = 13,   /* bits 0..2: descriptors that are a terminal; rows; columns */
-    NF_FIRST_PID = 14,  /* process ids are given from here on */
-    NF_ONE_OUTPUT = 15, /* 1: stdout and stderr are the same file on the host, so also here:
+    NF_SEED = 9,        /* bytes for the random number generator */
+    NF_HOSTNAME = 10,
+    NF_HOUSEKEEPING = 11, /* the cpu that the program starts on */
+    NF_TERMINAL = 12,   /* bits 0..2: descriptors that are a terminal; rows; columns */
+    NF_FIRST_PID = 13,  /* process ids are given from here on */
+    NF_ONE_OUTPUT = 14, /* 1: stdout and stderr are the same file on the host, so also here:
                          * only then does anybody see the order of what is written to both */
 };
 

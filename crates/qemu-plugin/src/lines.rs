@@ -1,0 +1,75 @@
+//! Lines between a core and memory: each is counted for its page, some become samples.
+
+use crate::pages::PAGE_SHIFT;
+use crate::sample::Sampler;
+use crate::userdata::Site;
+use crate::world::World;
+use nearfar_model::recording::column::Columns;
+use nearfar_model::recording::raw::RawSample;
+use nearfar_model::recording::tables::Access as AccessKind;
+use nearfar_model::simulate::{Access, DramKind, Kind, Sink};
+
+/// Hears of the lines that one access moves.
+pub struct Lines<'a> {
+    /// Where they are counted.
+    pub world: &'a World,
+    /// Chooses samples.
+    pub sampler: &'a mut Sampler,
+    /// Position of the core's node.
+    pub node: usize,
+    /// Kernel index of the cpu.
+    pub cpu: u16,
+    /// Process and thread.
+    pub ids: (u32, u32),
+    /// Number of the core's epoch.
+    pub epoch: u32,
+    /// The instruction.
+    pub site: Site,
+    /// Its access.
+    pub access: Access,
+}
+
+impl Sink for Lines<'_> {
+    #[inline]
+    fn dram(&mut self, physical: u64, home: usize, kind: DramKind) {
+        let write = matches!(kind, DramKind::WriteBack | DramKind::Stream);
+        self.world.traffic.line(physical >> PAGE_SHIFT, self.node, write);
+        if let Some(lines) = self.sampler.line() {
+            self.sample(physical, home, kind, lines);
+        }
+    }
+}
+
+impl Lines<'_> {
+    #[cold]
+    fn sample(&self, physical: u64, home: usize, kind: DramKind, lines: u32) {
+        let (page, access) = (physical >> PAGE_SHIFT, &self.access);
+        // A line that another one drives out, or that is fetched ahead, may be of another page.
+        let virtual_page = if page == access.physical >> PAGE_SHIFT {
+            Some(access.virt >> PAGE_SHIFT)
+        } else {
+            let owner = self.world.traffic.owner(page);
+            owner.filter(|owner| owner.pid == self.ids.0).map(|owner| owner.page)
+        };
+        let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
+        let kind = match kind {
+            DramKind::Demand => AccessKind::Load,
+            DramKind::Prefetch if access.kind == Kind::Load => AccessKind::Load,
+            DramKind::Prefetch | DramKind::Rfo | DramKind::Stream => AccessKind::Store,
+            // The instruction made room for another line. It did not touch this one, and its thread
+            // need not be the one that wrote it.
+            DramKind::WriteBack => AccessKind::Unknown,
+        };
+        self.world.output.rows().samples.push(RawSample {
+            time_ns: self.world.time.now(),
+            cpu: self.cpu,
+            tid: self.ids.1,
+            ip: self.site.address(),
+            address,
+            access: kind as u8,
+            home: self.world.node(home),
+            lines,
+            epoch: self.epoch,
+        });
+    }
+}

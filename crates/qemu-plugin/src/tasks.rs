@@ -1,0 +1,131 @@
+//! Who runs on a vCPU: switches of tasks, system calls, and what threads say.
+
+use crate::arguments::Unbound;
+use crate::doorbell::Message;
+use crate::log;
+use crate::threads::{Thread, stack_of};
+use crate::vcpu::{PATIENCE, Vcpu};
+use nearfar_model::recording::tables::MarkKind;
+
+impl Vcpu {
+    /// The kernel has touched the stack of the task that runs from now on.
+    pub fn switched(&mut self, address: u64) {
+        let stack = stack_of(address);
+        self.in_kernel = true;
+        if stack == self.stack {
+            return;
+        }
+        let world = self.world;
+        if self.counting {
+            self.attend();
+            self.settle();
+        }
+        let mut threads = world.threads();
+        let everybody = world.arguments.unbound == Unbound::Count && self.seat.is_some();
+        if self.counting {
+            let clock_ns = self.seat.as_ref().map_or(0.0, |seat| seat.core.clock_ns());
+            let last = threads.get(self.stack);
+            *last = Thread { clock_ns, waits: self.in_call, left_at: world.calls(), ..*last };
+        }
+        let next = if everybody { Some(*threads.get(stack)) } else { threads.find(stack).copied() };
+        drop(threads);
+        self.stack = stack;
+        self.counting = false;
+        if let Some(next) = next {
+            self.in_call = next.waits;
+            if next.ids.is_some() || everybody {
+                self.take_up(next);
+            }
+        }
+    }
+
+    /// The current thread is the program's, and here it goes on.
+    fn take_up(&mut self, thread: Thread) {
+        self.ids = thread.ids.unwrap_or((0, 0));
+        if self.seat.is_none() || self.world.stopped() {
+            return;
+        }
+        self.counting = true;
+        self.patience = PATIENCE;
+        self.attend();
+        let woken_ns = if thread.waits { self.world.woken_ns(thread.left_at) } else { 0.0 };
+        self.sleep_until(thread.clock_ns.max(woken_ns));
+    }
+
+    /// The current task is about to make a system call.
+    pub fn calls(&mut self) {
+        self.in_call = true;
+        self.in_kernel = false;
+        if !self.counting {
+            return;
+        }
+        self.attend();
+        self.settle();
+        if let Some(seat) = &self.seat {
+            self.world.call(seat.visible, seat.core.clock_ns());
+        }
+    }
+
+    /// The kernel was entered from a program, or will be left for one.
+    pub fn swapped_gs(&mut self) {
+        self.in_kernel = !self.in_kernel;
+        if !self.in_kernel {
+            self.in_call = false;
+        }
+    }
+
+    /// The current thread rings the doorbell.
+    pub fn rung(&mut self, address: u64) {
+        let world = self.world;
+        let heard = world.threads().get(self.stack).speech.hear(address);
+        match heard {
+            None => {}
+            Some(Ok(message)) => self.obey(message),
+            Some(Err(garbled)) => log::line(format_args!(
+                "a message with operation {} came with {} of 8 bytes and is ignored",
+                garbled.operation, garbled.bytes
+            )),
+        }
+    }
+
+    fn obey(&mut self, message: Message) {
+        let world = self.world;
+        if self.counting {
+            self.attend();
+            self.settle();
+        }
+        let turn_to = |what| {
+            world.turn_to(what, self.ids.0, self.ids.1);
+        };
+        match message {
+            Message::Thread { pid, tid } => {
+                let mut threads = world.threads();
+                let thread = threads.get(self.stack);
+                let known = thread.ids == Some((pid, tid));
+                thread.ids = Some((pid, tid));
+                if !known {
+                    // It began when its creator called clone.
+                    (thread.waits, thread.left_at) = (true, 0);
+                }
+                let thread = *thread;
+                drop(threads);
+                if !known || !self.counting {
+                    self.take_up(thread);
+                }
+            }
+            Message::Time(ns) => world.time.tell(ns),
+            Message::RegionBegin => turn_to(MarkKind::RegionBegin),
+            Message::RegionEnd => turn_to(MarkKind::RegionEnd),
+            Message::Main => turn_to(MarkKind::Main),
+            Message::ThreadEnd => {
+                world.threads().end(self.stack);
+                self.counting = false;
+            }
+            Message::ProcessEnd(pid) => world.threads().end_process(pid),
+            Message::RangeGone => {}
+        }
+        if self.counting {
+            self.attend();
+        }
+    }
+}
