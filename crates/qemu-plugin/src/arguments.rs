@@ -14,15 +14,6 @@ pub enum Mode {
     Empty,
 }
 
-/// Threads that never said who they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unbound {
-    /// They are not the program's.
-    Skip,
-    /// They are the program's, as thread 0: for static programs, which cannot load the agent.
-    Count,
-}
-
 /// The arguments, all checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arguments {
@@ -44,8 +35,6 @@ pub struct Arguments {
     pub prefetch: bool,
     /// Whether the firmware interleaves the nodes' memory page by page.
     pub interleave: bool,
-    /// What threads are that never said who they are.
-    pub unbound: Unbound,
     /// What is done with accesses.
     pub mode: Mode,
 }
@@ -77,19 +66,8 @@ pub enum ArgumentError {
     },
 }
 
-const KEYS: &[&str] = &[
-    "out",
-    "machine",
-    "cpus",
-    "switch",
-    "ram",
-    "sample",
-    "epoch_us",
-    "prefetch",
-    "interleave",
-    "unbound",
-    "mode",
-];
+const KEYS: &[&str] =
+    &["out", "machine", "cpus", "switch", "ram", "sample", "epoch_us", "prefetch", "interleave", "mode"];
 
 /// Reads the arguments.
 ///
@@ -117,7 +95,6 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         epoch_us: given.number("epoch_us", Some(1000), "microseconds, 1 or more")?,
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
-        unbound: given.word("unbound", &[("skip", Unbound::Skip), ("count", Unbound::Count)])?,
         mode,
     })
 }
@@ -210,7 +187,6 @@ mod tests {
             epoch_us: 1000,
             prefetch: true,
             interleave: false,
-            unbound: Unbound::Skip,
             mode: Mode::Simulate,
         };
         assert_eq!(with(&[]), Ok(expected));
@@ -218,17 +194,9 @@ mod tests {
 
     #[test]
     fn everything_can_be_said() {
-        let all = with(&[
-            "sample=64",
-            "epoch_us=10",
-            "prefetch=off",
-            "interleave=on",
-            "unbound=count",
-            "mode=empty",
-        ])
-        .unwrap();
+        let all = with(&["sample=64", "epoch_us=10", "prefetch=off", "interleave=on", "mode=empty"]).unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
-        assert_eq!((all.unbound, all.mode), (Unbound::Count, Mode::Empty));
+        assert_eq!(all.mode, Mode::Empty);
     }
 
     #[test]
@@ -241,9 +209,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
-        for wrong in
-            ["sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "unbound=", "mode=fast"]
-        {
+        for wrong in ["sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "mode=fast"] {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");
         }
         for (key, value) in [("ram", "1024:512"), ("ram", "0"), ("ram", "a"), ("switch", "12"), ("cpus", "0")]

@@ -1,11 +1,14 @@
 //! Who runs on a vCPU: switches of tasks, system calls, and what threads say.
 
-use crate::arguments::Unbound;
 use crate::doorbell::Message;
+use crate::guard::guarded;
 use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::vcpu::{PATIENCE, Vcpu};
 use nearfar_model::recording::tables::MarkKind;
+
+/// Ids of a thread that said nothing: no process and no thread of a program has them.
+const NOBODY: (u32, u32) = (0, 0);
 
 impl Vcpu {
     /// The kernel has touched the stack of the task that runs from now on.
@@ -21,31 +24,52 @@ impl Vcpu {
             self.settle();
         }
         let mut threads = world.threads();
-        let everybody = world.arguments.unbound == Unbound::Count && self.seat.is_some();
         if self.counting {
             let clock_ns = self.seat.as_ref().map_or(0.0, |seat| seat.core.clock_ns());
             let last = threads.get(self.stack);
             *last = Thread { clock_ns, waits: self.in_call, left_at: world.calls(), ..*last };
         }
-        let next = if everybody { Some(*threads.get(stack)) } else { threads.find(stack).copied() };
+        let next = threads.find(stack).copied();
         drop(threads);
         self.stack = stack;
         self.counting = false;
+        self.watching = next.is_none_or(|next| !next.ended) && self.seat.is_some();
         if let Some(next) = next {
             self.in_call = next.waits;
-            if next.ids.is_some() || everybody {
+            if next.ids.is_some() {
                 self.take_up(next);
             }
         }
     }
 
+    /// A task that nobody announced runs a program's code on one of the machine's cpus. Nothing but
+    /// the program and what it starts may do that, so it is counted, whoever it is: statically
+    /// linked programs have no agent that could say.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn meet(&mut self) {
+        guarded(self, |vcpu| {
+            vcpu.watching = false;
+            let mut threads = vcpu.world.threads();
+            let thread = threads.get(vcpu.stack);
+            if thread.ids.is_none() && !thread.ended {
+                thread.ids = Some(NOBODY);
+                // It began when its creator called clone.
+                (thread.waits, thread.left_at) = (true, 0);
+                let thread = *thread;
+                drop(threads);
+                vcpu.take_up(thread);
+            }
+        });
+    }
+
     /// The current thread is the program's, and here it goes on.
     fn take_up(&mut self, thread: Thread) {
-        self.ids = thread.ids.unwrap_or((0, 0));
+        self.ids = thread.ids.unwrap_or(NOBODY);
         if self.seat.is_none() || self.world.stopped() {
             return;
         }
-        self.counting = true;
+        (self.counting, self.watching) = (true, false);
         self.patience = PATIENCE;
         self.attend();
         let woken_ns = if thread.waits { self.world.woken_ns(thread.left_at) } else { 0.0 };
@@ -102,7 +126,7 @@ impl Vcpu {
                 let mut threads = world.threads();
                 let thread = threads.get(self.stack);
                 let known = thread.ids == Some((pid, tid));
-                thread.ids = Some((pid, tid));
+                (thread.ids, thread.ended) = (Some((pid, tid)), false);
                 if !known {
                     // It began when its creator called clone.
                     (thread.waits, thread.left_at) = (true, 0);
@@ -119,7 +143,7 @@ impl Vcpu {
             Message::Main => turn_to(MarkKind::Main),
             Message::ThreadEnd => {
                 world.threads().end(self.stack);
-                self.counting = false;
+                (self.counting, self.watching) = (false, false);
             }
             Message::ProcessEnd(pid) => world.threads().end_process(pid),
             Message::RangeGone => {}

@@ -64,6 +64,8 @@ pub struct Vcpu {
     pub empty: u64,
     /// Whether the current thread is the program's. Never without a seat.
     pub(crate) counting: bool,
+    /// Whether a program's code run by the current task, which nobody announced, is the program's.
+    pub(crate) watching: bool,
     /// Stack of the current task.
     pub(crate) stack: u64,
     pub(crate) ids: (u32, u32),
@@ -101,6 +103,7 @@ impl Vcpu {
             world,
             empty: 0,
             counting: false,
+            watching: false,
             // No stack is there; until the first switch each vCPU's task is its own.
             stack: index as u64,
             ids: (0, 0),
@@ -117,6 +120,9 @@ impl Vcpu {
     #[inline(always)]
     pub fn access(&mut self, info: u32, address: u64, site: Site, kind: Kind) {
         if !self.counting {
+            if self.watching {
+                self.meet();
+            }
             return;
         }
         let Some(seat) = &mut self.seat else {

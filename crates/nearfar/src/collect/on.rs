@@ -249,8 +249,6 @@ pub fn plugin_arguments(
         ("epoch_us", EPOCH_US.to_string()),
         ("prefetch", switch(on.prefetch).into()),
         ("interleave", switch(on.interleaved).into()),
-        // Threads that the agent cannot announce: statically linked programs have none.
-        ("unbound", "skip".into()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()

@@ -11,6 +11,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Write};
 use std::path::Path;
 
+/// Share of the lines by page up to which it does not matter whose they are: what runs between a
+/// thread's creation and its first word. // chosen
+const MOST_UNOWNED: f64 = 0.01;
+
 /// What the plugin counted.
 #[derive(Default)]
 pub struct Counted {
@@ -82,10 +86,15 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
     let pages = &counted.pages;
     // Without a marked region the whole run counts.
     let marked = pages.region.contains(&1);
+    let (mut owned, mut unowned) = (0, 0);
     for i in 0..pages.len() {
         let raw = pages.row(i);
-        let Some(process) = places.process(raw.pid) else { continue };
-        if !marked || raw.region == 1 {
+        if marked && raw.region != 1 {
+            continue;
+        }
+        let lines = raw.read_lines + raw.write_lines;
+        if let Some(process) = places.process(raw.pid) {
+            owned += lines;
             new.page_traffic.push(PageTraffic {
                 process,
                 address: raw.address,
@@ -94,7 +103,13 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
                 read_lines: raw.read_lines,
                 write_lines: raw.write_lines,
             });
+        } else {
+            unowned += lines;
         }
+    }
+    // Counts by page are exact or nothing: without a part of the threads they would look exact.
+    if unowned as f64 > MOST_UNOWNED * (owned + unowned) as f64 {
+        new.page_traffic = PageTraffics::default();
     }
     new.losses = counted.losses;
     if strangers > 0 {
@@ -103,7 +118,7 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
             what: "samples".into(),
             count: strangers,
             why: "lines moved by threads that the recorder never heard of: counted in the traffic, \
-                  not attributed to objects"
+                  not attributed to objects (statically linked programs cannot say which of their threads runs)"
                 .into(),
         });
     }

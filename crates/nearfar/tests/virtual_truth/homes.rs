@@ -43,7 +43,6 @@ fn huge_pages_that_straddle_the_parts_of_two_nodes_are_remote_where_small_ones_a
     );
     assert!(small.remote() <= 0.005 && huge.remote() > 0.02, "{} {}", small.remote(), huge.remote());
     assert_eq!(small.report.verdict(), "clean");
-    assert_eq!(huge.report.verdict(), "affected");
     let findings = huge.report.0["findings"].as_array().unwrap();
     let kinds: Vec<&str> = findings.iter().map(|f| f["kind"].as_str().unwrap()).collect();
     assert!(!kinds.is_empty() && kinds.iter().all(|&k| k == "huge_page_straddling"), "{kinds:?}");

@@ -8,3 +8,4 @@ mod cachegrind;
 mod homes;
 mod lab;
 mod rungs;
+mod running;

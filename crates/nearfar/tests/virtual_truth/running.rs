@@ -1,0 +1,204 @@
+//! Programs that make it hard: without an agent, of several processes, stopped early, or not of
+//! this processor. What is counted must still be all of them.
+
+use crate::common::text;
+use crate::lab::{Lab, c, guest_works, one_machine, within};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Two threads, or two processes with the word `fork`, each read their own 16 MiB four times; with the
+/// word `serial` the first placed all of it.
+const HALVES: &str = r#"
+#define _GNU_SOURCE
+#include <omp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { HALF = 16 << 20, ROUNDS = 4 };
+static char *base;
+static void place(int half) {
+    for (long i = 0; i < HALF; i += 4096) *(volatile char *)(base + (long)half * HALF + i) = 1;
+}
+static long use(int half) {
+    long sum = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        for (long i = 0; i < HALF; i += 8) sum += *(volatile long *)(base + (long)half * HALF + i);
+    return sum;
+}
+static void bind_to(int cpu) {
+    cpu_set_t set; CPU_ZERO(&set); CPU_SET(cpu, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+int main(int count, char **words) {
+    int serial = count > 1 && !strcmp(words[1], "serial"), forks = count > 1 && !strcmp(words[1], "fork");
+    base = mmap(0, 2L * HALF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (forks) {
+        for (int half = 0; half < 2; half++)
+            if (!fork()) { bind_to(half); place(half); use(half); _exit(3); }
+        int status, ended = 0;
+        while (wait(&status) > 0) ended += WIFEXITED(status) && WEXITSTATUS(status) == 3;
+        return ended == 2 ? 0 : 1;
+    }
+    if (serial) { bind_to(0); place(0); place(1); }
+#pragma omp parallel num_threads(2)
+    {
+        int half = omp_get_thread_num();
+        bind_to(half);
+        if (!serial) place(half);
+#pragma omp barrier
+        use(half);
+    }
+    return 0;
+}"#;
+/// Lines that its reads fetch.
+const LINES: f64 = (2 * (16 << 20) / 64 * 4) as f64;
+
+/// No agent says which thread runs; the counts have them all, and the report says what is missing.
+#[test]
+fn a_static_programs_threads_are_counted() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let source = c(&lab.scratch, "halves", HALVES);
+    let fixed = format!("{source}-static");
+    let gcc = std::process::Command::new("gcc")
+        .args(["-O1", "-g", "-static", "-fopenmp", "-o", &fixed])
+        .arg(format!("{source}.c"))
+        .status();
+    assert!(gcc.unwrap().success());
+    for (word, remote) in [("serial", 0.5), ("parallel", 0.0)] {
+        let run = lab.count(word, &[], &[&fixed, word]);
+        within(run.all().0, LINES, 0.01, &format!("{word}: lines read by a static program"));
+        assert!((run.remote() - remote).abs() <= 0.01, "{word}: {:.4} remote", run.remote());
+    }
+    let notes = lab.scratch.report("serial", &[]).notes();
+    assert!(notes.contains("statically linked"), "{notes}");
+}
+
+#[test]
+fn processes_that_a_program_forks_are_counted() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "halves", HALVES);
+    let run = lab.count("fork", &[], &[&program, "fork"]);
+    within(run.all().0, LINES, 0.01, "lines read by two forked processes");
+    assert!(run.remote() <= 0.01, "{:.4} remote", run.remote());
+}
+
+/// Reads 16 MiB from node 0 again and again.
+const ENDLESS: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+enum { BYTES = 16 << 20 };
+int main(void) {
+    volatile char *p = malloc(BYTES);
+    puts("going"); fflush(stdout);
+    for (long round = 0;; round++) for (long i = 0; i < BYTES; i += 64) p[i] = round;
+}"#;
+
+#[test]
+fn a_budget_ends_a_run_with_what_is_known() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "endless", ENDLESS);
+    let output = lab.run("budget", &["--budget", "4s"], &[&program]);
+    let messages = text(&output.stderr);
+    // The program did not end by itself, and the exit status does not hide that.
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{messages}");
+    assert!(messages.contains("the budget is used up"), "{messages}");
+    assert_eq!(text(&output.stdout), "going\n");
+    let report = lab.scratch.report("budget", &[]);
+    assert!(report.samples("simulated") > 1000, "{}", report.samples("simulated"));
+    assert!(report.notes().contains("--budget"), "{}", report.notes());
+}
+
+#[test]
+fn control_c_keeps_what_is_known_and_leaves_no_process() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "endless", ENDLESS);
+    let mut command = lab.command("interrupted", &[]);
+    command.arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A test started in the background would hand its ignored SIGINT down.
+    // SAFETY: signal is async-signal-safe.
+    unsafe {
+        use std::os::unix::process::CommandExt;
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "going\n");
+    std::thread::sleep(Duration::from_secs(2));
+    let emulators = children(child.id());
+    assert!(!emulators.is_empty());
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(libc::SIGINT), "{}", text(&output.stderr));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while emulators.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(Instant::now() < deadline, "left behind: {emulators:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let report = lab.scratch.report("interrupted", &[]);
+    assert!(report.samples("simulated") > 1000, "{}", report.samples("simulated"));
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let list = std::fs::read_to_string(path).unwrap();
+    list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+const WIDE: &str = r#"
+#include <immintrin.h>
+#include <stdio.h>
+static volatile float out[16];
+__attribute__((target("avx512f"), noinline)) static void wide(float x) {
+    __m512 a = _mm512_set1_ps(x);
+    _mm512_storeu_ps((float *)out, a);
+}
+int main(int count, char **words) {
+    puts(__builtin_cpu_supports("avx512f") ? "has it" : "has it not"); fflush(stdout);
+    if (count > 1) wide(2);
+    return 0;
+}"#;
+
+/// Code that asks takes another way; code that does not dies, and is told why and what to type.
+#[test]
+fn avx_512_is_not_there_and_its_use_is_explained() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "wide", WIDE);
+    let output = lab.run("asks", &[], &[&program]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "has it not\n"));
+    let output = lab.run("dies", &[], &[&program, "x"]);
+    let messages = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGILL), "{messages}");
+    for part in ["SIGILL", "zmm", "wide", "-march=x86-64-v3"] {
+        assert!(messages.contains(part), "{part}: {messages}");
+    }
+}
