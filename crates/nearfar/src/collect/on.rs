@@ -87,7 +87,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         }),
         // The recorder inside hands signals on.
         signals_to_group: false,
-        stop: stop_after(on.budget),
+        stop: stop_after(on.budget, recording.join(crate::store::JOURNAL)),
         ..Job::new(recorder_inside(command, options, &inside_file)?)
     };
     let run = match snapshot.run(job) {
@@ -222,11 +222,18 @@ fn estimate(on: &OnOptions, shape: &Shape, bound: bool) -> String {
     )
 }
 
-fn stop_after(budget: Option<Duration>) -> Box<dyn FnMut() -> Verdict + Send> {
-    let begin = Instant::now();
-    Box::new(move || match budget {
-        Some(budget) if begin.elapsed() > budget => Verdict::Stop,
-        _ => Verdict::GoOn,
+/// The budget is the program's: it begins with the recorder's journal, not with the machine.
+fn stop_after(budget: Option<Duration>, journal: PathBuf) -> Box<dyn FnMut() -> Verdict + Send> {
+    let mut begin: Option<Instant> = None;
+    Box::new(move || {
+        let Some(budget) = budget else { return Verdict::GoOn };
+        if begin.is_none() && journal.exists() {
+            begin = Some(Instant::now());
+        }
+        match begin {
+            Some(begin) if begin.elapsed() > budget => Verdict::Stop,
+            _ => Verdict::GoOn,
+        }
     })
 }
 
