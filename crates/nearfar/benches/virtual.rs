@@ -1,7 +1,10 @@
 //! How fast the virtual machine is, on one program in one run: native, the emulator alone, an
-//! empty callback per access, everything on, and `valgrind --tool=cachegrind` (one thread at a
-//! time, no nodes). Wall time, rounds interleaved. `cargo bench -p nearfar --bench virtual`;
-//! NEARFAR_BENCH_ROUNDS sets the rounds (3). Asserts nothing.
+//! empty callback per access, everything on, the same on one of the host's cores, and `valgrind
+//! --tool=cachegrind` (one thread at a time, no nodes). Wall time, rounds interleaved.
+//! `cargo build --release && cargo bench -p nearfar --bench virtual`: the plugin lies beside the
+//! binary. `-- triad everything` for one program and row; NEARFAR_BENCH_ROUNDS sets the rounds (3).
+//! The time on the host's cpus, which others disturb less, is that of the whole virtual machine, its
+//! start included. Asserts nothing.
 
 use nearfar::collect::on::{OnOptions, plugin_arguments, plugin_files};
 use nearfar::guest::{GuestOptions, HugePages, Job, Plugin, Setup, Shape, Snapshot, Stream};
@@ -13,7 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const ROWS: [&str; 5] = ["native", "emulator alone", "empty callback", "everything on", "cachegrind"];
+const ROWS: [&str; 6] =
+    ["native", "emulator alone", "empty callback", "everything on", "on one core", "cachegrind"];
+
+const PROGRAMS: [&str; 2] = [
+    "triad --elements 2097152 --iterations 10 --init parallel",
+    "iso3dfd 128 256 192 2 128 32 96 --init first-touch",
+];
 
 struct Bench {
     machine: Machine,
@@ -39,10 +48,16 @@ impl Bench {
             Plugin { path, arguments, preload }
         });
         let counted = plugin.is_some();
-        let mut job = Job::new(program.iter().map(Into::into).collect());
-        for (name, value) in
-            [("OMP_NUM_THREADS", "8"), ("OMP_WAIT_POLICY", "passive"), ("OMP_PROC_BIND", "close")]
-        {
+        // It would stay on the housekeeping cpu, which no plugin counts.
+        let places = format!("0-{}", self.shape.cpus.len() - 1);
+        let onto = ["taskset", "--cpu-list", &places].map(str::to_owned);
+        let mut job = Job::new(onto.iter().chain(program).map(Into::into).collect());
+        for (name, value) in [
+            ("OMP_NUM_THREADS", "8"),
+            ("OMP_WAIT_POLICY", "passive"),
+            ("OMP_PROC_BIND", "close"),
+            ("OMP_PLACES", "cores"),
+        ] {
             job.environment.retain(|(n, _)| n != name);
             job.environment.push((name.into(), value.into()));
         }
@@ -81,6 +96,38 @@ fn here(program: &[String]) -> Option<f64> {
     status.success().then(|| begin.elapsed().as_secs_f64())
 }
 
+/// Whether a name is asked for on the command line, or none of its kind.
+fn wanted(name: &str, kind: &[&str]) -> bool {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let asked = |name: &str| words.iter().any(|word| name.starts_with(word.as_str()));
+    asked(name) || !kind.iter().any(|other| asked(other))
+}
+
+/// Time that processes started here and ended took on cpus.
+fn children_seconds() -> f64 {
+    // SAFETY: a rusage is numbers, all of which may be 0, and is there to be written.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage), 0, "that is always known");
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime].iter().map(|t| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6).sum()
+}
+
+/// What `work` starts runs on the core where this is now.
+fn on_one_core<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: a set of cpus is plain bits, empty if all are 0; both calls get one and its size.
+    unsafe {
+        let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = (std::mem::zeroed(), std::mem::zeroed());
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&all), &mut all), 0, "the cpus are known");
+        libc::CPU_SET(libc::sched_getcpu() as usize, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &one), 0, "a cpu of those");
+        let done = work();
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&all), &all), 0, "all of them again");
+        done
+    }
+}
+
 fn main() {
     let rounds: usize =
         std::env::var("NEARFAR_BENCH_ROUNDS").ok().and_then(|r| r.parse().ok()).unwrap_or(3).max(1);
@@ -104,42 +151,64 @@ fn main() {
         std::iter::once(root.join("target/workloads").join(name).display().to_string()).chain(words).collect()
     };
     println!("{}, 8 threads; {rounds} rounds, medians of wall time", bench.machine.name);
-    for line in [
-        "triad --elements 2097152 --iterations 10 --init parallel",
-        "iso3dfd 128 256 192 2 128 32 96 --init first-touch",
-    ] {
+    for line in PROGRAMS {
+        if !wanted(line, &PROGRAMS) {
+            continue;
+        }
         let program = workload(line);
         if !Path::new(&program[0]).exists() {
             println!("{line}: skipped, {} is not there (see workloads/README.md)", program[0]);
             continue;
         }
-        let mut times: [Vec<f64>; 5] = Default::default();
+        let valgrind: Vec<String> =
+            ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(program.iter().cloned())
+                .collect();
+        let mut times: [Vec<(f64, f64)>; 6] = Default::default();
         let mut accesses = 0u64;
         for _ in 0..rounds {
-            times[0].extend(here(&program));
-            times[1].push(bench.guest(&program, None).0);
-            times[2].push(bench.guest(&program, Some("empty")).0);
-            let (seconds, counted) = bench.guest(&program, Some("full"));
-            times[3].push(seconds);
-            accesses = counted.unwrap_or(accesses);
-            let valgrind: Vec<String> =
-                ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]
-                    .map(str::to_owned)
-                    .into_iter()
-                    .chain(program.iter().cloned())
-                    .collect();
-            times[4].extend(here(&valgrind));
+            for (row, times) in times.iter_mut().enumerate().filter(|(row, _)| wanted(ROWS[*row], &ROWS)) {
+                let before = children_seconds();
+                let seconds = match row {
+                    0 => here(&program),
+                    1 => Some(bench.guest(&program, None).0),
+                    2 => Some(bench.guest(&program, Some("empty")).0),
+                    3 => {
+                        let (seconds, counted) = bench.guest(&program, Some("simulate"));
+                        accesses = counted.unwrap_or(accesses);
+                        Some(seconds)
+                    }
+                    4 => Some(on_one_core(|| bench.guest(&program, Some("simulate")).0)),
+                    _ => here(&valgrind),
+                };
+                times.extend(seconds.map(|s| (s, children_seconds() - before)));
+            }
         }
         println!("\n{line}: {:.0} M accesses", accesses as f64 * 1e-6);
-        println!("{:16} {:>9} {:>14} {:>12}", "", "s", "M accesses/s", "of empty");
-        let empty = median(&times[2]);
-        for (name, seconds) in ROWS.iter().zip(&times) {
-            if seconds.is_empty() {
+        println!(
+            "{:16} {:>9} {:>17} {:>8} {:>14} {:>10}",
+            "", "s", "least to most", "cpu s", "M accesses/s", "of empty"
+        );
+        let middle = |row: usize| median(&times[row].iter().map(|t| t.0).collect::<Vec<f64>>());
+        for (row, times) in times.iter().enumerate().filter(|(row, _)| wanted(ROWS[*row], &ROWS)) {
+            let name = ROWS[row];
+            if times.is_empty() {
                 println!("{name:16} does not run here");
                 continue;
             }
-            let s = median(seconds);
-            println!("{name:16} {s:9.2} {:14.1} {:12.2}", accesses as f64 * 1e-6 / s, empty / s);
+            let (least, most) =
+                times.iter().fold((f64::INFINITY, 0.0), |(l, m): (f64, f64), t| (l.min(t.0), m.max(t.0)));
+            println!(
+                "{name:16} {:9.2} {:>17} {:8.2} {:14.1} {:10.2}",
+                middle(row),
+                format!("{least:.2} to {most:.2}"),
+                median(&times.iter().map(|t| t.1).collect::<Vec<f64>>()),
+                accesses as f64 * 1e-6 / middle(row),
+                middle(2) / middle(row)
+            );
         }
+        println!("{:.2} times as fast as on one core", middle(4) / middle(3));
     }
 }
