@@ -41,9 +41,6 @@ impl Bench {
             let (path, preload) = plugin_files().expect("the plugin is built");
             let mut arguments =
                 plugin_arguments(&self.scratch, &self.shape, self.snapshot.about(), &options(&self.machine));
-            // No recorder and no agent ring the doorbell here.
-            arguments.retain(|(name, _)| name != "unbound");
-            arguments.push(("unbound".into(), "count".into()));
             arguments.push(("mode".into(), mode.into()));
             Plugin { path, arguments, preload }
         });
