@@ -86,7 +86,7 @@ pub struct RowFacts {
     pub folio_bytes: Vec<u64>,
     /// Remote weight on pages that came with another page of the folio.
     pub remote_by_folio: u64,
-    /// Remote weight on folios that several nodes use.
+    /// Remote weight on folios that several nodes use, or that another object's first touch placed.
     pub shared_folio_remote: u64,
     /// Number of such folios.
     pub shared_folios: u64,
@@ -319,8 +319,9 @@ fn shared_by_nodes(tally: &Tally) -> FastSet<Folio> {
 }
 
 fn shared_folios(f: &mut RowFacts, folios: &[(Folio, &FolioUse)], shared: &FastSet<Folio>) {
-    for (_, used) in folios.iter().filter(|x| shared.contains(&x.0)) {
-        f.shared_folios += 1;
-        f.shared_folio_remote += used.remote;
+    for (folio, used) in folios {
+        let misplaced = if shared.contains(folio) { used.remote } else { used.remote_by_neighbour };
+        f.shared_folios += u64::from(misplaced > 0);
+        f.shared_folio_remote += misplaced;
     }
 }

@@ -281,7 +281,7 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         ),
         own: format!(
             "{}: {} of its {} on pages that came with another page's first touch (folios of {} kB); \
-             such folios that more than one node uses: {}",
+             such folios that more than one node uses, or that another object's touch placed: {}",
             r.name,
             percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
             remote_what(r),

@@ -4,7 +4,7 @@ use super::input::Input;
 use super::layer::{Layer, Overlap, Span};
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::placement::Placements;
-use super::space::Spaces;
+use super::space::{Spaces, Thing};
 use crate::recording::NONE;
 
 /// The answer for one page.
@@ -170,6 +170,14 @@ impl Finder<'_> {
             return UNKNOWN;
         }
         self.nodes.running(x.thread, self.fault_cpus[x.fault as usize])
+    }
+
+    /// Whether a touch was on one of a thing's pages.
+    pub fn touched_in(&self, touch: u32, thing: &Thing) -> bool {
+        let fault = self.placements.touches[touch as usize].fault;
+        let (from, to) = super::pages::page_range(thing, self.placements.page_bytes);
+        let at = |fault: u32| self.fault_addresses[fault as usize] / self.placements.page_bytes;
+        fault == NONE || (from..to).contains(&at(fault))
     }
 
     fn look(&self, space: u32, address: u64, time: u64, exact: bool) -> Option<NodeIndex> {

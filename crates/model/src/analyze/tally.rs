@@ -58,6 +58,8 @@ pub struct FolioUse {
     pub by_node: Vec<u64>,
     /// Remote weight.
     pub remote: u64,
+    /// That of it on pages which another object's first touch placed.
+    pub remote_by_neighbour: u64,
 }
 
 /// Counts of one row.
@@ -305,6 +307,7 @@ impl Tally {
             let to = self.folios.entry(key).or_default();
             grow_add(&mut to.by_node, &from.by_node);
             to.remote += from.remote;
+            to.remote_by_neighbour += from.remote_by_neighbour;
         }
         add_map(&mut self.shared_pages, other.shared_pages);
         add_map(&mut self.line_bounds, other.line_bounds);

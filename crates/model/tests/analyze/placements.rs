@@ -240,6 +240,30 @@ fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
     assert_eq!(kinds, [("huge_page_straddling", "b")], "{:?}", r.findings);
 }
 
+/// The neighbour's part of the folio is too small to call the folio shared, but its touch placed all of it.
+#[test]
+fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
+    let mut w = World::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    // Thread 1 uses all of a; the last pages of its second folio are b's, which thread 0 touches first.
+    let a = w.array("a", 512 + 500);
+    let b = a + 1012 * PAGE;
+    w.object(ObjectKind::Heap, b, 524 * PAGE, 1, "b");
+    for (page, t) in [(1012, 0), (0, 1), (1024, 0)] {
+        w.fault_as(100 + page, t, ip, a + page * PAGE, Access::Store);
+    }
+    let work = w.own("work", 20);
+    for i in 0..1000 {
+        w.sample(WORK + i * 1_000_000, 1, work, a + i % 1012 * PAGE);
+        w.sample(WORK + i * 1_000_000 + 1, 0, work, b + i * 7 % 524 * PAGE);
+    }
+    let r = w.on(2);
+    let kinds: Vec<(&str, &str)> =
+        r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect();
+    assert_eq!(kinds, [("huge_page_straddling", "a")], "{:?}", r.findings);
+}
+
 #[test]
 fn small_allocations_whose_headers_malloc_wrote() {
     let mut w = World::new(4);

@@ -71,8 +71,14 @@ impl Worker<'_> {
         let folios = context.folios[thing as usize];
         if folios != 0 && fact.node != UNKNOWN && used_now {
             let shift = 63 - folios.leading_zeros();
-            let folio = tally.folios.entry((row, (fact.space, shift, s.address[i] >> shift))).or_default();
-            folio.remote += if remote { weight } else { 0 };
+            let key = (row, (fact.space, shift, s.address[i] >> shift));
+            let folio = tally.folios.entry(key).or_default();
+            if remote {
+                let object = &context.finder.spaces.things[thing as usize];
+                folio.remote += weight;
+                let outside = home.folio && !context.finder.touched_in(home.touch, object);
+                folio.remote_by_neighbour += if outside { weight } else { 0 };
+            }
             folio.by_node.resize(self.nodes, 0);
             folio.by_node[usize::from(fact.node)] += if evicted { 0 } else { weight };
         }
