@@ -24,28 +24,53 @@ fn serial_initialisation_is_remote_to_all_nodes_but_one() {
     }
 }
 
+/// Two threads place and then use their halves of 11 MiB that begin with a 2 MiB page: the middle
+/// lies in one, at three quarters of it.
+const MIDDLE: &str = r#"
+#define _GNU_SOURCE
+#include <nearfar.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+enum { BYTES = 11 << 20, HUGE = 2 << 20 };
+int main(void) {
+    char *all = mmap(0, BYTES + 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    volatile char *a = all + HUGE - (unsigned long)all % HUGE;
+#pragma omp parallel for schedule(static)
+    for (long i = 0; i < BYTES; i += 4096) a[i] = 1;
+    nearfar_begin();
+    for (int round = 0; round < 4; round++)
+#pragma omp parallel for schedule(static)
+        for (long i = 0; i < BYTES; i += 64) a[i]++;
+    nearfar_end();
+    return 0;
+}"#;
+
 /// 2 MiB pages straddle the threads' parts of small arrays: parallel initialisation cannot place
 /// them right. That is a real effect, and no other finding's repair would help.
 #[test]
 fn huge_pages_that_straddle_the_parts_of_two_nodes_are_remote_where_small_ones_are_not() {
-    let Some(triad) = workload("triad").filter(|_| guest_works()) else { return };
+    if !guest_works() {
+        return;
+    }
     let _one = one_machine();
     let lab = Lab::new(2, 1, 128);
-    // 11 MiB: the middle lies inside a 2 MiB page.
-    let program =
-        [triad.to_str().unwrap(), "--elements", "1441792", "--iterations", "3", "--init", "parallel"];
-    let small = lab.count("small", &["--thp", "never"], &program);
-    let huge = lab.count("huge", &["--thp", "always"], &program);
+    let program = c(&lab.scratch, "middle", MIDDLE);
+    let small = lab.count("small", &["--thp", "never"], &[&program]);
+    let huge = lab.count("huge", &["--thp", "always"], &[&program]);
     println!(
         "4 KiB pages {:.2} % remote, 2 MiB pages {:.2} %",
         100.0 * small.remote(),
         100.0 * huge.remote()
     );
-    assert!(small.remote() <= 0.005 && huge.remote() > 0.02, "{} {}", small.remote(), huge.remote());
+    assert!(small.remote() <= 0.005, "{}", small.remote());
     assert_eq!(small.report.verdict(), "clean");
+    // Who comes first to the page in the middle has it: 1.5 or 0.5 of 11 MiB lie wrong.
+    let share = 11.0 * huge.remote();
+    assert!((share - 1.5).abs() <= 0.1 || (share - 0.5).abs() <= 0.1, "{share:.2} MiB of 11 are remote");
     let findings = huge.report.0["findings"].as_array().unwrap();
     let kinds: Vec<&str> = findings.iter().map(|f| f["kind"].as_str().unwrap()).collect();
-    assert!(!kinds.is_empty() && kinds.iter().all(|&k| k == "huge_page_straddling"), "{kinds:?}");
+    assert_eq!(kinds, ["huge_page_straddling"]);
 }
 
 /// Reads 8 MiB from both nodes after doing to it what the argument says.
