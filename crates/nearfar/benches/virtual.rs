@@ -111,6 +111,11 @@ fn children_seconds() -> f64 {
     [usage.ru_utime, usage.ru_stime].iter().map(|t| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6).sum()
 }
 
+/// A number, if the rows that it comes from were run.
+fn known(value: f64, digits: usize) -> String {
+    if value.is_finite() && value > 0.0 { format!("{value:.digits$}") } else { "unknown".into() }
+}
+
 /// What `work` starts runs on the core where this is now.
 fn on_one_core<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: a set of cpus is plain bits, empty if all are 0; both calls get one and its size.
@@ -183,7 +188,7 @@ fn main() {
                 times.extend(seconds.map(|s| (s, children_seconds() - before)));
             }
         }
-        println!("\n{line}: {:.0} M accesses", accesses as f64 * 1e-6);
+        println!("\n{line}: {} M accesses", known(accesses as f64 * 1e-6, 0));
         println!(
             "{:16} {:>9} {:>17} {:>8} {:>14} {:>10}",
             "", "s", "least to most", "cpu s", "M accesses/s", "of empty"
@@ -198,14 +203,17 @@ fn main() {
             let (least, most) =
                 times.iter().fold((f64::INFINITY, 0.0), |(l, m): (f64, f64), t| (l.min(t.0), m.max(t.0)));
             println!(
-                "{name:16} {:9.2} {:>17} {:8.2} {:14.1} {:10.2}",
+                "{name:16} {:9.2} {:>17} {:8.2} {:>14} {:>10}",
                 middle(row),
                 format!("{least:.2} to {most:.2}"),
                 median(&times.iter().map(|t| t.1).collect::<Vec<f64>>()),
-                accesses as f64 * 1e-6 / middle(row),
-                middle(2) / middle(row)
+                known(accesses as f64 * 1e-6 / middle(row), 1),
+                known(middle(2) / middle(row), 2)
             );
         }
-        println!("{:.2} times as fast as on one core", middle(4) / middle(3));
+        let faster = middle(4) / middle(3);
+        if faster.is_finite() {
+            println!("{faster:.2} times as fast as on one core");
+        }
     }
 }
