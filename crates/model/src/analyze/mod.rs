@@ -44,6 +44,7 @@ mod verdict;
 
 pub use input::{Input, Judge, SampleSource};
 pub use value::*;
+pub use verdict::THRESHOLD;
 
 use hash::IdIndex;
 use thiserror::Error;

@@ -172,7 +172,7 @@ fn of_lines(
     }
     if high <= THRESHOLD {
         return match &evidence.memory_bound {
-            Ok(_) => clean(format!("{traffic}, and {bound}")),
+            Ok(_) => clean(format!("{traffic}, and {bound}: that is {} of the time at most", percent(high))),
             Err(_) => clean(traffic),
         };
     }

@@ -6,7 +6,7 @@
 use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural};
 use super::sections;
-use crate::analyze::{Basis, Interval, Region, Report, Verdict};
+use crate::analyze::{Basis, Interval, Region, Report, THRESHOLD, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_text(report: &Report, width: usize, color: bool) -> String {
@@ -70,6 +70,10 @@ fn verdict(page: &mut Page, r: &Report) {
         false => ("NUMA placement is fine".to_owned(), "NUMA placement costs this program time".to_owned()),
     };
     let (style, text) = match r.verdict {
+        // Far lines that nobody waits for cost nothing, but a reader will want that said.
+        Verdict::Clean if r.remote_time_share.is_some_and(|s| s > THRESHOLD) => {
+            (Style::Good, format!("{fine}, although {remote} of {} is remote.", basis(r)))
+        }
         Verdict::Clean => (Style::Good, format!("{fine}{share}.")),
         Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
         Verdict::Unknown => {
