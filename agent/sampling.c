@@ -59,7 +59,8 @@ static unsigned frames(const ucontext_t *context, uintptr_t *to) {
     /* On a stack that we do not know, the page in use is all that is surely there. */
     if (!high || sp < nf_self.stack_low || sp >= high) high = (sp | 4095) + 1;
     unsigned count = 0;
-    while (count < NF_MAX_CHAIN && fp >= sp && fp % 8 == 0 && fp + 16 <= high) {
+    /* A program without frame pointers keeps anything in that register, -16 too: fp + 16 could wrap. */
+    while (count < NF_MAX_CHAIN && fp >= sp && fp % 8 == 0 && fp <= high - 16) {
         const uintptr_t *frame = (const uintptr_t *)fp;
         if (frame[1] < 4096) break;
         to[count++] = frame[1];

@@ -167,6 +167,33 @@ int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[
 }
 
 #[test]
+fn registers_that_hold_no_frame_are_not_followed() {
+    let scratch = Scratch::new("wild");
+    // Programs built without frame pointers compute with rbp: each value for 60 ms, about 15 ticks.
+    let source = format!("{PRELUDE}
+static void spin(unsigned long rbp) {{
+    struct timespec a, b; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+    do {{
+        unsigned long turns = 1000000;
+        __asm__ volatile(\"push %%rbp\\n mov %1, %%rbp\\n 1: dec %0\\n jnz 1b\\n pop %%rbp\" : \"+r\"(turns) : \"r\"(rbp) : \"cc\", \"memory\");
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+    }} while ((b.tv_sec - a.tv_sec) * 1000000000l + b.tv_nsec - a.tv_nsec < 60000000);
+}}
+static void all(void) {{
+    unsigned long here = (unsigned long)__builtin_frame_address(0);
+    unsigned long wild[] = {{0, 8, -8ul, -16ul, -24ul, 1ul << 63, here | 4095, (here | 4095) - 7, (here | 4095) - 15, here + 4, (unsigned long)&spin}};
+    for (unsigned i = 0; i < sizeof wild / sizeof *wild; i++) spin(wild[i]);
+}}
+static void *other(void *x) {{ all(); return x; }}
+int main(void) {{ all(); pthread_t t; pthread_create(&t, NULL, other, NULL); pthread_join(t, NULL); return 0; }}");
+    let program = scratch.compile("gcc", "wild.c", &source, &["-O1", "-pthread", "-mno-red-zone"]);
+    let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
+    run.ok();
+    let samples = run.records.iter().filter(|r| matches!(r.body, AgentBody::Sample { .. })).count();
+    assert!(samples > 50, "{samples}");
+}
+
+#[test]
 fn everyday_programs_run_the_same_with_the_agent() {
     let scratch = Scratch::new("everyday");
     let settings = Settings {
