@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// How often rows go to the file. A run that is killed loses what came after.
 const FLUSH: Duration = Duration::from_millis(500);
 /// When traffic by page does for the first time; then after twice as long, and so on: a program with a
-/// million pages has a million rows each time. A run that is killed loses at most half of this.
+/// million pages has a million rows each time. A run that is killed loses what its pages moved since: at
+/// most in the later half of its time, or all if it was shorter than this.
 const FLUSH_PAGES: Duration = Duration::from_secs(10);
 
 static WORLD: OnceLock<World> = OnceLock::new();

@@ -33,43 +33,37 @@ impl Vcpu {
         drop(threads);
         self.stack = stack;
         self.counting = false;
-        self.watching = next.is_none_or(|next| !next.ended) && self.seat.is_some();
         if let Some(next) = next {
             self.in_call = next.waits;
-            if next.ids.is_some() {
-                self.take_up(next);
-            }
+        }
+        match next.filter(|next| next.ids.is_some()) {
+            Some(next) => self.take_up(next),
+            None => self.watching = self.seat.is_some(),
         }
     }
 
     /// A task that nobody announced runs a program's code on one of the machine's cpus. Nothing but
     /// the program and what it starts may do that, so it is counted, whoever it is: statically
-    /// linked programs have no agent that could say.
+    /// linked programs have no agent that could say. Not sooner: the kernel's own tasks have no say either,
+    /// and what they do is not the program's.
     #[cold]
     #[inline(never)]
     pub(crate) fn meet(&mut self) {
         guarded(self, |vcpu| {
-            vcpu.watching = false;
-            let mut threads = vcpu.world.threads();
-            let thread = threads.get(vcpu.stack);
-            if thread.ids.is_none() && !thread.ended {
-                thread.ids = Some(NOBODY);
-                // It began when its creator called clone.
-                (thread.waits, thread.left_at) = (true, 0);
-                let thread = *thread;
-                drop(threads);
-                vcpu.take_up(thread);
-            }
+            let known = vcpu.world.threads().find(vcpu.stack).copied();
+            // It began when its creator called clone.
+            vcpu.take_up(known.unwrap_or(Thread { waits: true, ..Thread::default() }));
         });
     }
 
     /// The current thread is the program's, and here it goes on.
     fn take_up(&mut self, thread: Thread) {
         self.ids = thread.ids.unwrap_or(NOBODY);
+        self.watching = false;
         if self.seat.is_none() || self.world.stopped() {
             return;
         }
-        (self.counting, self.watching) = (true, false);
+        self.counting = true;
         self.patience = PATIENCE;
         self.attend();
         let woken_ns = if thread.waits { self.world.woken_ns(thread.left_at) } else { 0.0 };
@@ -126,7 +120,7 @@ impl Vcpu {
                 let mut threads = world.threads();
                 let thread = threads.get(self.stack);
                 let known = thread.ids == Some((pid, tid));
-                (thread.ids, thread.ended) = (Some((pid, tid)), false);
+                thread.ids = Some((pid, tid));
                 if !known {
                     // It began when its creator called clone.
                     (thread.waits, thread.left_at) = (true, 0);
@@ -143,7 +137,7 @@ impl Vcpu {
             Message::Main => turn_to(MarkKind::Main),
             Message::ThreadEnd => {
                 world.threads().end(self.stack);
-                (self.counting, self.watching) = (false, false);
+                self.counting = false;
             }
             Message::ProcessEnd(pid) => world.threads().end_process(pid),
             Message::RangeGone => {}

@@ -17,10 +17,8 @@ pub fn stack_of(address: u64) -> u64 {
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thread {
-    /// Process and thread id, if it is the program's; both 0 if it did not say.
+    /// Process and thread id, if it said them.
     pub ids: Option<(u32, u32)>,
-    /// It said that it ends: what it still runs is not the program's.
-    pub ended: bool,
     /// What it is just saying.
     pub speech: Speech,
     /// Simulated clock of its core when it left it, ns.
@@ -48,13 +46,12 @@ impl Threads {
 
     /// The thread with this stack has ended.
     pub fn end(&mut self, stack: u64) {
-        self.0.insert(stack, Thread { ended: true, ..Thread::default() });
+        self.0.remove(&stack);
     }
 
     /// All threads of a process have ended.
     pub fn end_process(&mut self, pid: u32) {
-        let its = self.0.values_mut().filter(|thread| thread.ids.is_some_and(|(of, _)| of == pid));
-        its.for_each(|thread| *thread = Thread { ended: true, ..Thread::default() });
+        self.0.retain(|_, thread| thread.ids.is_none_or(|(of, _)| of != pid));
     }
 }
 
@@ -74,8 +71,7 @@ mod tests {
         threads.end(stack);
         assert_eq!(threads.get(stack).ids, None);
         threads.end_process(7);
-        let other = threads.get(stack + STACK_BYTES);
-        assert!(other.ids.is_none() && other.ended);
+        assert!(threads.find(stack + STACK_BYTES).is_none());
         assert_eq!(threads.get(stack + 2 * STACK_BYTES).ids, Some((5, 5)));
     }
 }

@@ -99,10 +99,10 @@ impl Code<'_> {
     /// Functions, most first.
     pub fn functions(&self, input: &Input) -> Vec<FunctionRow> {
         let mut by_function: FastMap<(String, u32), Vec<(u32, LineUse)>> = FastMap::default();
-        for &(site, line) in self.tally.functions.iter() {
+        for (&site, line) in self.tally.functions.iter() {
             let s = self.context.sites.get(site);
             let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| "?".to_string());
-            by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, line));
+            by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
         }
         let of = |site: u32| {
             let at = move |r: u16| Some((r, *self.tally.function_bounds.get(&(site, r))?));

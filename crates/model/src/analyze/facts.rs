@@ -148,9 +148,9 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
 
 type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
 
-fn by_row<'a, K: Copy + Ord + 'a, V: 'a>(sums: impl Iterator<Item = ((u32, K), &'a V)>) -> ByRow<K, &'a V> {
+fn by_row<'a, K: Copy + Ord + 'a, V>(sums: impl Iterator<Item = (&'a (u32, K), &'a V)>) -> ByRow<K, &'a V> {
     let mut rows: ByRow<K, &'a V> = FastMap::default();
-    for ((row, key), value) in sums {
+    for (&(row, key), value) in sums {
         rows.entry(row).or_default().push((key, value));
     }
     rows.values_mut().for_each(|list| list.sort_by_key(|x| x.0));
@@ -162,10 +162,10 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let mut order: Vec<usize> = (0..tally.rows.len()).filter(|&r| tally.rows[r].is_some()).collect();
     let weight = |r: usize| tally.rows[r].as_ref().map_or(0, |t| t.sum.weight);
     order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
-    let uses = by_row(tally.uses.iter().map(|(k, v)| (*k, v)));
-    let lines = by_row(tally.lines.iter().map(|(k, v)| (*k, v)));
-    let touchers = by_row(tally.touchers.iter().map(|(k, v)| (*k, v)));
-    let folios = by_row(tally.folios.iter().map(|(k, v)| (*k, v)));
+    let uses = by_row(tally.uses.iter());
+    let lines = by_row(tally.lines.iter());
+    let touchers = by_row(tally.touchers.iter());
+    let folios = by_row(tally.folios.iter());
     let shared = shared_by_nodes(tally);
     let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
     let mut facts = Vec::with_capacity(order.len());

@@ -87,13 +87,16 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
     }
 
     /// All sums, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.rows.iter()
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter().map(|(key, sum)| (key, sum))
     }
+}
 
-    /// All sums, in no particular order.
-    pub fn into_rows(self) -> Vec<(K, V)> {
-        self.rows
+impl<K, V> IntoIterator for Sums<K, V> {
+    type Item = (K, V);
+    type IntoIter = std::vec::IntoIter<(K, V)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.rows.into_iter()
     }
 }
 

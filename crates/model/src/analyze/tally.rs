@@ -284,20 +284,20 @@ impl Tally {
                 (_, None) => {}
             }
         }
-        for (key, from) in other.uses.into_rows() {
+        for (key, from) in other.uses {
             let to = self.uses.of(key);
             to.sum.merge(&from.sum);
             to.addressed += from.addressed;
             grow_add(&mut to.by_home, &from.by_home);
             grow_add(&mut to.bins, &from.bins);
         }
-        for (key, from) in other.lines.into_rows() {
+        for (key, from) in other.lines {
             self.lines.of(key).merge(&from);
         }
-        for (key, from) in other.functions.into_rows() {
+        for (key, from) in other.functions {
             self.functions.of(key).merge(&from);
         }
-        for (key, from) in other.touchers.into_rows() {
+        for (key, from) in other.touchers {
             let to = self.touchers.of(key);
             to.weight += from.weight;
             to.remote += from.remote;

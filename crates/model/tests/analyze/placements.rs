@@ -10,6 +10,11 @@ fn pages_of(r: &Report, how: &str) -> u64 {
 }
 
 /// Four threads; the array has 64 pages that thread 3 samples evenly, later than everything else.
+/// What each finding is, and its first object.
+fn kinds(r: &Report) -> Vec<(&str, &str)> {
+    r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect()
+}
+
 fn world() -> (World, u32, u64) {
     let mut w = World::new(4);
     let ip = w.own("init", 10);
@@ -212,8 +217,7 @@ fn huge_pages_across_two_nodes_parts_are_straddling() {
     let work = w.own("work", 20);
     w.use_blocked(2, 600, work, a, 3 * 512);
     let r = w.on(2);
-    let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
-    assert_eq!(kinds, ["huge_page_straddling"], "{:?}", r.findings);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
     assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
 }
 
@@ -235,9 +239,7 @@ fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
         w.sample(WORK + i * 1_000_000 + 1, 1, work, b + i % 768 * PAGE);
     }
     let r = w.on(2);
-    let kinds: Vec<(&str, &str)> =
-        r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect();
-    assert_eq!(kinds, [("huge_page_straddling", "b")], "{:?}", r.findings);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "b")], "{:?}", r.findings);
 }
 
 /// The neighbour's part of the folio is too small to call the folio shared, but its touch placed all of it.
@@ -259,9 +261,7 @@ fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
         w.sample(WORK + i * 1_000_000 + 1, 0, work, b + i * 7 % 524 * PAGE);
     }
     let r = w.on(2);
-    let kinds: Vec<(&str, &str)> =
-        r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect();
-    assert_eq!(kinds, [("huge_page_straddling", "a")], "{:?}", r.findings);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
 }
 
 #[test]

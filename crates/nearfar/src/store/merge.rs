@@ -80,7 +80,7 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
         let raw = counted.samples.row(i);
         match places.sample(&raw, &mut new.locations) {
             Some(sample) => new.samples.push(sample),
-            None => strangers += u64::from(raw.lines),
+            None => strangers += 1,
         }
     }
     let pages = &counted.pages;
@@ -117,8 +117,8 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
             time_ns: 0,
             what: "samples".into(),
             count: strangers,
-            why: "lines moved by threads that the recorder never heard of: counted in the traffic, \
-                  not attributed to objects (statically linked programs cannot say which of their threads runs)"
+            why: "of lines moved by threads that had not said who they are, as those of statically linked \
+                  programs never do: counted in the traffic, not attributed to objects and code"
                 .into(),
         });
     }
@@ -248,6 +248,7 @@ impl<'a> Places<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearfar_model::recording::raw::RawPage;
 
     fn known() -> Tables {
         let mut t = Tables::default();
@@ -276,6 +277,44 @@ mod tests {
 
     fn raw(tid: u32, ip: u64, time_ns: u64) -> RawSample {
         RawSample { time_ns, cpu: 3, tid, ip, address: 0x99, access: 1, home: 1, lines: 5, epoch: 2 }
+    }
+
+    /// What is in the journal after `pages` and samples of these threads were merged.
+    fn merged(pages: &[(u32, u64)], samples: &[u32]) -> Tables {
+        let directory = tempfile::tempdir().unwrap();
+        let mut bytes = Vec::new();
+        known().encode(&mut bytes);
+        std::fs::write(directory.path().join(JOURNAL), bytes).unwrap();
+        let mut counted = Counted::default();
+        for &(pid, lines) in pages {
+            counted.pages.push(RawPage {
+                pid,
+                address: 0x5000,
+                from: 0,
+                home: 1,
+                read_lines: lines,
+                write_lines: 0,
+                region: 0,
+            });
+        }
+        samples.iter().for_each(|&tid| counted.samples.push(raw(tid, 0x1800, 1)));
+        merge(directory.path(), counted).unwrap();
+        let mut all = Tables::default();
+        frames(&directory.path().join(JOURNAL), |frame| Ok(all.add(frame)?)).unwrap();
+        all
+    }
+
+    #[test]
+    fn pages_are_counted_by_process_unless_too_much_is_of_nobody() {
+        assert_eq!(merged(&[(10, 990), (0, 10)], &[]).page_traffic.read_lines, [990]);
+        assert!(merged(&[(10, 980), (0, 20)], &[]).page_traffic.read_lines.is_empty());
+    }
+
+    #[test]
+    fn samples_of_nobody_are_lost_and_counted_as_samples() {
+        let all = merged(&[], &[10, 0, 0]);
+        assert_eq!((all.samples.len(), all.losses.count.as_slice()), (1, &[2][..]));
+        assert_eq!(merged(&[], &[10]).losses.len(), 0);
     }
 
     #[test]

@@ -113,7 +113,7 @@ pub fn newest_recording(directory: &Path) -> Result<PathBuf, OpenFailure> {
 }
 
 /// Samples are read in segments of tens of megabytes. By default glibc maps and unmaps such columns
-/// for each: a third of a report's page faults, and 15 % of its time.
+/// for each; kept, they cost 74 instead of 164 thousand page faults per report of ten million samples.
 #[cfg(target_env = "gnu")]
 fn keep_freed_memory() {
     // The largest threshold that glibc takes on 64 bits (mallopt(3): HEAP_MAX_SIZE / 2).
