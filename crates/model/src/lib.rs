@@ -18,3 +18,4 @@ pub mod recording;
 pub mod report;
 pub mod simulate;
 pub mod time;
+pub mod topology;

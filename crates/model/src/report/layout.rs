@@ -159,6 +159,13 @@ impl Page {
         self.styled(Style::Heading, text);
     }
 
+    /// Wrapped text without a style.
+    pub(super) fn paragraph(&mut self, text: &str) {
+        for line in wrap(text, self.width) {
+            self.line(&line);
+        }
+    }
+
     /// A wrapped point of a list.
     pub(super) fn bullet(&mut self, text: &str) {
         self.hanging("- ".to_owned(), 2, text);

@@ -1,4 +1,5 @@
-//! Writes a [`Report`](crate::analyze::Report) for people and for programs.
+//! Writes a [`Report`](crate::analyze::Report) for people and for programs, and draws
+//! the topology of a machine ([`topology`]).
 //!
 //! Nothing is computed here that a reader could not check in the JSON: the text
 //! is a selection, in words. What is unknown is printed as `unknown`, never as 0.
@@ -9,6 +10,7 @@ mod layout;
 mod paths;
 mod sections;
 pub mod text;
+pub mod topology;
 
 pub use json::to_json;
 pub use text::to_text;

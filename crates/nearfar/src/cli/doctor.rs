@@ -76,7 +76,7 @@ fn diagnose() -> Result<Diagnosis> {
         name: host.machine.name.clone(),
         nodes: host.machine.nodes.len(),
         cpus: host.machine.nodes.iter().map(|n| n.cpus.len()).sum(),
-        virtual_machine: in_virtual_machine(),
+        virtual_machine: kernel.virtual_machine == Some(true),
         numa_balancing: kernel.numa_balancing,
         transparent_huge_pages: kernel.thp.clone(),
         folio_bytes: kernel.folio_bytes.clone(),
@@ -203,12 +203,6 @@ fn hardware_counts() -> bool {
         }
         fd >= 0
     }
-}
-
-fn in_virtual_machine() -> bool {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = cpuinfo.lines().find(|l| l.starts_with("flags"));
-    flags.is_some_and(|l| l.split_whitespace().any(|f| f == "hypervisor"))
 }
 
 fn notes(machine: &MachineState, rungs: &[RungState]) -> Vec<String> {

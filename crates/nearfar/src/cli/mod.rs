@@ -2,8 +2,10 @@
 //! pages and completions come.
 
 mod doctor;
+mod look;
 mod record;
 mod report;
+mod topo;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -16,6 +18,7 @@ const EXAMPLES: &str = "Examples:
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar topo                            the machine: nodes, cpus, memory, caches, distances
   nearfar doctor                          what works here, and what unlocks the rest";
 
 /// Which memory accesses are near, which are far, why, and what to change.
@@ -31,6 +34,7 @@ pub struct Cli {
 enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
+    Topo(TopoArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
@@ -155,13 +159,41 @@ struct ReportArgs {
     /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not clean)
     #[arg(long, value_name = "VERDICT", value_parser = ["affected", "unknown"])]
     fail_on: Option<String>,
-    /// Width of the text in columns [default: the terminal's]
-    #[arg(long, value_name = "COLUMNS")]
-    width: Option<usize>,
-    /// Colour: auto, always or never
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
-    color: String,
+    #[command(flatten)]
+    look: look::Look,
 }
+
+/// Show the machine: packages, nodes, caches, memory, distances, devices, and what you may use of it
+///
+/// What is unknown is called unknown (null in JSON). `Mind` at the end says what is wrong or easily
+/// misread: a cpuset with its memory elsewhere, distances that nobody measured, GPU memory among the nodes.
+#[derive(Args)]
+#[command(after_help = TOPO_EXAMPLES)]
+struct TopoArgs {
+    /// Write JSON
+    #[arg(long, conflicts_with = "numactl")]
+    json: bool,
+    /// Write what `numactl -H` would
+    #[arg(long)]
+    numactl: bool,
+    /// Read a captured machine: a folder with copies of its sys/ and proc/
+    #[arg(long, value_name = "DIR", conflicts_with = "machine")]
+    from: Option<PathBuf>,
+    /// Show a described machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    #[command(flatten)]
+    look: look::Look,
+}
+
+const TOPO_EXAMPLES: &str = "Examples:
+  nearfar topo                              this machine, as a picture of text
+  nearfar topo --machine epyc-9654-2s-nps4  a machine that you do not have
+  nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
+
+A machine is captured with hwloc-gather-topology, or by copying /sys/devices/system,
+/sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo.
+";
 
 #[derive(Args)]
 struct DoctorArgs {
@@ -183,6 +215,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Record(args) => return record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Topo(args) => topo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());

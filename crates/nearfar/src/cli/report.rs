@@ -9,7 +9,7 @@ use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::Meta;
 use nearfar_model::report::{to_json, to_text};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -28,12 +28,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", to_json(&report))?;
     } else {
-        let color = match args.color.as_str() {
-            "always" => true,
-            "never" => false,
-            _ => out.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-        };
-        let width = args.width.unwrap_or_else(terminal_width);
+        let (width, color) = args.look.resolve();
         write!(out, "{}", to_text(&report, width, color))?;
     }
     let failed = match args.fail_on.as_deref() {
@@ -61,12 +56,4 @@ fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Ju
     };
     let machine = machine_from_argument(&argument).with_context(|| format!("--as {argument}"))?;
     Ok(Judge { machine, assume: Some(bind), whole })
-}
-
-/// Columns of the terminal, or 100 where there is none.
-fn terminal_width() -> usize {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the kernel fills the struct.
-    let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
-    if known && size.ws_col > 0 { usize::from(size.ws_col).clamp(60, 160) } else { 100 }
 }

@@ -49,17 +49,15 @@ pub(super) fn cores(tree: &Tree, online: &CpuList) -> Vec<CpuList> {
     cores
 }
 
-/// Dies in the package of the first cpu.
-pub(super) fn dies_per_package(tree: &Tree, online: &CpuList) -> Option<u32> {
-    let first = package(tree, online.first()?)?;
-    let mut dies: Vec<u32> = Vec::new();
-    for cpu in online.iter() {
-        if package(tree, cpu) == Some(first) {
-            let die = tree.parsed(&format!("{CPU}/cpu{cpu}/topology/die_id"))?;
-            if !dies.contains(&die) {
-                dies.push(die);
-            }
-        }
-    }
-    Some(dies.len() as u32)
+/// The cpus that are there, running or not.
+pub(super) fn present(tree: &Tree) -> Option<CpuList> {
+    let listed = tree.list(&format!("{CPU}/present")).unwrap_or_else(|| tree.numbered(CPU, "cpu"));
+    (!listed.is_empty()).then_some(listed)
+}
+
+/// Number of dies that the cpus of one package are on; `None` if any does not tell.
+pub(super) fn dies(tree: &Tree, package: &CpuList) -> Option<u32> {
+    let die = |cpu| tree.parsed::<u32>(&format!("{CPU}/cpu{cpu}/topology/die_id"));
+    let dies: Option<CpuList> = package.iter().map(die).collect();
+    dies.filter(|d| !d.is_empty()).map(|d| d.len() as u32)
 }

@@ -15,6 +15,8 @@ pub struct KernelState {
     pub folio_bytes: Vec<u64>,
     /// `kernel.perf_event_paranoid`; `None` also where there is no perf_event_open.
     pub perf_event_paranoid: Option<i32>,
+    /// Whether a hypervisor is below; `None` where processors do not tell.
+    pub virtual_machine: Option<bool>,
     /// Cpus that are online.
     pub online: CpuList,
     /// Cpus that the caller may run on.
@@ -69,11 +71,22 @@ pub(super) fn read(tree: &Tree) -> KernelState {
         thp: chosen(tree, &format!("{THP}/enabled")),
         folio_bytes: folios(tree),
         perf_event_paranoid: tree.parsed("proc/sys/kernel/perf_event_paranoid"),
+        virtual_machine: virtual_machine(tree),
         online: CpuList::default(),
         allowed_cpus: allowed("Cpus_allowed_list:"),
         allowed_mems: allowed("Mems_allowed_list:"),
         cpu_times: times(tree),
     }
+}
+
+/// x86 has a bit for it; Xen says so in sysfs on every architecture.
+fn virtual_machine(tree: &Tree) -> Option<bool> {
+    if tree.text("sys/hypervisor/type").is_some() {
+        return Some(true);
+    }
+    let info = tree.text("proc/cpuinfo")?;
+    let flags = info.lines().find_map(|l| l.strip_prefix("flags"))?;
+    Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 const THP: &str = "sys/kernel/mm/transparent_hugepage";

@@ -8,16 +8,19 @@
 mod argument;
 mod caches;
 mod cpus;
+mod devices;
 mod kernel;
 mod nodes;
+mod topology;
 
 pub use argument::{described_machines, machine_from_argument};
 pub use kernel::{CpuTimes, KernelState, cpu_times};
+pub use topology::topology;
 
 use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::file::{Confidence, Figures, Provenance};
-use nearfar_model::machine::{Machine, NumaNode};
+use nearfar_model::machine::{Machine, NodeId, NumaNode};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -35,45 +38,62 @@ pub struct Discovered {
 /// Reads the machine below `root`: `/` for the host, or a folder with `sys/` and
 /// `proc/` in it. Fails only if not even a list of cpus can be found.
 pub fn discover(root: &Path) -> Result<Discovered> {
-    let tree = Tree::new(root);
+    Ok(read(&Tree::new(root))?.discovered)
+}
+
+/// A machine, and the folders of sysfs that each of its nodes stands for.
+struct Read {
+    discovered: Discovered,
+    folders: Vec<Vec<NodeId>>,
+}
+
+fn read(tree: &Tree) -> Result<Read> {
     let mut warnings = Vec::new();
-    let kernel = kernel::read(&tree);
-    let online = cpus::online(&tree).with_context(|| {
+    let kernel = kernel::read(tree);
+    let online = cpus::online(tree).with_context(|| {
         format!(
             "no cpus found: neither {} nor folders cpu0, cpu1, … beside it can be read",
             tree.path("sys/devices/system/cpu/online").display()
         )
     })?;
-    let found = nodes::read(&tree, &online, &mut warnings);
-    let cores = cpus::cores(&tree, &online);
+    let found = nodes::read(tree, &online, &mut warnings);
+    let cores = cpus::cores(tree, &online);
     let threads_per_core = cores.iter().map(CpuList::len).max().unwrap_or(0) as u32;
     let provenance = Provenance {
-        source: if root == Path::new("/") {
+        source: if tree.root == Path::new("/") {
             "sysfs of the host".to_owned()
         } else {
-            format!("sysfs tree at {}", root.display())
+            format!("sysfs tree at {}", tree.root.display())
         },
         confidence: Confidence::H,
     };
-    let cache = caches::read(&tree, &online, threads_per_core, &provenance);
+    let cache = caches::read(tree, &online, threads_per_core, &provenance);
     let figures = Figures {
         topology: Some(provenance.clone()),
         distances: (!found.distances.is_empty()).then_some(provenance),
-        dies_per_package: cpus::dies_per_package(&tree, &online),
+        dies_per_package: dies_per_package(tree, &online),
         line_bytes: cache.line_bytes,
         caches: cache.figures,
         cores,
         ..Figures::default()
     };
     let machine = Machine {
-        name: name(&tree, &found.nodes),
+        name: name(tree, &found.nodes),
         nodes: found.nodes,
         distances: found.distances,
         caches: cache.levels,
         threads_per_core,
         figures,
     };
-    Ok(Discovered { machine, warnings, kernel: KernelState { online, ..kernel } })
+    let discovered = Discovered { machine, warnings, kernel: KernelState { online, ..kernel } };
+    Ok(Read { discovered, folders: found.folders })
+}
+
+/// Dies in the package of the first cpu.
+fn dies_per_package(tree: &Tree, online: &CpuList) -> Option<u32> {
+    let first = cpus::package(tree, online.first()?)?;
+    let package: CpuList = online.iter().filter(|&c| cpus::package(tree, c) == Some(first)).collect();
+    cpus::dies(tree, &package)
 }
 
 /// `2x Intel(R) Xeon(R) …` as far as it is known.
@@ -141,6 +161,12 @@ impl Tree {
             entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort();
         names
+    }
+
+    /// Where an entry's links lead; `None` if that is outside the tree.
+    fn canonical(&self, relative: &str) -> Option<PathBuf> {
+        let path = std::fs::canonicalize(self.path(relative)).ok()?;
+        path.strip_prefix(std::fs::canonicalize(&self.root).ok()?).ok().map(Path::to_owned)
     }
 
     /// The numbers N of the entries `<prefix>N` in a folder.

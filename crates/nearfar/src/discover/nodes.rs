@@ -3,14 +3,16 @@
 
 use super::{Tree, cpus};
 use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{NodeKind, NumaNode};
+use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
 
-const NODE: &str = "sys/devices/system/node";
+pub(super) const NODE: &str = "sys/devices/system/node";
 
 /// Nodes and their distances.
 pub(super) struct Found {
     pub(super) nodes: Vec<NumaNode>,
     pub(super) distances: Vec<Vec<u32>>,
+    /// The folders that each node stands for.
+    pub(super) folders: Vec<Vec<NodeId>>,
 }
 
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
@@ -25,7 +27,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
              taken for one node with all cpus",
             tree.path(NODE).display()
         ));
-        return one_node(tree, online, 0, None);
+        return one_node(tree, online, &[]);
     }
     let missing: CpuList = order.iter().filter(|&n| !present.contains(n)).collect();
     if !missing.is_empty() {
@@ -39,7 +41,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         .map(|id| NumaNode {
             id,
             cpus: node_cpus(tree, id, online),
-            memory_bytes: memory(tree, &format!("{NODE}/node{id}/meminfo")),
+            memory_bytes: memory(tree, &[id], "MemTotal:"),
             kind: NodeKind::Dram,
             package: None,
         })
@@ -51,8 +53,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
              cannot be told apart, so all are taken for one node",
             tree.path(NODE).display()
         ));
-        let memory = nodes.iter().map(|n| n.memory_bytes).sum();
-        return one_node(tree, online, nodes[0].id, memory);
+        return one_node(tree, online, ids.as_slice());
     }
     for node in &mut nodes {
         node.package = package(tree, node, warnings);
@@ -63,19 +64,20 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         warnings.push(format!("cpu {homeless} is in no node: what threads do there counts as unknown"));
     }
     let distances = distances(tree, &order, &nodes, warnings);
-    Found { nodes, distances }
+    let folders = nodes.iter().map(|n| vec![n.id]).collect();
+    Found { nodes, distances, folders }
 }
 
-fn one_node(tree: &Tree, online: &CpuList, id: u32, bytes: Option<u64>) -> Found {
+fn one_node(tree: &Tree, online: &CpuList, folders: &[NodeId]) -> Found {
     let mut node = NumaNode {
-        id,
+        id: folders.first().copied().unwrap_or(0),
         cpus: online.clone(),
-        memory_bytes: bytes.or_else(|| memory(tree, "proc/meminfo")),
+        memory_bytes: memory(tree, folders, "MemTotal:"),
         kind: NodeKind::Dram,
         package: None,
     };
     node.package = package(tree, &node, &mut Vec::new());
-    Found { nodes: vec![node], distances: vec![vec![10]] }
+    Found { nodes: vec![node], distances: vec![vec![10]], folders: vec![folders.to_vec()] }
 }
 
 /// The online cpus of a node, from its list, its mask, or its links to cpus.
@@ -88,12 +90,22 @@ fn node_cpus(tree: &Tree, id: u32, online: &CpuList) -> CpuList {
         .collect()
 }
 
-/// `Node 0 MemTotal: 16747124 kB`, or without the node in /proc/meminfo.
-fn memory(tree: &Tree, file: &str) -> Option<u64> {
-    let text = tree.text(file)?;
-    let line = text.lines().find(|l| l.contains("MemTotal:"))?;
-    let kib: u64 = line.split("MemTotal:").nth(1)?.split_whitespace().next()?.parse().ok()?;
-    kib.checked_mul(1024)
+/// Bytes of one kind in these nodes together, or in the whole machine if there are
+/// no nodes: `Node 0 MemTotal: 16747124 kB`, or without the node in /proc/meminfo.
+pub(super) fn memory(tree: &Tree, folders: &[NodeId], key: &str) -> Option<u64> {
+    let one = |file: &str| {
+        let text = tree.text(file)?;
+        let line = text.lines().find(|l| l.contains(key))?;
+        let kib: u64 = line.split(key).nth(1)?.split_whitespace().next()?.parse().ok()?;
+        kib.checked_mul(1024)
+    };
+    let node = |id: &NodeId| one(&format!("{NODE}/node{id}/meminfo"));
+    match folders {
+        [] => one("proc/meminfo"),
+        [id] => node(id),
+        // Nodes that are taken for one are together the machine.
+        several => several.iter().map(node).sum::<Option<u64>>().or_else(|| one("proc/meminfo")),
+    }
 }
 
 /// Two nodes that list the same cpu.

@@ -1,0 +1,11 @@
+//! Writes a [`Topology`](crate::topology::Topology): as a picture on the terminal,
+//! as a picture for a slide, and in the words of `numactl -H`.
+
+mod boxes;
+mod devices;
+mod numactl;
+mod tables;
+mod text;
+
+pub use numactl::to_numactl;
+pub use text::to_text;
