@@ -39,14 +39,14 @@ fn numa(t: &Topology) -> Numa {
     } else if with_cpus <= 1 && packages.len() <= 1 {
         (NumaState::OneNode, "one node has all cpus, so no memory is another cpu's".to_owned())
     } else if !all_known {
-        (NumaState::Unknown, format!("on: {with_cpus} nodes with cpus; their packages are not known"))
+        (NumaState::Unknown, format!("on, {with_cpus} nodes with cpus; their packages are not known"))
     } else if per_package > 1 {
         let why = format!(
-            "on: {per_package} nodes in a package (several chips in it, or a firmware mode: SNC, NPS, cluster-on-die)"
+            "on, {per_package} nodes in a package (several chips in it, or a firmware mode: SNC, NPS, cluster-on-die)"
         );
         (NumaState::NodesPerPackage, why)
     } else {
-        (NumaState::NodePerPackage, format!("on: {with_cpus} nodes, one for each package"))
+        (NumaState::NodePerPackage, format!("on, {with_cpus} nodes, one for each package"))
     };
     if others > 0 {
         why.push_str(&format!("; {others} more without cpus"));

@@ -171,11 +171,14 @@ struct ReportArgs {
 #[command(after_help = TOPO_EXAMPLES)]
 struct TopoArgs {
     /// Write JSON
-    #[arg(long, conflicts_with = "numactl")]
+    #[arg(long, conflicts_with_all = ["numactl", "svg"])]
     json: bool,
     /// Write what `numactl -H` would
-    #[arg(long)]
+    #[arg(long, conflicts_with = "svg")]
     numactl: bool,
+    /// Draw a picture for a slide and write it to FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Read a captured machine: a folder with copies of its sys/ and proc/
     #[arg(long, value_name = "DIR", conflicts_with = "machine")]
     from: Option<PathBuf>,
@@ -188,6 +191,7 @@ struct TopoArgs {
 
 const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo                              this machine, as a picture of text
+  nearfar topo --svg machine.svg            the same for a slide
   nearfar topo --machine epyc-9654-2s-nps4  a machine that you do not have
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 

@@ -3,7 +3,7 @@
 use super::TopoArgs;
 use crate::discover;
 use anyhow::{Context, Result};
-use nearfar_model::report::topology::{to_numactl, to_text};
+use nearfar_model::report::topology::{to_numactl, to_svg, to_text};
 use nearfar_model::topology::{Topology, judge};
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,10 @@ use std::process::ExitCode;
 pub fn run(args: &TopoArgs) -> Result<ExitCode> {
     let topology = read(args)?;
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if let Some(file) = &args.svg {
+        std::fs::write(file, to_svg(&topology))
+            .with_context(|| format!("cannot write the picture to {}", file.display()))?;
+    } else if args.json {
         write!(out, "{}", topology.to_json())?;
     } else if args.numactl {
         write!(out, "{}", to_numactl(&topology))?;

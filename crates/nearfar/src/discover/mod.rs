@@ -133,10 +133,12 @@ impl Tree {
         self.root.join(relative)
     }
 
-    /// A file's text without the blanks around it.
+    /// A file's text without the blanks around it. Some kernels (5.15-rc1 on a Kunpeng) also
+    /// end their lists of siblings with a zero byte.
     fn text(&self, relative: &str) -> Option<String> {
         let bytes = std::fs::read(self.path(relative)).ok()?;
-        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+        let blank = |c: char| c.is_whitespace() || c == '\0';
+        Some(String::from_utf8_lossy(&bytes).trim_matches(blank).to_owned())
     }
 
     fn parsed<T: FromStr>(&self, relative: &str) -> Option<T> {

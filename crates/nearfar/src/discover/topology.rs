@@ -87,6 +87,10 @@ fn complete(tree: &Tree, node: &mut Node, folders: &[NodeId]) {
     if let [id] = folders {
         let folder = format!("{}/node{id}", nodes::NODE);
         node.side_caches = side_caches(tree, &format!("{folder}/memory_side_cache"));
+        if !node.side_caches.is_empty() {
+            // The DRAM is the cache; what is behind it, nothing in sysfs says.
+            node.kind = None;
+        }
         // Class 1 is from cpus; class 0 may be from a device that is nearer.
         node.access = ["access1", "access0"]
             .iter()

@@ -1,6 +1,6 @@
 //! Packages as boxes; in each its nodes with their memory and cpus.
 
-use super::super::layout::{Page, columns, left, plural, right, size};
+use super::super::layout::{Page, columns, left, plural, size};
 use crate::machine::NodeKind;
 use crate::machine::cpulist::CpuList;
 use crate::topology::{Node, Topology};
@@ -9,8 +9,8 @@ use crate::topology::{Node, Topology};
 const BAR: usize = 16;
 /// Where the text beside a node's name begins.
 const INDENT: usize = 10;
-/// With more cores than this in a node they are not listed one by one.
-const LISTED_CORES: usize = 8;
+/// With more cpus than this in a node its cores are not listed one by one.
+const LISTED_CPUS: usize = 16;
 
 /// One box for each package, one for nodes whose package is unknown or several, one
 /// for memory without cpus.
@@ -50,7 +50,7 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let name = left(&format!("node {}", node.id), INDENT);
     let kb = |kb: Option<u64>| kb.map_or("unknown".to_owned(), |kb| size(kb * 1024));
-    let mut memory = format!("{name}{} {}", right(&kb(node.memory_kb), 9), kind(node));
+    let mut memory = format!("{name}{} {}", left(&kb(node.memory_kb), 9), kind(node));
     if let (Some(total @ 1..), Some(free)) = (node.memory_kb, node.free_kb) {
         let used = total.saturating_sub(free);
         // Anything used shows; full is full only if nothing is left.
@@ -66,46 +66,39 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
         ));
     }
     lines.push(memory);
-    let mut add = |label: &str, items: &[String], glue: &str| {
+    // Items carry the glue that follows them, since a list may end in another text.
+    let mut add = |label: &str, items: &[String]| {
         let mut line = format!("{}{label} ", " ".repeat(INDENT));
         let indent = columns(&line);
-        for (i, item) in items.iter().enumerate() {
-            let item = if i + 1 < items.len() { format!("{item}{glue}") } else { item.clone() };
+        for item in items {
             if columns(&line) + columns(item.trim_end()) > width && columns(&line) > indent {
                 lines.push(line.trim_end().to_owned());
                 line = " ".repeat(indent);
             }
-            line.push_str(&item);
+            line.push_str(item);
         }
         lines.push(line.trim_end().to_owned());
     };
     if !node.cpus.is_empty() {
-        let cpus = node.cpus.to_string();
-        let mut words: Vec<String> = cpus.split(',').map(str::to_owned).collect();
-        if let (Some(last), Some(cores)) = (words.last_mut(), cores(node, t)) {
-            last.push_str(&format!("  ({cores})"));
-        }
-        add("cpus", &words, ",");
+        let mut words = glued(node.cpus.to_string().split(','), ",");
+        words.extend(cores(node, t).map(|cores| format!(" ({cores})")));
+        add("cpus", &words);
     }
     for cache in t.caches.iter().flatten() {
-        let inside: Vec<String> = cache
-            .instances
-            .iter()
-            .filter(|i| i.first_common(&node.cpus).is_some())
-            .map(ToString::to_string)
-            .collect();
+        let inside = cache.instances.iter().filter(|i| i.first_common(&node.cpus).is_some());
+        let inside: Vec<String> = inside.map(ToString::to_string).collect();
         // A cache of one core goes without saying, and so does one for the whole node.
         let shared = cache.instances.iter().any(|i| i.len() > t.threads_per_core.unwrap_or(1) as usize);
         if shared && inside.len() > 1 && cache.level > 2 {
             let label = format!("L{} {} each:", cache.level, size(cache.size_kb * 1024));
-            add(&label, &inside, " | ");
+            add(&label, &glued(inside.iter().map(String::as_str), " | "));
         }
     }
     let pages = node.huge_pages.iter().flatten().filter(|p| p.total > 0);
     let pages: Vec<String> =
         pages.map(|p| format!("{} of {} of {}", p.free, p.total, size(p.page_kb * 1024))).collect();
     if !pages.is_empty() {
-        add("huge pages free:", &pages, ", ");
+        add("huge pages free:", &glued(pages.iter().map(String::as_str), ", "));
     }
     for cache in &node.side_caches {
         let kind = match cache.direct_mapped {
@@ -114,7 +107,7 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
             None => "",
         };
         let text = format!("{}{kind}, in front of this memory", kb(cache.size_kb));
-        add("side cache", &[text], "");
+        add("side cache", &[text]);
     }
     if let Some(access) = &node.access {
         let mut words = Vec::new();
@@ -127,9 +120,18 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
         figure("write", access.write_ns, "ns");
         let from: CpuList = access.from.iter().copied().collect();
         words.push(format!("from node {from} (HMAT)"));
-        add("firmware:", &words, ", ");
+        add("firmware:", &glued(words.iter().map(String::as_str), ", "));
     }
     lines
+}
+
+/// Each word with `glue` behind it, the last one without.
+fn glued<'a>(words: impl Iterator<Item = &'a str>, glue: &str) -> Vec<String> {
+    let mut words: Vec<String> = words.map(|w| format!("{w}{glue}")).collect();
+    if let Some(last) = words.last_mut() {
+        last.truncate(last.len() - glue.len());
+    }
+    words
 }
 
 /// What the memory is.
@@ -154,7 +156,7 @@ fn cores(node: &Node, t: &Topology) -> Option<String> {
         return Some(count);
     }
     let join = |c: &CpuList| c.iter().map(|n| n.to_string()).collect::<Vec<_>>().join("+");
-    let shown = if cores.len() > LISTED_CORES { 2 } else { cores.len() };
+    let shown = if node.cpus.len() > LISTED_CPUS { cores.len().min(2) } else { cores.len() };
     let listed: Vec<String> = cores[..shown].iter().map(|c| join(c)).collect();
     let more = if shown < cores.len() { " …" } else { "" };
     Some(format!("{count}: {}{more}", listed.join(" ")))

@@ -4,8 +4,10 @@
 mod boxes;
 mod devices;
 mod numactl;
+mod svg;
 mod tables;
 mod text;
 
 pub use numactl::to_numactl;
+pub use svg::to_svg;
 pub use text::to_text;

@@ -31,6 +31,9 @@ pub(super) fn caches(page: &mut Page, t: &Topology) {
 fn sharing(cache: &Cache, t: &Topology, width: usize) -> String {
     let threads = t.threads_per_core.unwrap_or(1).max(1) as usize;
     let most = cache.instances.iter().map(|i| i.len()).max().unwrap_or(0);
+    if most == 1 && threads > 1 {
+        return "one for each cpu".to_owned();
+    }
     if most <= threads {
         return "one for each core".to_owned();
     }

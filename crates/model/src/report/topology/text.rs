@@ -16,7 +16,7 @@ pub fn to_text(t: &Topology, width: usize, color: bool) -> String {
     page.headline(Style::Heading, &t.name);
     page.paragraph(&format!("{}; from {}", counts(t), t.source));
     let style = if t.warnings.is_empty() { Style::Good } else { Style::Unsure };
-    page.headline(style, &format!("NUMA {}", t.numa.why));
+    page.headline(style, &format!("NUMA: {}", t.numa.why));
     page.blank();
     boxes::draw(&mut page, t);
     tables::caches(&mut page, t);
@@ -59,6 +59,11 @@ fn list(list: Option<&CpuList>) -> String {
     }
 }
 
+fn nodes(ids: Option<&CpuList>) -> String {
+    let word = if ids.is_some_and(|l| l.len() == 1) { "node" } else { "nodes" };
+    format!("{word} {}", list(ids))
+}
+
 fn settings(page: &mut Page, t: &Topology) {
     let unknown = || "unknown".to_owned();
     let s = &t.settings;
@@ -76,7 +81,8 @@ fn settings(page: &mut Page, t: &Topology) {
         s.demotion.map_or_else(unknown, |d| if d { "on" } else { "off" }.to_owned()),
     ));
     let tiers = t.tiers.as_ref().map(|tiers| {
-        let each: Vec<String> = tiers.iter().map(|t| format!("tier {}: nodes {}", t.id, t.nodes)).collect();
+        let each: Vec<String> =
+            tiers.iter().map(|t| format!("tier {}: {}", t.id, nodes(Some(&t.nodes)))).collect();
         if each.is_empty() {
             "none".to_owned()
         } else {
@@ -101,9 +107,9 @@ fn settings(page: &mut Page, t: &Topology) {
         0,
         "caller",
         &format!(
-            "may use cpus {} and memory of nodes {}; policy {}; cgroup {}",
+            "may use cpus {} and memory of {}; policy {}; cgroup {}",
             list(t.allowed.cpus.as_ref()),
-            list(t.allowed.nodes.as_ref()),
+            nodes(t.allowed.nodes.as_ref()),
             t.allowed.policy.clone().unwrap_or_else(unknown),
             t.allowed.cgroup.clone().unwrap_or_else(unknown),
         ),
