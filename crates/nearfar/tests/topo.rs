@@ -140,6 +140,9 @@ fn one_node_over_two_packages_is_numa_off_and_two_in_one_are_clusters() {
     assert_eq!(state(TWO, files(|_| 0)), "nodes_per_package");
     assert_eq!(state(TWO, files(|c| c / 2)), "node_per_package");
     assert_eq!(state(TWO, Vec::new()), "unknown");
+    // Two nodes that each span both packages are as good as none; one that does is odd, and the other remains.
+    assert_eq!(state(TWO, files(|c| c % 2)), "interleaved");
+    assert_eq!(state(TWO, files(|c| u32::from(c == 1))), "unknown");
 }
 
 #[test]

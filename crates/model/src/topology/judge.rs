@@ -29,7 +29,7 @@ fn numa(t: &Topology) -> Numa {
     let per_package = packages.iter().map(|p| p.nodes.len()).max().unwrap_or(0);
     // Without all packages nothing can be said of the nodes in one.
     let all_known = t.nodes.iter().filter(|n| !n.cpus.is_empty()).all(|n| n.package.is_some());
-    let (state, mut why) = if !spanning.is_empty() {
+    let (state, mut why) = if !spanning.is_empty() && spanning.len() == with_cpus {
         let hidden = match t.virtual_machine {
             Some(true) => "the hypervisor shows sockets but not where their memory is",
             _ => "the firmware interleaves memory over the sockets (NUMA off), or a hypervisor hides them",
@@ -38,6 +38,11 @@ fn numa(t: &Topology) -> Numa {
         (NumaState::Interleaved, why)
     } else if with_cpus <= 1 && packages.len() <= 1 {
         (NumaState::OneNode, "one node has all cpus, so no memory is another cpu's".to_owned())
+    } else if !spanning.is_empty() {
+        (
+            NumaState::Unknown,
+            format!("on, {with_cpus} nodes with cpus, but {} several packages", have(&spanning)),
+        )
     } else if !all_known {
         (NumaState::Unknown, format!("on, {with_cpus} nodes with cpus; their packages are not known"))
     } else if per_package > 1 {

@@ -24,6 +24,12 @@ impl Look {
         };
         (self.width.unwrap_or_else(terminal_width), color)
     }
+
+    /// The same as flags, for this program's other self that has no terminal of its own.
+    pub(super) fn flags(&self) -> [String; 2] {
+        let (width, color) = self.resolve();
+        [format!("--width={width}"), format!("--color={}", if color { "always" } else { "never" })]
+    }
 }
 
 /// Columns of the terminal, or 100 where there is none.

@@ -3,6 +3,7 @@
 
 mod doctor;
 mod look;
+mod machine;
 mod record;
 mod report;
 mod topo;
@@ -66,10 +67,10 @@ struct RecordArgs {
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
     min_object: u64,
     /// Machine that `report` judges by unless told otherwise: 2x22, or a machine file
-    #[arg(long = "as", value_name = "MACHINE")]
+    #[arg(long = "as", value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
     /// Record a running process until it ends or Ctrl-C
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "on"])]
     pid: Option<u32>,
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
@@ -78,10 +79,10 @@ struct RecordArgs {
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     homes_interval: f64,
     /// Do not preload the agent: objects are then known from mappings and symbols only
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     no_agent: bool,
     /// Do not use perf events, as where they are forbidden: samples come from the agent's timers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     no_perf: bool,
     /// Say nothing but errors
     #[arg(short, long)]
@@ -100,15 +101,8 @@ struct RecordArgs {
 #[derive(Args)]
 #[command(next_help_heading = "On a machine you do not have")]
 struct OnArgs {
-    /// Run the program on an emulated MACHINE (a machine file, a name, 2x22) and count every access
-    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["pid", "machine", "no_agent", "no_perf"])]
-    on: Option<String>,
-    /// Scale the machine down to N cpus per node; caches and bandwidths that they share shrink with them
-    #[arg(long, value_name = "N", requires = "on")]
-    cpus_per_node: Option<u32>,
-    /// Keep the hardware threads of each core [default: one per core]
-    #[arg(long, requires = "on")]
-    smt: bool,
+    #[command(flatten)]
+    machine: machine::MachineArgs,
     /// The firmware spreads memory over all nodes, page by page ("NUMA off")
     #[arg(long, requires = "on")]
     interleaved: bool,
@@ -124,9 +118,6 @@ struct OnArgs {
     /// Simulate without a hardware prefetcher
     #[arg(long, requires = "on")]
     no_prefetch: bool,
-    /// Memory of each node (512M, 4G); the host must have that of all nodes together
-    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes, requires = "on")]
-    memory_per_node: u64,
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
     #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..), requires = "on")]
     lines_per_sample: u32,
@@ -180,11 +171,16 @@ struct TopoArgs {
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Read a captured machine: a folder with copies of its sys/ and proc/
-    #[arg(long, value_name = "DIR", conflicts_with = "machine")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["machine", "on"])]
     from: Option<PathBuf>,
     /// Show a described machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long, value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
+    #[command(flatten)]
+    on: machine::MachineArgs,
+    /// Inside the virtual machine: the cpus on which programs run there
+    #[arg(long, value_name = "CPUS", hide = true)]
+    on_cpus: Option<nearfar_model::machine::cpulist::CpuList>,
     #[command(flatten)]
     look: look::Look,
 }
@@ -193,6 +189,7 @@ const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo                              this machine, as a picture of text
   nearfar topo --svg machine.svg            the same for a slide
   nearfar topo --machine epyc-9654-2s-nps4  a machine that you do not have
+  nearfar topo --on 4x2                     one that is emulated, as its Linux kernel sees it
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 
 A machine is captured with hwloc-gather-topology, or by copying /sys/devices/system,

@@ -4,7 +4,6 @@ use super::{OnArgs, RecordArgs};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
 use anyhow::Context;
-use nearfar_model::machine::scale::{ScaleOptions, scale};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -47,7 +46,7 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         homes_interval: args.homes_interval,
         inside_guest: inside,
     };
-    if let Some(name) = args.on.on.as_deref() {
+    if let Some(name) = args.on.machine.on.as_deref() {
         let on = on_options(name, &args.on, args.quiet)?;
         return record_on(&args.command, &options, &on);
     }
@@ -64,18 +63,14 @@ fn read_inside(path: &Path) -> anyhow::Result<Inside> {
 }
 
 fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOptions> {
-    let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
-    let wanted =
-        ScaleOptions { cpus_per_node: args.cpus_per_node, smt: args.smt, interleaved: args.interleaved };
-    let machine = scale(&whole, &wanted).with_context(|| format!("--on {name}"))?;
     Ok(OnOptions {
-        machine,
+        machine: args.machine.scaled(name, args.interleaved)?,
         interleaved: args.interleaved,
         unbound: args.unbound,
         huge_pages: args.thp,
         numa_balancing: args.numa_balancing,
         prefetch: !args.no_prefetch,
-        memory_per_node: args.memory_per_node,
+        memory_per_node: args.machine.memory_per_node,
         lines_per_sample: args.lines_per_sample,
         budget: args.budget,
         quiet,

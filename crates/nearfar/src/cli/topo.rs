@@ -2,15 +2,23 @@
 
 use super::TopoArgs;
 use crate::discover;
+use crate::guest::{GuestOptions, Job, Progress, Setup, Shape, Stream};
 use anyhow::{Context, Result};
 use nearfar_model::report::topology::{to_numactl, to_svg, to_text};
 use nearfar_model::topology::{Topology, judge};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Reads the topology and writes it in the form that was asked for.
 pub fn run(args: &TopoArgs) -> Result<ExitCode> {
+    if let Some(name) = &args.on.on {
+        return inside(name, args);
+    }
+    if let Some(cpus) = &args.on_cpus {
+        crate::collect::target::stay_on(cpus).context("cannot run where programs run")?;
+    }
     let topology = read(args)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.svg {
@@ -39,4 +47,33 @@ fn read(args: &TopoArgs) -> Result<Topology> {
         }),
         (None, None) => discover::topology(Path::new("/")),
     }
+}
+
+/// This program again, inside the virtual machine: what its kernel says, not what was asked of QEMU.
+fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
+    let machine = args.on.scaled(name, false)?;
+    let memory_per_node = Some(args.on.memory_per_node);
+    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node })?;
+    let mut say = |progress: Progress| eprintln!("nearfar: {progress}");
+    let snapshot = Setup::find(&mut say)?.ensure_snapshot(&shape, &mut say)?;
+    let own_cpus = shape.machine_cpus();
+    eprintln!(
+        "nearfar: the machine's own cpus are {own_cpus}, {} is the recorder's; caches are those that QEMU shows, \
+         `record --on` simulates those of the description",
+        shape.housekeeping
+    );
+    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut arguments: Vec<OsString> = vec![own.into(), "topo".into(), "--on-cpus".into(), own_cpus.into()];
+    arguments.extend(args.look.flags().map(OsString::from));
+    if args.json {
+        arguments.push("--json".into());
+    }
+    if args.numactl {
+        arguments.push("--numactl".into());
+    }
+    if let Some(file) = &args.svg {
+        arguments.extend(["--svg".into(), file.into()]);
+    }
+    // Nothing of a terminal goes through: it is asked for width and colour here.
+    snapshot.run(Job { stdin: Stream::Null, ..Job::new(arguments) })?.ending.pass_on()
 }

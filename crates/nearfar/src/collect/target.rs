@@ -319,6 +319,19 @@ impl Running {
     }
 }
 
+/// Keeps this thread, and those that it starts, on these cpus.
+///
+/// # Errors
+/// If the kernel has none of them for us.
+pub fn stay_on(cpus: &CpuList) -> io::Result<()> {
+    let set = cpu_set(cpus);
+    // SAFETY: reads the set, which lives across the call and whose size is passed.
+    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
     // SAFETY: an empty set is all zeros.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };

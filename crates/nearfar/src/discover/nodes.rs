@@ -55,8 +55,9 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         ));
         return one_node(tree, online, ids.as_slice());
     }
+    let alone = nodes.iter().filter(|n| !n.cpus.is_empty()).count() == 1;
     for node in &mut nodes {
-        node.package = package(tree, node, warnings);
+        node.package = package(tree, node, alone, warnings);
     }
     kinds(tree, &mut nodes, warnings);
     let homeless: CpuList = online.iter().filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c))).collect();
@@ -76,7 +77,7 @@ fn one_node(tree: &Tree, online: &CpuList, folders: &[NodeId]) -> Found {
         kind: NodeKind::Dram,
         package: None,
     };
-    node.package = package(tree, &node, &mut Vec::new());
+    node.package = package(tree, &node, true, &mut Vec::new());
     Found { nodes: vec![node], distances: vec![vec![10]], folders: vec![folders.to_vec()] }
 }
 
@@ -116,17 +117,25 @@ fn shared_cpu(nodes: &[NumaNode]) -> Option<(u32, u32, u32)> {
     })
 }
 
-/// The package that all of a node's cpus are in.
-fn package(tree: &Tree, node: &NumaNode, warnings: &mut Vec<String>) -> Option<u32> {
+/// The package that all of a node's cpus are in. `alone`: it is the only one with cpus.
+fn package(tree: &Tree, node: &NumaNode, alone: bool, warnings: &mut Vec<String>) -> Option<u32> {
     let first = cpus::package(tree, node.cpus.first()?)?;
     let other = node.cpus.iter().filter_map(|c| cpus::package(tree, c)).find(|&p| p != first);
     if let Some(other) = other {
-        warnings.push(format!(
-            "node {} spans packages {first} and {other}: the firmware interleaves memory over \
-             sockets (NUMA off), or the hypervisor hides the sockets; far accesses cannot be told \
-             from near ones here",
-            node.id
-        ));
+        let id = node.id;
+        warnings.push(if alone {
+            format!(
+                "node {id} spans packages {first} and {other}: the firmware interleaves memory over \
+                 sockets (NUMA off), or the hypervisor hides the sockets; far accesses cannot be told \
+                 from near ones here"
+            )
+        } else {
+            format!(
+                "node {id} spans packages {first} and {other}: one of them has no memory of its own, or a \
+                 hypervisor shows sockets that do not exist; which of the node's cpus are near its memory \
+                 cannot be told"
+            )
+        });
         return None;
     }
     Some(first)

@@ -9,3 +9,4 @@ mod homes;
 mod lab;
 mod rungs;
 mod running;
+mod topology;

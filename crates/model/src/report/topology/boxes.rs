@@ -57,7 +57,7 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
         let full =
             ((used as f64 / total as f64 * BAR as f64).round() as usize).clamp(usize::from(used > 0), BAR);
         let full = if free > 0 { full.min(BAR - 1) } else { full };
-        memory = left(&memory, INDENT + 16);
+        memory = left(&memory, INDENT + 17);
         memory.push_str(&format!(
             "{}{}  {} free",
             "█".repeat(full),

@@ -1,0 +1,34 @@
+//! Which virtual machine: the flags that `record --on` and `topo --on` have in common.
+
+use super::parse_bytes;
+use anyhow::{Context, Result};
+use clap::Args;
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::scale::{ScaleOptions, scale};
+
+/// The machine, and how much of it is to be there.
+#[derive(Args)]
+#[command(next_help_heading = "On a machine you do not have")]
+pub(super) struct MachineArgs {
+    /// Run on an emulated MACHINE: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    #[arg(long, value_name = "MACHINE")]
+    pub on: Option<String>,
+    /// Scale the machine down to N cpus per node; caches and bandwidths that they share shrink with them
+    #[arg(long, value_name = "N", requires = "on")]
+    cpus_per_node: Option<u32>,
+    /// Keep the hardware threads of each core [default: one per core]
+    #[arg(long, requires = "on")]
+    smt: bool,
+    /// Memory of each node (512M, 4G); the host must have that of all nodes together
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = parse_bytes, requires = "on")]
+    pub memory_per_node: u64,
+}
+
+impl MachineArgs {
+    /// The machine called `name`, scaled as it is to be emulated.
+    pub fn scaled(&self, name: &str, interleaved: bool) -> Result<Machine> {
+        let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
+        let wanted = ScaleOptions { cpus_per_node: self.cpus_per_node, smt: self.smt, interleaved };
+        scale(&whole, &wanted).with_context(|| format!("--on {name}"))
+    }
+}

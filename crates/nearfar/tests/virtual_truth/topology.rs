@@ -1,0 +1,58 @@
+//! `nearfar topo` inside virtual machines, beside numactl in the same ones.
+
+use crate::common::{Scratch, nearfar, skip, text};
+use crate::lab::{Lab, guest_works, one_machine};
+use serde_json::Value;
+use std::process::Command;
+
+/// Standard output of a command that must succeed.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}\n{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What is free changes from one look to the next.
+fn lasting(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim_end).filter(|l| !l.contains(" free: ")).collect()
+}
+
+#[test]
+fn topo_reads_each_machine_as_numactl_does_there() {
+    if Command::new("numactl").arg("-H").output().is_err() {
+        return skip("numactl is not installed");
+    }
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let labs = [2, 4, 8].map(|nodes| Lab::new(nodes, 1, 128));
+    let files = labs.iter().map(|lab| vec![lab.scratch.path("machine.toml").display().to_string()]);
+    // Four nodes with cpus and one of CXL memory without.
+    let cxl = ["epyc-9224-2s-nps2-cxl", "--cpus-per-node", "1"].map(str::to_owned).to_vec();
+    for machine in files.chain([cxl]) {
+        let on = |command: &mut Command| {
+            command.arg("--on").args(&machine).args(["--memory-per-node", "512M"]);
+        };
+        let scratch = Scratch::new();
+        let mut record = nearfar();
+        record.args(["record", "-q", "-o"]).arg(scratch.path("r"));
+        on(&mut record);
+        let numactl = output(record.args(["--", "numactl", "-H"]));
+        let topo = |form: &str| {
+            let mut topo = nearfar();
+            topo.args(["topo", form]);
+            on(&mut topo);
+            output(&mut topo)
+        };
+        let ours = topo("--numactl");
+        assert_eq!(lasting(&ours), lasting(&numactl), "{machine:?}");
+        let ours: Value = serde_json::from_str(&topo("--json")).unwrap();
+        let nodes = ours["nodes"].as_array().unwrap();
+        println!("{machine:?}: {} nodes as numactl has them", nodes.len());
+        assert!(numactl.starts_with(&format!("available: {} nodes", nodes.len())), "{numactl}");
+        // The caller runs where programs run, not on the recorder's cpu.
+        let cpus = nodes.iter().filter(|n| n["cpus"] != "").count();
+        assert_eq!(ours["allowed"]["cpus"], format!("0-{}", cpus - 1));
+    }
+}
