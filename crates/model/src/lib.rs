@@ -14,6 +14,7 @@
 pub mod analyze;
 pub mod decode;
 pub mod machine;
+pub mod measured;
 pub mod recording;
 pub mod report;
 pub mod simulate;

@@ -5,5 +5,6 @@ pub mod cli;
 pub mod collect;
 pub mod discover;
 pub mod guest;
+pub mod measure;
 pub mod store;
 pub mod symbols;

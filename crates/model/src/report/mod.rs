@@ -7,6 +7,7 @@
 mod counted;
 pub mod json;
 mod layout;
+pub mod measured;
 mod paths;
 mod sections;
 pub mod text;

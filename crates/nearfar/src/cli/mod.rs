@@ -4,6 +4,7 @@
 mod doctor;
 mod look;
 mod machine;
+mod measure;
 mod record;
 mod report;
 mod topo;
@@ -36,6 +37,7 @@ enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
     Topo(TopoArgs),
+    Measure(MeasureArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
@@ -196,6 +198,38 @@ A machine is captured with hwloc-gather-topology, or by copying /sys/devices/sys
 /sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo.
 ";
 
+/// Measure the memory: latency and bandwidth of every node's memory from every node's cpus
+///
+/// Threads are pinned and pages are bound; a figure whose pages are elsewhere is not printed but explained.
+/// On a busy machine the figures are of what the others leave, and the report says so.
+#[derive(Args)]
+#[command(after_help = MEASURE_EXAMPLES)]
+struct MeasureArgs {
+    /// latency, bandwidth or all
+    #[arg(value_name = "WHAT", default_value = "all", value_parser = ["latency", "bandwidth", "all"])]
+    what: String,
+    /// Fewer and shorter repetitions, fewer kinds of bandwidth
+    #[arg(long)]
+    quick: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Bytes of each array of a bandwidth (64M) [default: four times the caches of the threads]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    array: Option<u64>,
+    /// Also write this machine with its figures as a machine file, for --as and --on
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    look: look::Look,
+}
+
+const MEASURE_EXAMPLES: &str = "Examples:
+  nearfar measure --quick                   the whole matrix in seconds
+  nearfar measure -o machines/mine.toml     and kept, so that predictions use this machine's own figures
+  nearfar report --as machines/mine.toml
+";
+
 #[derive(Args)]
 struct DoctorArgs {
     /// Write JSON
@@ -217,6 +251,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => return record::run(args),
         Command::Report(args) => report::run(args),
         Command::Topo(args) => topo::run(&args),
+        Command::Measure(args) => measure::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());

@@ -7,6 +7,7 @@ mod arithmetic;
 mod cachegrind;
 mod homes;
 mod lab;
+mod measure;
 mod rungs;
 mod running;
 mod topology;

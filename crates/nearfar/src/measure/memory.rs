@@ -1,0 +1,157 @@
+//! Memory on a chosen node, and the proof that it is there.
+
+use nearfar_model::machine::NodeId;
+use nearfar_model::measured::Pages;
+use std::io;
+use std::ptr::{NonNull, null, null_mut};
+
+/// Bytes of a huge page on x86-64 and, with 4 KiB base pages, on aarch64.
+const HUGE: usize = 2 << 20;
+/// Pages that are asked for their node: evenly spread, so a tenth of a per cent would show.
+const ASKED: usize = 4096;
+
+/// Private memory of one node, every page present.
+pub struct Memory {
+    base: NonNull<u8>,
+    mapped: usize,
+    start: usize,
+    bytes: usize,
+    /// What its pages are.
+    pub pages: Pages,
+}
+
+// SAFETY: the mapping belongs to this value alone; who writes where is up to its users' pointers.
+unsafe impl Send for Memory {}
+// SAFETY: as above; no method writes through a shared reference.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `bytes` of `node`'s memory. `only`: the machine has no other node, so nobody is asked.
+    ///
+    /// # Errors
+    /// In words: what the kernel refused, or how many pages are elsewhere.
+    pub fn new(bytes: usize, node: NodeId, only: bool, wanted: Pages) -> Result<Memory, String> {
+        let mapped = bytes.next_multiple_of(HUGE) + HUGE;
+        // SAFETY: a new private mapping; the result is checked.
+        let base = unsafe {
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            libc::mmap(null_mut(), mapped, access, flags, -1, 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(format!("no {bytes} bytes to be had: {}", io::Error::last_os_error()));
+        }
+        let base = NonNull::new(base.cast::<u8>()).ok_or("the kernel mapped address 0")?;
+        let start = (base.as_ptr() as usize).next_multiple_of(HUGE) - base.as_ptr() as usize;
+        let mut memory = Memory { base, mapped, start, bytes, pages: Pages::Base };
+        let advice = if wanted == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: the range is inside our mapping. Refused where there are no huge pages; looked at below.
+        unsafe { libc::madvise(memory.at(0).cast(), bytes, advice) };
+        if !only {
+            memory.bind(node)?;
+        }
+        for offset in (0..bytes).step_by(4096) {
+            // SAFETY: inside the mapping, which nobody else knows yet.
+            unsafe { memory.at(offset).write_volatile(1) };
+        }
+        if !only {
+            memory.prove(node)?;
+        }
+        if wanted == Pages::Huge && memory.huge_bytes() >= bytes / 100 * 95 {
+            memory.pages = Pages::Huge;
+        }
+        Ok(memory)
+    }
+
+    /// Address of a byte; the first is aligned to 2 MiB.
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= self.bytes);
+        // SAFETY: `start + bytes` is within the mapping.
+        unsafe { self.base.as_ptr().add(self.start + offset) }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn bind(&self, node: NodeId) -> Result<(), String> {
+        let mut mask = vec![0u64; node as usize / 64 + 1];
+        mask[node as usize / 64] |= 1 << (node % 64);
+        // SAFETY: the mask has as many bits as is said (mbind(2) wants one more), and the range is ours.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.at(0),
+                self.bytes,
+                libc::MPOL_BIND,
+                mask.as_ptr(),
+                mask.len() * 64 + 1,
+                0,
+            )
+        };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        Err(match error.raw_os_error() {
+            Some(libc::EINVAL) => format!("memory of node {node} is not allowed here (cpuset) or not there"),
+            _ => format!("memory of node {node} is refused: mbind: {error}"),
+        })
+    }
+
+    /// That every page asked is on `node`.
+    fn prove(&self, node: NodeId) -> Result<(), String> {
+        let pages = self.bytes / 4096;
+        let step = (pages / ASKED).max(1) | 1;
+        let asked: Vec<*mut u8> = (0..pages).step_by(step).map(|i| self.at(i * 4096)).collect();
+        let mut status = vec![-1i32; asked.len()];
+        // SAFETY: both arrays have `count` elements; without target nodes the call only asks.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0,
+                asked.len(),
+                asked.as_ptr(),
+                null::<i32>(),
+                status.as_mut_ptr(),
+                0,
+            )
+        };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            return Err(format!("where the pages are cannot be asked: move_pages: {error}"));
+        }
+        let elsewhere = status.iter().filter(|&&s| s != node as i32).count();
+        if elsewhere == 0 {
+            return Ok(());
+        }
+        Err(format!("{elsewhere} of {} pages are not on node {node}", status.len()))
+    }
+
+    /// Bytes in huge pages, as the kernel accounts them.
+    fn huge_bytes(&self) -> usize {
+        let text = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let (from, to) = (self.base.as_ptr() as usize, self.base.as_ptr() as usize + self.mapped);
+        let mut inside = false;
+        let mut kb = 0;
+        for line in text.lines() {
+            let first = line.split_whitespace().next().unwrap_or("");
+            if let Some((low, _)) = first.split_once('-')
+                && let Ok(low) = usize::from_str_radix(low, 16)
+            {
+                inside = (from..to).contains(&low);
+            } else if inside && first == "AnonHugePages:" {
+                kb += line.split_whitespace().nth(1).and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+            }
+        }
+        kb * 1024
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, not used after this.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
