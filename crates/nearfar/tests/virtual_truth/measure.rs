@@ -12,7 +12,7 @@ fn measured_bandwidth_moves_the_bytes_that_it_names_from_the_node_that_it_names(
     }
     let lab = Lab::new(2, 1, 128);
     let program =
-        [env!("CARGO_BIN_EXE_nearfar"), "measure", "bandwidth", "--quick", "--json", "--array", "12M"];
+        [env!("CARGO_BIN_EXE_nearfar"), "measure", "bandwidth", "--quick", "--json", "--array", "20M"];
     // A prefetcher reads beyond the ends of arrays. The simulated caches hold a hundredth of an array.
     let run = lab.count("bandwidth", &["--no-prefetch"], &program);
     let measured: Value = serde_json::from_str(&run.stdout()).unwrap();
