@@ -328,7 +328,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     let number: u64 = digits.parse().map_err(|_| error())?;
     let bytes = number.checked_mul(factor).ok_or_else(error)?;
     if bytes < 64 {
-        return Err("the smallest object size is 64 bytes".into());
+        return Err("give at least 64 bytes".into());
     }
     Ok(bytes)
 }
