@@ -1,6 +1,7 @@
 //! What a machine's memory was measured to do: latency and bandwidth of each node's
 //! memory from each node's cpus, as values. The binary's `measure` fills them in.
 
+use crate::analyze::stats::median;
 use crate::machine::figures::{Cell as FigureCell, Confidence, Figure, Matrix};
 use crate::machine::file::NodeBandwidth;
 use crate::machine::{Machine, NodeId, NodeKind};
@@ -25,13 +26,9 @@ pub struct Spread {
 impl Spread {
     /// Of at least one value.
     pub fn of(values: &[f64]) -> Option<Spread> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (low, high) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
-        Some(Spread { median, low, high, runs: sorted.len() as u32 })
+        let low = values.iter().copied().min_by(f64::total_cmp)?;
+        let high = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Spread { median: median(values), low, high, runs: values.len() as u32 })
     }
 
     /// The spread as a share of the median.
@@ -140,8 +137,8 @@ impl Kernel {
 pub struct Bandwidth {
     /// What was done.
     pub kernel: Kernel,
-    /// Bytes of all arrays together.
-    pub bytes: u64,
+    /// Bytes of all arrays together, the largest of all pairs; `None` if no pair has a value.
+    pub bytes: Option<u64>,
     /// All allowed cpus of every node, one thread each, against every node's memory.
     pub pairs: Vec<Pair>,
 }
@@ -181,8 +178,9 @@ impl Measured {
 
     /// The machine with what was measured in place of what it had. What was not measured stays as it was.
     pub fn into_machine(&self, mut machine: Machine) -> Machine {
-        let source = format!("measured here on {} by nearfar measure", self.day);
-        let matrix = |pairs: &[Pair]| -> Option<Matrix> {
+        let quick = if self.quick { " --quick" } else { "" };
+        let source = format!("measured here on {} by nearfar measure{quick}", self.day);
+        let matrix = |pairs: &[Pair], what: &str| -> Option<Matrix> {
             let at = |from, memory| pairs.iter().find(|p| p.from == from && p.memory == memory);
             let rows: Vec<Vec<FigureCell>> = machine
                 .nodes
@@ -193,20 +191,27 @@ impl Measured {
                 })
                 .collect();
             let any = rows.iter().flatten().any(|c| c.0.is_some());
-            any.then(|| Matrix { rows, source: source.clone(), confidence: Confidence::H })
+            any.then(|| Matrix { rows, source: format!("{source}, {what}"), confidence: Confidence::H })
         };
-        let huge = self.latency.iter().find(|l| l.pages == Pages::Huge).or(self.latency.first());
-        let latency = huge.and_then(|l| matrix(&l.pairs));
+        // Where the kernel gives no 2 MiB pages, latency with address translation is what there is.
+        let latency =
+            [(Pages::Huge, "2 MiB pages"), (Pages::Base, "base pages: address translation included")];
+        let latency = latency
+            .into_iter()
+            .find_map(|(pages, what)| matrix(&self.latency.iter().find(|l| l.pages == pages)?.pairs, what));
         let of = |kernel| self.bandwidth.iter().find(|b| b.kernel == kernel);
-        let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs));
-        // A store moves its line twice, so a triad with ordinary stores moves 4/3 of the bytes that it
-        // names. Non-temporal stores move what is named; the file asks for traffic.
+        let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs, "all cpus of the row's node"));
+        // The file asks for traffic. An ordinary store reads its line first, so `factor` times the bytes that
+        // the kernel names are moved; that is arithmetic, not seen.
         let own = |kernel, node: NodeId, factor: f64| {
             let value = of(kernel)?.pairs.iter().find(|p| p.from == node && p.memory == node)?.value?;
+            let (low, high) = (round(value.low * factor), round(value.high * factor));
+            let derived = factor != 1.0;
+            let how = if derived { ", with the lines that stores read first" } else { "" };
             Some(Figure {
                 value: round(value.median * factor),
-                source: source.clone(),
-                confidence: Confidence::H,
+                source: format!("{source}, {low} to {high} in {} runs{how}", value.runs),
+                confidence: if derived { Confidence::D } else { Confidence::H },
             })
         };
         let mut bandwidth: Vec<NodeBandwidth> = Vec::new();
@@ -259,14 +264,18 @@ mod tests {
         let machine = Machine::from_shape("2x2").unwrap();
         let measured = Measured {
             day: "2026-11-22".into(),
-            latency: vec![Latency {
-                pages: Pages::Huge,
-                bytes: 1,
-                pairs: vec![pair(0, 0, 81.234), pair(0, 1, 130.06), pair(1, 0, 129.0), pair(1, 1, 80.0)],
-            }],
+            // No 2 MiB pages were to be had.
+            latency: vec![
+                Latency { pages: Pages::Huge, bytes: 1, pairs: Vec::new() },
+                Latency {
+                    pages: Pages::Base,
+                    bytes: 1,
+                    pairs: vec![pair(0, 0, 81.234), pair(0, 1, 130.06), pair(1, 0, 129.0), pair(1, 1, 80.0)],
+                },
+            ],
             bandwidth: vec![Bandwidth {
                 kernel: Kernel::Triad,
-                bytes: 1,
+                bytes: Some(1),
                 pairs: vec![pair(0, 0, 30.0), pair(1, 1, 33.0)],
             }],
             ..Measured::default()
@@ -275,9 +284,12 @@ mod tests {
         let read = Machine::from_toml(&file).unwrap();
         let latency = read.figures.latency_ns.as_ref().unwrap();
         assert_eq!((latency.get(0, 0), latency.get(0, 1)), (Some(81.2), Some(130.0)), "{file}");
-        let triad: Vec<f64> =
-            read.figures.bandwidth.iter().map(|b| b.triad_gbs.as_ref().unwrap().value).collect();
-        assert_eq!(triad, [40.0, 44.0]);
+        assert!(latency.source.contains("base pages"), "{file}");
+        let triad: Vec<&Figure> =
+            read.figures.bandwidth.iter().map(|b| b.triad_gbs.as_ref().unwrap()).collect();
+        assert_eq!(triad.iter().map(|f| f.value).collect::<Vec<_>>(), [40.0, 44.0]);
+        // A third of the traffic was not seen.
+        assert!(triad.iter().all(|f| f.confidence == Confidence::D && f.source.contains("in 1 runs")));
         assert!(read.figures.pair_read_gbs.is_none() && read.figures.bandwidth[0].read_gbs.is_none());
     }
 }

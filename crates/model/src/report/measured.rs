@@ -30,19 +30,20 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
         page.line("all allowed cpus of a node, one thread each");
     }
     for bandwidth in &m.bandwidth {
-        let (name, bytes) = (bandwidth.kernel.name(), size(bandwidth.bytes));
+        let name = bandwidth.kernel.name();
+        let bytes = bandwidth.bytes.map(|b| format!("{} in all", size(b))).unwrap_or_default();
         if let [Pair { value: Some(value), .. }] = bandwidth.pairs[..] {
             // One node: a table of one cell each would be all frame.
             page.line(&format!(
-                "{}{}  {} in all",
+                "{}{}{}",
                 left(name, LABEL + 5),
                 right(&cell(value), CELL),
-                right(&bytes, 9)
+                right(&bytes, 18)
             ));
             continue;
         }
         page.blank();
-        page.line(&format!("{name}, {bytes} in all"));
+        page.line(&if bytes.is_empty() { name.to_owned() } else { format!("{name}, {bytes}") });
         table(&mut page, m, &bandwidth.pairs);
     }
     if !m.caveats.is_empty() {

@@ -28,7 +28,6 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
         }
     };
     let (machine, measured) = measure(&wanted, &mut say)?;
-    say("");
     if terminal {
         eprint!("\r\x1b[K");
     }

@@ -42,7 +42,7 @@ pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
     let (one, scalar) = unsafe { (_mm_set1_pd(1.0), _mm_set1_pd(SCALAR)) };
     // Offsets run from -bytes to 0, so that one instruction counts and compares.
     macro_rules! each_line {
-        ($($line:literal),+ ; $fence:literal) => {
+        ($($line:expr),+ ; $fence:expr) => {
             // SAFETY: touches [a, a + bytes), and b's and c's where the kernel names them, as promised by
             // the caller; clobbers are named.
             unsafe {
@@ -64,42 +64,42 @@ pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
             }
         };
     }
+    // One text for ordinary stores and for those past the caches.
+    macro_rules! stored {
+        ($($line:literal),* ; $store:literal, $fence:literal) => {
+            each_line!(
+                "/* {b} {c} */", $($line,)*
+                concat!($store, " [{a} + {i}], xmm0"), concat!($store, " [{a} + {i} + 16], xmm1"),
+                concat!($store, " [{a} + {i} + 32], xmm2"), concat!($store, " [{a} + {i} + 48], xmm3");
+                $fence
+            )
+        };
+    }
+    macro_rules! copied {
+        ($store:literal, $fence:literal) => {
+            stored!("movaps xmm0, [{b} + {i}]", "movaps xmm1, [{b} + {i} + 16]",
+                "movaps xmm2, [{b} + {i} + 32]", "movaps xmm3, [{b} + {i} + 48]"; $store, $fence)
+        };
+    }
+    macro_rules! triad {
+        ($store:literal, $fence:literal) => {
+            stored!("movaps xmm0, [{c} + {i}]", "movaps xmm1, [{c} + {i} + 16]",
+                "movaps xmm2, [{c} + {i} + 32]", "movaps xmm3, [{c} + {i} + 48]",
+                "mulpd xmm0, xmm7", "mulpd xmm1, xmm7", "mulpd xmm2, xmm7", "mulpd xmm3, xmm7",
+                "addpd xmm0, [{b} + {i}]", "addpd xmm1, [{b} + {i} + 16]",
+                "addpd xmm2, [{b} + {i} + 32]", "addpd xmm3, [{b} + {i} + 48]"; $store, $fence)
+        };
+    }
     match kernel {
         Kernel::Read => each_line!(
-            "/* {b} {c} */ movaps xmm0, [{a} + {i}]", "movaps xmm1, [{a} + {i} + 16]",
+            "/* {b} {c} */", "movaps xmm0, [{a} + {i}]", "movaps xmm1, [{a} + {i} + 16]",
             "movaps xmm2, [{a} + {i} + 32]", "movaps xmm3, [{a} + {i} + 48]"; ""),
-        Kernel::Write => each_line!(
-            "/* {b} {c} */ movaps [{a} + {i}], xmm0", "movaps [{a} + {i} + 16], xmm1",
-            "movaps [{a} + {i} + 32], xmm2", "movaps [{a} + {i} + 48], xmm3"; ""),
-        Kernel::WriteNt => each_line!(
-            "/* {b} {c} */ movntps [{a} + {i}], xmm0", "movntps [{a} + {i} + 16], xmm1",
-            "movntps [{a} + {i} + 32], xmm2", "movntps [{a} + {i} + 48], xmm3"; "sfence"),
-        Kernel::Copy => each_line!(
-            "/* {c} */ movaps xmm0, [{b} + {i}]", "movaps xmm1, [{b} + {i} + 16]",
-            "movaps xmm2, [{b} + {i} + 32]", "movaps xmm3, [{b} + {i} + 48]",
-            "movaps [{a} + {i}], xmm0", "movaps [{a} + {i} + 16], xmm1",
-            "movaps [{a} + {i} + 32], xmm2", "movaps [{a} + {i} + 48], xmm3"; ""),
-        Kernel::CopyNt => each_line!(
-            "/* {c} */ movaps xmm0, [{b} + {i}]", "movaps xmm1, [{b} + {i} + 16]",
-            "movaps xmm2, [{b} + {i} + 32]", "movaps xmm3, [{b} + {i} + 48]",
-            "movntps [{a} + {i}], xmm0", "movntps [{a} + {i} + 16], xmm1",
-            "movntps [{a} + {i} + 32], xmm2", "movntps [{a} + {i} + 48], xmm3"; "sfence"),
-        Kernel::Triad => each_line!(
-            "movaps xmm0, [{c} + {i}]", "movaps xmm1, [{c} + {i} + 16]",
-            "movaps xmm2, [{c} + {i} + 32]", "movaps xmm3, [{c} + {i} + 48]",
-            "mulpd xmm0, xmm7", "mulpd xmm1, xmm7", "mulpd xmm2, xmm7", "mulpd xmm3, xmm7",
-            "addpd xmm0, [{b} + {i}]", "addpd xmm1, [{b} + {i} + 16]",
-            "addpd xmm2, [{b} + {i} + 32]", "addpd xmm3, [{b} + {i} + 48]",
-            "movaps [{a} + {i}], xmm0", "movaps [{a} + {i} + 16], xmm1",
-            "movaps [{a} + {i} + 32], xmm2", "movaps [{a} + {i} + 48], xmm3"; ""),
-        Kernel::TriadNt => each_line!(
-            "movaps xmm0, [{c} + {i}]", "movaps xmm1, [{c} + {i} + 16]",
-            "movaps xmm2, [{c} + {i} + 32]", "movaps xmm3, [{c} + {i} + 48]",
-            "mulpd xmm0, xmm7", "mulpd xmm1, xmm7", "mulpd xmm2, xmm7", "mulpd xmm3, xmm7",
-            "addpd xmm0, [{b} + {i}]", "addpd xmm1, [{b} + {i} + 16]",
-            "addpd xmm2, [{b} + {i} + 32]", "addpd xmm3, [{b} + {i} + 48]",
-            "movntps [{a} + {i}], xmm0", "movntps [{a} + {i} + 16], xmm1",
-            "movntps [{a} + {i} + 32], xmm2", "movntps [{a} + {i} + 48], xmm3"; "sfence"),
+        Kernel::Write => stored!(; "movaps", ""),
+        Kernel::WriteNt => stored!(; "movntps", "sfence"),
+        Kernel::Copy => copied!("movaps", ""),
+        Kernel::CopyNt => copied!("movntps", "sfence"),
+        Kernel::Triad => triad!("movaps", ""),
+        Kernel::TriadNt => triad!("movntps", "sfence"),
     }
 }
 

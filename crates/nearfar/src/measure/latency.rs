@@ -2,8 +2,9 @@
 
 use super::kernels::{LINE, follow};
 use super::memory::Memory;
-use super::{Effort, Place, random};
+use super::{Effort, Place};
 use crate::collect::target::stay_on;
+use nearfar_model::analyze::stats::Random;
 use nearfar_model::measured::{Pages, Spread};
 use std::time::Instant;
 
@@ -43,14 +44,15 @@ fn cycle(memory: &Memory) -> *const u8 {
     let lines = memory.bytes() / LINE;
     // SAFETY: line i is inside the memory, aligned, and nobody else's.
     let line = |i: usize| memory.at(i * LINE).cast::<usize>();
-    let mut seed = 1;
+    // Always the same chain.
+    let mut random = Random::new(1);
     // SAFETY: as above.
     unsafe {
         for i in 0..lines {
             line(i).write(i);
         }
         for i in (1..lines).rev() {
-            let j = random(&mut seed) as usize % i;
+            let j = random.below(i);
             let (x, y) = (line(i).read(), line(j).read());
             line(i).write(y);
             line(j).write(x);

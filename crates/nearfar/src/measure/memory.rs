@@ -1,9 +1,11 @@
 //! Memory on a chosen node, and the proof that it is there.
 
+use crate::collect::homes::{Range, look};
 use nearfar_model::machine::NodeId;
 use nearfar_model::measured::Pages;
+use nearfar_model::recording::Homes;
 use std::io;
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{NonNull, null_mut};
 
 /// Bytes of a huge page on x86-64 and, with 4 KiB base pages, on aarch64.
 const HUGE: usize = 2 << 20;
@@ -102,31 +104,17 @@ impl Memory {
 
     /// That every page asked is on `node`.
     fn prove(&self, node: NodeId) -> Result<(), String> {
-        let pages = self.bytes / 4096;
-        let step = (pages / ASKED).max(1) | 1;
-        let asked: Vec<*mut u8> = (0..pages).step_by(step).map(|i| self.at(i * 4096)).collect();
-        let mut status = vec![-1i32; asked.len()];
-        // SAFETY: both arrays have `count` elements; without target nodes the call only asks.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_move_pages,
-                0,
-                asked.len(),
-                asked.as_ptr(),
-                null::<i32>(),
-                status.as_mut_ptr(),
-                0,
-            )
-        };
-        if result < 0 {
-            let error = io::Error::last_os_error();
-            return Err(format!("where the pages are cannot be asked: move_pages: {error}"));
-        }
-        let elsewhere = status.iter().filter(|&&s| s != node as i32).count();
+        let range = Range { process: 0, address: self.at(0) as u64, bytes: self.bytes as u64 };
+        let mut homes = Homes::default();
+        look(0, range, 4096, ASKED, 0, &mut homes)
+            .map_err(|e| format!("where the pages are cannot be asked: move_pages: {e}"))?;
+        let asked: u32 = homes.pages.iter().sum();
+        let there = homes.node.iter().zip(&homes.pages).filter(|(n, _)| i64::from(**n) == i64::from(node));
+        let elsewhere = asked - there.map(|(_, pages)| pages).sum::<u32>();
         if elsewhere == 0 {
             return Ok(());
         }
-        Err(format!("{elsewhere} of {} pages are not on node {node}", status.len()))
+        Err(format!("{elsewhere} of {asked} pages are not on node {node}"))
     }
 
     /// Bytes in huge pages, as the kernel accounts them.

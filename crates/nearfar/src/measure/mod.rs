@@ -7,7 +7,7 @@ mod kernels;
 mod latency;
 mod memory;
 
-use crate::discover;
+use crate::discover::{self, cpu_times};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
 use nearfar_model::measured::{Bandwidth, Kernel, Latency, Measured, Pages, Pair, SCHEMA_VERSION, Spread};
@@ -57,9 +57,10 @@ const CACHE_BYTES: u64 = 32 << 20;
 /// If the machine's topology cannot be read.
 pub fn measure(wanted: &Wanted, say: &mut dyn FnMut(&str)) -> anyhow::Result<(Machine, Measured)> {
     let begin = Instant::now();
-    let machine = discover::discover(Path::new("/"))?.machine;
-    let topology = discover::topology(Path::new("/"))?;
-    let (load, jiffies) = (load(), jiffies());
+    let root = Path::new("/");
+    let machine = discover::discover(root)?.machine;
+    let topology = discover::topology(root)?;
+    let (load, ticks) = (load(), cpu_times(root));
     let mut measured = Measured {
         schema: SCHEMA_VERSION,
         name: machine.name.clone(),
@@ -75,10 +76,8 @@ pub fn measure(wanted: &Wanted, say: &mut dyn FnMut(&str)) -> anyhow::Result<(Ma
         bandwidths(&machine, &topology, wanted, &mut measured, say);
     }
     measured.seconds = begin.elapsed().as_secs_f64();
-    measured.steal_share = jiffies.zip(self::jiffies()).map(|(before, after)| {
-        let all = after.0.saturating_sub(before.0).max(1);
-        after.1.saturating_sub(before.1) as f64 / all as f64
-    });
+    measured.steal_share =
+        ticks.zip(cpu_times(root)).and_then(|(before, now)| now.steal_share_since(&before));
     let caveats = caveats(&topology, &measured, load);
     measured.caveats.extend(caveats);
     Ok((machine, measured))
@@ -136,7 +135,7 @@ fn bandwidths(
     let needed = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad, Kernel::TriadNt];
     let wanted: Vec<Kernel> = Kernel::ALL.into_iter().filter(|k| !quick || needed.contains(k)).collect();
     let mut tables: Vec<Bandwidth> =
-        wanted.iter().map(|&kernel| Bandwidth { kernel, bytes: 0, pairs: Vec::new() }).collect();
+        wanted.iter().map(|&kernel| Bandwidth { kernel, bytes: None, pairs: Vec::new() }).collect();
     let mut small = None;
     for (from, place) in pairs(machine, topology) {
         say(&format!("bandwidth from node {from} to node {}", place.memory));
@@ -153,7 +152,7 @@ fn bandwidths(
                 Err(why) => Err(why.clone()),
                 Ok(_) if !kernels::available(kernel) => Err("not written for this architecture".into()),
                 Ok(field) => {
-                    table.bytes = table.bytes.max(field.bytes(kernel));
+                    table.bytes = table.bytes.max(Some(field.bytes(kernel)));
                     field.measure(kernel, &effort).map(|(value, moved)| (value, Some(moved)))
                 }
             };
@@ -249,19 +248,4 @@ fn caveats(topology: &Topology, measured: &Measured, load: Option<f64>) -> Vec<S
 /// Runnable tasks, averaged over the last minute.
 fn load() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
-}
-
-/// All time and stolen time of all cpus, in the kernel's ticks.
-fn jiffies() -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let ticks: Vec<u64> =
-        text.lines().next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user already (proc_stat(5)).
-    Some((ticks.iter().take(8).sum(), *ticks.get(7)?))
-}
-
-/// A number generator of our own, 31 bits at a time: chains are the same everywhere.
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
 }
