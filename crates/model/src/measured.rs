@@ -143,6 +143,71 @@ pub struct Bandwidth {
     pub pairs: Vec<Pair>,
 }
 
+/// Latency under a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LoadPoint {
+    /// What all cpus of the node together moved meanwhile, GB/s.
+    pub gb_per_s: f64,
+    /// ns per step of the one that followed pointers.
+    pub latency_ns: Spread,
+}
+
+/// The curve of latency over load for one pair of nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Loaded {
+    /// Node of the cpus.
+    pub from: NodeId,
+    /// Node of the memory.
+    pub memory: NodeId,
+    /// From full load to idle.
+    pub points: Vec<LoadPoint>,
+    /// Why there is no curve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// One cpu's copy of memory that another touched first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Copy {
+    /// Cpu that touched the memory first.
+    pub toucher: u32,
+    /// Cpu that copies.
+    pub cpu: u32,
+    /// Bytes copied: each is loaded once and stored once.
+    pub bytes: u64,
+    /// Seconds of one copy.
+    pub seconds: Option<Spread>,
+    /// Why there is no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// How threads are laid out over nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// One node after the other.
+    Compact,
+    /// In turns over the nodes.
+    Scatter,
+}
+
+/// Triad with so many threads, each on memory of its own node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Threads {
+    /// Which cpus first.
+    pub layout: Layout,
+    /// How many threads.
+    pub threads: u32,
+    /// Threads on each node, in the order of `Measured::nodes`.
+    pub per_node: Vec<u32>,
+    /// GB/s of all threads together.
+    pub gb_per_s: Option<Spread>,
+    /// Why there is no figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
 /// Everything that one run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
@@ -162,6 +227,12 @@ pub struct Measured {
     pub latency: Vec<Latency>,
     /// Bandwidths.
     pub bandwidth: Vec<Bandwidth>,
+    /// Latency under load.
+    pub loaded: Vec<Loaded>,
+    /// Copies between cpus.
+    pub copies: Vec<Copy>,
+    /// Bandwidth by number of threads.
+    pub scaling: Vec<Threads>,
     /// Part of the time that a hypervisor gave to others; `None` if the kernel does not say.
     pub steal_share: Option<f64>,
     /// What to keep in mind.

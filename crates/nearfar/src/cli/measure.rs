@@ -14,9 +14,13 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     {
         anyhow::bail!("{} is there already; nothing is overwritten", file.display());
     }
+    let asked = |what: &str| args.what == what || args.what == "all";
     let wanted = Wanted {
-        latency: args.what != "bandwidth",
-        bandwidth: args.what != "latency",
+        latency: asked("latency"),
+        bandwidth: asked("bandwidth"),
+        loaded: asked("loaded"),
+        scaling: asked("scaling"),
+        memcpy: asked("memcpy"),
         quick: args.quick,
         array_bytes: args.array,
     };

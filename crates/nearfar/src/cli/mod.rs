@@ -205,8 +205,9 @@ A machine is captured with hwloc-gather-topology, or by copying /sys/devices/sys
 #[derive(Args)]
 #[command(after_help = MEASURE_EXAMPLES)]
 struct MeasureArgs {
-    /// latency, bandwidth or all
-    #[arg(value_name = "WHAT", default_value = "all", value_parser = ["latency", "bandwidth", "all"])]
+    /// latency (idle), bandwidth, loaded (latency under load), scaling (by threads), memcpy (cpu by cpu) or all
+    #[arg(value_name = "WHAT", default_value = "all", hide_possible_values = true,
+          value_parser = ["latency", "bandwidth", "loaded", "scaling", "memcpy", "all"])]
     what: String,
     /// Fewer and shorter repetitions, fewer kinds of bandwidth
     #[arg(long)]

@@ -4,20 +4,21 @@ use super::kernels::{Arrays, LINE, pass};
 use super::memory::Memory;
 use super::{Effort, Place};
 use crate::collect::target::stay_on;
+use nearfar_model::machine::NodeId;
 use nearfar_model::measured::{Kernel, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
 
 /// Arrays on one node that all kernels use in turns: to place them takes longer than to use them.
-pub struct Field<'a> {
-    place: &'a Place,
+pub struct Field {
+    cpus: Vec<u32>,
     arrays: Vec<Arrays>,
-    _memory: Memory,
+    _memory: Vec<Memory>,
 }
 
-impl<'a> Field<'a> {
+impl Field {
     /// Three arrays of `each` bytes, a part of each for every cpu.
-    pub fn new(place: &'a Place, each: usize) -> Result<Field<'a>, String> {
+    pub fn new(place: &Place, each: usize) -> Result<Field, String> {
         let threads = place.cpus.len();
         if threads == 0 {
             return Err("no cpu of it may be used".into());
@@ -35,7 +36,20 @@ impl<'a> Field<'a> {
                 bytes: part,
             })
             .collect();
-        Ok(Field { place, arrays, _memory: memory })
+        Ok(Field { cpus: place.cpus.iter().collect(), arrays, _memory: vec![memory] })
+    }
+
+    /// Three arrays of `part` bytes for each of these cpus, on its own node.
+    pub fn local(cpus: &[(u32, NodeId)], part: usize, only: bool) -> Result<Field, String> {
+        let gap = 2 * 4096 + 5 * LINE;
+        let stride = part + gap;
+        let memory: Vec<Memory> = cpus
+            .iter()
+            .map(|&(_, node)| Memory::new(3 * stride, node, only, Pages::Huge))
+            .collect::<Result<_, _>>()?;
+        let arrays =
+            memory.iter().map(|m| Arrays { a: m.at(0), b: m.at(stride), c: m.at(2 * stride), bytes: part });
+        Ok(Field { cpus: cpus.iter().map(|c| c.0).collect(), arrays: arrays.collect(), _memory: memory })
     }
 
     /// Bytes of the arrays that `kernel` uses.
@@ -73,8 +87,9 @@ impl<'a> Field<'a> {
         };
         let times: Vec<_> = std::thread::scope(|scope| {
             let one = &one;
-            let pairs = self.place.cpus.iter().zip(&self.arrays);
-            let handles: Vec<_> = pairs.map(|(cpu, &arrays)| scope.spawn(move || one(cpu, arrays))).collect();
+            let pairs = self.cpus.iter().zip(&self.arrays);
+            let handles: Vec<_> =
+                pairs.map(|(&cpu, &arrays)| scope.spawn(move || one(cpu, arrays))).collect();
             handles
                 .into_iter()
                 .map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -40,7 +40,7 @@ pub fn measure(
 
 /// Makes all lines one cycle in random order (Sattolo 1986), each pointing to the next. Any line
 /// of it to begin with.
-fn cycle(memory: &Memory) -> *const u8 {
+pub(super) fn cycle(memory: &Memory) -> *const u8 {
     let lines = memory.bytes() / LINE;
     // SAFETY: line i is inside the memory, aligned, and nobody else's.
     let line = |i: usize| memory.at(i * LINE).cast::<usize>();

@@ -33,6 +33,40 @@ impl Memory {
     /// # Errors
     /// In words: what the kernel refused, or how many pages are elsewhere.
     pub fn new(bytes: usize, node: NodeId, only: bool, wanted: Pages) -> Result<Memory, String> {
+        let mut memory = Memory::map(bytes, wanted)?;
+        if !only {
+            memory.bind(node)?;
+        }
+        memory.touch();
+        if !only {
+            memory.prove(node)?;
+        }
+        if wanted == Pages::Huge && memory.huge_bytes() >= bytes / 100 * 95 {
+            memory.pages = Pages::Huge;
+        }
+        Ok(memory)
+    }
+
+    /// `bytes` that the calling thread touches first, wherever that puts them; proved to be on `node` if
+    /// there is one to name.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn touched(bytes: usize, node: Option<NodeId>) -> Result<Memory, String> {
+        let memory = Memory::map(bytes, Pages::Huge)?;
+        memory.touch();
+        node.map_or(Ok(()), |node| memory.prove(node))?;
+        Ok(memory)
+    }
+
+    fn touch(&self) {
+        for offset in (0..self.bytes).step_by(4096) {
+            // SAFETY: inside the mapping, which nobody else knows yet.
+            unsafe { self.at(offset).write_volatile(1) };
+        }
+    }
+
+    fn map(bytes: usize, wanted: Pages) -> Result<Memory, String> {
         let mapped = bytes.next_multiple_of(HUGE) + HUGE;
         // SAFETY: a new private mapping; the result is checked.
         let base = unsafe {
@@ -45,23 +79,10 @@ impl Memory {
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or("the kernel mapped address 0")?;
         let start = (base.as_ptr() as usize).next_multiple_of(HUGE) - base.as_ptr() as usize;
-        let mut memory = Memory { base, mapped, start, bytes, pages: Pages::Base };
+        let memory = Memory { base, mapped, start, bytes, pages: Pages::Base };
         let advice = if wanted == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: the range is inside our mapping. Refused where there are no huge pages; looked at below.
+        // SAFETY: the range is inside our mapping. Refused where there are no huge pages; `new` looks.
         unsafe { libc::madvise(memory.at(0).cast(), bytes, advice) };
-        if !only {
-            memory.bind(node)?;
-        }
-        for offset in (0..bytes).step_by(4096) {
-            // SAFETY: inside the mapping, which nobody else knows yet.
-            unsafe { memory.at(offset).write_volatile(1) };
-        }
-        if !only {
-            memory.prove(node)?;
-        }
-        if wanted == Pages::Huge && memory.huge_bytes() >= bytes / 100 * 95 {
-            memory.pages = Pages::Huge;
-        }
         Ok(memory)
     }
 

@@ -3,14 +3,19 @@
 //! should be is not printed but explained.
 
 mod bandwidth;
+mod copies;
 mod kernels;
 mod latency;
+mod loaded;
 mod memory;
+mod scaling;
 
 use crate::discover::{self, cpu_times};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::measured::{Bandwidth, Kernel, Latency, Measured, Pages, Pair, SCHEMA_VERSION, Spread};
+use nearfar_model::measured::{
+    Bandwidth, Kernel, Latency, Loaded, Measured, Pages, Pair, SCHEMA_VERSION, Spread,
+};
 use nearfar_model::topology::Topology;
 use std::path::Path;
 use std::time::Instant;
@@ -22,6 +27,12 @@ pub struct Wanted {
     pub latency: bool,
     /// Bandwidth of all kernels.
     pub bandwidth: bool,
+    /// Latency under load.
+    pub loaded: bool,
+    /// Bandwidth by number of threads.
+    pub scaling: bool,
+    /// Copies by every cpu in memory that every other touched.
+    pub memcpy: bool,
     /// Fewer and shorter repetitions, and of the bandwidth kernels those that a machine file needs.
     pub quick: bool,
     /// Bytes of each array of a bandwidth; `None`: four times the caches of the threads.
@@ -74,6 +85,15 @@ pub fn measure(wanted: &Wanted, say: &mut dyn FnMut(&str)) -> anyhow::Result<(Ma
     }
     if wanted.bandwidth {
         bandwidths(&machine, &topology, wanted, &mut measured, say);
+    }
+    if wanted.loaded {
+        loads(&machine, &topology, wanted.quick, &mut measured, say);
+    }
+    if wanted.scaling {
+        scalings(&machine, &topology, wanted, &mut measured, say);
+    }
+    if wanted.memcpy {
+        copies(&machine, &topology, wanted.quick, &mut measured, say);
     }
     measured.seconds = begin.elapsed().as_secs_f64();
     measured.steal_share =
@@ -167,6 +187,80 @@ fn bandwidths(
             caches >> 20
         )
     }));
+}
+
+fn loads(
+    machine: &Machine,
+    topology: &Topology,
+    quick: bool,
+    measured: &mut Measured,
+    say: &mut dyn FnMut(&str),
+) {
+    let effort = if quick { Effort { seconds: 0.02, runs: 3 } } else { Effort { seconds: 0.1, runs: 5 } };
+    let chain = (CHAIN_CACHES * last_cache(machine)).max(128 << 20);
+    for (from, place) in pairs(machine, topology) {
+        say(&format!("latency under load from node {from} to node {}", place.memory));
+        let each = ARRAY_CACHES * caches_of(machine, place.cpus.len());
+        let result = room(topology, &place, chain + each)
+            .and_then(|()| loaded::measure(&place, chain as usize, each as usize, &effort));
+        let (points, why) = match result {
+            Ok(points) => (points, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        measured.loaded.push(Loaded { from, memory: place.memory, points, why });
+    }
+}
+
+/// Usable cpus of each node that has both cpus and memory.
+fn usable(machine: &Machine, topology: &Topology) -> Vec<(NodeId, Vec<u32>)> {
+    let allowed = |cpu: &u32| topology.allowed.cpus.as_ref().is_none_or(|a| a.contains(*cpu));
+    let nodes = machine.nodes.iter().filter(|n| n.memory_bytes != Some(0));
+    let cpus = nodes.map(|n| (n.id, n.cpus.iter().filter(allowed).collect::<Vec<u32>>()));
+    cpus.filter(|(_, cpus)| !cpus.is_empty()).collect()
+}
+
+fn scalings(
+    machine: &Machine,
+    topology: &Topology,
+    asked: &Wanted,
+    measured: &mut Measured,
+    say: &mut dyn FnMut(&str),
+) {
+    say("bandwidth by number of threads");
+    let effort =
+        if asked.quick { Effort { seconds: 0.05, runs: 3 } } else { Effort { seconds: 0.2, runs: 5 } };
+    let nodes = usable(machine, topology);
+    // The same for every number of threads, and one thread alone has all of its node's cache.
+    let part = asked.array_bytes.unwrap_or(ARRAY_CACHES * last_cache(machine));
+    let only = machine.nodes.len() == 1;
+    for (node, cpus) in &nodes {
+        let place = Place { cpus: cpus.iter().copied().collect(), memory: *node, only };
+        if let Err(why) = room(topology, &place, 3 * part * cpus.len() as u64) {
+            measured.caveats.push(format!("bandwidth by number of threads was not measured: {why}"));
+            return;
+        }
+    }
+    measured.scaling = scaling::measure(&nodes, part as usize, only, &effort);
+}
+
+fn copies(
+    machine: &Machine,
+    topology: &Topology,
+    quick: bool,
+    measured: &mut Measured,
+    say: &mut dyn FnMut(&str),
+) {
+    let effort = if quick { Effort { seconds: 0.0, runs: 3 } } else { Effort { seconds: 0.0, runs: 7 } };
+    let nodes = usable(machine, topology);
+    let cpus: Vec<u32> = nodes.iter().flat_map(|n| n.1.clone()).collect();
+    let bytes = (2 * ARRAY_CACHES * last_cache(machine)).max(64 << 20);
+    for (node, own) in &nodes {
+        for &toucher in own {
+            say(&format!("copies in memory that cpu {toucher} touched"));
+            let node = (machine.nodes.len() > 1).then_some(*node);
+            measured.copies.extend(copies::measure(toucher, node, &cpus, bytes as usize, &effort));
+        }
+    }
 }
 
 fn pair(from: NodeId, place: &Place, result: Result<(Spread, Option<u64>), String>) -> Pair {
