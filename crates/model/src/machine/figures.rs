@@ -176,6 +176,13 @@ pub struct CoreFigures {
     /// Page walks that one core can have in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_walkers: Option<Figure>,
+    /// Most double-precision operations of one core while all work, 10⁹ per second; a fused
+    /// multiply-add is two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f64_gflops: Option<Figure>,
+    /// The same in single precision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub f32_gflops: Option<Figure>,
 }
 
 impl CoreFigures {

@@ -61,6 +61,8 @@ impl Machine {
             out.figure("prefetch_lines", &core.prefetch_lines);
             out.figure("walk_cycles", &core.walk_cycles);
             out.figure("page_walkers", &core.page_walkers);
+            out.figure("f64_gflops", &core.f64_gflops);
+            out.figure("f32_gflops", &core.f32_gflops);
         }
         for cache in self.cache_figures() {
             out.head("[[cache]]");
@@ -110,7 +112,7 @@ impl Machine {
     }
 
     /// The caches with their sources; levels that have none get [`NO_SOURCE`].
-    fn cache_figures(&self) -> Vec<CacheFigures> {
+    pub(crate) fn cache_figures(&self) -> Vec<CacheFigures> {
         if !self.figures.caches.is_empty() {
             return self.figures.caches.clone();
         }

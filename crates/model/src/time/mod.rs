@@ -42,6 +42,18 @@ pub fn time(machine: &Machine, cpus: &CpuEpochs, traffic: &EpochTraffics) -> Res
     Ok(Time::new(&parameters, &pieces, timed, [low_ns, ns, high_ns], left))
 }
 
+/// The time of threads that all do their work at once, each on its cpu and to the homes at the
+/// positions of the machine's nodes; threads of one core share it. Cpus that the machine does
+/// not have are [`Unknown::NoTraffic`].
+pub fn steady(machine: &Machine, threads: &[(u32, Vec<work::HomeWork>)]) -> Result<Steady, Unknown> {
+    let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
+    let work = Work::steady(&parameters, threads).ok_or(Unknown::NoTraffic)?;
+    let timed = epoch_time(&parameters, &work);
+    let (ns, binds) = (timed.ns, timed.binds);
+    let (low_ns, high_ns) = range::range(machine, &[work], &[timed]).map_err(Unknown::Machine)?;
+    Ok(Steady { ns, low_ns, high_ns, binds })
+}
+
 /// The time of one piece of work, and what binds it. Depends on nothing else, so
 /// that work with other homes can be timed in the same way.
 pub fn epoch_time(parameters: &Parameters, work: &Work) -> EpochTime {

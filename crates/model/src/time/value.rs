@@ -84,6 +84,19 @@ pub struct EpochTime {
     pub links: Vec<Carried>,
 }
 
+/// The time of work that is alike from begin to end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steady {
+    /// Time, ns.
+    pub ns: f64,
+    /// If the machine's figures are as good as their confidence allows, ns.
+    pub low_ns: f64,
+    /// If they are as bad, ns.
+    pub high_ns: f64,
+    /// What binds.
+    pub binds: Binding,
+}
+
 /// A stretch of the run's time: epochs alike.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stretch {

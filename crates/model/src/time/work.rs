@@ -102,6 +102,17 @@ pub struct Work {
 }
 
 impl Work {
+    /// One piece of work by threads on cpus; `None` if a cpu is not the machine's.
+    pub(super) fn steady(parameters: &Parameters, threads: &[(u32, Vec<HomeWork>)]) -> Option<Work> {
+        let mut work = Work { cores: vec![CoreWork::default(); parameters.places.len()], ..Work::default() };
+        for (cpu, homes) in threads {
+            let core = parameters.places.iter().position(|p| p.cpus.contains(cpu))?;
+            let mine = CoreWork { homes: homes.clone(), ..CoreWork::default() };
+            work.cores[core].add(&mine);
+        }
+        Some(work)
+    }
+
     /// Adds a later epoch.
     pub fn add(&mut self, later: &Work) {
         self.last_epoch = later.last_epoch;

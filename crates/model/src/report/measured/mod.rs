@@ -1,7 +1,10 @@
 //! Writes what was measured as tables: a row for each node's cpus, a column for each node's memory.
 
+mod core;
+mod parts;
+
 use super::layout::{Page, Style, left, plural, right, size};
-use crate::measured::{Layout, Measured, Pages, Pair, Spread};
+use crate::measured::{Found, Measured, Pages, Pair, Spread};
 
 /// Columns of a row's name, and of a cell.
 const LABEL: usize = 16;
@@ -46,9 +49,14 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
         page.line(&if bytes.is_empty() { name.to_owned() } else { format!("{name}, {bytes}") });
         table(&mut page, m, &bandwidth.pairs);
     }
-    loaded(&mut page, m);
-    scaling(&mut page, m);
-    copies(&mut page, m);
+    parts::loaded(&mut page, m);
+    core::core(&mut page, m);
+    core::roofline(&mut page, m);
+    parts::stream(&mut page, m);
+    parts::scaling(&mut page, m);
+    parts::copies(&mut page, m);
+    parts::gpu(&mut page, m);
+    parts::page_latency(&mut page, m);
     if !m.caveats.is_empty() {
         page.heading("Mind");
         for caveat in &m.caveats {
@@ -58,86 +66,33 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
     page.finish()
 }
 
-fn loaded(page: &mut Page, m: &Measured) {
-    if m.loaded.is_empty() {
-        return;
-    }
-    page.heading("Latency under load: one cpu follows pointers, the others of its node read");
-    for curve in &m.loaded {
-        let pair = format!("cpus of node {}, memory of node {}", curve.from, curve.memory);
-        if let Some(why) = &curve.why {
-            page.bullet(&format!("{pair} unknown: {why}"));
-            continue;
-        }
-        page.line(&format!("{}{}{}", left(&pair, 2 * LABEL + 4), right("GB/s", 8), right("ns", CELL)));
-        for point in curve.points.iter().rev() {
-            let rate = format!("{:.1}", point.gb_per_s);
-            page.line(&format!(
-                "{}{}{}",
-                left("", 2 * LABEL + 4),
-                right(&rate, 8),
-                right(&cell(point.latency_ns), CELL)
-            ));
-        }
-    }
-}
-
-fn scaling(page: &mut Page, m: &Measured) {
-    if m.scaling.is_empty() {
-        return;
-    }
-    page.heading("Triad by number of threads, GB/s, each on memory of its own node");
-    for row in &m.scaling {
-        let layout = match row.layout {
-            Layout::Compact => "compact",
-            Layout::Scatter => "scatter",
-        };
-        let per_node: Vec<String> = row.per_node.iter().map(u32::to_string).collect();
-        let label = format!("{layout}  {} ({})", plural(row.threads as usize, "thread"), per_node.join("+"));
-        let value = row.gb_per_s.map_or_else(|| "unknown".to_owned(), cell);
-        page.line(&format!("{}{}", left(&label, 2 * LABEL + 4), right(&value, CELL)));
-        if let Some(why) = &row.why {
-            page.bullet(&format!("unknown: {why}"));
-        }
-    }
-}
-
-/// Many cpus make a matrix that nobody reads: JSON has all, the text one row for each node's first cpus.
-const MOST_CPUS: usize = 8;
-
-fn copies(page: &mut Page, m: &Measured) {
-    let Some(first) = m.copies.first() else { return };
-    page.heading("Copies, GB/s read and as many written: row copies, column touched first");
-    page.line(&format!("{} at a time, ordinary stores", size(first.bytes)));
-    let mut cpus: Vec<u32> = m.copies.iter().map(|c| c.cpu).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    if cpus.len() > MOST_CPUS {
-        // Evenly spread, so that every part of the machine is seen.
-        let all = cpus.len();
-        cpus = (0..MOST_CPUS).map(|i| cpus[i * all / MOST_CPUS]).collect();
-        page.line(&format!("{} of {all} cpus; --json has all", cpus.len()));
-    }
-    let heads: String = cpus.iter().map(|c| right(&format!("cpu {c}"), 9)).collect();
-    page.line(&format!("{}{heads}", left("", 8)));
-    for cpu in &cpus {
-        let cells: String = cpus
-            .iter()
-            .map(|toucher| m.copies.iter().find(|c| c.cpu == *cpu && c.toucher == *toucher))
-            .map(|c| c.and_then(|c| c.seconds.map(|s| c.bytes as f64 / s.median / 1e9)))
-            .map(|rate| right(&rate.map_or("unknown".into(), |r| format!("{r:.2}")), 9))
-            .collect();
-        page.line(&format!("{}{cells}", left(&format!("cpu {cpu}"), 8)));
-    }
-    if let Some(why) = m.copies.iter().find_map(|c| c.why.as_deref()) {
-        page.bullet(&format!("unknown: {why}"));
-    }
-}
-
 /// `81.2 (80.9–83.0)`.
 fn cell(value: Spread) -> String {
-    let digits = if value.median < 9.95 { 2 } else { 1 };
+    let digits = match value.median {
+        v if v < 9.95 => 2,
+        v if v < 999.5 => 1,
+        _ => 0,
+    };
     format!("{:.digits$} ({:.digits$}–{:.digits$})", value.median, value.low, value.high)
+}
+
+/// The figure, or `unknown`; the reason goes elsewhere.
+fn found(found: &Found) -> String {
+    found.value.map_or_else(|| "unknown".to_owned(), cell)
+}
+
+/// Each reason once, with what it is about.
+fn reasons<'a>(page: &mut Page, about: &str, whys: impl Iterator<Item = &'a str>) {
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    for why in whys {
+        match seen.iter_mut().find(|r| r.0 == why) {
+            Some(reason) => reason.1 += 1,
+            None => seen.push((why, 1)),
+        }
+    }
+    for (why, times) in seen {
+        page.bullet(&format!("{} unknown: {why}", plural(times, about)));
+    }
 }
 
 fn table(page: &mut Page, m: &Measured, pairs: &[Pair]) {
@@ -156,17 +111,7 @@ fn table(page: &mut Page, m: &Measured, pairs: &[Pair]) {
             page.line(&format!("{}{cells}", left(&format!("cpus of node {from}"), LABEL)));
         }
     }
-    // One reason for many pairs is said once.
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for why in pairs.iter().filter_map(|p| p.why.as_deref()) {
-        match reasons.iter_mut().find(|r| r.0 == why) {
-            Some(reason) => reason.1 += 1,
-            None => reasons.push((why, 1)),
-        }
-    }
-    for (why, times) in reasons {
-        page.bullet(&format!("{} unknown: {why}", plural(times, "pair")));
-    }
+    reasons(page, "pair", pairs.iter().filter_map(|p| p.why.as_deref()));
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
-//! What a machine's memory was measured to do: latency and bandwidth of each node's
-//! memory from each node's cpus, as values. The binary's `measure` fills them in.
+//! What a machine's cores and memory were measured to do, as values. The binary's
+//! `measure` fills them in; [`Measured::into_machine`] makes figures of a machine of
+//! them, [`predict`] says what placements would give by these figures, and [`peaks`]
+//! whether one node's latencies are of one memory or of several.
+
+mod figures;
+pub mod peaks;
+pub mod predict;
 
 use crate::analyze::stats::median;
-use crate::machine::figures::{Cell as FigureCell, Confidence, Figure, Matrix};
-use crate::machine::file::NodeBandwidth;
-use crate::machine::{Machine, NodeId, NodeKind};
+use crate::machine::NodeId;
 use serde::Serialize;
 
 /// Version of the JSON form; rises when a field is renamed, removed or changes its meaning.
@@ -34,6 +38,25 @@ impl Spread {
     /// The spread as a share of the median.
     pub fn relative(&self) -> f64 {
         (self.high - self.low) / self.median
+    }
+}
+
+/// A figure, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// The figure, in the unit that the field's name says; `None`: see `why`.
+    pub value: Option<Spread>,
+    /// Why there is no figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+impl From<Result<Spread, String>> for Found {
+    fn from(result: Result<Spread, String>) -> Found {
+        match result {
+            Ok(value) => Found { value: Some(value), why: None },
+            Err(why) => Found { value: None, why: Some(why) },
+        }
     }
 }
 
@@ -89,6 +112,10 @@ pub enum Kernel {
     Copy,
     /// `c = a`, stored past the caches.
     CopyNt,
+    /// `b = s·c`.
+    Scale,
+    /// `c = a + b`.
+    Add,
     /// `a = b + s·c`.
     Triad,
     /// `a = b + s·c`, stored past the caches.
@@ -96,8 +123,8 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// All of them, in the order of a report.
-    pub const ALL: [Kernel; 7] = [
+    /// Those of a bandwidth matrix, in the order of a report.
+    pub const MATRIX: [Kernel; 7] = [
         Kernel::Read,
         Kernel::Write,
         Kernel::WriteNt,
@@ -107,13 +134,16 @@ impl Kernel {
         Kernel::TriadNt,
     ];
 
+    /// STREAM's, in its order.
+    pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad];
+
     /// Arrays that it loads, and arrays that it stores.
     pub fn arrays(self) -> (u64, u64) {
         match self {
             Kernel::Read => (1, 0),
             Kernel::Write | Kernel::WriteNt => (0, 1),
-            Kernel::Copy | Kernel::CopyNt => (1, 1),
-            Kernel::Triad | Kernel::TriadNt => (2, 1),
+            Kernel::Copy | Kernel::CopyNt | Kernel::Scale => (1, 1),
+            Kernel::Add | Kernel::Triad | Kernel::TriadNt => (2, 1),
         }
     }
 
@@ -125,6 +155,8 @@ impl Kernel {
             Kernel::WriteNt => "write, non-temporal",
             Kernel::Copy => "copy",
             Kernel::CopyNt => "copy, non-temporal",
+            Kernel::Scale => "scale",
+            Kernel::Add => "add",
             Kernel::Triad => "triad",
             Kernel::TriadNt => "triad, non-temporal",
         }
@@ -176,10 +208,14 @@ pub struct Copy {
     /// Bytes copied: each is loaded once and stored once.
     pub bytes: u64,
     /// Seconds of one copy.
-    pub seconds: Option<Spread>,
-    /// Why there is no time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    pub seconds: Found,
+}
+
+impl Copy {
+    /// GB/s read, and as many written.
+    pub fn gb_per_s(&self) -> Option<f64> {
+        self.seconds.value.map(|s| self.bytes as f64 / s.median / 1e9)
+    }
 }
 
 /// How threads are laid out over nodes.
@@ -192,20 +228,131 @@ pub enum Layout {
     Scatter,
 }
 
-/// Triad with so many threads, each on memory of its own node.
+/// Where the memory of a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// On the thread's own node.
+    Local,
+    /// In turns over all nodes that have both cpus and memory.
+    Interleaved,
+    /// All on one node.
+    OneNode(NodeId),
+}
+
+/// Triad with so many threads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Threads {
     /// Which cpus first.
     pub layout: Layout,
-    /// How many threads.
-    pub threads: u32,
+    /// Where their memory is.
+    pub placement: Placement,
+    /// Their cpus.
+    pub cpus: Vec<u32>,
     /// Threads on each node, in the order of `Measured::nodes`.
     pub per_node: Vec<u32>,
-    /// GB/s of all threads together.
-    pub gb_per_s: Option<Spread>,
-    /// Why there is no figure.
+    /// Of all threads together.
+    pub gb_per_s: Found,
+    /// What this run's other figures make of it.
+    pub predicted: Option<predict::Predicted>,
+}
+
+/// STREAM by its rules: all allowed cpus, one thread each, on memory that they touched first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stream {
+    /// Bytes of each of the three arrays.
+    pub array_bytes: u64,
+    /// Threads.
+    pub threads: u32,
+    /// How often each function was timed; the first time does not count.
+    pub times: u32,
+    /// Copy, Scale, Add and Triad; empty: see `why`.
+    pub functions: Vec<StreamFunction>,
+    /// Largest relative error of any element at the end.
+    pub largest_error: f64,
+    /// Why there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// A line of STREAM's table. MB are 10⁶ bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamFunction {
+    /// Which.
+    pub kernel: Kernel,
+    /// Of the shortest time.
+    pub best_mb_per_s: f64,
+    /// Mean time, seconds.
+    pub average_s: f64,
+    /// Shortest time, seconds.
+    pub min_s: f64,
+    /// Longest time, seconds.
+    pub max_s: f64,
+}
+
+/// What one core does, the others idle unless it says otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Core {
+    /// Its cpu.
+    pub cpu: u32,
+    /// Its node.
+    pub node: NodeId,
+    /// Clock while every core of the node adds numbers, GHz: one dependent addition is one cycle.
+    pub clock_ghz: Found,
+    /// Instructions per cycle of a triad whose arrays are in the first-level cache.
+    pub ipc: Found,
+    /// Lines that it has in flight: random chains followed side by side until more of them gain nothing,
+    /// times latency (Little's law).
+    pub lines_in_flight: Found,
+    /// Reading its own node's memory, GB/s.
+    pub read_gbs: Found,
+    /// Reading and writing it in place, both counted, GB/s.
+    pub update_gbs: Found,
+    /// Latency of each level of cache, inner first.
+    pub caches: Vec<CacheLatency>,
+}
+
+/// Latency of a cache, by a chain that fits into it and not into the next inner one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheLatency {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// Bytes of the chain.
+    pub bytes: u64,
+    /// Load to use, ns.
+    pub ns: Found,
+}
+
+/// Floating-point operations of a node, one thread on each core: the roofline's flat part.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flops {
+    /// The node.
+    pub node: NodeId,
+    /// Threads, one for each core.
+    pub cores: u32,
+    /// What computed: `AVX2 FMA`.
+    pub instructions: String,
+    /// Double precision, 10⁹ additions and multiplications per second.
+    pub f64_gflops: Found,
+    /// Single precision.
+    pub f32_gflops: Found,
+}
+
+/// Copies between a GPU and pinned memory of a node, by a thread on that node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GpuCopy {
+    /// The driver's number of the GPU.
+    pub gpu: u32,
+    /// Its name.
+    pub name: String,
+    /// Node of the pinned memory.
+    pub node: NodeId,
+    /// Bytes of one copy.
+    pub bytes: u64,
+    /// Host to device, GB/s.
+    pub to_gbs: Found,
+    /// Device to host, GB/s.
+    pub from_gbs: Found,
 }
 
 /// Everything that one run measured.
@@ -229,10 +376,23 @@ pub struct Measured {
     pub bandwidth: Vec<Bandwidth>,
     /// Latency under load.
     pub loaded: Vec<Loaded>,
+    /// The core's own figures.
+    pub core: Option<Core>,
+    /// Arithmetic, by node.
+    pub flops: Vec<Flops>,
+    /// STREAM.
+    pub stream: Option<Stream>,
+    /// Bandwidth by number of threads and placement.
+    pub scaling: Vec<Threads>,
+    /// Why `scaling` has no predictions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_prediction: Option<String>,
     /// Copies between cpus.
     pub copies: Vec<Copy>,
-    /// Bandwidth by number of threads.
-    pub scaling: Vec<Threads>,
+    /// Copies to and from GPUs.
+    pub gpu: Vec<GpuCopy>,
+    /// Latency page by page, of a machine that shows one node.
+    pub page_latency: Option<peaks::PageLatency>,
     /// Part of the time that a hypervisor gave to others; `None` if the kernel does not say.
     pub steal_share: Option<f64>,
     /// What to keep in mind.
@@ -246,121 +406,16 @@ impl Measured {
         text.push('\n');
         text
     }
-
-    /// The machine with what was measured in place of what it had. What was not measured stays as it was.
-    pub fn into_machine(&self, mut machine: Machine) -> Machine {
-        let quick = if self.quick { " --quick" } else { "" };
-        let source = format!("measured here on {} by nearfar measure{quick}", self.day);
-        let matrix = |pairs: &[Pair], what: &str| -> Option<Matrix> {
-            let at = |from, memory| pairs.iter().find(|p| p.from == from && p.memory == memory);
-            let rows: Vec<Vec<FigureCell>> = machine
-                .nodes
-                .iter()
-                .map(|f| {
-                    let cell = |m| FigureCell(at(f.id, m).and_then(|p| p.value).map(|v| round(v.median)));
-                    machine.nodes.iter().map(|m| cell(m.id)).collect()
-                })
-                .collect();
-            let any = rows.iter().flatten().any(|c| c.0.is_some());
-            any.then(|| Matrix { rows, source: format!("{source}, {what}"), confidence: Confidence::H })
-        };
-        // Where the kernel gives no 2 MiB pages, latency with address translation is what there is.
-        let latency =
-            [(Pages::Huge, "2 MiB pages"), (Pages::Base, "base pages: address translation included")];
-        let latency = latency
-            .into_iter()
-            .find_map(|(pages, what)| matrix(&self.latency.iter().find(|l| l.pages == pages)?.pairs, what));
-        let of = |kernel| self.bandwidth.iter().find(|b| b.kernel == kernel);
-        let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs, "all cpus of the row's node"));
-        // The file asks for traffic. An ordinary store reads its line first, so `factor` times the bytes that
-        // the kernel names are moved; that is arithmetic, not seen.
-        let own = |kernel, node: NodeId, factor: f64| {
-            let value = of(kernel)?.pairs.iter().find(|p| p.from == node && p.memory == node)?.value?;
-            let (low, high) = (round(value.low * factor), round(value.high * factor));
-            let derived = factor != 1.0;
-            let how = if derived { ", with the lines that stores read first" } else { "" };
-            Some(Figure {
-                value: round(value.median * factor),
-                source: format!("{source}, {low} to {high} in {} runs{how}", value.runs),
-                confidence: if derived { Confidence::D } else { Confidence::H },
-            })
-        };
-        let mut bandwidth: Vec<NodeBandwidth> = Vec::new();
-        for node in machine.nodes.iter().filter(|n| !n.cpus.is_empty() && n.kind != NodeKind::Gpu) {
-            let figures = NodeBandwidth {
-                nodes: std::iter::once(node.id).collect(),
-                peak_gbs: None,
-                read_gbs: own(Kernel::Read, node.id, 1.0),
-                update_gbs: own(Kernel::Write, node.id, 2.0),
-                triad_gbs: own(Kernel::Triad, node.id, 4.0 / 3.0),
-            };
-            if figures.read_gbs.is_some() || figures.update_gbs.is_some() || figures.triad_gbs.is_some() {
-                bandwidth.push(figures);
-            }
-        }
-        let figures = &mut machine.figures;
-        figures.latency_ns = latency.or(figures.latency_ns.take());
-        figures.pair_read_gbs = read.or(figures.pair_read_gbs.take());
-        if !bandwidth.is_empty() {
-            figures.bandwidth = bandwidth;
-        }
-        machine
-    }
-}
-
-/// Three digits are more than any two measurements agree on.
-fn round(value: f64) -> f64 {
-    let scale = 10f64.powi(2 - value.abs().log10().floor() as i32);
-    (value * scale).round() / scale
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn pair(from: NodeId, memory: NodeId, median: f64) -> Pair {
-        let value = Some(Spread { median, low: median, high: median, runs: 1 });
-        Pair { from, memory, value, moved_bytes: None, why: None }
-    }
-
     #[test]
     fn the_middle_of_an_even_number_lies_between() {
         let spread = Spread::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!((spread.median, spread.low, spread.high, spread.runs), (2.5, 1.0, 4.0, 4));
         assert_eq!(Spread::of(&[]), None);
-    }
-
-    #[test]
-    fn a_machine_file_of_what_was_measured_can_be_read_back() {
-        let machine = Machine::from_shape("2x2").unwrap();
-        let measured = Measured {
-            day: "2026-11-22".into(),
-            // No 2 MiB pages were to be had.
-            latency: vec![
-                Latency { pages: Pages::Huge, bytes: 1, pairs: Vec::new() },
-                Latency {
-                    pages: Pages::Base,
-                    bytes: 1,
-                    pairs: vec![pair(0, 0, 81.234), pair(0, 1, 130.06), pair(1, 0, 129.0), pair(1, 1, 80.0)],
-                },
-            ],
-            bandwidth: vec![Bandwidth {
-                kernel: Kernel::Triad,
-                bytes: Some(1),
-                pairs: vec![pair(0, 0, 30.0), pair(1, 1, 33.0)],
-            }],
-            ..Measured::default()
-        };
-        let file = measured.into_machine(machine).to_toml();
-        let read = Machine::from_toml(&file).unwrap();
-        let latency = read.figures.latency_ns.as_ref().unwrap();
-        assert_eq!((latency.get(0, 0), latency.get(0, 1)), (Some(81.2), Some(130.0)), "{file}");
-        assert!(latency.source.contains("base pages"), "{file}");
-        let triad: Vec<&Figure> =
-            read.figures.bandwidth.iter().map(|b| b.triad_gbs.as_ref().unwrap()).collect();
-        assert_eq!(triad.iter().map(|f| f.value).collect::<Vec<_>>(), [40.0, 44.0]);
-        // A third of the traffic was not seen.
-        assert!(triad.iter().all(|f| f.confidence == Confidence::D && f.source.contains("in 1 runs")));
-        assert!(read.figures.pair_read_gbs.is_none() && read.figures.bandwidth[0].read_gbs.is_none());
     }
 }
