@@ -85,8 +85,7 @@ impl Measured {
                     cache.size_bytes.confidence = Confidence::H;
                 }
                 let seen = core.caches.iter().find(|c| c.level == cache.level).and_then(|c| c.ns.value);
-                let cycles =
-                    clock.and_then(|ghz| figure(seen, ghz, ", ns times clock_ghz", Confidence::D));
+                let cycles = clock.and_then(|ghz| figure(seen, ghz, ", ns times clock_ghz", Confidence::D));
                 cache.latency_cycles = cycles.or(cache.latency_cycles.take());
             }
             for (plain, cache) in machine.caches.iter_mut().zip(&caches) {

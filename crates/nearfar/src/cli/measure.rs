@@ -14,16 +14,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     {
         anyhow::bail!("{} is there already; nothing is overwritten", file.display());
     }
-    let asked = |what: &str| args.what == what || args.what == "all";
-    let wanted = Wanted {
-        latency: asked("latency"),
-        bandwidth: asked("bandwidth"),
-        loaded: asked("loaded"),
-        scaling: asked("scaling"),
-        memcpy: asked("memcpy"),
-        quick: args.quick,
-        array_bytes: args.array,
-    };
+    let wanted = Wanted { part: args.what, quick: args.quick, array_bytes: args.array };
     let terminal = std::io::stderr().is_terminal();
     let mut say = |what: &str| {
         if terminal {

@@ -198,17 +198,16 @@ A machine is captured with hwloc-gather-topology, or by copying /sys/devices/sys
 /sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo.
 ";
 
-/// Measure the memory: latency and bandwidth of every node's memory from every node's cpus
+/// Measure the machine: latency and bandwidth of every node's memory, caches, cores, STREAM, scaling
 ///
 /// Threads are pinned and pages are bound; a figure whose pages are elsewhere is not printed but explained.
 /// On a busy machine the figures are of what the others leave, and the report says so.
 #[derive(Args)]
 #[command(after_help = MEASURE_EXAMPLES)]
 struct MeasureArgs {
-    /// latency (idle), bandwidth, loaded (latency under load), scaling (by threads), memcpy (cpu by cpu) or all
-    #[arg(value_name = "WHAT", default_value = "all", hide_possible_values = true,
-          value_parser = ["latency", "bandwidth", "loaded", "scaling", "memcpy", "all"])]
-    what: String,
+    /// What to measure
+    #[arg(value_name = "WHAT", default_value = "all", value_enum)]
+    what: crate::measure::Part,
     /// Fewer and shorter repetitions, fewer kinds of bandwidth
     #[arg(long)]
     quick: bool,

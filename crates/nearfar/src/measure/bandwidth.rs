@@ -1,15 +1,58 @@
 //! Bandwidth: all cpus of a node, one thread each, stream through arrays of one node's memory.
 
-use super::kernels::{Arrays, LINE, pass};
+use super::bench::{ARRAY_CACHES, Bench, Effort, Home, Place, pin, spread};
+use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
-use super::{Effort, Place};
-use crate::collect::target::stay_on;
-use nearfar_model::machine::NodeId;
-use nearfar_model::measured::{Kernel, Pages, Spread};
+use super::pair;
+use nearfar_model::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Arrays on one node that all kernels use in turns: to place them takes longer than to use them.
+/// The matrix, for all kernels or for those that a machine file needs.
+pub fn run(bench: &mut Bench, measured: &mut Measured) {
+    let needed = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad, Kernel::TriadNt];
+    let wanted: Vec<Kernel> =
+        Kernel::MATRIX.into_iter().filter(|k| !bench.quick || needed.contains(k)).collect();
+    let mut tables: Vec<Bandwidth> =
+        wanted.iter().map(|&kernel| Bandwidth { kernel, bytes: None, pairs: Vec::new() }).collect();
+    let mut small = None;
+    let pairs = bench.pairs();
+    let effort = bench.effort(40.0, 1.5, pairs.len() * wanted.len());
+    for place in &pairs {
+        bench.say(&format!("bandwidth from node {} to node {}", place.from, place.memory));
+        let caches = bench.caches_of(place.cpus.len());
+        let each = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches);
+        if each < ARRAY_CACHES * caches {
+            small = Some(caches);
+        }
+        let field = bench.room(place.memory, 3 * each).and_then(|()| Field::new(place, each as usize));
+        for table in &mut tables {
+            let kernel = table.kernel;
+            let result = match &field {
+                Err(why) => Err(why.clone()),
+                Ok(_) if !available(kernel) => Err("not written for this architecture".into()),
+                Ok(field) => {
+                    table.bytes = table.bytes.max(Some(field.bytes(kernel)));
+                    field.measure(kernel, &effort).map(|(value, moved)| (value, Some(moved)))
+                }
+            };
+            table.pairs.push(pair(place, result));
+        }
+    }
+    measured.bandwidth = tables;
+    measured.caveats.extend(small.map(|caches| {
+        format!(
+            "the arrays are smaller than {ARRAY_CACHES} times the caches of the threads ({} MiB): part of what was \
+             moved came from there",
+            caches >> 20
+        )
+    }));
+}
+
+/// An odd number of lines between arrays: equal offsets of all three would share sets of a cache.
+const GAP: usize = 2 * 4096 + 5 * LINE;
+
+/// Arrays that all kernels use in turns: to place them takes longer than to use them.
 pub struct Field {
     cpus: Vec<u32>,
     arrays: Vec<Arrays>,
@@ -17,17 +60,18 @@ pub struct Field {
 }
 
 impl Field {
-    /// Three arrays of `each` bytes, a part of each for every cpu.
+    /// Three arrays of `each` bytes on one node, a part of each for every cpu.
+    ///
+    /// # Errors
+    /// In words.
     pub fn new(place: &Place, each: usize) -> Result<Field, String> {
         let threads = place.cpus.len();
         if threads == 0 {
             return Err("no cpu of it may be used".into());
         }
         let part = (each / threads).next_multiple_of(2 << 20).max(2 << 20);
-        // An odd number of lines between the arrays: equal offsets of all three would share sets of a cache.
-        let gap = 2 * 4096 + 5 * LINE;
-        let stride = part * threads + gap;
-        let memory = Memory::new(3 * stride, place.memory, place.only, Pages::Huge)?;
+        let stride = part * threads + GAP;
+        let memory = Memory::new(3 * stride, &place.home, Pages::Huge)?;
         let arrays = (0..threads)
             .map(|t| Arrays {
                 a: memory.at(t * part),
@@ -36,20 +80,26 @@ impl Field {
                 bytes: part,
             })
             .collect();
-        Ok(Field { cpus: place.cpus.iter().collect(), arrays, _memory: vec![memory] })
+        Ok(Field { cpus: place.cpus.clone(), arrays, _memory: vec![memory] })
     }
 
-    /// Three arrays of `part` bytes for each of these cpus, on its own node.
-    pub fn local(cpus: &[(u32, NodeId)], part: usize, only: bool) -> Result<Field, String> {
-        let gap = 2 * 4096 + 5 * LINE;
-        let stride = part + gap;
-        let memory: Vec<Memory> = cpus
+    /// Three arrays of `part` bytes for each cpu, at a home of its own.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn apart(threads: &[(u32, Home)], part: usize) -> Result<Field, String> {
+        let stride = part.next_multiple_of(LINE) + GAP;
+        let memory: Vec<Memory> = threads
             .iter()
-            .map(|&(_, node)| Memory::new(3 * stride, node, only, Pages::Huge))
+            .map(|(_, home)| Memory::new(3 * stride, home, Pages::Huge))
             .collect::<Result<_, _>>()?;
-        let arrays =
-            memory.iter().map(|m| Arrays { a: m.at(0), b: m.at(stride), c: m.at(2 * stride), bytes: part });
-        Ok(Field { cpus: cpus.iter().map(|c| c.0).collect(), arrays: arrays.collect(), _memory: memory })
+        let arrays = memory.iter().map(|m| Arrays {
+            a: m.at(0),
+            b: m.at(stride),
+            c: m.at(2 * stride),
+            bytes: part.next_multiple_of(LINE),
+        });
+        Ok(Field { cpus: threads.iter().map(|t| t.0).collect(), arrays: arrays.collect(), _memory: memory })
     }
 
     /// Bytes of the arrays that `kernel` uses.
@@ -67,17 +117,16 @@ impl Field {
         for _ in 0..effort.runs {
             values.push(bytes as f64 * passes as f64 / self.seconds(kernel, passes)? / 1e9);
         }
-        let spread = Spread::of(&values).ok_or("nothing was measured")?;
-        Ok((spread, bytes * (1 + passes * effort.runs) as u64))
+        Ok((spread(&values)?, bytes * (1 + passes * effort.runs) as u64))
     }
 
     /// From the first thread's begin to the last one's end.
     fn seconds(&self, kernel: Kernel, passes: usize) -> Result<f64, String> {
         let barrier = Barrier::new(self.arrays.len());
         let one = |cpu: u32, arrays: Arrays| -> Result<(Instant, Instant), String> {
-            let pinned = stay_on(&std::iter::once(cpu).collect());
+            let pinned = pin(cpu);
             barrier.wait();
-            pinned.map_err(|e| format!("cpu {cpu} may not be used: {e}"))?;
+            pinned?;
             let begin = Instant::now();
             for _ in 0..passes {
                 // SAFETY: this thread's part of the field's own memory, which outlives the scope.

@@ -1,78 +1,120 @@
 //! Idle latency: one cpu follows pointers through memory that nobody else uses.
 
+use super::bench::{Bench, Effort, aside, pin, spread};
 use super::kernels::{LINE, follow};
 use super::memory::Memory;
-use super::{Effort, Place};
-use crate::collect::target::stay_on;
+use super::pair;
 use nearfar_model::analyze::stats::Random;
-use nearfar_model::measured::{Pages, Spread};
+use nearfar_model::measured::{Latency, Measured, Pages, Spread};
 use std::time::Instant;
 
-/// Follows a random cycle through all lines of `bytes` of the place's memory: ns per step, and
-/// the kind of pages that the kernel gave.
-pub fn measure(
-    place: &Place,
-    bytes: usize,
-    wanted: Pages,
-    effort: &Effort,
-) -> Result<(Spread, Pages), String> {
-    let cpu = place.cpus.first().ok_or("no cpu of it may be used")?;
-    let work = || -> Result<(Spread, Pages), String> {
-        stay_on(&std::iter::once(cpu).collect()).map_err(|e| format!("cpu {cpu} may not be used: {e}"))?;
-        let memory = Memory::new(bytes, place.memory, place.only, wanted)?;
-        let mut at = cycle(&memory);
-        // SAFETY: `cycle` made a chain without an end inside the memory, which lives on.
+/// The matrix, on 2 MiB pages and on base pages.
+pub fn run(bench: &mut Bench, measured: &mut Measured) {
+    let bytes = bench.chain();
+    let pairs = bench.pairs();
+    let effort = bench.effort(30.0, 1.2, 2 * pairs.len());
+    for (wanted, name) in [(Pages::Huge, "2 MiB pages"), (Pages::Base, "base pages")] {
+        let mut table = Latency { pages: wanted, bytes: bytes as u64, pairs: Vec::new() };
+        let mut chain: Option<(u32, Result<Chain, String>)> = None;
+        for place in &pairs {
+            bench.say(&format!("latency, {name}, from node {} to node {}", place.from, place.memory));
+            // To make a chain takes longer than to follow it: all cpus follow the same one.
+            if chain.as_ref().is_none_or(|c| c.0 != place.memory) {
+                drop(chain.take());
+                let made = bench.room(place.memory, bytes as u64);
+                let made = made.and_then(|()| Memory::new(bytes, &place.home, wanted)).and_then(|memory| {
+                    if memory.pages == wanted {
+                        return Ok(Chain::new(memory));
+                    }
+                    Err("the kernel gave no 2 MiB pages (transparent_hugepage, fragmented memory)".into())
+                });
+                chain = Some((place.memory, made));
+            }
+            let result = match (&chain, place.cpus.first()) {
+                (_, None) => Err("no cpu of it may be used".into()),
+                (Some((_, Ok(chain))), Some(&cpu)) => aside(|| chain.latency(cpu, &effort)),
+                (Some((_, Err(why))), _) => Err(why.clone()),
+                (None, _) => Err("there is no chain".into()),
+            };
+            table.pairs.push(pair(place, result.map(|value| (value, None))));
+        }
+        measured.latency.push(table);
+    }
+}
+
+/// A random cycle through all lines of some memory.
+pub struct Chain(Memory);
+
+impl Chain {
+    /// Makes all lines one cycle in random order (Sattolo 1986), each pointing to the next.
+    pub fn new(memory: Memory) -> Chain {
+        let lines = memory.bytes() / LINE;
+        // SAFETY: line i is inside the memory, aligned, and nobody else's.
+        let line = |i: usize| memory.at(i * LINE).cast::<usize>();
+        // Always the same chain.
+        let mut random = Random::new(1);
+        // SAFETY: as above.
+        unsafe {
+            for i in 0..lines {
+                line(i).write(i);
+            }
+            for i in (1..lines).rev() {
+                let j = random.below(i);
+                let (x, y) = (line(i).read(), line(j).read());
+                line(i).write(y);
+                line(j).write(x);
+            }
+            for i in 0..lines {
+                let next = line(line(i).read()) as usize;
+                line(i).write(next);
+            }
+        }
+        Chain(memory)
+    }
+
+    /// The kind of pages that it is in.
+    pub fn pages(&self) -> Pages {
+        self.0.pages
+    }
+
+    /// A line of it, of as many as `of`, evenly spread.
+    pub fn start(&self, i: usize, of: usize) -> *const u8 {
+        self.0.at(self.0.bytes() / LINE / of * i * LINE)
+    }
+
+    /// ns per step, seen by a cpu, where the calling thread stays.
+    ///
+    /// # Errors
+    /// If the cpu may not be used.
+    pub fn latency(&self, cpu: u32, effort: &Effort) -> Result<Spread, String> {
+        pin(cpu)?;
+        let mut at = self.start(0, 1);
+        // SAFETY: the chain has no end, and its memory lives as long as `self`.
         let mut steps = |count: usize| unsafe {
             let begin = Instant::now();
             at = follow(at.cast(), count);
             begin.elapsed().as_secs_f64() * 1e9 / count as f64
         };
         // The first steps tell how many fill the time.
-        let warm = steps(100_000);
-        let count = ((effort.seconds * 1e9 / warm) as usize).max(100_000);
+        let first = (self.0.bytes() / LINE).min(100_000);
+        steps(first);
+        let warm = steps(first);
+        let count = ((effort.seconds * 1e9 / warm) as usize).max(20_000);
         let values: Vec<f64> = (0..effort.runs).map(|_| steps(count)).collect();
         std::hint::black_box(at);
-        Ok((Spread::of(&values).ok_or("nothing was measured")?, memory.pages))
-    };
-    // On a thread of its own: where this one may run stays as it is.
-    std::thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
-}
-
-/// Makes all lines one cycle in random order (Sattolo 1986), each pointing to the next. Any line
-/// of it to begin with.
-pub(super) fn cycle(memory: &Memory) -> *const u8 {
-    let lines = memory.bytes() / LINE;
-    // SAFETY: line i is inside the memory, aligned, and nobody else's.
-    let line = |i: usize| memory.at(i * LINE).cast::<usize>();
-    // Always the same chain.
-    let mut random = Random::new(1);
-    // SAFETY: as above.
-    unsafe {
-        for i in 0..lines {
-            line(i).write(i);
-        }
-        for i in (1..lines).rev() {
-            let j = random.below(i);
-            let (x, y) = (line(i).read(), line(j).read());
-            line(i).write(y);
-            line(j).write(x);
-        }
-        for i in 0..lines {
-            let next = line(line(i).read()) as usize;
-            line(i).write(next);
-        }
+        spread(&values)
     }
-    memory.at(0)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::bench::Home;
     use super::*;
 
     #[test]
     fn the_chain_visits_every_line_once() {
-        let memory = Memory::new(64 * 1000, 0, true, Pages::Base).unwrap();
-        let first = cycle(&memory);
+        let chain = Chain::new(Memory::new(64 * 1000, &Home::Only, Pages::Base).unwrap());
+        let first = chain.start(0, 1);
         let mut seen = std::collections::HashSet::new();
         let mut at = first;
         for _ in 0..1000 {

@@ -1,33 +1,54 @@
 //! Loaded latency: one cpu follows pointers while the others of its node read as fast as they
 //! are told to. The curve of ns over GB/s shows where a memory controller begins to queue.
 
+use super::bench::{ARRAY_CACHES, Bench, Effort, Place, pin, spread};
 use super::kernels::{Arrays, LINE, follow, pass};
-use super::latency::cycle;
+use super::latency::Chain;
 use super::memory::Memory;
-use super::{Effort, Place};
-use crate::collect::target::stay_on;
-use nearfar_model::measured::{Kernel, LoadPoint, Pages, Spread};
+use nearfar_model::measured::{Kernel, LoadPoint, Loaded, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Turns of an empty loop between two pieces of reading: from none to hardly any load.
-pub const PAUSES: [u64; 9] = [0, 50, 100, 200, 400, 800, 1600, 6400, u64::MAX];
+const PAUSES: [u64; 9] = [0, 50, 100, 200, 400, 800, 1600, 6400, u64::MAX];
 /// Bytes that a loading thread reads between two pauses.
 const PIECE: usize = 64 * LINE;
 
-/// One point of the curve for each of [`PAUSES`]; `u64::MAX` is idle.
-pub fn measure(place: &Place, chain: usize, each: usize, effort: &Effort) -> Result<Vec<LoadPoint>, String> {
-    let cpu = place.cpus.first().ok_or("no cpu of it may be used")?;
-    let others: Vec<u32> = place.cpus.iter().skip(1).collect();
+/// A curve for each pair; where everything is measured, each node's own and those of the first node.
+pub fn run(bench: &mut Bench, measured: &mut Measured) {
+    let mut pairs = bench.pairs();
+    if bench.all {
+        let first = pairs.first().map(|p| p.from);
+        pairs.retain(|p| p.from == p.memory || Some(p.from) == first);
+    }
+    let effort = bench.effort(20.0, 1.0, pairs.len() * PAUSES.len());
+    for place in &pairs {
+        let (from, memory) = (place.from, place.memory);
+        bench.say(&format!("latency under load from node {from} to node {memory}"));
+        let chain = bench.chain();
+        let each = ARRAY_CACHES * bench.caches_of(place.cpus.len());
+        let curve = bench
+            .room(memory, chain as u64 + each)
+            .and_then(|()| curve(place, chain, each as usize, &effort));
+        let (points, why) = match curve {
+            Ok(points) => (points, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        measured.loaded.push(Loaded { from, memory, points, why });
+    }
+}
+
+/// One point for each of [`PAUSES`]; `u64::MAX` is idle.
+fn curve(place: &Place, chain: usize, each: usize, effort: &Effort) -> Result<Vec<LoadPoint>, String> {
+    let (&cpu, others) = place.cpus.split_first().ok_or("no cpu of it may be used")?;
     if others.is_empty() {
         return Err("it takes two cpus: one to follow pointers and one to load".into());
     }
     let part = (each / others.len()).next_multiple_of(PIECE).max(PIECE);
-    let memory = Memory::new(part * others.len(), place.memory, place.only, Pages::Huge)?;
-    let chased = Memory::new(chain, place.memory, place.only, Pages::Huge)?;
-    let start = cycle(&chased) as usize;
-    PAUSES.iter().map(|&pause| point(cpu, &others, &memory, part, start, pause, effort)).collect()
+    let memory = Memory::new(part * others.len(), &place.home, Pages::Huge)?;
+    let chain = Chain::new(Memory::new(chain, &place.home, Pages::Huge)?);
+    PAUSES.iter().map(|&pause| point(cpu, others, &memory, part, &chain, pause, effort)).collect()
 }
 
 fn point(
@@ -35,15 +56,12 @@ fn point(
     others: &[u32],
     memory: &Memory,
     part: usize,
-    start: usize,
+    chain: &Chain,
     pause: u64,
     effort: &Effort,
 ) -> Result<LoadPoint, String> {
     let (stop, moved) = (AtomicBool::new(false), AtomicU64::new(0));
     let barrier = Barrier::new(others.len() + 1);
-    let pin = |cpu: u32| {
-        stay_on(&std::iter::once(cpu).collect()).map_err(|e| format!("cpu {cpu} may not be used: {e}"))
-    };
     let load = |t: usize, cpu: u32| -> Result<(), String> {
         let pinned = pin(cpu);
         barrier.wait();
@@ -69,22 +87,22 @@ fn point(
         let pinned = pin(cpu);
         barrier.wait();
         let result = pinned.and_then(|()| {
-            let mut at = start as *const u8;
-            // SAFETY: the chain has no end and its memory outlives the scope.
+            let mut at = chain.start(0, 1);
+            // SAFETY: the chain has no end and outlives the scope.
             let mut steps = |count: usize| unsafe {
                 let begin = Instant::now();
                 at = follow(at.cast(), count);
                 begin.elapsed().as_secs_f64() * 1e9 / count as f64
             };
             let warm = steps(50_000);
-            let count = ((effort.seconds * 1e9 / warm) as usize).max(10_000);
+            let count = ((effort.seconds * 1e9 / warm) as usize).max(5_000);
             let (begin, before) = (Instant::now(), moved.load(Ordering::Relaxed));
             let values: Vec<f64> = (0..effort.runs).map(|_| steps(count)).collect();
             let bytes = moved.load(Ordering::Relaxed) - before;
             // The chain's own lines are traffic too.
             let own = (count * effort.runs * LINE) as f64;
             let gb_per_s = (bytes as f64 + own) / begin.elapsed().as_secs_f64() / 1e9;
-            Ok((Spread::of(&values).ok_or("nothing was measured")?, gb_per_s))
+            Ok((spread(&values)?, gb_per_s))
         });
         stop.store(true, Ordering::Relaxed);
         result

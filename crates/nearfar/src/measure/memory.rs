@@ -1,5 +1,6 @@
 //! Memory on a chosen node, and the proof that it is there.
 
+use super::bench::Home;
 use crate::collect::homes::{Range, look};
 use nearfar_model::machine::NodeId;
 use nearfar_model::measured::Pages;
@@ -28,34 +29,33 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `bytes` of `node`'s memory. `only`: the machine has no other node, so nobody is asked.
+    /// `bytes` of memory at `home`, every page present.
     ///
     /// # Errors
     /// In words: what the kernel refused, or how many pages are elsewhere.
-    pub fn new(bytes: usize, node: NodeId, only: bool, wanted: Pages) -> Result<Memory, String> {
+    pub fn new(bytes: usize, home: &Home, wanted: Pages) -> Result<Memory, String> {
         let mut memory = Memory::map(bytes, wanted)?;
-        if !only {
-            memory.bind(node)?;
+        match home {
+            Home::Only => {}
+            Home::Node(node) => memory.policy(libc::MPOL_BIND, std::slice::from_ref(node))?,
+            Home::Interleaved(nodes) => memory.policy(libc::MPOL_INTERLEAVE, nodes)?,
         }
         memory.touch();
-        if !only {
-            memory.prove(node)?;
-        }
+        memory.prove(0, bytes, home)?;
         if wanted == Pages::Huge && memory.huge_bytes() >= bytes / 100 * 95 {
             memory.pages = Pages::Huge;
         }
         Ok(memory)
     }
 
-    /// `bytes` that the calling thread touches first, wherever that puts them; proved to be on `node` if
-    /// there is one to name.
+    /// `bytes` that the calling thread touches first, wherever that puts them; proved to be at `home`.
     ///
     /// # Errors
     /// As [`Memory::new`].
-    pub fn touched(bytes: usize, node: Option<NodeId>) -> Result<Memory, String> {
+    pub fn touched(bytes: usize, home: &Home) -> Result<Memory, String> {
         let memory = Memory::map(bytes, Pages::Huge)?;
         memory.touch();
-        node.map_or(Ok(()), |node| memory.prove(node))?;
+        memory.prove(0, bytes, home)?;
         Ok(memory)
     }
 
@@ -66,7 +66,11 @@ impl Memory {
         }
     }
 
-    fn map(bytes: usize, wanted: Pages) -> Result<Memory, String> {
+    /// `bytes` of which no page is present yet.
+    ///
+    /// # Errors
+    /// If there is no address space.
+    pub fn map(bytes: usize, wanted: Pages) -> Result<Memory, String> {
         let mapped = bytes.next_multiple_of(HUGE) + HUGE;
         // SAFETY: a new private mapping; the result is checked.
         let base = unsafe {
@@ -98,16 +102,19 @@ impl Memory {
         self.bytes
     }
 
-    fn bind(&self, node: NodeId) -> Result<(), String> {
-        let mut mask = vec![0u64; node as usize / 64 + 1];
-        mask[node as usize / 64] |= 1 << (node % 64);
+    fn policy(&self, mode: i32, nodes: &[NodeId]) -> Result<(), String> {
+        let last = nodes.iter().copied().max().unwrap_or(0) as usize;
+        let mut mask = vec![0u64; last / 64 + 1];
+        for &node in nodes {
+            mask[node as usize / 64] |= 1 << (node % 64);
+        }
         // SAFETY: the mask has as many bits as is said (mbind(2) wants one more), and the range is ours.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
                 self.at(0),
                 self.bytes,
-                libc::MPOL_BIND,
+                mode,
                 mask.as_ptr(),
                 mask.len() * 64 + 1,
                 0,
@@ -117,25 +124,49 @@ impl Memory {
             return Ok(());
         }
         let error = io::Error::last_os_error();
+        let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
+        let whose = format!("memory of node {}", names.join(", "));
         Err(match error.raw_os_error() {
-            Some(libc::EINVAL) => format!("memory of node {node} is not allowed here (cpuset) or not there"),
-            _ => format!("memory of node {node} is refused: mbind: {error}"),
+            Some(libc::EINVAL) => format!("{whose} is not allowed here (cpuset) or not there"),
+            _ => format!("{whose} is refused: mbind: {error}"),
         })
     }
 
-    /// That every page asked is on `node`.
-    fn prove(&self, node: NodeId) -> Result<(), String> {
-        let range = Range { process: 0, address: self.at(0) as u64, bytes: self.bytes as u64 };
+    /// That every page asked of `bytes` at `offset` is at `home`.
+    ///
+    /// # Errors
+    /// How many are elsewhere, or how they are divided instead.
+    pub fn prove(&self, offset: usize, bytes: usize, home: &Home) -> Result<(), String> {
+        let nodes = match home {
+            Home::Only => return Ok(()),
+            Home::Node(node) => std::slice::from_ref(node),
+            Home::Interleaved(nodes) => nodes,
+        };
+        let range = Range { process: 0, address: self.at(offset) as u64, bytes: bytes as u64 };
         let mut homes = Homes::default();
-        look(0, range, 4096, ASKED, 0, &mut homes)
+        // Every so many-th page would always be of the same turn.
+        let asked = if nodes.len() > 1 { bytes / 4096 } else { ASKED };
+        look(0, range, 4096, asked, 0, &mut homes)
             .map_err(|e| format!("where the pages are cannot be asked: move_pages: {e}"))?;
         let asked: u32 = homes.pages.iter().sum();
-        let there = homes.node.iter().zip(&homes.pages).filter(|(n, _)| i64::from(**n) == i64::from(node));
-        let elsewhere = asked - there.map(|(_, pages)| pages).sum::<u32>();
-        if elsewhere == 0 {
-            return Ok(());
+        let on = |node: NodeId| -> u32 {
+            let there =
+                homes.node.iter().zip(&homes.pages).filter(|(n, _)| i64::from(**n) == i64::from(node));
+            there.map(|(_, pages)| pages).sum()
+        };
+        let there: Vec<u32> = nodes.iter().map(|&n| on(n)).collect();
+        let elsewhere = asked - there.iter().sum::<u32>();
+        if elsewhere > 0 {
+            let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
+            return Err(format!("{elsewhere} of {asked} pages are not on node {}", names.join(", ")));
         }
-        Err(format!("{elsewhere} of {asked} pages are not on node {node}"))
+        // Turns are taken by page, and pages may be of 2 MiB: one more or less on each node is fair.
+        let fair = f64::from(asked) / nodes.len() as f64;
+        let slack = 0.02 * f64::from(asked) + f64::from(asked) * HUGE as f64 / bytes as f64 + 1.0;
+        if there.iter().any(|&n| (f64::from(n) - fair).abs() > slack) {
+            return Err(format!("pages are not in turns on the nodes: {there:?} of {asked}"));
+        }
+        Ok(())
     }
 
     /// Bytes in huge pages, as the kernel accounts them.

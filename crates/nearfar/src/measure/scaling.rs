@@ -1,32 +1,80 @@
-//! Triad with more and more threads, packed onto few nodes or spread over all: what the first
-//! thread of a node adds and what the last one adds are different things.
+//! Triad with more and more threads, packed onto few nodes or spread over all, and with its memory
+//! local, interleaved or on one node: what the first thread of a node adds and what the last one
+//! adds are different things, and so are four cpus of one node and two of each.
 
-use super::Effort;
 use super::bandwidth::Field;
+use super::bench::{ARRAY_CACHES, Bench, Home};
 use nearfar_model::machine::NodeId;
-use nearfar_model::measured::{Kernel, Layout, Threads};
+use nearfar_model::measured::{Kernel, Layout, Measured, Placement, Threads};
 
-/// 1, 2, 4 … threads and all of them, in both layouts. `nodes`: each node and its usable cpus.
-pub fn measure(nodes: &[(NodeId, Vec<u32>)], part: usize, only: bool, effort: &Effort) -> Vec<Threads> {
+/// What is measured: threads in the order in which they take cpus.
+struct Row {
+    layout: Layout,
+    placement: Placement,
+    threads: Vec<(u32, NodeId)>,
+}
+
+/// Local memory for 1, 2, 4 … threads and all of them in both layouts; interleaved and on the first
+/// node for as many threads on each node.
+pub fn run(bench: &mut Bench, measured: &mut Measured) {
+    let nodes = bench.nodes();
+    let rows = rows(&nodes);
+    let effort = bench.effort(30.0, 1.5, rows.len());
+    let both: Vec<NodeId> = nodes.iter().map(|n| n.0).collect();
+    for row in rows {
+        bench.say(&format!("triad with {} threads", row.threads.len()));
+        let per_node: Vec<u32> =
+            nodes.iter().map(|n| row.threads.iter().filter(|t| t.1 == n.0).count() as u32).collect();
+        let home = |own: NodeId| match (bench.home(own), row.placement) {
+            (Home::Only, _) => Home::Only,
+            (_, Placement::Local) => Home::Node(own),
+            (_, Placement::OneNode(one)) => Home::Node(one),
+            (_, Placement::Interleaved) => Home::Interleaved(both.clone()),
+        };
+        let threads: Vec<(u32, Home)> = row.threads.iter().map(|t| (t.0, home(t.1))).collect();
+        // As STREAM wants it for the caches of the node with most threads.
+        let most = per_node.iter().copied().max().unwrap_or(1).max(1);
+        let caches = bench.caches_of(most as usize);
+        let part = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches) / u64::from(most);
+        let part = (part as usize).next_multiple_of(64).max(64);
+        let room = nodes.iter().try_for_each(|&(node, _)| {
+            let here = threads.iter().filter(|t| t.1 == Home::Node(node) || t.1 == Home::Only).count() as u64;
+            bench.room(node, 3 * part as u64 * here)
+        });
+        let result = room
+            .and_then(|()| Field::apart(&threads, part))
+            .and_then(|field| field.measure(Kernel::Triad, &effort));
+        measured.scaling.push(Threads {
+            layout: row.layout,
+            placement: row.placement,
+            cpus: row.threads.iter().map(|t| t.0).collect(),
+            per_node,
+            gb_per_s: result.map(|r| r.0).into(),
+            predicted: None,
+        });
+    }
+}
+
+fn rows(nodes: &[(NodeId, Vec<u32>)]) -> Vec<Row> {
+    let mut rows = Vec::new();
     let layouts: &[Layout] =
         if nodes.len() > 1 { &[Layout::Compact, Layout::Scatter] } else { &[Layout::Compact] };
-    let mut all = Vec::new();
     for &layout in layouts {
         let order = order(nodes, layout);
-        for threads in counts(order.len()) {
-            let used = &order[..threads];
-            let result = Field::local(used, part, only).and_then(|f| f.measure(Kernel::Triad, effort));
-            let on = |node: &(NodeId, Vec<u32>)| used.iter().filter(|c| c.1 == node.0).count() as u32;
-            all.push(Threads {
-                layout,
-                threads: threads as u32,
-                per_node: nodes.iter().map(on).collect(),
-                gb_per_s: result.as_ref().ok().map(|r| r.0),
-                why: result.err(),
-            });
+        for count in counts(order.len()) {
+            rows.push(Row { layout, placement: Placement::Local, threads: order[..count].to_vec() });
         }
     }
-    all
+    if nodes.len() > 1 {
+        let least = nodes.iter().map(|n| n.1.len()).min().unwrap_or(0);
+        for each in counts(least) {
+            for placement in [Placement::Interleaved, Placement::OneNode(nodes[0].0)] {
+                let threads = nodes.iter().flat_map(|(node, cpus)| cpus[..each].iter().map(|&c| (c, *node)));
+                rows.push(Row { layout: Layout::Scatter, placement, threads: threads.collect() });
+            }
+        }
+    }
+    rows
 }
 
 /// Powers of two up to `most`, and `most`.
@@ -62,5 +110,15 @@ mod tests {
         assert_eq!(counts(5), [1, 2, 4, 5]);
         assert_eq!(counts(1), [1]);
         assert_eq!(counts(0), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn placements_have_as_many_threads_on_every_node() {
+        let rows = rows(&[(0, vec![0, 1, 2]), (3, vec![4, 5])]);
+        let placed: Vec<_> = rows.iter().filter(|r| r.placement != Placement::Local).collect();
+        assert_eq!(placed.len(), 4);
+        assert_eq!(placed[3].threads, [(0, 0), (1, 0), (4, 3), (5, 3)]);
+        assert_eq!(placed[3].placement, Placement::OneNode(0));
+        assert!(self::rows(&[(0, vec![0, 1])]).iter().all(|r| r.placement == Placement::Local));
     }
 }

@@ -84,8 +84,7 @@ pub(super) fn scaling(page: &mut Page, m: &Measured) {
             1 => format!("{threads}, {place}"),
             _ => format!("{layout} {threads} ({}), {place}", per_node.join("+")),
         };
-        let predicted =
-            row.predicted.map(|p| format!("{:.1} ({:.1}–{:.1})", p.gb_per_s, p.low, p.high));
+        let predicted = row.predicted.map(|p| format!("{:.1} ({:.1}–{:.1})", p.gb_per_s, p.low, p.high));
         let predicted = right(&predicted.unwrap_or_else(|| "unknown".into()), CELL);
         page.line(&format!("{}{}{predicted}", left(&name, label), right(&found(&row.gb_per_s), CELL)));
     }

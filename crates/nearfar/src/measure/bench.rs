@@ -1,0 +1,201 @@
+//! What all measurements share: the machine, how long they may take, whose cpus, how much memory.
+
+use nearfar_model::machine::{Machine, NodeId};
+use nearfar_model::measured::Spread;
+use nearfar_model::topology::Topology;
+
+/// The machine under measurement and the caller's wishes.
+pub struct Bench<'a> {
+    /// Nodes, cpus, caches.
+    pub machine: Machine,
+    /// What is allowed and free.
+    pub topology: Topology,
+    /// Fewer and shorter repetitions.
+    pub quick: bool,
+    /// Everything is measured: no part may take most of the time.
+    pub all: bool,
+    /// Bytes of each array; `None`: four times the caches of the threads.
+    pub array_bytes: Option<u64>,
+    /// Which part it is, from 1, and of how many.
+    pub part: (usize, usize),
+    /// Told what is being done.
+    pub told: &'a mut dyn FnMut(&str),
+}
+
+/// How long and how often something is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Seconds of one repetition.
+    pub seconds: f64,
+    /// Repetitions after the first, which only warms up.
+    pub runs: usize,
+}
+
+/// Where memory is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Home {
+    /// Where the machine's only node is: nobody is asked, since the kernel may know of none.
+    Only,
+    /// On a node.
+    Node(NodeId),
+    /// In turns on these nodes.
+    Interleaved(Vec<NodeId>),
+}
+
+/// Whose cpus against whose memory.
+pub struct Place {
+    /// The node of the cpus.
+    pub from: NodeId,
+    /// Its cpus that may be used.
+    pub cpus: Vec<u32>,
+    /// The node of the memory.
+    pub memory: NodeId,
+    /// The same as memory is asked for.
+    pub home: Home,
+}
+
+/// STREAM's rule: each array at least four times the caches that its threads have.
+pub const ARRAY_CACHES: u64 = 4;
+/// Of the last-level cache: lines of a chain that is this much larger are in it one time in eight.
+const CHAIN_CACHES: u64 = 8;
+/// If the kernel does not tell of caches.
+const CACHE_BYTES: u64 = 32 << 20;
+
+impl Bench<'_> {
+    /// Says what is being done.
+    pub fn say(&mut self, what: &str) {
+        let (part, parts) = self.part;
+        (self.told)(&format!("[{part} of {parts}] {what}"));
+    }
+
+    /// So long for so many figures together, divided fairly.
+    pub fn effort(&self, full_seconds: f64, quick_seconds: f64, figures: usize) -> Effort {
+        let (total, runs) = if self.quick { (quick_seconds, 3) } else { (full_seconds, 7) };
+        // The warm-up is a run too.
+        let seconds = total / (figures.max(1) * (runs + 1)) as f64;
+        Effort { seconds: seconds.clamp(0.01, 0.5), runs }
+    }
+
+    /// The cpus of a node that the caller may use.
+    pub fn cpus(&self, node: NodeId) -> Vec<u32> {
+        let allowed = |cpu: &u32| self.topology.allowed.cpus.as_ref().is_none_or(|a| a.contains(*cpu));
+        let node = self.machine.nodes.iter().find(|n| n.id == node);
+        node.map(|n| n.cpus.iter().filter(allowed).collect()).unwrap_or_default()
+    }
+
+    /// One usable cpu of each core of a node.
+    pub fn cores(&self, node: NodeId) -> Vec<u32> {
+        let cpus = self.cpus(node);
+        let Some(cores) = &self.topology.cores else { return cpus };
+        cores.iter().filter_map(|core| cpus.iter().copied().find(|c| core.contains(*c))).collect()
+    }
+
+    /// Nodes that have both memory and usable cpus, with these.
+    pub fn nodes(&self) -> Vec<(NodeId, Vec<u32>)> {
+        let nodes = self.machine.nodes.iter().filter(|n| n.memory_bytes != Some(0));
+        nodes.map(|n| (n.id, self.cpus(n.id))).filter(|(_, cpus)| !cpus.is_empty()).collect()
+    }
+
+    /// Memory of one node.
+    pub fn home(&self, node: NodeId) -> Home {
+        if self.machine.nodes.len() == 1 { Home::Only } else { Home::Node(node) }
+    }
+
+    /// All pairs of nodes with cpus and nodes with memory, by the memory.
+    pub fn pairs(&self) -> Vec<Place> {
+        let mut all = Vec::new();
+        for to in self.machine.nodes.iter().filter(|n| n.memory_bytes != Some(0)) {
+            for from in self.machine.nodes.iter().filter(|n| !n.cpus.is_empty()) {
+                let (cpus, home) = (self.cpus(from.id), self.home(to.id));
+                all.push(Place { from: from.id, cpus, memory: to.id, home });
+            }
+        }
+        all
+    }
+
+    /// Bytes of one last-level cache.
+    pub fn last_cache(&self) -> u64 {
+        self.machine.caches.iter().max_by_key(|c| c.level).map_or(CACHE_BYTES, |c| c.size_bytes)
+    }
+
+    /// Bytes of the last-level caches of so many cpus of a node.
+    pub fn caches_of(&self, cpus: usize) -> u64 {
+        let Some(last) = self.machine.caches.iter().max_by_key(|c| c.level) else { return CACHE_BYTES };
+        let sharing = (last.cores_per_instance * self.machine.threads_per_core.max(1)).max(1);
+        last.size_bytes * (cpus as u64).div_ceil(u64::from(sharing)).max(1)
+    }
+
+    /// Bytes of a chain of pointers that caches hardly hold.
+    pub fn chain(&self) -> usize {
+        (CHAIN_CACHES * self.last_cache()).max(128 << 20) as usize
+    }
+
+    /// That a node can give so much: bound memory that runs out is an end by the kernel's hand.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn room(&self, node: NodeId, bytes: u64) -> Result<(), String> {
+        match available(node) {
+            Some(there) if there < bytes + bytes / 4 => Err(format!(
+                "needs {} MiB and a quarter to spare, node {node} has {} MiB free or in the page cache",
+                bytes >> 20,
+                there >> 20
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of a node that are free or hold only files, which the kernel drops when asked for memory.
+fn available(node: NodeId) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo"));
+    // `Node 0 MemFree:  123 kB`; without nodes the kernel has made the sum itself.
+    let Ok(text) = text else {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        return kb(&text, "MemAvailable:").map(|kb| kb * 1024);
+    };
+    let free = kb(&text, "MemFree:")?;
+    let files = ["Active(file):", "Inactive(file):"].iter().filter_map(|key| kb(&text, key)).sum::<u64>();
+    // Half of the files may be in use again at once.
+    Some((free + files / 2) * 1024)
+}
+
+/// The number behind a key of meminfo.
+fn kb(text: &str, key: &str) -> Option<u64> {
+    let mut words = text.split_whitespace().skip_while(|w| *w != key).skip(1);
+    words.next()?.parse().ok()
+}
+
+/// Keeps the calling thread on a cpu.
+///
+/// # Errors
+/// In words.
+pub fn pin(cpu: u32) -> Result<(), String> {
+    crate::collect::target::stay_on(&std::iter::once(cpu).collect())
+        .map_err(|e| format!("cpu {cpu} may not be used: {e}"))
+}
+
+/// Runs on a thread of its own, so that the caller's cpus stay as they are.
+pub fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|p| std::panic::resume_unwind(p)))
+}
+
+/// The spread of so many repetitions.
+///
+/// # Errors
+/// If there is none.
+pub fn spread(values: &[f64]) -> Result<Spread, String> {
+    Spread::of(values).ok_or_else(|| "nothing was measured".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meminfo_of_a_node_and_of_the_machine_are_read() {
+        assert_eq!(kb("Node 0 MemTotal: 9 kB\nNode 0 MemFree:  123 kB\n", "MemFree:"), Some(123));
+        assert_eq!(kb("MemFree: 1 kB\nMemAvailable:   77 kB\n", "MemAvailable:"), Some(77));
+        assert_eq!(kb("MemFree: 1 kB\n", "Active(file):"), None);
+    }
+}

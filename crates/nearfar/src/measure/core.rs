@@ -1,0 +1,210 @@
+//! What one core does: its clock, its caches, the lines that it has in flight, what it moves alone.
+//! With these a measured machine can be simulated and timed.
+
+use super::bandwidth::Field;
+use super::bench::{Bench, Effort, aside, pin, spread};
+use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, pass};
+use super::latency::Chain;
+use super::memory::Memory;
+use nearfar_model::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages, Spread};
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// Dependent additions of one turn of [`add`].
+const ADDITIONS: usize = 32;
+
+/// The first usable core of the first node that has memory too.
+pub fn run(bench: &mut Bench, measured: &mut Measured) {
+    let Some((node, cpus)) = bench.nodes().into_iter().next() else {
+        measured.caveats.push("one core was not measured: no node has both memory and usable cpus".into());
+        return;
+    };
+    let home = bench.home(node);
+    let cpu = cpus[0];
+    bench.say(&format!("one core: cpu {cpu}"));
+    let levels: Vec<(u32, u64)> = bench.machine.caches.iter().map(|c| (c.level, c.size_bytes)).collect();
+    let effort = bench.effort(12.0, 0.8, 12 + levels.len());
+    let clock = clock(&bench.cores(node), &effort);
+    let ipc = match (TRIAD_INSTRUCTIONS, &clock) {
+        (None, _) => Err("instructions of the loop are not known on this architecture".into()),
+        (_, Err(why)) => Err(format!("the clock is unknown: {why}")),
+        (Some(each), Ok(clock)) => cached_triad(cpu, &effort).map(|lines_per_ns| {
+            let per_cycle = each / clock.median;
+            Spread {
+                median: lines_per_ns.median * per_cycle,
+                low: lines_per_ns.low * per_cycle,
+                high: lines_per_ns.high * per_cycle,
+                runs: lines_per_ns.runs,
+            }
+        }),
+    };
+    let alone = |kernel, factor: f64| {
+        let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache());
+        bench.room(node, 3 * each)?;
+        let field = Field::apart(&[(cpu, home.clone())], each as usize)?;
+        let (s, _) = field.measure(kernel, &effort)?;
+        Ok(Spread { median: s.median * factor, low: s.low * factor, high: s.high * factor, runs: s.runs })
+    };
+    let read: Result<Spread, String> = alone(Kernel::Read, 1.0);
+    // An ordinary store reads its line first: as many bytes again.
+    let update: Result<Spread, String> = alone(Kernel::Write, 2.0);
+    let caches = (0..levels.len()).map(|i| {
+        let (level, size) = levels[i];
+        let inner = if i > 0 { levels[i - 1].1 } else { 0 };
+        // Half of it; where that is hardly more than the inner one, three quarters.
+        let bytes = if size / 2 >= 2 * inner { size / 2 } else { size / 4 * 3 };
+        let ns = Memory::new(bytes as usize, &home, Pages::Huge)
+            .and_then(|memory| aside(|| Chain::new(memory).latency(cpu, &effort)));
+        CacheLatency { level, bytes, ns: ns.into() }
+    });
+    let caches = caches.collect();
+    let in_flight = bench
+        .room(node, bench.chain() as u64)
+        .and_then(|()| Memory::new(bench.chain(), &home, Pages::Huge))
+        .and_then(|memory| aside(|| lines_in_flight(&Chain::new(memory), cpu, &effort)));
+    measured.core = Some(Core {
+        cpu,
+        node,
+        clock_ghz: clock.into(),
+        ipc: Found::from(ipc),
+        lines_in_flight: in_flight.into(),
+        read_gbs: read.into(),
+        update_gbs: update.into(),
+        caches,
+    });
+}
+
+/// GHz of the first of `cpus` while all of them add numbers.
+fn clock(cpus: &[u32], effort: &Effort) -> Result<Spread, String> {
+    let barrier = Barrier::new(cpus.len());
+    let turns = (effort.seconds * 3e9 / ADDITIONS as f64) as usize + 1;
+    let one = |cpu: u32| -> Result<Vec<f64>, String> {
+        let pinned = pin(cpu);
+        barrier.wait();
+        pinned?;
+        add(turns);
+        let mut values = Vec::new();
+        for _ in 0..effort.runs {
+            let begin = Instant::now();
+            add(turns);
+            values.push((turns * ADDITIONS) as f64 / begin.elapsed().as_secs_f64() / 1e9);
+        }
+        Ok(values)
+    };
+    let values = std::thread::scope(|scope| {
+        let one = &one;
+        let threads: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || one(cpu))).collect();
+        let mut all = threads.into_iter().map(|t| t.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+        let first = all.next();
+        all.try_for_each(|other| other.map(drop))?;
+        first.unwrap_or_else(|| Err("no core of it may be used".into()))
+    })?;
+    spread(&values)
+}
+
+/// `turns` times [`ADDITIONS`] additions, each of the sum before: a cycle each. Of registers, since
+/// recent cores add constants without executing anything.
+fn add(turns: usize) {
+    let mut left = turns.max(1);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: registers only.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            ".rept 32",
+            "add {sum}, {one}",
+            ".endr",
+            "dec {left}",
+            "jnz 2b",
+            left = inout(reg) left, sum = inout(reg) 0u64 => _, one = in(reg) 1u64,
+            options(nomem, nostack)
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: registers only.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            ".rept 32",
+            "add {sum}, {sum}, {one}",
+            ".endr",
+            "subs {left}, {left}, #1",
+            "b.ne 2b",
+            left = inout(reg) left, sum = inout(reg) 0u64 => _, one = in(reg) 1u64,
+            options(nomem, nostack)
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let mut sum = 0u64;
+        while left > 0 {
+            for _ in 0..ADDITIONS {
+                sum = std::hint::black_box(sum) + 1;
+            }
+            left -= 1;
+        }
+    }
+    std::hint::black_box(left);
+}
+
+/// Lines of a triad per ns where all arrays are in the first-level cache.
+fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
+    const BYTES: usize = 4096;
+    let passes = (effort.seconds * 1e9 / (BYTES / 64 * 3) as f64) as usize + 1;
+    aside(|| {
+        pin(cpu)?;
+        let memory = Memory::new(4 * BYTES, &super::bench::Home::Only, Pages::Base)?;
+        let arrays = Arrays { a: memory.at(0), b: memory.at(BYTES), c: memory.at(2 * BYTES), bytes: BYTES };
+        let rate = || {
+            let begin = Instant::now();
+            for _ in 0..passes {
+                // SAFETY: three parts of this function's own memory.
+                unsafe { pass(Kernel::Triad, arrays) };
+            }
+            (passes * BYTES / 64) as f64 / begin.elapsed().as_secs_f64() / 1e9
+        };
+        rate();
+        spread(&(0..effort.runs).map(|_| rate()).collect::<Vec<f64>>())
+    })
+}
+
+/// Little's law: the most steps per ns of any number of chains, times the ns of one step.
+fn lines_in_flight(chain: &Chain, cpu: u32, effort: &Effort) -> Result<Spread, String> {
+    pin(cpu)?;
+    let part = Effort { seconds: effort.seconds / 2.0, ..*effort };
+    let alone = chain.latency(cpu, &part)?;
+    let values: Vec<f64> = (0..effort.runs)
+        .map(|_| {
+            let rates = [
+                beside::<4>(chain, &part),
+                beside::<8>(chain, &part),
+                beside::<12>(chain, &part),
+                beside::<16>(chain, &part),
+                beside::<24>(chain, &part),
+                beside::<32>(chain, &part),
+                beside::<48>(chain, &part),
+            ];
+            rates.into_iter().fold(0.0, f64::max) * alone.median
+        })
+        .collect();
+    spread(&values)
+}
+
+/// Steps per ns of `N` walks along one chain, from places far from each other.
+fn beside<const N: usize>(chain: &Chain, effort: &Effort) -> f64 {
+    let mut at: [*const *const u8; N] = std::array::from_fn(|i| chain.start(i, N).cast());
+    let mut steps = |count: usize| {
+        let begin = Instant::now();
+        for _ in 0..count {
+            for one in &mut at {
+                // SAFETY: each element of the chain points to another, and it outlives this function.
+                *one = unsafe { one.read_volatile() }.cast();
+            }
+        }
+        (count * N) as f64 / begin.elapsed().as_secs_f64() / 1e9
+    };
+    let warm = steps(500);
+    let rate = steps(((effort.seconds * 1e9 * warm / N as f64) as usize).max(1000));
+    std::hint::black_box(at);
+    rate
+}
