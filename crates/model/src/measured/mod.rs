@@ -35,6 +35,12 @@ impl Spread {
         Some(Spread { median: median(values), low, high, runs: values.len() as u32 })
     }
 
+    /// The same in another unit.
+    pub fn times(self, factor: f64) -> Spread {
+        let (median, low, high) = (self.median * factor, self.low * factor, self.high * factor);
+        Spread { median, low, high, ..self }
+    }
+
     /// The spread as a share of the median.
     pub fn relative(&self) -> f64 {
         (self.high - self.low) / self.median
@@ -253,6 +259,8 @@ pub struct Threads {
     pub per_node: Vec<u32>,
     /// Of all threads together.
     pub gb_per_s: Found,
+    /// Bytes that they loaded and stored in all passes, warm-up included; `None` if there is no figure.
+    pub moved_bytes: Option<u64>,
     /// What this run's other figures make of it.
     pub predicted: Option<predict::Predicted>,
 }

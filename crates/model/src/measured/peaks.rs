@@ -13,10 +13,10 @@ pub struct PageLatency {
     pub bin_ns: f64,
     /// First bin's low end, ns.
     pub from_ns: f64,
-    /// Pages in each bin; those above the last are `above`.
+    /// Pages in each bin.
     pub bins: Vec<u32>,
-    /// Pages slower than the last bin.
-    pub above: u32,
+    /// Pages that are in none: as many of the slowest as of the fastest.
+    pub left_out: u32,
     /// One peak, or two where the latencies fall into two separate groups; empty: see `why`.
     pub peaks: Vec<Peak>,
     /// Why there is nothing.
@@ -33,7 +33,8 @@ pub struct Peak {
     pub share: f64,
 }
 
-/// Slowest pages that are left out: interrupts and refresh, not distance.
+/// Slowest pages that are left out, and as many of the fastest: interrupts and lines that a cache had, not
+/// distance.
 const TAIL: f64 = 0.02;
 /// A group smaller than this is no memory of its own.
 const LEAST_SHARE: f64 = 0.1;
@@ -52,7 +53,8 @@ impl PageLatency {
         if sorted.len() < 20 {
             return None;
         }
-        let kept = &sorted[..sorted.len() - (sorted.len() as f64 * TAIL) as usize];
+        let tail = (sorted.len() as f64 * TAIL) as usize;
+        let kept = &sorted[tail..sorted.len() - tail];
         let (low, high) = (kept[0], kept[kept.len() - 1]);
         // Whole numbers, so that a person can read the columns.
         let bin_ns = ((high - low) / BINS as f64).max(1.0).ceil();
@@ -66,7 +68,7 @@ impl PageLatency {
             bin_ns,
             from_ns,
             bins,
-            above: (sorted.len() - kept.len()) as u32,
+            left_out: 2 * tail as u32,
             peaks: peaks(kept),
             why: None,
         })
@@ -79,7 +81,7 @@ impl PageLatency {
             bin_ns: 0.0,
             from_ns: 0.0,
             bins: Vec::new(),
-            above: 0,
+            left_out: 0,
             peaks: Vec::new(),
             why: Some(why),
         }
@@ -140,7 +142,7 @@ mod tests {
             let found = PageLatency::of(&pages(&mut Random::new(seed), 95.0, 1000)).unwrap();
             assert_eq!(found.peaks.len(), 1, "{seed}: {found:?}");
             assert!((found.peaks[0].ns - 97.0).abs() < 6.0, "{found:?}");
-            assert_eq!(found.bins.iter().sum::<u32>() + found.above, 1000);
+            assert_eq!(found.bins.iter().sum::<u32>() + found.left_out, 1000);
         }
     }
 

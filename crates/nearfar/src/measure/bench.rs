@@ -58,6 +58,8 @@ pub struct Place {
 pub const ARRAY_CACHES: u64 = 4;
 /// Of the last-level cache: lines of a chain that is this much larger are in it one time in eight.
 const CHAIN_CACHES: u64 = 8;
+/// The same where there is no time to make a long chain.
+const QUICK_CHAIN_CACHES: u64 = 4;
 /// If the kernel does not tell of caches.
 const CACHE_BYTES: u64 = 32 << 20;
 
@@ -127,7 +129,8 @@ impl Bench<'_> {
 
     /// Bytes of a chain of pointers that caches hardly hold.
     pub fn chain(&self) -> usize {
-        (CHAIN_CACHES * self.last_cache()).max(128 << 20) as usize
+        let caches = if self.quick { QUICK_CHAIN_CACHES } else { CHAIN_CACHES };
+        (caches * self.last_cache()).max(128 << 20) as usize
     }
 
     /// That a node can give so much: bound memory that runs out is an end by the kernel's hand.

@@ -10,6 +10,8 @@ use nearfar_model::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages
 use std::sync::Barrier;
 use std::time::Instant;
 
+/// A cache that takes more than this part of the memory's latency did not answer by itself.
+const MOST_OF_MEMORY: f64 = 0.7;
 /// Dependent additions of one turn of [`add`].
 const ADDITIONS: usize = 32;
 
@@ -28,46 +30,47 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     let ipc = match (TRIAD_INSTRUCTIONS, &clock) {
         (None, _) => Err("instructions of the loop are not known on this architecture".into()),
         (_, Err(why)) => Err(format!("the clock is unknown: {why}")),
-        (Some(each), Ok(clock)) => cached_triad(cpu, &effort).map(|lines_per_ns| {
-            let per_cycle = each / clock.median;
-            Spread {
-                median: lines_per_ns.median * per_cycle,
-                low: lines_per_ns.low * per_cycle,
-                high: lines_per_ns.high * per_cycle,
-                runs: lines_per_ns.runs,
-            }
-        }),
+        (Some(each), Ok(clock)) => {
+            cached_triad(cpu, &effort).map(|lines_per_ns| lines_per_ns.times(each / clock.median))
+        }
     };
     let alone = |kernel, factor: f64| {
         let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache());
         bench.room(node, 3 * each)?;
         let field = Field::apart(&[(cpu, home.clone())], each as usize)?;
-        let (s, _) = field.measure(kernel, &effort)?;
-        Ok(Spread { median: s.median * factor, low: s.low * factor, high: s.high * factor, runs: s.runs })
+        field.measure(kernel, &effort).map(|(spread, _)| spread.times(factor))
     };
     let read: Result<Spread, String> = alone(Kernel::Read, 1.0);
     // An ordinary store reads its line first: as many bytes again.
     let update: Result<Spread, String> = alone(Kernel::Write, 2.0);
-    let caches = (0..levels.len()).map(|i| {
-        let (level, size) = levels[i];
-        let inner = if i > 0 { levels[i - 1].1 } else { 0 };
-        // Half of it; where that is hardly more than the inner one, three quarters.
-        let bytes = if size / 2 >= 2 * inner { size / 2 } else { size / 4 * 3 };
-        let ns = Memory::new(bytes as usize, &home, Pages::Huge)
-            .and_then(|memory| aside(|| Chain::new(memory).latency(cpu, &effort)));
-        CacheLatency { level, bytes, ns: ns.into() }
-    });
-    let caches = caches.collect();
     let in_flight = bench
         .room(node, bench.chain() as u64)
         .and_then(|()| Memory::new(bench.chain(), &home, Pages::Huge))
         .and_then(|memory| aside(|| lines_in_flight(&Chain::new(memory), cpu, &effort)));
+    let caches = (0..levels.len()).map(|i| {
+        let (level, size) = levels[i];
+        let inner = if i > 0 { levels[i - 1].1 } else { 0 };
+        // Of a chain eight times as long as the inner cache, one line in eight is there. No longer than
+        // needed, since the outer caches have other users.
+        let bytes = if inner == 0 { size / 2 } else { (8 * inner).min(size / 2).max(2 * inner) };
+        let ns = Memory::new(bytes as usize, &home, Pages::Huge)
+            .and_then(|memory| aside(|| Chain::new(memory).latency(cpu, &effort)))
+            .and_then(|ns| match &in_flight {
+                Ok((_, memory)) if ns.median > MOST_OF_MEMORY * memory.median => Err(format!(
+                    "L{level} answered in {:.0} ns, the memory in {:.0}: others use this cache at the same time",
+                    ns.median, memory.median
+                )),
+                _ => Ok(ns),
+            });
+        CacheLatency { level, bytes, ns: ns.into() }
+    });
+    let caches = caches.collect();
     measured.core = Some(Core {
         cpu,
         node,
         clock_ghz: clock.into(),
         ipc: Found::from(ipc),
-        lines_in_flight: in_flight.into(),
+        lines_in_flight: in_flight.map(|f| f.0).into(),
         read_gbs: read.into(),
         update_gbs: update.into(),
         caches,
@@ -168,8 +171,8 @@ fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
     })
 }
 
-/// Little's law: the most steps per ns of any number of chains, times the ns of one step.
-fn lines_in_flight(chain: &Chain, cpu: u32, effort: &Effort) -> Result<Spread, String> {
+/// Little's law: the most steps per ns of any number of chains, times the ns of one step; and these ns.
+fn lines_in_flight(chain: &Chain, cpu: u32, effort: &Effort) -> Result<(Spread, Spread), String> {
     pin(cpu)?;
     let part = Effort { seconds: effort.seconds / 2.0, ..*effort };
     let alone = chain.latency(cpu, &part)?;
@@ -187,7 +190,7 @@ fn lines_in_flight(chain: &Chain, cpu: u32, effort: &Effort) -> Result<Spread, S
             rates.into_iter().fold(0.0, f64::max) * alone.median
         })
         .collect();
-    spread(&values)
+    Ok((spread(&values)?, alone))
 }
 
 /// Steps per ns of `N` walks along one chain, from places far from each other.

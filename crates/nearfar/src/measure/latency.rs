@@ -72,11 +72,6 @@ impl Chain {
         Chain(memory)
     }
 
-    /// The kind of pages that it is in.
-    pub fn pages(&self) -> Pages {
-        self.0.pages
-    }
-
     /// A line of it, of as many as `of`, evenly spread.
     pub fn start(&self, i: usize, of: usize) -> *const u8 {
         self.0.at(self.0.bytes() / LINE / of * i * LINE)

@@ -49,6 +49,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
             placement: row.placement,
             cpus: row.threads.iter().map(|t| t.0).collect(),
             per_node,
+            moved_bytes: result.as_ref().ok().map(|r| r.1),
             gb_per_s: result.map(|r| r.0).into(),
             predicted: None,
         });

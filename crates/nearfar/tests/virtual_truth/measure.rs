@@ -42,3 +42,45 @@ fn measured_bandwidth_moves_the_bytes_that_it_names_from_the_node_that_it_names(
         within(counted.1, written, 0.01, &format!("lines that node {from} writes to node {memory}"));
     }
 }
+
+#[test]
+fn placements_of_memory_are_where_their_names_say() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(2, 1, 128);
+    let program =
+        [env!("CARGO_BIN_EXE_nearfar"), "measure", "scaling", "--quick", "--json", "--array", "16M"];
+    let run = lab.count("placements", &["--no-prefetch"], &program);
+    let measured: Value = serde_json::from_str(&run.stdout()).unwrap();
+    // Lines read by `from` of `home`; each row's threads do the same work, one on each of its cpus.
+    let mut read = [[0.0; 2]; 2];
+    let rows = measured["scaling"].as_array().unwrap();
+    assert_eq!(rows.len(), 6, "{measured}");
+    for row in rows {
+        let cpus: Vec<usize> =
+            row["cpus"].as_array().unwrap().iter().map(|c| c.as_u64().unwrap() as usize).collect();
+        // A triad reads all three arrays, since an ordinary store reads its line first.
+        let moved = row["moved_bytes"].as_f64().unwrap_or_else(|| panic!("{row}"));
+        let each = moved / 64.0 / cpus.len() as f64;
+        // There is one cpu on each node.
+        for node in cpus {
+            match &row["placement"] {
+                Value::String(name) if name == "local" => read[node][node] += each,
+                Value::String(name) if name == "interleaved" => {
+                    read[node][0] += each / 2.0;
+                    read[node][1] += each / 2.0;
+                }
+                Value::Object(one) => read[node][one["one_node"].as_u64().unwrap() as usize] += each,
+                other => panic!("{other}"),
+            }
+        }
+    }
+    for (from, homes) in read.iter().enumerate() {
+        for (home, &expected) in homes.iter().enumerate() {
+            let counted = run.lines(|f, h| (f, h) == (from as u64, home as u64));
+            within(counted.0, expected, 0.015, &format!("lines that node {from} reads from node {home}"));
+        }
+    }
+}

@@ -28,6 +28,7 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
         page.line(&format!("one cpu follows pointers through {}", size(latency.bytes)));
         table(&mut page, m, &latency.pairs);
     }
+    parts::page_latency(&mut page, m);
     if !m.bandwidth.is_empty() {
         page.heading("Bandwidth, GB/s (10⁹ bytes of the program's own loads and stores per second)");
         page.line("all allowed cpus of a node, one thread each");
@@ -56,7 +57,6 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
     parts::scaling(&mut page, m);
     parts::copies(&mut page, m);
     parts::gpu(&mut page, m);
-    parts::page_latency(&mut page, m);
     if !m.caveats.is_empty() {
         page.heading("Mind");
         for caveat in &m.caveats {

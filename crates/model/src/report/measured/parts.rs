@@ -175,10 +175,10 @@ pub(super) fn page_latency(page: &mut Page, m: &Measured) {
             far.ns
         )),
         _ => page.paragraph(&format!(
-            "one memory: {} pages answer alike{}; the slowest {} are left out",
+            "one memory: {} pages answer alike{}; {} of them, the fastest and the slowest, are left out",
             latency.pages,
             latency.peaks.first().map(|p| format!(", about {:.0} ns", p.ns)).unwrap_or_default(),
-            latency.above
+            latency.left_out
         )),
     }
 }
