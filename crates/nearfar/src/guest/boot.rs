@@ -168,13 +168,12 @@ impl Setup {
         let unlike = |why: &str| GuestError::Unlike(why.to_owned());
         if self.parts.qemu.plugin_sees_guest_physical() {
             // The last section of a node may have pages less: taken by the firmware.
-            let end = |node: usize| -> Option<u64> {
+            let end = |node: u32| -> Option<u64> {
                 let pages: u64 = hello.get(&format!("node{node}.end_pfn"))?.parse().ok()?;
                 Some((pages << 12).next_multiple_of(2 << 20))
             };
-            return (0..shape.nodes.len())
-                .map(|node| end(node).ok_or_else(|| unlike("its /proc/zoneinfo lacks a node")))
-                .collect();
+            let ends = shape.nodes.iter().map(|node| end(node.number));
+            return ends.map(|end| end.ok_or_else(|| unlike("its /proc/zoneinfo lacks a node"))).collect();
         }
         let command = json!({ "command-line": "info ramblock" });
         let answer = vm.qmp.command("human-monitor-command", command)?;
@@ -261,23 +260,26 @@ fn check(shape: &Shape, hello: &BTreeMap<String, String>) -> Result<(), GuestErr
     if get("version") != VERSION.to_string() {
         return Err(GuestError::Unlike(format!("its init speaks version {}", get("version"))));
     }
-    for (at, row) in shape.distances.iter().enumerate() {
-        let cpus = get(&format!("node{at}.cpus"));
+    let online: Option<CpuList> = get("nodes").parse().ok();
+    let numbers: CpuList = shape.nodes.iter().map(|n| n.number).collect();
+    if online.as_ref() != Some(&numbers) {
+        return Err(GuestError::Unlike(format!("its nodes are `{}`, not {numbers}", get("nodes"))));
+    }
+    for (at, (node, row)) in shape.nodes.iter().zip(&shape.distances).enumerate() {
+        let node = node.number;
+        let cpus = get(&format!("node{node}.cpus"));
         let seen: Option<CpuList> = cpus.parse().ok();
         let wanted = shape.guest_cpus(at);
         if seen.as_ref().map(CpuList::as_slice) != Some(&wanted) {
-            return Err(GuestError::Unlike(format!("its node {at} has the cpus `{cpus}`, not {wanted:?}")));
+            return Err(GuestError::Unlike(format!("its node {node} has the cpus `{cpus}`, not {wanted:?}")));
         }
-        let distances = get(&format!("node{at}.distances"));
+        let distances = get(&format!("node{node}.distances"));
         let seen: Vec<u32> = distances.split_whitespace().filter_map(|d| d.parse().ok()).collect();
         if &seen != row {
             return Err(GuestError::Unlike(format!(
-                "its node {at} has the distances `{distances}`, not {row:?}"
+                "its node {node} has the distances `{distances}`, not {row:?}"
             )));
         }
-    }
-    if hello.contains_key(&format!("node{}.cpus", shape.nodes.len())) {
-        return Err(GuestError::Unlike(format!("it has more nodes than {}", shape.nodes.len())));
     }
     Ok(())
 }

@@ -14,6 +14,9 @@ pub const MOST_CPUS: usize = 255;
 /// Most nodes of QEMU (MAX_NODES in its include/sysemu/numa.h).
 pub const MOST_NODES: usize = 128;
 
+/// Most numbers that are left out: each takes a socket.
+const MOST_ABSENT: usize = 4;
+
 /// SLIT of a node to itself; Linux drops the table if it is anything else.
 const LOCAL: u32 = 10;
 /// By convention, where a machine file has no distances; as in `model::machine::shape`.
@@ -66,11 +69,13 @@ pub enum ShapeError {
     },
 }
 
-/// A node of the guest. Guest nodes are numbered by their position.
+/// A node of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestNode {
     /// Kernel number in the machine.
     pub id: NodeId,
+    /// Kernel number in the guest: see [`Shape::absent`].
+    pub number: u32,
     /// Its vCPUs, without the housekeeping one.
     pub cpus: Vec<u32>,
     /// Memory in bytes, a multiple of 128 MiB.
@@ -86,7 +91,11 @@ pub struct Shape {
     pub cpus: Vec<u32>,
     /// The vCPU on which everything but the program runs: the highest index.
     pub housekeeping: u32,
-    /// Firmware distances as the guest's kernel will see them.
+    /// Numbers below the guest's highest that no node has. Linux numbers nodes in the order in which the
+    /// firmware's table names them, first those of cpus: a gap before a node without cpus can be made, by a
+    /// cpu that is never plugged in. Other gaps of the machine are closed.
+    pub absent: Vec<u32>,
+    /// Firmware distances as the guest's kernel will see them, row and column by position in `nodes`.
     pub distances: Vec<Vec<u32>>,
     /// Sockets, and cores of each; together at least the vCPUs.
     pub topology: (usize, usize),
@@ -120,18 +129,24 @@ impl Shape {
             return Err(ShapeError::Nodes { machine: machine.name.clone(), nodes: machine.nodes.len() });
         }
         let index = |cpu: u32| cpus.binary_search(&cpu).expect("it was collected above") as u32;
+        let numbers = numbers(machine);
         let nodes: Vec<GuestNode> = machine
             .nodes
             .iter()
-            .map(|n| GuestNode {
+            .zip(&numbers)
+            .map(|(n, &number)| GuestNode {
                 id: n.id,
+                number,
                 cpus: n.cpus.iter().map(index).collect(),
                 memory_bytes: bytes.div_ceil(SECTION) * SECTION,
             })
             .collect();
         let packages: Vec<usize> = packages(machine, &cpus);
+        let most = numbers.iter().copied().max().unwrap_or(0);
+        let absent: Vec<u32> = (0..most).filter(|n| !numbers.contains(n)).collect();
         Ok(Shape {
-            topology: topology(&packages),
+            topology: topology(&packages, absent.len()),
+            absent,
             distances: distances(machine),
             housekeeping: cpus.len() as u32,
             nodes,
@@ -180,13 +195,22 @@ impl Shape {
         for (at, node) in self.nodes.iter().enumerate() {
             let size = node.memory_bytes >> 20;
             put("-object", format!("memory-backend-ram,id={},size={size}M", memory_name(at)));
-            put("-numa", format!("node,nodeid={at},memdev={}", memory_name(at)));
+            put("-numa", format!("node,nodeid={},memdev={}", node.number, memory_name(at)));
         }
-        // Every place must have a node, also those that stay empty (QEMU warns otherwise).
+        for number in &self.absent {
+            put("-numa", format!("node,nodeid={number}"));
+        }
+        // Every place must have a node, also those that stay empty (QEMU warns otherwise). The last sockets
+        // are of the absent nodes.
+        let theirs = sockets - self.absent.len();
         for place in 0..sockets * cores {
             let cpu = place as u32;
-            let own = self.nodes.iter().position(|n| n.cpus.contains(&cpu));
-            let node = own.unwrap_or_else(|| self.housekeeping_node());
+            let own = self.nodes.iter().find(|n| n.cpus.contains(&cpu));
+            let node = match (own, (place / cores).checked_sub(theirs)) {
+                (Some(node), _) => node.number,
+                (None, Some(absent)) => self.absent[absent],
+                (None, None) => self.nodes[self.housekeeping_node()].number,
+            };
             put(
                 "-numa",
                 format!(
@@ -196,10 +220,22 @@ impl Shape {
                 ),
             );
         }
-        for (from, row) in self.distances.iter().enumerate() {
-            for (to, value) in row.iter().enumerate() {
-                put("-numa", format!("dist,src={from},dst={to},val={value}"));
+        let mut distance = |from: u32, to: u32, value: u32| {
+            put("-numa", format!("dist,src={from},dst={to},val={value}"));
+        };
+        for (from, row) in self.nodes.iter().zip(&self.distances) {
+            for (to, value) in self.nodes.iter().zip(row) {
+                distance(from.number, to.number, *value);
             }
+        }
+        // QEMU wants all pairs or none.
+        for (i, &absent) in self.absent.iter().enumerate() {
+            let others = self.nodes.iter().map(|n| n.number).chain(self.absent[i + 1..].iter().copied());
+            for other in others {
+                distance(absent, other, OTHER_SOCKET);
+                distance(other, absent, OTHER_SOCKET);
+            }
+            distance(absent, absent, LOCAL);
         }
         out
     }
@@ -226,6 +262,21 @@ pub(super) fn memory_name(node: usize) -> String {
     format!("node{node}")
 }
 
+/// The guest's number of each node: the machine's own where all gaps are before nodes without cpus, which
+/// [`Shape::absent`] can make, and are few; else the position.
+fn numbers(machine: &Machine) -> Vec<u32> {
+    let own: Vec<u32> = machine.nodes.iter().map(|n| n.id).collect();
+    let with_cpus = machine.nodes.iter().take_while(|n| !n.cpus.is_empty()).count();
+    let dense = own[..with_cpus].iter().enumerate().all(|(at, &id)| id as usize == at);
+    let last_have_none = machine.nodes[with_cpus..].iter().all(|n| n.cpus.is_empty());
+    let most = own.iter().copied().max().unwrap_or(0) as usize;
+    if dense && last_have_none && most < own.len() + MOST_ABSENT {
+        own
+    } else {
+        (0..own.len() as u32).collect()
+    }
+}
+
 /// The package of each vCPU, as consecutive numbers; where unknown, each node is one.
 fn packages(machine: &Machine, cpus: &[u32]) -> Vec<usize> {
     let known = machine.cpu_nodes().all(|n| n.package.is_some());
@@ -239,11 +290,11 @@ fn packages(machine: &Machine, cpus: &[u32]) -> Vec<usize> {
 
 /// Sockets and cores. QEMU fills sockets in the order of vCPUs, so packages appear as sockets
 /// only if they are equal and their cpus consecutive; the housekeeping vCPU then has a socket
-/// of its own. Otherwise every vCPU is a socket: Linux would not believe in a cache that is
-/// shared across nodes.
-fn topology(packages: &[usize]) -> (usize, usize) {
+/// of its own, and each absent node one that stays empty. Otherwise every vCPU is a socket: Linux
+/// would not believe in a cache that is shared across nodes.
+fn topology(packages: &[usize], absent: usize) -> (usize, usize) {
     let cpus = packages.len();
-    let flat = (cpus + 1, 1);
+    let flat = (cpus + 1 + absent, 1);
     let cores = packages.iter().take_while(|&&p| p == packages[0]).count();
     if !cpus.is_multiple_of(cores) {
         return flat;
@@ -252,8 +303,8 @@ fn topology(packages: &[usize]) -> (usize, usize) {
     let uniform = blocks.iter().all(|block| block.iter().all(|p| *p == block[0]));
     let distinct = blocks.windows(2).all(|pair| pair[0][0] != pair[1][0]);
     // APIC ids give each field whole bits.
-    let last = blocks.len() * cores.next_power_of_two();
-    if uniform && distinct && last < MOST_CPUS { (blocks.len() + 1, cores) } else { flat }
+    let last = (blocks.len() + absent) * cores.next_power_of_two();
+    if uniform && distinct && last < MOST_CPUS { (blocks.len() + 1 + absent, cores) } else { flat }
 }
 
 /// The machine's distances made acceptable to Linux, which drops a table with other local

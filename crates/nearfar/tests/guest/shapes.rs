@@ -95,6 +95,30 @@ fn gaps_in_kernel_numbers_are_closed() {
 }
 
 #[test]
+fn a_gap_before_a_node_without_cpus_is_a_cpu_that_is_never_plugged_in() {
+    let mut machine = Machine::from_shape("2x2").unwrap();
+    machine.nodes.push(NumaNode {
+        id: 3,
+        cpus: Default::default(),
+        memory_bytes: None,
+        kind: NodeKind::Cxl,
+        package: None,
+    });
+    machine.distances = vec![vec![10, 21, 24], vec![21, 10, 28], vec![24, 28, 10]];
+    let shape = from(&machine).unwrap();
+    assert_eq!((shape.topology, &shape.absent[..]), ((4, 2), &[2][..]));
+    // The housekeeping cpu's socket is before the one that stays empty.
+    assert_eq!(values(&shape, "-smp"), ["5,maxcpus=8,sockets=4,cores=2,threads=1"]);
+    let numa = values(&shape, "-numa");
+    assert_eq!(numa[2..4], ["node,nodeid=3,memdev=node2", "node,nodeid=2"]);
+    assert!(numa.contains(&"cpu,node-id=0,socket-id=2,core-id=1,thread-id=0".to_owned()), "{numa:?}");
+    assert!(numa.contains(&"cpu,node-id=2,socket-id=3,core-id=0,thread-id=0".to_owned()), "{numa:?}");
+    assert!(numa.contains(&"dist,src=1,dst=3,val=28".to_owned()), "{numa:?}");
+    assert!(numa.contains(&"dist,src=2,dst=2,val=10".to_owned()), "{numa:?}");
+    assert_eq!(numa.iter().filter(|n| n.starts_with("dist")).count(), 16);
+}
+
+#[test]
 fn a_node_without_cpus_has_memory() {
     let mut machine = Machine::from_shape("1x2").unwrap();
     machine.nodes.push(NumaNode {

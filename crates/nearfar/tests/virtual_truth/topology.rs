@@ -30,7 +30,17 @@ fn topo_reads_each_machine_as_numactl_does_there() {
     let files = labs.iter().map(|lab| vec![lab.scratch.path("machine.toml").display().to_string()]);
     // Four nodes with cpus and one of CXL memory without.
     let cxl = ["epyc-9224-2s-nps2-cxl", "--cpus-per-node", "1"].map(str::to_owned).to_vec();
-    for machine in files.chain([cxl]) {
+    // The same with two numbers left out before it.
+    let gap = Scratch::new();
+    let described = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/epyc-9224-2s-nps2-cxl.toml");
+    let mut described = std::fs::read_to_string(described).unwrap();
+    for key in ["id = ", "nodes = \"", "to = "] {
+        described = described.replace(&format!("\n{key}4"), &format!("\n{key}6"));
+    }
+    std::fs::write(gap.path("gap.toml"), described).unwrap();
+    let file = gap.path("gap.toml").display().to_string();
+    let without = [file, "--cpus-per-node".into(), "1".into()].to_vec();
+    for machine in files.chain([cxl, without.clone()]) {
         let on = |command: &mut Command| {
             command.arg("--on").args(&machine).args(["--memory-per-node", "512M"]);
         };
@@ -52,6 +62,10 @@ fn topo_reads_each_machine_as_numactl_does_there() {
         println!("{machine:?}: {} nodes as numactl has them", nodes.len());
         assert!(numactl.starts_with(&format!("available: {} nodes", nodes.len())), "{numactl}");
         // The caller runs where programs run, not on the recorder's cpu.
+        if machine == without {
+            let ids: Vec<_> = nodes.iter().filter_map(|n| n["id"].as_u64()).collect();
+            assert_eq!(ids, [0, 1, 2, 3, 6], "the guest's kernel has no gap");
+        }
         let cpus = nodes.iter().filter(|n| n["cpus"] != "").count();
         assert_eq!(ours["allowed"]["cpus"], format!("0-{}", cpus - 1));
     }
