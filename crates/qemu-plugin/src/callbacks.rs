@@ -79,7 +79,7 @@ pub extern "C" fn stack(index: c_uint, _info: u32, address: u64, _data: *mut c_v
 
 callback! {
     /// A program's block of which no access tells the instructions.
-    block(vcpu, data) { vcpu.ran(data as i64); }
+    block(vcpu, data) { vcpu.ran(data as u16); }
 }
 
 callback! {

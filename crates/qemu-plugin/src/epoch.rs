@@ -1,8 +1,9 @@
 //! Bins of one core's own simulated clock.
 
+use crate::flops;
 use crate::world::World;
 use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic};
+use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_model::simulate::{Core, Counts, Traffic};
 
 /// The epoch that a core is in: what it had counted when it began.
@@ -57,6 +58,8 @@ impl Epoch {
                 huge_tlb_misses: counts.huge_tlb_misses - before.huge_tlb_misses,
                 dependent_lines: counts.dependent_lines - before.dependent_lines,
                 busy_ns: counts.busy_ns - before.busy_ns,
+                f64_ops: if flops::counted() { counts.f64_ops - before.f64_ops } else { UNCOUNTED },
+                f32_ops: if flops::counted() { counts.f32_ops - before.f32_ops } else { UNCOUNTED },
             });
             for (position, (now, before)) in core.traffic().iter().zip(&self.traffic).enumerate() {
                 if now == before {

@@ -18,6 +18,7 @@ mod chain;
 mod code;
 mod doorbell;
 mod epoch;
+mod flops;
 mod fma;
 mod guard;
 mod install;

@@ -5,6 +5,7 @@ use crate::arguments::Mode;
 use crate::callbacks;
 use crate::chain;
 use crate::code::{self, KERNEL, KernelCode, MARK, MARKED_LOAD, UserCode};
+use crate::flops::{self, Ran};
 use crate::guard::panic_text;
 use crate::install::world;
 use crate::userdata::Site;
@@ -59,7 +60,7 @@ fn instrument(block: *mut Block) {
 }
 
 fn kernel(block: *mut Block, instructions: &[Seen]) {
-    on_block(block, callbacks::kernel_block, instructions.len());
+    on_block(block, callbacks::kernel_block, instructions.len() as u16);
     for seen in instructions {
         match code::kernel_code(seen.bytes, seen.address, world().arguments.switch) {
             KernelCode::Other => {}
@@ -77,9 +78,10 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     let chained = chain::chained(&decoded, &mut factory);
     let bells: Vec<bool> = (0..instructions.len()).map(|i| is_bell(instructions, i)).collect();
     // A system call ends its block, so the doorbell and it cannot be the one that tells.
+    let ran = flops::number(Ran::of(&decoded));
     let teller = (0..codes.len()).find(|&i| codes[i].one_access && !bells[i]);
     if teller.is_none() {
-        on_block(block, callbacks::block, instructions.len());
+        on_block(block, callbacks::block, ran);
     }
     for (i, seen) in instructions.iter().enumerate() {
         if bells[i] {
@@ -89,7 +91,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
         if codes[i].syscall {
             on_instruction(seen, callbacks::call);
         }
-        let told = if teller == Some(i) { instructions.len() as u16 } else { 0 };
+        let told = if teller == Some(i) { ran } else { 0 };
         let site = Site::new(seen.address, chained[i], told);
         let access = if codes[i].streams { callbacks::stream } else { callbacks::access };
         on_memory(seen, access, site.into_pointer());
@@ -118,7 +120,7 @@ fn on_instruction(seen: &Seen, callback: crate::api::ExecuteCallback) {
     unsafe { (api().on_instruction)(seen.handle, callback, NO_REGISTERS, null_mut()) }
 }
 
-fn on_block(block: *mut Block, callback: crate::api::ExecuteCallback, instructions: usize) {
+fn on_block(block: *mut Block, callback: crate::api::ExecuteCallback, data: u16) {
     // SAFETY: as in `on_memory`.
-    unsafe { (api().on_block)(block, callback, NO_REGISTERS, instructions as *mut c_void) }
+    unsafe { (api().on_block)(block, callback, NO_REGISTERS, usize::from(data) as *mut c_void) }
 }

@@ -5,23 +5,23 @@ use libc::c_void;
 /// An instruction of a program that accesses memory.
 ///
 /// ```text
-/// bits 0–46 its address   47 chained   48–63 instructions that its execution tells of
+/// bits 0–46 its address   47 chained   48–63 the number of what its execution tells of
 /// ```
 ///
-/// Instructions are told by one of the block's accesses where that is possible: a call of their own
+/// The number is that of [`flops::number`](crate::flops::number). Instructions are told by one of the block's accesses where that is possible: a call of their own
 /// for every block would be a quarter more calls in a loop such as the triad's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site(u64);
 
 const ADDRESS: u64 = (1 << 47) - 1;
 const CHAINED: u64 = 1 << 47;
-const INSTRUCTIONS_AT: u32 = 48;
+const TOLD_AT: u32 = 48;
 
 impl Site {
-    /// The instruction at `address`, which tells that `instructions` have run.
-    pub fn new(address: u64, chained: bool, instructions: u16) -> Site {
+    /// The instruction at `address`, which tells of what has run.
+    pub fn new(address: u64, chained: bool, told: u16) -> Site {
         let chained = if chained { CHAINED } else { 0 };
-        Site(address & ADDRESS | chained | u64::from(instructions) << INSTRUCTIONS_AT)
+        Site(address & ADDRESS | chained | u64::from(told) << TOLD_AT)
     }
 
     /// Its address.
@@ -35,10 +35,10 @@ impl Site {
         if self.0 & CHAINED != 0 { (self.0 as u32).max(1) } else { 0 }
     }
 
-    /// Instructions that have run.
+    /// The number of what has run; 0 for nothing.
     #[inline]
-    pub fn instructions(self) -> i64 {
-        (self.0 >> INSTRUCTIONS_AT) as i64
+    pub fn told(self) -> u16 {
+        (self.0 >> TOLD_AT) as u16
     }
 
     /// For QEMU.
@@ -59,13 +59,12 @@ mod tests {
 
     #[test]
     fn all_parts_come_back() {
-        for (address, chained, instructions) in
-            [(0x7fff_ffff_ffff, true, 512), (0x401000, false, 0), (1, true, 1)]
+        for (address, chained, told) in [(0x7fff_ffff_ffff, true, 0xffff), (0x401000, false, 0), (1, true, 1)]
         {
-            let site = Site::from_pointer(Site::new(address, chained, instructions).into_pointer());
+            let site = Site::from_pointer(Site::new(address, chained, told).into_pointer());
             assert_eq!(site.address(), address);
             assert_eq!(site.chain(), if chained { address as u32 } else { 0 });
-            assert_eq!(site.instructions(), i64::from(instructions));
+            assert_eq!(site.told(), told);
         }
     }
 }

@@ -60,6 +60,9 @@ pub struct Vcpu {
     pub seat: Option<Seat>,
     /// What it shares with the others.
     pub world: &'static World,
+    /// Floating-point operations since the last time that the core was told.
+    f64_ops: u64,
+    f32_ops: u64,
     /// Accesses in the mode that only counts them.
     pub empty: u64,
     /// Whether the current thread is the program's. Never without a seat.
@@ -101,6 +104,8 @@ impl Vcpu {
             misses: MISSES,
             seat,
             world,
+            f64_ops: 0,
+            f32_ops: 0,
             empty: 0,
             counting: false,
             watching: false,
@@ -125,11 +130,11 @@ impl Vcpu {
             }
             return;
         }
+        self.tell(site.told());
         let Some(seat) = &mut self.seat else {
             // SAFETY: `counting` is only set where there is a seat.
             unsafe { std::hint::unreachable_unchecked() }
         };
-        self.patience -= site.instructions();
         // Only near the end of a line does the size matter; there, what fits is like a single byte.
         let fits = address & LINE_MASK <= LINE_MASK - 7 || fits_line(info, address);
         if !fits || !seat.core.quick_hit(address, 1, kind) {
@@ -139,13 +144,26 @@ impl Vcpu {
         }
     }
 
-    /// Instructions of a program that none of its accesses tells of.
+    /// What has run, by its number.
     #[inline(always)]
-    pub fn ran(&mut self, instructions: i64) {
+    fn tell(&mut self, number: u16) {
+        if number < flops::TABLE {
+            self.patience -= i64::from(number);
+        } else {
+            let ran = flops::behind(number);
+            self.patience -= i64::from(ran.instructions);
+            self.f64_ops += u64::from(ran.f64_ops);
+            self.f32_ops += u64::from(ran.f32_ops);
+        }
+    }
+
+    /// A block of a program that none of its accesses tells of.
+    #[inline(always)]
+    pub fn ran(&mut self, number: u16) {
         if !self.counting {
             return;
         }
-        self.patience -= instructions;
+        self.tell(number);
         if self.patience <= 0 {
             self.lost_patience();
         }
@@ -240,6 +258,7 @@ impl Vcpu {
         let Some(seat) = &mut self.seat else { return };
         let ran = PATIENCE - std::mem::replace(&mut self.patience, PATIENCE);
         seat.core.execute(ran as u32);
+        seat.core.compute(std::mem::take(&mut self.f64_ops), std::mem::take(&mut self.f32_ops));
         let clock = seat.core.clock_ns();
         seat.visible.set_clock(clock);
         if seat.epoch.ends_before(clock) {

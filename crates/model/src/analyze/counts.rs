@@ -5,6 +5,7 @@ use super::input::Judge;
 use super::nodes::Nodes;
 use super::pace::Pace;
 use super::region;
+use super::roofline::roofline;
 use super::shares::Shares;
 use super::traffic::Traffic;
 use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
@@ -68,6 +69,8 @@ impl Counts {
             let seconds = worked.as_ref()?.get(&u32::from(cpu))?;
             Some(seconds * pace?.time.clock_ghz * 1e9)
         };
+        let roofline = roofline(&judge.machine, traffic, pace.map(|p| &p.time));
+        let roofline_why = roofline.as_ref().err().cloned();
         Some(Counted {
             rung: rung_text(Rung::Simulated).to_string(),
             region: if region.is_marked() { Region::Marked } else { Region::Whole },
@@ -79,6 +82,8 @@ impl Counts {
             bandwidth: pace.map_or(Vec::new(), loads),
             timeline: pace.map_or(Vec::new(), timeline),
             memory_bound_share: pace.map(|p| p.memory_bound),
+            roofline: roofline.ok(),
+            roofline_why,
         })
     }
 }

@@ -33,6 +33,7 @@ mod pages;
 mod pattern;
 mod placement;
 mod region;
+mod roofline;
 mod rows;
 mod shares;
 mod sites;

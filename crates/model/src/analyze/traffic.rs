@@ -5,6 +5,7 @@ use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::region::Region;
 use super::value::{CpuCounts, DramFlow};
 use crate::recording::Columns;
+use crate::recording::tables::UNCOUNTED;
 
 /// Line size where the machine does not name one: that of every x86 and most other servers.
 const LINE_BYTES: u32 = 64;
@@ -65,6 +66,8 @@ pub struct Traffic {
     pub line_bytes: u32,
     /// The epochs, ascending.
     pub epochs: Vec<Epoch>,
+    /// Floating-point operations in double and in single precision; `None` if any epoch has none counted.
+    pub ops: Option<(u64, u64)>,
     cpus: Vec<Cpu>,
     nodes: usize,
 }
@@ -93,6 +96,7 @@ impl Traffic {
             unknown: 0,
             line_bytes: judge.machine.figures.line_bytes.unwrap_or(LINE_BYTES),
             epochs: Vec::new(),
+            ops: Some((0, 0)),
             cpus: Vec::new(),
             nodes: nodes.count,
         };
@@ -128,6 +132,9 @@ impl Traffic {
         let r = input.cpu_epochs.row(i);
         let Some(epoch) = self.epoch(r.epoch) else { return };
         epoch.cpus.push(r.cpu);
+        let counted = r.f64_ops != UNCOUNTED && r.f32_ops != UNCOUNTED;
+        let ops = self.ops.filter(|_| counted);
+        self.ops = ops.map(|(double, single)| (double + r.f64_ops, single + r.f32_ops));
         let cpu = self.cpu(r.cpu);
         cpu.instructions += r.instructions;
         cpu.accesses += r.accesses;

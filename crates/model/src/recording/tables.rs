@@ -6,6 +6,9 @@
 
 use crate::table;
 
+/// What a count has that was not made.
+pub const UNCOUNTED: u64 = u64::MAX;
+
 table! {
     /// An address space: a program image in a process. `exec` ends one and begins the next.
     Process / Processes = "processes" {
@@ -335,6 +338,10 @@ table! {
         dependent_lines: u64,
         /// Time by the core's own simulated clock, without waiting for saturated resources, ns.
         busy_ns: f64,
+        /// Floating-point operations in double precision, a fused multiply-add is two; u64::MAX if not counted.
+        f64_ops: u64 = UNCOUNTED,
+        /// The same in single precision.
+        f32_ops: u64 = UNCOUNTED,
     }
 }
 

@@ -106,6 +106,13 @@ impl Core {
         self.cpu.counts.instructions += u64::from(instructions);
     }
 
+    /// Floating-point operations that the cpu ran.
+    #[inline]
+    pub fn compute(&mut self, f64_ops: u64, f32_ops: u64) {
+        self.cpu.counts.f64_ops += f64_ops;
+        self.cpu.counts.f32_ops += f32_ops;
+    }
+
     /// Translations have changed: another address space, or a page was unmapped or moved.
     pub fn flush_translations(&mut self) {
         self.unit.private.hide_all();

@@ -7,6 +7,10 @@
 pub struct Counts {
     /// Instructions told by `execute`.
     pub instructions: u64,
+    /// Floating-point operations in double precision, told by `compute`.
+    pub f64_ops: u64,
+    /// In single precision.
+    pub f32_ops: u64,
     /// Accesses to lines: an access across two lines counts twice.
     pub accesses: u64,
     /// Found in the core's first level.

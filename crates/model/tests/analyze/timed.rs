@@ -2,7 +2,7 @@
 
 use crate::virtual_machine::{PAGES, serial, whole};
 use crate::world::*;
-use nearfar_model::analyze::{DramFlow, Moment, MomentNode, Verdict};
+use nearfar_model::analyze::{DramFlow, Moment, MomentNode, Roof, Verdict};
 use nearfar_model::machine::figures::*;
 use nearfar_model::recording::*;
 use nearfar_model::time::Binding;
@@ -19,6 +19,7 @@ fn figures() -> Figures {
             all_core_ghz: some(1.0),
             ipc: some(1.0),
             outstanding_lines: some(10.0),
+            f64_gflops: some(4.0),
             ..CoreFigures::default()
         },
         latency_ns: Some(Matrix {
@@ -104,6 +105,34 @@ fn what_binds_is_found_and_named_for_all_that_it_bound() {
     assert_eq!(link(0, 1).capacity_gb_per_s, Some(20.0));
     let ipc = c.cpus[0].ipc.unwrap();
     assert!((ipc - 256.0 * 1000.0 / (time.seconds * 1e9)).abs() < 1e-9, "{ipc}");
+}
+
+#[test]
+fn the_roofline_is_operations_over_bytes_and_time() {
+    // A quarter of the instructions are operations, all of them in double precision.
+    let r = timed(10_000, 1000).real();
+    let seconds = r.time.as_ref().unwrap().seconds;
+    let roofline = r.counters.as_ref().unwrap().roofline.unwrap();
+    let (ops, bytes) = (256.0 * 4.0 * 250.0, 256.0 * 4.0 * 10_000.0 * 64.0);
+    assert_eq!((roofline.f64_ops, roofline.f32_ops), (ops as u64, 0));
+    assert!((roofline.flop_per_byte.unwrap() - ops / bytes).abs() < 1e-12);
+    assert!((roofline.gflops.unwrap() - ops / seconds / 1e9).abs() < 1e-9);
+    // Four cores of 4 GFlop/s, and two memories of 10 GB/s.
+    assert_eq!(roofline.peak_gflops, Some(16.0));
+    assert_eq!((roofline.memory_gb_per_s, roofline.roof), (Some(20.0), Some(Roof::Memory)));
+    assert!((roofline.roof_gflops.unwrap() - 20.0 * ops / bytes).abs() < 1e-12);
+    // Much arithmetic: the cores are the roof.
+    let r = timed(10, 1_000_000).real();
+    let roofline = r.counters.unwrap().roofline.unwrap();
+    assert_eq!((roofline.roof, roofline.roof_gflops), (Some(Roof::Arithmetic), roofline.peak_gflops));
+}
+
+#[test]
+fn operations_that_were_not_counted_are_unknown() {
+    let mut world = timed(10_000, 1000);
+    world.input.cpu_epochs.f64_ops[3] = UNCOUNTED;
+    let c = world.real().counters.unwrap();
+    assert!(c.roofline.is_none() && c.roofline_why.unwrap().contains("earlier version"));
 }
 
 #[test]

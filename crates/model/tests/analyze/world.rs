@@ -354,6 +354,8 @@ impl World {
             huge_tlb_misses: 1,
             dependent_lines: 0,
             busy_ns: 1e6,
+            f64_ops: instructions / 4,
+            f32_ops: 0,
         });
     }
 

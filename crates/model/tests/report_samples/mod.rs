@@ -426,6 +426,17 @@ pub fn simulated() -> Report {
         bandwidth: vec![load(0, 9.8, [0.08, 0.0, 0.92]), load(1, 0.0, [1.0, 0.0, 0.0])],
         timeline: [2.0, 7.8, 7.7, 7.8, 7.8, 7.7, 4.0].iter().zip(0..).map(|(&x, i)| moment(i, x)).collect(),
         memory_bound_share: Some(0.81),
+        roofline: Some(Roofline {
+            f64_ops: 0,
+            f32_ops: 1_330_000_000,
+            flop_per_byte: Some(0.974),
+            gflops: Some(9.57),
+            peak_gflops: Some(716.0),
+            memory_gb_per_s: Some(20.8),
+            roof_gflops: Some(20.3),
+            roof: Some(Roof::Memory),
+        }),
+        roofline_why: None,
     });
     r.counters_why = None;
     let names = [("time.eta", Some(1.05), "fitted"), ("latency_ns", None, "M")];
@@ -468,6 +479,8 @@ pub fn untimed() -> Report {
     r.time_why = Some("the machine has no latencies".into());
     let c = r.counters.as_mut().unwrap();
     c.memory_bound_share = None;
+    c.roofline = None;
+    c.roofline_why = Some("the recording has no floating-point operations".into());
     c.links.clear();
     c.bandwidth.clear();
     c.timeline.clear();

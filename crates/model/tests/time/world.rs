@@ -57,6 +57,8 @@ impl World {
             huge_tlb_misses: 0,
             dependent_lines: sum(|l| l.dependent),
             busy_ns,
+            f64_ops: 0,
+            f32_ops: 0,
         });
         for &(home, l) in homes {
             self.traffic.push(EpochTraffic {

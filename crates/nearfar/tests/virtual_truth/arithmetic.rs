@@ -38,6 +38,10 @@ fn a_triad_reads_three_arrays_and_writes_one() {
         assert!(run.stdout().contains("verify: 0 of"), "{}", run.stdout());
         // Regular stores fetch the line that they write to.
         check(&run, 2.0 * 3.0 * ARRAY_LINES, 2.0 * ARRAY_LINES, "triad");
+        // A multiplication and an addition each time, fused or not.
+        let roofline = &run.report.0["counters"]["roofline"];
+        within(roofline["f64_ops"].as_f64().unwrap(), 2.0 * 2.0 * ELEMENTS, 1e-4, "triad, operations");
+        assert_eq!(roofline["f32_ops"].as_f64(), Some(0.0), "{roofline}");
         assert!(run.remote() <= 0.005, "each thread's part is its own: {:.4} remote", run.remote());
     }
 }

@@ -49,6 +49,41 @@ pub struct Counted {
     pub timeline: Vec<Moment>,
     /// Share of the time that memory which answers at once would have saved; null if no time is known.
     pub memory_bound_share: Option<f64>,
+    /// Where the program is in the roofline of the machine; null with the reason in `roofline_why`.
+    pub roofline: Option<Roofline>,
+    /// Why there is none.
+    pub roofline_why: Option<String>,
+}
+
+/// Arithmetic against memory traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Roofline {
+    /// Floating-point operations in double precision; a fused multiply-add is two.
+    pub f64_ops: u64,
+    /// In single precision.
+    pub f32_ops: u64,
+    /// Operations per byte from and to DRAM; null if none moved.
+    pub flop_per_byte: Option<f64>,
+    /// Operations in 10⁹ per second of the time; null if no time is known.
+    pub gflops: Option<f64>,
+    /// What all cores compute at most in this mix of precisions; null if the machine file does not say.
+    pub peak_gflops: Option<f64>,
+    /// What the memory of all nodes with cpus sustains in their mixes of reads and writes; null if no time is known.
+    pub memory_gb_per_s: Option<f64>,
+    /// The roof at this intensity: the lower of the peak and of intensity times memory; null if either is not known.
+    pub roof_gflops: Option<f64>,
+    /// Which one it is.
+    pub roof: Option<Roof>,
+}
+
+/// What is above a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Roof {
+    /// Memory bandwidth.
+    Memory,
+    /// Arithmetic.
+    Arithmetic,
 }
 
 /// Bytes between the cpus of a node and the memory of a node.
