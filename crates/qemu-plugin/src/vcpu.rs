@@ -2,6 +2,7 @@
 
 use crate::api::{self, api};
 use crate::epoch::Epoch;
+use crate::flops;
 use crate::guard::guarded;
 use crate::lines::Lines;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};

@@ -97,7 +97,6 @@ pub(super) fn sections(page: &mut Page, r: &Report) {
     traffic(page, r, c);
     memory(page, c);
     cpus(page, c);
-    roofline(page, c);
 }
 
 /// Who read and wrote how much of whose memory.
@@ -233,8 +232,9 @@ fn bars(load: &NodeLoad, moments: &[Moment], columns: usize) -> String {
         .collect()
 }
 
-/// Arithmetic against traffic, in a sentence.
-fn roofline(page: &mut Page, c: &Counted) {
+/// The head's line of arithmetic against traffic.
+pub(super) fn roofline(page: &mut Page, r: &Report) {
+    let Some(c) = &r.counters else { return };
     let Some(r) = &c.roofline else {
         if let Some(why) = &c.roofline_why {
             page.item(0, "roofline", &format!("unknown: {why}"));
@@ -242,29 +242,28 @@ fn roofline(page: &mut Page, c: &Counted) {
         return;
     };
     let ops = r.f64_ops + r.f32_ops;
-    let precision = match (r.f64_ops, r.f32_ops) {
-        (0, 0) => return page.item(0, "roofline", "no floating-point operations"),
+    let kind = match (r.f64_ops, r.f32_ops) {
+        (0, 0) => return page.item(0, "roofline", "the program has no floating-point operations"),
         (_, 0) => "double precision".to_owned(),
         (0, _) => "single precision".to_owned(),
         (double, _) => format!("{} double precision", percent(Some(double as f64 / ops as f64))),
     };
-    let mut text = format!("{}Flop ({precision})", many(ops));
-    if let Some(intensity) = r.flop_per_byte {
-        text += &format!(", {} for each byte from or to DRAM", digits(intensity));
-    }
+    let mut text = match r.flop_per_byte {
+        Some(intensity) => format!("{} Flop per byte from and to DRAM ({kind})", digits(intensity)),
+        None => format!("{}Flop ({kind}), nothing from or to DRAM", many(ops)),
+    };
     if let Some(rate) = r.gflops {
         text += &format!("; {} GFlop/s", digits(rate));
         text += &match (r.roof_gflops, r.roof) {
             (Some(roof), Some(what)) => {
                 let name = match what {
-                    Roof::Memory => "what the memory of all nodes allows at that",
-                    Roof::Arithmetic => "what the cores compute at most",
+                    Roof::Memory => "which the memory of all nodes allows there",
+                    Roof::Arithmetic => "which the cores compute at most",
                 };
-                format!(", {} of the {} that are {name}", percent(Some(rate / roof)), digits(roof))
+                format!(", {} of the {} {name}", percent(Some(rate / roof)), digits(roof))
             }
             _ if r.peak_gflops.is_none() => {
-                "; of how many is unknown: the machine file has no f64_gflops, f32_gflops in [core]"
-                    .to_owned()
+                ", of an unknown roof: the machine file has no f64_gflops and f32_gflops in [core]".to_owned()
             }
             _ => String::new(),
         };

@@ -111,6 +111,7 @@ fn run(page: &mut Page, r: &Report) {
     page.item(0, "basis", &basis_line(r));
     if lines {
         counted::time(page, r);
+        counted::roofline(page, r);
     }
     if samples(r) == 0 && r.counters.is_none() {
         return;
