@@ -1,6 +1,9 @@
 //! `nearfar topo` on trees made by hand, one for each way in which machines mislead,
 //! on captured trees of real machines where there are any, and beside numactl and lstopo.
 
+#[path = "topo/limits.rs"]
+mod limits;
+
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;

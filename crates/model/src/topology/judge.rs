@@ -1,7 +1,7 @@
 //! What follows from a topology: whether memory is divided at all, and what a
 //! reader would get wrong without being told.
 
-use super::{Node, Numa, NumaState, Topology};
+use super::{Node, Numa, NumaState, Topology, limits};
 use crate::machine::cpulist::CpuList;
 use crate::machine::{NodeId, NodeKind};
 
@@ -10,6 +10,8 @@ pub fn judge(mut topology: Topology) -> Topology {
     topology.numa = numa(&topology);
     let found = [
         apart(&topology),
+        limits::quota(&topology),
+        limits::memory(&topology),
         no_memory(&topology),
         uneven(&topology),
         flat(&topology),

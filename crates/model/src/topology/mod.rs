@@ -10,8 +10,10 @@
 
 mod described;
 mod judge;
+mod limits;
 
 pub use judge::judge;
+pub use limits::{Limit, Limits};
 
 use crate::machine::cpulist::CpuList;
 use crate::machine::{NodeId, NodeKind};
@@ -21,6 +23,9 @@ use std::collections::BTreeMap;
 /// Version of the JSON, for [`Topology::schema`]. It rises when a field is renamed,
 /// removed or changes its meaning; new fields do not raise it.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Why something is unknown that no description and no older file has.
+const ONLY_LIVE: &str = "only the machine itself tells";
 
 /// What is known of a machine's topology.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -269,6 +274,9 @@ pub struct Allowed {
     pub policy: Option<String>,
     /// Control group (of cpusets, where that is one of its own).
     pub cgroup: Option<String>,
+    /// How much of them, by control groups.
+    #[serde(default)]
+    pub limits: Limits,
 }
 
 /// What the kernel is set to do with memory.

@@ -7,6 +7,7 @@
 
 mod argument;
 mod caches;
+mod cgroups;
 mod cpus;
 mod devices;
 mod kernel;
@@ -136,9 +137,14 @@ impl Tree {
     /// A file's text without the blanks around it. Some kernels (5.15-rc1 on a Kunpeng) also
     /// end their lists of siblings with a zero byte.
     fn text(&self, relative: &str) -> Option<String> {
-        let bytes = std::fs::read(self.path(relative)).ok()?;
+        self.try_text(relative).ok()
+    }
+
+    /// The same for what says why it is unknown.
+    fn try_text(&self, relative: &str) -> std::io::Result<String> {
+        let bytes = std::fs::read(self.path(relative))?;
         let blank = |c: char| c.is_whitespace() || c == '\0';
-        Some(String::from_utf8_lossy(&bytes).trim_matches(blank).to_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim_matches(blank).to_owned())
     }
 
     fn parsed<T: FromStr>(&self, relative: &str) -> Option<T> {

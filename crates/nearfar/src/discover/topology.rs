@@ -1,7 +1,7 @@
 //! The whole topology for `nearfar topo`: the machine that analysis also uses, and
 //! around it what only a person asks for.
 
-use super::{Read, Tree, cpus, devices, nodes};
+use super::{Read, Tree, cgroups, cpus, devices, nodes};
 use anyhow::Result;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind};
@@ -44,6 +44,7 @@ pub fn topology(root: &Path) -> Result<Topology> {
         nodes: kernel.allowed_mems.clone(),
         policy: tree.text("proc/self/numa_maps").and_then(|maps| policy(&maps)),
         cgroup: tree.text("proc/self/cgroup").and_then(|groups| cgroup(&groups)),
+        limits: cgroups::limits(&tree),
     };
     t.settings = Settings {
         numa_balancing: kernel.numa_balancing,

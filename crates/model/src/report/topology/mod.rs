@@ -3,6 +3,7 @@
 
 mod boxes;
 mod devices;
+mod limits;
 mod numactl;
 mod svg;
 mod tables;

@@ -2,7 +2,7 @@
 //! them (caches, distances, tiers, devices) and what the caller may use.
 
 use super::super::layout::{Page, Style, plural};
-use super::{boxes, devices, tables};
+use super::{boxes, devices, limits, tables};
 use crate::machine::cpulist::CpuList;
 use crate::topology::Topology;
 
@@ -114,4 +114,5 @@ fn settings(page: &mut Page, t: &Topology) {
             t.allowed.cgroup.clone().unwrap_or_else(unknown),
         ),
     );
+    page.item(0, "limits", &limits::words(&t.allowed.limits));
 }

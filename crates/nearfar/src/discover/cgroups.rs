@@ -1,0 +1,199 @@
+//! Memory limit and cpu quota of the caller's control group and of all groups around it.
+//!
+//! Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+//! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
+
+use super::Tree;
+use nearfar_model::topology::{Limit, Limits};
+use std::io::ErrorKind;
+
+pub(super) fn limits(tree: &Tree) -> Limits {
+    let memory = hierarchy(tree, "memory");
+    let cpu = hierarchy(tree, "cpu");
+    let hidden = |h: &Result<Hierarchy, String>| h.as_ref().ok().and_then(|h| h.hidden(tree));
+    Limits {
+        memory_max_kb: smallest(&memory, |h| match h.version {
+            1 => h.limits(tree, "memory.limit_in_bytes", |text| kb(text)),
+            _ => h.limits(tree, "memory.max", |text| kb(text)),
+        }),
+        memory_high_kb: smallest(&memory, |h| match h.version {
+            1 => Ok(Vec::new()),
+            _ => h.limits(tree, "memory.high", |text| kb(text)),
+        }),
+        cpu_quota: smallest(&cpu, |h| match h.version {
+            1 => h.quotas(tree),
+            _ => h.limits(tree, "cpu.max", share),
+        }),
+        hidden_groups: hidden(&memory).into_iter().chain(hidden(&cpu)).reduce(|a, b| a || b),
+    }
+}
+
+/// Where one controller has its groups, and which of them is the caller's.
+struct Hierarchy {
+    /// Of the interface: 1 or 2.
+    version: u32,
+    /// Below the root of the tree, without slashes at the ends.
+    mount: String,
+    /// The caller's group below the mount, as `a/b`; empty for the outermost.
+    group: String,
+    /// What the kernel calls the outermost group that can be seen: `/`, or `/docker/1f2…`.
+    outermost: String,
+}
+
+/// A controller is either in a hierarchy of version 1 or in the common one of version 2;
+/// `/proc/self/cgroup` lists it by name in the first case.
+fn hierarchy(tree: &Tree, controller: &str) -> Result<Hierarchy, String> {
+    let groups = tree
+        .text("proc/self/cgroup")
+        .ok_or_else(|| format!("{} cannot be read", tree.path("proc/self/cgroup").display()))?;
+    let fields = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1).map(str::to_owned);
+        Some((fields.next()?, fields.next()?))
+    };
+    let all: Vec<(String, String)> = groups.lines().filter_map(fields).collect();
+    let of = |found: fn(&str, &str) -> bool| all.iter().find(|(names, _)| found(names, controller));
+    let one = of(|names, controller| names.split(',').any(|name| name == controller));
+    let (version, group) = match (one, of(|names, _| names.is_empty())) {
+        (Some((_, group)), _) => (1, group),
+        (None, Some((_, group))) => (2, group),
+        (None, None) => return Err(format!("the kernel has no control groups for {controller}")),
+    };
+    let (outermost, mount) = mount(tree, version, controller).ok_or_else(|| {
+        format!("the control groups for {controller} are not mounted where nearfar can see")
+    })?;
+    // A container without a namespace of groups sees its group's full name, but mounted is only that part.
+    let inside = group.strip_prefix(outermost.trim_end_matches('/')).unwrap_or(group);
+    let group = inside.trim_matches('/').to_owned();
+    if group.split('/').any(|part| part == "..") {
+        return Err(format!(
+            "the caller's control group {inside} lies outside of what is mounted at /{mount}"
+        ));
+    }
+    let folder = tree.path(&mount).join(&group);
+    if !folder.is_dir() {
+        return Err(format!("there is no folder {} for the caller's control group", folder.display()));
+    }
+    Ok(Hierarchy { version, mount, group, outermost })
+}
+
+/// Root within the hierarchy, and folder, of its mount. A captured tree may lack mountinfo; there the
+/// usual folders are tried.
+fn mount(tree: &Tree, version: u32, controller: &str) -> Option<(String, String)> {
+    let Some(mounts) = tree.text("proc/self/mountinfo") else {
+        let folders = match version {
+            1 => vec![format!("sys/fs/cgroup/{controller}"), "sys/fs/cgroup/cpu,cpuacct".to_owned()],
+            _ => vec!["sys/fs/cgroup".to_owned(), "sys/fs/cgroup/unified".to_owned()],
+        };
+        let usable = |f: &String| (controller == "cpu" || !f.ends_with("cpuacct")) && tree.path(f).is_dir();
+        return folders.into_iter().find(usable).map(|f| ("/".to_owned(), f));
+    };
+    mounts.lines().find_map(|line| {
+        // `36 35 98:0 /root /mount opts optional-fields… - type source superoptions`
+        let (before, after) = line.split_once(" - ")?;
+        let before: Vec<&str> = before.split(' ').collect();
+        let after: Vec<&str> = after.split(' ').collect();
+        let fits = match version {
+            1 => after.first() == Some(&"cgroup") && after.get(2)?.split(',').any(|o| o == controller),
+            _ => after.first() == Some(&"cgroup2"),
+        };
+        fits.then(|| Some(((*before.get(3)?).to_owned(), before.get(4)?.trim_matches('/').to_owned())))?
+    })
+}
+
+impl Hierarchy {
+    /// Folders from the caller's group outward, each with the name of its group.
+    fn groups(&self) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        let mut group = Some(self.group.as_str());
+        while let Some(inner) = group {
+            let name = format!("{}/{inner}", self.outermost.trim_end_matches('/'));
+            let name = if inner.is_empty() { self.outermost.clone() } else { name };
+            all.push((format!("{}/{inner}", self.mount).trim_end_matches('/').to_owned(), name));
+            group = (!inner.is_empty()).then(|| inner.rsplit_once('/').map_or("", |(outer, _)| outer));
+        }
+        all
+    }
+
+    /// The limits in one file of each group. A group without the file has none of its own: the
+    /// root, and groups for which the controller is not switched on.
+    fn limits<T>(
+        &self,
+        tree: &Tree,
+        file: &str,
+        parse: impl Fn(&str) -> Option<Option<T>>,
+    ) -> Result<Vec<(T, String)>, String> {
+        let mut found = Vec::new();
+        for (folder, group) in self.groups() {
+            let path = format!("{folder}/{file}");
+            let text = match tree.try_text(&path) {
+                Ok(text) => text,
+                Err(e) if e.kind() == ErrorKind::NotFound => continue,
+                Err(e) => return Err(format!("{}: {e}", tree.path(&path).display())),
+            };
+            match parse(&text) {
+                Some(Some(limit)) => found.push((limit, format!("{file} of {group}"))),
+                Some(None) => {}
+                None => {
+                    return Err(format!("{} says {text:?}, which is no limit", tree.path(&path).display()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Version 1 has quota and period in two files; −1 is no quota.
+    fn quotas(&self, tree: &Tree) -> Result<Vec<(f64, String)>, String> {
+        let mut found = Vec::new();
+        for (folder, group) in self.groups() {
+            let period = tree.parsed::<f64>(&format!("{folder}/cpu.cfs_period_us")).filter(|&us| us > 0.0);
+            let Some(quota) = tree.parsed::<f64>(&format!("{folder}/cpu.cfs_quota_us")) else { continue };
+            if quota > 0.0 {
+                let period = period.ok_or(format!("{folder}/cpu.cfs_period_us is missing beside a quota"))?;
+                found.push((quota / period, format!("cpu.cfs_quota_us of {group}")));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the outermost group has others around it. The true root differs by files: version 1
+    /// has `release_agent` only there, version 2 has `cgroup.type` everywhere else.
+    fn hidden(&self, tree: &Tree) -> Option<bool> {
+        let there = |file: &str| tree.path(&self.mount).join(file).exists();
+        there("cgroup.procs").then(|| match self.version {
+            1 => !there("release_agent"),
+            _ => there("cgroup.type"),
+        })
+    }
+}
+
+fn smallest<T: PartialOrd>(
+    hierarchy: &Result<Hierarchy, String>,
+    read: impl Fn(&Hierarchy) -> Result<Vec<(T, String)>, String>,
+) -> Limit<T> {
+    let limits = match hierarchy.as_ref().map_err(Clone::clone).and_then(read) {
+        Ok(limits) => limits,
+        Err(why) => return Limit::Unknown { why },
+    };
+    let least = limits.into_iter().reduce(|a, b| if b.0 < a.0 { b } else { a });
+    least.map_or(Limit::Unlimited, |(limit, from)| Limit::Limited { limit, from })
+}
+
+/// Bytes, or `max`; in version 1 the largest number that is a multiple of the page size, of at most 64 KiB.
+/// The outer `None`: not understood.
+fn kb(text: &str) -> Option<Option<u64>> {
+    if text == "max" {
+        return Some(None);
+    }
+    let bytes: u64 = text.parse().ok()?;
+    Some((bytes < (1 << 63) - (64 << 10)).then_some(bytes / 1024))
+}
+
+/// `200000 100000`: quota and period, µs; or `max 100000`.
+fn share(text: &str) -> Option<Option<f64>> {
+    let (quota, period) = text.split_once(' ')?;
+    let period: f64 = period.trim().parse().ok().filter(|&p| p > 0.0)?;
+    if quota == "max" {
+        return Some(None);
+    }
+    Some(Some(quota.parse::<f64>().ok()? / period))
+}
