@@ -3,6 +3,8 @@
 
 #[path = "topo/limits.rs"]
 mod limits;
+#[path = "topo/modules.rs"]
+mod modules;
 
 use serde_json::{Value, json};
 use std::fs;
@@ -17,6 +19,12 @@ fn topo(arguments: &[&str]) -> String {
 
 fn read(root: &Path) -> Value {
     serde_json::from_str(&topo(&["--json", "--from", root.to_str().unwrap()])).unwrap()
+}
+
+/// The terminal's picture on one line, so that no break splits what is looked for.
+fn flat(root: &Path) -> String {
+    let text = topo(&["--from", root.to_str().unwrap()]);
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn warned(topology: &Value, words: &str) -> bool {

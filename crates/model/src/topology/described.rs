@@ -1,7 +1,7 @@
 //! The topology of a machine that is only described: a machine file, a shape, or
 //! the part of a host that analysis also uses.
 
-use super::{Allowed, Cache, CacheKind, Cpus, Node, Numa, NumaState, Package, Settings, Topology};
+use super::{Allowed, Cache, CacheKind, Cpus, Node, Numa, NumaState, Package, Reading, Settings, Topology};
 use crate::machine::Machine;
 use crate::machine::cpulist::CpuList;
 
@@ -25,6 +25,7 @@ impl Topology {
             caches: known.then(|| caches(machine)).filter(|c| !c.is_empty()),
             cores: known.then_some(cores),
             threads_per_core: known.then_some(machine.threads_per_core),
+            memory_modules: Reading::default(),
             tiers: None,
             devices: None,
             allowed: Allowed::default(),

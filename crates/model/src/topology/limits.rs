@@ -2,7 +2,7 @@
 //!
 //! They are not the cpuset: that one says which cpus and nodes, these say how much of them.
 
-use super::{Node, Topology};
+use super::{Node, Topology, amount};
 use crate::machine::NodeKind;
 use serde::{Deserialize, Serialize};
 
@@ -113,14 +113,4 @@ pub(super) fn memory(t: &Topology) -> Option<String> {
 /// `2`, `2.5`, `0.25`.
 fn decimal(number: f64) -> String {
     format!("{}", (number * 100.0).round() / 100.0)
-}
-
-/// `768 KiB`, `512 MiB`, `3.5 GiB`.
-fn amount(kb: u64) -> String {
-    let (unit, name) = match kb {
-        0..1024 => (1, "KiB"),
-        1024..1_048_576 => (1 << 10, "MiB"),
-        _ => (1 << 20, "GiB"),
-    };
-    format!("{} {name}", (kb as f64 / f64::from(unit) * 10.0).round() / 10.0)
 }

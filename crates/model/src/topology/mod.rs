@@ -11,9 +11,14 @@
 mod described;
 mod judge;
 mod limits;
+mod modules;
+mod reading;
 
 pub use judge::judge;
 pub use limits::{Limit, Limits};
+pub(crate) use modules::channels;
+pub use modules::{MemoryModules, Module, Slot};
+pub use reading::Reading;
 
 use crate::machine::cpulist::CpuList;
 use crate::machine::{NodeId, NodeKind};
@@ -54,6 +59,9 @@ pub struct Topology {
     pub threads_per_core: Option<u32>,
     /// Caches, from the core outward.
     pub caches: Option<Vec<Cache>>,
+    /// Memory modules and the slots for them, by the firmware.
+    #[serde(default)]
+    pub memory_modules: Reading<MemoryModules>,
     /// Memory tiers of the kernel, the fastest first.
     pub tiers: Option<Vec<Tier>>,
     /// Network, storage and computing devices.
@@ -306,4 +314,14 @@ impl Topology {
         text.push('\n');
         text
     }
+}
+
+/// `768 KiB`, `512 MiB`, `3.5 GiB`.
+fn amount(kb: u64) -> String {
+    let (unit, name) = match kb {
+        0..1024 => (1, "KiB"),
+        1024..1_048_576 => (1 << 10, "MiB"),
+        _ => (1 << 20, "GiB"),
+    };
+    format!("{} {name}", (kb as f64 / f64::from(unit) * 10.0).round() / 10.0)
 }

@@ -195,7 +195,8 @@ const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 
 A machine is captured with hwloc-gather-topology, or by copying /sys/devices/system,
-/sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo.
+/sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo; as root also
+/sys/firmware/dmi/tables, which lists the memory modules.
 ";
 
 /// Measure the machine: latency and bandwidth of every node's memory, caches, cores, STREAM, scaling

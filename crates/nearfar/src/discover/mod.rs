@@ -11,7 +11,9 @@ mod cgroups;
 mod cpus;
 mod devices;
 mod kernel;
+mod locator;
 mod nodes;
+mod smbios;
 mod topology;
 
 pub use argument::{described_machines, machine_from_argument};
@@ -61,7 +63,7 @@ fn read(tree: &Tree) -> Result<Read> {
     let cores = cpus::cores(tree, &online);
     let threads_per_core = cores.iter().map(CpuList::len).max().unwrap_or(0) as u32;
     let provenance = Provenance {
-        source: if tree.root == Path::new("/") {
+        source: if tree.is_live() {
             "sysfs of the host".to_owned()
         } else {
             format!("sysfs tree at {}", tree.root.display())
@@ -128,6 +130,11 @@ struct Tree {
 impl Tree {
     fn new(root: &Path) -> Self {
         Tree { root: root.to_owned() }
+    }
+
+    /// Whether this is the machine that the program runs on, not a captured one.
+    fn is_live(&self) -> bool {
+        self.root == Path::new("/")
     }
 
     fn path(&self, relative: &str) -> PathBuf {

@@ -1,6 +1,6 @@
 //! Limits of control groups: which of many counts, and that none is not the same as unknown.
 
-use super::{TWO, machine, read, topo, warned};
+use super::{TWO, flat, machine, read, warned};
 use serde_json::{Value, json};
 
 const FOUR_CPUS: (&str, &str) = ("proc/self/status", "Cpus_allowed_list:\t0-3\nMems_allowed_list:\t0-1");
@@ -109,8 +109,7 @@ fn version_1_has_its_own_files_and_a_container_mounts_only_its_part() {
         })
     );
     assert!(warned(&t, "then kills it"), "{}", t["warnings"]);
-    let text = topo(&["--from", dir.path().to_str().unwrap()]);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(dir.path());
     let words = "memory at most 2.0 MiB (memory.limit_in_bytes of /docker/1f); cpu time without limit; the groups \
                  around this container cannot be seen and may allow less";
     assert!(text.contains(words), "{text}");

@@ -4,6 +4,7 @@
 mod boxes;
 mod devices;
 mod limits;
+mod modules;
 mod numactl;
 mod svg;
 mod tables;

@@ -2,7 +2,7 @@
 //! them (caches, distances, tiers, devices) and what the caller may use.
 
 use super::super::layout::{Page, Style, plural};
-use super::{boxes, devices, limits, tables};
+use super::{boxes, devices, limits, modules, tables};
 use crate::machine::cpulist::CpuList;
 use crate::topology::Topology;
 
@@ -20,6 +20,7 @@ pub fn to_text(t: &Topology, width: usize, color: bool) -> String {
     page.blank();
     boxes::draw(&mut page, t);
     tables::caches(&mut page, t);
+    modules::list(&mut page, t);
     tables::distances(&mut page, t);
     devices::list(&mut page, t);
     page.heading("Kernel and caller");
