@@ -5,6 +5,8 @@
 mod limits;
 #[path = "topo/modules.rs"]
 mod modules;
+#[path = "topo/prefetchers.rs"]
+mod prefetchers;
 
 use serde_json::{Value, json};
 use std::fs;

@@ -25,6 +25,7 @@ impl Topology {
             caches: known.then(|| caches(machine)).filter(|c| !c.is_empty()),
             cores: known.then_some(cores),
             threads_per_core: known.then_some(machine.threads_per_core),
+            prefetchers: Reading::default(),
             memory_modules: Reading::default(),
             tiers: None,
             devices: None,

@@ -1,7 +1,7 @@
 //! What follows from a topology: whether memory is divided at all, and what a
 //! reader would get wrong without being told.
 
-use super::{Node, Numa, NumaState, Topology, limits, modules};
+use super::{Node, Numa, NumaState, Topology, limits, modules, prefetchers};
 use crate::machine::cpulist::CpuList;
 use crate::machine::{NodeId, NodeKind};
 
@@ -19,8 +19,8 @@ pub fn judge(mut topology: Topology) -> Topology {
         side_caches(&topology),
         reclaim(&topology),
     ];
-    let modules = modules::judge(&topology);
-    topology.warnings.extend(found.into_iter().flatten().chain(modules));
+    let more = [modules::judge(&topology), prefetchers::judge(&topology)].concat();
+    topology.warnings.extend(found.into_iter().flatten().chain(more));
     topology
 }
 

@@ -12,12 +12,14 @@ mod described;
 mod judge;
 mod limits;
 mod modules;
+mod prefetchers;
 mod reading;
 
 pub use judge::judge;
 pub use limits::{Limit, Limits};
 pub(crate) use modules::channels;
 pub use modules::{MemoryModules, Module, Slot};
+pub use prefetchers::{PrefetcherState, Prefetchers};
 pub use reading::Reading;
 
 use crate::machine::cpulist::CpuList;
@@ -59,6 +61,9 @@ pub struct Topology {
     pub threads_per_core: Option<u32>,
     /// Caches, from the core outward.
     pub caches: Option<Vec<Cache>>,
+    /// Which hardware prefetchers are on.
+    #[serde(default)]
+    pub prefetchers: Reading<Prefetchers>,
     /// Memory modules and the slots for them, by the firmware.
     #[serde(default)]
     pub memory_modules: Reading<MemoryModules>,

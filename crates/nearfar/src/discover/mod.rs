@@ -13,6 +13,7 @@ mod devices;
 mod kernel;
 mod locator;
 mod nodes;
+mod prefetchers;
 mod smbios;
 mod topology;
 

@@ -1,7 +1,7 @@
 //! The whole topology for `nearfar topo`: the machine that analysis also uses, and
 //! around it what only a person asks for.
 
-use super::{Read, Tree, cgroups, cpus, devices, nodes, smbios};
+use super::{Read, Tree, cgroups, cpus, devices, nodes, prefetchers, smbios};
 use anyhow::Result;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind};
@@ -37,6 +37,7 @@ pub fn topology(root: &Path) -> Result<Topology> {
         online,
     };
     t.memory_modules = smbios::modules(&tree, t.packages.as_ref().map(Vec::len)).into();
+    t.prefetchers = prefetchers::read(&tree, &t.cpus.online, kernel.virtual_machine).into();
     t.tiers = tiers(&tree);
     t.devices = devices::read(&tree);
     t.virtual_machine = kernel.virtual_machine;

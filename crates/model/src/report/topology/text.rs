@@ -4,7 +4,7 @@
 use super::super::layout::{Page, Style, plural};
 use super::{boxes, devices, limits, modules, tables};
 use crate::machine::cpulist::CpuList;
-use crate::topology::Topology;
+use crate::topology::{Reading, Topology};
 
 /// Wider than this a box is a corridor.
 const MAX_WIDTH: usize = 100;
@@ -116,4 +116,25 @@ fn settings(page: &mut Page, t: &Topology) {
         ),
     );
     page.item(0, "limits", &limits::words(&t.allowed.limits));
+    prefetchers(page, t);
+}
+
+fn prefetchers(page: &mut Page, t: &Topology) {
+    let known = match &t.prefetchers {
+        Reading::Known(known) => known,
+        Reading::Unknown { why } => return page.item(0, "prefetch", &format!("unknown: {why}")),
+    };
+    let mut label = "prefetch";
+    for state in &known.states {
+        let whose = if known.states.len() > 1 { format!("cpus {}: ", state.cpus) } else { String::new() };
+        let each = match (state.on.as_slice(), state.off.as_slice()) {
+            (on, []) => format!("all on ({})", on.join(", ")),
+            ([], off) => format!("all off ({})", off.join(", ")),
+            (on, off) => format!("off: {}; on: {}", off.join(", "), on.join(", ")),
+        };
+        page.item(0, std::mem::take(&mut label), &format!("{whose}{each}"));
+    }
+    if !known.unread.is_empty() {
+        page.item(0, label, &format!("unknown of cpus {}, which were not readable", known.unread));
+    }
 }
