@@ -5,6 +5,8 @@
 mod limits;
 #[path = "topo/modules.rs"]
 mod modules;
+#[path = "topo/nvml.rs"]
+mod nvml;
 #[path = "topo/prefetchers.rs"]
 mod prefetchers;
 

@@ -9,12 +9,14 @@
 //! What is unknown is `None`, in JSON null; a 0 was read as 0.
 
 mod described;
+mod devices;
 mod judge;
 mod limits;
 mod modules;
 mod prefetchers;
 mod reading;
 
+pub use devices::{Device, DeviceKind, Gpu, GpuLink, Interrupts, NodeSource};
 pub use judge::judge;
 pub use limits::{Limit, Limits};
 pub(crate) use modules::channels;
@@ -230,50 +232,6 @@ pub struct Tier {
     pub id: u32,
     /// Its nodes.
     pub nodes: CpuList,
-}
-
-/// What a device is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DeviceKind {
-    /// Network interface.
-    Nic,
-    /// InfiniBand or RoCE adapter.
-    Infiniband,
-    /// NVMe drive.
-    Nvme,
-    /// Graphics processor, or another PCI display controller.
-    Gpu,
-    /// Another processor on PCI.
-    Accelerator,
-    /// CXL memory device.
-    Cxl,
-}
-
-/// A device whose place matters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Device {
-    /// What it is.
-    pub kind: DeviceKind,
-    /// The kernel's name (`eth0`), or the PCI address where it has none.
-    pub name: String,
-    /// PCI address.
-    pub pci: Option<String>,
-    /// The node it is attached to.
-    pub node: Option<NodeId>,
-    /// From the host bridge to the device, as sysfs names them; empty if unknown.
-    pub path: Vec<String>,
-    /// Its message-signalled interrupts.
-    pub interrupts: Option<Interrupts>,
-}
-
-/// Interrupts of a device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interrupts {
-    /// How many.
-    pub count: usize,
-    /// The cpus that serve them; unknown if none of them tells.
-    pub cpus: Option<CpuList>,
 }
 
 /// What the caller may use.

@@ -2,7 +2,7 @@
 
 use super::Tree;
 use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::topology::{Device, DeviceKind, Interrupts};
+use nearfar_model::topology::{Device, DeviceKind, Interrupts, NodeSource};
 use std::path::Path;
 
 const PCI: &str = "sys/bus/pci/devices";
@@ -41,8 +41,12 @@ pub(super) fn read(tree: &Tree) -> Option<Vec<Device>> {
         let place = if place.pci.is_empty() { Place { pci: vec![address.clone()], ..place } } else { place };
         devices.push(device(tree, kind, card.unwrap_or(address), &place));
     }
-    devices.sort_by(|a, b| (a.kind, &a.pci, &a.name).cmp(&(b.kind, &b.pci, &b.name)));
+    sort(&mut devices);
     Some(devices)
+}
+
+pub(super) fn sort(devices: &mut [Device]) {
+    devices.sort_by(|a, b| (a.kind, &a.pci, &a.name).cmp(&(b.kind, &b.pci, &b.name)));
 }
 
 /// Where a device is.
@@ -112,7 +116,16 @@ fn device(tree: &Tree, kind: DeviceKind, name: String, place: &Place) -> Device 
     // Without a host bridge the rest of the way is not known either.
     let path =
         if place.pci.first().is_some_and(|p| p.starts_with("pci")) { place.pci.clone() } else { Vec::new() };
-    Device { kind, name, pci, node, path, interrupts }
+    Device {
+        kind,
+        name,
+        pci,
+        node,
+        path,
+        interrupts,
+        node_source: node.map(|_| NodeSource::Sysfs),
+        gpu: None,
+    }
 }
 
 fn interrupts(tree: &Tree, folder: &str) -> Option<Interrupts> {

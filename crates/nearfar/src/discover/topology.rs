@@ -1,7 +1,7 @@
 //! The whole topology for `nearfar topo`: the machine that analysis also uses, and
 //! around it what only a person asks for.
 
-use super::{Read, Tree, cgroups, cpus, devices, nodes, prefetchers, smbios};
+use super::{Read, Tree, cgroups, cpus, devices, gpus, nodes, nvml, prefetchers, smbios};
 use anyhow::Result;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind};
@@ -55,6 +55,14 @@ pub fn topology(root: &Path) -> Result<Topology> {
         demotion: tree.text("sys/kernel/mm/numa/demotion_enabled").map(|on| on == "true" || on == "1"),
     };
     t.warnings = discovered.warnings.clone();
+    // The library asks the driver of this machine, whatever the root is.
+    if tree.is_live() {
+        match nvml::gpus() {
+            Ok(found) if found.is_empty() => {}
+            Ok(found) => gpus::add(t.devices.get_or_insert_default(), found, &t.nodes),
+            Err(why) => t.warnings.push(why),
+        }
+    }
     Ok(judge(t))
 }
 

@@ -19,8 +19,9 @@ fn the_smallest_limit_of_all_groups_around_the_caller_counts() {
         ("sys/fs/cgroup/cgroup.procs", ""),
         ("sys/fs/cgroup/batch/memory.max", "3145728"),
         ("sys/fs/cgroup/batch/memory.high", "max"),
-        ("sys/fs/cgroup/batch/cpu.max", "max 100000"),
-        ("sys/fs/cgroup/batch/job1/memory.max", "max"),
+        ("sys/fs/cgroup/cpu.max", "max 100000"),
+        ("sys/fs/cgroup/batch/cpu.max", "300000 100000"),
+        ("sys/fs/cgroup/batch/job1/memory.max", "3670016"),
         ("sys/fs/cgroup/batch/job1/memory.high", "2097152"),
         ("sys/fs/cgroup/batch/job1/cpu.max", "250000 100000"),
     ]);
