@@ -73,7 +73,7 @@ pub(super) fn quota(t: &Topology) -> Option<String> {
         let threads = limit.floor().max(1.0);
         format!(
             "the caller may run on {cpus} cpus but gets the time of {} only ({from}): more busy threads than \
-             that are stopped again and again, which no placement of memory repairs; run {threads} or raise \
+             that are stopped again and again, which no placement of memory repairs; run at most {threads} or raise \
              the quota",
             decimal(*limit)
         )

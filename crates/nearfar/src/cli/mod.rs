@@ -160,6 +160,7 @@ struct ReportArgs {
 ///
 /// What is unknown is called unknown (null in JSON). `Mind` at the end says what is wrong or easily
 /// misread: a cpuset with its memory elsewhere, distances that nobody measured, GPU memory among the nodes.
+/// Memory modules and hardware prefetchers are only root's to read.
 #[derive(Args)]
 #[command(after_help = TOPO_EXAMPLES)]
 struct TopoArgs {

@@ -13,12 +13,12 @@ pub(super) fn limits(tree: &Tree) -> Limits {
     let hidden = |h: &Result<Hierarchy, String>| h.as_ref().ok().and_then(|h| h.hidden(tree));
     Limits {
         memory_max_kb: smallest(&memory, |h| match h.version {
-            1 => h.limits(tree, "memory.limit_in_bytes", |text| kb(text)),
-            _ => h.limits(tree, "memory.max", |text| kb(text)),
+            1 => h.limits(tree, "memory.limit_in_bytes", kb),
+            _ => h.limits(tree, "memory.max", kb),
         }),
         memory_high_kb: smallest(&memory, |h| match h.version {
             1 => Ok(Vec::new()),
-            _ => h.limits(tree, "memory.high", |text| kb(text)),
+            _ => h.limits(tree, "memory.high", kb),
         }),
         cpu_quota: smallest(&cpu, |h| match h.version {
             1 => h.quotas(tree),

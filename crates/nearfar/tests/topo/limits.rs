@@ -117,5 +117,5 @@ fn version_1_has_its_own_files_and_a_container_mounts_only_its_part() {
     std::fs::write(dir.path().join("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us"), "50000\n").unwrap();
     let t = read(dir.path());
     assert_eq!(t["allowed"]["limits"]["cpu_quota"]["limit"], 0.5);
-    assert!(warned(&t, "run 1 or raise the quota"), "{}", t["warnings"]);
+    assert!(warned(&t, "run at most 1 or raise the quota"), "{}", t["warnings"]);
 }

@@ -2,6 +2,7 @@
 
 use super::super::layout::{Page, plural, size};
 use crate::topology::{Module, Reading, Slot, Topology, channels};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A line for all modules, then one for each socket that the locators name.
@@ -15,39 +16,56 @@ pub(super) fn list(page: &mut Page, t: &Topology) {
     if t.modules_are_invented() {
         return page.paragraph(&format!(
             "{}; the hypervisor made this table up, so it says nothing of the hardware",
-            words(&all)
+            words(&all, true)
         ));
     }
-    page.paragraph(&words(&all));
-    for (socket, slots) in modules.by_socket() {
-        let Some(socket) = socket else {
-            if let Some(channels) = populated(&slots) {
-                page.paragraph(&format!("by locator: {channels}"));
+    let sockets = modules.by_socket();
+    page.paragraph(&words(&all, true));
+    for (socket, slots) in &sockets {
+        let channels = populated(slots).map(|c| format!("; {c}")).unwrap_or_default();
+        match socket {
+            // What all have in common is said above.
+            Some(socket) => {
+                page.item(2, socket, &format!("{}{channels}", words(slots, kinds(&all).len() > 1)))
             }
-            continue;
-        };
-        let channels = populated(&slots).map_or(String::new(), |c| format!("; {c}"));
-        page.item(2, socket, &format!("{}{channels}", words(&slots)));
+            None if channels.is_empty() => {}
+            None => page.paragraph(&format!("by the names of the slots{}", channels.replacen(';', ",", 1))),
+        }
     }
-    if modules.by_socket().keys().any(Option::is_some) {
-        page.paragraph("Sockets and channels go by the names of the slots, which the board's maker chose.");
+    if sockets.keys().any(Option::is_some) {
+        page.paragraph("(sockets and channels by the names of the slots)");
     }
 }
 
-/// `8 of 16 slots: 8 × 32.0 GiB DDR5 at 4800 MT/s`.
-fn words(slots: &[&Slot]) -> String {
-    let mut kinds: BTreeMap<&Module, usize> = BTreeMap::new();
+/// Kinds and speeds, each with how many modules there are of which size, the largest first.
+fn kinds(slots: &[&Slot]) -> BTreeMap<String, BTreeMap<Reverse<Option<u64>>, usize>> {
+    let mut kinds: BTreeMap<String, BTreeMap<_, usize>> = BTreeMap::new();
     for module in slots.iter().filter_map(|s| s.module.as_ref()) {
-        *kinds.entry(module).or_default() += 1;
+        *kinds.entry(kind(module)).or_default().entry(Reverse(module.size_kb)).or_default() += 1;
     }
-    let filled: usize = kinds.values().sum();
-    let kinds: Vec<String> = kinds.iter().map(|(module, n)| format!("{n} × {}", one(module))).collect();
-    let list = if kinds.is_empty() { "all empty".to_owned() } else { kinds.join(" and ") };
+    kinds
+}
+
+/// `8 of 16 slots: 8 × 32.0 GiB DDR5 at 4800 MT/s`, the end of it only where it is asked for.
+fn words(slots: &[&Slot], with_kind: bool) -> String {
+    let kinds = kinds(slots);
+    let filled: usize = kinds.values().flat_map(BTreeMap::values).sum();
+    let list = kinds.iter().map(|(kind, sizes)| {
+        let sizes = sizes.iter().map(|(Reverse(kb), n)| {
+            let size = kb.map_or("unknown size".to_owned(), |kb| size(kb * 1024));
+            // Unbroken.
+            format!("{n} × {size}").replace(' ', "\u{a0}")
+        });
+        let sizes = sizes.collect::<Vec<_>>().join(", ");
+        if with_kind { format!("{sizes} {kind}") } else { sizes }
+    });
+    let list = list.collect::<Vec<_>>().join("; ");
+    let list = if list.is_empty() { "all empty".to_owned() } else { list };
     format!("{filled} of {}: {list}", plural(slots.len(), "slot"))
 }
 
-fn one(module: &Module) -> String {
-    let size = module.size_kb.map_or("unknown size".to_owned(), |kb| size(kb * 1024));
+/// `DDR5 at 4800 MT/s (made for 5600)`.
+fn kind(module: &Module) -> String {
     let kind = module.kind.as_deref().unwrap_or("of unknown kind");
     let speed = match (module.configured_mts, module.rated_mts) {
         (Some(now), Some(rated)) if now != rated => format!("at {now} MT/s (made for {rated})"),
@@ -55,7 +73,7 @@ fn one(module: &Module) -> String {
         (None, Some(rated)) => format!("made for {rated} MT/s, run at an unknown speed"),
         (None, None) => "at an unknown speed".to_owned(),
     };
-    format!("{size} {kind} {speed}")
+    format!("{kind} {speed}")
 }
 
 /// `6 of 8 channels have modules`.
