@@ -104,7 +104,7 @@ impl Measured {
             put(&mut own.ipc, figure(core.ipc.value, 1.0, loop_, Assumed));
             let law = ", chains side by side times latency";
             put(&mut own.outstanding_lines, figure(core.lines_in_flight.value, 1.0, law, D));
-            put(&mut own.read_gbs, figure(core.read_gbs.value, 1.0, "", H));
+            put(&mut own.read_gbs, figure(core.read_gbs.value, 1.0, ", the better of 1 and 4 streams", H));
             let lines = ", with the lines that stores read first";
             put(&mut own.update_gbs, figure(core.update_gbs.value, 1.0, lines, D));
         }

@@ -312,9 +312,9 @@ pub struct Core {
     /// Lines that it has in flight: random chains followed side by side until more of them gain nothing,
     /// times latency (Little's law).
     pub lines_in_flight: Found,
-    /// Reading its own node's memory, GB/s.
+    /// Reading its own node's memory, in one stream or in four, whichever is more, GB/s.
     pub read_gbs: Found,
-    /// Reading and writing it in place, both counted, GB/s.
+    /// Storing to it likewise: read and written bytes, both counted, GB/s.
     pub update_gbs: Found,
     /// Latency of each level of cache, inner first.
     pub caches: Vec<CacheLatency>,

@@ -1,9 +1,8 @@
 //! What one core does: its clock, its caches, the lines that it has in flight, what it moves alone.
 //! With these a measured machine can be simulated and timed.
 
-use super::bandwidth::Field;
-use super::bench::{Bench, Effort, aside, pin, spread};
-use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, pass};
+use super::bench::{Bench, Effort, Home, aside, pin, spread};
+use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, four_streams, pass};
 use super::latency::Chain;
 use super::memory::Memory;
 use nearfar_model::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages, Spread};
@@ -34,15 +33,14 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
             cached_triad(cpu, &effort).map(|lines_per_ns| lines_per_ns.times(each / clock.median))
         }
     };
-    let alone = |kernel, factor: f64| {
-        let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache());
-        bench.room(node, 3 * each)?;
-        let field = Field::apart(&[(cpu, home.clone())], each as usize)?;
-        field.measure(kernel, &effort).map(|(spread, _)| spread.times(factor))
+    let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache()) as usize;
+    let alone = |store: bool| {
+        bench.room(node, each as u64)?;
+        aside(|| moved(cpu, &home, each, store, &effort))
     };
-    let read: Result<Spread, String> = alone(Kernel::Read, 1.0);
+    let read = alone(false);
     // An ordinary store reads its line first: as many bytes again.
-    let update: Result<Spread, String> = alone(Kernel::Write, 2.0);
+    let update = alone(true).map(|written| written.times(2.0));
     let in_flight = bench
         .room(node, bench.chain() as u64)
         .and_then(|()| Memory::new(bench.chain(), &home, Pages::Huge))
@@ -169,6 +167,33 @@ fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
         rate();
         spread(&(0..effort.runs).map(|_| rate()).collect::<Vec<f64>>())
     })
+}
+
+/// GB/s that one cpu loads or stores, the better of one stream and of four.
+fn moved(cpu: u32, home: &Home, bytes: usize, store: bool, effort: &Effort) -> Result<Spread, String> {
+    pin(cpu)?;
+    let memory = Memory::new(bytes, home, Pages::Huge)?;
+    let (at, bytes) = (memory.at(0), bytes / 256 * 256);
+    let kernel = if store { Kernel::Write } else { Kernel::Read };
+    let rate = |streams: usize| -> Result<Spread, String> {
+        let turn = || {
+            let begin = Instant::now();
+            // SAFETY: both touch the first `bytes` of this function's own memory.
+            unsafe {
+                match streams {
+                    1 => pass(kernel, Arrays { a: at, b: at, c: at, bytes }),
+                    _ => four_streams(store, at, bytes),
+                }
+            }
+            begin.elapsed().as_secs_f64()
+        };
+        turn();
+        let turns = ((effort.seconds / turn()) as usize).max(1);
+        let each = |_| (turns * bytes) as f64 / (0..turns).map(|_| turn()).sum::<f64>() / 1e9;
+        spread(&(0..effort.runs).map(each).collect::<Vec<f64>>())
+    };
+    let (one, four) = (rate(1)?, rate(4)?);
+    Ok(if four.median > one.median { four } else { one })
 }
 
 /// Little's law: the most steps per ns of any number of chains, times the ns of one step; and these ns.

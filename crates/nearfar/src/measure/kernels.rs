@@ -138,6 +138,64 @@ pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
     }
 }
 
+/// One pass over `bytes` at `at` in four streams side by side, a quarter of it each: loads, or stores.
+/// Prefetchers follow each stream by itself, so a core moves more in several than in one.
+///
+/// # Safety
+/// `[at, at + bytes)` is mapped, writable if `store`, aligned to a line, and nobody else's.
+pub unsafe fn four_streams(store: bool, at: *mut u8, bytes: usize) {
+    let quarter = bytes / 4 / LINE * LINE;
+    if quarter == 0 {
+        return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::asm;
+        use std::arch::x86_64::_mm_set1_pd;
+        // SAFETY: SSE2 is part of x86-64.
+        let one = unsafe { _mm_set1_pd(1.0) };
+        macro_rules! turns {
+            ($of:literal) => {
+                // SAFETY: touches four quarters of the range that the caller promises; clobbers are named.
+                unsafe {
+                    asm!(
+                        "2:",
+                        ".irp at, {a}, {b}, {c}, {d}",
+                        ".irp offset, 0, 16, 32, 48",
+                        $of,
+                        ".endr",
+                        ".endr",
+                        "add {i}, 64",
+                        "jnz 2b",
+                        i = inout(reg) -(quarter as isize) => _,
+                        a = in(reg) at.add(quarter),
+                        b = in(reg) at.add(2 * quarter),
+                        c = in(reg) at.add(3 * quarter),
+                        d = in(reg) at.add(4 * quarter),
+                        in("xmm0") one, out("xmm1") _,
+                        options(nostack)
+                    )
+                }
+            };
+        }
+        if store {
+            turns!("movaps [\\at + {i} + \\offset], xmm0")
+        } else {
+            turns!("movaps xmm1, [\\at + {i} + \\offset]")
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for i in (0..quarter).step_by(8) {
+        for stream in 0..4 {
+            // SAFETY: within the range. Volatile accesses, since no compiler merges or drops those.
+            unsafe {
+                let word = at.add(stream * quarter + i).cast::<u64>();
+                if store { word.write_volatile(1) } else { drop(word.read_volatile()) }
+            }
+        }
+    }
+}
+
 /// Instructions of a triad per line on x86-64: 4 loads, 4 multiplications, 4 additions from memory, 4
 /// stores, the counter and the branch.
 #[cfg(target_arch = "x86_64")]
@@ -161,6 +219,20 @@ pub unsafe fn follow(mut at: *const *const u8, steps: usize) -> *const u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn four_streams_store_everywhere() {
+        #[repr(align(64))]
+        struct Aligned([f64; 72]);
+        let mut all = Aligned([9.0; 72]);
+        // SAFETY: eight of nine lines, which are this test's own.
+        unsafe {
+            four_streams(false, all.0.as_mut_ptr().cast(), 8 * LINE);
+            assert!(all.0.iter().all(|&x| x == 9.0));
+            four_streams(true, all.0.as_mut_ptr().cast(), 8 * LINE);
+        }
+        assert!(all.0[..64].iter().all(|&x| x != 9.0) && all.0[64..].iter().all(|&x| x == 9.0));
+    }
 
     #[test]
     fn every_kernel_computes_what_its_name_says() {

@@ -5,7 +5,7 @@ use super::{CELL, found, reasons};
 use crate::measured::{Kernel, Measured};
 
 /// Columns of a figure's name.
-const NAME: usize = 40;
+const NAME: usize = 44;
 
 /// Clock, instructions, lines in flight, caches.
 pub(super) fn core(page: &mut Page, m: &Measured) {
@@ -15,8 +15,8 @@ pub(super) fn core(page: &mut Page, m: &Measured) {
         ("clock, all cores of the node busy, GHz".to_owned(), &core.clock_ghz),
         ("instructions per cycle, cached triad".to_owned(), &core.ipc),
         ("lines in flight".to_owned(), &core.lines_in_flight),
-        ("read, GB/s".to_owned(), &core.read_gbs),
-        ("update in place (read + written), GB/s".to_owned(), &core.update_gbs),
+        ("read, the better of 1 and 4 streams, GB/s".to_owned(), &core.read_gbs),
+        ("update likewise, read + written, GB/s".to_owned(), &core.update_gbs),
     ];
     for cache in &core.caches {
         rows.push((format!("L{} latency, ns ({} chain)", cache.level, size(cache.bytes)), &cache.ns));
