@@ -1,7 +1,7 @@
 //! From what was measured to the figures of a machine.
 
 use super::{Kernel, Measured, Pages, Pair, Spread};
-use crate::machine::figures::{Cell as FigureCell, Confidence, Figure, Matrix};
+use crate::machine::figures::{Cell as FigureCell, Confidence, Figure, Inclusion, Matrix};
 use crate::machine::file::NodeBandwidth;
 use crate::machine::{Machine, NodeId, NodeKind};
 
@@ -84,7 +84,12 @@ impl Measured {
                     cache.size_bytes.source = "the kernel (sysfs)".into();
                     cache.size_bytes.confidence = Confidence::H;
                 }
-                let seen = core.caches.iter().find(|c| c.level == cache.level).and_then(|c| c.ns.value);
+                let seen = core.caches.iter().find(|c| c.level == cache.level);
+                // "Not inclusive" promises neither the one nor the other.
+                let word = |inclusive| if inclusive { Inclusion::Inclusive } else { Inclusion::Neither };
+                let inclusion = seen.and_then(|c| c.inclusive).filter(|_| cache.level > 1).map(word);
+                cache.inclusion = inclusion.or(cache.inclusion);
+                let seen = seen.and_then(|c| c.ns.value);
                 let cycles = clock.and_then(|ghz| figure(seen, ghz, ", ns times clock_ghz", Confidence::D));
                 cache.latency_cycles = cycles.or(cache.latency_cycles.take());
             }
@@ -195,13 +200,14 @@ mod tests {
     #[test]
     fn a_core_and_its_caches_become_figures() {
         let mut machine = Machine::from_shape("1x2").unwrap();
-        machine.caches = vec![crate::machine::CacheLevel {
-            level: 1,
-            size_bytes: 32768,
+        let cache = |level, size_bytes| crate::machine::CacheLevel {
+            level,
+            size_bytes,
             ways: Some(8),
             latency_cycles: None,
             cores_per_instance: 1,
-        }];
+        };
+        machine.caches = vec![cache(1, 32768), cache(2, 524288)];
         machine.figures.caches.clear();
         let measured = Measured {
             core: Some(Core {
@@ -212,7 +218,10 @@ mod tests {
                 lines_in_flight: seen(12.0),
                 read_gbs: seen(11.0),
                 update_gbs: Err("no cpu".into()).into(),
-                caches: vec![CacheLatency { level: 1, bytes: 16384, ns: seen(1.6) }],
+                caches: vec![
+                    CacheLatency { level: 1, bytes: 16384, ns: seen(1.6), inclusive: Some(false) },
+                    CacheLatency { level: 2, bytes: 262144, ns: seen(6.0), inclusive: Some(true) },
+                ],
             }),
             flops: vec![Flops {
                 node: 0,
@@ -235,6 +244,8 @@ mod tests {
         assert_eq!(value(&core.f32_gflops), Some((80.0, Confidence::H)));
         assert_eq!(value(&read.figures.caches[0].latency_cycles), Some((4.0, Confidence::D)));
         assert_eq!(read.caches[0].latency_cycles, Some(4.0));
+        let inclusion: Vec<_> = read.figures.caches.iter().map(|c| c.inclusion).collect();
+        assert_eq!(inclusion, [None, Some(Inclusion::Inclusive)]);
     }
 
     #[test]

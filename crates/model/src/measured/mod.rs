@@ -329,6 +329,8 @@ pub struct CacheLatency {
     pub bytes: u64,
     /// Load to use, ns.
     pub ns: Found,
+    /// Whether it has everything that the inner ones have, as the processor says; `None` if it does not.
+    pub inclusive: Option<bool>,
 }
 
 /// Floating-point operations of a node, one thread on each core: the roofline's flat part.

@@ -60,7 +60,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
                 )),
                 _ => Ok(ns),
             });
-        CacheLatency { level, bytes, ns: ns.into() }
+        CacheLatency { level, bytes, ns: ns.into(), inclusive: inclusive(level) }
     });
     let caches = caches.collect();
     measured.core = Some(Core {
@@ -73,6 +73,31 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         update_gbs: update.into(),
         caches,
     });
+}
+
+/// Whether a data or unified cache is inclusive, as the processor says: bit 1 of EDX in leaf 4 of CPUID
+/// (Intel's Software Developer's Manual, vol. 2) and in leaf 0x8000001d (AMD's Programmer's Manual, vol. 3).
+#[cfg(target_arch = "x86_64")]
+fn inclusive(level: u32) -> Option<bool> {
+    use std::arch::x86_64::__cpuid_count;
+    const AMD_LEAF: u32 = 0x8000_001d;
+    // AMD's leaf says the same of the same fields, and Intel's is empty there.
+    #[allow(unused_unsafe)] // since Rust 1.94 it is safe
+    // SAFETY: every x86-64 has CPUID; leaves that it lacks are asked for only if it says that it has them.
+    let ask = |leaf, index| unsafe { __cpuid_count(leaf, index) };
+    let leaves = [(0, 4), (0x8000_0000, AMD_LEAF)];
+    let leaf =
+        leaves.into_iter().find(|&(base, leaf)| ask(base, 0).eax >= leaf && ask(leaf, 0).eax & 31 != 0)?.1;
+    (0..16).map(|index| ask(leaf, index)).take_while(|c| c.eax & 31 != 0).find_map(|cache| {
+        let (kind, its) = (cache.eax & 31, cache.eax >> 5 & 7);
+        // 1 data, 2 instructions, 3 both.
+        (kind != 2 && its == level).then_some(cache.edx & 2 != 0)
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn inclusive(_: u32) -> Option<bool> {
+    None
 }
 
 /// GHz of the first of `cpus` while all of them add numbers.
