@@ -1,8 +1,8 @@
 //! `nearfar measure` beside two independent programs in C: STREAM's copy and triad after the
 //! published rules (McCalpin: double arrays of at least four times the caches, each timed ten
 //! times, the first not counted, values checked at the end), and a pointer chase. In
-//! interleaved pairs; `cargo bench -p nearfar --bench measure`, NEARFAR_BENCH_PAIRS sets the
-//! pairs (5). On a machine with several nodes both are bound to node 0. Asserts nothing.
+//! interleaved rounds (ours, theirs, theirs, ours); `cargo bench -p nearfar --bench measure`, NEARFAR_BENCH_PAIRS sets their
+//! number (5). On a machine with several nodes both are bound to node 0. Asserts nothing.
 
 use nearfar_model::analyze::stats::{median, median_interval};
 use serde_json::Value;
@@ -151,7 +151,7 @@ fn main() {
         }
     }
     println!(
-        "nearfar measure / independent program, {pairs} pairs: median [95 % interval]; goal 0.90 to 1.10"
+        "nearfar measure / independent program, {pairs} rounds of two each: median [95 % interval]; goal 0.90 to 1.10"
     );
     for (name, ratios) in ["copy", "triad", "latency"].into_iter().zip(&ratios) {
         if ratios.is_empty() {
