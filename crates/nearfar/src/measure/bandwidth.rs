@@ -4,6 +4,7 @@ use super::bench::{ARRAY_CACHES, Bench, Effort, Home, Place, pin, spread};
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
 use super::pair;
+use super::region::Region;
 use nearfar_model::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -111,6 +112,7 @@ impl Field {
     /// GB/s of what the kernel names, and the bytes of all passes.
     pub fn measure(&self, kernel: Kernel, effort: &Effort) -> Result<(Spread, u64), String> {
         let bytes = self.bytes(kernel);
+        let _region = Region::begin();
         let warm = self.seconds(kernel, 1)?;
         let passes = ((effort.seconds / warm) as usize).max(1);
         let mut values = Vec::new();

@@ -13,6 +13,7 @@ mod loaded;
 mod memcpy;
 mod memory;
 mod pages;
+mod region;
 mod scaling;
 mod stream;
 
