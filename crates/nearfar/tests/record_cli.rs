@@ -418,6 +418,10 @@ fn a_running_process_is_recorded_until_ctrl_c_and_goes_on() {
     assert_eq!(text(&target.wait_with_output().unwrap().stdout), "done 15\n");
 }
 
+/// Of the chase: half a second and more, for a timer that may fire at the kernel's ticks only (100 to
+/// 1000 in a second), however fast the host.
+const STEPS: &str = "10000000";
+
 /// The signal rung: which must be named, and know no homes on a machine that is only assumed.
 fn assert_signal_rung(report: &common::Report) {
     assert!(report.samples("signal") > 50, "{}", report.0["rungs"]);
@@ -431,7 +435,7 @@ fn assert_signal_rung(report: &common::Report) {
 fn without_perf_events_the_agents_timer_samples() {
     let Some(program) = workload("chase") else { return };
     let scratch = Scratch::new();
-    let command = [program.to_str().unwrap(), "--bytes", "33554432", "--steps", "2000000", "--threads", "1"];
+    let command = [program.to_str().unwrap(), "--bytes", "33554432", "--steps", STEPS, "--threads", "1"];
     let run = scratch.record("r", &["--no-perf"], &command);
     assert_signal_rung(&run.report);
     let chain = run.report.object("chain");
@@ -445,7 +449,7 @@ fn without_perf_events_the_agents_timer_samples() {
 fn without_the_agent_objects_come_from_mappings() {
     let (true, Some(program)) = (perf_works(), workload("chase")) else { return };
     let scratch = Scratch::new();
-    let command = [program.to_str().unwrap(), "--bytes", "33554432", "--steps", "1500000", "--threads", "1"];
+    let command = [program.to_str().unwrap(), "--bytes", "33554432", "--steps", STEPS, "--threads", "1"];
     let run = scratch.record("r", &["--no-agent"], &command);
     assert!(run.report.samples("clock") > 100);
     assert!(run.report.notes().contains("agent"), "{}", run.report.notes());
@@ -479,7 +483,7 @@ int main(int argc, char **argv) {
 }"#,
     );
     let mut inner = scratch.recorder("r", &[]);
-    inner.arg(program).args(["--bytes", "33554432", "--steps", "2000000", "--threads", "1"]);
+    inner.arg(program).args(["--bytes", "33554432", "--steps", STEPS, "--threads", "1"]);
     let output = run(Command::new(launcher).arg(inner.get_program()).args(inner.get_args()));
     if output.status.code() == Some(77) {
         return skip("no seccomp filter can be installed here");

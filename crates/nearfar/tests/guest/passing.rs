@@ -164,10 +164,11 @@ fn two_programs_run_at_the_same_time_from_one_snapshot() {
     let Some(snapshot) = snapshot() else { return };
     let directory = tempfile::tempdir().unwrap();
     // Each waits for the other's file: one after the other would never end. The file appears whole:
-    // the guest asks the host once for a file's size and then believes it.
+    // the guest asks the host once for a file's size and then believes it, and without `sync` the
+    // name may reach the host before the bytes do.
     let script = |me: &str, other: &str| {
         format!(
-            "echo $$ > {me}.new; mv {me}.new {me}; while [ ! -s {other} ]; do sleep 0.1; done; mktemp -u; cat {me}"
+            "echo $$ > {me}.new; sync {me}.new; mv {me}.new {me}; while [ ! -s {other} ]; do sleep 0.1; done; mktemp -u; cat {me}"
         )
     };
     let start =
