@@ -131,6 +131,13 @@ void nf_homes_at_exit(void);
 void nf_threads_init(void);
 void nf_thread_here(bool main_thread);
 
+/* pins.c: threads on cpus, also where nothing is recorded */
+void nf_pins_init(void);
+bool nf_pins(void);
+unsigned nf_pins_next(void);
+void nf_pin_thread(unsigned thread);
+void nf_pins_before_exec(void);
+
 /* sampling.c: the signal rung */
 void nf_sampling_init(void);
 void nf_sampling_thread_start(void);

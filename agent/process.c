@@ -39,6 +39,7 @@ __attribute__((constructor)) static void start(void) {
     int saved = errno;
     const char *path = getenv("NEARFAR_AGENT");
     nf_self.guard = 1;
+    nf_pins_init();
     if (path && nf_attach(path)) {
         nf_sites_init();
         pthread_atfork(NULL, NULL, after_fork);
@@ -96,6 +97,7 @@ EXPORT void quick_exit(int status) {
 /* The announcement is made before; the new image makes its own claim. In the
  * child of a vfork this is the parent's memory: nothing may be done there. */
 static bool before_exec(void) {
+    nf_pins_before_exec();
     if (!nf_attached() || !nf_is_own_process()) return false;
     int saved = errno;
     nf_sampling_before_exec();

@@ -62,12 +62,14 @@ void nf_thread_here(bool main_thread) {
 struct begin {
     void *(*run)(void *);
     void *argument;
+    unsigned pin;
 };
 
 static void *begin_thread(void *raw) {
     struct begin begin = *(struct begin *)raw;
     free(raw);
     int saved = errno;
+    nf_pin_thread(begin.pin);
     if (nf_enter()) {
         nf_thread_here(false);
         nf_leave();
@@ -82,10 +84,10 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     if (UNLIKELY(!next_create)) next_create = NF_NEXT(pthread_create);
     if (UNLIKELY(!next_create)) return EAGAIN;
     int saved = errno;
-    struct begin *begin = nf_attached() ? malloc(sizeof *begin) : NULL;
+    struct begin *begin = nf_attached() || nf_pins() ? malloc(sizeof *begin) : NULL;
     errno = saved;
     if (!begin) return next_create(thread, attributes, run, argument);
-    *begin = (struct begin){run, argument};
+    *begin = (struct begin){run, argument, nf_pins_next()};
     int result = next_create(thread, attributes, begin_thread, begin);
     if (result != 0) free(begin);
     return result;

@@ -6,5 +6,6 @@ pub mod collect;
 pub mod discover;
 pub mod guest;
 pub mod measure;
+pub mod place;
 pub mod store;
 pub mod symbols;

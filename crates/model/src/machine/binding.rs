@@ -95,7 +95,7 @@ pub fn cpu_of(threads: usize, machine: &Machine, bind: Bind) -> Vec<u32> {
 /// x86 numbers all first threads, then all second ones (`0-21,44-65`), so
 /// ascending order is right; in one contiguous range (POWER, most ARM, QEMU)
 /// a core's threads are neighbours.
-fn cores_first(machine: &Machine, node: NodeId) -> Vec<u32> {
+pub(super) fn cores_first(machine: &Machine, node: NodeId) -> Vec<u32> {
     let Some(at) = machine.position(node) else {
         return Vec::new();
     };

@@ -13,6 +13,7 @@ pub mod file;
 pub mod needs;
 pub mod query;
 pub mod scale;
+pub mod select;
 pub mod shape;
 mod write;
 

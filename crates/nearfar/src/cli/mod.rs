@@ -7,6 +7,7 @@ mod machine;
 mod measure;
 mod record;
 mod report;
+mod run;
 mod topo;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -36,6 +37,7 @@ pub struct Cli {
 enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
+    Run(RunArgs),
     Topo(TopoArgs),
     Measure(MeasureArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
@@ -98,6 +100,78 @@ struct RecordArgs {
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+/// Run a program on chosen cpus and memory, and say whether it is there
+///
+/// Cpus, memory policy and threads are set before the program's first page. While it runs, the kernel is
+/// asked where its threads may run and on which nodes its pages are; the end says what was seen. Lists
+/// are numactl's: 0-3,8, all, !2 (all but), +0-1 (counted within what is allowed here).
+#[derive(Args)]
+#[command(after_help = RUN_EXAMPLES)]
+struct RunArgs {
+    /// Run on these cpus
+    #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
+    physcpubind: Option<String>,
+    /// Run on the cpus of these nodes
+    #[arg(
+        short = 'N',
+        visible_short_alias = 'c',
+        long,
+        visible_alias = "cpubind",
+        value_name = "NODES",
+        conflicts_with = "physcpubind"
+    )]
+    cpunodebind: Option<String>,
+    /// Memory on these nodes only
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    membind: Option<String>,
+    /// Pages in turns on these nodes
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    interleave: Option<String>,
+    /// The same by the kernel's weights
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    weighted_interleave: Option<String>,
+    /// Memory on this node while it has some
+    #[arg(short, long, value_name = "NODE", group = "policy")]
+    preferred: Option<String>,
+    /// Memory on these nodes while they have some
+    #[arg(short = 'P', long, value_name = "NODES", group = "policy")]
+    preferred_many: Option<String>,
+    /// Memory on the node of the thread that touches it first
+    #[arg(short, long, group = "policy")]
+    localalloc: bool,
+    /// Threads that the program is told to make [default: as many as --bind lists]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    threads: Option<u32>,
+    /// Pin each thread as it is created: compact, scatter, close, spread, 0,2,4-7 or S0:0-3@S1:0-3
+    #[arg(long, value_name = "LAYOUT")]
+    bind: Option<String>,
+    /// Only say what would be set
+    #[arg(long)]
+    dry_run: bool,
+    /// Say nothing but what is wrong
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "dry_run",
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  nearfar run -N 0 -m 0 -- ./app                  one node, cpus and memory
+  nearfar run -i all -- ./app                     pages in turns over all nodes
+  nearfar run --threads 8 --bind spread -- ./app  eight threads, spread over all cores, each pinned
+  nearfar run --bind S0:0-3@S1:0-3 -- ./app       the first four cores of two sockets, in this order
+
+compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
+takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other
+threads are pinned as they are created.
+";
 
 /// The virtual machine of `record --on`.
 #[derive(Args)]
@@ -251,6 +325,7 @@ pub fn main() -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let result = match Cli::parse().command {
         Command::Record(args) => return record::run(args),
+        Command::Run(args) => return run::run(&args),
         Command::Report(args) => report::run(args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),

@@ -112,6 +112,35 @@ pub struct AgentLoss {
     pub damaged: u64,
 }
 
+/// The agent as a file, for programs of which nothing is recorded.
+///
+/// # Errors
+/// If there is no place for it.
+pub fn library() -> io::Result<PathBuf> {
+    install::install()
+}
+
+/// The variables that make the loader load `library`. An LD_PRELOAD of the user's own stays, after
+/// ours; where ours is in it already, it stays as it is.
+pub fn preloading(library: &Path) -> Vec<(OsString, OsString)> {
+    let mut preload = library.to_owned().into_os_string();
+    if let Some(old) = std::env::var_os("LD_PRELOAD").filter(|old| !old.is_empty()) {
+        if old.to_string_lossy().split([':', ' ']).any(|one| Path::new(one) == library) {
+            preload = old;
+        } else {
+            preload.push(":");
+            preload.push(old);
+        }
+    }
+    // A program built with GCC's -fsanitize=address refuses to start behind any preload.
+    let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
+    if !sanitizer.is_empty() {
+        sanitizer.push(":");
+    }
+    sanitizer.push("verify_asan_link_order=0");
+    vec![("LD_PRELOAD".into(), preload), ("ASAN_OPTIONS".into(), sanitizer)]
+}
+
 /// The shared file. Removed when dropped; processes that still run keep their mapping.
 pub struct AgentFile {
     path: PathBuf,
@@ -169,24 +198,11 @@ impl AgentFile {
         Ok(file)
     }
 
-    /// The variables to set for the program. An LD_PRELOAD of the user's own stays, after ours.
+    /// The variables to set for the program.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let mut preload = self.library.clone().into_os_string();
-        if let Some(old) = std::env::var_os("LD_PRELOAD").filter(|old| !old.is_empty()) {
-            preload.push(":");
-            preload.push(old);
-        }
-        // A program built with GCC's -fsanitize=address refuses to start behind any preload.
-        let mut sanitizer = std::env::var_os("ASAN_OPTIONS").unwrap_or_default();
-        if !sanitizer.is_empty() {
-            sanitizer.push(":");
-        }
-        sanitizer.push("verify_asan_link_order=0");
-        vec![
-            ("LD_PRELOAD".into(), preload),
-            ("NEARFAR_AGENT".into(), self.path.clone().into()),
-            ("ASAN_OPTIONS".into(), sanitizer),
-        ]
+        let mut variables = preloading(&self.library);
+        variables.push(("NEARFAR_AGENT".into(), self.path.clone().into()));
+        variables
     }
 
     /// The shared file, as it shows up among the program's mappings.

@@ -14,6 +14,7 @@ pub mod homes;
 mod illegal;
 pub mod on;
 pub mod perf;
+pub mod policy;
 pub mod proc;
 pub mod selftest;
 pub mod session;

@@ -12,7 +12,7 @@ use super::selftest::{Skid, measure_skid};
 use super::setup::{
     app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
 };
-use super::target::{Ending, Held, Running, StartError, pass_signals_to};
+use super::target::{Before, Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
 use crate::store::{CreateError, Finished, Writer, finish, reserve};
 use nearfar_model::machine::Machine;
@@ -167,8 +167,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     let held = match subject {
         Subject::Command(command) => {
-            match Held::start(command, &environment, options.inside_guest.as_ref().map(|inside| &inside.cpus))
-            {
+            let inside = options.inside_guest.as_ref();
+            let before = Before { cpus: inside.map(|i| &i.cpus), policy: None, guest: inside.is_some() };
+            match Held::start(command, &environment, &before) {
                 Ok(held) => Some(held),
                 Err(error) => {
                     remove_empty(&output);

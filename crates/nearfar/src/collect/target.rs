@@ -1,6 +1,7 @@
 //! The program that is recorded: started stopped, released, waited for.
 
 use super::doorbell;
+use super::policy::Prepared;
 use nearfar_model::machine::cpulist::CpuList;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -161,6 +162,22 @@ fn check_executable(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What a child does to itself before its exec.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Before<'a> {
+    /// Where it may run; `None`: as its parent.
+    pub cpus: Option<&'a CpuList>,
+    /// Where its memory goes; `None`: as its parent's.
+    pub policy: Option<&'a Prepared>,
+    /// Inside nearfar's virtual machine it says by the doorbell whose it is.
+    pub guest: bool,
+}
+
+/// What a child failed at, as it tells its parent behind the error.
+const AT_EXEC: i32 = 0;
+const AT_CPUS: i32 = 1;
+const AT_POLICY: i32 = 2;
+
 /// A child process that waits before its exec, so that events can be attached first.
 pub struct Held {
     pid: libc::pid_t,
@@ -178,15 +195,15 @@ pub struct Running {
 }
 
 impl Held {
-    /// Forks a child that will run `command` in `environment` additions once released. Inside
-    /// nearfar's virtual machine it runs on `guest_cpus` and says by the doorbell whose it is.
+    /// Forks a child that will run `command` in `environment` additions once released, after it has
+    /// done what `before` says.
     ///
     /// # Errors
     /// If the program does not exist, cannot be executed, or no process can be made.
     pub fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
-        guest_cpus: Option<&CpuList>,
+        before: &Before,
     ) -> Result<Held, StartError> {
         let file = find_program(&command[0])?;
         let text = |s: &OsStr| {
@@ -209,7 +226,7 @@ impl Held {
         let pointers =
             |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
         let (argv, envp) = (pointers(&arguments), pointers(&variables));
-        let guest_cpus = guest_cpus.map(cpu_set);
+        let cpus = before.cpus.map(cpu_set);
         let (wait_read, wait_write) = pipe()?;
         let (fail_read, fail_write) = pipe()?;
 
@@ -226,8 +243,22 @@ impl Held {
                 libc::close(wait_write.as_raw_fd());
                 let go = libc::read(wait_read.as_raw_fd(), (&raw mut byte).cast(), 1);
                 if go == 1 {
-                    if let Some(cpus) = &guest_cpus {
-                        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus);
+                    let fail = |error: i32, at: i32| -> ! {
+                        let words = [error, at];
+                        libc::write(fail_write.as_raw_fd(), (&raw const words).cast(), 8);
+                        libc::_exit(127)
+                    };
+                    if let Some(cpus) = &cpus
+                        && libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) != 0
+                    {
+                        fail(*libc::__errno_location(), AT_CPUS);
+                    }
+                    if let Some(policy) = before.policy
+                        && let Err(error) = policy.set()
+                    {
+                        fail(error.raw_os_error().unwrap_or(libc::EINVAL), AT_POLICY);
+                    }
+                    if before.guest {
                         let me = libc::getpid() as u64;
                         doorbell::ring(doorbell::THREAD, me << 32 | me);
                     }
@@ -245,7 +276,7 @@ impl Held {
                         libc::execve(shell.as_ptr(), with_shell.as_ptr(), envp.as_ptr());
                         error = libc::ENOEXEC;
                     }
-                    libc::write(fail_write.as_raw_fd(), (&raw const error).cast(), 4);
+                    fail(error, AT_EXEC);
                 }
                 libc::_exit(127)
             }
@@ -270,13 +301,22 @@ impl Held {
     /// If the kernel refuses the program.
     pub fn release(mut self) -> Result<Running, StartError> {
         self.release.write_all(&[1])?;
-        let mut error = [0u8; 4];
+        let mut error = [0u8; 8];
         // The writing end closes at a successful exec: end of file.
         let got = self.failure.read(&mut error)?;
-        if got == 4 {
-            let why = io::Error::from_raw_os_error(i32::from_ne_bytes(error));
+        if got == error.len() {
+            let word =
+                |at: usize| i32::from_ne_bytes([error[at], error[at + 1], error[at + 2], error[at + 3]]);
+            let (why, at) = (io::Error::from_raw_os_error(word(0)), word(4));
             // SAFETY: reaps our own child.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+            if at != AT_EXEC {
+                let what = if at == AT_CPUS { "cpus" } else { "memory policy" };
+                return Err(StartError::System(io::Error::new(
+                    why.kind(),
+                    format!("the kernel refuses the {what}: {why}"),
+                )));
+            }
             let why = match why.raw_os_error() {
                 Some(libc::ENOEXEC) => "it is no program for this machine".to_owned(),
                 _ => why.to_string(),
@@ -406,7 +446,7 @@ mod tests {
 
     fn run(command: &[&str]) -> Ending {
         let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        let running = Held::start(&command, &[], None).unwrap().release().unwrap();
+        let running = Held::start(&command, &[], &Before::default()).unwrap().release().unwrap();
         loop {
             if let Some((ending, _)) = running.try_wait() {
                 return ending;
@@ -424,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_and_a_file_that_is_none_are_told_apart() {
-        let start = |p: &str| Held::start(&[OsString::from(p)], &[], None).map(drop);
+        let start = |p: &str| Held::start(&[OsString::from(p)], &[], &Before::default()).map(drop);
         assert_eq!(start("no-such-program-anywhere").unwrap_err().exit_status(), 127);
         assert_eq!(start("/etc/passwd").unwrap_err().exit_status(), 126);
         assert_eq!(start("/etc").unwrap_err().exit_status(), 126);

@@ -2,7 +2,7 @@
 
 use nearfar_model::machine::{Machine, NodeId};
 use nearfar_model::measured::Spread;
-use nearfar_model::topology::Topology;
+use nearfar_model::topology::{Limit, Topology};
 
 /// The machine under measurement and the caller's wishes.
 pub struct Bench<'a> {
@@ -138,6 +138,12 @@ impl Bench<'_> {
     /// # Errors
     /// In words.
     pub fn room(&self, node: NodeId, bytes: u64) -> Result<(), String> {
+        if let Limit::Limited { limit, from } = &self.topology.allowed.limits.memory_max_kb
+            && limit * 1024 / 4 * 3 < bytes
+        {
+            let (needs, limit) = (bytes >> 20, limit >> 10);
+            return Err(format!("needs {needs} MiB and a quarter to spare; {from} allows {limit} MiB"));
+        }
         match available(node) {
             Some(there) if there < bytes + bytes / 4 => Err(format!(
                 "needs {} MiB and a quarter to spare, node {node} has {} MiB free or in the page cache",

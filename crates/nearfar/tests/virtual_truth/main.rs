@@ -8,6 +8,7 @@ mod cachegrind;
 mod homes;
 mod lab;
 mod measure;
+mod placement;
 mod rungs;
 mod running;
 mod topology;

@@ -1,0 +1,64 @@
+/* Threads on cpus in the order in which they are created: NEARFAR_PINS=4,5,6. Where an OpenMP runtime is
+ * loaded it does that itself, told by its own variables; this is for all other threads. */
+#include "agent.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdlib.h>
+
+enum { MOST = 8192, /* the kernel's own limit of cpus */
+       BITS = 8 * sizeof(unsigned long) };
+static unsigned short cpus[MOST];
+static unsigned long all[MOST / BITS];
+static unsigned count; /* 0: no list */
+static bool pinning;   /* false where a runtime does it */
+static _Atomic unsigned created;
+
+static void set_affinity(const unsigned long *set) {
+    int saved = errno;
+    sched_setaffinity(0, sizeof all, (const cpu_set_t *)set);
+    errno = saved;
+}
+
+/* More threads than were asked for may use all of the cpus, not only their creator's. */
+static void pin(unsigned thread) {
+    if (thread >= count) {
+        set_affinity(all);
+        return;
+    }
+    unsigned long set[MOST / BITS] = {0};
+    set[cpus[thread] / BITS] |= 1ul << cpus[thread] % BITS;
+    set_affinity(set);
+}
+
+void nf_pins_init(void) {
+    const char *list = getenv("NEARFAR_PINS");
+    unsigned found = 0;
+    while (list && *list && found < MOST) {
+        char *end;
+        unsigned long cpu = strtoul(list, &end, 10);
+        if (end == list || cpu >= MOST) return;
+        cpus[found++] = (unsigned short)cpu;
+        all[cpu / BITS] |= 1ul << cpu % BITS;
+        list = *end == ',' ? end + 1 : end;
+    }
+    count = found;
+    /* Every runtime has this function. It must see all of the cpus, not only the main thread's. */
+    pinning = count && !dlsym(RTLD_DEFAULT, "omp_get_num_threads");
+    if (pinning) pin(0);
+}
+
+bool nf_pins(void) { return pinning; }
+
+/* The number of a thread that is about to be created; the main thread is 0. */
+unsigned nf_pins_next(void) { return pinning ? 1 + atomic_fetch_add(&created, 1) : 0; }
+
+void nf_pin_thread(unsigned thread) {
+    if (thread) pin(thread);
+}
+
+/* The next program lays out its threads itself, and its runtime looks at what it may use before any
+ * constructor of ours. */
+void nf_pins_before_exec(void) {
+    if (count) set_affinity(all);
+}

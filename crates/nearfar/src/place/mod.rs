@@ -1,0 +1,203 @@
+//! Running a program where it belongs: cpus, memory policy and threads are set before its first
+//! instruction, and looked at while it runs.
+
+mod openmp;
+mod seen;
+
+use crate::collect::agent::{library, preloading};
+use crate::collect::policy::Policy;
+use crate::collect::target::{Before, Ending, Held, Running, StartError, find_program, pass_signals_to};
+use crate::symbols::Module;
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::{Machine, NodeId};
+use seen::Seen;
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+/// Where a program is to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Placement {
+    /// Cpus of the process; `None`: as they are.
+    pub cpus: Option<CpuList>,
+    /// Policy of its memory; `None`: as it is.
+    pub policy: Option<Policy>,
+    /// Number of threads; `None`: the program's own matter.
+    pub count: Option<usize>,
+    /// The cpu of each thread in the order of their creation; empty: not pinned.
+    pub threads: Vec<u32>,
+}
+
+/// Seconds after the start at which the program is looked at; later ones follow at the last distance.
+const LOOKS: [f64; 5] = [0.0, 0.1, 1.0, 5.0, 30.0];
+/// The environment variable by which the agent is told of the cpus of threads.
+const PINS: &str = "NEARFAR_PINS";
+
+impl Placement {
+    /// What it sets, in a line.
+    pub fn words(&self) -> String {
+        let mut parts = Vec::new();
+        if let Some(cpus) = &self.cpus {
+            parts.push(format!("cpus {cpus}"));
+        }
+        if let Some(policy) = &self.policy {
+            parts.push(format!("memory {}", policy.words()));
+        }
+        if let Some(count) = self.count {
+            parts.push(format!("{count} threads"));
+        }
+        if !self.threads.is_empty() {
+            let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
+            parts.push(format!("threads on cpus {}", cpus.join(",")));
+        }
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    }
+
+    /// What is probably not meant.
+    pub fn warnings(&self, machine: &Machine) -> Vec<String> {
+        let mut list = Vec::new();
+        let cpus: CpuList = match (&self.cpus, self.threads.is_empty()) {
+            (Some(cpus), _) => cpus.clone(),
+            (None, false) => self.threads.iter().copied().collect(),
+            (None, true) => CpuList::default(),
+        };
+        let count = self.count.unwrap_or(self.threads.len());
+        let pinned: CpuList = self.threads.iter().copied().collect();
+        let there = if self.threads.is_empty() { cpus.len() } else { pinned.len() };
+        if count > there && there > 0 {
+            list.push(format!("{count} threads share {there} cpus: some will wait for others"));
+        }
+        let cores: Vec<CpuList> = machine.nodes.iter().flat_map(|n| machine.cores_of(n.id)).collect();
+        let twice =
+            cores.iter().filter(|core| core.iter().filter(|&c| pinned.contains(c)).count() > 1).count();
+        let idle = cores.iter().filter(|core| !core.iter().any(|c| pinned.contains(c))).count();
+        if twice > 0 && idle > 0 {
+            list.push(format!(
+                "{twice} cores have two threads while {idle} have none: hardware threads of a core share its units"
+            ));
+        }
+        let near: Vec<NodeId> =
+            machine.nodes.iter().filter(|n| n.cpus.first_common(&cpus).is_some()).map(|n| n.id).collect();
+        if let Some(nodes) = self.policy.as_ref().and_then(Policy::only)
+            && !near.is_empty()
+            && !near.iter().any(|&n| nodes.contains(n))
+        {
+            list.push(format!("all memory is on node {nodes} and no cpu is: every access is remote"));
+        }
+        list.extend(openmp::contradictions(self, &cpus, |name| std::env::var(name).ok()));
+        list
+    }
+
+    /// Variables for the program: what OpenMP runtimes listen to, and the agent for other threads.
+    /// And what could not be done.
+    fn environment(&self, command: &[OsString]) -> (Vec<(OsString, OsString)>, Option<String>) {
+        let mut variables = openmp::variables(self.count, &self.threads);
+        if self.threads.is_empty() {
+            return (variables, None);
+        }
+        let file = find_program(&command[0]).ok().and_then(|path| Module::open(&path).ok());
+        let why = match &file {
+            Some(file) if file.is_static_executable() => Some("the program is statically linked"),
+            Some(file) if file.is_setuid() => Some("the program runs with other rights (setuid)"),
+            _ => None,
+        };
+        let library = match why {
+            Some(why) => Err(why.to_owned()),
+            None => library().map_err(|error| error.to_string()),
+        };
+        match library {
+            Ok(library) => {
+                let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
+                variables.push((PINS.into(), cpus.join(",").into()));
+                variables.extend(preloading(&library));
+                (variables, None)
+            }
+            Err(why) => {
+                let rest = "only OpenMP runtimes pin their threads; others stay within these cpus";
+                (variables, Some(format!("threads cannot be pinned one by one: {why}; {rest}")))
+            }
+        }
+    }
+}
+
+/// How a program ended, and what was seen of it.
+pub struct Ran {
+    /// How it ended.
+    pub ending: Ending,
+    /// What to say about it.
+    pub lines: Vec<String>,
+}
+
+/// Runs `command` as `placement` says and looks whether it is so.
+///
+/// # Errors
+/// If the kernel refuses the policy or the cpus, or the program cannot be started.
+pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Result<Ran, RunError> {
+    if let Some(policy) = &placement.policy {
+        policy.try_here().map_err(RunError::Refused)?;
+    }
+    let (variables, unpinned) = placement.environment(command);
+    let pinned: CpuList = placement.threads.iter().copied().collect();
+    let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
+    let policy = placement.policy.as_ref().map(Policy::prepare);
+    let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), guest: false };
+    let held = Held::start(command, &variables, &before)?;
+    pass_signals_to(held.pid());
+    let running = held.release()?;
+    let mut lines: Vec<String> = unpinned.into_iter().collect();
+    let (ending, seen) = watch(&running, machine);
+    match seen {
+        Some(seen) => lines.extend(seen.lines(placement, cpus.as_ref(), machine)),
+        None => lines.push("the program ended before it could be looked at".to_owned()),
+    }
+    Ok(Ran { ending, lines })
+}
+
+/// Waits for the end and looks now and then; the look that saw most threads is kept.
+fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
+    let begin = Instant::now();
+    let mut best: Option<Seen> = None;
+    let mut looks = 0;
+    loop {
+        let due = match LOOKS.get(looks) {
+            Some(&seconds) => seconds,
+            None => LOOKS[LOOKS.len() - 1] * (looks - LOOKS.len() + 2) as f64,
+        };
+        let left = due - begin.elapsed().as_secs_f64();
+        if left > 0.0 {
+            wait(running, Duration::from_secs_f64(left.min(1.0)));
+        }
+        if let Some((ending, _)) = running.try_wait() {
+            return (ending, best);
+        }
+        if begin.elapsed().as_secs_f64() < due {
+            continue;
+        }
+        looks += 1;
+        let now = Seen::look(running.pid as u32, machine, begin.elapsed().as_secs_f64());
+        if let Some(now) = now
+            && best.as_ref().is_none_or(|b| now.threads.len() >= b.threads.len())
+        {
+            best = Some(now);
+        }
+    }
+}
+
+/// Until the program ends or the time is over.
+fn wait(running: &Running, time: Duration) {
+    let mut descriptor = libc::pollfd { fd: running.poll_fd(), events: libc::POLLIN, revents: 0 };
+    // Without a descriptor (before Linux 5.3) the end is noticed a little later.
+    let time = if descriptor.fd < 0 { time.min(Duration::from_millis(20)) } else { time };
+    // SAFETY: one descriptor, which lives across the call; poll ignores negative ones.
+    unsafe { libc::poll(&mut descriptor, 1, time.as_millis().max(1) as i32) };
+}
+
+/// Why nothing ran.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The kernel does not do what was asked for.
+    #[error("{0}")]
+    Refused(String),
+    /// The program cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}

@@ -1,0 +1,175 @@
+//! What the kernel says of a running program: where each thread may run and did last, and on which
+//! nodes its pages are.
+
+use super::Placement;
+use crate::collect::policy::Policy;
+use crate::collect::proc;
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::{Machine, NodeId};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Kernel number.
+    pub tid: u32,
+    /// Where it may run.
+    pub allowed: CpuList,
+}
+
+/// A look at a process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// Seconds after the start.
+    pub at: f64,
+    /// Threads in the order of their numbers.
+    pub threads: Vec<Thread>,
+    /// Bytes of its own memory (not of files) by node; `None` if the kernel does not tell.
+    pub own: Option<BTreeMap<NodeId, u64>>,
+}
+
+impl Seen {
+    /// `None` if the process has ended.
+    pub fn look(pid: u32, machine: &Machine, at: f64) -> Option<Seen> {
+        let threads: Vec<Thread> = proc::threads(pid)
+            .into_iter()
+            .filter_map(|tid| {
+                let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+                let line = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
+                Some(Thread { tid, allowed: line.trim().parse().ok()? })
+            })
+            .collect();
+        if threads.is_empty() {
+            return None;
+        }
+        // A walk over all pages, during which the program may wait: not where there is one node anyway.
+        let own = (machine.nodes.len() > 1)
+            .then(|| fs::read_to_string(format!("/proc/{pid}/numa_maps")).ok().map(|text| pages(&text)))
+            .flatten();
+        Some(Seen { at, threads, own })
+    }
+
+    /// What was seen beside what was asked for.
+    pub fn lines(&self, placement: &Placement, cpus: Option<&CpuList>, machine: &Machine) -> Vec<String> {
+        let mut lines = Vec::new();
+        let when = format!("after {:.1} s", self.at);
+        let count = self.threads.len();
+        let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
+        if !placement.threads.is_empty() {
+            let mut wanted = placement.threads.clone();
+            let mut pinned = 0;
+            for thread in &self.threads {
+                let [cpu] = thread.allowed.as_slice() else { continue };
+                if let Some(at) = wanted.iter().position(|w| w == cpu) {
+                    wanted.swap_remove(at);
+                    pinned += 1;
+                }
+            }
+            lines.push(format!("{when}: {pinned} of {threads} pinned as asked"));
+        }
+        if let Some(cpus) = cpus {
+            let out: Vec<&Thread> =
+                self.threads.iter().filter(|t| t.allowed.iter().any(|c| !cpus.contains(c))).collect();
+            match out.first() {
+                None if placement.threads.is_empty() => lines.push(format!("{when}: {threads}, all on cpus {cpus}")),
+                None => {}
+                Some(first) => lines.push(format!(
+                    "{when}: {} of {threads} may run outside of cpus {cpus}: thread {} on {}. The program, its runtime \
+                     or its control group has overruled it",
+                    out.len(),
+                    first.tid,
+                    first.allowed
+                )),
+            }
+        }
+        let Some(own) = &self.own else { return lines };
+        let all: u64 = own.values().sum();
+        let list: Vec<String> = own.iter().map(|(node, b)| format!("{} on node {node}", mib(*b))).collect();
+        if placement.policy.is_some() && all > 0 {
+            lines.push(format!("{when}: its own memory, without files: {}", list.join(", ")));
+        }
+        if let Some(nodes) = placement.policy.as_ref().and_then(Policy::only) {
+            let outside: u64 = own.iter().filter(|(node, _)| !nodes.contains(**node)).map(|(_, b)| b).sum();
+            if outside > 0 {
+                let share = 100.0 * outside as f64 / all as f64;
+                lines.push(format!(
+                    "{} of it ({share:.1} %) are elsewhere than asked: the program has policies of its own, or the pages \
+                     were there before",
+                    mib(outside)
+                ));
+            }
+        }
+        let without: Vec<u32> = own.keys().copied().filter(|&n| machine.node(n).is_none()).collect();
+        if !without.is_empty() {
+            lines.push(format!("the machine's description has no node {without:?}"));
+        }
+        lines
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    match bytes {
+        b if b < 10 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
+        b if b < 10 << 30 => format!("{} MiB", b >> 20),
+        b => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
+    }
+}
+
+/// Bytes by node of all mappings that are not of files (proc_pid_numa_maps(5)): `N0=12` are pages of
+/// `kernelpagesize_kB`.
+fn pages(numa_maps: &str) -> BTreeMap<NodeId, u64> {
+    let mut all = BTreeMap::new();
+    for line in numa_maps.lines().filter(|l| !l.contains(" file=")) {
+        let field = |key: &str| line.split(' ').find_map(|w| w.strip_prefix(key)?.parse::<u64>().ok());
+        let bytes = field("kernelpagesize_kB=").unwrap_or(4) * 1024;
+        for word in line.split(' ') {
+            let Some((node, count)) = word.strip_prefix('N').and_then(|w| w.split_once('=')) else {
+                continue;
+            };
+            if let (Ok(node), Ok(count)) = (node.parse::<NodeId>(), count.parse::<u64>()) {
+                *all.entry(node).or_insert(0) += count * bytes;
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_files_are_not_the_programs_own() {
+        let maps = "00400000 default file=/usr/bin/cat mapped=7 N0=7 kernelpagesize_kB=4\n\
+                    7f00 bind:1 anon=512 dirty=512 N0=2 N1=510 kernelpagesize_kB=4\n\
+                    7f80 bind:1 anon=2 dirty=2 N1=2 kernelpagesize_kB=2048\n\
+                    7fff default stack anon=3 N0=3 kernelpagesize_kB=4\n";
+        assert_eq!(pages(maps), BTreeMap::from([(0, 5 * 4096), (1, 510 * 4096 + 2 * (2 << 20))]));
+    }
+
+    #[test]
+    fn what_overrules_a_placement_is_said() {
+        let machine = Machine::from_shape("2x2").unwrap();
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        let thread = |tid, allowed: &str| Thread { tid, allowed: list(allowed) };
+        let seen = Seen {
+            at: 1.0,
+            threads: vec![thread(10, "0"), thread(11, "1"), thread(12, "0-3")],
+            own: Some(BTreeMap::from([(0, 1 << 20), (1, 3 << 20)])),
+        };
+        let placement = Placement {
+            policy: Some(Policy::Bind(list("1"))),
+            threads: vec![0, 1, 2],
+            count: Some(3),
+            cpus: None,
+        };
+        let lines = seen.lines(&placement, Some(&list("0-2")), &machine);
+        assert_eq!(lines[0], "after 1.0 s: 2 of 3 threads pinned as asked");
+        assert!(
+            lines[1].contains("1 of 3 threads may run outside of cpus 0-2: thread 12 on 0-3"),
+            "{lines:?}"
+        );
+        assert!(lines[3].starts_with("1.0 MiB of it (25.0 %) are elsewhere than asked"), "{lines:?}");
+    }
+}
