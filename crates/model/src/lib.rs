@@ -20,3 +20,4 @@ pub mod report;
 pub mod simulate;
 pub mod time;
 pub mod topology;
+pub mod trials;

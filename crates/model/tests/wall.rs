@@ -6,8 +6,18 @@ use std::path::{Path, PathBuf};
 
 /// The modules in the order of the data's path: each may use those before it.
 /// A new module takes its place here.
-const ORDER: &[&str] =
-    &["machine", "topology", "recording", "decode", "simulate", "time", "analyze", "measured", "report"];
+const ORDER: &[&str] = &[
+    "machine",
+    "topology",
+    "recording",
+    "decode",
+    "simulate",
+    "time",
+    "analyze",
+    "measured",
+    "trials",
+    "report",
+];
 
 /// What looks at the host: files, processes, the network, the environment.
 const MODULES_OF_STD: &[&str] = &["env", "fs", "net", "os", "path", "process"];

@@ -82,6 +82,9 @@ fn options(machine: &Machine) -> OnOptions {
         lines_per_sample: 64,
         budget: None,
         quiet: true,
+        cpus: None,
+        policy: None,
+        aside: None,
     }
 }
 

@@ -12,6 +12,7 @@ mod paths;
 mod sections;
 pub mod text;
 pub mod topology;
+pub mod trials;
 
 pub use json::to_json;
 pub use text::to_text;

@@ -25,6 +25,19 @@ pub(super) struct MachineArgs {
 }
 
 impl MachineArgs {
+    /// The same as words, to be typed again.
+    pub fn flags(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.on.iter().map(|name| format!("--on {name}")).collect();
+        words.extend(self.cpus_per_node.map(|n| format!("--cpus-per-node {n}")));
+        if self.smt {
+            words.push("--smt".to_owned());
+        }
+        if self.memory_per_node != 1 << 30 {
+            words.push(format!("--memory-per-node {}", self.memory_per_node));
+        }
+        words
+    }
+
     /// The machine called `name`, scaled as it is to be emulated.
     pub fn scaled(&self, name: &str, interleaved: bool) -> Result<Machine> {
         let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;

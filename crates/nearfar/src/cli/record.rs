@@ -62,7 +62,7 @@ fn read_inside(path: &Path) -> anyhow::Result<Inside> {
     serde_json::from_slice(&text).with_context(|| path.display().to_string())
 }
 
-fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOptions> {
+pub(super) fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOptions> {
     Ok(OnOptions {
         machine: args.machine.scaled(name, args.interleaved)?,
         interleaved: args.interleaved,
@@ -74,5 +74,8 @@ fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOption
         lines_per_sample: args.lines_per_sample,
         budget: args.budget,
         quiet,
+        cpus: None,
+        policy: None,
+        aside: None,
     })
 }

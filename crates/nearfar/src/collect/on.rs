@@ -2,14 +2,16 @@
 //! beside it on a cpu of its own, and the plugin counts every access from outside.
 
 use super::illegal;
+use super::policy::Policy;
 use super::proc;
 use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
 use super::target::{Ending, find_program};
-use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Verdict};
+use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream, Verdict};
 use crate::store::{COUNTED, GUEST, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
+use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::recording::{Columns, Loss, Losses, Rung, RungReport, journal};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -39,6 +41,12 @@ pub struct OnOptions {
     pub budget: Option<Duration>,
     /// No progress on stderr.
     pub quiet: bool,
+    /// Cpus of the emulated machine that the program may use; `None`: all.
+    pub cpus: Option<CpuList>,
+    /// Where its memory goes, if not to the node of the first touch.
+    pub policy: Option<Policy>,
+    /// The program's outputs go to this new file, and its input is empty.
+    pub aside: Option<PathBuf>,
 }
 
 /// Variables that tell OpenMP runtimes where threads run; one set by the user is left alone,
@@ -76,7 +84,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
     let begin = Instant::now();
-    let job = Job {
+    let mut job = Job {
         environment: environment(bound),
         huge_pages: on.huge_pages,
         numa_balancing: on.numa_balancing,
@@ -90,6 +98,13 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         stop: stop_after(on.budget, recording.join(crate::store::JOURNAL)),
         ..Job::new(recorder_inside(command, options, &inside_file)?)
     };
+    if let Some(path) = &on.aside {
+        let file = std::fs::File::create_new(path);
+        let file = file.with_context(|| format!("cannot make {} for its output", path.display()))?;
+        job.stdin = Stream::Null;
+        job.stderr = Stream::File(file.try_clone().map_err(anyhow::Error::from)?.into());
+        job.stdout = Stream::File(file.into());
+    }
     let run = match snapshot.run(job) {
         Ok(run) => run,
         Err(error) => {
@@ -162,7 +177,11 @@ fn prepare(recording: &Path, directory: &Path, shape: &Shape, on: &OnOptions) ->
         let me = std::process::id();
         let inside = Inside {
             recording: recording.to_owned(),
-            cpus: shape.machine_cpus().parse().map_err(|e| anyhow!("{e}"))?,
+            cpus: match &on.cpus {
+                Some(cpus) => cpus.clone(),
+                None => shape.machine_cpus().parse().map_err(|e| anyhow!("{e}"))?,
+            },
+            policy: on.policy.clone(),
             machine: on.machine.clone(),
             how: how(on),
             recorder: (me, proc::start_time(me).unwrap_or(0)),
@@ -176,13 +195,15 @@ fn prepare(recording: &Path, directory: &Path, shape: &Shape, on: &OnOptions) ->
 
 fn how(on: &OnOptions) -> String {
     format!(
-        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}; accesses of the kernel are \
-         not in it",
+        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}; accesses of the kernel \
+         are not in it",
         if bound(on) { "OpenMP threads bound (close, cores)" } else { "threads as the program binds them" },
         on.huge_pages.text(),
         if on.numa_balancing { "on" } else { "off" },
         if on.prefetch { "on" } else { "off" },
         if on.interleaved { ", memory spread over the nodes by the firmware" } else { "" },
+        on.cpus.as_ref().map(|cpus| format!(", on cpus {cpus}")).unwrap_or_default(),
+        on.policy.as_ref().map(|policy| format!(", memory {}", policy.words())).unwrap_or_default(),
     )
 }
 

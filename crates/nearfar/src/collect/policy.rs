@@ -3,6 +3,7 @@
 use libc::{c_int, c_ulong};
 use nearfar_model::machine::NodeId;
 use nearfar_model::machine::cpulist::CpuList;
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// MPOL_PREFERRED_MANY of linux/mempolicy.h, since Linux 5.15.
@@ -11,7 +12,7 @@ const MPOL_PREFERRED_MANY: c_int = 5;
 const MPOL_WEIGHTED_INTERLEAVE: c_int = 6;
 
 /// Where new pages go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// On these nodes and no other.
     Bind(CpuList),

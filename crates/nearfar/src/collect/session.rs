@@ -7,6 +7,7 @@ use super::homes;
 use super::illegal;
 use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
+use super::policy::Policy;
 use super::proc;
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
@@ -65,6 +66,8 @@ pub struct Inside {
     pub recording: PathBuf,
     /// Cpus that the program may use.
     pub cpus: CpuList,
+    /// Where its memory goes, if not to the node of the first touch.
+    pub policy: Option<Policy>,
     /// The machine that is emulated.
     pub machine: Machine,
     /// How it is emulated: threads, pages, prefetcher; for the report.
@@ -168,7 +171,13 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let held = match subject {
         Subject::Command(command) => {
             let inside = options.inside_guest.as_ref();
-            let before = Before { cpus: inside.map(|i| &i.cpus), policy: None, guest: inside.is_some() };
+            let policy = inside.and_then(|i| i.policy.as_ref()).map(Policy::prepare);
+            let before = Before {
+                cpus: inside.map(|i| &i.cpus),
+                policy: policy.as_ref(),
+                guest: inside.is_some(),
+                ..Before::default()
+            };
             match Held::start(command, &environment, &before) {
                 Ok(held) => Some(held),
                 Err(error) => {

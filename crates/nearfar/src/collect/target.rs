@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
 /// Why a program could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +170,10 @@ pub struct Before<'a> {
     pub cpus: Option<&'a CpuList>,
     /// Where its memory goes; `None`: as its parent's.
     pub policy: Option<&'a Prepared>,
+    /// Its standard input, output and error; `None`: its parent's.
+    pub streams: Option<[RawFd; 3]>,
+    /// Without transparent huge pages, its children too.
+    pub no_huge_pages: bool,
     /// Inside nearfar's virtual machine it says by the doorbell whose it is.
     pub guest: bool,
 }
@@ -258,6 +263,13 @@ impl Held {
                     {
                         fail(error.raw_os_error().unwrap_or(libc::EINVAL), AT_POLICY);
                     }
+                    for (at, stream) in before.streams.iter().flatten().enumerate() {
+                        libc::dup2(*stream, at as RawFd);
+                    }
+                    if before.no_huge_pages {
+                        // Kept by fork and exec (prctl(2)); a kernel without it has no huge pages either.
+                        libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
+                    }
                     if before.guest {
                         let me = libc::getpid() as u64;
                         doorbell::ring(doorbell::THREAD, me << 32 | me);
@@ -335,6 +347,15 @@ impl Running {
     /// A descriptor that becomes readable when the child ends, for poll; −1 if there is none.
     pub fn poll_fd(&self) -> RawFd {
         self.pidfd.as_ref().map_or(-1, |fd| fd.as_raw_fd())
+    }
+
+    /// Until the program ends or the time is over.
+    pub fn wait(&self, time: Duration) {
+        let mut descriptor = libc::pollfd { fd: self.poll_fd(), events: libc::POLLIN, revents: 0 };
+        // Without a descriptor (before Linux 5.3) the end is noticed a little later.
+        let time = if descriptor.fd < 0 { time.min(Duration::from_millis(20)) } else { time };
+        // SAFETY: one descriptor, which lives across the call; poll ignores negative ones.
+        unsafe { libc::poll(&mut descriptor, 1, time.as_millis().max(1) as i32) };
     }
 
     /// How it ended and its CPU time in seconds, children included; `None` while it runs.

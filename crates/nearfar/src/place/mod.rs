@@ -3,6 +3,7 @@
 
 mod openmp;
 mod seen;
+pub mod trials;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::policy::Policy;
@@ -139,7 +140,7 @@ pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Re
     let pinned: CpuList = placement.threads.iter().copied().collect();
     let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
     let policy = placement.policy.as_ref().map(Policy::prepare);
-    let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), guest: false };
+    let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), ..Before::default() };
     let held = Held::start(command, &variables, &before)?;
     pass_signals_to(held.pid());
     let running = held.release()?;
@@ -164,7 +165,7 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
         };
         let left = due - begin.elapsed().as_secs_f64();
         if left > 0.0 {
-            wait(running, Duration::from_secs_f64(left.min(1.0)));
+            running.wait(Duration::from_secs_f64(left.min(1.0)));
         }
         if let Some((ending, _)) = running.try_wait() {
             return (ending, best);
@@ -180,15 +181,6 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
             best = Some(now);
         }
     }
-}
-
-/// Until the program ends or the time is over.
-fn wait(running: &Running, time: Duration) {
-    let mut descriptor = libc::pollfd { fd: running.poll_fd(), events: libc::POLLIN, revents: 0 };
-    // Without a descriptor (before Linux 5.3) the end is noticed a little later.
-    let time = if descriptor.fd < 0 { time.min(Duration::from_millis(20)) } else { time };
-    // SAFETY: one descriptor, which lives across the call; poll ignores negative ones.
-    unsafe { libc::poll(&mut descriptor, 1, time.as_millis().max(1) as i32) };
 }
 
 /// Why nothing ran.

@@ -5,6 +5,7 @@ mod common;
 
 mod arithmetic;
 mod cachegrind;
+mod check;
 mod homes;
 mod lab;
 mod measure;

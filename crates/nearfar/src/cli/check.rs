@@ -1,0 +1,210 @@
+//! `nearfar check`.
+
+use super::CheckArgs;
+use super::record::on_options;
+use crate::collect::target::find_program;
+use crate::discover;
+use crate::place::trials::metric::Measure;
+use crate::place::trials::native::{self, Rounds};
+use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
+use anyhow::{Context, Result, anyhow, bail};
+use nearfar_model::machine::Machine;
+use nearfar_model::report::trials::{changes_to_text, to_text};
+use nearfar_model::trials::{Hurts, Judged, Metric, Trials, against, judge};
+use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
+
+/// What `--json` and `--output` write.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// Version of nearfar.
+    nearfar: String,
+    #[serde(flatten)]
+    judged: Judged,
+    /// Every run.
+    trials: Trials,
+}
+
+/// Variables that bind OpenMP threads.
+const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
+
+/// Runs the command under several placements and says what came of it.
+pub fn run(args: &CheckArgs) -> Result<ExitCode> {
+    let measure = measure(args)?;
+    let earlier = args.against.as_deref().map(read).transpose()?;
+    if let Some(file) = args.output.as_deref().filter(|f| f.exists()) {
+        bail!("{} exists and is not overwritten: choose another name for --output", file.display());
+    }
+    if let Err(error) = find_program(&args.command[0]) {
+        eprintln!("nearfar: {error}");
+        return Ok(ExitCode::from(error.exit_status()));
+    }
+    let terminal = std::io::stderr().is_terminal();
+    let mut progress = |line: &str| {
+        match (args.quiet, terminal) {
+            (true, _) => {}
+            // One line that is written over.
+            (false, true) => eprint!("\r\x1b[Knearfar: {line}"),
+            (false, false) => eprintln!("nearfar: {line}"),
+        }
+    };
+    let ran = match &args.on.machine.on {
+        Some(name) => emulate(name, args, &mut progress),
+        None => here(args, measure, &mut progress),
+    };
+    if terminal && !args.quiet {
+        eprint!("\r\x1b[K");
+    }
+    let (trials, judged) = ran?;
+    let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
+    if let Some(file) = &args.output {
+        let json = serde_json::to_string_pretty(&written)?;
+        let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+        made.and_then(|mut f| writeln!(f, "{json}"))
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&written)?)?;
+    } else {
+        let (width, color) = args.look.resolve();
+        write!(out, "{}", to_text(&written.trials, &written.judged, width, color))?;
+        if let Some(earlier) = earlier {
+            let changes = against(&written.trials, &earlier.trials)
+                .map_err(|why| anyhow!("--against compares the same metric only: {why}"))?;
+            write!(out, "{}", changes_to_text(&changes, &written.trials, width, color))?;
+        }
+    }
+    out.flush()?;
+    let verdict = written.judged.verdict;
+    let failed = match args.fail_on.as_deref() {
+        Some("harmful") => verdict == Hurts::Harmful,
+        Some(_) => verdict != Hurts::Harmless,
+        None => false,
+    };
+    Ok(match (written.trials.interrupted, failed) {
+        (true, _) => ExitCode::from(130),
+        (false, failed) => ExitCode::from(u8::from(failed)),
+    })
+}
+
+fn measure(args: &CheckArgs) -> Result<Measure> {
+    let Some(text) = &args.metric else { return Ok(Measure::Time) };
+    let expression =
+        Regex::new(text).map_err(|error| anyhow!("--metric is no regular expression: {error}"))?;
+    let less_is_better = match (args.less_is_better, args.more_is_better) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
+    Ok(Measure::Output { expression, less_is_better })
+}
+
+fn read(file: &Path) -> Result<Written> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} was not written by nearfar check --output", file.display()))
+}
+
+fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> Result<(Trials, Judged)> {
+    let root = Path::new("/");
+    let machine = discover::discover(root)?.machine;
+    let setting = setting(&machine, args)?;
+    let nodes = whole_nodes(&machine, &setting);
+    if let [] | [_] = nodes[..] {
+        return Ok(one_node(args, &machine, measure.metric("")));
+    }
+    let plan = chosen(plan(&machine, &setting), args.only.as_deref())?;
+    let seed = UNIX_EPOCH.elapsed().map_or(1, |t| t.as_nanos() as u64);
+    let rounds = Rounds { count: args.runs as usize, measure, seed };
+    let trials = native::run(&args.command, &machine.name, &plan, &rounds, progress)?;
+    let judged = judge(&trials);
+    Ok((trials, judged))
+}
+
+/// Where there is nothing to choose between, nothing is run.
+fn one_node(args: &CheckArgs, machine: &Machine, metric: Metric) -> (Trials, Judged) {
+    let trials = Trials {
+        command: args.command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        machine: machine.name.clone(),
+        on: None,
+        metric,
+        rounds: 0,
+        warm_up: None,
+        seed: 0,
+        interrupted: false,
+        trials: Vec::new(),
+        not_tried: Vec::new(),
+    };
+    let nodes = match machine.nodes.len() {
+        1 => "this machine has one memory node".to_owned(),
+        n => format!("of the {n} memory nodes here only one may be used together with its cpus"),
+    };
+    let why = format!(
+        "{nodes}: every placement is the same, so nothing was run. --on emulates a machine with several"
+    );
+    (trials, Judged { verdict: Hurts::Unknown, why, placements: Vec::new() })
+}
+
+fn setting(machine: &Machine, args: &CheckArgs) -> Result<Setting> {
+    let topology = discover::topology(Path::new("/"))?;
+    let all = |of: fn(&Machine) -> Vec<u32>| of(machine).into_iter().collect();
+    Ok(Setting {
+        cpus: topology.allowed.cpus.unwrap_or_else(|| {
+            all(|m| m.nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect())
+        }),
+        nodes: topology.allowed.nodes.unwrap_or_else(|| all(|m| m.nodes.iter().map(|n| n.id).collect())),
+        packages: topology.packages.unwrap_or_default().into_iter().map(|p| (p.id, p.cpus)).collect(),
+        threads: threads(),
+        bound: BINDING.into_iter().find(|name| std::env::var_os(name).is_some()),
+        balancing: topology.settings.numa_balancing.map(|mode| mode != 0),
+        huge_pages: topology.settings.thp,
+        copies: args.copies,
+    })
+}
+
+/// OMP_NUM_THREADS; of a list, as nested parallelism has it, the first.
+fn threads() -> Option<usize> {
+    std::env::var("OMP_NUM_THREADS").ok()?.split(',').next()?.trim().parse().ok()
+}
+
+/// The placements that were asked for, and `as is`.
+fn chosen(plan: Plan, only: Option<&[String]>) -> Result<Plan> {
+    let Some(only) = only else { return Ok(plan) };
+    let names: Vec<String> = plan.candidates.iter().map(|c| c.name.clone()).collect();
+    if let Some(wrong) = only.iter().find(|o| !names.contains(o)) {
+        bail!("--only: there is no placement `{wrong}` here; there are {}", names.join(", "));
+    }
+    let mut plan = plan;
+    plan.candidates.retain(|c| c.name == names[0] || only.contains(&c.name));
+    if plan.candidates.len() < 2 {
+        bail!("--only leaves nothing to compare with `{}`", names[0]);
+    }
+    Ok(plan)
+}
+
+fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Result<(Trials, Judged)> {
+    let on = on_options(name, &args.on, true)?;
+    let setting = Setting {
+        cpus: on.machine.nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect(),
+        nodes: on.machine.nodes.iter().map(|n| n.id).collect(),
+        threads: threads(),
+        ..Setting::default()
+    };
+    let plan = chosen(plan(&on.machine, &setting), args.only.as_deref())?;
+    let temporary = std::env::temp_dir().join(format!("nearfar-check-{}", std::process::id()));
+    let directory = args.keep.as_deref().unwrap_or(&temporary);
+    std::fs::create_dir(directory)
+        .with_context(|| format!("cannot make {} for the recordings", directory.display()))?;
+    let ran = emulated::run(&args.command, &plan, &on, &args.on.flags(), directory, progress);
+    if args.keep.is_none() {
+        let _ = std::fs::remove_dir_all(&temporary);
+    }
+    let trials = ran?;
+    let judged = judge(&trials);
+    Ok((trials, judged))
+}

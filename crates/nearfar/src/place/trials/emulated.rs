@@ -1,0 +1,126 @@
+//! Runs on an emulated machine: each placement once, its traffic counted, its time by the model.
+
+use super::native::tail;
+use super::{Candidate, Plan};
+use crate::collect::on::{OnOptions, record_on};
+use crate::collect::session::{CallGraph, Options};
+use crate::collect::target::Ending;
+use crate::store;
+use anyhow::{Context, anyhow};
+use nearfar_model::analyze::{Judge, analyze};
+use nearfar_model::trials::{Kind, Metric, NotTried, Trial, Trials};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Placements that make sense where no kernel migrates pages and threads are bound already.
+const TOLD: [Kind; 3] = [Kind::AsIs, Kind::OneNode, Kind::Interleave];
+
+/// Records `command` under each candidate of `plan` below `directory`; `flags` are those that emulate the
+/// same machine. A placement that fails is noted and the others go on.
+///
+/// # Errors
+/// If the machine cannot be emulated, or the command as it is fails.
+pub fn run(
+    command: &[OsString],
+    plan: &Plan,
+    on: &OnOptions,
+    flags: &str,
+    directory: &Path,
+    say: &mut dyn FnMut(&str),
+) -> anyhow::Result<Trials> {
+    let (told, untold): (Vec<&Candidate>, Vec<&Candidate>) =
+        plan.candidates.iter().partition(|c| TOLD.contains(&c.kind));
+    let mut trials: Vec<Trial> = Vec::new();
+    let mut interrupted = false;
+    for (at, candidate) in told.iter().enumerate() {
+        say(&format!("{} of {}: {}", at + 1, told.len(), candidate.name));
+        let mut trial = candidate.trial();
+        let output = directory.join(candidate.name.replace(' ', "-"));
+        match once(command, candidate, on, &output) {
+            Ok(Some((seconds, range))) => {
+                trial.values.push(Some(seconds));
+                trial.range = Some(range);
+            }
+            Ok(None) => interrupted = true,
+            Err(error) if at == 0 => return Err(error.context("the command as it is")),
+            Err(error) => {
+                trial.values.push(None);
+                trial.failed = Some(format!("{error:#}"));
+            }
+        }
+        trials.push(trial);
+        if interrupted {
+            break;
+        }
+    }
+    let mut not_tried: Vec<NotTried> = Vec::new();
+    for candidate in untold {
+        let why = match candidate.kind {
+            Kind::Pinned => {
+                "threads are bound on the emulated machine already, unless you bind them yourself"
+            }
+            Kind::Balancing => "--numa-balancing emulates the machine with it",
+            Kind::HugePages => "--thp always emulates the machine with them",
+            _ => "emulated machines run one program at a time",
+        };
+        not_tried.push(NotTried { name: candidate.name.clone(), why: why.to_owned() });
+    }
+    Ok(Trials {
+        command: command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
+        machine: on.machine.name.clone(),
+        on: Some(flags.to_owned()),
+        metric: Metric { source: "simulated time".to_owned(), unit: "s".to_owned(), less_is_better: true },
+        rounds: 1,
+        warm_up: None,
+        seed: 0,
+        interrupted,
+        trials,
+        not_tried,
+    })
+}
+
+/// Seconds and their range; `None` after Ctrl-C.
+fn once(
+    command: &[OsString],
+    candidate: &Candidate,
+    on: &OnOptions,
+    output: &Path,
+) -> anyhow::Result<Option<(f64, (f64, f64))>> {
+    let placement = &candidate.placements[0];
+    let aside = output.with_extension("output");
+    let on = OnOptions {
+        cpus: placement.cpus.clone(),
+        policy: placement.policy.clone(),
+        aside: Some(aside.clone()),
+        ..on.clone()
+    };
+    let options = Options {
+        output: Some(output.to_owned()),
+        hz: 997.0,
+        min_object: 64 << 10,
+        wish: None,
+        call_graph: CallGraph::None,
+        agent: true,
+        no_perf: false,
+        homes_interval: 1.0,
+        inside_guest: None,
+    };
+    let outcome = record_on(command, &options, &on)?;
+    match outcome.ending {
+        Some(Ending::Exit(0)) => {}
+        Some(Ending::Signal(libc::SIGINT)) => return Ok(None),
+        Some(ending) => {
+            let printed = std::fs::read(&aside).unwrap_or_default();
+            return Err(anyhow!("it ended with {}{}", ending.text(), tail(&printed, &[])));
+        }
+        None => return Err(anyhow!("its end was not seen")),
+    }
+    let stored = store::open(output)?;
+    let judge = Judge { machine: stored.input.meta.machine.clone(), assume: None, whole: false };
+    let report = analyze(&stored.input, &stored.samples, &judge)
+        .with_context(|| format!("cannot analyse {}", output.display()))?;
+    let timed = report.time;
+    let timed =
+        timed.ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", output.display()))?;
+    Ok(Some((timed.seconds, (timed.low, timed.high))))
+}

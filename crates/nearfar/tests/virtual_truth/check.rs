@@ -1,0 +1,155 @@
+//! `nearfar check` on virtual machines: on simulated time, whose answer is known from the programs, and its
+//! rounds on a real kernel with two nodes, with programs that say how fast they are.
+
+use crate::common::{skip, text, workload};
+use crate::lab::{Lab, guest_works, one_machine};
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}\n{}", text(&output.stdout), text(&output.stderr)))
+}
+
+/// What `check --on` says of a workload.
+fn emulated(lab: &Lab, program: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    command.args(["check", "--json", "--on"]).arg(lab.scratch.path("machine.toml"));
+    command.args(["--memory-per-node", "512M", "--"]).args(program);
+    command.env_remove("OMP_NUM_THREADS");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    json(&output)
+}
+
+fn gain(check: &Value, name: &str) -> f64 {
+    let all = check["placements"].as_array().unwrap();
+    let placed = all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("no {name}: {check}"));
+    placed["gain"]["estimate"].as_f64().unwrap_or_else(|| panic!("{check}"))
+}
+
+#[test]
+fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
+    let (Some(iso3dfd), Some(triad)) = (workload("iso3dfd"), workload("triad")) else { return };
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(2, 4, 128);
+    let (iso3dfd, triad) = (iso3dfd.to_str().unwrap(), triad.to_str().unwrap());
+    let stencil: &[&str] = &[iso3dfd, "64", "64", "128", "1", "64", "16", "16", "--init"];
+    let stream: &[&str] = &[triad, "--elements", "200000", "--iterations", "2", "--init"];
+    for (program, defect, repaired) in [(stencil, "serial", "first-touch"), (stream, "serial", "parallel")] {
+        let with = |init: &'static str| emulated(&lab, &[program, &[init]].concat());
+        let (before, after) = (with(defect), with(repaired));
+        let interleaved = [gain(&before, "interleave"), gain(&after, "interleave")];
+        println!(
+            "{}: interleave {:+.1} %, repaired {:+.1} %",
+            program[0],
+            100.0 * interleaved[0],
+            100.0 * interleaved[1]
+        );
+        assert_eq!(before["verdict"], "harmful", "{before}");
+        assert!(before["why"].as_str().unwrap().starts_with("interleave is faster"), "{before}");
+        assert_eq!(after["verdict"], "harmless", "{after}");
+        // One of two controllers was idle: both can do at most twice as much.
+        assert!(interleaved[0] > 0.2 && interleaved[0] < 1.0 && interleaved[1] < 0.02, "{interleaved:?}");
+    }
+}
+
+/// Says a rate that depends on its memory policy, with a noise of ±1 %, and does what else is asked.
+const RATES: &str = r#"
+rate=100
+grep -q ' interleave' /proc/self/numa_maps && rate=106
+grep -q ' bind:0' /proc/self/numa_maps && rate=98
+if grep -q ' bind:1' /proc/self/numa_maps; then
+    case "$1" in
+        fails) echo no memory there >&2; exit 3;;
+        silent) echo nothing; exit 0;;
+    esac
+fi
+echo "rate: $rate.$(($$ % 10)) MPoints/s"
+"#;
+
+/// Runs `script` with a shell inside a virtual machine of two nodes.
+fn inside(lab: &Lab, name: &str, script: &str) -> Output {
+    let file = lab.scratch.path(&format!("{name}.sh"));
+    std::fs::write(&file, script).unwrap();
+    lab.run(name, &["--unbound"], &["sh", file.to_str().unwrap()])
+}
+
+#[test]
+fn rounds_on_two_nodes_find_what_the_program_says() {
+    if Command::new("grep").arg("--version").output().is_err() {
+        return skip("grep is not installed");
+    }
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(2, 1, 128);
+    let rates = lab.scratch.path("rates.sh");
+    std::fs::write(&rates, RATES).unwrap();
+    let (rates, own) = (rates.to_str().unwrap(), env!("CARGO_BIN_EXE_nearfar"));
+    let out = |name: &str| lab.scratch.path(name).to_str().unwrap().to_owned();
+    let check = format!("{own} check -q --runs 8 --metric 'rate: ([0-9.]+)' --only 'node 1,interleave'");
+    let script = format!(
+        "{check} -o {} -- sh {rates} works >{}\n\
+         {check} --json -- sh {rates} fails >{}\n\
+         {check} --json -- sh {rates} silent >{}\n\
+         {own} check -q --metric 'speed: ([0-9.]+)' -- sh {rates} works 2>{}; echo $? >>{}\n\
+         {own} check -q --only 'node 7' -- sh {rates} works 2>{}\n\
+         timeout -s INT 8 {own} check --json -- sleep 1 >{}; echo $? >{}\n",
+        out("works.json"),
+        out("works.txt"),
+        out("fails.json"),
+        out("silent.json"),
+        out("never.txt"),
+        out("never.txt"),
+        out("wrong.txt"),
+        out("stopped.json"),
+        out("stopped.txt"),
+    );
+    let output = inside(&lab, "all", &script);
+    let read = |name: &str| std::fs::read_to_string(lab.scratch.path(name)).unwrap_or_default();
+    let parsed = |name: &str| -> Value {
+        serde_json::from_str(&read(name))
+            .unwrap_or_else(|e| panic!("{name}: {e}: {}\n{}", read(name), text(&output.stderr)))
+    };
+    let works = parsed("works.json");
+    assert_eq!(works["verdict"], "harmful", "{works}");
+    assert!((gain(&works, "interleave") - 0.06).abs() < 0.015, "{works}");
+    assert_eq!(works["placements"][0]["unit"], "MPoints/s");
+    assert_eq!(works["placements"][0]["runs"], 8);
+    assert!(read("works.txt").contains("nearfar run -i 0-1 -- sh"), "{}", read("works.txt"));
+
+    // One placement fails: it is named, the others are judged.
+    for (name, words) in
+        [("fails.json", "exit 3; its output ends: no memory there"), ("silent.json", "matches nothing")]
+    {
+        let check = parsed(name);
+        assert_eq!(check["verdict"], "harmful", "{check}");
+        let failed = &check["placements"][1];
+        assert_eq!(
+            (&failed["name"], &failed["words"], &failed["runs"]),
+            (&"node 1".into(), &"failed".into(), &0.into())
+        );
+        assert!(failed["failed"].as_str().unwrap().contains(words), "{failed}");
+    }
+    // An expression that never matches ends it after the first run.
+    assert!(
+        read("never.txt").contains("matches nothing in its output; its output ends: rate: 100"),
+        "{}",
+        read("never.txt")
+    );
+    assert!(read("never.txt").ends_with("\n2\n"), "{}", read("never.txt"));
+    assert!(read("wrong.txt").contains("there is no placement `node 7`"), "{}", read("wrong.txt"));
+
+    let stopped = parsed("stopped.json");
+    assert_eq!(
+        (&stopped["trials"]["interrupted"], &stopped["verdict"]),
+        (&true.into(), &"unknown".into()),
+        "{stopped}"
+    );
+    assert_eq!(read("stopped.txt"), "130\n");
+}
