@@ -10,7 +10,9 @@ fn trial(name: &str, kind: Kind, values: &[f64]) -> Trial {
         run: if kind == Kind::Interleave { "-i 0-1".to_owned() } else { String::new() },
         kind,
         values: values.iter().copied().map(Some).collect(),
-        range: None,
+        ranges: Vec::new(),
+        cpus: if kind == Kind::OneNode { 4 } else { 8 },
+        busy: Vec::new(),
         failed: None,
     }
 }
@@ -179,7 +181,7 @@ fn a_placement_that_fails_is_named_and_the_rest_is_judged() {
 
 #[test]
 fn modelled_times_carry_the_range_of_the_figures_taken_together() {
-    let modelled = |name: &str, kind, v: f64, range| Trial { range: Some(range), ..trial(name, kind, &[v]) };
+    let modelled = |name: &str, kind, v: f64, range| Trial { ranges: vec![range], ..trial(name, kind, &[v]) };
     let of = |interleave: (f64, f64, f64)| {
         let mut all = trials(
             true,
@@ -226,6 +228,21 @@ fn earlier_runs_are_compared_by_placement_and_never_across_metrics() {
     assert!(against(&of(1.0, true), &of(1.0, false)).unwrap_err().contains("wall time"));
 }
 
+#[test]
+fn two_nodes_that_do_little_more_than_one_are_not_called_harmless() {
+    let of = |busy: f64, on_one: f64| {
+        let mut as_is = trial("as is", Kind::AsIs, &around(1.0, 0.004, 12));
+        as_is.busy = vec![busy; 12];
+        judge(&trials(true, vec![as_is, trial("node 0", Kind::OneNode, &around(on_one, 0.004, 12))]))
+    };
+    assert_eq!(of(8.0, 1.9).verdict, Hurts::Harmless);
+    let judged = of(8.0, 1.3);
+    assert_eq!(judged.verdict, Hurts::Unknown);
+    assert!(judged.why.contains("only 1.30 times as fast as on node 0"), "{}", judged.why);
+    // A program that has work for one node only loses nothing there.
+    assert_eq!(of(3.5, 1.0).verdict, Hurts::Harmless);
+}
+
 /// Wall times of one program, run after run, with nothing changed between them.
 const RECORDED: [(&str, &str); 2] =
     [("chase", include_str!("trials/chase.txt")), ("iso3dfd", include_str!("trials/iso3dfd.txt"))];
@@ -245,7 +262,10 @@ fn checks(recorded: &str, rounds: usize, placements: usize, factor: f64) -> Vec<
                 (0..rounds).map(|r| run(r) * if at == 0 { factor } else { 1.0 }).collect()
             };
             let name = |at: usize| format!("{:?} {at}", kinds[at]);
-            let all = (0..placements).map(|at| trial(&name(at), kinds[at], &of(at))).collect();
+            let mut all: Vec<Trial> =
+                (0..placements).map(|at| trial(&name(at), kinds[at], &of(at))).collect();
+            // As the chase, whose one thread fits on any node.
+            all[0].busy = vec![1.0];
             judge(&trials(true, all))
         })
         .collect()

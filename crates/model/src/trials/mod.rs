@@ -3,7 +3,8 @@
 //! Native runs come in rounds: each round has one run of each placement, in an order drawn by lot. Placements
 //! are compared within rounds, so that a machine that gets slower during an hour, or a neighbour that comes
 //! and goes, changes both sides alike. Runs on an emulated machine are timed by the model instead; there the
-//! comparison carries the range that the machine's figures allow.
+//! comparison carries the range of all pairs of runs (threads do not meet at the same moment each time) and
+//! of what the machine's figures allow.
 
 mod judge;
 pub mod rank;
@@ -19,7 +20,8 @@ use serde::{Deserialize, Serialize};
 pub enum Hurts {
     /// A placement is faster than none.
     Harmful,
-    /// No placement tried is faster by [`EFFECT`] or more.
+    /// No placement tried is faster by [`EFFECT`] or more, and all nodes do about as much more than one as they
+    /// have more cpus.
     Harmless,
     /// Neither can be said.
     Unknown,
@@ -69,8 +71,13 @@ pub struct Trial {
     pub kind: Kind,
     /// One per round, in the metric's unit; `None` where a run gave no value.
     pub values: Vec<Option<f64>>,
-    /// Lower and upper end that a model's figures allow, where the value is modelled.
-    pub range: Option<(f64, f64)>,
+    /// Of each modelled value the lower and upper end that the machine's figures allow; empty where values
+    /// are measured.
+    pub ranges: Vec<(f64, f64)>,
+    /// Cpus that it may use; 0 if that is not known.
+    pub cpus: usize,
+    /// Cpus in use on average (CPU time by wall time), or threads of an emulated run; of the runs with a value.
+    pub busy: Vec<f64>,
     /// Why runs gave no value, of the first that did not.
     pub failed: Option<String>,
 }
@@ -176,13 +183,21 @@ impl Trial {
         self.values.iter().copied().flatten().collect()
     }
 
+    /// Of each modelled run the value by the figures as they are, and by their lower and upper ends.
+    fn modelled(&self) -> impl Iterator<Item = [f64; 3]> {
+        self.known().into_iter().zip(&self.ranges).map(|(value, range)| [value, range.0, range.1])
+    }
+
     /// Median and its interval.
     pub fn summary(&self) -> Option<(f64, f64, f64)> {
         let values = self.known();
         if values.is_empty() {
             return None;
         }
-        let (low, high) = self.range.unwrap_or_else(|| median_interval(&values));
+        let (low, high) = match self.ranges.iter().copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
+            Some(range) => range,
+            None => median_interval(&values),
+        };
         Some((median(&values), low, high))
     }
 

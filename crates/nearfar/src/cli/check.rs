@@ -29,6 +29,10 @@ struct Written {
     trials: Trials,
 }
 
+/// Rounds unless told: enough for nine placements, and to see what emulated runs differ by.
+const NATIVE: u32 = 12;
+const EMULATED: u32 = 2;
+
 /// Variables that bind OpenMP threads.
 const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
 
@@ -120,7 +124,7 @@ fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> R
     }
     let plan = chosen(plan(&machine, &setting), args.only.as_deref())?;
     let seed = UNIX_EPOCH.elapsed().map_or(1, |t| t.as_nanos() as u64);
-    let rounds = Rounds { count: args.runs as usize, measure, seed };
+    let rounds = Rounds { count: args.runs.unwrap_or(NATIVE) as usize, measure, seed };
     let trials = native::run(&args.command, &machine.name, &plan, &rounds, progress)?;
     let judged = judge(&trials);
     Ok((trials, judged))
@@ -200,7 +204,10 @@ fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Resu
     let directory = args.keep.as_deref().unwrap_or(&temporary);
     std::fs::create_dir(directory)
         .with_context(|| format!("cannot make {} for the recordings", directory.display()))?;
-    let ran = emulated::run(&args.command, &plan, &on, &args.on.flags(), directory, progress);
+    let ran = {
+        let rounds = args.runs.unwrap_or(EMULATED) as usize;
+        emulated::run(&args.command, &plan, &on, &args.on.flags(), rounds, directory, progress)
+    };
     if args.keep.is_none() {
         let _ = std::fs::remove_dir_all(&temporary);
     }

@@ -180,14 +180,14 @@ threads are pinned as they are created.
 ///
 /// Runs the command as it is and under several placements, in rounds of random order after a run to warm
 /// up, and compares within rounds. Its outputs are kept aside (the end of a failed run's is shown), its
-/// input is empty. With --on, each placement runs once on an emulated machine and the model gives the time.
+/// input is empty. With --on, the machine is emulated and the model gives the time.
 /// Exit status: 0, or 1 with --fail-on, or 2 on errors, or 130 after Ctrl-C (what is known is printed).
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 struct CheckArgs {
-    /// Rounds: runs of each placement
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
+    /// Rounds: runs of each placement [default: 12, or 2 with --on]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
     /// Compare a number of the program's output instead of wall time: the first group of the last match
     #[arg(short, long, value_name = "REGEX", conflicts_with_all = ["time", "on"])]
     metric: Option<String>,

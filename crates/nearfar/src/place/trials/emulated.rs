@@ -1,4 +1,4 @@
-//! Runs on an emulated machine: each placement once, its traffic counted, its time by the model.
+//! Runs on an emulated machine: its traffic counted, its time by the model.
 
 use super::native::tail;
 use super::{Candidate, Plan};
@@ -25,32 +25,34 @@ pub fn run(
     plan: &Plan,
     on: &OnOptions,
     flags: &str,
+    rounds: usize,
     directory: &Path,
     say: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Trials> {
     let (told, untold): (Vec<&Candidate>, Vec<&Candidate>) =
         plan.candidates.iter().partition(|c| TOLD.contains(&c.kind));
-    let mut trials: Vec<Trial> = Vec::new();
+    let mut trials: Vec<Trial> = told.iter().map(|c| c.trial(plan.cpus)).collect();
     let mut interrupted = false;
-    for (at, candidate) in told.iter().enumerate() {
-        say(&format!("{} of {}: {}", at + 1, told.len(), candidate.name));
-        let mut trial = candidate.trial();
-        let output = directory.join(candidate.name.replace(' ', "-"));
-        match once(command, candidate, on, &output) {
-            Ok(Some((seconds, range))) => {
-                trial.values.push(Some(seconds));
-                trial.range = Some(range);
+    'rounds: for round in 0..rounds {
+        for (at, (candidate, trial)) in told.iter().zip(&mut trials).enumerate() {
+            say(&format!("round {} of {rounds}: {}", round + 1, candidate.name));
+            let output = directory.join(format!("{}-{}", candidate.name.replace(' ', "-"), round + 1));
+            match once(command, candidate, on, &output) {
+                Ok(Some((seconds, range, threads))) => {
+                    trial.busy.push(threads as f64);
+                    trial.values.push(Some(seconds));
+                    trial.ranges.push(range);
+                }
+                Ok(None) => {
+                    interrupted = true;
+                    break 'rounds;
+                }
+                Err(error) if at == 0 && round == 0 => return Err(error.context("the command as it is")),
+                Err(error) => {
+                    trial.values.push(None);
+                    trial.failed.get_or_insert(format!("{error:#}"));
+                }
             }
-            Ok(None) => interrupted = true,
-            Err(error) if at == 0 => return Err(error.context("the command as it is")),
-            Err(error) => {
-                trial.values.push(None);
-                trial.failed = Some(format!("{error:#}"));
-            }
-        }
-        trials.push(trial);
-        if interrupted {
-            break;
         }
     }
     let mut not_tried: Vec<NotTried> = Vec::new();
@@ -70,7 +72,7 @@ pub fn run(
         machine: on.machine.name.clone(),
         on: Some(flags.to_owned()),
         metric: Metric { source: "simulated time".to_owned(), unit: "s".to_owned(), less_is_better: true },
-        rounds: 1,
+        rounds,
         warm_up: None,
         seed: 0,
         interrupted,
@@ -79,13 +81,13 @@ pub fn run(
     })
 }
 
-/// Seconds and their range; `None` after Ctrl-C.
+/// Seconds, their range, and threads that did something; `None` after Ctrl-C.
 fn once(
     command: &[OsString],
     candidate: &Candidate,
     on: &OnOptions,
     output: &Path,
-) -> anyhow::Result<Option<(f64, (f64, f64))>> {
+) -> anyhow::Result<Option<(f64, (f64, f64), usize)>> {
     let placement = &candidate.placements[0];
     let aside = output.with_extension("output");
     let on = OnOptions {
@@ -122,5 +124,6 @@ fn once(
     let timed = report.time;
     let timed =
         timed.ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", output.display()))?;
-    Ok(Some((timed.seconds, (timed.low, timed.high))))
+    let threads = report.threads.iter().filter(|t| t.samples > 0).count();
+    Ok(Some((timed.seconds, (timed.low, timed.high), threads)))
 }

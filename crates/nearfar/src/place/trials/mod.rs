@@ -38,6 +38,8 @@ pub struct Plan {
     pub candidates: Vec<Candidate>,
     /// With the reason.
     pub not_tried: Vec<NotTried>,
+    /// Cpus that the command may use as it is.
+    pub cpus: usize,
 }
 
 /// What the plan depends on beside the machine.
@@ -74,15 +76,18 @@ impl Candidate {
         }
     }
 
-    /// Without values yet.
-    pub fn trial(&self) -> Trial {
+    /// Without values yet; `all` are the cpus of a placement that does not choose.
+    pub fn trial(&self, all: usize) -> Trial {
+        let of = |p: &Placement| p.cpus.as_ref().map_or(all, CpuList::len);
         Trial {
             name: self.name.clone(),
             what: self.what.clone(),
             run: self.run.clone(),
             kind: self.kind,
             values: Vec::new(),
-            range: None,
+            ranges: Vec::new(),
+            cpus: self.placements.iter().map(of).sum(),
+            busy: Vec::new(),
             failed: None,
         }
     }
@@ -99,7 +104,8 @@ pub fn whole_nodes(machine: &Machine, setting: &Setting) -> Vec<(NodeId, CpuList
 /// All placements that can be told apart on this machine.
 pub fn plan(machine: &Machine, setting: &Setting) -> Plan {
     let nodes = whole_nodes(machine, setting);
-    let mut plan = Plan::default();
+    let cpus = nodes.iter().map(|(_, cpus)| cpus.len()).sum();
+    let mut plan = Plan { cpus, ..Plan::default() };
     plan.candidates.push(Candidate::new("as is", "nothing", Kind::AsIs, Placement::default()));
     let on_node = |node: NodeId, cpus: &CpuList| Placement {
         cpus: Some(cpus.clone()),

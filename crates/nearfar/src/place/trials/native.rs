@@ -27,7 +27,7 @@ pub struct Rounds {
 
 /// What a run gave.
 enum Ran {
-    Value { value: f64, unit: String },
+    Value { value: f64, unit: String, busy: f64 },
     Failed(String),
     Interrupted,
 }
@@ -50,14 +50,14 @@ pub fn run(
     say: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Trials> {
     interrupt_ends_recording();
-    let mut trials: Vec<Trial> = plan.candidates.iter().map(Candidate::trial).collect();
+    let mut trials: Vec<Trial> = plan.candidates.iter().map(|c| c.trial(plan.cpus)).collect();
     say("once to warm up");
     let begin = Instant::now();
     let mut warm_up = None;
     let mut unit = String::new();
     let mut interrupted = false;
     match once(command, &plan.candidates[0], &rounds.measure)? {
-        Ran::Value { value, unit: of } => (warm_up, unit) = (Some(value), of),
+        Ran::Value { value, unit: of, .. } => (warm_up, unit) = (Some(value), of),
         Ran::Failed(why) => return Err(anyhow!("the command as it is gives no value: {why}")),
         Ran::Interrupted => interrupted = true,
     }
@@ -81,7 +81,10 @@ pub fn run(
             ));
             let begin = Instant::now();
             let value = match once(command, candidate, &rounds.measure) {
-                Ok(Ran::Value { value, .. }) => Some(value),
+                Ok(Ran::Value { value, busy, .. }) => {
+                    trial.busy.push(busy);
+                    Some(value)
+                }
                 Ok(Ran::Failed(why)) => {
                     trial.failed.get_or_insert(why);
                     None
@@ -138,6 +141,7 @@ struct Copy {
     outputs: [File; 2],
     begin: Instant,
     took: f64,
+    cpu: f64,
     ending: Option<Ending>,
 }
 
@@ -166,7 +170,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         let held = Held::start(command, &variables, &before)?;
         let begin = Instant::now();
         let running = held.release()?;
-        copies.push(Copy { running, outputs, begin, took: 0.0, ending: None });
+        copies.push(Copy { running, outputs, begin, took: 0.0, cpu: 0.0, ending: None });
     }
     if !wait_for_all(&mut copies) {
         return Ok(Ran::Interrupted);
@@ -196,7 +200,8 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
     } else {
         values.iter().map(|v| v.0).sum()
     };
-    Ok(Ran::Value { value, unit })
+    let busy = copies.iter().map(|c| c.cpu / c.took.max(1e-9)).sum();
+    Ok(Ran::Value { value, unit, busy })
 }
 
 /// Whether all ended by themselves; after Ctrl-C they are ended.
@@ -205,7 +210,8 @@ fn wait_for_all(copies: &mut [Copy]) -> bool {
     loop {
         let mut open = false;
         for copy in copies.iter_mut().filter(|c| c.ending.is_none()) {
-            if let Some((ending, _)) = copy.running.try_wait() {
+            if let Some((ending, cpu)) = copy.running.try_wait() {
+                copy.cpu = cpu;
                 copy.took = copy.begin.elapsed().as_secs_f64();
                 copy.ending = Some(ending);
                 continue;
