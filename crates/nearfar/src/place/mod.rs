@@ -2,7 +2,7 @@
 //! instruction, and looked at while it runs.
 
 mod openmp;
-mod seen;
+pub(crate) mod seen;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::policy::Policy;
@@ -158,10 +158,7 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
     let mut best: Option<Seen> = None;
     let mut looks = 0;
     loop {
-        let due = match LOOKS.get(looks) {
-            Some(&seconds) => seconds,
-            None => LOOKS[LOOKS.len() - 1] * (looks - LOOKS.len() + 2) as f64,
-        };
+        let due = look_time(looks);
         let left = due - begin.elapsed().as_secs_f64();
         if left > 0.0 {
             wait(running, Duration::from_secs_f64(left.min(1.0)));
@@ -182,8 +179,16 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
     }
 }
 
+/// Seconds after the start at which the next look is due, after so many.
+pub(crate) fn look_time(looks: usize) -> f64 {
+    match LOOKS.get(looks) {
+        Some(&seconds) => seconds,
+        None => LOOKS[LOOKS.len() - 1] * (looks - LOOKS.len() + 2) as f64,
+    }
+}
+
 /// Until the program ends or the time is over.
-fn wait(running: &Running, time: Duration) {
+pub(crate) fn wait(running: &Running, time: Duration) {
     let mut descriptor = libc::pollfd { fd: running.poll_fd(), events: libc::POLLIN, revents: 0 };
     // Without a descriptor (before Linux 5.3) the end is noticed a little later.
     let time = if descriptor.fd < 0 { time.min(Duration::from_millis(20)) } else { time };
