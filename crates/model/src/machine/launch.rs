@@ -135,9 +135,11 @@ pub fn launch(layout: &Layout, launcher: Launcher, program: &str, rankfile: &str
         }
         Launcher::Slurm => {
             let (hosts, each) = (layout.hosts.to_string(), layout.per_host.to_string());
-            line.add(&["-N", &hosts, "-n", &ranks, &format!("--ntasks-per-node={each}")]);
-            if layout.shared {
-                line.add(&["--overcommit"]);
+            line.add(&["-N", &hosts, "-n", &ranks]);
+            // Slurm refuses a number of tasks per host that is above its cpus, even then.
+            match layout.shared {
+                true => line.add(&["--overcommit"]),
+                false => line.add(&[&format!("--ntasks-per-node={each}")]),
             }
             let masks: Vec<String> = of_host.iter().map(mask).collect();
             line.add(&["--distribution=block", &format!("--cpu-bind=mask_cpu:{}", masks.join(","))]);

@@ -2,6 +2,7 @@
 //! pages and completions come.
 
 mod doctor;
+mod layout;
 mod look;
 mod machine;
 mod measure;
@@ -38,6 +39,7 @@ enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
     Run(RunArgs),
+    Layout(LayoutArgs),
     Topo(TopoArgs),
     Measure(MeasureArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
@@ -171,6 +173,63 @@ const RUN_EXAMPLES: &str = "Examples:
 compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
 takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other
 threads are pinned as they are created.
+";
+
+/// Lay out the ranks and threads of a hybrid MPI program, start it, and say whether each rank is there
+///
+/// Each rank gets cores of its own within one NUMA node as long as its threads fit there. The launcher's line
+/// is printed and run; each rank is looked at while it runs, and one table at the end says where it was and
+/// where its memory was. Exit status: the launcher's if not 0, 1 if a rank is elsewhere or was not seen, 2 if
+/// nothing was started, else 0.
+#[derive(Args)]
+#[command(after_help = LAYOUT_EXAMPLES)]
+struct LayoutArgs {
+    /// MPI ranks on all hosts together [default: one per NUMA node that has cpus]
+    #[arg(short = 'n', long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ranks: Option<u32>,
+    /// Threads of each rank [default: the cores of a NUMA node divided by its ranks]
+    #[arg(short, long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    threads: Option<u32>,
+    /// Hosts (a batch system's nodes, not NUMA nodes), all alike
+    #[arg(long, visible_alias = "hosts", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+    /// What starts the ranks; Open MPI 4 or 5 is told by its version [default: the first that is here]
+    #[arg(long, value_name = "LAUNCHER", value_parser = ["mpirun", "srun", "mpiexec"])]
+    launcher: Option<String>,
+    /// Each host is this machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    /// [default: as this one]
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Use only these cpus of each host
+    #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
+    cpus: Option<String>,
+    /// A thread for each hardware thread, not for each core
+    #[arg(long)]
+    hwthreads: bool,
+    /// Let ranks share cores if there are too few
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Only print the layout and the line
+    #[arg(long)]
+    dry_run: bool,
+    /// One rank of it: where it leaves what was seen
+    #[arg(long, value_name = "DIR", hide = true)]
+    as_rank: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "dry_run",
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+const LAYOUT_EXAMPLES: &str = "Examples:
+  nearfar layout -- ./app                       one rank per NUMA node, a thread per core, here
+  nearfar layout -n 8 -t 12 --dry-run           what eight ranks of twelve threads would get, and the line
+  nearfar layout -n 16 --nodes 2 --launcher srun --machine epyc-9654-2s-nps4 --dry-run -- ./app
+                                                the line for two hosts that you do not have
 ";
 
 /// The virtual machine of `record --on`.
@@ -326,6 +385,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Record(args) => return record::run(args),
         Command::Run(args) => return run::run(&args),
+        Command::Layout(args) => return layout::run(&args),
         Command::Report(args) => report::run(args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),

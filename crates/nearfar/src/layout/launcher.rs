@@ -45,9 +45,11 @@ pub fn choose(wanted: Option<&str>, dry_run: bool) -> Result<Chosen> {
             _ => Launcher::OpenMpi4,
         };
         let note = Some(match launcher {
-            Launcher::OpenMpi4 => "mpirun is not here: the line is Open MPI 4's; Open MPI 5 takes it too unless it \
+            Launcher::OpenMpi4 => {
+                "mpirun is not here: the line is Open MPI 4's; Open MPI 5 takes it too unless it \
                                    names a rankfile, whose numbers are others there"
-                .to_owned(),
+                    .to_owned()
+            }
             other => format!("{name} is not here: the line is that of {}", other.name()),
         });
         return Ok(Chosen { launcher, program: name.to_owned(), note });

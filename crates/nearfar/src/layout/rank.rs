@@ -1,5 +1,6 @@
 //! One rank, as its launcher starts it: the program is run, looked at, and what was seen is left in a file.
 
+use crate::collect::proc;
 use crate::collect::target::{Before, Ending, Held, StartError, pass_signals_to};
 use crate::place::seen::Seen;
 use crate::place::{look_time, wait};
@@ -32,7 +33,7 @@ pub struct RankSeen {
     pub look: Option<Look>,
 }
 
-/// A look at the program.
+/// A look at the program and its children.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Seconds after its start.
@@ -66,7 +67,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
         host_nodes: machine.as_ref().map_or(0, |m| m.nodes.len()),
         look: None,
     };
-    let mut leave = |seen: &RankSeen| {
+    let leave = |seen: &RankSeen| {
         if number.is_none() {
             return;
         }
@@ -84,7 +85,8 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     }
     leave(&seen);
     let begin = Instant::now();
-    let mut looks = 0;
+    // Not at once: the program has hardly begun, and a look that early would call it well placed.
+    let mut looks = 1;
     loop {
         let left = look_time(looks) - begin.elapsed().as_secs_f64();
         if left > 0.0 {
@@ -108,10 +110,39 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     }
 }
 
+/// The program with all that it started: a script's or a wrapper's work is done by its children.
 fn look(pid: u32, machine: &Machine, at: f64) -> Option<Look> {
-    let seen = Seen::look(pid, machine, at)?;
-    let allowed = seen.threads.iter().flat_map(|t| t.allowed.iter()).collect();
-    Some(Look { at, threads: seen.threads.len(), allowed, own: seen.own })
+    let family = family(pid);
+    let seen: Vec<Seen> = family.iter().filter_map(|&pid| Seen::look(pid, machine, at)).collect();
+    // Whose first process has just ended has ended.
+    if seen.is_empty() {
+        return None;
+    }
+    let threads = || seen.iter().flat_map(|s| &s.threads);
+    let mut own = BTreeMap::new();
+    for (node, bytes) in seen.iter().flat_map(|s| s.own.iter().flatten()) {
+        *own.entry(*node).or_insert(0) += bytes;
+    }
+    Some(Look {
+        at,
+        threads: threads().count(),
+        allowed: threads().flat_map(|t| t.allowed.iter()).collect(),
+        own: seen.iter().any(|s| s.own.is_some()).then_some(own),
+    })
+}
+
+/// A process and its descendants; without them where the kernel does not list them (CONFIG_PROC_CHILDREN).
+fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        for tid in proc::threads(pid) {
+            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+            all.extend(children.unwrap_or_default().split_whitespace().filter_map(|c| c.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    all
 }
 
 /// Where this process may run.
