@@ -223,8 +223,10 @@ fn sharing(
         groups.entry((host, ranks)).or_default().push(first);
     }
     let given_too = |ranks: &[usize], firsts: &[u32]| {
-        let has = |rank: &&usize| seen[rank].given.iter().any(|c| firsts.contains(&core(c)));
-        ranks.iter().filter(has).count() > 1
+        let owners = |first: u32| {
+            ranks.iter().filter(|rank| seen[rank].given.iter().any(|c| core(c) == first)).count()
+        };
+        firsts.iter().any(|&first| owners(first) > 1)
     };
     let line = |((host, ranks), firsts): (&(&str, Vec<usize>), &Vec<u32>)| {
         let repair = match given_too(ranks, firsts) {
