@@ -83,7 +83,7 @@ pub enum LayoutError {
         repairs: Vec<String>,
     },
     /// Too few cores.
-    #[error("{ranks} of {} need {wanted} on each host; it has {there} (cpus {cpus}). Type {}", count(*threads, "thread"), either(.repairs))]
+    #[error("{ranks} of {} need {wanted} on each host; it has {there}. Type {}", count(*threads, "thread"), either(.repairs))]
     TooFew {
         /// `4 ranks`.
         ranks: String,
@@ -91,10 +91,8 @@ pub enum LayoutError {
         threads: usize,
         /// `8 cores`.
         wanted: String,
-        /// `2 cores`.
+        /// `2 cores (cpus 0-1)`.
         there: String,
-        /// Those that there are.
-        cpus: CpuList,
         /// What to type.
         repairs: Vec<String>,
     },
@@ -334,14 +332,8 @@ fn too_few(
         let list: Vec<String> = nodes.iter().map(|n| room(&n.cores, ask.hwthreads).to_string()).collect();
         return LayoutError::Split { ranks, threads, there: format!("{} {what}s", list.join(", ")), repairs };
     }
-    LayoutError::TooFew {
-        ranks,
-        threads,
-        wanted: count(wanted, what),
-        there: count(there, what),
-        cpus,
-        repairs,
-    }
+    let there = format!("{} (cpus {cpus})", count(there, what));
+    LayoutError::TooFew { ranks, threads, wanted: count(wanted, what), there, repairs }
 }
 
 /// hwloc's order of cpus (its "logical index"): children of each object by their lowest cpu.

@@ -3,7 +3,7 @@
 use crate::collect::proc;
 use crate::collect::target::{Before, Ending, Held, StartError, pass_signals_to};
 use crate::place::seen::Seen;
-use crate::place::{look_time, wait};
+use crate::place::wait;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,16 @@ use std::time::{Duration, Instant};
 /// By which launchers number the processes that they start, in the order of trust: a batch system's
 /// number is also that of a launcher inside it, and then the same for all ranks.
 const NUMBERS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// Seconds after the start of the first look; each next one is after twice the time. Not at once: the
+/// program has hardly begun, and a look that early would call it well placed.
+const FIRST: f64 = 0.1;
+/// From then on looks are this far apart, in seconds: each walks all pages of the program.
+const APART: f64 = 30.0;
+/// Other cpus than it was given count if that many looks, so far apart, saw the rank there. hwloc, which MPI
+/// libraries ask in their start, binds itself to one cpu after the other for a moment (its x86 backend).
+const AGAIN: Duration = Duration::from_millis(50);
+const TIMES: usize = 5;
 
 /// What was seen of a rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +39,7 @@ pub struct RankSeen {
     pub given: CpuList,
     /// NUMA nodes of its host.
     pub host_nodes: usize,
-    /// The last look at the program that saw most threads; `None` if it ended before one.
+    /// The look at the program that counts: the last that saw most threads. `None` if it ended before one.
     pub look: Option<Look>,
 }
 
@@ -85,28 +95,57 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     }
     leave(&seen);
     let begin = Instant::now();
-    // Not at once: the program has hardly begun, and a look that early would call it well placed.
-    let mut looks = 1;
+    let mut due = FIRST;
+    let mut doubted = 0;
     loop {
-        let left = look_time(looks) - begin.elapsed().as_secs_f64();
+        let left = due - begin.elapsed().as_secs_f64();
         if left > 0.0 {
             wait(&running, Duration::from_secs_f64(left.min(1.0)));
         }
         if let Some((ending, _)) = running.try_wait() {
             return Ok(ending);
         }
-        if begin.elapsed().as_secs_f64() < look_time(looks) {
+        let now = begin.elapsed().as_secs_f64();
+        if now < due {
             continue;
         }
-        looks += 1;
-        let Some(look) = machine.as_ref().and_then(|m| look(pid, m, begin.elapsed().as_secs_f64())) else {
-            continue;
-        };
-        if seen.look.as_ref().is_none_or(|best| look.threads >= best.threads) {
-            seen.look = Some(look);
-            // A launcher may end all of us without a word: what is known is left at once.
-            leave(&seen);
+        due = (now * 2.0).min(now + APART);
+        let Some(look) = machine.as_ref().and_then(|m| look(pid, m, now)) else { continue };
+        match weigh(&look, &seen, doubted) {
+            Weight::Doubted => {
+                doubted += 1;
+                due = now + AGAIN.as_secs_f64();
+                continue;
+            }
+            Weight::Counts => {
+                seen.look = Some(look);
+                // A launcher may end all of us without a word: what is known is left at once.
+                leave(&seen);
+            }
+            Weight::None => {}
         }
+        doubted = 0;
+    }
+}
+
+/// What a look is worth.
+#[derive(Debug, PartialEq)]
+enum Weight {
+    /// It is kept.
+    Counts,
+    /// It may be of a passing moment.
+    Doubted,
+    /// A better one is kept.
+    None,
+}
+
+/// `doubted`: how many looks in a row were, just before.
+fn weigh(look: &Look, seen: &RankSeen, doubted: usize) -> Weight {
+    let strays = look.allowed.iter().any(|c| !seen.given.contains(c));
+    match &seen.look {
+        _ if strays && doubted < TIMES => Weight::Doubted,
+        Some(best) if !strays && look.threads < best.threads => Weight::None,
+        _ => Weight::Counts,
     }
 }
 
@@ -166,4 +205,41 @@ pub fn read_all(meeting: &Path) -> BTreeMap<usize, RankSeen> {
     let files = entries.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "json"));
     let ranks = files.filter_map(|p| serde_json::from_slice::<RankSeen>(&std::fs::read(p).ok()?).ok());
     ranks.map(|seen| (seen.rank, seen)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_cpus_for_a_moment_are_no_placement() {
+        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        let look = |allowed: &str, threads| Look { at: 0.1, threads, allowed: list(allowed), own: None };
+        let mut seen =
+            RankSeen { rank: 0, host: "a".into(), pid: 1, given: list("2-3"), host_nodes: 1, look: None };
+        assert_eq!(weigh(&look("0-3", 2), &seen, 0), Weight::Doubted);
+        assert_eq!(weigh(&look("0", 2), &seen, TIMES - 1), Weight::Doubted);
+        assert_eq!(weigh(&look("0", 2), &seen, TIMES), Weight::Counts);
+        assert_eq!(weigh(&look("3", 2), &seen, 2), Weight::Counts);
+        seen.look = Some(look("3", 2));
+        assert_eq!(weigh(&look("2", 1), &seen, 0), Weight::None);
+        assert_eq!(weigh(&look("2-3", 2), &seen, 0), Weight::Counts);
+        assert_eq!(weigh(&look("1", 1), &seen, TIMES), Weight::Counts, "an error is not dropped");
+    }
+
+    #[test]
+    fn children_belong_to_a_rank() {
+        let mut shell = std::process::Command::new("sh").args(["-c", "sleep 5 & wait"]).spawn().unwrap();
+        let enough = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            family(shell.id()).len() == 2
+        });
+        for pid in family(shell.id()).into_iter().rev() {
+            // SAFETY: a plain system call; the processes are the test's own.
+            unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+        }
+        shell.wait().unwrap();
+        let listed = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id()));
+        assert!(enough || listed.is_err(), "the kernel lists children and they were not found");
+    }
 }

@@ -343,12 +343,17 @@ mod tests {
 
     #[test]
     fn hardware_threads_of_one_core_are_shared() {
-        let (mut machine, layout, mut seen) = good();
+        let (_, layout, mut seen) = good();
+        let mut machine = Machine::from_shape("1x4").unwrap();
         machine.figures.cores = ["0,2", "1,3"].map(list).to_vec();
+        for seen in seen.values_mut() {
+            seen.host_nodes = 1;
+            seen.look.as_mut().unwrap().own = None;
+        }
         let lines = judge(&layout, &machine, Launcher::Hydra, &seen).errors;
-        assert!(lines[0].contains("ranks 0-1 share the cores of cpus 0-1"), "{lines:?}");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with("ranks 0-1 share the cores of cpus 0-1 on a"), "{lines:?}");
         // Asked for, it is none.
-        seen.get_mut(&1).unwrap().given = list("2-3");
         let layout = Layout { shared: true, ..layout };
         assert!(judge(&layout, &machine, Launcher::Hydra, &seen).errors.is_empty());
     }

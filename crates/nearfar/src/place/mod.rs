@@ -158,7 +158,10 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
     let mut best: Option<Seen> = None;
     let mut looks = 0;
     loop {
-        let due = look_time(looks);
+        let due = match LOOKS.get(looks) {
+            Some(&seconds) => seconds,
+            None => LOOKS[LOOKS.len() - 1] * (looks - LOOKS.len() + 2) as f64,
+        };
         let left = due - begin.elapsed().as_secs_f64();
         if left > 0.0 {
             wait(running, Duration::from_secs_f64(left.min(1.0)));
@@ -176,14 +179,6 @@ fn watch(running: &Running, machine: &Machine) -> (Ending, Option<Seen>) {
         {
             best = Some(now);
         }
-    }
-}
-
-/// Seconds after the start at which the next look is due, after so many.
-pub(crate) fn look_time(looks: usize) -> f64 {
-    match LOOKS.get(looks) {
-        Some(&seconds) => seconds,
-        None => LOOKS[LOOKS.len() - 1] * (looks - LOOKS.len() + 2) as f64,
     }
 }
 
