@@ -268,16 +268,14 @@ fn own_words(stdout: &[u8]) -> Vec<(usize, String)> {
     list
 }
 
-const SAY_AND_STAY: &str =
-    "echo $OMPI_COMM_WORLD_RANK $(sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/self/status); sleep 0.5";
+/// By whichever launcher's word.
+const SAY_AND_STAY: &str = "echo ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}} \
+    $(sed -n 's/^Cpus_allowed_list:\\s*//p' /proc/self/status); sleep 0.5";
 
-#[test]
-fn a_real_mpirun_puts_one_two_and_four_ranks_where_they_were_asked() {
-    if !open_mpi() {
-        return;
-    }
+/// One, two and four ranks under a real launcher, by its table and by their own words.
+fn are_where_they_were_asked(launcher: &str) {
     for ranks in ["1", "2", "4"] {
-        let ask = ["-n", ranks, "-t", "1", "--launcher", "mpirun"];
+        let ask = ["-n", ranks, "-t", "1", "--launcher", launcher];
         let program = ["--", "sh", "-c", SAY_AND_STAY];
         let mut output = run(&[&ask[..], &program].concat());
         let mut said = text(&output.stderr);
@@ -294,6 +292,35 @@ fn a_real_mpirun_puts_one_two_and_four_ranks_where_they_were_asked() {
         assert_eq!(rows(&said, "may run on"), asked, "{said}");
         assert_eq!(own_words(&output.stdout), asked, "{said}");
         assert!(said.contains("every rank is where it was asked to be"), "{said}");
+    }
+}
+
+#[test]
+fn a_real_mpirun_puts_one_two_and_four_ranks_where_they_were_asked() {
+    if open_mpi() {
+        are_where_they_were_asked("mpirun");
+    }
+}
+
+#[test]
+fn a_real_hydra_does_too() {
+    let hydra = |name: &str| {
+        let output = Command::new(name).arg("--version").stdin(Stdio::null()).output();
+        output.is_ok_and(|o| text(&o.stdout).contains("HYDRA"))
+    };
+    match hydra("mpiexec") || hydra("mpiexec.hydra") {
+        true => are_where_they_were_asked("mpiexec"),
+        false => println!("skipped: no mpiexec of MPICH (Debian: mpich)"),
+    }
+}
+
+#[test]
+fn a_real_slurm_does_too() {
+    // Without its controller srun would wait long.
+    let ping = Command::new("scontrol").arg("ping").stdin(Stdio::null()).output();
+    match ping.is_ok_and(|o| o.status.success() && text(&o.stdout).contains("UP")) {
+        true => are_where_they_were_asked("srun"),
+        false => println!("skipped: no Slurm that answers"),
     }
 }
 
