@@ -5,6 +5,7 @@ pub mod cli;
 pub mod collect;
 pub mod discover;
 pub mod guest;
+pub mod layout;
 pub mod measure;
 pub mod place;
 pub mod store;

@@ -10,6 +10,8 @@ mod check;
 pub mod cpulist;
 pub mod figures;
 pub mod file;
+pub mod launch;
+pub mod layout;
 pub mod needs;
 pub mod query;
 pub mod scale;

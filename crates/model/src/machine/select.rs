@@ -221,7 +221,7 @@ pub fn thread_cpus(
 }
 
 /// The machine with those cpus only.
-fn usable(machine: &Machine, allowed: Option<&CpuList>) -> Machine {
+pub(super) fn usable(machine: &Machine, allowed: Option<&CpuList>) -> Machine {
     let mut machine = machine.clone();
     if let Some(allowed) = allowed {
         for node in &mut machine.nodes {

@@ -3,6 +3,7 @@
 
 mod check;
 mod doctor;
+mod layout;
 mod look;
 mod machine;
 mod measure;
@@ -40,7 +41,8 @@ enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
     Run(RunArgs),
-    Check(CheckArgs),
+    Check(check::CheckArgs),
+    Layout(layout::LayoutArgs),
     Topo(TopoArgs),
     Measure(MeasureArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
@@ -174,70 +176,6 @@ const RUN_EXAMPLES: &str = "Examples:
 compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
 takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other
 threads are pinned as they are created.
-";
-
-/// Find out by experiment whether NUMA hurts a program
-///
-/// Runs the command as it is and under several placements, in rounds of random order after a run to warm
-/// up, and compares within rounds. Its outputs are kept aside (the end of a failed run's is shown), its
-/// input is empty. With --on, the machine is emulated and the model gives the time.
-/// Exit status: 0, or 1 with --fail-on, or 2 on errors, or 130 after Ctrl-C (what is known is printed).
-#[derive(Args)]
-#[command(after_help = CHECK_EXAMPLES)]
-struct CheckArgs {
-    /// Rounds: runs of each placement [default: 12, or 2 with --on]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: Option<u32>,
-    /// Compare a number of the program's output instead of wall time: the first group of the last match
-    #[arg(short, long, value_name = "REGEX", conflicts_with_all = ["time", "on"])]
-    metric: Option<String>,
-    /// Compare wall time (as without --metric)
-    #[arg(short, long, conflicts_with = "on")]
-    time: bool,
-    /// Of the metric less is better [default: if its unit is one of time]
-    #[arg(long, requires = "metric")]
-    less_is_better: bool,
-    /// Of the metric more is better [default: unless its unit is one of time]
-    #[arg(long, requires = "metric", conflicts_with = "less_is_better")]
-    more_is_better: bool,
-    /// Only these placements beside `as is`, by the names of the report: "node 0,interleave"
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    only: Option<Vec<String>>,
-    /// Also run a copy on each node at the same time; they must not disturb each other's files
-    #[arg(long, conflicts_with = "on")]
-    copies: bool,
-    /// Write JSON, with every run's value
-    #[arg(long)]
-    json: bool,
-    /// Also write the JSON to FILE
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Say also what has changed since an earlier --output
-    #[arg(long, value_name = "FILE")]
-    against: Option<PathBuf>,
-    /// Keep the recordings of --on in this new directory
-    #[arg(long, value_name = "DIR", requires = "on")]
-    keep: Option<PathBuf>,
-    /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not harmless)
-    #[arg(long, value_name = "VERDICT", value_parser = ["harmful", "unknown"])]
-    fail_on: Option<String>,
-    /// No progress
-    #[arg(short, long)]
-    quiet: bool,
-    #[command(flatten)]
-    look: look::Look,
-    #[command(flatten)]
-    on: OnArgs,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
-
-const CHECK_EXAMPLES: &str = "Examples:
-  nearfar check -- ./app                                             wall time, 12 rounds
-  nearfar check --metric 'throughput: ([0-9.]+)' --runs 20 -- ./app  a number that the program prints
-  nearfar check -o before.json -- ./app                              keep it; later: --against before.json
-  nearfar check --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app    on a machine you do not have
 ";
 
 /// The virtual machine of `record --on`.
@@ -412,6 +350,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => return record::run(args),
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Layout(args) => return layout::run(&args),
         Command::Report(args) => report::run(args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),

@@ -2,7 +2,7 @@
 //! instruction, and looked at while it runs.
 
 mod openmp;
-mod seen;
+pub(crate) mod seen;
 pub mod trials;
 
 use crate::collect::agent::{library, preloading};

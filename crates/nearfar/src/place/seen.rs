@@ -108,7 +108,8 @@ impl Seen {
     }
 }
 
-fn mib(bytes: u64) -> String {
+/// Bytes in a readable unit.
+pub(crate) fn mib(bytes: u64) -> String {
     match bytes {
         b if b < 10 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
         b if b < 10 << 30 => format!("{} MiB", b >> 20),

@@ -1,0 +1,220 @@
+//! `nearfar layout`.
+
+use crate::collect::target::{Ending, find_program};
+use crate::discover;
+use crate::layout::launcher::{Chosen, choose};
+use crate::layout::table::{Verdict, columns, judge};
+use crate::layout::{Meeting, execute, rank};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::launch::{Launch, environment, launch};
+use nearfar_model::machine::layout::{Ask, Layout, lay_out};
+use nearfar_model::machine::select::cpus;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Lay out the ranks and threads of a hybrid MPI program, start it, and say whether each rank is there
+///
+/// Each rank gets cores of its own within one NUMA node as long as its threads fit there. The launcher's line
+/// is printed and run; each rank is looked at while it runs, and one table at the end says where it was and
+/// where its memory was. Exit status: the launcher's if not 0, 1 if a rank is elsewhere or was not seen, 2 if
+/// nothing was started, else 0.
+#[derive(Args)]
+#[command(after_help = LAYOUT_EXAMPLES)]
+pub(super) struct LayoutArgs {
+    /// MPI ranks on all hosts together [default: one per NUMA node that has cpus]
+    #[arg(short = 'n', long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ranks: Option<u32>,
+    /// Threads of each rank [default: the cores of a NUMA node divided by its ranks]
+    #[arg(short, long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    threads: Option<u32>,
+    /// Hosts (a batch system's nodes, not NUMA nodes), all alike
+    #[arg(long, visible_alias = "hosts", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    nodes: u32,
+    /// What starts the ranks; Open MPI 4 or 5 is told by its version [default: the first that is here]
+    #[arg(long, value_name = "LAUNCHER", value_parser = ["mpirun", "srun", "mpiexec"])]
+    launcher: Option<String>,
+    /// Each host is this machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    /// [default: as this one]
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// Use only these cpus of each host
+    #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
+    cpus: Option<String>,
+    /// A thread for each hardware thread, not for each core
+    #[arg(long)]
+    hwthreads: bool,
+    /// Let ranks share cores if there are too few
+    #[arg(long)]
+    oversubscribe: bool,
+    /// Only print the layout and the line
+    #[arg(long)]
+    dry_run: bool,
+    /// One rank of it: where it leaves what was seen
+    #[arg(long, value_name = "DIR", hide = true)]
+    as_rank: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "dry_run",
+        value_name = "COMMAND"
+    )]
+    command: Vec<OsString>,
+}
+
+const LAYOUT_EXAMPLES: &str = "Examples:
+  nearfar layout -- ./app                       one rank per NUMA node, a thread per core, here
+  nearfar layout -n 8 -t 12 --dry-run           what eight ranks of twelve threads would get, and the line
+  nearfar layout -n 16 --nodes 2 --launcher srun --machine epyc-9654-2s-nps4 --dry-run -- ./app
+                                                the line for two hosts that you do not have
+";
+
+/// What the rankfile is called in a line to paste.
+const RANKFILE: &str = "nearfar.rankfile";
+
+/// Says the layout, runs it and says what became of it.
+pub fn run(args: &LayoutArgs) -> ExitCode {
+    if let Some(meeting) = &args.as_rank {
+        return match rank::run(&args.command, meeting) {
+            Ok(ending) => ending.pass_on(),
+            Err(error) => {
+                eprintln!("nearfar: {error}");
+                ExitCode::from(error.exit_status())
+            }
+        };
+    }
+    match go(args) {
+        Ok(code) => code,
+        Err(error) => super::fail(&error),
+    }
+}
+
+fn go(args: &LayoutArgs) -> Result<ExitCode> {
+    let (machine, allowed) = machine(args)?;
+    let ask = Ask {
+        ranks: args.ranks.map(|n| n as usize),
+        threads: args.threads.map(|n| n as usize),
+        hosts: args.nodes as usize,
+        hwthreads: args.hwthreads,
+        oversubscribe: args.oversubscribe,
+    };
+    let layout = lay_out(&machine, allowed.as_ref(), &ask)?;
+    let chosen = choose(args.launcher.as_deref(), args.dry_run)?;
+    let line = launch(&layout, chosen.launcher, &chosen.program, RANKFILE);
+    let plan = plan(&layout, &machine, &chosen, &line, &args.command);
+    if args.dry_run {
+        print!("{plan}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Err(error) = find_program(&args.command[0]) {
+        eprintln!("nearfar: {error}");
+        return Ok(ExitCode::from(error.exit_status()));
+    }
+    if args.machine.is_some() && layout.hosts == 1 && chosen.program != "srun" {
+        let here = rank::own_cpus();
+        let out: CpuList =
+            layout.ranks.iter().flat_map(|r| r.cpus.iter()).filter(|&c| !here.contains(c)).collect();
+        ensure!(
+            out.is_empty(),
+            "the layout is for {} and takes cpus {out}, which may not be used here (there are {here}); add --dry-run \
+             to see its line, or start it on that machine",
+            machine.name
+        );
+    }
+    eprint!("{plan}");
+    let meeting = Meeting::new(layout.hosts).context("ranks cannot leave what they see")?;
+    let file = meeting.rankfile();
+    let line = launch(&layout, chosen.launcher, &chosen.program, &file.to_string_lossy());
+    if let Some(text) = &line.rankfile {
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let (ending, seen) = match execute(&line.words, &args.command, &meeting.path) {
+        Ok(ran) => ran,
+        Err(error) => {
+            eprintln!("nearfar: {error}");
+            return Ok(ExitCode::from(error.exit_status()));
+        }
+    };
+    drop(meeting);
+    if seen.is_empty() && ending != Ending::Exit(0) {
+        eprintln!("nearfar: {} started no rank ({}); its own words are above", chosen.program, ending.text());
+        ending.pass_on();
+    }
+    let Verdict { table, errors } = judge(&layout, &machine, chosen.launcher, &seen);
+    eprint!("\n{table}");
+    errors.iter().for_each(|error| eprintln!("nearfar: {error}"));
+    if errors.is_empty() {
+        let shared = if layout.shared { "; they share cores, as --oversubscribe allows" } else { "" };
+        eprintln!("nearfar: every rank is where it was asked to be{shared}");
+    }
+    if ending != Ending::Exit(0) {
+        ending.pass_on();
+    }
+    Ok(ExitCode::from(u8::from(!errors.is_empty())))
+}
+
+/// The machine of each host, and which of its cpus may be used, if not all.
+fn machine(args: &LayoutArgs) -> Result<(Machine, Option<CpuList>)> {
+    let (machine, mut allowed) = match &args.machine {
+        Some(name) => (discover::machine_from_argument(name)?, None),
+        None => {
+            let root = Path::new("/");
+            (discover::discover(root)?.machine, discover::topology(root)?.allowed.cpus)
+        }
+    };
+    if let Some(text) = &args.cpus {
+        allowed = Some(cpus(text, &machine, allowed.as_ref()).context("--cpus")?);
+    }
+    Ok((machine, allowed))
+}
+
+/// Who goes where, and the line that does it.
+fn plan(layout: &Layout, machine: &Machine, chosen: &Chosen, line: &Launch, command: &[OsString]) -> String {
+    let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+    // Writing to a String does not fail.
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} of {} on {} like {}",
+        count(layout.ranks.len(), "rank"),
+        count(layout.threads, "thread"),
+        count(layout.hosts, "host"),
+        machine.name
+    );
+    let mut rows = vec![["rank", "host", "NUMA node", "cpus"].map(str::to_owned).to_vec()];
+    for rank in &layout.ranks {
+        let (host, nodes) = (rank.host.to_string(), rank.nodes.to_string());
+        rows.push(vec![rank.number.to_string(), host, nodes, rank.cpus.to_string()]);
+    }
+    text.push_str(&columns(&rows));
+    for note in layout.notes.iter().chain(&line.notes).chain(&chosen.note) {
+        let _ = writeln!(text, "mind: {note}");
+    }
+    let pairs: Vec<String> = environment(layout).iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let _ = writeln!(text, "environment: {}", pairs.join(" "));
+    let _ = writeln!(text, "launch line ({}):", chosen.launcher.name());
+    if let Some(file) = &line.rankfile {
+        let _ = writeln!(text, "cat >{RANKFILE} <<'END'\n{file}END");
+    }
+    let program = [OsString::from("./app")];
+    let command = if command.is_empty() { &program[..] } else { command };
+    let own = line.words.iter().map(OsStr::new);
+    let words: Vec<String> = own.chain(command.iter().map(OsString::as_os_str)).map(quoted).collect();
+    let _ = writeln!(text, "{}", words.join(" "));
+    text
+}
+
+/// As a shell reads it back.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
