@@ -116,6 +116,8 @@ void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *s
 
 /* sites.c */
 void nf_sites_init(void);
+/* How many bytes above `from` can be read, at most `most`. */
+size_t nf_readable(uintptr_t from, size_t most);
 void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                      uintptr_t previous, const struct nf_site *site);
 
@@ -137,6 +139,10 @@ bool nf_pins(void);
 unsigned nf_pins_next(void);
 void nf_pin_thread(unsigned thread);
 void nf_pins_before_exec(void);
+
+/* places.c: policies of objects, also where nothing is recorded */
+size_t nf_places_init(void);
+void nf_place(uintptr_t address, size_t bytes, const struct nf_site *site);
 
 /* sampling.c: the signal rung */
 void nf_sampling_init(void);

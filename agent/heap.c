@@ -87,6 +87,7 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
     int saved = errno;
     bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
     int64_t step = nf_process.small_sample;
+    if (large && p) nf_place((uintptr_t)p, bytes, &site);
     if (!large && (nf_self.guard || !step || !nf_process.segment)) {
         /* Look again after a while: before attaching, soon. */
         nf_self.small_step = 0;
@@ -172,9 +173,12 @@ static void *grown(void *old, size_t bytes, struct nf_site site) {
         }
     } else if (!large) {
         if (nf_self.small_left < 0) noted(p, bytes, 0, site);
-    } else if (nf_enter()) {
-        record_large(p, bytes, before, 0, &site);
-        nf_leave();
+    } else {
+        nf_place((uintptr_t)p, bytes, &site);
+        if (nf_enter()) {
+            record_large(p, bytes, before, 0, &site);
+            nf_leave();
+        }
     }
     errno = saved;
     return p;

@@ -26,6 +26,7 @@ static void range(uint16_t kind, uintptr_t address, size_t bytes, uintptr_t to) 
 static void mapped(void *p, size_t bytes, int protection, int flags, uintptr_t previous, struct nf_site site) {
     bool anonymous = flags & MAP_ANONYMOUS, shared = (flags & MAP_TYPE) != MAP_PRIVATE;
     if (bytes < nf_process.min_object || (!anonymous && !shared)) return;
+    if (anonymous) nf_place((uintptr_t)p, bytes, &site);
     int saved = errno;
     if (nf_enter()) {
         uint16_t note = NF_MMAP;

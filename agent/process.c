@@ -40,6 +40,7 @@ __attribute__((constructor)) static void start(void) {
     const char *path = getenv("NEARFAR_AGENT");
     nf_self.guard = 1;
     nf_pins_init();
+    size_t least = nf_places_init();
     if (path && nf_attach(path)) {
         nf_sites_init();
         pthread_atfork(NULL, NULL, after_fork);
@@ -61,6 +62,7 @@ __attribute__((constructor)) static void start(void) {
         nf_self.small_left = 0;
         nf_bell(NF_BELL_MAIN, 0);
     }
+    if (least < atomic_load(&nf_process.min_object)) atomic_store(&nf_process.min_object, least);
     nf_self.guard = 0;
     errno = saved;
 }

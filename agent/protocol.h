@@ -251,4 +251,19 @@ _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
 _Static_assert(NF_TABLE_OFFSET + NF_SEGMENTS * sizeof(struct nf_segment) <= NF_RESERVED_OFFSET,
                "the table fits before the reserved area");
 
+/* The table of `nearfar run --placement`: a file of these, shared by all processes of the program. */
+enum { NF_PLACE_WORDS = 16 };
+enum nf_place_kind { NF_PLACE_CALL = 0, NF_PLACE_STATIC = 1 };
+struct nf_place {
+    uint64_t device, inode;  /* of the module */
+    uint64_t low, high;      /* addresses of code, or of a variable, in the module */
+    uint64_t least;          /* bytes of the smallest allocation to place */
+    uint32_t kind, mode;     /* mode: MPOL_* */
+    uint64_t nodes[NF_PLACE_WORDS];
+    /* Written by the agent. */
+    uint64_t loaded;         /* the module was there */
+    uint64_t applied, bytes; /* ranges bound, and their whole pages */
+    uint64_t failed, error;  /* ranges that the kernel refused, and the last errno */
+};
+
 #endif

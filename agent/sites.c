@@ -29,7 +29,7 @@ void nf_sites_init(void) {
 
 /* How many bytes above `from` can be read, at most `most`. Within the thread's own
  * stack that is known; on a coroutine's stack the kernel is asked page by page. */
-static size_t readable(uintptr_t from, size_t most) {
+size_t nf_readable(uintptr_t from, size_t most) {
     if (nf_self.stack_high && from >= nf_self.stack_low && from < nf_self.stack_high) {
         size_t left = nf_self.stack_high - from;
         return left < most ? left : most;
@@ -103,7 +103,7 @@ static _Atomic uint64_t *key_slot(uint64_t key, bool *known) {
 __attribute__((no_sanitize("thread", "address")))
 void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                      uintptr_t previous, const struct nf_site *site) {
-    size_t stack = readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
+    size_t stack = nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
     struct nf_alloc record = {.address = address,
                               .bytes = bytes,
                               .represents = represents,

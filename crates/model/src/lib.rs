@@ -13,6 +13,7 @@
 
 pub mod analyze;
 pub mod decode;
+pub mod fix;
 pub mod machine;
 pub mod measured;
 pub mod recording;

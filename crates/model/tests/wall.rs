@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules in the order of the data's path: each may use those before it.
 /// A new module takes its place here.
 const ORDER: &[&str] = &[
+    "fix",
     "machine",
     "topology",
     "recording",

@@ -1,7 +1,6 @@
 //! `nearfar check` on the machine at hand: what it refuses, and what it says where placements cannot differ.
 //! What it finds is tested on virtual machines.
 
-#[allow(dead_code)]
 mod common;
 
 use common::{Scratch, nearfar, text};

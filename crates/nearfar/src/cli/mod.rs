@@ -151,6 +151,9 @@ struct RunArgs {
     /// Pin each thread as it is created: compact, scatter, close, spread, 0,2,4-7 or S0:0-3@S1:0-3
     #[arg(long, value_name = "LAYOUT")]
     bind: Option<String>,
+    /// Place single objects as this file says (docs/placement-file.md)
+    #[arg(long, value_name = "FILE")]
+    placement: Option<PathBuf>,
     /// Only say what would be set
     #[arg(long)]
     dry_run: bool,
@@ -172,6 +175,7 @@ const RUN_EXAMPLES: &str = "Examples:
   nearfar run -i all -- ./app                     pages in turns over all nodes
   nearfar run --threads 8 --bind spread -- ./app  eight threads, spread over all cores, each pinned
   nearfar run --bind S0:0-3@S1:0-3 -- ./app       the first four cores of two sockets, in this order
+  nearfar run --placement fix.toml -- ./app       single objects where the file says, the rest as it is
 
 compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
 takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other

@@ -3,6 +3,7 @@
 use super::RunArgs;
 use crate::collect::policy::Policy;
 use crate::discover;
+use crate::place::objects::ObjectPolicies;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
 use nearfar_model::machine::Machine;
@@ -94,7 +95,11 @@ fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {
         None => Vec::new(),
     };
     let count = count.or((!threads.is_empty()).then_some(threads.len()));
-    let placement = Placement { cpus: cpu_list, policy, count, threads };
+    let objects = match &args.placement {
+        Some(file) => Some(ObjectPolicies::read(file, &args.command, &machine, may_have)?),
+        None => None,
+    };
+    let placement = Placement { cpus: cpu_list, policy, count, threads, objects };
     anyhow::ensure!(
         placement != Placement::default(),
         "nothing is asked for: where is it to run? For example: nearfar run --cpunodebind 0 --membind 0 -- ./app"

@@ -118,6 +118,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Mode (MPOL_*) and node mask, as mbind(2) takes them too.
+    pub fn parts(&self) -> (c_int, &[c_ulong]) {
+        (self.mode, &self.mask)
+    }
+
     /// Makes it the calling thread's, and its children's. May be called between fork and exec.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Running a program where it belongs: cpus, memory policy and threads are set before its first
 //! instruction, and looked at while it runs.
 
+pub mod objects;
 mod openmp;
 pub(crate) mod seen;
 pub mod trials;
@@ -26,6 +27,8 @@ pub struct Placement {
     pub count: Option<usize>,
     /// The cpu of each thread in the order of their creation; empty: not pinned.
     pub threads: Vec<u32>,
+    /// Policies of single objects; `None`: all as the process.
+    pub objects: Option<objects::ObjectPolicies>,
 }
 
 /// Seconds after the start at which the program is looked at; later ones follow at the last distance.
@@ -49,6 +52,9 @@ impl Placement {
         if !self.threads.is_empty() {
             let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
             parts.push(format!("threads on cpus {}", cpus.join(",")));
+        }
+        if let Some(objects) = &self.objects {
+            parts.extend(objects.lines());
         }
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
     }
@@ -90,9 +96,13 @@ impl Placement {
 
     /// Variables for the program: what OpenMP runtimes listen to, and the agent for other threads.
     /// And what could not be done.
-    fn environment(&self, command: &[OsString]) -> (Vec<(OsString, OsString)>, Option<String>) {
+    fn environment(
+        &self,
+        command: &[OsString],
+        table: Option<&objects::Table>,
+    ) -> (Vec<(OsString, OsString)>, Option<String>) {
         let mut variables = openmp::variables(self.count, &self.threads);
-        if self.threads.is_empty() {
+        if self.threads.is_empty() && table.is_none() {
             return (variables, None);
         }
         let file = find_program(&command[0]).ok().and_then(|path| Module::open(&path).ok());
@@ -107,14 +117,23 @@ impl Placement {
         };
         match library {
             Ok(library) => {
-                let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
-                variables.push((PINS.into(), cpus.join(",").into()));
+                if !self.threads.is_empty() {
+                    let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
+                    variables.push((PINS.into(), cpus.join(",").into()));
+                }
+                variables.extend(table.map(|t| (objects::PLACES.into(), t.path.clone().into())));
                 variables.extend(preloading(&library));
                 (variables, None)
             }
             Err(why) => {
-                let rest = "only OpenMP runtimes pin their threads; others stay within these cpus";
-                (variables, Some(format!("threads cannot be pinned one by one: {why}; {rest}")))
+                let mut lost = Vec::new();
+                if !self.threads.is_empty() {
+                    lost.push("threads cannot be pinned one by one, only OpenMP runtimes pin theirs");
+                }
+                if table.is_some() {
+                    lost.push("objects cannot be placed");
+                }
+                (variables, Some(format!("{}: {why}", lost.join("; "))))
             }
         }
     }
@@ -136,7 +155,12 @@ pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Re
     if let Some(policy) = &placement.policy {
         policy.try_here().map_err(RunError::Refused)?;
     }
-    let (variables, unpinned) = placement.environment(command);
+    if let Some(objects) = &placement.objects {
+        objects.try_here().map_err(RunError::Refused)?;
+    }
+    let table = placement.objects.as_ref().map(objects::ObjectPolicies::table).transpose();
+    let table = table.map_err(|error| RunError::Refused(format!("no table for the agent: {error:#}")))?;
+    let (variables, unpinned) = placement.environment(command, table.as_ref());
     let pinned: CpuList = placement.threads.iter().copied().collect();
     let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
     let policy = placement.policy.as_ref().map(Policy::prepare);
@@ -149,6 +173,9 @@ pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Re
     match seen {
         Some(seen) => lines.extend(seen.lines(placement, cpus.as_ref(), machine)),
         None => lines.push("the program ended before it could be looked at".to_owned()),
+    }
+    if let (Some(objects), Some(table)) = (&placement.objects, &table) {
+        lines.extend(objects.outcome(table));
     }
     Ok(Ran { ending, lines })
 }

@@ -111,7 +111,7 @@ impl Seen {
 /// Bytes in a readable unit.
 pub(crate) fn mib(bytes: u64) -> String {
     match bytes {
-        b if b < 10 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
+        b if b < 100 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
         b if b < 10 << 30 => format!("{} MiB", b >> 20),
         b => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
     }
@@ -163,7 +163,7 @@ mod tests {
             policy: Some(Policy::Bind(list("1"))),
             threads: vec![0, 1, 2],
             count: Some(3),
-            cpus: None,
+            ..Placement::default()
         };
         let lines = seen.lines(&placement, Some(&list("0-2")), &machine);
         assert_eq!(lines[0], "after 1.0 s: 2 of 3 threads pinned as asked");

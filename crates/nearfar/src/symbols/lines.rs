@@ -1,5 +1,6 @@
 //! Source positions of addresses, through `addr2line` on the module's DWARF.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -68,6 +69,32 @@ impl Lines {
                 frames.push(own(&frame));
             }
             Some(frames)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Code of a source line: of each row of the line table whose file ends with `file`, in whole parts of its
+    /// path; touching ranges are one.
+    pub fn code_of_line(&self, file: &str, line: u32) -> Vec<Range<u64>> {
+        let of_file = |path: &str| {
+            path.strip_suffix(file).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        self.ask(|context| {
+            let mut ranges: Vec<Range<u64>> = Vec::new();
+            for (address, bytes, location) in context.find_location_range(0, u64::MAX).ok()? {
+                if location.line == Some(line) && location.file.is_some_and(of_file) {
+                    ranges.push(address..address + bytes);
+                }
+            }
+            ranges.sort_unstable_by_key(|r| r.start);
+            ranges.dedup_by(|next, before| {
+                let touch = next.start <= before.end;
+                if touch {
+                    before.end = before.end.max(next.end);
+                }
+                touch
+            });
+            Some(ranges)
         })
         .unwrap_or_default()
     }

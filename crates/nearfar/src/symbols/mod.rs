@@ -204,6 +204,12 @@ impl Module {
         frames
     }
 
+    /// Addresses of the code of a source line; `file` is the end of its path, in whole parts. Empty without
+    /// debug information, or if the line has no code.
+    pub fn code_of_line(&self, file: &str, line: u32) -> Vec<Range<u64>> {
+        self.lines().map_or_else(Vec::new, |l| l.code_of_line(file, line))
+    }
+
     /// The static variables of at least `min_bytes`: symbols, and what only the DWARF
     /// knows. Thread-local variables have no one address and are left out. Sorted by
     /// address.

@@ -210,3 +210,105 @@ fn threads_are_laid_out_over_four_nodes() {
         check(line, expected, &out, &said);
     }
 }
+
+/// Objects from calls of several kinds; prints the kernel's line of each, by its name.
+const OBJECTS: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+static char grid[4 << 20];
+static char *make(size_t n) {
+    return static_cast<char *>(malloc(n));
+}
+static void show(const char *name, void *p, size_t n) {
+    memset(p, 1, n);
+    char line[512];
+    unsigned long from = 0, best = 0;
+    static char found[512];
+    FILE *f = fopen("/proc/self/numa_maps", "r");
+    while (fgets(line, sizeof line, f)) {
+        from = strtoul(line, NULL, 16);
+        // The last mapping that begins at or below the middle of the object.
+        if (from <= (unsigned long)p + n / 2 && from > best) best = from, strcpy(found, line);
+    }
+    fclose(f);
+    printf("%s %s", name, strchr(found, ' ') + 1);
+}
+int main() {
+    char *plain = static_cast<char *>(malloc(4 << 20));
+    char *first = make(4 << 20);
+    char *other = make(4 << 20);
+    std::vector<char> list(4 << 20);
+    char *grown = static_cast<char *>(malloc(100));
+    grown = static_cast<char *>(realloc(grown, 4 << 20));
+    char *small = static_cast<char *>(malloc(1 << 20));
+    show("plain", plain, 4 << 20);
+    show("first", first, 4 << 20);
+    show("other", other, 4 << 20);
+    show("list", list.data(), 4 << 20);
+    show("grown", grown, 4 << 20);
+    show("small", small, 1 << 20);
+    show("grid", grid, 4 << 20);
+}"#;
+
+#[test]
+fn single_objects_go_where_a_file_says() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let guest = Guest::new(2, 1);
+    let scratch = &guest.lab.scratch;
+    let program = scratch.compile("g++", "objects.cpp", OBJECTS, &["-g", "-O0"]);
+    let line = |start: &str| OBJECTS.lines().position(|l| l.trim().starts_with(start)).unwrap() + 1;
+    let mut file = "format = 1\n".to_owned();
+    for (name, start, policy, nodes) in [
+        ("plain", "char *plain", "bind", "1"),
+        ("first", "char *first", "interleave", "0-1"),
+        ("list", "std::vector", "preferred", "1"),
+        ("grown", "grown =", "bind", "1"),
+        ("small", "char *small", "bind", "1"),
+    ] {
+        file += &format!(
+            "[[object]]\nname = \"{name}\"\nallocated_at = \"objects.cpp:{}\"\npolicy = \"{policy}\"\nnodes = \"{nodes}\"\n",
+            line(start)
+        );
+        file += if name == "small" { "min_bytes = 2000000\n" } else { "" };
+    }
+    file += "[[object]]\nstatic = \"grid\"\npolicy = \"bind\"\nnodes = \"1\"\n";
+    let fix = scratch.path("fix.toml");
+    std::fs::write(&fix, file).unwrap();
+    let (program, fix) = (program.to_str().unwrap(), fix.to_str().unwrap());
+    let ran = guest.run(&[
+        &format!("-N 0 --placement {fix} -- {program}"),
+        &format!("-N 0 -- {program}"),
+        &format!("--placement {fix} -- no-such-program"),
+    ]);
+    let (out, said) = &ran[0];
+    let of = |out: &str, name: &str| {
+        let found = out.lines().find(|l| l.starts_with(&format!("{name} "))).map(str::to_owned);
+        found.unwrap_or_else(|| panic!("no {name}: {out}\n{said}"))
+    };
+    // 4 MiB are 1024 pages; the first holds the allocator's header and stays as it is.
+    for (name, words) in [
+        ("plain", "bind:1 anon=1023 N1=1023"),
+        ("first", "interleave:0-1"),
+        ("other", "default N0="),
+        ("list", "prefer:1 anon=1023 N1=1023"),
+        ("grown", "bind:1 anon=1023 N1=1023"),
+        ("small", "default N0="),
+        ("grid", "bind:1 N1="),
+    ] {
+        let line = of(out, name);
+        assert!(words.split(' ').all(|w| line.contains(w)), "{name}: {words} is not in {line}\n{said}");
+        println!("{}", line.trim());
+    }
+    let interleaved = of(out, "first");
+    assert!(interleaved.contains("N0=51") && interleaved.contains("N1=51"), "{interleaved}");
+    assert!(said.contains("plain: 1 allocation of 4.0 MiB in whole pages, memory bound to node 1"), "{said}");
+    assert!(said.contains("small: nothing placed: no allocation of 2000000 bytes or more"), "{said}");
+    assert!(said.contains("grid: 1 variable of"), "{said}");
+    assert!(!ran[1].0.contains("bind:") && of(&ran[1].0, "plain").contains("default"), "{}", ran[1].0);
+    assert!(ran[2].1.contains("no-such-program"), "{}", ran[2].1);
+}

@@ -81,13 +81,16 @@ pub fn run(
     })
 }
 
-/// Seconds, their range, and threads that did something; `None` after Ctrl-C.
+/// What the model says of a run: seconds, their range, and threads that did something.
+type Timed = (f64, (f64, f64), usize);
+
+/// `None` after Ctrl-C.
 fn once(
     command: &[OsString],
     candidate: &Candidate,
     on: &OnOptions,
     output: &Path,
-) -> anyhow::Result<Option<(f64, (f64, f64), usize)>> {
+) -> anyhow::Result<Option<Timed>> {
     let placement = &candidate.placements[0];
     let aside = output.with_extension("output");
     let on = OnOptions {

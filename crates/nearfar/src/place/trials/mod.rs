@@ -112,7 +112,7 @@ pub fn plan(machine: &Machine, setting: &Setting) -> Plan {
         policy: Some(Policy::Bind((node..=node).into())),
         // A number of threads for the whole machine is too large for a part of it.
         count: setting.threads.filter(|&n| n > cpus.len()).map(|_| cpus.len()),
-        threads: Vec::new(),
+        ..Placement::default()
     };
     for (node, cpus) in &nodes {
         let mut one = Candidate::new(

@@ -153,7 +153,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         if let Some(policy) = &placement.policy {
             policy.try_here().map_err(|why| anyhow!(why))?;
         }
-        let (mut variables, _) = placement.environment(command);
+        let (mut variables, _) = placement.environment(command, None);
         variables.extend(candidate.variables.iter().map(|(name, value)| (name.into(), value.into())));
         let pinned: CpuList = placement.threads.iter().copied().collect();
         let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
