@@ -2,9 +2,7 @@
 //! rounds on a real kernel with two nodes, with programs that say how fast they are.
 
 use crate::common::{Scratch, skip, text, workload};
-use crate::lab::{guest_works, one_machine};
-use nearfar::guest::{GuestOptions, Job, Setup, Shape};
-use nearfar_model::machine::Machine;
+use crate::lab::{guest_works, inside, one_machine};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -72,22 +70,6 @@ fi
 echo "rate: $rate.$(($$ % 10)) MPoints/s"
 "#;
 
-/// Runs `script` with a shell in a virtual machine of two nodes, uncounted.
-fn inside(scratch: &Scratch, script: &str) {
-    let file = scratch.path("script.sh");
-    std::fs::write(&file, script).unwrap();
-    let machine = Machine::from_shape("2x1").unwrap();
-    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(512 << 20) }).unwrap();
-    let snapshot = Setup::find(&mut |_| {}).unwrap().ensure_snapshot(&shape, &mut |_| {}).unwrap();
-    let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OMP_"));
-    // Off the recorder's cpu, on which jobs begin.
-    let command =
-        ["taskset", "-c", &shape.machine_cpus(), "sh"].map(Into::into).into_iter().chain([file.into()]);
-    let job = Job { environment: environment.collect(), ..Job::new(command.collect()) };
-    let outcome = snapshot.run(job).unwrap();
-    assert_eq!(outcome.ending.text(), "exit 0", "{outcome:?}");
-}
-
 #[test]
 fn rounds_on_two_nodes_find_what_the_program_says() {
     if Command::new("grep").arg("--version").output().is_err() {
@@ -120,7 +102,7 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         out("stopped.json"),
         out("stopped.txt"),
     );
-    inside(&scratch, &script);
+    inside(&scratch, 1, &script);
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
     let parsed = |name: &str| -> Value {
         serde_json::from_str(&read(name)).unwrap_or_else(|e| panic!("{name}: {e}: {}", read(name)))

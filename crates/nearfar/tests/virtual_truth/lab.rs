@@ -1,6 +1,8 @@
 //! A small machine of the tests' own, and what its counters said.
 
 use crate::common::{Report, Scratch, nearfar, number, skip, text};
+use nearfar::guest::{GuestOptions, Job, Setup, Shape};
+use nearfar_model::machine::Machine;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -82,6 +84,22 @@ pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     out += "\n[time]\n";
     out += &figure("control_bytes", 16.0);
     out
+}
+
+/// Runs `script` with a shell in a virtual machine of two nodes of some cpus, uncounted.
+pub fn inside(scratch: &Scratch, cpus: usize, script: &str) {
+    let file = scratch.path("script.sh");
+    std::fs::write(&file, script).unwrap();
+    let machine = Machine::from_shape(&format!("2x{cpus}")).unwrap();
+    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(512 << 20) }).unwrap();
+    let snapshot = Setup::find(&mut |_| {}).unwrap().ensure_snapshot(&shape, &mut |_| {}).unwrap();
+    let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OMP_"));
+    // Off the recorder's cpu, on which jobs begin.
+    let command =
+        ["taskset", "-c", &shape.machine_cpus(), "sh"].map(Into::into).into_iter().chain([file.into()]);
+    let job = Job { environment: environment.collect(), ..Job::new(command.collect()) };
+    let outcome = snapshot.run(job).unwrap();
+    assert_eq!(outcome.ending.text(), "exit 0", "{outcome:?}");
 }
 
 /// One run on a machine.

@@ -1,8 +1,8 @@
 //! `nearfar run` inside virtual machines: what it sets, beside what numactl, the kernel and the threads
 //! themselves say there.
 
-use crate::common::{skip, text};
-use crate::lab::{Lab, c, guest_works, one_machine};
+use crate::common::{Scratch, skip, text, workload};
+use crate::lab::{Lab, c, guest_works, inside, one_machine};
 use std::process::Command;
 
 /// Threads in the order of their creation, without OpenMP: prints where each may run.
@@ -311,4 +311,52 @@ fn single_objects_go_where_a_file_says() {
     assert!(said.contains("grid: 1 variable of"), "{said}");
     assert!(!ran[1].0.contains("bind:") && of(&ran[1].0, "plain").contains("default"), "{}", ran[1].0);
     assert!(ran[2].1.contains("no-such-program"), "{}", ran[2].1);
+}
+
+#[test]
+fn a_stencils_threads_are_where_hwloc_sees_them() {
+    let Some(program) = workload("iso3dfd") else { return };
+    if Command::new("hwloc-ps").arg("--version").output().is_err() {
+        return skip("hwloc-ps is not installed");
+    }
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let layouts = ["compact", "scatter", "close", "spread", "S1:0-1@S0:0", "3,0,2"];
+    let (program, own) = (program.to_str().unwrap(), env!("CARGO_BIN_EXE_nearfar"));
+    let path = |name: &str| scratch.path(name).to_str().unwrap().to_owned();
+    let (out, said) = (path("out"), path("said"));
+    // A thread's line begins with a blank; the program's own stands before them.
+    let script = format!(
+        "for bind in {}; do\n\
+         {own} run --threads 3 --bind $bind -- {program} 64 64 64 100000 64 16 16 >/dev/null 2>>{said} &\n\
+         for i in $(seq 100); do\n\
+         hwloc-ps -t -c --name iso3dfd >{out}.now\n\
+         [ $(grep -c '^ ' {out}.now) = 3 ] && break; sleep 0.2; done\n\
+         sleep 0.5; hwloc-ps -t -c --name iso3dfd | grep '^ ' >>{out}; echo @ >>{out}\n\
+         kill $!; wait $!\n\
+         done\ntrue\n",
+        layouts.join(" ")
+    );
+    inside(&scratch, 2, &script);
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let (out, said) = (read(&out), read(&said));
+    let asked: Vec<&str> =
+        said.lines().filter_map(|l| l.split_once("threads on cpus ")).map(|l| l.1).collect();
+    let seen: Vec<String> = out.split("@\n").map(masks).filter(|m| !m.is_empty()).collect();
+    println!("asked {asked:?}, hwloc-ps {seen:?}");
+    assert_eq!(asked.len(), layouts.len(), "{said}");
+    assert_eq!(seen, asked, "{out}");
+    assert_eq!((asked[1], asked[4], asked[5]), ("0,2,1", "2,3,0", "3,0,2"));
+}
+
+/// The cpus of hwloc-ps's lines: number, mask of one cpu, name.
+fn masks(lines: &str) -> String {
+    let mask = |line: &str| -> Option<u32> {
+        let word = line.split_whitespace().find_map(|w| w.strip_prefix("0x"))?;
+        Some(u64::from_str_radix(word, 16).ok()?.trailing_zeros())
+    };
+    lines.lines().filter_map(mask).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(",")
 }
