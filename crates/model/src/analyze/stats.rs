@@ -192,16 +192,24 @@ pub fn median(values: &[f64]) -> f64 {
 /// 95 % percentile-bootstrap interval of the median of independent runs (Efron 1979), from a fixed
 /// seed. Ends of the values' own unit; both NaN of no values.
 pub fn median_interval(values: &[f64]) -> (f64, f64) {
-    const RESAMPLES: usize = 2000;
     if values.is_empty() {
         return (f64::NAN, f64::NAN);
     }
+    bootstrap_interval(|random| resampled_median(values, random))
+}
+
+/// 95 % percentile-bootstrap interval of what `draw` computes from a resample (Efron 1979), from a fixed seed.
+pub fn bootstrap_interval(mut draw: impl FnMut(&mut Random) -> f64) -> (f64, f64) {
+    const RESAMPLES: usize = 2000;
     let mut random = Random::new(1);
-    let mut resample =
-        || median(&values.iter().map(|_| values[random.below(values.len())]).collect::<Vec<_>>());
-    let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| resample()).collect();
-    medians.sort_by(f64::total_cmp);
-    (medians[RESAMPLES / 40], medians[RESAMPLES - 1 - RESAMPLES / 40])
+    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| draw(&mut random)).collect();
+    all.sort_by(f64::total_cmp);
+    (all[RESAMPLES / 40], all[RESAMPLES - 1 - RESAMPLES / 40])
+}
+
+/// The median of as many values, drawn with replacement.
+pub fn resampled_median(values: &[f64], random: &mut Random) -> f64 {
+    median(&values.iter().map(|_| values[random.below(values.len())]).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

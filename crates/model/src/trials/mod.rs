@@ -11,7 +11,7 @@ pub mod rank;
 
 pub use judge::{EFFECT, gain, judge, value};
 
-use crate::analyze::stats::{Random, median, median_interval};
+use crate::analyze::stats::{bootstrap_interval, median, median_interval, resampled_median};
 use serde::{Deserialize, Serialize};
 
 /// Whether NUMA hurts the program as it is run.
@@ -258,18 +258,10 @@ pub fn against(now: &Trials, then: &Trials) -> Result<Vec<Change>, String> {
     Ok(changes.collect())
 }
 
-/// Of two independent sets of runs: the ratio of medians with its 95 % percentile-bootstrap interval.
+/// Of two independent sets of runs: the ratio of medians with its 95 % bootstrap interval.
 fn ratio_interval(then: &[f64], now: &[f64], less_is_better: bool) -> Gain {
-    const RESAMPLES: usize = 2000;
     let ratio = |a: f64, b: f64| if less_is_better { a / b } else { b / a } - 1.0;
-    let mut random = Random::new(1);
-    let mut resampled =
-        |of: &[f64]| median(&of.iter().map(|_| of[random.below(of.len())]).collect::<Vec<_>>());
-    let mut all: Vec<f64> = (0..RESAMPLES).map(|_| ratio(resampled(then), resampled(now))).collect();
-    all.sort_by(f64::total_cmp);
-    Gain {
-        estimate: ratio(median(then), median(now)),
-        low: all[RESAMPLES / 40],
-        high: all[RESAMPLES - 1 - RESAMPLES / 40],
-    }
+    let (low, high) =
+        bootstrap_interval(|random| ratio(resampled_median(then, random), resampled_median(now, random)));
+    Gain { estimate: ratio(median(then), median(now)), low, high }
 }

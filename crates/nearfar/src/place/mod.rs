@@ -59,6 +59,12 @@ impl Placement {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
     }
 
+    /// Cpus that the process is confined to before it begins.
+    fn confined(&self) -> Option<CpuList> {
+        let pinned: CpuList = self.threads.iter().copied().collect();
+        self.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned))
+    }
+
     /// What is probably not meant.
     pub fn warnings(&self, machine: &Machine) -> Vec<String> {
         let mut list = Vec::new();
@@ -161,8 +167,7 @@ pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Re
     let table = placement.objects.as_ref().map(objects::ObjectPolicies::table).transpose();
     let table = table.map_err(|error| RunError::Refused(format!("no table for the agent: {error:#}")))?;
     let (variables, unpinned) = placement.environment(command, table.as_ref());
-    let pinned: CpuList = placement.threads.iter().copied().collect();
-    let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
+    let cpus = placement.confined();
     let policy = placement.policy.as_ref().map(Policy::prepare);
     let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), ..Before::default() };
     let held = Held::start(command, &variables, &before)?;

@@ -6,7 +6,6 @@ use crate::collect::policy::Policy;
 use crate::collect::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
 use anyhow::{Context, anyhow};
 use nearfar_model::analyze::stats::Random;
-use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::trials::{Trial, Trials};
 use std::ffi::OsString;
 use std::fs::File;
@@ -155,8 +154,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         }
         let (mut variables, _) = placement.environment(command, None);
         variables.extend(candidate.variables.iter().map(|(name, value)| (name.into(), value.into())));
-        let pinned: CpuList = placement.threads.iter().copied().collect();
-        let cpus = placement.cpus.clone().or_else(|| (!pinned.is_empty()).then_some(pinned));
+        let cpus = placement.confined();
         let policy = placement.policy.as_ref().map(Policy::prepare);
         let nothing = File::open("/dev/null")?;
         let outputs = [temporary()?, temporary()?];
