@@ -33,8 +33,10 @@ pub fn to_text(trials: &Trials, judged: &Judged, width: usize, color: bool) -> S
 fn how(trials: &Trials) -> String {
     let better = if trials.metric.less_is_better { "less is better" } else { "more is better" };
     let how = if trials.simulated() {
-        "simulated: traffic counted exactly, time by the model with the range that the machine's figures allow"
-            .to_owned()
+        format!(
+            "simulated: traffic counted exactly, time by the model; range of {} and of the machine's figures",
+            plural(trials.rounds, "run")
+        )
     } else {
         format!("median of {} in random order, 95 % bootstrap interval", plural(trials.rounds, "round"))
     };

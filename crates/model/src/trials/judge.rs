@@ -101,6 +101,7 @@ fn placed(trials: &Trials, trial: &Trial, compared: Option<&Compared>) -> Placed
         (None, Kind::AsIs, None) => "",
         (None, _, Some(_)) if summary.is_none() => "failed",
         (None, Kind::AsIs, _) => "",
+        _ if summary.is_none() => "not run",
         _ => "too few runs",
     };
     Placed {
@@ -131,6 +132,7 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
         let rounds = as_is.known().len();
         let needed = rank::fewest(FALSE_ALARM / numa.max(1) as f64);
         return unknown(match numa {
+            0 if trials.interrupted => "it was stopped before another placement had run".to_owned(),
             0 => "no other placement could be run".to_owned(),
             _ => format!(
                 "{rounds} rounds are too few for any interval: --runs {needed} is the least that can tell"
