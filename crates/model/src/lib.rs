@@ -21,3 +21,4 @@ pub mod simulate;
 pub mod time;
 pub mod topology;
 pub mod trials;
+pub mod whereabouts;

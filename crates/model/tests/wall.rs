@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     "analyze",
     "measured",
     "trials",
+    "whereabouts",
     "report",
 ];
 

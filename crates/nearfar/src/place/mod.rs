@@ -4,6 +4,7 @@
 mod openmp;
 pub(crate) mod seen;
 pub mod trials;
+pub mod whereabouts;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::policy::Policy;
