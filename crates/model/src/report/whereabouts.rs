@@ -144,9 +144,9 @@ fn kinds(page: &mut Page, seen: &Whereabouts) {
     rows.extend(memory.kinds.iter().map(|(kind, nodes)| row(kind.words(), nodes)));
     rows.push(row("all", &memory.nodes));
     table(page, &rows, &[0]);
-    if let Some(bytes) = memory.transparent_huge_bytes {
-        page.line(&format!("  of it in transparent huge pages: {}", size(bytes)));
-    }
+    let huge =
+        memory.transparent_huge_bytes.map_or_else(|| "unknown, it would take another walk".to_owned(), size);
+    page.line(&format!("  of it in transparent huge pages: {huge}"));
 }
 
 /// Mappings of one name, kind and policy are one object to a reader.

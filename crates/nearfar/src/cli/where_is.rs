@@ -21,7 +21,7 @@ use std::time::Duration;
 ///
 /// Threads with their cpu, cache, node and binding; pages by node, object and kind; the policy asked for
 /// beside where the pages are; with -i and with a command also what was migrated meanwhile. Processes of up
-/// to 4 GiB are counted page by page, larger ones estimated from random pages.
+/// to 2 GiB are counted page by page, larger ones estimated from random pages.
 /// Exit status: 0, or 1 on a machine with one memory node (what there is to say is printed), or 2 on errors;
 /// with a command its own.
 #[derive(Args)]

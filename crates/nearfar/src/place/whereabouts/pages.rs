@@ -9,12 +9,14 @@ use nearfar_model::whereabouts::numa_maps::{self, Line};
 use nearfar_model::whereabouts::{Amount, How, Kind, Mapping, Memory, Sample};
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// Largest process that is walked unless asked otherwise, resident bytes. A walk takes 5 to 10 ns a page
-/// (docs/where.md), so that this many pages of 4 KiB take about 10 ms, in which page faults of the target
-/// wait for nobody but mmap and munmap do.
-const WALKED: u64 = 4 << 30;
+/// Largest process that is walked unless asked otherwise, resident bytes. A walk takes about 50 ns a page
+/// (docs/where.md), so that this many pages of 4 KiB take about 25 ms, in which mmap and munmap of the
+/// process wait.
+const WALKED: u64 = 2 << 30;
+/// Another walk is for free in no sense, but after one of this time it costs little.
+const SHORT: Duration = Duration::from_millis(5);
 /// Random pages of all mappings together; a page takes about 0.15 µs.
 const DRAWS: f64 = (1 << 17) as f64;
 /// Mappings of at most so many pages are asked in full, and no larger one gets fewer random pages.
@@ -43,7 +45,9 @@ pub fn look(
 
 fn walk(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Memory, WhereError> {
     let path = format!("/proc/{pid}/numa_maps");
+    let begin = Instant::now();
     let text = fs::read(&path).map_err(|why| WhereError::of(pid, name, &path, why))?;
+    let short = begin.elapsed() < SHORT;
     let lines = numa_maps::parse(&String::from_utf8_lossy(&text));
     if lines.is_empty() {
         return Err(WhereError::Ended { pid });
@@ -68,7 +72,7 @@ fn walk(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Memo
         why: "every page was looked at (numa_maps)".to_owned(),
         resident_bytes: resident,
         asked: None,
-        transparent_huge_bytes: transparent_huge(pid),
+        transparent_huge_bytes: short.then(|| transparent_huge(pid)).flatten(),
         mappings: lines.into_iter().filter(|l| !l.pages.is_empty()).map(mapping).collect(),
         nodes: BTreeMap::new(),
         kinds: BTreeMap::new(),
