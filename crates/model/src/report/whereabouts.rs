@@ -305,10 +305,11 @@ pub fn everyone_to_text(everyone: &Everyone, width: usize, color: bool) -> Strin
     if everyone.processes.iter().any(|p| p.how == How::Sampled) {
         page.line("  ~ estimated from random pages; nearfar where PID has the interval");
     }
-    if !everyone.not_permitted.is_empty() {
+    let refused = everyone.not_permitted.len();
+    if refused > 0 {
+        let processes = if refused == 1 { "process" } else { "processes" };
         page.bullet(&format!(
-            "{} of other users may not be looked at and are left out; as root: sudo nearfar where --all",
-            plural(everyone.not_permitted.len(), "process").replace("processs", "processes")
+            "{refused} {processes} of other users may not be looked at and are left out; as root: sudo nearfar where --all"
         ));
     }
     page.finish()

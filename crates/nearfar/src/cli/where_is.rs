@@ -26,6 +26,7 @@ use std::time::Duration;
 /// with a command its own.
 #[derive(Args)]
 #[command(name = "where", after_help = EXAMPLES)]
+#[command(override_usage = "nearfar where [OPTIONS] <PID | --all | -- COMMAND...>")]
 pub(super) struct WhereArgs {
     /// The process
     #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"])]

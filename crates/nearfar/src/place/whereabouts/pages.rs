@@ -21,8 +21,8 @@ const SHORT: Duration = Duration::from_millis(5);
 const DRAWS: f64 = (1 << 17) as f64;
 /// Mappings of at most so many pages are asked in full, and no larger one gets fewer random pages.
 const FEWEST: u64 = 64;
-/// Most of one mapping: the interval is then within ±0.6 % of the mapping.
-const MOST: u64 = 1 << 15;
+/// Most of one mapping: the interval is then within ±1.1 % of the mapping.
+const MOST: u64 = 1 << 13;
 
 /// Where the pages of a process are.
 ///
