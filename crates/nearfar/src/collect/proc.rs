@@ -2,7 +2,7 @@
 
 use nearfar_model::machine::cpulist::CpuList;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::str::FromStr;
 
 /// One line of /proc/PID/maps.
@@ -116,6 +116,26 @@ pub fn family(pid: u32) -> Vec<u32> {
 pub fn page_bytes() -> u64 {
     // SAFETY: a plain call; Linux always knows the size.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// /proc/PID/numa_maps.
+///
+/// # Errors
+/// What the kernel says: no such process, or none of ours.
+pub fn numa_maps(pid: u32) -> io::Result<String> {
+    // The kernel makes lines until its own page is full, drops the last one and walks that mapping again at
+    // the next read (`seq_read_iter`). Asked for less than a page it stops in time, and nothing is walked twice.
+    let mut file = fs::File::open(format!("/proc/{pid}/numa_maps"))?;
+    let mut text = Vec::new();
+    let mut part = [0; 2048];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            Ok(length) => text.extend_from_slice(&part[..length]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
 }
 
 /// Threads of a process, in the order of their numbers.

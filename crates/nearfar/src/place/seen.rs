@@ -8,7 +8,6 @@ use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
 use nearfar_model::whereabouts::numa_maps::own_bytes;
 use std::collections::BTreeMap;
-use std::fs;
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,9 +43,8 @@ impl Seen {
             return None;
         }
         // A walk over all pages, during which the program may wait: not where there is one node anyway.
-        let text =
-            (machine.nodes.len() > 1).then(|| fs::read(format!("/proc/{pid}/numa_maps")).ok()).flatten();
-        let own = text.map(|text| own_bytes(&String::from_utf8_lossy(&text), proc::page_bytes()));
+        let text = (machine.nodes.len() > 1).then(|| proc::numa_maps(pid).ok()).flatten();
+        let own = text.map(|text| own_bytes(&text, proc::page_bytes()));
         Some(Seen { at, threads, own })
     }
 

@@ -44,11 +44,11 @@ pub fn look(
 }
 
 fn walk(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Memory, WhereError> {
-    let path = format!("/proc/{pid}/numa_maps");
     let begin = Instant::now();
-    let text = fs::read(&path).map_err(|why| WhereError::of(pid, name, &path, why))?;
+    let text = proc::numa_maps(pid)
+        .map_err(|why| WhereError::of(pid, name, &format!("/proc/{pid}/numa_maps"), why))?;
     let short = begin.elapsed() < SHORT;
-    let lines = numa_maps::parse(&String::from_utf8_lossy(&text));
+    let lines = numa_maps::parse(&text);
     if lines.is_empty() {
         return Err(WhereError::Ended { pid });
     }
