@@ -22,3 +22,4 @@ pub mod simulate;
 pub mod time;
 pub mod topology;
 pub mod trials;
+pub mod whereabouts;

@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "analyze",
     "measured",
     "trials",
+    "whereabouts",
     "report",
 ];
 

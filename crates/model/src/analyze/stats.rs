@@ -91,6 +91,19 @@ pub fn share_interval(blocks: &[Block], whole: &Sum) -> Option<Interval> {
     Some(Interval { low: found.low.min(least.low).max(0.0), high: found.high.max(least.high).min(1.0) })
 }
 
+/// The 95 % interval of a share of which `hits` of `draws` independent draws spoke: Wilson's, and the exact
+/// bound where none or all did. `None` without draws.
+pub fn draws_interval(hits: u64, draws: u64) -> Option<Interval> {
+    let n = draws as f64;
+    let bound = (ALPHA / 2.0).powf(1.0 / n);
+    match hits {
+        _ if draws == 0 => None,
+        0 => Some(Interval { low: 0.0, high: 1.0 - bound }),
+        hits if hits >= draws => Some(Interval { low: bound, high: 1.0 }),
+        hits => Some(wilson(hits as f64 / n, n)),
+    }
+}
+
 /// Wilson's score interval.
 fn wilson(share: f64, n: f64) -> Interval {
     let z2 = Z * Z;
@@ -228,6 +241,18 @@ mod tests {
         assert!((i.high - 0.036_22).abs() < 1e-5, "{i:?}");
         let i = share_interval(&[Block { part: 100, whole: 100 }], &sum(100)).unwrap();
         assert!((i.low - 0.963_78).abs() < 1e-5 && i.high == 1.0, "{i:?}");
+    }
+
+    #[test]
+    fn independent_draws_have_bounds_at_both_ends() {
+        assert!(draws_interval(0, 0).is_none());
+        let none = draws_interval(0, 100).unwrap();
+        let all = draws_interval(100, 100).unwrap();
+        // 1 − 0.025^(1/100), Clopper and Pearson 1934.
+        assert!(none.low == 0.0 && (none.high - 0.0362).abs() < 1e-4, "{none:?}");
+        assert!(all.high == 1.0 && (all.low - 0.9638).abs() < 1e-4, "{all:?}");
+        let some = draws_interval(81, 263).unwrap();
+        assert!((some.low - 0.2553).abs() < 1e-3 && (some.high - 0.3662).abs() < 1e-3, "{some:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod run;
 mod topo;
+mod where_is;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "Examples:
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
   nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
+  nearfar where 1234                      where a running process's threads and pages are
   nearfar topo                            the machine: nodes, cpus, memory, caches, distances
   nearfar doctor                          what works here, and what unlocks the rest";
 
@@ -43,6 +45,7 @@ enum Command {
     Run(RunArgs),
     Check(check::CheckArgs),
     Layout(layout::LayoutArgs),
+    Where(where_is::WhereArgs),
     Topo(TopoArgs),
     Measure(MeasureArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
@@ -355,6 +358,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Layout(args) => return layout::run(&args),
+        Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),

@@ -1,6 +1,7 @@
 //! On which node pages are: move_pages(2) in query mode, which moves nothing.
 //! The one place that asks the kernel for page homes.
 
+use nearfar_model::machine::NodeId;
 use nearfar_model::recording::{Columns, Home, Homes};
 use std::io;
 
@@ -37,24 +38,8 @@ pub fn look(
         step += 1;
     }
     let stride = step * page_bytes;
-    let addresses: Vec<*mut libc::c_void> =
-        (0..pages.div_ceil(step)).map(|i| (first + i * stride) as *mut libc::c_void).collect();
-    let mut status = vec![0i32; addresses.len()];
-    // SAFETY: both arrays have `count` elements; with no target nodes the call only queries.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            pid,
-            addresses.len(),
-            addresses.as_ptr(),
-            std::ptr::null::<i32>(),
-            status.as_mut_ptr(),
-            0,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let addresses: Vec<u64> = (0..pages.div_ceil(step)).map(|i| first + i * stride).collect();
+    let status = ask(pid, &addresses)?;
     let mut i = 0;
     while i < status.len() {
         let node = node_of(status[i]);
@@ -71,6 +56,34 @@ pub fn look(
         i += run;
     }
     Ok(())
+}
+
+/// The node of the page at each address; `None` for a page that is not present. The kernel takes the
+/// target's mmap lock for 16 pages at a time (`do_pages_stat` in mm/migrate.c).
+///
+/// # Errors
+/// If the kernel refuses: no such process, or none of ours.
+pub fn nodes(pid: libc::pid_t, addresses: &[u64]) -> io::Result<Vec<Option<NodeId>>> {
+    Ok(ask(pid, addresses)?.into_iter().map(|status| NodeId::try_from(status).ok()).collect())
+}
+
+/// The kernel's word on each page.
+fn ask(pid: libc::pid_t, addresses: &[u64]) -> io::Result<Vec<i32>> {
+    let mut status = vec![0i32; addresses.len()];
+    let addresses: Vec<*mut libc::c_void> = addresses.iter().map(|&a| a as *mut libc::c_void).collect();
+    // SAFETY: both arrays have `count` elements; with no target nodes the call only queries.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            addresses.len(),
+            addresses.as_ptr(),
+            std::ptr::null::<i32>(),
+            status.as_mut_ptr(),
+            0,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
 }
 
 /// A page's status is its node, or a negative error: ENOENT if it is not

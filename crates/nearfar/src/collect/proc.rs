@@ -2,6 +2,8 @@
 
 use nearfar_model::machine::cpulist::CpuList;
 use std::fs;
+use std::io::{self, Read};
+use std::str::FromStr;
 
 /// One line of /proc/PID/maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,84 @@ impl Map {
     }
 }
 
+/// /proc/PID/task/TID/status: lines of a name, a colon and a value; see [`field`].
+///
+/// # Errors
+/// What the kernel says; most often that there is no such thread.
+pub fn status(pid: u32, tid: u32) -> io::Result<String> {
+    // Not every byte of a name is UTF-8.
+    let text = fs::read(format!("/proc/{pid}/task/{tid}/status"))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The value of a line such as `VmRSS:      1234 kB`, without the blanks around it.
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+}
+
+/// `1234 kB` in bytes.
+pub fn kib(value: &str) -> Option<u64> {
+    value.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Where a thread may run, from its status.
+pub fn allowed_cpus(status: &str) -> Option<CpuList> {
+    field(status, "Cpus_allowed_list")?.parse().ok()
+}
+
+/// The cpu that a thread runs on or ran on last (field 39 of stat).
+pub fn last_cpu(pid: u32, tid: u32) -> Option<u32> {
+    let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    nth_of_stat(&String::from_utf8_lossy(&stat), 39)
+}
+
+/// A field of stat, counted from 1 as proc_pid_stat(5) does.
+fn nth_of_stat<T: FromStr>(stat: &str, number: usize) -> Option<T> {
+    // The name in field 2 may hold blanks and parentheses; fields are counted behind it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number - 3)?.parse().ok()
+}
+
+/// A process and its descendants; without them where the kernel does not list them (CONFIG_PROC_CHILDREN).
+pub fn family(pid: u32) -> Vec<u32> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(&pid) = all.get(next) {
+        for tid in threads(pid) {
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+            all.extend(children.unwrap_or_default().split_whitespace().filter_map(|c| c.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    all
+}
+
+/// Size of a page, bytes.
+pub fn page_bytes() -> u64 {
+    // SAFETY: a plain call; Linux always knows the size.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
+/// /proc/PID/numa_maps.
+///
+/// # Errors
+/// What the kernel says: no such process, or none of ours.
+pub fn numa_maps(pid: u32) -> io::Result<String> {
+    // The kernel makes lines until its own page is full, drops the last one and walks that mapping again at
+    // the next read (`seq_read_iter`). Asked for less than a page it stops in time, and nothing is walked twice.
+    let mut file = fs::File::open(format!("/proc/{pid}/numa_maps"))?;
+    let mut text = Vec::new();
+    let mut part = [0; 2048];
+    loop {
+        match file.read(&mut part) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            Ok(length) => text.extend_from_slice(&part[..length]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
+}
+
 /// Threads of a process, in the order of their numbers.
 pub fn threads(pid: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -80,10 +160,8 @@ pub fn executable(pid: u32) -> String {
 
 /// Start time of a process in clock ticks after boot (field 22 of stat); `None` if there is no such process.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in field 2 may hold blanks and parentheses; fields are counted behind it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(22 - 3)?.parse().ok()
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    nth_of_stat(&String::from_utf8_lossy(&stat), 22)
 }
 
 /// User id that a process runs as; `None` if there is no such process.
@@ -133,6 +211,20 @@ mod tests {
             Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() }
         );
         assert_eq!(Map::parse("1000-2000 ---p 0 00:00 0").unwrap().name, "");
+    }
+
+    #[test]
+    fn fields_are_read_by_their_whole_name() {
+        let status = "Name:\ta b\nVmRSS:\t    1234 kB\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,8\n";
+        assert_eq!(field(status, "Name"), Some("a b"));
+        assert_eq!(field(status, "VmRSS").and_then(kib), Some(1234 * 1024));
+        assert_eq!(allowed_cpus(status).unwrap().to_string(), "0-3,8");
+        assert_eq!((field(status, "Vm"), kib("12"), kib("x kB")), (None, None, None));
+        let stat = format!("7 (a) b) R {} 5", (4..39).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
+        assert_eq!(
+            (nth_of_stat(&stat, 22), nth_of_stat(&stat, 39), nth_of_stat::<u32>("7 (a", 22)),
+            (Some(22), Some(5), None)
+        );
     }
 
     #[test]

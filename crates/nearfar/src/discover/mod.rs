@@ -27,6 +27,7 @@ use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::file::{Confidence, Figures, Provenance};
 use nearfar_model::machine::{Machine, NodeId, NumaNode};
+use nearfar_model::topology::CacheKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -45,6 +46,17 @@ pub struct Discovered {
 /// `proc/` in it. Fails only if not even a list of cpus can be found.
 pub fn discover(root: &Path) -> Result<Discovered> {
     Ok(read(&Tree::new(root))?.discovered)
+}
+
+/// The cpus of each last-level cache below `root`, by the first one; none if no cpu tells.
+pub fn last_level_caches(root: &Path, online: &CpuList) -> Vec<CpuList> {
+    let all = caches::instances(&Tree::new(root), online).unwrap_or_default();
+    let data = || all.iter().filter(|c| c.kind != CacheKind::Instruction);
+    let last = data().map(|c| c.level).max();
+    let mut cpus: Vec<CpuList> =
+        data().filter(|c| Some(c.level) == last).flat_map(|c| c.instances.clone()).collect();
+    cpus.sort_by_key(CpuList::first);
+    cpus
 }
 
 /// A machine, and the folders of sysfs that each of its nodes stands for.

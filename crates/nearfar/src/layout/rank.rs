@@ -150,7 +150,7 @@ fn weigh(look: &Look, seen: &RankSeen, doubted: usize) -> Weight {
 
 /// The program with all that it started: a script's or a wrapper's work is done by its children.
 fn look(pid: u32, machine: &Machine, at: f64) -> Option<Look> {
-    let family = family(pid);
+    let family = proc::family(pid);
     let seen: Vec<Seen> = family.iter().filter_map(|&pid| Seen::look(pid, machine, at)).collect();
     // Whose first process has just ended has ended.
     if seen.is_empty() {
@@ -169,25 +169,10 @@ fn look(pid: u32, machine: &Machine, at: f64) -> Option<Look> {
     })
 }
 
-/// A process and its descendants; without them where the kernel does not list them (CONFIG_PROC_CHILDREN).
-fn family(pid: u32) -> Vec<u32> {
-    let mut all = vec![pid];
-    let mut next = 0;
-    while let Some(&pid) = all.get(next) {
-        for tid in proc::threads(pid) {
-            let children = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children"));
-            all.extend(children.unwrap_or_default().split_whitespace().filter_map(|c| c.parse::<u32>().ok()));
-        }
-        next += 1;
-    }
-    all
-}
-
 /// Where this process may run.
 pub fn own_cpus() -> CpuList {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"));
-    line.and_then(|l| l.trim().parse().ok()).unwrap_or_default()
+    let me = std::process::id();
+    proc::status(me, me).ok().and_then(|status| proc::allowed_cpus(&status)).unwrap_or_default()
 }
 
 /// Under another name first: whoever reads finds all of it.
@@ -231,9 +216,9 @@ mod tests {
         let mut shell = std::process::Command::new("sh").args(["-c", "sleep 5 & wait"]).spawn().unwrap();
         let enough = (0..200).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
-            family(shell.id()).len() == 2
+            proc::family(shell.id()).len() == 2
         });
-        for pid in family(shell.id()).into_iter().rev() {
+        for pid in proc::family(shell.id()).into_iter().rev() {
             // SAFETY: a plain system call; the processes are the test's own.
             unsafe { libc::kill(pid as i32, libc::SIGKILL) };
         }

@@ -5,6 +5,7 @@ pub mod objects;
 mod openmp;
 pub(crate) mod seen;
 pub mod trials;
+pub mod whereabouts;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::policy::Policy;

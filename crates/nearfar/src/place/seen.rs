@@ -6,8 +6,8 @@ use crate::collect::policy::Policy;
 use crate::collect::proc;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
+use nearfar_model::whereabouts::numa_maps::own_bytes;
 use std::collections::BTreeMap;
-use std::fs;
 
 /// A thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,18 +35,16 @@ impl Seen {
         let threads: Vec<Thread> = proc::threads(pid)
             .into_iter()
             .filter_map(|tid| {
-                let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-                let line = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
-                Some(Thread { tid, allowed: line.trim().parse().ok()? })
+                let status = proc::status(pid, tid).ok()?;
+                Some(Thread { tid, allowed: proc::allowed_cpus(&status)? })
             })
             .collect();
         if threads.is_empty() {
             return None;
         }
         // A walk over all pages, during which the program may wait: not where there is one node anyway.
-        let own = (machine.nodes.len() > 1)
-            .then(|| fs::read_to_string(format!("/proc/{pid}/numa_maps")).ok().map(|text| pages(&text)))
-            .flatten();
+        let text = (machine.nodes.len() > 1).then(|| proc::numa_maps(pid).ok()).flatten();
+        let own = text.map(|text| own_bytes(&text, proc::page_bytes()));
         Some(Seen { at, threads, own })
     }
 
@@ -117,37 +115,9 @@ pub(crate) fn mib(bytes: u64) -> String {
     }
 }
 
-/// Bytes by node of all mappings that are not of files (proc_pid_numa_maps(5)): `N0=12` are pages of
-/// `kernelpagesize_kB`.
-fn pages(numa_maps: &str) -> BTreeMap<NodeId, u64> {
-    let mut all = BTreeMap::new();
-    for line in numa_maps.lines().filter(|l| !l.contains(" file=")) {
-        let field = |key: &str| line.split(' ').find_map(|w| w.strip_prefix(key)?.parse::<u64>().ok());
-        let bytes = field("kernelpagesize_kB=").unwrap_or(4) * 1024;
-        for word in line.split(' ') {
-            let Some((node, count)) = word.strip_prefix('N').and_then(|w| w.split_once('=')) else {
-                continue;
-            };
-            if let (Ok(node), Ok(count)) = (node.parse::<NodeId>(), count.parse::<u64>()) {
-                *all.entry(node).or_insert(0) += count * bytes;
-            }
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pages_of_files_are_not_the_programs_own() {
-        let maps = "00400000 default file=/usr/bin/cat mapped=7 N0=7 kernelpagesize_kB=4\n\
-                    7f00 bind:1 anon=512 dirty=512 N0=2 N1=510 kernelpagesize_kB=4\n\
-                    7f80 bind:1 anon=2 dirty=2 N1=2 kernelpagesize_kB=2048\n\
-                    7fff default stack anon=3 N0=3 kernelpagesize_kB=4\n";
-        assert_eq!(pages(maps), BTreeMap::from([(0, 5 * 4096), (1, 510 * 4096 + 2 * (2 << 20))]));
-    }
 
     #[test]
     fn what_overrules_a_placement_is_said() {

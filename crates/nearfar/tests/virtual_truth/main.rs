@@ -13,3 +13,4 @@ mod placement;
 mod rungs;
 mod running;
 mod topology;
+mod where_is;
