@@ -261,10 +261,7 @@ mod tests {
         // A policy that is cut is no policy; one that is new is shown as it is.
         assert!(Line::parse("7f00 prefer").is_none());
         let new = Line::parse("7f00 hashed:0-1 N0=1 kernelpagesize_kB=4").unwrap();
-        assert_eq!(
-            (new.requested.mode.clone(), new.requested.to_string()),
-            (Mode::Other, "hashed:0-1".to_owned())
-        );
+        assert_eq!((new.requested.mode, new.requested.to_string()), (Mode::Other, "hashed:0-1".to_owned()));
         assert_eq!(unescape("a\\b\\999\\"), "a\\b\\999\\");
     }
 }
