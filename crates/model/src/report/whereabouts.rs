@@ -1,6 +1,7 @@
 //! Writes where a process is: threads, pages, policies, and what differs from what was asked.
 
 use super::layout::{Page, Style, columns, count, left, percent, plural, right, shorten, size};
+use super::topology::limits;
 use crate::machine::{DistanceClass, NodeId};
 use crate::whereabouts::activity::{Activity, MIGRATION, PLACEMENT};
 use crate::whereabouts::numa_maps::Requested;
@@ -54,6 +55,7 @@ fn head(page: &mut Page, seen: &Whereabouts) {
             plural(seen.threads.len(), "thread")
         ),
     );
+    page.item(0, "limits", &limits::words(&seen.limits));
     let how = match seen.memory.how {
         How::Exact => "Pages: exact",
         How::Sampled => "Pages: sampled",

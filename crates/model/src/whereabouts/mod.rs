@@ -12,6 +12,7 @@ pub use judge::judge;
 
 use crate::machine::cpulist::CpuList;
 use crate::machine::{DistanceClass, NodeId};
+use crate::topology::Limits;
 use numa_maps::Requested;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub struct Whereabouts {
     pub threads: Vec<Thread>,
     /// Nodes that it may take memory from, by its cpuset.
     pub nodes_allowed: Option<CpuList>,
+    /// What its control groups allow.
+    pub limits: Limits,
     /// Its memory.
     pub memory: Memory,
     /// How far its own memory is from its threads; filled by [`judge`].

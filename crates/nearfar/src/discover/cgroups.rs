@@ -1,4 +1,4 @@
-//! Memory limit and cpu quota of the caller's control group and of all groups around it.
+//! Memory limit and cpu quota of a process's control group and of all groups around it.
 //!
 //! Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 //! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
@@ -7,9 +7,10 @@ use super::Tree;
 use nearfar_model::topology::{Limit, Limits};
 use std::io::ErrorKind;
 
-pub(super) fn limits(tree: &Tree) -> Limits {
-    let memory = hierarchy(tree, "memory");
-    let cpu = hierarchy(tree, "cpu");
+/// `who`: a process id, or `self`.
+pub(super) fn limits(tree: &Tree, who: &str) -> Limits {
+    let memory = hierarchy(tree, who, "memory");
+    let cpu = hierarchy(tree, who, "cpu");
     let hidden = |h: &Result<Hierarchy, String>| h.as_ref().ok().and_then(|h| h.hidden(tree));
     Limits {
         memory_max_kb: smallest(&memory, |h| match h.version {
@@ -28,24 +29,23 @@ pub(super) fn limits(tree: &Tree) -> Limits {
     }
 }
 
-/// Where one controller has its groups, and which of them is the caller's.
+/// Where one controller has its groups, and which of them is the process's.
 struct Hierarchy {
     /// Of the interface: 1 or 2.
     version: u32,
     /// Below the root of the tree, without slashes at the ends.
     mount: String,
-    /// The caller's group below the mount, as `a/b`; empty for the outermost.
+    /// The process's group below the mount, as `a/b`; empty for the outermost.
     group: String,
     /// What the kernel calls the outermost group that can be seen: `/`, or `/docker/1f2…`.
     outermost: String,
 }
 
 /// A controller is either in a hierarchy of version 1 or in the common one of version 2;
-/// `/proc/self/cgroup` lists it by name in the first case.
-fn hierarchy(tree: &Tree, controller: &str) -> Result<Hierarchy, String> {
-    let groups = tree
-        .text("proc/self/cgroup")
-        .ok_or_else(|| format!("{} cannot be read", tree.path("proc/self/cgroup").display()))?;
+/// `/proc/PID/cgroup` lists it by name in the first case.
+fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, String> {
+    let file = format!("proc/{who}/cgroup");
+    let groups = tree.text(&file).ok_or_else(|| format!("{} cannot be read", tree.path(&file).display()))?;
     let fields = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1).map(str::to_owned);
         Some((fields.next()?, fields.next()?))

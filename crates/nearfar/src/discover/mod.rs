@@ -27,7 +27,7 @@ use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::file::{Confidence, Figures, Provenance};
 use nearfar_model::machine::{Machine, NodeId, NumaNode};
-use nearfar_model::topology::CacheKind;
+use nearfar_model::topology::{CacheKind, Limits};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -46,6 +46,11 @@ pub struct Discovered {
 /// `proc/` in it. Fails only if not even a list of cpus can be found.
 pub fn discover(root: &Path) -> Result<Discovered> {
     Ok(read(&Tree::new(root))?.discovered)
+}
+
+/// What a process's control groups allow; what cannot be read is unknown with the reason.
+pub fn limits_of(root: &Path, pid: u32) -> Limits {
+    cgroups::limits(&Tree::new(root), &pid.to_string())
 }
 
 /// The cpus of each last-level cache below `root`, by the first one; none if no cpu tells.

@@ -46,7 +46,7 @@ pub fn topology(root: &Path) -> Result<Topology> {
         nodes: kernel.allowed_mems.clone(),
         policy: tree.text("proc/self/numa_maps").and_then(|maps| policy(&maps)),
         cgroup: tree.text("proc/self/cgroup").and_then(|groups| cgroup(&groups)),
-        limits: cgroups::limits(&tree),
+        limits: cgroups::limits(&tree, "self"),
     };
     t.settings = Settings {
         numa_balancing: kernel.numa_balancing,

@@ -4,7 +4,7 @@ use super::super::layout::size;
 use crate::topology::{Limit, Limits};
 
 /// `memory at most 4.0 GiB (memory.max of /a), slowed down from 3.0 GiB (…); cpu time without limit`.
-pub(super) fn words(limits: &Limits) -> String {
+pub(in crate::report) fn words(limits: &Limits) -> String {
     let Limits { memory_max_kb: max, memory_high_kb: high, cpu_quota: quota, hidden_groups } = limits;
     // One reason, said once.
     if let (Limit::Unknown { why }, Limit::Unknown { why: same }) = (max, quota)

@@ -3,7 +3,7 @@
 
 mod boxes;
 mod devices;
-mod limits;
+pub(super) mod limits;
 mod modules;
 mod numactl;
 mod svg;

@@ -42,6 +42,7 @@ fn judged(how: How, machine: &Machine, cpus: &[u32], mappings: Vec<Mapping>) -> 
         took_ms: 1.0,
         threads: cpus.iter().map(|&c| thread(10 + c, c, machine)).collect(),
         nodes_allowed: None,
+        limits: Default::default(),
         memory: Memory {
             how,
             why: "test".into(),

@@ -87,6 +87,7 @@ pub fn look(pid: u32, site: &Site, way: Way, at: f64) -> Result<Whereabouts, Whe
         took_ms: begin.elapsed().as_secs_f64() * 1e3,
         threads,
         nodes_allowed: proc::field(&status, "Mems_allowed_list").and_then(|l| l.parse().ok()),
+        limits: discover::limits_of(Path::new("/"), pid),
         memory,
         near: Vec::new(),
         findings: Vec::new(),
