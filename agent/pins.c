@@ -1,8 +1,10 @@
-/* Threads on cpus in the order in which they are created: NEARFAR_PINS=4,5,6. Where an OpenMP runtime is
+/* Threads on cpus in the order in which they are created: NEARFAR_PINS=4,5,6. Those that NEARFAR_PINS_SKIP
+ * numbers (1 is the first that is created) take none: helpers of a runtime that wait most of the time. Where an OpenMP runtime is
  * loaded it does that itself, told by its own variables; this is for all other threads. */
 #include "agent.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -13,6 +15,7 @@ static unsigned long all[MOST / BITS];
 static unsigned count; /* 0: no list */
 static bool pinning;   /* false where a runtime does it */
 static _Atomic unsigned created;
+static unsigned skipped[64], skips; /* ascending */
 
 static void set_affinity(const unsigned long *set) {
     int saved = errno;
@@ -43,6 +46,14 @@ void nf_pins_init(void) {
         list = *end == ',' ? end + 1 : end;
     }
     count = found;
+    list = getenv("NEARFAR_PINS_SKIP");
+    while (list && *list && skips < sizeof skipped / sizeof *skipped) {
+        char *end;
+        unsigned long thread = strtoul(list, &end, 10);
+        if (end == list) break;
+        skipped[skips++] = (unsigned)thread;
+        list = *end == ',' ? end + 1 : end;
+    }
     /* Every runtime has this function. It must see all of the cpus, not only the main thread's. */
     pinning = count && !dlsym(RTLD_DEFAULT, "omp_get_num_threads");
     if (pinning) pin(0);
@@ -50,8 +61,16 @@ void nf_pins_init(void) {
 
 bool nf_pins(void) { return pinning; }
 
-/* The number of a thread that is about to be created; the main thread is 0. */
-unsigned nf_pins_next(void) { return pinning ? 1 + atomic_fetch_add(&created, 1) : 0; }
+/* The place in the list of a thread that is about to be created; the main thread's is 0. */
+unsigned nf_pins_next(void) {
+    if (!pinning) return 0;
+    unsigned thread = 1 + atomic_fetch_add(&created, 1), before = 0;
+    for (unsigned i = 0; i < skips; i++) {
+        if (skipped[i] == thread) return UINT_MAX; /* any of the cpus */
+        before += skipped[i] < thread;
+    }
+    return thread - before;
+}
 
 void nf_pin_thread(unsigned thread) {
     if (thread) pin(thread);

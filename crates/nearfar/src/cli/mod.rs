@@ -154,6 +154,9 @@ struct RunArgs {
     /// Pin each thread as it is created: compact, scatter, close, spread, 0,2,4-7 or S0:0-3@S1:0-3
     #[arg(long, value_name = "LAYOUT")]
     bind: Option<String>,
+    /// Do not pin these threads, counted by creation from 1: helpers of a runtime (OpenMP runtimes know their own)
+    #[arg(long, value_name = "THREADS", value_delimiter = ',', requires = "bind", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    skip: Vec<u32>,
     /// Place single objects as this file says (docs/placement-file.md)
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,

@@ -99,7 +99,11 @@ fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {
         Some(file) => Some(ObjectPolicies::read(file, &args.command, &machine, may_have)?),
         None => None,
     };
-    let placement = Placement { cpus: cpu_list, policy, count, threads, objects };
+    let mut skip = args.skip.clone();
+    skip.sort_unstable();
+    skip.dedup();
+    anyhow::ensure!(skip.len() <= 64, "--skip takes at most 64 threads");
+    let placement = Placement { cpus: cpu_list, policy, count, threads, skip, objects };
     anyhow::ensure!(
         placement != Placement::default(),
         "nothing is asked for: where is it to run? For example: nearfar run --cpunodebind 0 --membind 0 -- ./app"

@@ -28,6 +28,8 @@ pub struct Placement {
     pub count: Option<usize>,
     /// The cpu of each thread in the order of their creation; empty: not pinned.
     pub threads: Vec<u32>,
+    /// Threads that are not pinned: by the order of their creation, ascending; the main thread is 0.
+    pub skip: Vec<u32>,
     /// Policies of single objects; `None`: all as the process.
     pub objects: Option<objects::ObjectPolicies>,
 }
@@ -36,6 +38,8 @@ pub struct Placement {
 const LOOKS: [f64; 5] = [0.0, 0.1, 1.0, 5.0, 30.0];
 /// The environment variable by which the agent is told of the cpus of threads.
 const PINS: &str = "NEARFAR_PINS";
+/// And of those that get none.
+const SKIP: &str = "NEARFAR_PINS_SKIP";
 
 impl Placement {
     /// What it sets, in a line.
@@ -127,6 +131,8 @@ impl Placement {
                 if !self.threads.is_empty() {
                     let cpus: Vec<String> = self.threads.iter().map(u32::to_string).collect();
                     variables.push((PINS.into(), cpus.join(",").into()));
+                    let skip: Vec<String> = self.skip.iter().map(u32::to_string).collect();
+                    variables.push((SKIP.into(), skip.join(",").into()));
                 }
                 variables.extend(table.map(|t| (objects::PLACES.into(), t.path.clone().into())));
                 variables.extend(preloading(&library));

@@ -158,6 +158,8 @@ fn what_run_sets_is_what_numactl_the_kernel_and_the_threads_see() {
         ("--bind S1:0-1@S0:0 -- THREADS 3", " 2 3 0\n"),
         // A fourth thread stays within the cpus of the three.
         ("--bind S1:0-1@S0:0 -- THREADS 4", " 2 3 0 -3\n"),
+        // The first that is created is a helper: it may run on any of the two.
+        ("--bind 3,1 --skip 1 -- THREADS 3", " 3 -2 1\n"),
         ("--threads 2 --bind scatter -- OMP", " 0 2\n"),
         ("--bind close -- OMP", " 0 1 2 3\n"),
         ("--threads 3 --bind 3,0,1 -- OMP", " 3 0 1\n"),
