@@ -1,4 +1,5 @@
 //! A small machine of the tests' own, and what its counters said.
+#![allow(dead_code)] // each test binary uses its own part
 
 use crate::common::{Report, Scratch, nearfar, number, skip, text};
 use nearfar::guest::{GuestOptions, Job, Setup, Shape};

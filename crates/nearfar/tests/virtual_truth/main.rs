@@ -5,12 +5,9 @@ mod common;
 
 mod arithmetic;
 mod cachegrind;
-mod check;
 mod homes;
 mod lab;
 mod measure;
-mod placement;
 mod rungs;
 mod running;
 mod topology;
-mod where_is;
