@@ -1,8 +1,8 @@
 //! `nearfar where` inside a virtual machine of two nodes, beside its kernel and numastat there: a gibibyte
 //! with mixed policies.
 
-use crate::common::{nearfar, skip, text};
-use crate::lab::{Lab, c, guest_works, one_machine};
+use crate::common::{Scratch, skip};
+use crate::lab::{c, guest_works, inside, one_machine};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -55,6 +55,7 @@ int main(void) {
 
 /// Runs in the guest: the program, then each way to ask where it is.
 const SCRIPT: &str = r#"
+exec > SCRATCH/out
 PROGRAM > SCRATCH/ready &
 pid=$!
 while ! grep -q ready SCRATCH/ready; do sleep 0.2; done
@@ -85,21 +86,16 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
     if !guest_works() {
         return;
     }
-    let lab = Lab::new(2, 1, 128);
-    let program = c(&lab.scratch, "mixed", PROGRAM);
+    let scratch = Scratch::new();
+    let program = c(&scratch, "mixed", PROGRAM);
     let script = SCRIPT
         .replace("PROGRAM", &program)
-        .replace("SCRATCH", lab.scratch.directory().to_str().unwrap())
+        .replace("SCRATCH", scratch.directory().to_str().unwrap())
         .replace("NEARFAR", env!("CARGO_BIN_EXE_nearfar"));
-    let file = lab.scratch.path("script.sh");
-    std::fs::write(&file, script).unwrap();
-    let mut record = nearfar();
-    record.args(["record", "-o"]).arg(lab.scratch.path("r"));
-    record.arg("--on").arg(lab.scratch.path("machine.toml")).args(["--memory-per-node", "1G", "--unbound"]);
-    let output = record.args(["--", "sh"]).arg(&file).output().unwrap();
-    let (out, messages) = (text(&output.stdout), text(&output.stderr));
+    inside(&scratch, 1, &script);
+    let out = std::fs::read_to_string(scratch.path("out")).unwrap();
     let parts: Vec<&str> = out.split("@\n").skip(1).collect();
-    assert!(output.status.success() && parts.len() == 6, "{out}\n{messages}");
+    assert_eq!(parts.len(), 6, "{out}");
     let [json, sums, numastat, sampled, words, maps] = parts[..] else { unreachable!() };
 
     let look: Value = serde_json::from_str(json).unwrap();

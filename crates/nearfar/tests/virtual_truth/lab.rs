@@ -87,12 +87,12 @@ pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     out
 }
 
-/// Runs `script` with a shell in a virtual machine of two nodes of some cpus, uncounted.
+/// Runs `script` with a shell in a virtual machine of two nodes of 1 GiB and some cpus, uncounted.
 pub fn inside(scratch: &Scratch, cpus: usize, script: &str) {
     let file = scratch.path("script.sh");
     std::fs::write(&file, script).unwrap();
     let machine = Machine::from_shape(&format!("2x{cpus}")).unwrap();
-    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(512 << 20) }).unwrap();
+    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(1 << 30) }).unwrap();
     let snapshot = Setup::find(&mut |_| {}).unwrap().ensure_snapshot(&shape, &mut |_| {}).unwrap();
     let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OMP_"));
     // Off the recorder's cpu, on which jobs begin.
