@@ -96,6 +96,7 @@ fn no_effect_is_said_only_within_two_percent() {
                 trial("as is", Kind::AsIs, &around(1.0, noise, 12)),
                 // Another order of the same values: no difference, but noise.
                 trial("interleave", Kind::Interleave, &around(1.0, -noise, 12)),
+                trial("node 0", Kind::OneNode, &around(2.0, noise, 12)),
             ],
         ))
     };
@@ -150,6 +151,7 @@ fn huge_pages_and_copies_are_no_numa() {
             vec![
                 trial("as is", Kind::AsIs, &around(2.0, 0.004, 12)),
                 trial("interleave", Kind::Interleave, &around(2.2, 0.004, 12)),
+                trial("node 0", Kind::OneNode, &around(4.0, 0.004, 12)),
                 trial("other", kind, &around(1.5, 0.004, 12)),
             ],
         ));
@@ -169,6 +171,7 @@ fn a_placement_that_fails_is_named_and_the_rest_is_judged() {
         vec![
             trial("as is", Kind::AsIs, &around(2.0, 0.004, 12)),
             failing,
+            trial("node 0", Kind::OneNode, &around(4.0, 0.004, 12)),
             trial("interleave", Kind::Interleave, &around(2.2, 0.004, 12)),
         ],
     );
@@ -188,6 +191,7 @@ fn modelled_times_carry_the_range_of_the_figures_taken_together() {
             vec![
                 modelled("as is", Kind::AsIs, 1.0, (0.7, 1.5)),
                 modelled("interleave", Kind::Interleave, interleave.0, (interleave.1, interleave.2)),
+                modelled("node 0", Kind::OneNode, 2.0, (1.4, 3.0)),
             ],
         );
         all.on = Some("--on x".to_owned());
@@ -209,6 +213,7 @@ fn an_outlier_is_shown_and_does_not_decide() {
         vec![
             trial("as is", Kind::AsIs, &values),
             trial("interleave", Kind::Interleave, &around(1.0, 0.004, 12)),
+            trial("node 0", Kind::OneNode, &around(2.0, 0.004, 12)),
         ],
     );
     let judged = judge(&trials);
@@ -239,6 +244,11 @@ fn two_nodes_that_do_little_more_than_one_are_not_called_harmless() {
     let judged = of(8.0, 1.3);
     assert_eq!(judged.verdict, Hurts::Unknown);
     assert!(judged.why.contains("only 1.30 times as fast as on node 0"), "{}", judged.why);
+    // Without a single node nothing shows what near memory would be like.
+    let interleaved = trial("interleave", Kind::Interleave, &around(1.2, 0.004, 12));
+    let judged = judge(&trials(true, vec![trial("as is", Kind::AsIs, &around(1.0, 0.004, 12)), interleaved]));
+    assert_eq!(judged.verdict, Hurts::Unknown);
+    assert!(judged.why.contains("none of them was a single node"), "{}", judged.why);
     // A program that has work for one node only loses nothing there.
     assert_eq!(of(3.5, 1.0).verdict, Hurts::Harmless);
 }

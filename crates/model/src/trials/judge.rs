@@ -207,10 +207,17 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
     unknown(why)
 }
 
-/// Why all nodes do less than they should beside the best single one, whose memory is all near.
+/// Why all nodes do less than they should beside the best single one, whose memory is all near; or that there
+/// is none to compare with.
 fn does_not_scale(as_is: &Trial, telling: &[&(&Trial, &Compared)]) -> Option<String> {
     let one = telling.iter().filter(|(t, _)| t.kind == Kind::OneNode);
-    let (one, compared) = one.max_by(|a, b| a.1.gain.estimate.total_cmp(&b.1.gain.estimate))?;
+    let Some((one, compared)) = one.max_by(|a, b| a.1.gain.estimate.total_cmp(&b.1.gain.estimate)) else {
+        return Some(format!(
+            "no placement tried is faster by {} %, but none of them was a single node, whose memory is all near: \
+             far memory that no placement brings home would not show",
+            100.0 * EFFECT
+        ));
+    };
     let busy = if as_is.busy.is_empty() { as_is.cpus as f64 } else { median(&as_is.busy) };
     let ideal = busy.min(as_is.cpus as f64) / busy.min(one.cpus as f64);
     let speedup = 1.0 / (1.0 + compared.gain.estimate);

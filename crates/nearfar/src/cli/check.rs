@@ -3,6 +3,7 @@
 use super::OnArgs;
 use super::look::Look;
 use super::record::on_options;
+use crate::collect::on::BINDING;
 use crate::collect::target::find_program;
 use crate::discover;
 use crate::place::trials::metric::Measure;
@@ -99,9 +100,6 @@ struct Written {
 /// Rounds unless told: enough for nine placements, and to see what emulated runs differ by.
 const NATIVE: u32 = 12;
 const EMULATED: u32 = 2;
-
-/// Variables that bind OpenMP threads.
-const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
 
 /// Runs the command under several placements and says what came of it.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {

@@ -51,7 +51,7 @@ pub struct OnOptions {
 
 /// Variables that tell OpenMP runtimes where threads run; one set by the user is left alone,
 /// and so are then the others.
-const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
+pub const BINDING: [&str; 4] = ["OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"];
 /// Length of an epoch on a core's simulated clock, µs.
 const EPOCH_US: u32 = 1000;
 /// Native CPU time to emulated time, as measured on a two-core host (docs/virtual-machine.md).

@@ -1,4 +1,4 @@
-//! Files without a name, for QEMU to read.
+//! Files without a name: for QEMU to read, for a program's output.
 
 use super::error::GuestError;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 
 /// A file with these bytes, at its start.
-pub(super) fn in_memory(bytes: &[u8]) -> Result<OwnedFd, GuestError> {
+pub(crate) fn in_memory(bytes: &[u8]) -> Result<OwnedFd, GuestError> {
     let failed = || GuestError::host("cannot make a file in memory");
     // SAFETY: a NUL-terminated name.
     let fd = unsafe { libc::memfd_create(c"nearfar".as_ptr(), libc::MFD_CLOEXEC) };

@@ -27,7 +27,7 @@ mod initramfs;
 mod input;
 mod job;
 mod kernel;
-mod memory_file;
+pub(crate) mod memory_file;
 mod modules;
 mod output;
 mod process;

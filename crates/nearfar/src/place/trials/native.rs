@@ -4,7 +4,8 @@ use super::metric::{Measure, catch};
 use super::{Candidate, Plan};
 use crate::collect::policy::Policy;
 use crate::collect::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
-use anyhow::{Context, anyhow};
+use crate::guest::memory_file::in_memory;
+use anyhow::anyhow;
 use nearfar_model::analyze::stats::Random;
 use nearfar_model::trials::{Trial, Trials};
 use std::ffi::OsString;
@@ -157,7 +158,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         let cpus = placement.confined();
         let policy = placement.policy.as_ref().map(Policy::prepare);
         let nothing = File::open("/dev/null")?;
-        let outputs = [temporary()?, temporary()?];
+        let outputs = [File::from(in_memory(&[])?), File::from(in_memory(&[])?)];
         let before = Before {
             cpus: cpus.as_ref(),
             policy: policy.as_ref(),
@@ -249,19 +250,6 @@ pub(super) fn tail(first: &[u8], second: &[u8]) -> String {
     let text = if first.iter().all(u8::is_ascii_whitespace) { second } else { first };
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SHOWN)..]).trim().replace('\n', " | ");
     if text.is_empty() { "; it printed nothing".to_owned() } else { format!("; its output ends: {text}") }
-}
-
-/// A file without a name.
-fn temporary() -> anyhow::Result<File> {
-    use std::os::fd::FromRawFd;
-    let name = c"nearfar-output";
-    // SAFETY: the name is a C string; the result is checked.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error()).context("cannot make a file for the program's output");
-    }
-    // SAFETY: a fresh descriptor that nobody else has.
-    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 fn read(file: &mut File) -> anyhow::Result<Vec<u8>> {
