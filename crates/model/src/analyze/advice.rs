@@ -31,7 +31,7 @@ pub fn listed(names: &[&str]) -> String {
 
 /// Largest remote share that is left when every page lies where it is used most, for pages to count
 /// as parted between the nodes: what halos of a stencil leave. // chosen
-const APART: f64 = 0.1;
+pub(super) const APART: f64 = 0.1;
 
 /// Which cause the advice is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,12 @@ pub enum Use {
     Straddling,
     /// Touch and use are divided differently.
     Mismatch,
+    /// A policy placed it.
+    Policy,
+    /// One thread allocates for others.
+    Arenas,
+    /// Too much on one node.
+    Crowded,
     /// Unknown cause.
     Unexplained,
 }
@@ -107,6 +113,14 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
             "Give the initialisation{touched} and the loop {used} the same schedule(static) and the same bounds, \
              so that each thread uses what it touched first."
         ),
+        (Use::Policy, _) => format!(
+            "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind it to the nodes of the threads \
+             that use it ({used})."
+        ),
+        (Use::Arenas, _) => format!(
+            "Allocate and touch {name} in the thread that uses it ({used}), at the begin of its work."
+        ),
+        (Use::Crowded, _) => format!("{interleave}: all memory controllers then share the load."),
         (Use::Unexplained, _) => {
             format!("{interleave}, or record from the program's start so that the first touches are seen.")
         }

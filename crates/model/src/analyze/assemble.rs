@@ -10,6 +10,8 @@ use super::shares::{Shares, distance, share};
 use super::tally::Tally;
 use super::value::*;
 use super::verdict::{Evidence, rung_text, verdict};
+use super::findings::Setting;
+use super::whatif::{Engine, Planner};
 use super::{findings, notes};
 use crate::machine::binding::Bind;
 use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
@@ -33,7 +35,22 @@ pub fn assemble(
     let total = tally.total.weight.max(1) as f64;
     let shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
     let memory_bound = counts.memory_bound();
-    let findings = findings::findings(rows, tally, nodes, basis, memory_bound.clone().unwrap_or(1.0));
+    let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
+    let setting =
+        Setting { tally, nodes, basis, memory_bound: memory_bound.clone().unwrap_or(1.0), engine: &engine };
+    let (findings, not_worth) = findings::findings(rows, &setting);
+    let planner = Planner {
+        input,
+        exact: context.exact,
+        nodes,
+        rows: context.rows,
+        sites: context.sites,
+        spaces: context.finder.spaces,
+        wandering: tally.threads.iter().any(|t| findings::wanders(t).is_some()),
+    };
+    let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
+    let nothing = Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
+    let best = what_if.as_ref().map(|w| w.best.as_ref().map_or(nothing, |b| b.predicted.clone()));
     let evidence = Evidence {
         basis,
         remote_time: shares.remote_of_all,
@@ -41,6 +58,7 @@ pub fn assemble(
         marked: context.region.is_marked(),
         files: facts::read_only_files(context, tally, rows),
         counted: counts.lines(),
+        best,
         memory_bound,
     };
     let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);
@@ -90,6 +108,8 @@ pub fn assemble(
         counters_why: counts.traffic.as_ref().err().cloned(),
         time: counts.timed(),
         time_why: counts.pace.as_ref().err().cloned(),
+        what_if,
+        what_if_why: engine.as_ref().err().cloned(),
         notes: notes::notes(input, judge, context, tally, rows),
     }
 }

@@ -7,7 +7,7 @@ use super::blocks::Blocks;
 use super::exact::Exact;
 use super::hash::{FastMap, IdIndex};
 use super::homes::{Finder, Home};
-use super::input::SampleSource;
+use super::input::{Input, SampleSource};
 use super::layer::Validity;
 use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
@@ -17,7 +17,7 @@ use super::rows::Rows;
 use super::shares::class;
 use super::sites::Sites;
 use super::stats::BLOCKS;
-use super::tally::{Tally, home_slot};
+use super::tally::{Cell, Tally, home_slot};
 use super::touchers::Groups;
 use crate::machine::DistanceClass;
 use crate::recording::SampleSurvey;
@@ -31,6 +31,8 @@ pub const CLASSES: [DistanceClass; 4] =
 
 /// Everything that the pass looks things up in.
 pub struct Context<'a> {
+    /// The recording.
+    pub input: &'a Input,
     /// Pages and homes.
     pub finder: Finder<'a>,
     /// Object rows.
@@ -292,6 +294,17 @@ impl<'a> Worker<'a> {
         let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));
         if let Some(resource) = bound {
             *tally.function_bounds.entry((function, resource)).or_default() += weight;
+        }
+        if known && let (Some(exact), Some(pace)) = (self.context.exact, self.context.pace) {
+            let page = s.address[i] / self.context.finder.placements.page_bytes;
+            let written = s.access[i] == Access::Unknown as u8;
+            let user = exact.page(space, page).map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
+            let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
+            let stretch = pace.stretch(s.epoch[i]);
+            let cell = Cell { row, from: node, home: home.node, user };
+            if let Some(stretch) = stretch.filter(|_| pace.time.stretches.len() > 1) {
+                tally.cells.entry((stretch as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
+            }
         }
         if let Some(thing) = thing {
             let fact = Fact { weight, block, home, class, known, remote, store, node, space, bound };

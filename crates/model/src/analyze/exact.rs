@@ -8,7 +8,7 @@
 
 use super::hash::FastMap;
 use super::input::{Input, Judge};
-use super::nodes::{Nodes, UNKNOWN};
+use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::pace::marked;
 use super::region::Region;
 use super::rows::Rows;
@@ -17,6 +17,9 @@ use super::space::Spaces;
 use super::tally::Tally;
 use super::value::{Basis, Interval};
 use crate::recording::NONE;
+
+/// Bytes of a line, for how many a page has. All described machines have such lines.
+const LINE: u64 = 64;
 
 /// Lines by distance class, and those of which one end is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -56,7 +59,7 @@ impl Lines {
 
 /// The lines of one page, from its rows of the table; `by_user` is scratch, one entry per node.
 fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) -> Lines {
-    let p = &input.page_traffic;
+    let (p, page) = (&input.page_traffic, input.meta.page_bytes);
     let mut lines = Lines::default();
     by_user.fill(0.0);
     for &i in group {
@@ -71,7 +74,52 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) 
         }
     }
     lines.by_main_user = by_user.iter().copied().fold(0.0, f64::max);
+    let main = by_user.iter().position(|&n| n == lines.by_main_user).unwrap_or(0) as NodeIndex;
+    for &i in group {
+        let from = nodes.position(p.from[i as usize]);
+        if from != UNKNOWN && from != main {
+            lines.by_main_user += leftover(page, p.read_lines[i as usize], p.write_lines[i as usize]);
+        }
+    }
     lines
+}
+
+/// Lines of a page that a node wrote without having read them, at most once each: they were dirty in its
+/// caches before the counts began. Whoever initialises a page leaves such lines; had its users
+/// initialised it, they would be the users' own. (Non-temporal stores do not read either, but
+/// they come again with every pass, and whoever makes them is a user of the page.)
+fn leftover(page: u64, read: u64, written: u64) -> f64 {
+    written.saturating_sub(read).min(page / LINE) as f64
+}
+
+/// A page that lines moved from or to.
+#[derive(Clone, Copy, Debug)]
+pub struct PageUse {
+    /// Its space.
+    pub space: u32,
+    /// Its number.
+    pub number: u64,
+    /// The row that it belongs to; [`NONE`] if none or several.
+    pub row: u32,
+    /// Its number among the pages that several rows may lie on; [`NONE`] if it is none of these.
+    pub shared: u32,
+    /// The node that moves most of its lines; [`UNKNOWN`] if none is known.
+    pub user: NodeIndex,
+    /// Its rows of the table: first and end in [`Exact::order`].
+    rows: (u32, u32),
+}
+
+/// Lines between the cpus of a node and a page.
+#[derive(Clone, Copy, Debug)]
+pub struct PageFlow {
+    /// Node of the cpus.
+    pub from: NodeIndex,
+    /// Node of the page.
+    pub home: NodeIndex,
+    /// Lines read and written.
+    pub lines: [f64; 2],
+    /// Of those written by others than the main user, what was dirty before the counts began.
+    pub leftover: f64,
 }
 
 /// A page on which several rows may lie.
@@ -90,6 +138,10 @@ pub struct Exact {
     places: FastMap<(u32, u64), u32>,
     /// Lines of all pages.
     pub total: Lines,
+    /// All pages, ascending by space and number.
+    pub pages: Vec<PageUse>,
+    /// Rows of the table in the order of `pages`.
+    order: Vec<u32>,
 }
 
 /// What is known exactly of one row.
@@ -132,6 +184,7 @@ impl Exact {
             false => (0, u64::MAX),
         };
         let mut by_user = vec![0.0; nodes.count];
+        let mut first = 0;
         for group in order.chunk_by(|&a, &b| place(a as usize) == place(b as usize)) {
             let lines = page_lines(input, nodes, group, &mut by_user);
             exact.total.add(&lines, 1.0);
@@ -145,16 +198,91 @@ impl Exact {
                 .collect();
             found.sort_unstable();
             found.dedup();
+            let rows = (first, first + group.len() as u32);
+            first = rows.1;
+            let most = by_user.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+            let user = most.filter(|m| *m.1 > 0.0).map_or(UNKNOWN, |m| m.0 as NodeIndex);
+            let mut page = PageUse { space, number, row: NONE, shared: NONE, user, rows };
             match found.as_slice() {
                 [] => {}
-                [row] => exact.own.entry(*row).or_default().add(&lines, 1.0),
+                [row] => {
+                    exact.own.entry(*row).or_default().add(&lines, 1.0);
+                    page.row = *row;
+                }
                 _ => {
-                    exact.places.insert((space, number), exact.shared.len() as u32);
+                    page.shared = exact.shared.len() as u32;
+                    exact.places.insert((space, number), page.shared);
                     exact.shared.push(Shared { lines, rows: found });
                 }
             }
+            exact.pages.push(page);
         }
+        exact.order = order;
         Some(exact)
+    }
+
+    /// A counted page.
+    pub fn page(&self, space: u32, number: u64) -> Option<&PageUse> {
+        let at = self.pages.binary_search_by_key(&(space, number), |p| (p.space, p.number)).ok()?;
+        Some(&self.pages[at])
+    }
+
+    /// The counted pages of a range, by number.
+    pub fn pages_of(&self, space: u32, from: u64, to: u64) -> &[PageUse] {
+        let at = |number| self.pages.partition_point(|p| (p.space, p.number) < (space, number));
+        &self.pages[at(from)..at(to)]
+    }
+
+    /// The lines of a page.
+    pub fn flows<'a>(
+        &'a self,
+        input: &'a Input,
+        nodes: &'a Nodes,
+        page: &'a PageUse,
+    ) -> impl Iterator<Item = PageFlow> + 'a {
+        let p = &input.page_traffic;
+        self.order[page.rows.0 as usize..page.rows.1 as usize].iter().map(move |&i| {
+            let i = i as usize;
+            let (read, written) = (p.read_lines[i], p.write_lines[i]);
+            let from = nodes.position(p.from[i]);
+            let before = leftover(input.meta.page_bytes, read, written);
+            PageFlow {
+                from,
+                home: nodes.position(p.home[i]),
+                lines: [read as f64, written as f64],
+                leftover: if from == page.user { 0.0 } else { before },
+            }
+        })
+    }
+
+    /// The node that would use a line most if the page lay and was initialised where it is used: the page's main
+    /// user, but for lines that a node wrote and that were dirty before the counts began.
+    pub fn user(&self, input: &Input, nodes: &Nodes, page: &PageUse, from: NodeIndex, written: bool) -> NodeIndex {
+        let dirty = |f: &PageFlow| f.from == from && f.leftover > 0.5 * f.lines[1];
+        match written && from != page.user && self.flows(input, nodes, page).any(|f| dirty(&f)) {
+            true => from,
+            false => page.user,
+        }
+    }
+
+    /// For each page on which several rows may lie: the rows and their parts of it, which samples tell.
+    pub fn parts(&self, tally: &Tally) -> Vec<Vec<(u32, f64)>> {
+        let mut samples: FastMap<u32, Vec<(u32, u64)>> = FastMap::default();
+        for (&(page, row), &weight) in &tally.shared_pages {
+            samples.entry(page).or_default().push((row, weight));
+        }
+        let part = |(number, page): (usize, &Shared)| {
+            let mut seen = samples.remove(&(number as u32)).unwrap_or_default();
+            if seen.is_empty() {
+                // Nobody was sampled here: divided as the rows' samples elsewhere are.
+                let weight = |&r: &u32| tally.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
+                seen = page.rows.iter().map(|r| (*r, weight(r))).collect();
+            }
+            let whole: u64 = seen.iter().map(|s| s.1).sum();
+            let share = |&(row, weight): &(u32, u64)| (row, weight as f64 / whole.max(1) as f64);
+            seen.iter().map(share).collect()
+        };
+        self.shared.iter().enumerate().map(part).collect()
     }
 
     /// The number of a page on which samples must be told apart.
@@ -165,23 +293,12 @@ impl Exact {
 
     /// What is known of each row.
     pub fn rows(&self, tally: &Tally) -> FastMap<u32, RowLines> {
-        let mut samples: FastMap<u32, Vec<(u32, u64)>> = FastMap::default();
-        for (&(page, row), &weight) in &tally.shared_pages {
-            samples.entry(page).or_default().push((row, weight));
-        }
         let mut parts: FastMap<u32, Lines> = self.own.clone();
         // Sum over all shared pages that may be a row's.
         let mut reach: FastMap<u32, Lines> = FastMap::default();
-        for (number, page) in self.shared.iter().enumerate() {
-            let mut seen = samples.remove(&(number as u32)).unwrap_or_default();
-            if seen.is_empty() {
-                // Nobody was sampled here: divided as the rows' samples elsewhere are.
-                let weight = |&r: &u32| tally.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
-                seen = page.rows.iter().map(|r| (*r, weight(r))).collect();
-            }
-            let whole: u64 = seen.iter().map(|s| s.1).sum();
-            for &(row, weight) in seen.iter().filter(|s| s.1 > 0) {
-                parts.entry(row).or_default().add(&page.lines, weight as f64 / whole as f64);
+        for (page, seen) in self.shared.iter().zip(self.parts(tally)) {
+            for &(row, part) in seen.iter().filter(|s| s.1 > 0.0) {
+                parts.entry(row).or_default().add(&page.lines, part);
             }
             let mut may: Vec<u32> = page.rows.iter().copied().chain(seen.iter().map(|s| s.0)).collect();
             may.sort_unstable();

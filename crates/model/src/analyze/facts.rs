@@ -1,7 +1,7 @@
 //! What is known of each object row after the pass, gathered for rows that have samples.
 
 use super::attribute::Context;
-use super::exact::{Lines, RowLines};
+use super::exact::{Exact, Lines, RowLines};
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
 use super::nodes::{NodeIndex, UNKNOWN};
@@ -31,6 +31,8 @@ pub struct Toucher {
     pub remote: u64,
     /// Of it, on pages placed inside the allocator.
     pub remote_by_allocator: u64,
+    /// Of it, on pages that are elsewhere than where it touched them.
+    pub remote_away: u64,
     /// The line with most of it.
     pub at: Option<String>,
     /// The function.
@@ -56,6 +58,13 @@ pub struct RowFacts {
     pub heap: bool,
     /// Remote weight.
     pub remote: u64,
+    /// Weight by distance, in the order of [`super::attribute::CLASSES`].
+    pub by_class: [u64; 4],
+    /// Number of allocations.
+    pub allocations: usize,
+    /// Runs of pages along its largest allocation that lie on one node, and that one node uses most; where
+    /// pages were counted.
+    pub runs: Option<(usize, usize)>,
     /// Remote samples.
     pub remote_samples: u64,
     /// Remote of those whose home is known.
@@ -180,6 +189,8 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             name: about.name.clone(),
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
             remote: counts.remote,
+            by_class: counts.by_class,
+            allocations: about.things.len(),
             remote_samples: counts.remote_samples,
             basis: context.measure.basis,
             ..RowFacts::default()
@@ -202,6 +213,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             if let Some(counted) = exact.get(&key) {
                 use_counts(&mut f, counted);
             }
+            f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));
             f.origins =
                 pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
             f.pages = f.origins.pages.clone();
@@ -213,6 +225,27 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         facts.push(f);
     }
     facts
+}
+
+/// Runs of homes and of users along the largest allocation.
+fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Option<(usize, usize)> {
+    let things = things.iter().map(|&t| &context.finder.spaces.things[t as usize]);
+    let thing = things.max_by_key(|t| t.bytes)?;
+    let (from, to) = pages::page_range(thing, input.meta.page_bytes.max(1));
+    let (mut homes, mut users) = (Vec::new(), Vec::new());
+    let counted = exact.pages_of(thing.space, from, to).iter().filter(|p| p.user != UNKNOWN);
+    for page in counted {
+        let home = exact.flows(input, context.finder.nodes, page).map(|f| f.home).find(|&h| h != UNKNOWN);
+        if let Some(home) = home {
+            homes.push(home);
+            users.push(page.user);
+        }
+    }
+    let count = |list: &mut Vec<NodeIndex>| {
+        list.dedup();
+        list.len()
+    };
+    (!homes.is_empty()).then(|| (count(&mut homes), count(&mut users)))
 }
 
 /// Counts replace samples where they leave less open: an object whose pages are mostly shared with
@@ -267,6 +300,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                     weight: 0,
                     remote: 0,
                     remote_by_allocator: 0,
+                    remote_away: 0,
                     at: site.at.clone(),
                     function: site.function.clone(),
                     outer: site.outer.clone(),
@@ -280,6 +314,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
         let t = &mut f.touchers[at];
         t.weight += used.weight;
         t.remote += used.remote;
+        t.remote_away += used.remote_away;
         if g.allocator {
             t.remote_by_allocator += used.remote;
             if t.allocator_at.is_none() && t.allocator_function.is_none() {

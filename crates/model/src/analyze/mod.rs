@@ -15,6 +15,7 @@ mod advice;
 mod assemble;
 mod attribute;
 mod blocks;
+mod cases;
 mod code;
 mod counts;
 mod exact;
@@ -42,10 +43,12 @@ mod tally;
 mod touchers;
 mod traffic;
 mod verdict;
+mod whatif;
 
 pub use input::{Input, Judge, SampleSource};
 pub use value::*;
 pub use verdict::THRESHOLD;
+pub use whatif::WORTH;
 
 use hash::IdIndex;
 use thiserror::Error;
@@ -119,6 +122,7 @@ pub fn analyze_with(
         traffic,
     };
     let context = attribute::Context {
+        input,
         finder,
         rows: &rows,
         sites: &sites,

@@ -6,12 +6,14 @@ use super::value::WeakFigure;
 use crate::machine::Machine;
 use crate::machine::figures::{Confidence, Figure};
 use crate::recording::CpuEpochs;
-use crate::time::{Binding, Time, time};
+use crate::time::{Binding, Course, Time};
 use std::borrow::Cow;
 
 /// The time of the epochs that count.
 #[derive(Debug)]
 pub struct Pace {
+    /// The work.
+    pub course: Course,
     /// The model's answer.
     pub time: Time,
     /// Everything that binds some time.
@@ -36,14 +38,15 @@ impl Pace {
             cpus.to_mut().region.fill(0);
             traffic.to_mut().region.fill(0);
         }
-        let time = time(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
+        let course = Course::new(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
+        let time = course.time().map_err(|e| e.to_string())?;
         let resources: Vec<Binding> = time.shares.iter().map(|s| s.binds).collect();
         let position = |b: &Binding| resources.iter().position(|r| r == b).unwrap_or(0) as u16;
         let binds = time.stretches.iter().map(|s| position(&s.binds)).collect();
         let computing: f64 = time.stretches.iter().map(|s| s.core_seconds.min(s.seconds)).sum();
         let memory_bound = if time.seconds > 0.0 { 1.0 - computing / time.seconds } else { 0.0 };
         let weak_figures = weak_figures(&judge.machine);
-        Ok(Pace { memory_bound: memory_bound.clamp(0.0, 1.0), time, resources, binds, weak_figures })
+        Ok(Pace { memory_bound: memory_bound.clamp(0.0, 1.0), course, time, resources, binds, weak_figures })
     }
 
     /// The stretch of time that an epoch is part of.

@@ -46,6 +46,22 @@ pub struct TouchUse {
     pub remote: u64,
     /// Remote weight on pages that came with another page's touch (same folio).
     pub remote_by_folio: u64,
+    /// Remote weight on pages that are not where the toucher was.
+    pub remote_away: u64,
+}
+
+/// Lines alike for what would become of them if memory lay elsewhere: of which row, between whose
+/// cpus and whose memory, on pages that which node uses most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cell {
+    /// The row; [`crate::recording::NONE`] for none.
+    pub row: u32,
+    /// Node of the cpus.
+    pub from: NodeIndex,
+    /// Node of the memory.
+    pub home: NodeIndex,
+    /// Node that uses the page most.
+    pub user: NodeIndex,
 }
 
 /// A folio: address space, log2 of its bytes, and its number in that size.
@@ -229,6 +245,8 @@ pub struct Tally {
     pub line_bounds: FastMap<(u32, u32, u16), u64>,
     /// By (function's site, resource): weight, of all samples.
     pub function_bounds: FastMap<(u32, u16), u64>,
+    /// By (stretch of time, kind of line): samples that read and that wrote, in two halves.
+    pub cells: FastMap<(u32, Cell), [[u64; 2]; 2]>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
 }
@@ -302,6 +320,7 @@ impl Tally {
             to.weight += from.weight;
             to.remote += from.remote;
             to.remote_by_folio += from.remote_by_folio;
+            to.remote_away += from.remote_away;
         }
         for (key, from) in other.folios {
             let to = self.folios.entry(key).or_default();
@@ -312,6 +331,10 @@ impl Tally {
         add_map(&mut self.shared_pages, other.shared_pages);
         add_map(&mut self.line_bounds, other.line_bounds);
         add_map(&mut self.function_bounds, other.function_bounds);
+        for (key, from) in other.cells {
+            let to = self.cells.entry(key).or_default();
+            to.iter_mut().zip(&from).for_each(|(to, from)| add(to, from));
+        }
         self.other_basis += other.other_basis;
     }
 

@@ -2,8 +2,10 @@
 //! Field names are the JSON's; docs/report.schema.json describes the same.
 
 mod counted;
+mod whatif;
 
 pub use counted::*;
+pub use whatif::*;
 
 use crate::machine::DistanceClass;
 use serde::Serialize;
@@ -113,6 +115,10 @@ pub struct Report {
     pub time: Option<Timed>,
     /// Why there is no time.
     pub time_why: Option<String>,
+    /// What would become of the time if memory lay elsewhere; null with `what_if_why`.
+    pub what_if: Option<WhatIf>,
+    /// Why nothing is predicted.
+    pub what_if_why: Option<String>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
 }
@@ -357,7 +363,9 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What to change, in words that fit this object and this pattern.
     pub advice: String,
-    /// Predicted gain; null with `predicted_why`.
+    /// The repair that the time model finds best for each of the objects, in their order; empty if nothing is predicted.
+    pub repairs: Vec<Repair>,
+    /// Predicted time after these repairs over the time before; null with `predicted_why`.
     pub predicted: Option<Predicted>,
     /// Why there is no prediction.
     pub predicted_why: Option<String>,

@@ -8,7 +8,8 @@
 use super::facts::percent;
 use super::input::{Input, Judge};
 use super::tally::Tally;
-use super::value::{Basis, Finding, Interval, Verdict};
+use super::value::{Basis, Finding, Interval, Predicted, Verdict};
+use super::whatif::WORTH;
 use crate::recording::{Resolution, Rung};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
@@ -34,6 +35,8 @@ pub struct Evidence {
     pub files: u64,
     /// Lines counted, if they were: then few samples are no obstacle.
     pub counted: Option<u64>,
+    /// The best combination of repairs over the time now, if that could be predicted.
+    pub best: Option<Predicted>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
 }
@@ -156,6 +159,22 @@ fn of_lines(
         Ok(bound) => format!("{} of the time waits for memory", percent(*bound)),
         Err(why) => format!("how much of the time waits for memory is unknown ({why})"),
     };
+    if let Some(best) = &evidence.best {
+        // What a repair gains says more than what is remote: much of it may cost nothing, or be nobody's fault.
+        let gain = 1.0 - best.ratio;
+        if let Some(f) = findings.first() {
+            return (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text));
+        }
+        if gain < WORTH {
+            return (
+                Verdict::Clean,
+                format!(
+                    "{traffic}, and {bound}; no other placement of memory is predicted to save {} of the time.",
+                    percent(WORTH)
+                ),
+            );
+        }
+    }
     if low > THRESHOLD {
         return match findings.first() {
             Some(f) => (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text)),

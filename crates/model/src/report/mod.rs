@@ -13,6 +13,7 @@ mod sections;
 pub mod text;
 pub mod topology;
 pub mod trials;
+pub mod whatif;
 pub mod whereabouts;
 
 pub use json::to_json;

@@ -52,6 +52,12 @@ fn kind(kind: &str) -> String {
         "unpinned_threads" => "Threads are not pinned and leave their data behind",
         "interleave_everything" => "Everything is interleaved, private data too",
         "capacity_overflow" => "A node was full and pages went to another",
+        "shared_read_mostly" => "One table that every thread reads lies on one node",
+        "shared_read_write" => "One table that every thread reads and writes lies on one node",
+        "allocated_by_another_thread" => "Threads work in memory that another thread allocated and touched",
+        "memory_on_cpuless_node" => "Memory on a node without cpus is used all the time",
+        "placed_by_policy" => "A memory policy placed pages away from their users",
+        "crowded_memory" => "One node's memory has too much to do",
         "false_sharing" => "Nodes write to the same cache lines",
         other => {
             let mut words = other.replace('_', " ");
@@ -114,12 +120,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),
     };
     page.item(3, "stake", &stake);
-    let predicted = match (&f.predicted, &f.predicted_why) {
-        (Some(p), _) => format!("run time × {:.2} ({:.2}–{:.2}) after the repair", p.ratio, p.low, p.high),
-        (None, Some(why)) => format!("unknown: {why}"),
-        (None, None) => "unknown".to_owned(),
-    };
-    page.item(3, "predicted", &predicted);
+    page.item(3, "predicted", &super::whatif::predicted(f));
 }
 
 /// `init at triad.c:12`, of at most `max` columns.

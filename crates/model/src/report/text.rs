@@ -16,6 +16,7 @@ pub fn to_text(report: &Report, width: usize, color: bool) -> String {
     page.blank();
     run(&mut page, report);
     sections::findings(&mut page, report);
+    super::whatif::section(&mut page, report);
     counted::sections(&mut page, report);
     // Without samples every share below would be a 0 that nobody measured.
     if samples(report) > 0 {

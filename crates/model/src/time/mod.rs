@@ -7,6 +7,7 @@
 //! each, and the range comes from moving the machine's figures by what their
 //! confidence allows.
 
+mod course;
 mod demand;
 mod group;
 mod network;
@@ -17,6 +18,7 @@ mod stretches;
 mod value;
 pub mod work;
 
+pub use course::{Comparison, Course, Ratio};
 pub use parameters::{Parameters, tolerance};
 pub use value::*;
 
@@ -30,16 +32,7 @@ use work::Work;
 /// Fails with what the machine does not say and the model needs, or where there is
 /// nothing to time. What is not known is not guessed.
 pub fn time(machine: &Machine, cpus: &CpuEpochs, traffic: &EpochTraffics) -> Result<Time, Unknown> {
-    let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
-    let (epochs, left) = work::epochs(&parameters, cpus, traffic);
-    if epochs.is_empty() {
-        return Err(Unknown::NoTraffic);
-    }
-    let pieces = stretches::stretches(&parameters, epochs);
-    let timed: Vec<EpochTime> = pieces.iter().map(|w| epoch_time(&parameters, w)).collect();
-    let ns: f64 = timed.iter().map(|t| t.ns).sum();
-    let (low_ns, high_ns) = range::range(machine, &pieces, &timed).map_err(Unknown::Machine)?;
-    Ok(Time::new(&parameters, &pieces, timed, [low_ns, ns, high_ns], left))
+    Course::new(machine, cpus, traffic)?.time()
 }
 
 /// The time of threads that all do their work at once, each on its cpu and to the homes at the

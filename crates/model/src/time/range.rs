@@ -43,7 +43,7 @@ pub(super) fn range(
 
 /// Every piece, or those in the middle of [`MOST`] equal parts of the time; a long
 /// piece stands for several parts, as often as it is listed.
-fn choose(timed: &[EpochTime], ns: f64) -> Vec<usize> {
+pub(super) fn choose(timed: &[EpochTime], ns: f64) -> Vec<usize> {
     if timed.len() <= MOST {
         return (0..timed.len()).collect();
     }

@@ -62,6 +62,16 @@ impl CoreWork {
         self.homes.iter().enumerate().filter(|(_, h)| !h.is_nothing())
     }
 
+    /// Moves all its memory to the home at a position.
+    pub fn all_to(&mut self, home: usize) {
+        let mut sum = HomeWork::default();
+        self.homes.iter().for_each(|h| sum.add(h));
+        if let Some(new) = self.homes.get_mut(home) {
+            *new = sum;
+            (0..self.homes.len()).filter(|&h| h != home).for_each(|h| self.homes[h] = HomeWork::default());
+        }
+    }
+
     /// Whether it did anything.
     pub fn is_idle(&self) -> bool {
         self.instructions == 0.0 && self.used().next().is_none()

@@ -55,6 +55,9 @@ impl Worker<'_> {
             if remote {
                 touch.remote += weight;
                 touch.remote_by_folio += if home.folio { weight } else { 0 };
+                let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
+                let away = toucher != UNKNOWN && toucher != home.node;
+                touch.remote_away += if away { weight } else { 0 };
             }
         }
         let used = tally.uses.of((row, thread));

@@ -1,0 +1,361 @@
+//! What may be wrong with one object, by its evidence. The first that fits is its case.
+
+use super::advice::{self, ALL, Use};
+use super::facts::{RowFacts, percent};
+use super::nodes::Nodes;
+use super::value::{Basis, Pattern};
+
+/// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
+const SERIAL: f64 = 0.9;
+
+/// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
+/// neighbours read is no culprit: stencils have a few percent, serial initialisation at least half. // assumed
+const MOSTLY_HALO: f64 = 0.2;
+
+/// The same where parts lie in order and only their borders are elsewhere. // assumed
+const LEAST_SHIFTED: f64 = 0.04;
+
+/// Pages of an object that stays in the caches once it was used: 256 KiB of base pages, the
+/// second-level cache of one core of a Xeon E5 v4, the smallest among the described machines.
+/// Its placement is not worth changing, however much of it is remote.
+const CACHED_PAGES: u64 = 64;
+
+/// A finding about one row, before those of the same cause are merged. In the sentences
+/// [`advice::ALL`] stands for the names of all objects that they hold for.
+pub(super) struct Case<'a> {
+    pub(super) kind: &'static str,
+    pub(super) row: &'a RowFacts,
+    pub(super) at: Option<String>,
+    pub(super) function: Option<String>,
+    /// The real function: cases with the same one have the same cause.
+    pub(super) outer: Option<String>,
+    pub(super) text: String,
+    /// What is to be said of this object alone.
+    pub(super) own: String,
+    /// What may hold for other objects, too.
+    pub(super) common: Vec<String>,
+    pub(super) advice: String,
+}
+
+/// What its samples count.
+fn units(r: &RowFacts) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "samples",
+        Basis::DramLines => "lines",
+    }
+}
+
+/// What is remote of it.
+fn remote_what(r: &RowFacts) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "remote time is",
+        Basis::DramLines => "remote lines are",
+    }
+}
+
+/// `63 % of its samples are remote (56 to 69 %)`.
+fn remote_sentence(r: &RowFacts) -> String {
+    let interval =
+        r.remote_ci.map_or(String::new(), |i| format!(" ({:.0} to {})", i.low * 100.0, percent(i.high)));
+    // Counts of whole pages have no interval worth a reader's time.
+    match r.exact {
+        Some(_) => format!("{} of its lines are remote", percent(r.remote_share.unwrap_or(0.0))),
+        None => {
+            format!("{} of its {} are remote{interval}", percent(r.remote_share.unwrap_or(0.0)), units(r))
+        }
+    }
+}
+
+/// The case of a row, if its remote lines or time are explained by something.
+pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
+    if r.remote == 0 {
+        return None;
+    }
+    // Small allocations are seen as samples of them: their pages are more than those counted here.
+    let found = allocator(r);
+    // What came from DRAM was not cached, however small.
+    let cached = r.basis == Basis::StallTime && (1..=CACHED_PAGES).contains(&r.pages.total);
+    if found.is_some() || cached {
+        return found;
+    }
+    // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
+    cpuless(r)
+        .or_else(|| straddling(r))
+        .or_else(|| by_policy(r))
+        .or_else(|| serial(r, nodes))
+        .or_else(|| mismatch(r))
+        .or_else(|| unexplained(r))
+}
+
+/// Most of what is remote lies on a node without cpus: slower for everybody.
+fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    if (r.by_class[3] as f64) < SERIAL * r.remote as f64 {
+        return None;
+    }
+    let top = r.touchers.first();
+    Some(Case {
+        kind: "memory_on_cpuless_node",
+        row: r,
+        at: top.and_then(|t| t.at.clone()),
+        function: top.and_then(|t| t.function.clone()),
+        outer: top.and_then(|t| t.outer.clone()),
+        text: format!("{ALL} lies on a node without cpus, which is far from everybody"),
+        own: format!("{}: {}", r.name, remote_sentence(r)),
+        common: vec![advice::pattern_sentence(r)],
+        advice: format!(
+            "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
+             (numactl --membind, nearfar run --placement), and leave the far node to what is seldom used."
+        ),
+    })
+}
+
+/// A policy (mbind, numactl, an automatic migration) put the pages elsewhere than where they were touched.
+fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    let away: u64 = r.touchers.iter().map(|t| t.remote_away).sum();
+    if (away as f64) < SERIAL * r.remote as f64 || r.remote_share.is_none_or(|s| s < MOSTLY_HALO) {
+        return None;
+    }
+    let top = r.touchers.iter().max_by_key(|t| t.remote_away)?;
+    Some(Case {
+        kind: "placed_by_policy",
+        row: r,
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: format!("the pages of {ALL} are on other nodes than those that touched them first"),
+        own: format!(
+            "{}: {} of its {} on pages that a policy or a migration placed; {}",
+            r.name,
+            percent(away as f64 / r.remote.max(1) as f64),
+            remote_what(r),
+            remote_sentence(r)
+        ),
+        common: vec![advice::pattern_sentence(r)],
+        advice: advice::advise(r, Use::Policy),
+    })
+}
+
+/// No remote lines to blame, yet the time model finds that they would be served faster from elsewhere: one
+/// node's memory has too much to do while another's has little.
+pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes) -> Case<'a> {
+    let top = r.touchers.first();
+    Case {
+        kind: "crowded_memory",
+        row: r,
+        at: top.and_then(|t| t.at.clone()),
+        function: top.and_then(|t| t.function.clone()),
+        outer: top.and_then(|t| t.outer.clone()),
+        text: format!("the memory that {ALL} lies on has more to do than that of other nodes"),
+        own: format!("{}: {}", r.name, remote_sentence(r)),
+        common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
+        advice: advice::advise(r, Use::Crowded),
+    }
+}
+
+/// One thread placed the pages that the remote samples lie on.
+fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
+    let top = r.touchers.first()?;
+    if (top.remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
+        return None;
+    }
+    if (top.remote as f64) < MOSTLY_HALO * top.weight as f64 {
+        return None;
+    }
+    let elsewhere = r.user_nodes.iter().any(|&(n, _)| n != top.node);
+    if !elsewhere {
+        return None;
+    }
+    let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
+    let node = nodes.ids.get(usize::from(top.node)).map_or("?".to_string(), u32::to_string);
+    let placed = r.placed_pages();
+    let whole =
+        if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
+    let (kind, cause, text) = serial_kind(r);
+    Some(Case {
+        kind,
+        row: r,
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: text.replace('@', &ALL.to_string()),
+        own: format!(
+            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote{}",
+            r.name,
+            top.tid,
+            top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
+            percent(r.remote_share.unwrap_or(0.0)),
+            // Counted per page, so more than a guess.
+            r.least_remote().map_or(String::new(), |l| format!(
+                ", {} if each page lay where it is used most",
+                percent(l)
+            )),
+        ),
+        common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
+        advice: advice::advise(r, cause),
+    })
+}
+
+/// What one thread's first touch is, by how the object is used.
+fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
+    let parted = r.least_remote().is_some_and(|l| l <= advice::APART);
+    if r.pattern == Pattern::AllOver && !parted {
+        return match r.read_only {
+            true => (
+                "shared_read_mostly",
+                Use::Serial,
+                "every thread reads all of @, which lies where one thread touched it first",
+            ),
+            false => (
+                "shared_read_write",
+                Use::Serial,
+                "every thread reads and writes all of @, which lies where one thread touched it first",
+            ),
+        };
+    }
+    if r.allocations > 1 && parted && r.pattern != Pattern::Blocked {
+        return (
+            "allocated_by_another_thread",
+            Use::Arenas,
+            "one thread allocates and touches the memory of @ that others then have for themselves",
+        );
+    }
+    (
+        "serial_first_touch",
+        Use::Serial,
+        "one thread touches the pages of @ first, and other nodes' threads use them",
+    )
+}
+
+/// The allocator's own writes (chunk headers) placed the pages, before the program wrote to them.
+fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    let by_allocator: u64 = r.touchers.iter().map(|t| t.remote_by_allocator).sum();
+    let top = r.touchers.iter().max_by_key(|t| t.remote_by_allocator)?;
+    if (by_allocator as f64) < SERIAL * r.remote as f64 || !r.heap {
+        return None;
+    }
+    // A large allocation's one header page says nothing about its other pages: those were placed elsewhere.
+    Some(Case {
+        kind: "allocator_placed_pages",
+        row: r,
+        at: top.allocator_at.clone(),
+        function: top.allocator_function.clone(),
+        outer: top.allocator_outer.clone(),
+        text: format!(
+            "the allocator writes its own headers into the pages of {ALL} when the memory is allocated; \
+             these writes are the first touch"
+        ),
+        own: format!(
+            "{}: {} of its {} on pages first touched inside the allocator by thread {}, called {}",
+            r.name,
+            percent(by_allocator as f64 / r.remote.max(1) as f64),
+            remote_what(r),
+            top.tid,
+            advice::place(&top.allocator_at, &top.allocator_function),
+        ),
+        common: vec![advice::pattern_sentence(r)],
+        advice: advice::advise(r, Use::Allocator),
+    })
+}
+
+/// Remote samples lie in large folios at the borders between the parts of two nodes.
+fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    let folio = *r.folio_bytes.last()?;
+    // Where every thread goes everywhere, the size of the pages changes nothing.
+    let few = matches!(r.pattern, Pattern::Blocked | Pattern::Cyclic | Pattern::OneThread);
+    if !few
+        || (r.remote_by_folio as f64) < 0.6 * r.remote as f64
+        || (r.shared_folio_remote as f64) < 0.6 * r.remote as f64
+    {
+        return None;
+    }
+    let top = r.touchers.first()?;
+    Some(Case {
+        kind: "huge_page_straddling",
+        row: r,
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text: format!(
+            "pages of {} kB of {ALL} reach across the border between two nodes' parts",
+            folio >> 10
+        ),
+        own: format!(
+            "{}: {} of its {} on pages that came with another page's first touch (folios of {} kB); \
+             such folios that more than one node uses, or that another object's touch placed: {}",
+            r.name,
+            percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
+            remote_what(r),
+            folio >> 10,
+            r.shared_folios,
+        ),
+        common: vec![advice::pattern_sentence(r)],
+        advice: advice::advise(r, Use::Straddling),
+    })
+}
+
+/// Several threads placed the pages, and others use them.
+fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
+    // Parts that lie in the same order but for their borders: small, unless the range is far off.
+    let shifted = r.runs.is_some_and(|(homes, users)| {
+        let ordered = 2..=2 * r.user_nodes.len().max(1);
+        ordered.contains(&homes) && ordered.contains(&users)
+    });
+    let least = if shifted { LEAST_SHIFTED } else { MOSTLY_HALO };
+    if r.remote_share.is_none_or(|s| s < least)
+        || r.touchers.len() < 2
+        || (known as f64) < 0.5 * r.remote as f64
+    {
+        return None;
+    }
+    let top = r.touchers.first()?;
+    let (kind, text) = match shifted {
+        true => (
+            "offset_mismatch",
+            format!(
+                "the threads touch {ALL} first in the order of their use, but with other bounds: the borders lie elsewhere"
+            ),
+        ),
+        false => (
+            "schedule_mismatch",
+            format!("several threads touch the pages of {ALL} first, but not the parts that they use later"),
+        ),
+    };
+    Some(Case {
+        kind,
+        row: r,
+        at: top.at.clone(),
+        function: top.function.clone(),
+        outer: top.outer.clone(),
+        text,
+        own: format!(
+            "{}: {} threads placed its pages, most of them {}; {}",
+            r.name,
+            r.touchers.len(),
+            advice::place(&top.at, &top.function),
+            remote_sentence(r),
+        ),
+        common: vec![advice::pattern_sentence(r)],
+        advice: advice::advise(r, Use::Mismatch),
+    })
+}
+
+fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+    Some(Case {
+        kind: "remote_unexplained",
+        row: r,
+        at: None,
+        function: None,
+        outer: None,
+        text: format!("{ALL} lies on nodes other than its users'; who placed its pages was not seen"),
+        own: format!(
+            "{}: {}; {} of its pages were placed by the kernel or before the recording",
+            r.name,
+            remote_sentence(r),
+            r.pages.unseen
+        ),
+        common: vec![advice::pattern_sentence(r)],
+        advice: advice::advise(r, Use::Unexplained),
+    })
+}
+

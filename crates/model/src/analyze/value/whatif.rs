@@ -1,0 +1,111 @@
+//! What would become of the time if memory or threads were elsewhere.
+
+use super::Predicted;
+use serde::Serialize;
+
+/// Where an object's memory would lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Repair {
+    /// Each page on the node that moves most of its lines: what a first touch in the order of the work gives,
+    /// or blocks that are bound in advance.
+    WhereUsed,
+    /// Pages in turns over all nodes that have cpus.
+    Interleave,
+    /// The same, as many as each node's memory is fast.
+    WeightedInterleave,
+    /// All pages on one node.
+    Bind {
+        /// The node.
+        node: u32,
+    },
+    /// A copy on each node that uses it; only for what nobody writes after its initialisation.
+    Replicate,
+}
+
+/// What one repair would give.
+#[derive(Clone, Debug, Serialize)]
+pub struct RepairRow {
+    /// The objects that it is applied to, all else as it was; empty: the whole program.
+    pub objects: Vec<String>,
+    /// What is done.
+    pub repair: Repair,
+    /// The time with it over the time without.
+    pub predicted: Predicted,
+    /// Remote share of all DRAM lines then.
+    pub remote_share: f64,
+}
+
+/// An object's part in the best combination, and how to say it to the kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct RepairPart {
+    /// The object.
+    pub object: String,
+    /// What is done with it.
+    pub repair: Repair,
+    /// `file:line` that allocates it; null for a static variable, and where the line is not known.
+    pub allocated_at: Option<String>,
+    /// The static variable's name; null for what is allocated.
+    pub variable: Option<String>,
+    /// Path of the file whose code allocates it, or whose variable it is; null if unknown.
+    pub module: Option<String>,
+    /// Bytes of one of its allocations.
+    pub bytes: u64,
+    /// For `where_used`: parts of the object by ascending end (bytes from its begin), each with its node.
+    pub blocks: Vec<(u64, u32)>,
+    /// For `where_used` and several allocations of one line: the node of each, in the order of allocation.
+    pub turns: Vec<u32>,
+    /// Why no placement file can say it; null if one can.
+    pub not_placeable: Option<String>,
+}
+
+/// The best combination found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Combination {
+    /// What is done with each object; those not named stay as they are.
+    pub parts: Vec<RepairPart>,
+    /// The time with it over the time without.
+    pub predicted: Predicted,
+    /// Remote share of all DRAM lines then.
+    pub remote_share: f64,
+}
+
+/// Threads and all memory on one node.
+#[derive(Clone, Debug, Serialize)]
+pub struct OneNode {
+    /// The node.
+    pub node: u32,
+    /// The time with it over the time without, as far as memory goes: caches that more threads would share
+    /// are not in it.
+    pub predicted: Predicted,
+}
+
+/// Predictions of the time from the counts of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhatIf {
+    /// Remote share of all DRAM lines now.
+    pub remote_share: f64,
+    /// Repairs of single objects, then of all of them alike; the most gain first.
+    pub repairs: Vec<RepairRow>,
+    /// The best combination of repairs of single objects; null if none gains anything.
+    pub best: Option<Combination>,
+    /// The best of what a placement file can say for an unmodified program; null if that is nothing.
+    pub placeable: Option<Combination>,
+    /// If every line were local: no placement can be faster by more than what caches would change.
+    pub all_local: Predicted,
+    /// All threads and memory on one node; null where they do not fit, or run on one node already.
+    pub one_node: Option<OneNode>,
+    /// Findings that would gain less than 3 %: kind, objects, and the ratio.
+    pub not_worth: Vec<NotWorth>,
+}
+
+/// A finding that is not worth a change.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotWorth {
+    /// The finding's kind.
+    pub kind: String,
+    /// Its objects.
+    pub objects: Vec<String>,
+    /// The time after its repair over the time before.
+    pub predicted: Predicted,
+}

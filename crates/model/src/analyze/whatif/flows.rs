@@ -1,0 +1,274 @@
+//! Lines by object, and what becomes of them where memory lies elsewhere.
+//!
+//! The page table of counts says exactly which node moved how many lines of each page, over the whole
+//! region. The epochs say exactly when how many lines moved between which nodes, but not of which
+//! pages. Samples have both. So the parts of a stretch's lines come from its samples, and as far as
+//! these are few, from the parts of the whole region.
+
+use crate::analyze::exact::Exact;
+use crate::analyze::hash::FastMap;
+use crate::analyze::input::Input;
+use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
+use crate::analyze::tally::{Cell, Tally};
+use crate::analyze::value::Repair;
+use crate::time::work::{HomeWork, Work};
+use crate::time::{Comparison, Course};
+
+/// So many samples count as much as what is known of the whole region. // chosen
+const PRIOR: f64 = 32.0;
+
+/// Part of the lines between two nodes: of which row, on pages that which node uses most; read and written.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    row: u32,
+    user: NodeIndex,
+    of: [f64; 2],
+}
+
+/// By pair of nodes.
+type Parts = Vec<Vec<Part>>;
+
+/// Lines of each kind.
+#[derive(Debug)]
+pub struct Flows {
+    nodes: usize,
+    /// Over the region, lines.
+    cells: Vec<(Cell, [f64; 2])>,
+    /// Of the region, by pair.
+    whole: Parts,
+    /// By stretch, by half of the samples and of all (index 2).
+    stretches: FastMap<u32, [Parts; 3]>,
+    /// Positions and weights of the nodes that pages may be interleaved over.
+    turns: Vec<(usize, f64)>,
+    /// The same, by bandwidth.
+    weighted: Vec<(usize, f64)>,
+}
+
+impl Flows {
+    /// Adds up what was counted.
+    pub fn new(input: &Input, nodes: &Nodes, exact: &Exact, tally: &Tally, machine: &crate::machine::Machine) -> Flows {
+        let parts = exact.parts(tally);
+        let mut cells: FastMap<Cell, [f64; 2]> = FastMap::default();
+        for page in &exact.pages {
+            for flow in exact.flows(input, nodes, page) {
+                let (from, home) = (flow.from, flow.home);
+                if from == UNKNOWN || home == UNKNOWN || page.user == UNKNOWN {
+                    continue;
+                }
+                let one = [(page.row, 1.0)];
+                let shared = parts.get(page.shared as usize).map_or(&one[..], Vec::as_slice);
+                let [read, written] = flow.lines;
+                for &(row, part) in shared {
+                    let mut add = |user, [read, written]: [f64; 2]| {
+                        let sum = cells.entry(Cell { row, from, home, user }).or_default();
+                        sum[0] += read * part;
+                        sum[1] += written * part;
+                    };
+                    add(page.user, [read, written - flow.leftover]);
+                    if flow.leftover > 0.0 {
+                        add(from, [0.0, flow.leftover]);
+                    }
+                }
+            }
+        }
+        let mut cells: Vec<(Cell, [f64; 2])> = cells.into_iter().collect();
+        cells.sort_by_key(|c| c.0);
+        let whole = normal(nodes.count, cells.iter().copied());
+        let mut sampled: FastMap<u32, Vec<(Cell, [[u64; 2]; 2])>> = FastMap::default();
+        for (&(stretch, cell), &halves) in &tally.cells {
+            sampled.entry(stretch).or_default().push((cell, halves));
+        }
+        let with_cpus: Vec<usize> =
+            (0..nodes.count).filter(|&n| machine.nodes[n].cpus.iter().next().is_some()).collect();
+        let rate = |n: usize| machine.figures.bandwidth_of(machine.nodes[n].id).and_then(|b| b.rate(0.25));
+        let even = 1.0 / with_cpus.len().max(1) as f64;
+        let all: Option<f64> = with_cpus.iter().map(|&n| rate(n)).sum();
+        Flows {
+            nodes: nodes.count,
+            turns: with_cpus.iter().map(|&n| (n, even)).collect(),
+            weighted: with_cpus
+                .iter()
+                .map(|&n| (n, all.map_or(even, |all| rate(n).unwrap_or(0.0) / all)))
+                .collect(),
+            stretches: sampled
+                .into_iter()
+                .map(|(stretch, mut cells)| {
+                    cells.sort_by_key(|c| c.0);
+                    (stretch, [0, 1, 2].map(|half| blend(nodes.count, &cells, half, &whole)))
+                })
+                .collect(),
+            cells,
+            whole,
+        }
+    }
+
+    /// Positions of the nodes with cpus.
+    pub fn with_cpus(&self) -> impl Iterator<Item = usize> + '_ {
+        self.turns.iter().map(|t| t.0)
+    }
+
+    /// Whether the nodes' memory is not equally fast.
+    pub fn uneven(&self) -> bool {
+        self.turns.iter().zip(&self.weighted).any(|(even, weighted)| (even.1 - weighted.1).abs() > 0.02)
+    }
+
+    /// Whether samples had to tell stretches apart.
+    pub fn sampled(&self) -> bool {
+        !self.stretches.is_empty()
+    }
+
+    /// Rows by their lines, the most first, with lines and remote lines.
+    pub fn rows(&self) -> Vec<(u32, f64, f64)> {
+        let mut rows: FastMap<u32, (f64, f64)> = FastMap::default();
+        for (cell, [read, written]) in &self.cells {
+            let row = rows.entry(cell.row).or_default();
+            row.0 += read + written;
+            row.1 += if cell.from == cell.home { 0.0 } else { read + written };
+        }
+        let mut rows: Vec<_> = rows.into_iter().map(|(r, (all, far))| (r, all, far)).collect();
+        rows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        rows
+    }
+
+    /// Share of a row's lines that are written.
+    pub fn written(&self, row: u32) -> f64 {
+        let of = self.cells.iter().filter(|c| c.0.row == row);
+        let (read, written) = of.fold((0.0, 0.0), |(r, w), (_, l)| (r + l[0], w + l[1]));
+        if read + written > 0.0 { written / (read + written) } else { 0.0 }
+    }
+
+    /// All lines, and those of them that would be remote.
+    pub fn remote(&self, repair: &dyn Fn(u32) -> Option<Repair>, machine: &crate::machine::Machine) -> f64 {
+        let (mut all, mut far) = (0.0, 0.0);
+        let mut homes = vec![0.0; self.nodes];
+        for (cell, [read, written]) in &self.cells {
+            homes.fill(0.0);
+            self.home(repair(cell.row), cell.from, usize::from(cell.home), cell.user, machine, &mut homes);
+            all += read + written;
+            far += (read + written) * (1.0 - homes[usize::from(cell.from)]);
+        }
+        if all > 0.0 { far / all } else { 0.0 }
+    }
+
+    /// Adds where lines between `from` and `old` go, in parts of 1.
+    fn home(
+        &self,
+        repair: Option<Repair>,
+        from: NodeIndex,
+        old: usize,
+        user: NodeIndex,
+        machine: &crate::machine::Machine,
+        to: &mut [f64],
+    ) {
+        match repair {
+            None => to[old] += 1.0,
+            Some(Repair::WhereUsed) => to[usize::from(user)] += 1.0,
+            Some(Repair::Replicate) => to[usize::from(from)] += 1.0,
+            Some(Repair::Interleave) => self.turns.iter().for_each(|&(n, part)| to[n] += part),
+            Some(Repair::WeightedInterleave) => self.weighted.iter().for_each(|&(n, part)| to[n] += part),
+            Some(Repair::Bind { node }) => {
+                to[machine.nodes.iter().position(|n| n.id == node).unwrap_or(old)] += 1.0;
+            }
+        }
+    }
+
+    /// The course's work with the memory of rows elsewhere. `half`: 0 and 1 for what one half of the samples says, 2 for all.
+    pub fn moved(
+        &self,
+        course: &Course,
+        comparison: &Comparison,
+        machine: &crate::machine::Machine,
+        repair: &dyn Fn(u32) -> Option<Repair>,
+        half: usize,
+    ) -> Vec<Work> {
+        let mut pieces = course.pieces().to_vec();
+        let mut done = vec![false; pieces.len()];
+        let n = self.nodes;
+        for &at in comparison.chosen() {
+            if std::mem::replace(&mut done[at], true) {
+                continue;
+            }
+            let parts = self.stretches.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
+            // [pair][read or written][new home]
+            let mut to = vec![[vec![0.0; n], vec![0.0; n]]; n * n];
+            let mut homes = vec![0.0; n];
+            for (pair, list) in parts.iter().enumerate() {
+                let (from, old) = ((pair / n) as NodeIndex, pair % n);
+                let mut sums = [0.0; 2];
+                for part in list {
+                    homes.fill(0.0);
+                    self.home(repair(part.row), from, old, part.user, machine, &mut homes);
+                    for kind in 0..2 {
+                        sums[kind] += part.of[kind];
+                        to[pair][kind].iter_mut().zip(&homes).for_each(|(t, h)| *t += part.of[kind] * h);
+                    }
+                }
+                for kind in 0..2 {
+                    // What nothing is known of stays.
+                    to[pair][kind][old] += 1.0 - sums[kind];
+                }
+            }
+            for (core, work) in pieces[at].cores.iter_mut().enumerate().filter(|(_, w)| !w.homes.is_empty()) {
+                let from = course.node_of_core(core);
+                let mut new = vec![HomeWork::default(); n];
+                for (old, w) in work.homes.iter().enumerate() {
+                    let [read, written] = &to[from * n + old];
+                    for (home, new) in new.iter_mut().enumerate() {
+                        new.reads += w.reads * read[home];
+                        new.prefetches += w.prefetches * read[home];
+                        new.walks += w.walks * read[home];
+                        new.writes += w.writes * written[home];
+                        new.streams += w.streams * written[home];
+                    }
+                    // A cache supplies its lines wherever their memory is.
+                    new[old].transfers += w.transfers;
+                }
+                work.homes = new;
+            }
+        }
+        pieces
+    }
+}
+
+/// Parts of 1 by pair of nodes; where nothing was written (read), writes are taken to be as reads are.
+fn normal(nodes: usize, cells: impl Iterator<Item = (Cell, [f64; 2])>) -> Parts {
+    let mut pairs: Parts = vec![Vec::new(); nodes * nodes];
+    for (cell, of) in cells {
+        let pair = usize::from(cell.from) * nodes + usize::from(cell.home);
+        pairs[pair].push(Part { row: cell.row, user: cell.user, of });
+    }
+    for list in &mut pairs {
+        let sums = list.iter().fold([0.0; 2], |s, p| [s[0] + p.of[0], s[1] + p.of[1]]);
+        for part in list.iter_mut() {
+            let of = part.of;
+            for kind in 0..2 {
+                let other = if sums[kind] > 0.0 { kind } else { 1 - kind };
+                part.of[kind] = if sums[other] > 0.0 { of[other] / sums[other] } else { 0.0 };
+            }
+        }
+    }
+    pairs
+}
+
+/// A stretch's parts: its samples and, with the weight of [`PRIOR`] samples, the whole region.
+fn blend(nodes: usize, cells: &[(Cell, [[u64; 2]; 2])], half: usize, whole: &Parts) -> Parts {
+    let count = |halves: &[[u64; 2]; 2], kind: usize| match half {
+        2 => (halves[0][kind] + halves[1][kind]) as f64,
+        one => halves[one][kind] as f64,
+    };
+    let mut sums: FastMap<Cell, [f64; 2]> = FastMap::default();
+    for (pair, list) in whole.iter().enumerate() {
+        let (from, home) = ((pair / nodes) as NodeIndex, (pair % nodes) as NodeIndex);
+        for p in list {
+            let cell = Cell { row: p.row, from, home, user: p.user };
+            sums.insert(cell, p.of.map(|part| part * PRIOR));
+        }
+    }
+    for (cell, halves) in cells.iter().filter(|c| c.0.user != UNKNOWN) {
+        let sum = sums.entry(*cell).or_default();
+        (0..2).for_each(|kind| sum[kind] += count(halves, kind));
+    }
+    let mut sums: Vec<(Cell, [f64; 2])> = sums.into_iter().collect();
+    sums.sort_by_key(|c| c.0);
+    normal(nodes, sums.into_iter())
+}

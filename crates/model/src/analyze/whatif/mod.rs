@@ -1,0 +1,304 @@
+//! What if: the time of the counted work if memory lay elsewhere.
+//!
+//! Only counts carry this. A timer's samples say where time went, not how many lines crossed to whom,
+//! and a counter of a whole machine does not say of which object they were.
+
+mod flows;
+mod plan;
+
+use super::exact::Exact;
+use super::facts::RowFacts;
+use super::hash::FastMap;
+use super::input::{Input, Judge};
+use super::nodes::Nodes;
+use super::pace::Pace;
+use super::rows::Rows;
+use super::tally::Tally;
+use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
+use crate::machine::Machine;
+use crate::recording::NONE;
+use crate::time::{Comparison, Course};
+use flows::Flows;
+
+pub use plan::Planner;
+
+/// Gains below this are not worth a change. // chosen (the bound)
+pub const WORTH: f64 = 0.03;
+/// What a prediction leaves out, as a part of the time now: caches hold other lines once memory is
+/// elsewhere, and lines of the initialisation that are still in them. Largest error seen without it on the
+/// workloads of `virtual_truth/predicted.rs`. // measured
+const MODEL: f64 = 0.03;
+/// Rows that are looked at: those that move at least this part of the lines, and so many at most.
+const LEAST_LINES: f64 = 0.01;
+const MOST_ROWS: usize = 8;
+/// Among repairs that gain the same within this, the one that makes fewer lines remote. // chosen
+const SAME: f64 = 0.01;
+/// Largest written share of what a copy for each node may be made of: halves of written pages that other
+/// objects share. // chosen
+const WRITTEN: f64 = 0.02;
+
+/// Asks the time model what repairs would give.
+pub struct Engine<'a> {
+    machine: &'a Machine,
+    course: &'a Course,
+    comparison: Comparison<'a>,
+    flows: Flows,
+    /// Rows worth looking at.
+    rows: Vec<u32>,
+    /// Each row's best repair, where one gains anything.
+    pub best: FastMap<u32, Repair>,
+    options: FastMap<u32, Vec<(Repair, f64)>>,
+}
+
+impl<'a> Engine<'a> {
+    /// Looks for the best repair of each row.
+    ///
+    /// # Errors
+    /// In words, why nothing can be predicted.
+    pub fn new(
+        input: &Input,
+        judge: &'a Judge,
+        nodes: &Nodes,
+        exact: Option<&Exact>,
+        pace: Result<&'a Pace, &String>,
+        tally: &Tally,
+        facts: &[RowFacts],
+    ) -> Result<Engine<'a>, String> {
+        let pace = pace.map_err(String::clone)?;
+        let exact = exact.ok_or("no page was counted, so what moves with an object is not known")?;
+        if nodes.count < 2 {
+            return Err("the machine has one node: memory can be nowhere else".to_string());
+        }
+        let machine = &judge.machine;
+        let comparison = pace.course.comparison().map_err(|e| e.to_string())?;
+        let flows = Flows::new(input, nodes, exact, tally, machine);
+        let ranked = flows.rows();
+        let all: f64 = ranked.iter().map(|r| r.1).sum();
+        let rows: Vec<u32> = ranked
+            .iter()
+            .filter(|r| r.0 != NONE && r.1 >= LEAST_LINES * all)
+            .map(|r| r.0)
+            .take(MOST_ROWS)
+            .collect();
+        let mut engine = Engine {
+            machine,
+            course: &pace.course,
+            comparison,
+            flows,
+            rows,
+            best: FastMap::default(),
+            options: FastMap::default(),
+        };
+        engine.search(facts);
+        Ok(engine)
+    }
+
+    fn repairs(&self, row: u32, facts: &[RowFacts]) -> Vec<Repair> {
+        let mut found = vec![Repair::WhereUsed, Repair::Interleave];
+        if self.flows.uneven() {
+            found.push(Repair::WeightedInterleave);
+        }
+        found.extend(self.flows.with_cpus().map(|n| Repair::Bind { node: self.machine.nodes[n].id }));
+        let about = facts.iter().find(|f| f.row == row as usize);
+        if about.is_some_and(|f| f.read_only && f.pattern == Pattern::AllOver)
+            && self.flows.written(row) <= WRITTEN
+        {
+            found.push(Repair::Replicate);
+        }
+        found
+    }
+
+    fn guess(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> f64 {
+        self.comparison.guess(&self.flows.moved(self.course, &self.comparison, self.machine, repair, 2))
+    }
+
+    /// Each row alone, then all together, improved a row at a time. Interleaving one of several arrays relieves
+    /// a controller that interleaving the next one needs no more: the sum of single gains says little.
+    fn search(&mut self, facts: &[RowFacts]) {
+        for &row in &self.rows.clone() {
+            let repairs = self.repairs(row, facts);
+            let tried = repairs.iter().map(|&r| (r, self.guess(&|x| (x == row).then_some(r)))).collect();
+            self.options.insert(row, tried);
+        }
+        let mut starts = vec![self.rows.iter().filter_map(|&r| Some((r, self.pick(r, None)?))).collect()];
+        for uniform in [Repair::WhereUsed, Repair::Interleave] {
+            starts.push(self.rows.iter().map(|&r| (r, uniform)).collect::<FastMap<u32, Repair>>());
+        }
+        let mut best: (f64, FastMap<u32, Repair>) = (1.0, FastMap::default());
+        for start in starts {
+            let ratio = self.guess(&|x| start.get(&x).copied());
+            if ratio < best.0 - SAME / 2.0 {
+                best = (ratio, start);
+            }
+        }
+        for _ in 0..2 {
+            for &row in &self.rows {
+                let tried: Vec<(Repair, f64)> = self.options[&row]
+                    .iter()
+                    .map(|&(r, _)| (r, self.guess(&|x| if x == row { Some(r) } else { best.1.get(&x).copied() })))
+                    .collect();
+                let without = self.guess(&|x| if x == row { None } else { best.1.get(&x).copied() });
+                let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
+                match self.nearest(row, &tried, least) {
+                    // As it is, unless a change is worth it.
+                    Some((repair, ratio)) if ratio < without - SAME => {
+                        best.1.insert(row, repair);
+                    }
+                    _ => {
+                        best.1.remove(&row);
+                    }
+                }
+            }
+        }
+        self.best = best.1;
+    }
+
+    /// Of the repairs about as good as the best, the one with the fewest remote lines.
+    fn nearest(&self, row: u32, tried: &[(Repair, f64)], least: f64) -> Option<(Repair, f64)> {
+        let far = |r: Repair| self.flows.remote(&|x| (x == row).then_some(r), self.machine);
+        let good = tried.iter().filter(|t| t.1 <= least + SAME);
+        good.map(|t| (t, far(t.0))).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| *t)
+    }
+
+    /// The best repair of a row alone, of those other than `not`.
+    fn pick(&self, row: u32, not: Option<Repair>) -> Option<Repair> {
+        let tried: Vec<(Repair, f64)> =
+            self.options.get(&row)?.iter().copied().filter(|t| Some(t.0) != not).collect();
+        let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
+        self.nearest(row, &tried, least).filter(|t| t.1 < 1.0 - SAME).map(|t| t.0)
+    }
+
+    /// The ratio with its range.
+    fn predicted(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> Predicted {
+        let moved = |half| self.flows.moved(self.course, &self.comparison, self.machine, repair, half);
+        let r = self.comparison.ratio(&moved(2));
+        // Half of what two halves of the samples differ by is the standard error of all of them; 95 %.
+        let sampling = match self.flows.sampled() {
+            true => (self.comparison.guess(&moved(0)) - self.comparison.guess(&moved(1))).abs(),
+            false => 0.0,
+        };
+        let wider = |by: f64| (by * by + sampling * sampling + MODEL * MODEL).sqrt();
+        Predicted {
+            ratio: r.ratio,
+            low: (r.ratio - wider(r.ratio - r.low)).max(0.0),
+            high: r.ratio + wider(r.high - r.ratio),
+        }
+    }
+
+    /// What the best repairs of some rows give, all else as it is; `None` without any.
+    pub fn of_rows(&self, rows: &[u32]) -> Option<Predicted> {
+        let alone = |row: u32| self.best.get(&row).copied().or_else(|| self.pick(row, None));
+        let repairs: FastMap<u32, Repair> = rows.iter().filter_map(|&r| Some((r, alone(r)?))).collect();
+        if repairs.is_empty() {
+            return None;
+        }
+        Some(self.predicted(&|x| repairs.get(&x).copied()))
+    }
+
+    /// The best repair of a row: in the best combination, else alone.
+    pub fn repair(&self, row: u32) -> Option<Repair> {
+        self.best.get(&row).copied().or_else(|| self.pick(row, None))
+    }
+
+    /// Best rows, with their gain alone, of those that no finding has.
+    pub fn others(&self, rows: &[u32]) -> Vec<u32> {
+        let mut left: Vec<u32> = self.rows.iter().copied().filter(|r| !rows.contains(r)).collect();
+        left.retain(|r| self.best.contains_key(r));
+        left
+    }
+
+    /// Everything, for the report.
+    pub fn report(&self, rows: &Rows, planner: &Planner, not_worth: Vec<NotWorth>) -> WhatIf {
+        let name = |row: u32| rows.rows[row as usize].name.clone();
+        let mut repairs = Vec::new();
+        for &row in &self.rows {
+            let mut tried = self.options[&row].clone();
+            tried.sort_by(|a, b| a.1.total_cmp(&b.1));
+            // Of the nodes to bind to, the best, if that is better than what divides the pages.
+            let binds = |t: &(Repair, f64)| matches!(t.0, Repair::Bind { .. });
+            let divided = tried.iter().find(|t| !binds(t)).map_or(1.0, |t| t.1);
+            let best = tried.iter().find(|t| binds(t) && t.1 < divided - SAME).map(|t| t.0);
+            tried.retain(|t| !binds(t) || Some(t.0) == best);
+            for (repair, _) in tried {
+                let of = |x: u32| (x == row).then_some(repair);
+                repairs.push(self.row(vec![name(row)], repair, &of));
+            }
+        }
+        for repair in [Repair::WhereUsed, Repair::Interleave] {
+            repairs.push(self.row(Vec::new(), repair, &|_| Some(repair)));
+        }
+        repairs.sort_by(|a, b| {
+            let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);
+            key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1))
+        });
+        let placeable: FastMap<u32, Repair> = self
+            .rows
+            .iter()
+            .filter_map(|&row| match self.best.get(&row)? {
+                Repair::Replicate => Some((row, self.pick(row, Some(Repair::Replicate))?)),
+                repair => Some((row, *repair)),
+            })
+            .filter(|&(row, repair)| planner.part(row, repair).not_placeable.is_none())
+            .collect();
+        WhatIf {
+            remote_share: self.flows.remote(&|_| None, self.machine),
+            repairs,
+            best: self.combination(&self.best, planner),
+            placeable: self.combination(&placeable, planner),
+            all_local: self.predicted(&|_| Some(Repair::Replicate)),
+            one_node: self.one_node(),
+            not_worth,
+        }
+    }
+
+    fn combination(&self, chosen: &FastMap<u32, Repair>, planner: &Planner) -> Option<Combination> {
+        let of = |x: u32| chosen.get(&x).copied();
+        let parts = self.rows.iter().filter_map(|&row| Some(planner.part(row, of(row)?)));
+        (!chosen.is_empty()).then(|| Combination {
+            parts: parts.collect(),
+            predicted: self.predicted(&of),
+            remote_share: self.flows.remote(&of, self.machine),
+        })
+    }
+
+    fn row(&self, objects: Vec<String>, repair: Repair, of: &dyn Fn(u32) -> Option<Repair>) -> RepairRow {
+        RepairRow {
+            objects,
+            repair,
+            predicted: self.predicted(of),
+            remote_share: self.flows.remote(of, self.machine),
+        }
+    }
+
+    /// All threads on the node where that is fastest, with all memory.
+    fn one_node(&self) -> Option<OneNode> {
+        let pieces = self.course.pieces();
+        let cores = pieces.first()?.cores.len();
+        let mut active: Vec<usize> =
+            (0..cores).filter(|&c| pieces.iter().any(|p| !p.cores[c].is_idle())).collect();
+        active.sort_unstable();
+        let on: Vec<usize> = active.iter().map(|&c| self.course.node_of_core(c)).collect();
+        if on.windows(2).all(|w| w[0] == w[1]) {
+            return None;
+        }
+        let tried = self.flows.with_cpus().filter_map(|node| {
+            let there: Vec<usize> = (0..cores).filter(|&c| self.course.node_of_core(c) == node).collect();
+            if there.len() < active.len() {
+                return None;
+            }
+            let mut moved = pieces.to_vec();
+            for piece in &mut moved {
+                let was = std::mem::take(&mut piece.cores);
+                piece.cores = vec![Default::default(); cores];
+                for (&from, &to) in active.iter().zip(&there) {
+                    piece.cores[to] = was[from].clone();
+                    piece.cores[to].all_to(node);
+                }
+            }
+            let r = self.comparison.ratio(&moved);
+            let predicted = Predicted { ratio: r.ratio, low: r.low, high: r.high };
+            Some(OneNode { node: self.machine.nodes[node].id, predicted })
+        });
+        tried.min_by(|a, b| a.predicted.ratio.total_cmp(&b.predicted.ratio))
+    }
+}

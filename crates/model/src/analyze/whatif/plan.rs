@@ -1,0 +1,182 @@
+//! A repair as a placement file can say it: which allocations, which of their bytes on which node.
+
+use crate::analyze::exact::Exact;
+use crate::analyze::hash::FastMap;
+use crate::analyze::input::Input;
+use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
+use crate::analyze::pages::page_range;
+use crate::analyze::rows::{Row, Rows};
+use crate::analyze::sites::{SiteId, Sites};
+use crate::analyze::space::Spaces;
+use crate::analyze::value::{Repair, RepairPart};
+use crate::recording::ObjectKind;
+
+/// Most parts of a block-wise placement; as many as a placement file may have.
+const MOST_BLOCKS: usize = 4096;
+/// Part of an allocation's pages that must be one node's for the whole to be called that node's, and part of
+/// all pages that must agree for several allocations to be called alike. // chosen
+const AGREE: f64 = 0.9;
+
+/// Looks repairs up in the counts.
+pub struct Planner<'a> {
+    /// The recording.
+    pub input: &'a Input,
+    /// Pages.
+    pub exact: Option<&'a Exact>,
+    /// Nodes.
+    pub nodes: &'a Nodes,
+    /// Rows.
+    pub rows: &'a Rows,
+    /// Code.
+    pub sites: &'a Sites,
+    /// Things.
+    pub spaces: &'a Spaces,
+    /// Whether threads wandered between nodes: then no page has a user that stays.
+    pub wandering: bool,
+}
+
+/// Who uses the pages of an allocation.
+type Users = Vec<NodeIndex>;
+
+impl Planner<'_> {
+    /// A row's part of a combination.
+    pub fn part(&self, row: u32, repair: Repair) -> RepairPart {
+        let about = &self.rows.rows[row as usize];
+        let mut part = RepairPart {
+            object: about.name.clone(),
+            repair,
+            allocated_at: None,
+            variable: None,
+            module: None,
+            bytes: about.things.iter().map(|&t| self.spaces.things[t as usize].bytes).max().unwrap_or(0),
+            blocks: Vec::new(),
+            turns: Vec::new(),
+            not_placeable: None,
+        };
+        let why = self.address(about, &mut part).and_then(|()| match repair {
+            Repair::Replicate => Err("copies need the program's help: nothing shows from outside that nobody \
+                                      writes to it in a later phase"
+                .to_string()),
+            Repair::WhereUsed => self.where_used(about, &mut part),
+            _ => Ok(()),
+        });
+        part.not_placeable = why.err();
+        part
+    }
+
+    /// By what a file can name it.
+    fn address(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
+        let module = |m: Option<u32>| Some(self.input.modules.path.get(m? as usize)?.clone());
+        match row.kind {
+            ObjectKind::Heap => {
+                let site = self.line(row).map(|s| self.sites.get(s)).ok_or("who allocates it is not known")?;
+                let at = site.at.clone().filter(|_| !site.runtime);
+                part.allocated_at = at.filter(|a| !a.contains("+0x"));
+                part.module = module(site.module);
+                match part.allocated_at {
+                    Some(_) => Ok(()),
+                    None => Err("the line that allocates it is not known: compile with -g".to_string()),
+                }
+            }
+            ObjectKind::Static => {
+                part.variable = Some(row.name.clone());
+                Ok(())
+            }
+            ObjectKind::SmallHeap => {
+                Err("its allocations are smaller than pages and share them with others".to_string())
+            }
+            kind => Err(format!("it is neither allocated nor a static variable ({})", kind.text())),
+        }
+    }
+
+    /// The innermost line, or its caller's where a helper of the program allocates several objects.
+    fn line(&self, row: &Row) -> Option<SiteId> {
+        let shared = self.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
+        let chain = self.input.objects.chain.get(*row.things.first()? as usize).copied()?;
+        let caller = self.sites.of_chain(chain)[1];
+        caller.filter(|_| shared).or(row.site)
+    }
+
+    fn users(&self, thing: u32) -> Users {
+        let thing = &self.spaces.things[thing as usize];
+        let (from, to) = page_range(thing, self.input.meta.page_bytes.max(1));
+        let user = |p| self.exact.and_then(|e| e.page(thing.space, p)).map_or(UNKNOWN, |p| p.user);
+        let mut users: Users = (from..to).map(user).collect();
+        // Pages without lines go with their neighbours.
+        let mut last = users.iter().copied().find(|&u| u != UNKNOWN).unwrap_or(UNKNOWN);
+        for user in &mut users {
+            if *user == UNKNOWN {
+                *user = last;
+            }
+            last = *user;
+        }
+        users
+    }
+
+    fn where_used(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
+        if self.wandering {
+            return Err("threads ran on several nodes: pin them first (OMP_PROC_BIND=close OMP_PLACES=cores, \
+                        or nearfar run --bind compact)"
+                .to_string());
+        }
+        let mut things = row.things.clone();
+        things.sort_by_key(|&t| (self.spaces.things[t as usize].born, t));
+        let users: Vec<Users> = things.iter().map(|&t| self.users(t)).collect();
+        let used: Vec<&Users> = users.iter().filter(|u| u.first().is_some_and(|&n| n != UNKNOWN)).collect();
+        let Some(longest) = used.iter().max_by_key(|u| u.len()) else {
+            return Err("no line of it was counted".to_string());
+        };
+        if used.len() == 1 {
+            let thing = &self.spaces.things[things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
+            return self.blocks(longest, thing.address, thing.bytes, part);
+        }
+        let mains: Vec<Option<NodeIndex>> = users.iter().map(|u| main(u)).collect();
+        if mains.iter().all(Option::is_some) && mains.windows(2).any(|w| w[0] != w[1]) {
+            part.turns = mains.iter().flatten().map(|&n| self.nodes.ids[usize::from(n)]).collect();
+            return Ok(());
+        }
+        // The same pattern again and again: a majority, page by page.
+        let pages = longest.len();
+        let at = |u: &Users, p: usize| u[(p * u.len() / pages).min(u.len() - 1)];
+        let mut agreed = 0usize;
+        let common: Users = (0..pages)
+            .map(|p| {
+                let mut votes: FastMap<NodeIndex, usize> = FastMap::default();
+                used.iter().for_each(|u| *votes.entry(at(u, p)).or_default() += 1);
+                let most = votes.iter().max_by_key(|v| (*v.1, std::cmp::Reverse(*v.0)));
+                let (node, votes) = most.map_or((UNKNOWN, 0), |v| (*v.0, *v.1));
+                agreed += votes;
+                node
+            })
+            .collect();
+        if (agreed as f64) < AGREE * (pages * used.len()) as f64 {
+            return Err(format!("its {} allocations are used in different ways", used.len()));
+        }
+        self.blocks(&common, 0, part.bytes, part)
+    }
+
+    /// Runs of pages with one user, as ends in bytes.
+    fn blocks(&self, users: &Users, address: u64, bytes: u64, part: &mut RepairPart) -> Result<(), String> {
+        let page = self.input.meta.page_bytes.max(1);
+        let first = address / page * page;
+        let mut at = 0usize;
+        for run in users.chunk_by(|a, b| a == b) {
+            at += run.len();
+            let end = (first + at as u64 * page).saturating_sub(address).min(bytes);
+            part.blocks.push((end, self.nodes.ids[usize::from(run[0])]));
+        }
+        if part.blocks.len() > MOST_BLOCKS {
+            let parts = std::mem::take(&mut part.blocks).len();
+            return Err(format!("threads take turns in it: it would need {parts} blocks"));
+        }
+        Ok(())
+    }
+}
+
+/// The node that uses nearly all of an allocation.
+fn main(users: &Users) -> Option<NodeIndex> {
+    let mut votes: FastMap<NodeIndex, usize> = FastMap::default();
+    users.iter().filter(|&&u| u != UNKNOWN).for_each(|&u| *votes.entry(u).or_default() += 1);
+    let (&node, &most) = votes.iter().max_by_key(|v| *v.1)?;
+    (most as f64 >= AGREE * users.len() as f64).then_some(node)
+}

@@ -1,0 +1,125 @@
+//! Predictions: what a repair gives, and the table of all that were tried.
+
+use super::layout::{Page, columns, left, percent, right, shorten};
+use crate::analyze::{Finding, Predicted, Repair, RepairRow, Report, WORTH, WhatIf};
+
+/// Rows of single objects in the table; the JSON has them all.
+const ROWS: usize = 8;
+/// Columns of a ratio with its range, and of the remote share after it.
+const RATIO: usize = 20;
+const REMOTE: usize = 9;
+
+/// A repair in words, after the object's name.
+pub fn words(repair: Repair) -> String {
+    match repair {
+        Repair::WhereUsed => "where it is used".to_owned(),
+        Repair::Interleave => "interleaved".to_owned(),
+        Repair::WeightedInterleave => "interleaved by bandwidth".to_owned(),
+        Repair::Bind { node } => format!("on node {node}"),
+        Repair::Replicate => "a copy on each node".to_owned(),
+    }
+}
+
+/// `0.49 (0.45–0.53)`.
+pub fn ratio(p: &Predicted) -> String {
+    format!("{:.2} ({:.2}–{:.2})", p.ratio, p.low, p.high)
+}
+
+/// `52 % less time (48 to 55 %)`.
+pub fn gain(p: &Predicted) -> String {
+    let part = |ratio: f64| format!("{:.0}", 100.0 * (1.0 - ratio));
+    format!("{} % less time ({} to {} %)", part(p.ratio), part(p.high), part(p.low))
+}
+
+/// What a finding's repair gives, in a sentence.
+pub(super) fn predicted(f: &Finding) -> String {
+    match (&f.predicted, &f.predicted_why) {
+        (Some(p), _) => format!("{} with {}", gain(p), placed(&f.objects, &f.repairs)),
+        (None, Some(why)) => format!("unknown: {why}"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+/// `a and b where it is used, c interleaved`.
+fn placed(objects: &[String], repairs: &[Repair]) -> String {
+    let mut groups: Vec<(Repair, Vec<&str>)> = Vec::new();
+    for (object, &repair) in objects.iter().zip(repairs) {
+        match groups.iter_mut().find(|g| g.0 == repair) {
+            Some(group) => group.1.push(object),
+            None => groups.push((repair, vec![object])),
+        }
+    }
+    let group = |(repair, objects): &(Repair, Vec<&str>)| {
+        let names = match objects.as_slice() {
+            [one] => shorten(one, 32),
+            [first, .., last] if objects.len() <= 3 => {
+                let rest: Vec<String> = objects[..objects.len() - 1].iter().map(|o| shorten(o, 32)).collect();
+                let _ = first;
+                format!("{} and {}", rest.join(", "), shorten(last, 32))
+            }
+            [first, ..] => format!("{} and {} more", shorten(first, 32), objects.len() - 1),
+            [] => String::new(),
+        };
+        let words = words(*repair);
+        format!("{names} {}", if objects.len() > 1 { words.replace("it is", "they are") } else { words })
+    };
+    groups.iter().map(group).collect::<Vec<_>>().join(", ")
+}
+
+/// The table.
+pub(super) fn section(page: &mut Page, r: &Report) {
+    let Some(w) = &r.what_if else { return };
+    page.heading("What if memory lay elsewhere");
+    let name = page.width.saturating_sub(RATIO + REMOTE).clamp(24, 60);
+    page.line(&format!("{}{}{}", left("", name), right("time ×", RATIO), right("remote", REMOTE)));
+    let mut row = |what: &str, p: &Predicted, remote: Option<f64>| {
+        let remote = remote.map_or(String::new(), |s| percent(Some(s)));
+        let what = shorten(what, name.saturating_sub(1));
+        let pad = name.saturating_sub(columns(&what));
+        page.line(&format!("{what}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
+    };
+    let best: Vec<String> = w.best.iter().flat_map(|b| &b.parts).map(|p| p.object.clone()).collect();
+    let repairs: Vec<Repair> = w.best.iter().flat_map(|b| &b.parts).map(|p| p.repair).collect();
+    if let Some(b) = &w.best {
+        row(&format!("best: {}", placed(&best, &repairs)), &b.predicted, Some(b.remote_share));
+    }
+    for one in shown(w) {
+        let what = match one.objects.as_slice() {
+            [] => format!("everything {}", words(one.repair)),
+            objects => format!("only {} {}", objects.join(", "), words(one.repair)),
+        };
+        row(&what, &one.predicted, Some(one.remote_share));
+    }
+    if let Some(one) = &w.one_node {
+        row(&format!("threads and memory on node {}", one.node), &one.predicted, Some(0.0));
+    }
+    row("every line local (a bound)", &w.all_local, Some(0.0));
+    row("as it is", &Predicted { ratio: 1.0, low: 1.0, high: 1.0 }, Some(w.remote_share));
+    page.paragraph(
+        "Predicted from this run's counts; the range is what the machine's figures, the samples and the caches leave open.",
+    );
+    if !w.not_worth.is_empty() {
+        let one = |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
+        let all: Vec<String> = w.not_worth.iter().map(one).collect();
+        page.paragraph(&format!("Not worth a change, below 3 % each: {}.", all.join("; ")));
+    }
+}
+
+/// Of each object the two best, as long as there is room; then those of all.
+fn shown(w: &WhatIf) -> Vec<&RepairRow> {
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    let mut rows: Vec<&RepairRow> = Vec::new();
+    for row in w.repairs.iter().filter(|r| !r.objects.is_empty()) {
+        let name = row.objects[0].as_str();
+        let at = seen.iter().position(|s| s.0 == name).unwrap_or_else(|| {
+            seen.push((name, 0));
+            seen.len() - 1
+        });
+        seen[at].1 += 1;
+        if row.predicted.ratio <= 1.0 - WORTH && seen[at].1 <= 2 && rows.len() < ROWS {
+            rows.push(row);
+        }
+    }
+    rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty()));
+    rows
+}

@@ -1,0 +1,144 @@
+//! A run's work by stretch, timed as it was and with its memory elsewhere.
+
+use super::parameters::{Bias, Class, Parameters};
+use super::range::{choose, range};
+use super::work::{Left, Work, epochs};
+use super::{EpochTime, Time, Unknown, epoch_time, stretches};
+use crate::machine::Machine;
+use crate::recording::{CpuEpochs, EpochTraffics};
+
+/// What a run's cores did, stretch by stretch.
+#[derive(Clone, Debug)]
+pub struct Course {
+    machine: Machine,
+    parameters: Parameters,
+    pieces: Vec<Work>,
+    left: Left,
+}
+
+/// The time of changed work over that of the work as it was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Best guess.
+    pub ratio: f64,
+    /// Low end of what the confidence of the machine's figures allows.
+    pub low: f64,
+    /// High end.
+    pub high: f64,
+}
+
+/// A set of the machine's figures, and the time of the work as it was by them, ns.
+#[derive(Clone, Debug)]
+struct Believed {
+    parameters: Parameters,
+    ns: f64,
+}
+
+/// Compares changed work with the work as it was.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    course: &'a Course,
+    /// The pieces that stand for all.
+    chosen: Vec<usize>,
+    /// First the figures as they are, then each class of them at both ends.
+    believed: Vec<Believed>,
+}
+
+impl Course {
+    /// The work of a run on `machine`, of its region of interest if it has one.
+    ///
+    /// # Errors
+    /// What the machine does not say and the model needs, or that there is nothing to time.
+    pub fn new(machine: &Machine, cpus: &CpuEpochs, traffic: &EpochTraffics) -> Result<Course, Unknown> {
+        let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
+        let (epochs, left) = epochs(&parameters, cpus, traffic);
+        if epochs.is_empty() {
+            return Err(Unknown::NoTraffic);
+        }
+        let pieces = stretches::stretches(&parameters, epochs);
+        Ok(Course { machine: machine.clone(), parameters, pieces, left })
+    }
+
+    /// How long it takes, and why.
+    ///
+    /// # Errors
+    /// As [`Course::new`].
+    pub fn time(&self) -> Result<Time, Unknown> {
+        let timed = self.timed(&self.parameters, 0..self.pieces.len(), &self.pieces);
+        let ns: f64 = timed.iter().map(|t| t.ns).sum();
+        let (low, high) = range(&self.machine, &self.pieces, &timed).map_err(Unknown::Machine)?;
+        Ok(Time::new(&self.parameters, &self.pieces, timed, [low, ns, high], self.left))
+    }
+
+    /// The stretches in order.
+    pub fn pieces(&self) -> &[Work] {
+        &self.pieces
+    }
+
+    /// Position of a core's node, by position of the core in [`Work::cores`].
+    pub fn node_of_core(&self, core: usize) -> usize {
+        self.parameters.places[core].node
+    }
+
+    /// Makes ready to compare.
+    ///
+    /// # Errors
+    /// As [`Course::new`].
+    pub fn comparison(&self) -> Result<Comparison<'_>, Unknown> {
+        let timed = self.timed(&self.parameters, 0..self.pieces.len(), &self.pieces);
+        let chosen = choose(&timed, timed.iter().map(|t| t.ns).sum());
+        let mut sets = vec![self.parameters.clone()];
+        for class in Class::ALL {
+            for better in [true, false] {
+                let bias = Some(Bias { class, better });
+                sets.push(Parameters::biased(&self.machine, bias).map_err(Unknown::Machine)?);
+            }
+        }
+        let believed = sets.into_iter().map(|parameters| {
+            let ns = self.sum(&parameters, &chosen, &self.pieces);
+            Believed { parameters, ns }
+        });
+        Ok(Comparison { course: self, believed: believed.collect(), chosen })
+    }
+
+    fn timed(
+        &self,
+        parameters: &Parameters,
+        which: impl Iterator<Item = usize>,
+        pieces: &[Work],
+    ) -> Vec<EpochTime> {
+        which.map(|i| epoch_time(parameters, &pieces[i])).collect()
+    }
+
+    fn sum(&self, parameters: &Parameters, chosen: &[usize], pieces: &[Work]) -> f64 {
+        self.timed(parameters, chosen.iter().copied(), pieces).iter().map(|t| t.ns).sum()
+    }
+}
+
+impl Comparison<'_> {
+    /// The pieces that need be changed: these stand for all.
+    pub fn chosen(&self) -> &[usize] {
+        &self.chosen
+    }
+
+    /// Best guess of the ratio alone. `pieces`: the course's, with the chosen ones changed.
+    pub fn guess(&self, pieces: &[Work]) -> f64 {
+        self.by(&self.believed[0], pieces)
+    }
+
+    /// The ratio with its range: errors of the figures, of which most move both times alike, by their squares.
+    pub fn ratio(&self, pieces: &[Work]) -> Ratio {
+        let ratio = self.guess(pieces);
+        let (mut faster, mut slower) = (0.0, 0.0);
+        for believed in &self.believed[1..] {
+            let change = self.by(believed, pieces) - ratio;
+            *(if change < 0.0 { &mut faster } else { &mut slower }) += change * change;
+        }
+        Ratio { ratio, low: (ratio - f64::sqrt(faster)).max(0.0), high: ratio + f64::sqrt(slower) }
+    }
+
+    fn by(&self, believed: &Believed, pieces: &[Work]) -> f64 {
+        let ns = self.course.sum(&believed.parameters, &self.chosen, pieces);
+        if believed.ns > 0.0 { ns / believed.ns } else { 1.0 }
+    }
+}
