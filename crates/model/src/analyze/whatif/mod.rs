@@ -120,14 +120,14 @@ impl<'a> Engine<'a> {
             let tried = repairs.iter().map(|&r| (r, self.guess(&|x| (x == row).then_some(r)))).collect();
             self.options.insert(row, tried);
         }
-        let mut starts = vec![self.rows.iter().filter_map(|&r| Some((r, self.pick(r, None)?))).collect()];
-        for uniform in [Repair::WhereUsed, Repair::Interleave] {
-            starts.push(self.rows.iter().map(|&r| (r, uniform)).collect::<FastMap<u32, Repair>>());
-        }
+        // Plain before clever: one repair for all, unless singling objects out is worth it.
+        let single: FastMap<u32, Repair> =
+            self.rows.iter().filter_map(|&r| Some((r, self.pick(r, None)?))).collect();
+        let uniform = |repair| self.rows.iter().map(|&r| (r, repair)).collect::<FastMap<u32, Repair>>();
         let mut best: (f64, FastMap<u32, Repair>) = (1.0, FastMap::default());
-        for start in starts {
+        for start in [uniform(Repair::WhereUsed), uniform(Repair::Interleave), single] {
             let ratio = self.guess(&|x| start.get(&x).copied());
-            if ratio < best.0 - SAME / 2.0 {
+            if ratio < best.0 - WORTH {
                 best = (ratio, start);
             }
         }
@@ -139,14 +139,13 @@ impl<'a> Engine<'a> {
                     .collect();
                 let without = self.guess(&|x| if x == row { None } else { best.1.get(&x).copied() });
                 let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
+                let now = best.1.get(&row).copied();
+                let kept = tried.iter().find(|t| Some(t.0) == now).map_or(without, |t| t.1);
                 match self.nearest(row, &tried, least) {
-                    // As it is, unless a change is worth it.
-                    Some((repair, ratio)) if ratio < without - SAME => {
-                        best.1.insert(row, repair);
-                    }
-                    _ => {
-                        best.1.remove(&row);
-                    }
+                    // As it is, unless a change gains anything; as all are, unless another is worth it.
+                    _ if now.is_some() && kept >= without - SAME => _ = best.1.remove(&row),
+                    Some((repair, ratio)) if ratio < kept - WORTH => _ = best.1.insert(row, repair),
+                    _ => {}
                 }
             }
         }
