@@ -54,8 +54,8 @@ int main(int argc, char **argv)
                                   "L cache lines, R dependent multiplications for each.");
     const bool repaired = arguments.given("--repaired");
     const std::size_t count = arguments.count("--lines", std::size_t(3) << 17);
-    const std::size_t rounds = arguments.count("--rounds", 400);
-    const std::size_t iterations = arguments.count("--iterations", 2);
+    const std::size_t rounds = arguments.count("--rounds", 200);
+    const std::size_t iterations = arguments.count("--iterations", 4);
     const int threads = arguments.threads();
     arguments.finish();
     if (!repaired && threads < 2)

@@ -2,15 +2,18 @@
 //
 // false-sharing: threads of different nodes count in one cache line.
 //
-// Each thread has a counter that nobody else uses, eight of them in a line.
-// Every increment takes the line away from whoever had it last. Slots 2j and
-// 2j + 1 belong to threads j and j + T/2, which run on different nodes if
-// threads are pinned compactly; up to eight threads share one line anyway.
+// Each thread has a counter that nobody else uses, eight of them in a line,
+// and adds to it after a little arithmetic. Every addition takes the line away
+// from whoever had it last. Slots 2j and 2j + 1 belong to threads j and j + T/2,
+// which run on different nodes if threads are pinned compactly; up to eight
+// threads share one line anyway.
 //
-// Lines go from cache to cache, up to one per increment, hardly any from
+// Lines go from cache to cache, up to one per addition, hardly any from
 // memory: shares of DRAM traffic do not see this defect, and no placement
 // repairs it. --repaired puts counters 128 bytes apart, two lines, since some
 // processors fetch lines in pairs. Nothing moves then.
+
+#include <sched.h>
 
 #include <atomic>
 #include <new>
@@ -20,6 +23,16 @@
 
 using Counter = std::atomic<std::uint64_t>;
 constexpr std::size_t APART = 128 / sizeof(Counter);
+
+// What is added next: some 60 cycles of dependent arithmetic without memory,
+// as a program that counts what it finds has, too.
+constexpr int ROUNDS = 16;
+static std::uint64_t next_value(std::uint64_t x)
+{
+    for (int r = 0; r < ROUNDS; ++r)
+        x = 6364136223846793005u * x + 1442695040888963407u; // Knuth's MMIX generator
+    return x;
+}
 
 // Partners are neighbours; with an odd team the last thread has the last slot.
 static std::size_t slot_of(std::size_t thread, std::size_t team)
@@ -34,24 +47,41 @@ static std::size_t slot_of(std::size_t thread, std::size_t team)
         new (counters + i) Counter(0);
 }
 
-[[gnu::noinline]] static void count_up(Counter *counters, std::size_t stride, std::size_t increments)
+// All begin together: a thread that wakes late would have the line to itself.
+// The loop keeps those who wait off the line of `arrived`.
+static void wait_for_all(std::atomic<std::size_t> &arrived, std::size_t team)
 {
+    arrived.fetch_add(1);
+    while (arrived.load() < team) {
+        sched_yield();
+        for (int r = 0; r < 1000; ++r)
+            workload::memory_is_observed();
+    }
+}
+
+[[gnu::noinline]] static void count_up(Counter *counters, std::size_t stride, std::size_t additions)
+{
+    alignas(128) std::atomic<std::size_t> arrived(0);
 #pragma omp parallel
     {
-        const std::size_t slot = slot_of(static_cast<std::size_t>(omp_get_thread_num()),
-                                         static_cast<std::size_t>(omp_get_num_threads()));
+        const std::size_t team = static_cast<std::size_t>(omp_get_num_threads());
+        const std::size_t slot = slot_of(static_cast<std::size_t>(omp_get_thread_num()), team);
         Counter &own = counters[slot * stride];
-        for (std::size_t k = 0; k < increments; ++k)
-            own.fetch_add(k, std::memory_order_relaxed);
+        wait_for_all(arrived, team);
+        std::uint64_t x = slot;
+        for (std::size_t k = 0; k < additions; ++k) {
+            x = next_value(x);
+            own.fetch_add(x, std::memory_order_relaxed);
+        }
     }
 }
 
 int main(int argc, char **argv)
 {
     workload::Arguments arguments(argc, argv, "false-sharing",
-                                  "[--repaired] [--increments K] [--threads T]\nK increments of each thread.");
+                                  "[--repaired] [--additions K] [--threads T]\nK additions of each thread.");
     const bool repaired = arguments.given("--repaired");
-    const std::size_t increments = arguments.count("--increments", 200000);
+    const std::size_t additions = arguments.count("--additions", 1000000);
     const int threads = arguments.threads();
     arguments.finish();
     const std::size_t team = static_cast<std::size_t>(threads), stride = repaired ? APART : 1;
@@ -59,21 +89,23 @@ int main(int argc, char **argv)
 
     Counter *counters = static_cast<Counter *>(std::aligned_alloc(workload::PAGE, bytes));
     workload::need_memory(counters, bytes);
-    std::printf("increments=%zu threads=%d, counters %zu bytes apart\n", increments, threads,
+    std::printf("additions=%zu threads=%d, counters %zu bytes apart\n", additions, threads,
                 stride * sizeof(Counter));
     initialize_counters(counters, bytes / sizeof(Counter));
 
     const double start = workload::wall_seconds();
     nearfar_begin();
-    count_up(counters, stride, increments);
+    count_up(counters, stride, additions);
     nearfar_end();
     std::printf("time: %.4f s\n", workload::wall_seconds() - start);
 
-    const std::uint64_t n = increments;
-    const std::uint64_t wanted = (n % 2 == 0 ? n / 2 : n) * (n % 2 == 0 ? n - 1 : (n - 1) / 2); // 0 + ... + n-1
     std::size_t wrong = 0;
-    for (std::size_t t = 0; t < team; ++t)
-        wrong += counters[t * stride].load(std::memory_order_relaxed) != wanted;
+    for (std::size_t slot = 0; slot < team; ++slot) {
+        std::uint64_t x = slot, wanted = 0;
+        for (std::size_t k = 0; k < additions; ++k)
+            wanted += x = next_value(x);
+        wrong += counters[slot * stride].load(std::memory_order_relaxed) != wanted;
+    }
     std::free(counters);
     return workload::verdict(wrong, team, "counters");
 }
