@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     workload::Arguments arguments(argc, argv, "arenas",
                                   "[--repaired] [--kb B] [--iterations K] [--threads T]\nB KiB per thread.");
     const bool repaired = arguments.given("--repaired");
-    const std::size_t kilobytes = arguments.count("--kb", 4096);
+    const std::size_t kilobytes = arguments.count("--kb", 3072);
     const std::size_t iterations = arguments.count("--iterations", 4);
     const int threads = arguments.threads();
     arguments.finish();
