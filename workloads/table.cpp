@@ -61,8 +61,9 @@ static void write_range(Entry *table, std::size_t begin, std::size_t end)
         write_range(table, page * PER_PAGE, std::min((page + 1) * PER_PAGE, entries));
 }
 
-// One copy per node, made by its first thread; `tables[t]` is what thread t shall use.
-[[gnu::noinline]] static void replicate_per_node(const Entry *table, std::size_t entries, std::vector<Entry *> &tables)
+// One copy per node, made by its first thread t as `copies[t]`. `tables[t]` is what thread t shall use.
+[[gnu::noinline]] static void replicate_per_node(const Entry *table, std::size_t entries, std::vector<Entry *> &copies,
+                                                  std::vector<Entry *> &tables)
 {
     std::vector<unsigned> node(tables.size(), 0);
 #pragma omp parallel
@@ -70,7 +71,7 @@ static void write_range(Entry *table, std::size_t begin, std::size_t end)
         const std::size_t t = static_cast<std::size_t>(omp_get_thread_num());
         unsigned cpu = 0;
         if (getcpu(&cpu, &node[t]) != 0)
-            node[t] = 0; // no copy of its own, but a right result
+            node[t] = 0; // a far copy, but a right result
 #pragma omp barrier
         std::size_t first = 0;
         while (node[first] != node[t])
@@ -84,11 +85,10 @@ static void write_range(Entry *table, std::size_t begin, std::size_t end)
                 entry->key = table[i].key;
                 entry->count.store(0, std::memory_order_relaxed);
             }
-            tables[t] = copy;
+            copies[t] = copy;
         }
 #pragma omp barrier
-        if (first != t)
-            tables[t] = tables[first];
+        tables[t] = copies[first];
     }
 }
 
@@ -143,13 +143,13 @@ int main(int argc, char **argv)
     std::printf("kind=%s repaired=%s entries=%zu lookups=%zu seed=%zu threads=%d allocated=%.1f MB\n",
                 writes ? "read-write" : "read-only", repaired ? "yes" : "no", entries, lookups, seed, threads,
                 1e-6 * static_cast<double>(bytes));
-    std::vector<Entry *> tables(static_cast<std::size_t>(threads), table);
+    std::vector<Entry *> tables(static_cast<std::size_t>(threads), table), copies(tables.size(), nullptr);
     if (writes && repaired)
         initialize_page_by_page(table, entries);
     else
         initialize_serial(table, entries);
     if (!writes && repaired)
-        replicate_per_node(table, entries, tables);
+        replicate_per_node(table, entries, copies, tables);
 
     const double start = workload::wall_seconds();
     nearfar_begin();
@@ -170,10 +170,8 @@ int main(int argc, char **argv)
     for (std::size_t i = 0; i < entries; ++i)
         counted += table[i].count.load(std::memory_order_relaxed) * key_of(i);
     const std::size_t wrong = std::size_t(sum != keys) + std::size_t(counted != wanted);
-    for (std::size_t t = tables.size(); t-- > 0;)
-        if (tables[t] != table && std::find(tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(t), tables[t]) ==
-                                      tables.begin() + static_cast<std::ptrdiff_t>(t))
-            std::free(tables[t]);
+    for (Entry *copy : copies)
+        std::free(copy);
     std::free(table);
     return workload::verdict(wrong, 2, "sums");
 }
