@@ -12,9 +12,15 @@
 // memory: shares of DRAM traffic do not see this defect, and no placement
 // repairs it. --repaired puts counters 128 bytes apart, two lines, since some
 // processors fetch lines in pairs. Nothing moves then.
+//
+// Where cpus are emulated or shared, one thread may run through all its
+// additions while the others stand still, and keep the line. With --burst B
+// threads sleep for a moment after every B additions, so that each burst finds
+// the line elsewhere: about one transfer per burst at the least.
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <new>
 
@@ -59,7 +65,13 @@ static void wait_for_all(std::atomic<std::size_t> &arrived, std::size_t team)
     }
 }
 
-[[gnu::noinline]] static void count_up(Counter *counters, std::size_t stride, std::size_t additions)
+static void pause_shortly()
+{
+    const timespec pause = {0, 50000}; // 50 us
+    nanosleep(&pause, nullptr);
+}
+
+[[gnu::noinline]] static void count_up(Counter *counters, std::size_t stride, std::size_t additions, std::size_t burst)
 {
     alignas(128) std::atomic<std::size_t> arrived(0);
 #pragma omp parallel
@@ -69,9 +81,13 @@ static void wait_for_all(std::atomic<std::size_t> &arrived, std::size_t team)
         Counter &own = counters[slot * stride];
         wait_for_all(arrived, team);
         std::uint64_t x = slot;
-        for (std::size_t k = 0; k < additions; ++k) {
-            x = next_value(x);
-            own.fetch_add(x, std::memory_order_relaxed);
+        for (std::size_t k = 0; k < additions;) {
+            for (const std::size_t end = std::min(additions, k + burst); k < end; ++k) {
+                x = next_value(x);
+                own.fetch_add(x, std::memory_order_relaxed);
+            }
+            if (k < additions)
+                pause_shortly();
         }
     }
 }
@@ -79,9 +95,11 @@ static void wait_for_all(std::atomic<std::size_t> &arrived, std::size_t team)
 int main(int argc, char **argv)
 {
     workload::Arguments arguments(argc, argv, "false-sharing",
-                                  "[--repaired] [--additions K] [--threads T]\nK additions of each thread.");
+                                  "[--repaired] [--additions K] [--burst B] [--threads T]\n"
+                                  "K additions of each thread; after every B of them (default: never) it sleeps a moment.");
     const bool repaired = arguments.given("--repaired");
     const std::size_t additions = arguments.count("--additions", 1000000);
+    const std::size_t burst = arguments.count("--burst", additions);
     const int threads = arguments.threads();
     arguments.finish();
     const std::size_t team = static_cast<std::size_t>(threads), stride = repaired ? APART : 1;
@@ -89,13 +107,13 @@ int main(int argc, char **argv)
 
     Counter *counters = static_cast<Counter *>(std::aligned_alloc(workload::PAGE, bytes));
     workload::need_memory(counters, bytes);
-    std::printf("additions=%zu threads=%d, counters %zu bytes apart\n", additions, threads,
+    std::printf("additions=%zu burst=%zu threads=%d, counters %zu bytes apart\n", additions, burst, threads,
                 stride * sizeof(Counter));
     initialize_counters(counters, bytes / sizeof(Counter));
 
     const double start = workload::wall_seconds();
     nearfar_begin();
-    count_up(counters, stride, additions);
+    count_up(counters, stride, additions, burst);
     nearfar_end();
     std::printf("time: %.4f s\n", workload::wall_seconds() - start);
 
