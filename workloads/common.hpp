@@ -229,6 +229,13 @@ inline Range share_of(std::size_t elements, int thread, int threads, std::size_t
 // somebody looks, so it neither merges nor interchanges the passes.
 inline void memory_is_observed() { asm volatile("" ::: "memory"); }
 
+// The last line of a program, and its exit code.
+inline int verdict(std::size_t wrong, std::size_t of, const char *what)
+{
+    std::printf("verify: %zu of %zu %s wrong: %s\n", wrong, of, what, wrong ? "WRONG" : "ok");
+    return wrong ? RESULT_WRONG : 0;
+}
+
 // A cheap number of good quality from a counter (the splitmix64 finaliser).
 inline std::uint64_t scramble(std::uint64_t x)
 {
