@@ -298,7 +298,9 @@ impl<'a> Worker<'a> {
         if known && let (Some(exact), Some(pace)) = (self.context.exact, self.context.pace) {
             let page = s.address[i] / self.context.finder.placements.page_bytes;
             let written = s.access[i] == Access::Unknown as u8;
-            let user = exact.page(space, page).map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
+            let user = exact
+                .page(space, page)
+                .map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
             let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
             let stretch = pace.stretch(s.epoch[i]);
             let cell = Cell { row, from: node, home: home.node, user };

@@ -95,9 +95,10 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
     for (i, f) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
     }
-    let not_worth = small.into_iter().filter(|f| f.stake >= LEAST_STAKE).filter_map(|f| {
-        Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? })
-    });
+    let not_worth = small
+        .into_iter()
+        .filter(|f| f.stake >= LEAST_STAKE)
+        .filter_map(|f| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
     (found, not_worth.collect())
 }
 
@@ -161,12 +162,7 @@ pub(super) fn wanders(t: &ThreadTally) -> Option<u64> {
 
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
-fn unpinned(
-    tally: &Tally,
-    nodes: &Nodes,
-    basis: Basis,
-    engine: &Result<Engine, String>,
-) -> Option<Finding> {
+fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, String>) -> Option<Finding> {
     if nodes.assumed {
         return None;
     }

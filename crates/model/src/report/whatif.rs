@@ -16,6 +16,7 @@ pub fn words(repair: Repair) -> String {
         Repair::Interleave => "interleaved".to_owned(),
         Repair::WeightedInterleave => "interleaved by bandwidth".to_owned(),
         Repair::Bind { node } => format!("on node {node}"),
+        Repair::SameSchedule => "used by the schedule that touched it".to_owned(),
         Repair::Replicate => "a copy on each node".to_owned(),
     }
 }
@@ -61,7 +62,14 @@ fn placed(objects: &[String], repairs: &[Repair]) -> String {
             [] => String::new(),
         };
         let words = words(*repair);
-        format!("{names} {}", if objects.len() > 1 { words.replace("it is", "they are") } else { words })
+        format!(
+            "{names} {}",
+            if objects.len() > 1 {
+                words.replace("it is", "they are").replace("touched it", "touched them")
+            } else {
+                words
+            }
+        )
     };
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
@@ -99,7 +107,8 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         "Predicted from this run's counts; the range is what the machine's figures, the samples and the caches leave open.",
     );
     if !w.not_worth.is_empty() {
-        let one = |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
+        let one =
+            |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
         let all: Vec<String> = w.not_worth.iter().map(one).collect();
         page.paragraph(&format!("Not worth a change, below 3 % each: {}.", all.join("; ")));
     }

@@ -19,6 +19,9 @@ pub enum Repair {
         /// The node.
         node: u32,
     },
+    /// Memory stays, and the work comes to it: the loop that uses it gets the (static) schedule of the loop that
+    /// touched it first. A change of the source.
+    SameSchedule,
     /// A copy on each node that uses it; only for what nobody writes after its initialisation.
     Replicate,
 }

@@ -33,9 +33,11 @@ const LEAST_LINES: f64 = 0.01;
 const MOST_ROWS: usize = 8;
 /// Among repairs that gain the same within this, the one that makes fewer lines remote. // chosen
 const SAME: f64 = 0.01;
-/// Largest written share of what a copy for each node may be made of: halves of written pages that other
-/// objects share. // chosen
-const WRITTEN: f64 = 0.02;
+/// Part of the lines read that are fetched ahead where loops go through data in order. // chosen
+const SEQUENTIAL: f64 = 0.5;
+/// Pages are parted between the nodes if lying where they are used leaves this part of the remote lines that
+/// interleaving leaves, or less. // chosen
+const PARTED: f64 = 0.8;
 
 /// Asks the time model what repairs would give.
 pub struct Engine<'a> {
@@ -43,6 +45,8 @@ pub struct Engine<'a> {
     course: &'a Course,
     comparison: Comparison<'a>,
     flows: Flows,
+    /// Whether most lines are fetched ahead: loops go through their data in order, whoever takes which part.
+    sequential: bool,
     /// Rows worth looking at.
     rows: Vec<u32>,
     /// Each row's best repair, where one gains anything.
@@ -80,7 +84,12 @@ impl<'a> Engine<'a> {
             .map(|r| r.0)
             .take(MOST_ROWS)
             .collect();
+        let lines = |of: fn(&crate::time::work::HomeWork) -> f64| -> f64 {
+            let cores = pace.course.pieces().iter().flat_map(|p| &p.cores);
+            cores.flat_map(|c| c.used().map(|(_, w)| of(w))).sum()
+        };
         let mut engine = Engine {
+            sequential: lines(|w| w.prefetches) > SEQUENTIAL * lines(|w| w.reads),
             machine,
             course: &pace.course,
             comparison,
@@ -94,16 +103,22 @@ impl<'a> Engine<'a> {
     }
 
     fn repairs(&self, row: u32, facts: &[RowFacts]) -> Vec<Repair> {
-        let mut found = vec![Repair::WhereUsed, Repair::Interleave];
+        let Some(about) = facts.iter().find(|f| f.row == row as usize) else { return Vec::new() };
+        let mut found = vec![Repair::Interleave];
+        let far = |repair| self.flows.remote_of(row, Some(repair), self.machine);
+        // Where every node uses every page, the one that uses it most is chance.
+        if far(Repair::WhereUsed) <= PARTED * far(Repair::Interleave) {
+            found.push(Repair::WhereUsed);
+        }
         if self.flows.uneven() {
             found.push(Repair::WeightedInterleave);
         }
         found.extend(self.flows.with_cpus().map(|n| Repair::Bind { node: self.machine.nodes[n].id }));
-        let about = facts.iter().find(|f| f.row == row as usize);
-        if about.is_some_and(|f| f.read_only && f.pattern == Pattern::AllOver)
-            && self.flows.written(row) <= WRITTEN
-        {
+        if about.read_only && about.pattern == Pattern::AllOver && about.touchers.len() == 1 {
             found.push(Repair::Replicate);
+        }
+        if about.pattern == Pattern::AllOver && about.touchers.len() > 1 && self.sequential {
+            found.push(Repair::SameSchedule);
         }
         found
     }
@@ -135,7 +150,9 @@ impl<'a> Engine<'a> {
             for &row in &self.rows {
                 let tried: Vec<(Repair, f64)> = self.options[&row]
                     .iter()
-                    .map(|&(r, _)| (r, self.guess(&|x| if x == row { Some(r) } else { best.1.get(&x).copied() })))
+                    .map(|&(r, _)| {
+                        (r, self.guess(&|x| if x == row { Some(r) } else { best.1.get(&x).copied() }))
+                    })
                     .collect();
                 let without = self.guess(&|x| if x == row { None } else { best.1.get(&x).copied() });
                 let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
@@ -234,7 +251,7 @@ impl<'a> Engine<'a> {
             .rows
             .iter()
             .filter_map(|&row| match self.best.get(&row)? {
-                Repair::Replicate => Some((row, self.pick(row, Some(Repair::Replicate))?)),
+                &not @ (Repair::Replicate | Repair::SameSchedule) => Some((row, self.pick(row, Some(not))?)),
                 repair => Some((row, *repair)),
             })
             .filter(|&(row, repair)| planner.part(row, repair).not_placeable.is_none())

@@ -54,9 +54,15 @@ impl Planner<'_> {
             not_placeable: None,
         };
         let why = self.address(about, &mut part).and_then(|()| match repair {
-            Repair::Replicate => Err("copies need the program's help: nothing shows from outside that nobody \
+            Repair::Replicate => {
+                Err("copies need the program's help: nothing shows from outside that nobody \
                                       writes to it in a later phase"
-                .to_string()),
+                    .to_string())
+            }
+            Repair::SameSchedule => {
+                Err("threads take what comes next: only a static schedule in the source makes them come back"
+                    .to_string())
+            }
             Repair::WhereUsed => self.where_used(about, &mut part),
             _ => Ok(()),
         });
@@ -69,7 +75,8 @@ impl Planner<'_> {
         let module = |m: Option<u32>| Some(self.input.modules.path.get(m? as usize)?.clone());
         match row.kind {
             ObjectKind::Heap => {
-                let site = self.line(row).map(|s| self.sites.get(s)).ok_or("who allocates it is not known")?;
+                let site =
+                    self.line(row).map(|s| self.sites.get(s)).ok_or("who allocates it is not known")?;
                 let at = site.at.clone().filter(|_| !site.runtime);
                 part.allocated_at = at.filter(|a| !a.contains("+0x"));
                 part.module = module(site.module);
@@ -115,9 +122,11 @@ impl Planner<'_> {
 
     fn where_used(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
         if self.wandering {
-            return Err("threads ran on several nodes: pin them first (OMP_PROC_BIND=close OMP_PLACES=cores, \
+            return Err(
+                "threads ran on several nodes: pin them first (OMP_PROC_BIND=close OMP_PLACES=cores, \
                         or nearfar run --bind compact)"
-                .to_string());
+                    .to_string(),
+            );
         }
         let mut things = row.things.clone();
         things.sort_by_key(|&t| (self.spaces.things[t as usize].born, t));
@@ -127,7 +136,8 @@ impl Planner<'_> {
             return Err("no line of it was counted".to_string());
         };
         if used.len() == 1 {
-            let thing = &self.spaces.things[things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
+            let thing =
+                &self.spaces.things[things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
             return self.blocks(longest, thing.address, thing.bytes, part);
         }
         let mains: Vec<Option<NodeIndex>> = users.iter().map(|u| main(u)).collect();
