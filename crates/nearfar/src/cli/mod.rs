@@ -90,6 +90,9 @@ struct RecordArgs {
     /// Seconds between looks at page homes
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     homes_interval: f64,
+    /// Place single objects as this file says (docs/placement-file.md); with --on, nodes are that machine's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "no_agent"])]
+    placement: Option<PathBuf>,
     /// Do not preload the agent: objects are then known from mappings and symbols only
     #[arg(long, conflicts_with = "on")]
     no_agent: bool,
