@@ -34,20 +34,18 @@ pub fn assemble(
     let basis = context.measure.basis;
     let total = tally.total.weight.max(1) as f64;
     let shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
-    let memory_bound = counts.memory_bound();
     let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
-    let setting =
-        Setting { tally, nodes, basis, memory_bound: memory_bound.clone().unwrap_or(1.0), engine: &engine };
-    let (findings, not_worth) = findings::findings(rows, &setting);
-    let planner = Planner {
-        input,
-        exact: context.exact,
+    let planner = Planner::new(input, &judge.machine, context, tally);
+    let memory_bound = counts.memory_bound();
+    let setting = Setting {
+        tally,
         nodes,
-        rows: context.rows,
-        sites: context.sites,
-        spaces: context.finder.spaces,
-        wandering: tally.threads.iter().any(|t| findings::wanders(t).is_some()),
+        basis,
+        memory_bound: memory_bound.clone().unwrap_or(1.0),
+        engine: &engine,
+        planner: &planner,
     };
+    let (findings, not_worth) = findings::findings(rows, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
     let nothing = Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
     let best = what_if.as_ref().map(|w| w.best.as_ref().map_or(nothing, |b| b.predicted.clone()));

@@ -9,6 +9,7 @@ pub mod json;
 mod layout;
 pub mod measured;
 mod paths;
+pub mod placement;
 mod sections;
 pub mod text;
 pub mod topology;

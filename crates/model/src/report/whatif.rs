@@ -1,7 +1,7 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
 use super::layout::{Page, columns, left, percent, right, shorten};
-use crate::analyze::{Finding, Predicted, Repair, RepairRow, Report, WORTH, WhatIf};
+use crate::analyze::{Finding, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
 
 /// Rows of single objects in the table; the JSON has them all.
 const ROWS: usize = 8;
@@ -35,7 +35,11 @@ pub fn gain(p: &Predicted) -> String {
 /// What a finding's repair gives, in a sentence.
 pub(super) fn predicted(f: &Finding) -> String {
     match (&f.predicted, &f.predicted_why) {
-        (Some(p), _) => format!("{} with {}", gain(p), placed(&f.objects, &f.repairs)),
+        (Some(p), _) => {
+            let part = |p: &RepairPart| (p.object.clone(), p.repair);
+            let (objects, repairs): (Vec<String>, Vec<Repair>) = f.repairs.iter().map(part).unzip();
+            format!("{} with {}", gain(p), placed(&objects, &repairs))
+        }
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
     }

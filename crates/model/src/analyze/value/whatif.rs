@@ -50,8 +50,10 @@ pub struct RepairPart {
     pub allocated_at: Option<String>,
     /// The static variable's name; null for what is allocated.
     pub variable: Option<String>,
-    /// Path of the file whose code allocates it, or whose variable it is; null if unknown.
+    /// Path of the library whose code allocates it; null for the program's own.
     pub module: Option<String>,
+    /// For `interleave` and `bind`: the nodes.
+    pub nodes: Vec<u32>,
     /// Bytes of one of its allocations.
     pub bytes: u64,
     /// For `where_used`: parts of the object by ascending end (bytes from its begin), each with its node.

@@ -38,6 +38,8 @@ const SEQUENTIAL: f64 = 0.5;
 /// Pages are parted between the nodes if lying where they are used leaves this part of the remote lines that
 /// interleaving leaves, or less. // chosen
 const PARTED: f64 = 0.8;
+/// The same where every thread is seen everywhere. // chosen
+const STAYS: f64 = 0.2;
 
 /// Asks the time model what repairs would give.
 pub struct Engine<'a> {
@@ -106,8 +108,10 @@ impl<'a> Engine<'a> {
         let Some(about) = facts.iter().find(|f| f.row == row as usize) else { return Vec::new() };
         let mut found = vec![Repair::Interleave];
         let far = |repair| self.flows.remote_of(row, Some(repair), self.machine);
-        // Where every node uses every page, the one that uses it most is chance.
-        if far(Repair::WhereUsed) <= PARTED * far(Repair::Interleave) {
+        // Where every node uses every page, the one that uses it most is chance; and where threads take what comes
+        // next, it is another one in the next run.
+        let parted = if about.pattern == Pattern::AllOver { STAYS } else { PARTED };
+        if far(Repair::WhereUsed) <= parted * far(Repair::Interleave) {
             found.push(Repair::WhereUsed);
         }
         if self.flows.uneven() {
@@ -137,7 +141,7 @@ impl<'a> Engine<'a> {
         }
         // Plain before clever: one repair for all, unless singling objects out is worth it.
         let single: FastMap<u32, Repair> =
-            self.rows.iter().filter_map(|&r| Some((r, self.pick(r, None)?))).collect();
+            self.rows.iter().filter_map(|&r| Some((r, self.pick(r, &[])?))).collect();
         let uniform = |repair| self.rows.iter().map(|&r| (r, repair)).collect::<FastMap<u32, Repair>>();
         let mut best: (f64, FastMap<u32, Repair>) = (1.0, FastMap::default());
         for start in [uniform(Repair::WhereUsed), uniform(Repair::Interleave), single] {
@@ -177,9 +181,9 @@ impl<'a> Engine<'a> {
     }
 
     /// The best repair of a row alone, of those other than `not`.
-    fn pick(&self, row: u32, not: Option<Repair>) -> Option<Repair> {
+    fn pick(&self, row: u32, not: &[Repair]) -> Option<Repair> {
         let tried: Vec<(Repair, f64)> =
-            self.options.get(&row)?.iter().copied().filter(|t| Some(t.0) != not).collect();
+            self.options.get(&row)?.iter().copied().filter(|t| !not.contains(&t.0)).collect();
         let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
         self.nearest(row, &tried, least).filter(|t| t.1 < 1.0 - SAME).map(|t| t.0)
     }
@@ -203,7 +207,7 @@ impl<'a> Engine<'a> {
 
     /// What the best repairs of some rows give, all else as it is; `None` without any.
     pub fn of_rows(&self, rows: &[u32]) -> Option<Predicted> {
-        let alone = |row: u32| self.best.get(&row).copied().or_else(|| self.pick(row, None));
+        let alone = |row: u32| self.best.get(&row).copied().or_else(|| self.pick(row, &[]));
         let repairs: FastMap<u32, Repair> = rows.iter().filter_map(|&r| Some((r, alone(r)?))).collect();
         if repairs.is_empty() {
             return None;
@@ -213,7 +217,7 @@ impl<'a> Engine<'a> {
 
     /// The best repair of a row: in the best combination, else alone.
     pub fn repair(&self, row: u32) -> Option<Repair> {
-        self.best.get(&row).copied().or_else(|| self.pick(row, None))
+        self.best.get(&row).copied().or_else(|| self.pick(row, &[]))
     }
 
     /// Best rows, with their gain alone, of those that no finding has.
@@ -247,12 +251,13 @@ impl<'a> Engine<'a> {
             let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);
             key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1))
         });
+        let source = [Repair::Replicate, Repair::SameSchedule, Repair::WeightedInterleave];
         let placeable: FastMap<u32, Repair> = self
             .rows
             .iter()
-            .filter_map(|&row| match self.best.get(&row)? {
-                &not @ (Repair::Replicate | Repair::SameSchedule) => Some((row, self.pick(row, Some(not))?)),
-                repair => Some((row, *repair)),
+            .filter_map(|&row| match *self.best.get(&row)? {
+                repair if source.contains(&repair) => Some((row, self.pick(row, &source)?)),
+                repair => Some((row, repair)),
             })
             .filter(|&(row, repair)| planner.part(row, repair).not_placeable.is_none())
             .collect();
