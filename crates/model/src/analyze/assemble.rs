@@ -12,7 +12,7 @@ use super::tally::Tally;
 use super::value::*;
 use super::verdict::{Evidence, rung_text, verdict};
 use super::whatif::{Engine, Planner};
-use super::{findings, notes};
+use super::{findings, notes, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
 
@@ -43,6 +43,10 @@ pub fn assemble(
         basis,
         memory_bound: memory_bound.clone().unwrap_or(1.0),
         engine: &engine,
+        shared: counts
+            .pace
+            .as_ref()
+            .map_or(Vec::new(), |p| sharing::findings(input, context, tally, rows, &p.course)),
         planner: &planner,
     };
     let (findings, not_worth) = findings::findings(rows, &setting);

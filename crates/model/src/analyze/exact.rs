@@ -19,7 +19,7 @@ use super::value::{Basis, Interval};
 use crate::recording::NONE;
 
 /// Bytes of a line, for how many a page has. All described machines have such lines.
-const LINE: u64 = 64;
+pub const LINE: u64 = 64;
 
 /// Lines by distance class, and those of which one end is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -44,6 +44,8 @@ pub struct Setting<'a> {
     pub memory_bound: f64,
     /// What repairs would give.
     pub engine: &'a Result<Engine<'a>, String>,
+    /// Lines that nodes take from each other.
+    pub shared: Vec<Finding>,
     /// How to say them.
     pub planner: &'a Planner<'a>,
 }
@@ -87,6 +89,7 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
     }
     let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total, setting)).collect();
     found.extend(unpinned(tally, nodes, basis, engine));
+    found.extend(setting.shared.iter().cloned());
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     let (mut found, small): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|f| gain(f).is_none_or(|g| g >= WORTH));
