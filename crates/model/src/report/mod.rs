@@ -5,6 +5,7 @@
 //! is a selection, in words. What is unknown is printed as `unknown`, never as 0.
 
 mod counted;
+pub mod cure;
 pub mod json;
 mod layout;
 pub mod measured;

@@ -164,6 +164,7 @@ pub fn affected() -> Report {
             advice: "Initialise a, b and c in a parallel loop with the same schedule as \
                      triad.c:30: `#pragma omp parallel for schedule(static)` at triad.c:20."
                 .into(),
+            repairs: Vec::new(),
             predicted: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
             stake: 0.463,
@@ -173,6 +174,8 @@ pub fn affected() -> Report {
         counters_why: Some("nothing was counted".into()),
         time: None,
         time_why: Some("nothing was counted".into()),
+        what_if: None,
+        what_if_why: Some("no page was counted".to_string()),
         notes: vec!["numa_balancing was off.".into()],
     }
 }

@@ -2,6 +2,7 @@
 //! pages and completions come.
 
 mod check;
+mod cure;
 mod doctor;
 mod fix;
 mod layout;
@@ -25,6 +26,7 @@ const EXAMPLES: &str = "Examples:
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar cure -- ./app                   all of it: find, repair without a recompile, prove
   nearfar fix                             what repairs it without a recompile, as a placement file
   nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
   nearfar where 1234                      where a running process's threads and pages are
@@ -45,6 +47,7 @@ enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
     Fix(fix::FixArgs),
+    Cure(cure::CureArgs),
     Run(RunArgs),
     Check(check::CheckArgs),
     Layout(layout::LayoutArgs),
@@ -370,6 +373,7 @@ pub fn main() -> ExitCode {
         Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
         Command::Fix(args) => fix::run(&args),
+        Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -121,7 +121,10 @@ impl<'a> Engine<'a> {
         if about.read_only && about.pattern == Pattern::AllOver && about.touchers.len() == 1 {
             found.push(Repair::Replicate);
         }
-        if about.pattern == Pattern::AllOver && about.touchers.len() > 1 && self.sequential {
+        // A schedule also divides the work more evenly here than the emulator's own course did: it has to pay by
+        // memory alone, too.
+        let pays = || self.guess(&|_| Some(Repair::Replicate)) <= 1.0 - WORTH;
+        if about.pattern == Pattern::AllOver && about.touchers.len() > 1 && self.sequential && pays() {
             found.push(Repair::SameSchedule);
         }
         found
