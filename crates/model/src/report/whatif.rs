@@ -1,10 +1,10 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
-use super::layout::{Page, columns, left, percent, right, shorten};
+use super::layout::{Page, columns, percent, right, shorten};
 use crate::analyze::{Finding, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
 
 /// Rows of single objects in the table; the JSON has them all.
-const ROWS: usize = 8;
+const ROWS: usize = 3;
 /// Columns of a ratio with its range, and of the remote share after it.
 const RATIO: usize = 20;
 const REMOTE: usize = 9;
@@ -81,9 +81,11 @@ fn placed(objects: &[String], repairs: &[Repair]) -> String {
 /// The table.
 pub(super) fn section(page: &mut Page, r: &Report) {
     let Some(w) = &r.what_if else { return };
-    page.heading("What if memory lay elsewhere");
+    page.heading(&format!(
+        "What if memory lay elsewhere: time × (predicted from these counts), and remote, now {}",
+        percent(Some(w.remote_share))
+    ));
     let name = page.width.saturating_sub(RATIO + REMOTE).clamp(24, 60);
-    page.line(&format!("{}{}{}", left("", name), right("time ×", RATIO), right("remote", REMOTE)));
     let mut row = |what: &str, p: &Predicted, remote: Option<f64>| {
         let remote = remote.map_or(String::new(), |s| percent(Some(s)));
         let what = shorten(what, name.saturating_sub(1));
@@ -106,10 +108,6 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         row(&format!("threads and memory on node {}", one.node), &one.predicted, Some(0.0));
     }
     row("every line local (a bound)", &w.all_local, Some(0.0));
-    row("as it is", &Predicted { ratio: 1.0, low: 1.0, high: 1.0 }, Some(w.remote_share));
-    page.paragraph(
-        "Predicted from this run's counts; the range is what the machine's figures, the samples and the caches leave open.",
-    );
     if !w.not_worth.is_empty() {
         let one =
             |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
@@ -133,6 +131,8 @@ fn shown(w: &WhatIf) -> Vec<&RepairRow> {
             rows.push(row);
         }
     }
-    rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty()));
+    // What is the best combination anyway is not said twice.
+    let best = w.best.as_ref().map_or(1.0, |b| b.predicted.ratio);
+    rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty() && r.predicted.ratio > best + 0.005));
     rows
 }
