@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analyze;
+pub mod compare;
 pub mod decode;
 pub mod fix;
 pub mod machine;

@@ -2,6 +2,7 @@
 //! pages and completions come.
 
 mod check;
+mod diff;
 mod doctor;
 mod layout;
 mod look;
@@ -24,6 +25,8 @@ const EXAMPLES: &str = "Examples:
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar diff before.nearfar after.nearfar
+                                          what a change brought: time, objects, nodes
   nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
   nearfar where 1234                      where a running process's threads and pages are
   nearfar topo                            the machine: nodes, cpus, memory, caches, distances
@@ -42,6 +45,7 @@ pub struct Cli {
 enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
+    Diff(diff::DiffArgs),
     Run(RunArgs),
     Check(check::CheckArgs),
     Layout(layout::LayoutArgs),
@@ -363,6 +367,7 @@ pub fn main() -> ExitCode {
         Command::Layout(args) => return layout::run(&args),
         Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
+        Command::Diff(args) => diff::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Doctor(args) => doctor::run(&args),
