@@ -1,8 +1,8 @@
 //! When a difference is a change.
 
 use super::value::{Change, Difference};
-use crate::analyze::Interval;
 use crate::analyze::stats::draws_interval;
+use crate::analyze::{Interval, MOST_UNKNOWN};
 
 /// Remote shares that differ by less have no effect, as in `check`.
 pub const EFFECT: f64 = 0.02;
@@ -14,8 +14,6 @@ pub const FEW: f64 = 0.05;
 /// Half of an interval's width, in parts of what is judged, beyond which "no effect" would be said of what
 /// nobody knows: half of the share that a report calls affected.
 const OPEN: f64 = 0.05;
-/// Share of everything below which a row's far part is not worth a word.
-const SMALL: f64 = 0.01;
 
 /// Something far, in parts of what it is compared in.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +22,8 @@ pub struct Far {
     pub share: f64,
     /// Remote share of the row, if known.
     pub remote: Option<(f64, Interval)>,
+    /// Share of its samples whose home is unknown.
+    pub unknown: f64,
     /// All lines of the row, where lines are counted.
     pub lines: Option<f64>,
 }
@@ -60,10 +60,11 @@ pub fn whole(d: Difference) -> Change {
 /// Of an object, a function or a node's memory.
 pub fn row(before: &Far, after: &Far) -> Change {
     let most = |f: &Far| f.share * f.remote.map_or(1.0, |(value, ci)| ci.high.max(value));
-    if most(before) < SMALL && most(after) < SMALL {
+    if most(before) < EFFECT && most(after) < EFFECT {
         return Change::NoEffect;
     }
-    let (Some(b), Some(a)) = (before.remote, after.remote) else { return Change::Unknown };
+    let wide = |f: &Far| f.remote.map(|(value, ci)| (value, blind(ci, f.unknown)));
+    let (Some(b), Some(a)) = (wide(before), wide(after)) else { return Change::Unknown };
     // Counts of the same work are compared as such: half of the lines is better, whatever part of them is far.
     let (scale_b, scale_a, least) = match (before.lines, after.lines) {
         (Some(x), Some(y)) if x.max(y) > 0.0 => {
@@ -81,6 +82,23 @@ pub fn row(before: &Far, after: &Far) -> Change {
             Change::Repaired
         }
         change => change,
+    }
+}
+
+/// The interval of a remote share of samples whose home is known, widened to all: what is unknown may be
+/// far or near. Little of it is the code and the constants that every program has; a report bears as much.
+fn blind(ci: Interval, unknown: f64) -> Interval {
+    match unknown > MOST_UNKNOWN {
+        true => Interval { low: ci.low * (1.0 - unknown), high: ci.high * (1.0 - unknown) + unknown },
+        false => ci,
+    }
+}
+
+/// The same of a share of everything, which counts unknown homes as near.
+pub fn blind_whole(ci: Interval, unknown: f64, touching: f64) -> Interval {
+    match unknown > MOST_UNKNOWN {
+        true => Interval { low: ci.low, high: (ci.high + unknown * touching).min(1.0) },
+        false => ci,
     }
 }
 

@@ -10,7 +10,7 @@ mod warnings;
 pub use change::{EFFECT, FEW, SAME_RUN};
 pub use value::*;
 
-use crate::analyze::{Basis, Report};
+use crate::analyze::{Basis, MOST_UNKNOWN, Report};
 use crate::time::Binding;
 
 /// Version of the JSON.
@@ -29,6 +29,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
     let remote = comparable.shares.clone().and_then(|()| remote(&b, &a));
     let (verdict, why, decided_by) = verdict(&b, &a, &time, &remote, &comparable);
     let mut warnings = warnings::warnings(before, after);
+    warnings.extend(time.as_ref().ok().and_then(|t| warnings::short(&b, &a, *t)));
     if !renumbered.is_empty() {
         warnings.insert(0, warnings::renumbered(&renumbered));
     }
@@ -149,6 +150,8 @@ fn side(r: &Report) -> Side {
         }),
         remote_share: r.remote_time_share,
         remote_share_ci: r.remote_time_share_ci,
+        home_unknown_share: r.home_unknown_share,
+        memory_share: 1.0 - r.compute_share - r.spinning_share,
         dram: r.counters.as_ref().map(dram),
     }
 }
@@ -168,7 +171,10 @@ fn time(before: &Side, after: &Side) -> Result<TimeChange, String> {
 }
 
 fn remote(before: &Side, after: &Side) -> Result<Difference, String> {
-    let share = |s: &Side| Some((s.remote_share?, s.remote_share_ci?));
+    let share = |s: &Side| {
+        let ci = change::blind_whole(s.remote_share_ci?, s.home_unknown_share, s.memory_share);
+        Some((s.remote_share?, ci))
+    };
     match (share(before), share(after)) {
         (Some(b), Some(a)) => Ok(change::difference(b, a)),
         (None, _) => Err("of the first recording no remote share is known".to_owned()),
@@ -205,9 +211,14 @@ fn by_time(before: &Side, after: &Side, t: TimeChange, same_machine: bool) -> De
         (Some(b), Some(a)) => format!("remote traffic went from {} to {}", percent(b), percent(a)),
         _ => "how much of the traffic is remote is unknown".to_owned(),
     };
-    let moved = if t.ratio <= 1.0 { "fell" } else { "rose" };
-    let by =
-        format!("the modelled time of the counted work {moved} by {:.1} %", 100.0 * (t.ratio - 1.0).abs());
+    let by = match 100.0 * (t.ratio - 1.0) {
+        by if by.abs() < 0.05 => "the modelled time of the counted work stayed the same".to_owned(),
+        by => format!(
+            "the modelled time of the counted work {} by {:.1} %",
+            if by < 0.0 { "fell" } else { "rose" },
+            by.abs()
+        ),
+    };
     let decided = Some(DecidedBy::Time);
     if !same_machine && t.low <= 1.0 && t.high >= 1.0 {
         let why =
@@ -225,8 +236,9 @@ fn by_time(before: &Side, after: &Side, t: TimeChange, same_machine: bool) -> De
     };
     let why = match change {
         Change::NoEffect => format!(
-            "{by}, and differences below {:.0} % may be of two runs of the same program; {far}",
-            100.0 * SAME_RUN
+            "{by} ({:.0} % and less may be two runs of one program); {far}{}",
+            100.0 * SAME_RUN,
+            if share { ", but hardly anything had waited for it" } else { "" }
         ),
         _ => format!("{by}; {far}"),
     };
@@ -251,6 +263,13 @@ fn by_share(before: &Side, after: &Side, d: Difference) -> Decided {
         100.0 * d.value
     );
     let why = match (change, before.basis) {
+        (Change::Unknown, _) if before.home_unknown_share.max(after.home_unknown_share) > MOST_UNKNOWN => {
+            format!(
+                "{far}, but the homes of {} and {} of the samples that touch memory are unknown",
+                percent(before.home_unknown_share),
+                percent(after.home_unknown_share)
+            )
+        }
         (Change::Unknown, _) => {
             format!("{far}: too few samples to tell; record longer or with a higher rate (-F)")
         }

@@ -56,8 +56,10 @@ fn function_keys(f: &FunctionRow) -> Vec<Option<(String, String)>> {
 
 /// Of each object.
 pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
-    let side =
-        |r: &Report, o: &ObjectRow| row(r, o.stall_share, o.remote_share, o.remote_share_ci, o.dram.as_ref());
+    let side = |r: &Report, o: &ObjectRow| {
+        let remote = (o.remote_share, o.remote_share_ci);
+        row(r, o.stall_share, remote, o.home_unknown_share, o.dram.as_ref())
+    };
     let keys = |r: &Report| r.objects.iter().map(object_keys).collect::<Vec<_>>();
     let rows = pairs(&keys(before), &keys(after)).into_iter().map(|(b, a)| {
         let (b, a) = (b.map(|i| &before.objects[i]), a.map(|j| &after.objects[j]));
@@ -73,7 +75,7 @@ pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<
 pub fn functions(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
     let side = |r: &Report, f: &FunctionRow| {
         let ci = f.remote_share.and_then(|s| sampled(r, s, f.stall_share));
-        row(r, f.stall_share, f.remote_share, ci, f.dram.as_ref())
+        row(r, f.stall_share, (f.remote_share, ci), r.home_unknown_share, f.dram.as_ref())
     };
     let keys = |r: &Report| r.functions.iter().map(function_keys).collect::<Vec<_>>();
     let rows = pairs(&keys(before), &keys(after)).into_iter().map(|(b, a)| {
@@ -97,14 +99,15 @@ fn sampled(r: &Report, share: f64, part: f64) -> Option<Interval> {
 fn row(
     r: &Report,
     share: f64,
-    remote_share: Option<f64>,
-    remote_share_ci: Option<Interval>,
+    (remote_share, remote_share_ci): (Option<f64>, Option<Interval>),
+    home_unknown_share: f64,
     dram: Option<&DramLines>,
 ) -> RowSide {
     RowSide {
         share,
         remote_share,
         remote_share_ci,
+        home_unknown_share,
         local_lines: dram.map(|d| d.local),
         remote_lines: dram.map(|d| d.remote),
         cpu_seconds: cpu_seconds(r).map(|s| s * share),
@@ -121,6 +124,7 @@ fn changed(
     let far = |s: &RowSide| Far {
         share: s.share,
         remote: s.remote_share.zip(s.remote_share_ci),
+        unknown: s.home_unknown_share,
         lines: s.local_lines.zip(s.remote_lines).map(|(l, r)| (l + r) as f64),
     };
     let change = judged(before.as_ref().map(far), after.as_ref().map(far), comparable);
@@ -169,6 +173,7 @@ pub fn nodes(
         share: s.share,
         // Nothing there: nothing far.
         remote: s.remote_share.zip(s.remote_share_ci).or((s.share == 0.0).then_some((0.0, EXACTLY_NONE))),
+        unknown: s.home_unknown_share,
         lines: s.dram.map(|d| (d.local + d.remote) as f64),
     };
     let one = |(b, a): (Option<usize>, Option<usize>)| {
@@ -198,6 +203,7 @@ fn node(r: &Report, i: usize) -> NodeSide {
         share,
         remote_share,
         remote_share_ci,
+        home_unknown_share: if counted { 0.0 } else { r.home_unknown_share },
         dram: counted.then_some(Bytes { local: near as u64, remote: (mine - near) as u64 }),
     }
 }

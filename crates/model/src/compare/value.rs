@@ -120,6 +120,10 @@ pub struct Side {
     pub remote_share: Option<f64>,
     /// 95 % interval of it; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
+    /// Share of the samples that touch memory whose home is unknown.
+    pub home_unknown_share: f64,
+    /// Share of the samples that touch memory.
+    pub memory_share: f64,
     /// Bytes from and to DRAM; null unless counted.
     pub dram: Option<Bytes>,
 }
@@ -192,6 +196,8 @@ pub struct RowSide {
     pub remote_share: Option<f64>,
     /// 95 % interval; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
+    /// Share of its samples whose home is unknown; for functions that of all samples.
+    pub home_unknown_share: f64,
     /// Its lines from and to the own node's DRAM; null unless counted.
     pub local_lines: Option<u64>,
     /// Its lines from and to other nodes' DRAM; null unless counted.
@@ -226,6 +232,8 @@ pub struct NodeSide {
     pub remote_share: Option<f64>,
     /// 95 % interval; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
+    /// Share of all samples whose home is unknown; 0 where traffic is counted.
+    pub home_unknown_share: f64,
     /// Bytes from and to its DRAM; null unless counted.
     pub dram: Option<Bytes>,
 }

@@ -1,6 +1,7 @@
 //! What makes two recordings hard to compare.
 
-use super::samples;
+use super::value::{Side, TimeChange};
+use super::{SAME_RUN, samples};
 use crate::analyze::{Region, Report};
 
 /// A sentence for each thing that differs and should not.
@@ -53,6 +54,22 @@ pub fn warnings(before: &Report, after: &Report) -> Vec<String> {
         found.push(format!("the program had {} threads before and {} after", threads.0, threads.1));
     }
     found
+}
+
+/// Modelled times below this, in seconds, differ most from run to run …
+const SHORT: f64 = 0.01;
+/// … and by this part and less between two runs of one program (docs/check.md: 5.1 and 6.5 ms).
+const SEEN: f64 = 0.28;
+
+/// That a difference is one that short runs have been seen to have.
+pub fn short(before: &Side, after: &Side, t: TimeChange) -> Option<String> {
+    let (b, a) = (before.time.as_ref()?, after.time.as_ref()?);
+    let by = t.ratio.max(1.0 / t.ratio) - 1.0;
+    (b.seconds.max(a.seconds) < SHORT && by > SAME_RUN && by < SEEN).then(|| {
+        "short runs of one program have been seen to differ by as much (5.1 and 6.5 ms, docs/check.md): record \
+         more work, or each twice"
+            .to_owned()
+    })
 }
 
 /// Rungs that gave samples.

@@ -12,7 +12,7 @@ const ROWS: usize = 10;
 /// Columns of the shares, of the remote shares (with intervals), of the far lines or bytes, and of the word.
 const SHARE: usize = 17;
 const REMOTE: usize = 18;
-const REMOTE_CI: usize = 36;
+const REMOTE_CI: usize = 41;
 const FAR: usize = 20;
 const WORD: usize = 13;
 
@@ -34,17 +34,18 @@ pub fn to_text(c: &Comparison, width: usize, color: bool) -> String {
         Change::NoEffect => (Style::Heading, "No effect"),
         _ => (Style::Unsure, "Unknown whether it is better or worse"),
     };
-    page.headline(style, &format!("{word}: {}.", c.why));
+    // `< 0.1 %` stays together.
+    page.headline(style, &format!("{word}: {}.", c.why).replace("< ", "<\u{a0}"));
     page.blank();
     head(&mut page, c);
     if !c.warnings.is_empty() {
         page.heading("Mind");
         c.warnings.iter().for_each(|w| page.bullet(w));
     }
-    let columns = Columns::new(page.width, c);
-    rows(&mut page, &columns, "Objects", &c.objects);
-    nodes(&mut page, &columns, &c.nodes);
-    rows(&mut page, &columns, "Functions", &c.functions);
+    let table = Columns::new(page.width, c);
+    rows(&mut page, &table, "Objects, before → after", &c.objects);
+    nodes(&mut page, &table, &c.nodes);
+    rows(&mut page, &table, "Functions", &c.functions);
     page.finish()
 }
 
@@ -52,12 +53,14 @@ fn head(page: &mut Page, c: &Comparison) {
     let (b, a) = (&c.before, &c.after);
     for (label, s) in [("before", b), ("after", a)] {
         let name = if s.recording.is_empty() { String::new() } else { format!("{}: ", s.recording) };
-        let command = match s.command.is_empty() {
-            true => "(attached)".to_owned(),
-            false => shorten(&s.command.join(" "), page.width * 2 / 3),
+        let command = match s.command.split_first() {
+            None => "(attached)".to_owned(),
+            Some((program, words)) => {
+                let room = page.width.saturating_sub(10 + columns(&name)).max(30);
+                shorten(&format!("{} {}", base(program), words.join(" ")), room)
+            }
         };
-        let exit = s.exit.as_deref().unwrap_or("exit status unknown");
-        page.item(0, label, &format!("{name}{command}  ({exit})"));
+        page.item(0, label, &format!("{name}{}", command.trim_end()));
     }
     let machine = |s: &Side| format!("{}{}", s.machine, if s.assumed { ", assumed" } else { "" });
     page.item(0, "machine", &both(machine(b), machine(a)));
@@ -161,7 +164,7 @@ impl Columns {
         let lines = c.before.dram.is_some() && c.after.dram.is_some();
         let remote = match lines {
             true => REMOTE,
-            false if width >= 92 => REMOTE_CI,
+            false if width >= 96 => REMOTE_CI,
             false => REMOTE,
         };
         let far = lines && width >= 88;
@@ -234,13 +237,17 @@ fn rows(page: &mut Page, columns: &Columns, what: &str, all: &[RowChange]) {
     }
 }
 
+/// Without folders.
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 /// `a (triad.cpp:109)`, files without their folders.
 fn named(r: &RowChange) -> String {
-    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let name = match r.name.strip_prefix("allocation at ") {
         // The name says where.
         Some(at) => return format!("allocation at {}", base(at)),
-        None if r.name.starts_with('/') => base(&r.name),
+        None if r.name.starts_with('/') => base(&r.name).to_owned(),
         None => r.name.clone(),
     };
     r.at.as_deref().map_or(name.clone(), |at| format!("{name} ({})", base(at)))
