@@ -115,12 +115,13 @@ pub fn interval(share: f64, samples: f64, spread: f64) -> Option<Interval> {
     Some(Interval { low: found.low.min(share), high: found.high.max(share) })
 }
 
-/// Of how many samples one speaks: how much wider the interval of the whole is than that of so many draws,
-/// squared.
+/// Of how many samples one speaks, from how much wider the interval of the whole is than that of so many draws.
 pub fn spread(share: f64, ci: Interval, samples: f64) -> f64 {
     let Some(draws) = draws_interval((share * samples).round() as u64, samples.round() as u64) else {
         return 1.0;
     };
     let ratio = (ci.high - ci.low) / (draws.high - draws.low).max(1e-9);
-    ratio.powi(2).clamp(1.0, samples.max(1.0))
+    // An interval's width falls with the root of the draws; that of next to nothing among them with their number.
+    let rare = share.min(1.0 - share) * samples < 10.0;
+    (if rare { ratio } else { ratio.powi(2) }).clamp(1.0, samples.max(1.0))
 }

@@ -5,6 +5,9 @@ use super::value::{Bytes, Change, NodeChange, NodeSide, RowChange, RowSide};
 use super::{Comparable, cpu_seconds, nodes, samples};
 use crate::analyze::{DramLines, FunctionRow, Interval, ObjectRow, Report};
 
+/// What a row may be recognised by, the surest first.
+type Keys = Vec<Option<(String, String)>>;
+
 /// Pairs of positions; a key that several rows have pairs them in their order.
 fn pairs<K: PartialEq>(
     before: &[Vec<Option<K>>],
@@ -41,7 +44,7 @@ fn base(path: &str) -> &str {
 
 /// By name and line; by name, as lines move when code changes; what is only named by its line by the
 /// function that allocates it.
-fn object_keys(o: &ObjectRow) -> Vec<Option<(String, String)>> {
+fn object_keys(o: &ObjectRow) -> Keys {
     let (name, at) =
         (brief(&o.name), o.allocated_at.as_deref().map_or(String::new(), |at| base(at).to_owned()));
     let file = at.split(':').next().unwrap_or_default().to_owned();
@@ -49,39 +52,96 @@ fn object_keys(o: &ObjectRow) -> Vec<Option<(String, String)>> {
     vec![Some((name.clone(), at)), Some((name, String::new())), site.map(|function| (function, file))]
 }
 
-fn function_keys(f: &FunctionRow) -> Vec<Option<(String, String)>> {
+fn function_keys(f: &FunctionRow) -> Keys {
     let module = f.module.as_deref().map_or(String::new(), |m| base(m).to_owned());
     vec![Some((f.function.clone(), module)), Some((f.function.clone(), String::new()))]
 }
 
 /// Of each object.
 pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
-    let side = |r: &Report, o: &ObjectRow| {
-        let remote = (o.remote_share, o.remote_share_ci);
-        row(r, o.stall_share, remote, o.home_unknown_share, o.dram.as_ref())
+    let rows = |r: &Report| {
+        let one = |o: &ObjectRow| Row {
+            keys: object_keys(o),
+            name: o.name.clone(),
+            at: o.allocated_at.clone(),
+            side: row(
+                r,
+                o.stall_share,
+                (o.remote_share, o.remote_share_ci),
+                o.home_unknown_share,
+                o.dram.as_ref(),
+            ),
+        };
+        merged(r.objects.iter().map(one))
     };
-    let keys = |r: &Report| r.objects.iter().map(object_keys).collect::<Vec<_>>();
-    let rows = pairs(&keys(before), &keys(after)).into_iter().map(|(b, a)| {
-        let (b, a) = (b.map(|i| &before.objects[i]), a.map(|j| &after.objects[j]));
-        let shown = a.or(b);
-        let name = shown.map_or(String::new(), |o| o.name.clone());
-        let at = shown.and_then(|o| o.allocated_at.clone());
-        changed(name, at, b.map(|o| side(before, o)), a.map(|o| side(after, o)), comparable)
-    });
-    sorted(rows.collect())
+    compared(rows(before), rows(after), comparable)
 }
 
 /// Of each function.
 pub fn functions(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
-    let side = |r: &Report, f: &FunctionRow| {
-        let ci = f.remote_share.and_then(|s| sampled(r, s, f.stall_share));
-        row(r, f.stall_share, (f.remote_share, ci), r.home_unknown_share, f.dram.as_ref())
+    let rows = |r: &Report| {
+        let one = |f: &FunctionRow| {
+            let ci = f.remote_share.and_then(|s| sampled(r, s, f.stall_share));
+            let side = row(r, f.stall_share, (f.remote_share, ci), r.home_unknown_share, f.dram.as_ref());
+            Row { keys: function_keys(f), name: f.function.clone(), at: None, side }
+        };
+        merged(r.functions.iter().map(one))
     };
-    let keys = |r: &Report| r.functions.iter().map(function_keys).collect::<Vec<_>>();
-    let rows = pairs(&keys(before), &keys(after)).into_iter().map(|(b, a)| {
-        let (b, a) = (b.map(|i| &before.functions[i]), a.map(|j| &after.functions[j]));
-        let name = a.or(b).map_or(String::new(), |f| f.function.clone());
-        changed(name, None, b.map(|f| side(before, f)), a.map(|f| side(after, f)), comparable)
+    compared(rows(before), rows(after), comparable)
+}
+
+/// An object or function of one report.
+struct Row {
+    keys: Keys,
+    name: String,
+    at: Option<String>,
+    side: RowSide,
+}
+
+/// Rows of one name and line as one: which call chains lead there may differ from run to run.
+fn merged(rows: impl Iterator<Item = Row>) -> Vec<Row> {
+    let mut all: Vec<Row> = Vec::new();
+    for row in rows {
+        match all.iter_mut().find(|r| r.keys[0] == row.keys[0]) {
+            Some(same) => same.side = sum(&same.side, &row.side),
+            None => all.push(row),
+        }
+    }
+    all
+}
+
+fn sum(x: &RowSide, y: &RowSide) -> RowSide {
+    let share = x.share + y.share;
+    let known = |s: &RowSide| s.remote_share.map_or(0.0, |_| s.share * (1.0 - s.home_unknown_share));
+    let (kx, ky) = (known(x), known(y));
+    let mean =
+        |a: f64, wa: f64, b: f64, wb: f64| if wa + wb > 0.0 { (a * wa + b * wb) / (wa + wb) } else { a };
+    let of = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) => Some(mean(a, kx, b, ky)),
+        (a, b) => a.or(b),
+    };
+    let end = |of_end: fn(Interval) -> f64| of(x.remote_share_ci.map(of_end), y.remote_share_ci.map(of_end));
+    let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    RowSide {
+        share,
+        remote_share: of(x.remote_share, y.remote_share),
+        // The mean of the ends is wider than the interval of the sum.
+        remote_share_ci: end(|i| i.low).zip(end(|i| i.high)).map(|(low, high)| Interval { low, high }),
+        home_unknown_share: mean(x.home_unknown_share, x.share, y.home_unknown_share, y.share),
+        local_lines: add(x.local_lines, y.local_lines),
+        remote_lines: add(x.remote_lines, y.remote_lines),
+        cpu_seconds: x.cpu_seconds.zip(y.cpu_seconds).map(|(a, b)| a + b),
+    }
+}
+
+fn compared(before: Vec<Row>, after: Vec<Row>, comparable: &Comparable) -> Vec<RowChange> {
+    let keys = |rows: &[Row]| rows.iter().map(|r| r.keys.clone()).collect::<Vec<_>>();
+    let rows = pairs(&keys(&before), &keys(&after)).into_iter().map(|(b, a)| {
+        let (b, a) = (b.map(|i| &before[i]), a.map(|j| &after[j]));
+        let shown = a.or(b);
+        let name = shown.map_or(String::new(), |r| r.name.clone());
+        let at = shown.and_then(|r| r.at.clone());
+        changed(name, at, b.map(|r| r.side.clone()), a.map(|r| r.side.clone()), comparable)
     });
     sorted(rows.collect())
 }
