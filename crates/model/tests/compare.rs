@@ -221,8 +221,11 @@ fn half_a_repair_is_better_and_its_loss_is_worse() {
 #[test]
 fn the_same_is_no_effect_and_so_is_what_runs_differ_by() {
     for r in [clock(SERIAL), clock(NEAR), counted(SERIAL, 0.04), counted(NEAR, 0.02)] {
-        let c = compare(&r, &r.clone());
+        let mut again = r.clone();
+        again.seconds += 0.1;
+        let c = compare(&r, &again);
         assert_eq!(c.verdict, Change::NoEffect, "{}", c.why);
+        assert!(c.decided_by.is_some());
         assert!(
             c.objects.iter().chain(&c.functions).all(|o| o.change == Change::NoEffect),
             "{:?}",
@@ -235,6 +238,23 @@ fn the_same_is_no_effect_and_so_is_what_runs_differ_by() {
     assert_eq!(compare(&counted(NEAR, 0.0400), &counted(NEAR, 0.0425)).verdict, Change::Worse);
     let little = [[0.5, 0.0], [0.485, 0.015]];
     assert_eq!(compare(&clock(SERIAL), &clock(little)).verdict, Change::NoEffect);
+}
+
+#[test]
+fn one_recording_twice_is_no_effect_however_little_it_knows() {
+    let mut r = clock(SERIAL);
+    r.remote_time_share_ci = ci(0.1, 0.9);
+    (r.objects[0].remote_share, r.objects[0].remote_share_ci) = (None, None);
+    r.remote_share = Some(f64::NAN);
+    let c = compare(&r, &r.clone());
+    assert_eq!((c.verdict, c.decided_by), (Change::NoEffect, None));
+    assert!(c.objects.iter().all(|o| o.change == Change::NoEffect));
+    assert_eq!(c.gate(0.0), Gate::Passed);
+    let mut again = r.clone();
+    again.seconds += 0.1;
+    let c = compare(&r, &again);
+    assert_eq!(c.verdict, Change::Unknown);
+    assert_eq!(named(&c.objects, "grid").change, Change::Unknown);
 }
 
 #[test]

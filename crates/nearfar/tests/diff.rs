@@ -12,7 +12,7 @@ const HALVES: &str = r#"
 #define BYTES (48L << 20)
 static char *array;
 static double seconds(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
-static void sweep(long half, double until) {
+FRESH static void sweep(long half, double until) {
     while (seconds() < until)
         for (long i = half * BYTES / 2; i < (half + 1) * BYTES / 2; i += 64) (*(volatile char *)(array + i))++;
 }
@@ -62,7 +62,7 @@ fn bad_input_ends_with_what_is_wrong() {
     case(&[file, file], file);
     case(&[folder], "AFTER");
     case(&["--fail-if-worse", "abc", folder, folder], "`abc` is no percentage");
-    case(&["--fail-if-worse", "-5", folder, folder], "percent");
+    case(&["--fail-if-worse=-5", folder, folder], "`-5` is no percentage");
     case(&["--fail-if-worse", "5%%", folder, folder], "`5%%` is no percentage");
 }
 

@@ -58,7 +58,7 @@ pub struct Comparison {
     pub verdict: Change,
     /// Why, in one sentence.
     pub why: String,
-    /// What decided; null if nothing could.
+    /// What decided; null if nothing could, or nothing had to: one recording twice.
     pub decided_by: Option<DecidedBy>,
     /// The first recording.
     pub before: Side,
