@@ -4,7 +4,8 @@
 //! [`decode`] turns register values into the address an instruction touched,
 //! [`time`] turns counted traffic into seconds,
 //! [`analyze`] turns a recording and a machine into objects, first touches and
-//! findings, and [`report`] writes those for people and programs.
+//! findings, [`compare`] says what became of them in a later recording, and [`report`]
+//! writes those for people and programs.
 //!
 //! The wall: nothing in this crate looks at the host it runs on. It opens no
 //! file, asks for no time and knows no path of its own; what does is in the
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analyze;
+pub mod compare;
 pub mod decode;
 pub mod fix;
 pub mod machine;

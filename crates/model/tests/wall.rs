@@ -15,6 +15,7 @@ const ORDER: &[&str] = &[
     "simulate",
     "time",
     "analyze",
+    "compare",
     "measured",
     "trials",
     "whereabouts",

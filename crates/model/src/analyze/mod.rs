@@ -48,7 +48,7 @@ mod whatif;
 
 pub use input::{Input, Judge, SampleSource};
 pub use value::*;
-pub use verdict::THRESHOLD;
+pub use verdict::{MOST_UNKNOWN, THRESHOLD};
 pub use whatif::WORTH;
 
 use hash::IdIndex;

@@ -33,7 +33,7 @@ pub(super) fn bound_most(bound: &[Bound]) -> String {
 }
 
 /// `139 ms (128–155)`, three digits, all in the unit of the first.
-fn seconds(s: f64, low: f64, high: f64) -> String {
+pub(super) fn seconds(s: f64, low: f64, high: f64) -> String {
     let (unit, per) = match s {
         s if s >= 1.0 => ("s", 1.0),
         s if s >= 1e-3 => ("ms", 1e-3),
@@ -43,7 +43,7 @@ fn seconds(s: f64, low: f64, high: f64) -> String {
 }
 
 /// Three significant digits, without an exponent.
-fn digits(x: f64) -> String {
+pub(super) fn digits(x: f64) -> String {
     match x.abs() {
         a if a >= 99.95 => format!("{x:.0}"),
         a if a >= 9.995 => format!("{x:.1}"),
@@ -53,7 +53,7 @@ fn digits(x: f64) -> String {
 }
 
 /// `12.3 M`.
-fn many(n: u64) -> String {
+pub(super) fn many(n: u64) -> String {
     let x = n as f64;
     match n {
         0..1000 => n.to_string(),
@@ -64,7 +64,7 @@ fn many(n: u64) -> String {
 }
 
 /// `12.3 GB`, decimal as rates are.
-fn volume(bytes: u64) -> String {
+pub(super) fn volume(bytes: u64) -> String {
     many(bytes) + if bytes < 1000 { " B" } else { "B" }
 }
 

@@ -4,6 +4,7 @@
 //! Nothing is computed here that a reader could not check in the JSON: the text
 //! is a selection, in words. What is unknown is printed as `unknown`, never as 0.
 
+pub mod compare;
 mod counted;
 pub mod cure;
 pub mod json;

@@ -3,6 +3,7 @@
 
 mod check;
 mod cure;
+mod diff;
 mod doctor;
 mod fix;
 mod layout;
@@ -28,6 +29,8 @@ const EXAMPLES: &str = "Examples:
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
   nearfar cure -- ./app                   all of it: find, repair without a recompile, prove
   nearfar fix                             what repairs it without a recompile, as a placement file
+  nearfar diff before.nearfar after.nearfar
+                                          what a change brought: time, objects, nodes
   nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
   nearfar where 1234                      where a running process's threads and pages are
   nearfar topo                            the machine: nodes, cpus, memory, caches, distances
@@ -48,6 +51,7 @@ enum Command {
     Report(ReportArgs),
     Fix(fix::FixArgs),
     Cure(cure::CureArgs),
+    Diff(diff::DiffArgs),
     Run(RunArgs),
     Check(check::CheckArgs),
     Layout(layout::LayoutArgs),
@@ -374,6 +378,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Fix(args) => fix::run(&args),
         Command::Cure(args) => cure::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Doctor(args) => doctor::run(&args),

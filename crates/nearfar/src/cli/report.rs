@@ -4,7 +4,7 @@ use super::ReportArgs;
 use crate::discover::machine_from_argument;
 use crate::store;
 use anyhow::{Context, Result};
-use nearfar_model::analyze::{Judge, Verdict, analyze};
+use nearfar_model::analyze::{Judge, Report, Verdict, analyze};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::Meta;
@@ -19,11 +19,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         Some(path) => path,
         None => store::newest_recording(Path::new("."))?,
     };
-    let stored = store::open(&path)?;
-    let judge = judge(args.machine.as_deref(), &stored.input.meta, args.bind, args.whole)?;
-    let mut report = analyze(&stored.input, &stored.samples, &judge)
-        .with_context(|| format!("cannot analyse {}", path.display()))?;
-    report.notes.extend(stored.remarks);
+    let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", to_json(&report))?;
@@ -37,6 +33,16 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         None => false,
     };
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// The report of a recording.
+pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
+    let stored = store::open(path)?;
+    let judge = judge(machine, &stored.input.meta, bind, whole)?;
+    let mut report = analyze(&stored.input, &stored.samples, &judge)
+        .with_context(|| format!("cannot analyse {}", path.display()))?;
+    report.notes.extend(stored.remarks);
+    Ok(report)
 }
 
 /// Which machine to judge by: the one asked for, the one wished at the recording,

@@ -1,0 +1,91 @@
+//! `nearfar diff`.
+
+use super::look::Look;
+use super::report::judged;
+use anyhow::{Context, Result};
+use clap::Args;
+use nearfar_model::compare::{Gate, compare};
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::report::compare::{to_json, to_text};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Compare two recordings: what a change brought, in all and for each object, node and function
+///
+/// Where both were counted on an emulated machine, the modelled time decides; else the remote share of the
+/// stall time and its interval. docs/diff.md says how.
+/// Exit status: 0; 1 if AFTER is worse than --fail-if-worse allows; 2 on errors, and with --fail-if-worse
+/// also if it cannot be told.
+#[derive(Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(super) struct DiffArgs {
+    /// The recording before the change
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// The recording after it
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    /// Exit with 1 if the time is more by this percentage, or, where no time is known of both, the remote share
+    /// by as many percentage points (5%, 5)
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    fail_if_worse: Option<f64>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Judge both by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
+    #[arg(long = "as", value_name = "MACHINE")]
+    machine: Option<String>,
+    /// How the threads are laid out on an assumed machine: compact or scatter
+    #[arg(long, value_name = "HOW", default_value = "compact")]
+    bind: Bind,
+    /// Compare the whole runs even if the programs mark a region of interest (nearfar.h)
+    #[arg(long)]
+    whole: bool,
+    #[command(flatten)]
+    look: Look,
+}
+
+const DIFF_EXAMPLES: &str = "Examples:
+  nearfar diff before.nearfar after.nearfar
+  nearfar diff --fail-if-worse 5% main.nearfar branch.nearfar    for continuous integration
+  nearfar diff --as 4x16 --json before.nearfar after.nearfar
+";
+
+/// Compares and prints.
+pub fn run(args: &DiffArgs) -> Result<ExitCode> {
+    let report = |path: &Path| {
+        judged(path, args.machine.as_deref(), args.bind, args.whole)
+            .with_context(|| format!("cannot compare {}", path.display()))
+    };
+    let mut comparison = compare(&report(&args.before)?, &report(&args.after)?);
+    comparison.before.recording = args.before.display().to_string();
+    comparison.after.recording = args.after.display().to_string();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        write!(out, "{}", to_json(&comparison))?;
+    } else {
+        let (width, color) = args.look.resolve();
+        write!(out, "{}", to_text(&comparison, width, color))?;
+    }
+    out.flush()?;
+    Ok(match args.fail_if_worse.map(|allowed| comparison.gate(allowed)) {
+        None | Some(Gate::Passed) => ExitCode::SUCCESS,
+        Some(Gate::Worse(why)) => {
+            eprintln!("nearfar: {why} (--fail-if-worse)");
+            ExitCode::from(1)
+        }
+        Some(Gate::Unknown(why)) => {
+            eprintln!("nearfar: {why} (--fail-if-worse)");
+            ExitCode::from(2)
+        }
+    })
+}
+
+/// `5%` or `5`.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
+        Ok(percent) if (0.0..1e6).contains(&percent) => Ok(percent),
+        _ => Err(format!("`{text}` is no percentage: give 5% or 5")),
+    }
+}
