@@ -6,6 +6,7 @@ use super::placement::Placement;
 use super::sections::kind;
 use super::whatif::{gain, words};
 use crate::analyze::{Report, Verdict};
+use crate::compare::{Change, Comparison};
 use crate::trials::Judged;
 
 /// What was done, and what came of it.
@@ -21,6 +22,8 @@ pub struct Cure<'a> {
     pub file: &'a str,
     /// The report of the program with it.
     pub after: Option<&'a Report>,
+    /// What differs between the two.
+    pub comparison: Option<&'a Comparison>,
     /// Runs with and without it.
     pub judged: Option<&'a Judged>,
 }
@@ -148,18 +151,13 @@ fn result(page: &mut Page, cure: &Cure) {
     let Some(after) = cure.after else { return };
     let of = |r: &Report| percent(r.remote_share);
     page.item(2, "remote", &format!("{} before, {} after", of(cure.before), of(after)));
-    if let (Some(before), Some(after)) = (&cure.before.time, &after.time) {
-        let ms = |seconds: f64| format!("{:.2} ms", 1e3 * seconds);
-        let gained = format!(
-            "{} before ({}–{}), {} after ({}–{})",
-            ms(before.seconds),
-            ms(before.low),
-            ms(before.high),
-            ms(after.seconds),
-            ms(after.low),
-            ms(after.high)
-        );
-        page.item(2, "modelled", &gained);
+    let Some(comparison) = cure.comparison else { return };
+    page.item(2, "in all", &format!("{}: {}", comparison.verdict.words(), comparison.why));
+    let changed =
+        comparison.objects.iter().filter(|o| !matches!(o.change, Change::NoEffect | Change::Unknown));
+    let changed: Vec<String> = changed.map(|o| format!("{} {}", o.name, o.change.words())).collect();
+    if !changed.is_empty() {
+        page.item(2, "objects", &changed.join(", "));
     }
     for finding in &after.findings {
         page.bullet(&format!("left: {}: {}", kind(&finding.kind), finding.objects.join(", ")));

@@ -1,9 +1,11 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
-use super::fix::{analyzed, write_new};
+use super::fix::write_new;
+use super::report::judged;
 use super::{OnArgs, look};
 use crate::discover;
 use anyhow::{Context, Result, bail};
+use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::cure::{Cure, Outcome, to_text};
 use nearfar_model::report::placement::to_placement;
@@ -65,26 +67,28 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     let directory = directory(args)?;
     let at = |name: &str| directory.join(name);
     step(args, "record", &["-o".into(), at(BEFORE).into()])?;
-    let before = analyzed(&at(BEFORE), None, Bind::Compact)?;
+    let before = judged(&at(BEFORE), None, Bind::Compact, false)?;
     let (placement, left) = to_placement(&before);
     let file = at(FILE);
-    let (mut after, mut judged) = (None, None);
+    let (mut after, mut trials) = (None, None);
     if let Some(placement) = placement.as_ref().filter(|_| !before.findings.is_empty()) {
         write_new(&file, &placement.fix.to_toml())?;
         let with = [OsString::from("--placement"), file.clone().into()];
         step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat())?;
-        after = Some(analyzed(&at(AFTER), None, Bind::Compact)?);
-        judged = Some(check(args, &with, &at(RUNS))?);
+        after = Some(judged(&at(AFTER), None, Bind::Compact, false)?);
+        trials = Some(check(args, &with, &at(RUNS))?);
     }
     let name = file.display().to_string();
     let placement = placement.as_ref().filter(|_| after.is_some());
+    let comparison = after.as_ref().map(|after| compare(&before, after));
     let cure = Cure {
         before: &before,
         placement,
         left: &left,
         file: &name,
         after: after.as_ref(),
-        judged: judged.as_ref(),
+        comparison: comparison.as_ref(),
+        judged: trials.as_ref(),
     };
     let (width, color) = args.look.resolve();
     let mut out = std::io::stdout().lock();

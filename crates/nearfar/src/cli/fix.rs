@@ -1,9 +1,9 @@
 //! `nearfar fix`.
 
-use super::report::judge;
+use super::report::judged;
 use crate::store;
 use anyhow::{Context, Result, bail};
-use nearfar_model::analyze::{Report, Verdict, analyze};
+use nearfar_model::analyze::{Report, Verdict};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::placement::{Placement, to_placement};
 use std::io::Write;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => store::newest_recording(Path::new("."))?,
     };
-    let report = analyzed(&path, args.machine.as_deref(), args.bind)?;
+    let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);
     let mut said = std::io::stderr().lock();
     for line in &left {
@@ -66,14 +66,6 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report of a recording, judged as `nearfar report` does.
-pub(super) fn analyzed(path: &Path, machine: Option<&str>, bind: Bind) -> Result<Report> {
-    let stored = store::open(path)?;
-    let judge = judge(machine, &stored.input.meta, bind, false)?;
-    analyze(&stored.input, &stored.samples, &judge)
-        .with_context(|| format!("cannot analyse {}", path.display()))
-}
-
 /// Writes a file that must not be there yet.
 pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
     let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
@@ -85,7 +77,7 @@ pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Why there is nothing to place.
-pub(super) fn nothing(report: &Report) -> String {
+fn nothing(report: &Report) -> String {
     match (report.verdict, report.findings.first()) {
         (Verdict::Clean, _) => report.verdict_why.clone(),
         (_, Some(finding)) => format!("change the source instead: {}", finding.advice),

@@ -84,3 +84,35 @@ fn blocks_are_refused_where_threads_wander() {
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("pin"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn cure_does_all_of_it_and_proves_it() {
+    let _one = one_machine();
+    let (true, Some(program)) = (guest_works(), workload("triad")) else { return };
+    let lab = Lab::sure(2, 2, 512);
+    let cure = |directory: &str, init: &str| {
+        let mut command = nearfar();
+        command.env("OMP_NUM_THREADS", "4").arg("cure").arg("-o").arg(lab.scratch.path(directory));
+        command.arg("--on").arg(lab.scratch.path("machine.toml")).args(["--memory-per-node", "512M", "--"]);
+        command.arg(&program).args(["--elements", "400000", "--iterations", "10", "--init", init]);
+        command.output().unwrap()
+    };
+    let output = cure("sick", "serial");
+    let page = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{page}{}", text(&output.stderr));
+    for part in
+        ["Cured, without a recompile", "a: where it is used", "Initialise a, b and c in parallel", "repaired"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    for file in ["before.nearfar", "fix.placement", "after.nearfar", "check.json"] {
+        assert!(lab.scratch.path("sick").join(file).exists(), "{file}");
+    }
+    let again = cure("sick", "serial");
+    assert_eq!(again.status.code(), Some(2), "{}", text(&again.stderr));
+    let output = cure("well", "parallel");
+    let page = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{page}{}", text(&output.stderr));
+    assert!(page.contains("Nothing to cure"), "{page}");
+    assert!(!lab.scratch.path("well").join("fix.placement").exists());
+}

@@ -1,0 +1,69 @@
+//! `nearfar fix` and `cure` where nothing was counted, and what they say to bad input.
+
+mod common;
+
+use common::{Scratch, alone, nearfar, perf_works, text};
+
+/// Two arrays that one thread initialises and two use, each its half.
+const SERIAL: &str = r#"
+#include <omp.h>
+#include <stdlib.h>
+enum { N = 4 << 20 };
+int main(void) {
+    double *grid = malloc(N * sizeof *grid);
+    for (long i = 0; i < N; i++) grid[i] = i % 7;
+    double sum = 0;
+    for (int k = 0; k < 60; k++)
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+        for (long i = 0; i < N; i++) sum += grid[i];
+    return sum < 0;
+}"#;
+
+#[test]
+fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
+    let _alone = alone();
+    if !perf_works() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.compile("gcc", "serial.c", SERIAL, &["-fopenmp"]);
+    scratch.record("r", &["--as", "2x1"], &[program.to_str().unwrap()]);
+    let fix = |flags: &[&str]| nearfar().arg("fix").arg(scratch.path("r")).args(flags).output().unwrap();
+    let file = scratch.path("a.placement");
+    let output = fix(&["-o", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("gain unknown"), "{}", text(&output.stderr));
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(written.contains("serial.c:7") && written.contains("policy = \"blocks\""), "{written}");
+    assert!(written.contains("# Gain: unknown"), "{written}");
+    // The halves of the two threads, within a bin of the samples.
+    let ends: Vec<f64> = written
+        .split_once("blocks = [")
+        .map(|(_, rest)| rest.split(['[', ',', ']', '\n']).filter_map(|w| w.trim().parse().ok()).collect())
+        .unwrap();
+    assert!((ends[0] / (8 * (4 << 20)) as f64 - 0.5).abs() < 0.02, "{written}");
+    assert_eq!(fix(&["-o", file.to_str().unwrap()]).status.code(), Some(2));
+    assert_eq!(text(&fix(&["-o", "-"]).stdout), written);
+    // On one node there is nothing to place.
+    let one = fix(&["-o", "-", "--as", "here"]);
+    let nodes = std::fs::read_dir("/sys/devices/system/node").unwrap();
+    if nodes.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("node")).count() == 1 {
+        assert_eq!(one.status.code(), Some(1), "{}", text(&one.stderr));
+        assert!(text(&one.stderr).contains("one node"), "{}", text(&one.stderr));
+    }
+}
+
+#[test]
+fn bad_input_is_told() {
+    let scratch = Scratch::new();
+    let missing = nearfar().arg("fix").arg(scratch.path("none")).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(text(&missing.stderr).contains("none"), "{}", text(&missing.stderr));
+    let nodes = std::fs::read_dir("/sys/devices/system/node").unwrap();
+    if nodes.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("node")).count() == 1 {
+        let cure = nearfar().args(["cure", "--", "true"]).current_dir(scratch.directory()).output().unwrap();
+        assert_eq!(cure.status.code(), Some(2));
+        assert!(text(&cure.stderr).contains("cure --on 2x4 -- true"), "{}", text(&cure.stderr));
+        assert_eq!(std::fs::read_dir(scratch.directory()).unwrap().count(), 0);
+    }
+}
