@@ -56,7 +56,8 @@ extern _Thread_local struct nf_thread nf_self __attribute__((tls_model("initial-
 /* The process's state. Settings are copied here so that hooks do not touch shared memory. */
 struct nf_process {
     _Atomic uint64_t epoch; /* 0 before attaching; grows with each attach, also in a fork's child */
-    _Atomic size_t min_object; /* SIZE_MAX while there is nothing to record */
+    _Atomic size_t min_object; /* hooks look from this size on; SIZE_MAX while there is nothing to do */
+    size_t record_from;        /* and record from this on; what is smaller is only placed */
     int64_t small_sample;
     uint32_t home_pages;
     uint32_t signal_hz;

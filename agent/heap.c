@@ -88,6 +88,14 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
     bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
     int64_t step = nf_process.small_sample;
     if (large && p) nf_place((uintptr_t)p, bytes, &site);
+    if (large && bytes < nf_process.record_from) {
+        /* Only placed: for the recording it is a small one, which `noteworthy` has not counted. */
+        large = false;
+        if ((nf_self.small_left -= (int64_t)bytes) >= 0) {
+            errno = saved;
+            return;
+        }
+    }
     if (!large && (nf_self.guard || !step || !nf_process.segment)) {
         /* Look again after a while: before attaching, soon. */
         nf_self.small_step = 0;
@@ -175,7 +183,7 @@ static void *grown(void *old, size_t bytes, struct nf_site site) {
         if (nf_self.small_left < 0) noted(p, bytes, 0, site);
     } else {
         nf_place((uintptr_t)p, bytes, &site);
-        if (nf_enter()) {
+        if (bytes >= nf_process.record_from && nf_enter()) {
             record_large(p, bytes, before, 0, &site);
             nf_leave();
         }

@@ -28,7 +28,7 @@ static void mapped(void *p, size_t bytes, int protection, int flags, uintptr_t p
     if (bytes < nf_process.min_object || (!anonymous && !shared)) return;
     if (anonymous) nf_place((uintptr_t)p, bytes, &site);
     int saved = errno;
-    if (nf_enter()) {
+    if (bytes >= nf_process.record_from && nf_enter()) {
         uint16_t note = NF_MMAP;
         if (shared) note |= NF_ALLOC_SHARED;
         if (!anonymous) note |= NF_ALLOC_FILE;

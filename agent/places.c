@@ -1,6 +1,6 @@
-/* Memory policies of single objects: NEARFAR_PLACES names a file of `nearfar run --placement` with a table
- * of calls and static variables. What such a call allocates is bound before the program sees it. The table
- * is shared: what was done is counted in it. */
+/* Memory policies of single objects: NEARFAR_PLACES names a file of --placement with a table of calls and
+ * static variables. What such a call allocates is bound before the program sees it. The table is shared:
+ * what was done is counted in it. */
 #include "agent.h"
 
 #include <fcntl.h>
@@ -11,31 +11,97 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MOST = 256,       /* entries */
+enum { MOST = 1024,      /* entries */
        WORDS = 64,       /* of the stack above the hook that are compared with the calls */
        MOVE = 1 << 1 };  /* MPOL_MF_MOVE: pages of a reused block are there already */
+#define PAGE ((uintptr_t)4096) /* a smaller one than the kernel's is refused and counted */
 
 static struct nf_place *table;
+static const struct nf_part *parts;
 static unsigned count;
 static uintptr_t base[MOST]; /* of the entry's module here; 0 and not found: `found` */
 static bool found[MOST];
+static _Atomic uint64_t turns[MOST]; /* allocations so far, of the object whose first entry it is */
 
-static void bind(struct nf_place *place, uintptr_t address, size_t bytes) {
-    uintptr_t page = 4096; /* a smaller one than the kernel's is refused and counted */
-    uintptr_t low = (address + page - 1) & ~(page - 1), high = (address + bytes) & ~(page - 1);
-    if (low >= high) return;
+static bool done(struct nf_place *place, long result) {
+    if (result == 0) return true;
+    __atomic_store_n(&place->error, (uint64_t)errno, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&place->failed, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* Whether no page of the range is there yet. Where one may be, mbind(2) is told to move it, and that waits for
+ * all cpus: 0.2 ms and more for each call. */
+static bool fresh(uintptr_t low, uintptr_t high) {
+    unsigned char there[2048];
+    for (uintptr_t at = low; at < high; at += sizeof there * PAGE) {
+        size_t pages = (high - at) / PAGE < sizeof there ? (high - at) / PAGE : sizeof there;
+        if (syscall(SYS_mincore, at, pages * PAGE, there) != 0) return false;
+        for (size_t i = 0; i < pages; i++)
+            if (there[i] & 1) return false;
+    }
+    return true;
+}
+
+static bool bind_pages(struct nf_place *place, uintptr_t low, uintptr_t high, const uint64_t *nodes, unsigned flags) {
+    if (low >= high) return true;
     /* mbind(2) reads one bit less than it is told; policies without nodes have neither mask nor number. */
     bool none = true;
-    for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !place->nodes[i];
-    long result = syscall(SYS_mbind, low, high - low, place->mode, none ? NULL : place->nodes,
-                          none ? 0ul : NF_PLACE_WORDS * 64ul + 1, MOVE);
-    if (result == 0) {
+    for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !nodes[i];
+    return done(place, syscall(SYS_mbind, low, high - low, place->mode, none ? NULL : nodes,
+                               none ? 0ul : NF_PLACE_WORDS * 64ul + 1, flags));
+}
+
+static bool bind_part(struct nf_place *place, uintptr_t low, uintptr_t high, uint32_t node, unsigned flags) {
+    uint64_t nodes[NF_PLACE_WORDS] = {0};
+    nodes[node / 64 % NF_PLACE_WORDS] = 1ull << node % 64;
+    return bind_pages(place, low, high, nodes, flags);
+}
+
+/* A page belongs to the part that has its middle: threads share the pages at the borders, and so each has
+ * the larger half. */
+static bool bind_blocks(struct nf_place *place, uintptr_t address, size_t bytes, uintptr_t low, uintptr_t high,
+                        unsigned flags) {
+    const struct nf_part *part = parts + place->part;
+    uint64_t whole = part[place->part_count - 1].end;
+    bool all = true;
+    for (unsigned i = 0; i < place->part_count && low < high; i++) {
+        uint64_t scaled = (uint64_t)((unsigned __int128)part[i].end * bytes / whole);
+        uintptr_t end = (address + scaled + PAGE / 2) & ~(PAGE - 1);
+        if (end > high || i + 1 == place->part_count) end = high;
+        if (end <= low) continue;
+        all &= bind_part(place, low, end, part[i].node, flags);
+        low = end;
+    }
+    return all;
+}
+
+static void bind(unsigned entry, uintptr_t address, size_t bytes) {
+    struct nf_place *place = &table[entry];
+    uint64_t turn = place->how == NF_PLACE_TURNS ? atomic_fetch_add(&turns[place->object], 1) : 0;
+    uintptr_t low = (address + PAGE - 1) & ~(PAGE - 1), high = (address + bytes) & ~(PAGE - 1);
+    if (low >= high) return;
+    uint64_t begin = nf_now(CLOCK_MONOTONIC);
+    unsigned flags = fresh(low, high) ? 0 : MOVE;
+    bool all = true;
+    if (place->huge_pages)
+        all = done(place, syscall(SYS_madvise, low, high - low,
+                                  place->huge_pages == NF_PLACE_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+    switch (place->how) {
+    case NF_PLACE_BLOCKS:
+        all &= bind_blocks(place, address, bytes, low, high, flags);
+        break;
+    case NF_PLACE_TURNS:
+        all &= bind_part(place, low, high, parts[place->part + turn % place->part_count].node, flags);
+        break;
+    default:
+        all &= bind_pages(place, low, high, place->nodes, flags);
+    }
+    if (all) {
         __atomic_add_fetch(&place->applied, 1, __ATOMIC_RELAXED);
         __atomic_add_fetch(&place->bytes, high - low, __ATOMIC_RELAXED);
-    } else {
-        __atomic_store_n(&place->error, (uint64_t)errno, __ATOMIC_RELAXED);
-        __atomic_add_fetch(&place->failed, 1, __ATOMIC_RELAXED);
     }
+    __atomic_add_fetch(&place->took_ns, nf_now(CLOCK_MONOTONIC) - begin, __ATOMIC_RELAXED);
 }
 
 static int module(struct dl_phdr_info *info, size_t size, void *state) {
@@ -53,27 +119,47 @@ static int module(struct dl_phdr_info *info, size_t size, void *state) {
     return 0;
 }
 
+/* Whether the file is as long as it says, and no entry points past its parts. */
+static bool sound(const struct nf_places *head, size_t bytes) {
+    if (head->magic != NF_PLACES_MAGIC || head->version != NF_PLACES_VERSION || head->entries > MOST) return false;
+    if (bytes != sizeof *head + head->entries * sizeof *table + head->parts * sizeof *parts) return false;
+    const struct nf_place *entry = (const struct nf_place *)(head + 1);
+    for (unsigned i = 0; i < head->entries; i++, entry++) {
+        if (entry->object >= head->entries) return false;
+        if (entry->how != NF_PLACE_WHOLE && (!entry->part_count || entry->part_count > head->parts ||
+                                             entry->part > head->parts - entry->part_count))
+            return false;
+    }
+    const struct nf_part *part = (const struct nf_part *)entry;
+    for (unsigned i = 0; i < head->parts; i++)
+        if (!part[i].end) return false;
+    return true;
+}
+
 /* The smallest allocation that may be placed; SIZE_MAX if none is. */
 size_t nf_places_init(void) {
     const char *path = getenv("NEARFAR_PLACES");
     struct stat file;
     int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) return SIZE_MAX;
-    void *map = MAP_FAILED;
-    size_t entries = 0;
-    if (fstat(fd, &file) == 0 && file.st_size > 0 && file.st_size % (off_t)sizeof *table == 0) {
-        entries = (size_t)file.st_size / sizeof *table;
-        map = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
+    struct nf_places *head = MAP_FAILED;
+    size_t bytes = 0;
+    if (fstat(fd, &file) == 0 && (bytes = (size_t)file.st_size) >= sizeof *head)
+        head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    if (map == MAP_FAILED) return SIZE_MAX;
-    table = map;
-    count = entries < MOST ? (unsigned)entries : MOST;
+    if (head == MAP_FAILED) return SIZE_MAX;
+    if (!sound(head, bytes)) {
+        munmap(head, bytes);
+        return SIZE_MAX;
+    }
+    table = (struct nf_place *)(head + 1);
+    count = head->entries;
+    parts = (const struct nf_part *)(table + count);
     dl_iterate_phdr(module, NULL);
     size_t least = SIZE_MAX;
     for (unsigned i = 0; i < count; i++) {
         if (!found[i]) continue;
-        if (table[i].kind == NF_PLACE_STATIC) bind(&table[i], base[i] + table[i].low, table[i].high - table[i].low);
+        if (table[i].kind == NF_PLACE_STATIC) bind(i, base[i] + table[i].low, table[i].high - table[i].low);
         else if (table[i].least < least) least = table[i].least;
     }
     return least;
@@ -97,7 +183,7 @@ void nf_place(uintptr_t address, size_t bytes, const struct nf_site *site) {
         /* The call may be of operator new, or of a function that allocates for others. */
         for (size_t k = 0; k < words && !here; k++) here = within(i, word[k]);
         if (here) {
-            bind(place, address, bytes);
+            bind(i, address, bytes);
             break;
         }
     }

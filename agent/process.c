@@ -57,8 +57,8 @@ __attribute__((constructor)) static void start(void) {
         nf_sampling_init();
         nf_sampling_thread_start();
         /* From here on hooks record. */
-        atomic_store(&nf_process.min_object,
-                     nf_process.header->min_object ? nf_process.header->min_object : 1);
+        nf_process.record_from = nf_process.header->min_object ? nf_process.header->min_object : 1;
+        atomic_store(&nf_process.min_object, nf_process.record_from);
         nf_self.small_left = 0;
         nf_bell(NF_BELL_MAIN, 0);
     }

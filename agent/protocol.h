@@ -8,7 +8,7 @@
  *
  *   0          header          struct nf_header
  *   4 KiB      segment table   NF_SEGMENTS x struct nf_segment
- *   40 KiB     reserved        for placements and pins; not used by version 1
+ *   40 KiB     reserved        for placements and pins by phase; not used by version 1
  *   128 KiB    rings           NF_SEGMENTS x NF_RING_BYTES, never touched = never allocated
  *
  * Why rings in shared memory, and not a pipe or a file: what a process has
@@ -251,19 +251,45 @@ _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
 _Static_assert(NF_TABLE_OFFSET + NF_SEGMENTS * sizeof(struct nf_segment) <= NF_RESERVED_OFFSET,
                "the table fits before the reserved area");
 
-/* The table of `nearfar run --placement`: a file of these, shared by all processes of the program. */
+/* The table of --placement: one file, shared by all processes of the program. A header, `entries` of
+ * struct nf_place, and behind them `parts` of struct nf_part, to which entries point by number. */
+#define NF_PLACES_MAGIC 0x31534543414c504eull /* "NPLACES1" */
+#define NF_PLACES_VERSION 2u
+struct nf_places {
+    uint64_t magic;
+    uint32_t version;        /* NF_PLACES_VERSION; nothing is placed if it differs */
+    uint32_t entries, parts;
+    uint32_t unused;
+};
 enum { NF_PLACE_WORDS = 16 };
 enum nf_place_kind { NF_PLACE_CALL = 0, NF_PLACE_STATIC = 1 };
+enum nf_place_how {
+    NF_PLACE_WHOLE = 0,      /* all of it by `mode` and `nodes` */
+    NF_PLACE_BLOCKS = 1,     /* each part by `mode` on its node; ends are those of the last part's size */
+    NF_PLACE_TURNS = 2,      /* the i-th allocation by `mode` on the node of part i mod count */
+};
+enum { NF_PLACE_HUGE_AS_IS = 0, NF_PLACE_HUGE = 1, NF_PLACE_SMALL = 2 };
 struct nf_place {
     uint64_t device, inode;  /* of the module */
     uint64_t low, high;      /* addresses of code, or of a variable, in the module */
     uint64_t least;          /* bytes of the smallest allocation to place */
     uint32_t kind, mode;     /* mode: MPOL_* */
+    uint32_t how, huge_pages;
+    uint32_t part, part_count; /* first part and number of parts */
+    uint32_t object, unused; /* first entry of the same object: they count their turns together */
     uint64_t nodes[NF_PLACE_WORDS];
     /* Written by the agent. */
     uint64_t loaded;         /* the module was there */
-    uint64_t applied, bytes; /* ranges bound, and their whole pages */
-    uint64_t failed, error;  /* ranges that the kernel refused, and the last errno */
+    uint64_t applied, bytes; /* objects placed, and their whole pages */
+    uint64_t failed, error;  /* calls that the kernel refused, and the last errno */
+    uint64_t took_ns;        /* time that placing took */
 };
+struct nf_part {
+    uint64_t end;            /* bytes from the object's first */
+    uint32_t node, unused;
+};
+_Static_assert(sizeof(struct nf_places) == 24, "mirrored in place/objects.rs");
+_Static_assert(sizeof(struct nf_place) == 248, "mirrored in place/objects.rs");
+_Static_assert(sizeof(struct nf_part) == 16, "mirrored in place/objects.rs");
 
 #endif

@@ -14,6 +14,7 @@ fn trial(name: &str, kind: Kind, values: &[f64]) -> Trial {
         cpus: if kind == Kind::OneNode { 4 } else { 8 },
         busy: Vec::new(),
         failed: None,
+        placed: Vec::new(),
     }
 }
 

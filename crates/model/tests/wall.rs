@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// The modules in the order of the data's path: each may use those before it.
 /// A new module takes its place here.
 const ORDER: &[&str] = &[
-    "fix",
     "machine",
+    "fix",
     "topology",
     "recording",
     "decode",

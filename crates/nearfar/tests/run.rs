@@ -1,5 +1,7 @@
 //! `nearfar run` on the machine at hand, whatever it is.
 
+mod common;
+
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> Output {
@@ -80,4 +82,124 @@ fn a_dry_run_only_says_what_it_would_do() {
     assert!(output.status.success() && output.stdout.is_empty());
     let said = text(&output.stderr);
     assert!(said.contains("memory bound to node 0, 2 threads, threads on cpus "), "{said}");
+}
+
+#[test]
+fn an_allocation_in_inlined_code_is_that_of_the_line_that_called_it() {
+    if !common::has("g++") {
+        return;
+    }
+    let scratch = common::Scratch::new();
+    let source = "#include <cstdio>\n#include <vector>\nint main(int count, char **) {\n\
+                  std::vector<double> list(500000 + count);\n\
+                  std::vector<double> other(600000 + count);\n\
+                  std::printf(\"%g\\n\", list[7] + other[7]);\n}\n";
+    let program = scratch.compile("g++", "inlined.cpp", source, &["-O2"]);
+    let fix = scratch.path("fix.toml");
+    let object = "[[object]]\nallocated_at = \"inlined.cpp:4\"\npolicy = \"preferred\"\nnodes = \"0\"\n";
+    std::fs::write(&fix, format!("format = 1\n{object}")).unwrap();
+    let output = run(&["--placement", fix.to_str().unwrap(), "--", program.to_str().unwrap()]);
+    let said = text(&output.stderr);
+    assert!(said.contains("inlined.cpp:4: 1 allocation of 3.8 MiB in whole pages"), "{said}");
+}
+
+/// Objects in parts and in turns on the one node that every machine has.
+const PARTS: &str = r#"
+static char grid[1 << 20];
+int main(void) {
+    char *list = malloc(4 << 20);
+    char *turn[3];
+    for (int i = 0; i < 3; i++) turn[i] = malloc(1 << 20);
+    write_pages(list, 1024);
+    write_pages(grid, 256);
+    for (int i = 0; i < 3; i++) write_pages(turn[i], 256);
+    char line[512];
+    FILE *maps = fopen("/proc/self/numa_maps", "r");
+    while (fgets(line, sizeof line, maps)) if (strstr(line, " prefer:0 ")) fputs(line, stdout);
+}"#;
+
+#[test]
+fn parts_are_placed_accounted_for_and_refused_where_threads_may_run_anywhere() {
+    if !common::has("gcc") {
+        return;
+    }
+    let scratch = common::Scratch::new();
+    let program = scratch.c("parts", PARTS);
+    let source = std::fs::read_to_string(scratch.path("parts.c")).unwrap();
+    let line = |start: &str| source.lines().position(|l| l.trim().starts_with(start)).unwrap() + 1;
+    let with = |node: u32| {
+        let file = format!(
+            "format = 1\n\
+             [[object]]\nname = \"list\"\nallocated_at = \"parts.c:{}\"\npolicy = \"blocks\"\n\
+             blocks = [[1000000, {node}], [4194304, 0]]\nhuge_pages = false\n\
+             [[object]]\nname = \"turn\"\nallocated_at = \"parts.c:{}\"\npolicy = \"turns\"\nturns = [{node}]\n\
+             [[object]]\nstatic = \"grid\"\npolicy = \"blocks\"\nblocks = [[5, {node}], [1048576, 0]]\n\
+             [[object]]\nname = \"never\"\nallocated_at = \"parts.c:{}\"\npolicy = \"local\"\nmin_bytes = 1000000000\n",
+            line("char *list"),
+            line("for (int i = 0; i < 3; i++) turn"),
+            line("char *list"),
+        );
+        let path = scratch.path(&format!("node{node}.toml"));
+        std::fs::write(&path, file).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (fix, program) = (with(0), program.to_str().unwrap());
+    let nearfar = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+        command.args(arguments).env("OMP_PROC_BIND", "true").current_dir(scratch.directory());
+        command.output().unwrap()
+    };
+    let expect = |output: &Output| {
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        for words in [
+            "list: 1 allocation of 4.0 MiB in whole pages, memory in 2 parts on node 0, without huge pages\n",
+            "turn: 3 allocations of 3.0 MiB in whole pages, memory as a whole, in turns, on node 0\n",
+            "grid: 1 variable of 1.0 MiB in whole pages, memory in 2 parts on node 0\n",
+            "never: nothing placed: no allocation of 1000000000 bytes or more",
+            "placed in all: 5 objects of 8.0 MiB, in ",
+        ] {
+            assert!(said.contains(words), "{words} is not in {said}");
+        }
+        // 1023 pages of the list, 255 of each turn, and of the variable all but its ragged ends.
+        let pages = |line: &str| -> Option<u64> {
+            line.split_whitespace().find_map(|w| w.strip_prefix("N0="))?.parse().ok()
+        };
+        let pages: u64 = text(&output.stdout).lines().filter_map(pages).sum();
+        assert!((1023 + 3 * 255 + 255..=1023 + 3 * 255 + 256).contains(&pages), "{pages}: {said}");
+    };
+    expect(&nearfar(&["run", "--placement", &fix, "--", program]));
+    expect(&nearfar(&["record", "-o", "recording", "--placement", &fix, "--", program]));
+    let meta = std::fs::read_to_string(scratch.path("recording/meta.json")).unwrap();
+    let meta: serde_json::Value = serde_json::from_str(&meta).unwrap();
+    assert_eq!(meta["placement"], std::fs::read_to_string(&fix).unwrap());
+    assert_eq!(meta["placed"].as_array().unwrap().len(), 5, "{}", meta["placed"]);
+
+    let refused = |arguments: &[&str], words: &str| {
+        let output = nearfar(&[arguments, &["--", program]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+    };
+    let beyond = with(77);
+    refused(&["run", "--placement", &beyond], "list: there is no node 77");
+    refused(&["record", "--placement", &fix, "--no-agent"], "cannot be used with");
+    let loose = |command: &str| {
+        let mut command = [command, "--on", "2x2", "--unbound", "--placement", &fix, "--", program]
+            .iter()
+            .fold(Command::new(env!("CARGO_BIN_EXE_nearfar")), |mut c, w| {
+                c.arg(w);
+                c
+            });
+        for name in nearfar::collect::on::BINDING {
+            command.env_remove(name);
+        }
+        let output = command.current_dir(scratch.directory()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("list: blocks and turns put memory beside the thread that uses it"), "{said}");
+        assert!(said.contains("pin them, without --unbound, or with OMP_PROC_BIND=close"), "{said}");
+    };
+    loose("record");
+    loose("check");
 }

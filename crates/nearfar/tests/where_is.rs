@@ -42,6 +42,50 @@ int main(void) {
 }
 "#;
 
+/// Static variables of known pages: of the program, and of a library.
+const LIBRARY: &str = r#"
+static char of_library[1 << 20] __attribute__((aligned(4096)));
+void *fill(void) {
+    for (long i = 0; i < sizeof of_library; i += 4096) ((volatile char *)of_library)[i] = 1;
+    return of_library;
+}
+"#;
+const STATICS: &str = r#"
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#define PAGES(n) ((n) * 4096ul)
+static char spread[PAGES(1024)] __attribute__((aligned(4096)));
+double half[PAGES(512) / 8] __attribute__((aligned(4096)));
+static char initialised[PAGES(64)] __attribute__((aligned(4096))) = { 1 };
+char untouched[PAGES(512)];
+char little[PAGES(8)];
+void *fill(void);
+static void touch(volatile void *p, unsigned long bytes) {
+    for (unsigned long i = 0; i < bytes; i += 4096) ((volatile char *)p)[i] = 1;
+}
+int main(void) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    unsigned long allowed[16] = { 0 }, one[16] = { 0 };
+    syscall(SYS_get_mempolicy, NULL, allowed, 1024ul, NULL, 4ul);
+    int word = 0;
+    while (!allowed[word]) word++;
+    one[word] = allowed[word] & -allowed[word];
+    /* Interleaved on one node, which a machine of one node can do, too. */
+    if (syscall(SYS_mbind, spread, sizeof spread, 3, one, 1024ul, 0u)) { perror("mbind"); return 1; }
+    touch(spread, sizeof spread);
+    touch(half, sizeof half / 2);
+    touch(initialised, sizeof initialised);
+    touch(little, sizeof little);
+    void *library = fill();
+    printf("%d %lu %lu %lu\n", word * 64 + __builtin_ctzl(one[word]), (unsigned long)spread, (unsigned long)half,
+           (unsigned long)library);
+    fflush(stdout);
+    pause();
+    return (int)(long)untouched;
+}
+"#;
+
 struct Running {
     child: Child,
     cpu: u64,
@@ -99,10 +143,17 @@ fn by_numa_maps(pid: u32) -> Option<u64> {
 fn threads_and_pages_of_a_process_are_those_of_the_kernel() {
     let running = start();
     let pid = running.child.id();
-    let Some(truth) = by_numa_maps(pid) else {
+    let Some(mut truth) = by_numa_maps(pid) else {
         return common::skip("the kernel has no numa_maps");
     };
-    let look = json(&[&pid.to_string(), "--json"]);
+    // The thread may still touch its stack for the first time.
+    let look = loop {
+        let look = json(&[&pid.to_string(), "--json"]);
+        let before = std::mem::replace(&mut truth, by_numa_maps(pid).unwrap());
+        if before == truth {
+            break look;
+        }
+    };
     assert_eq!(look["pid"], pid);
     assert_eq!(look["memory"]["how"], "exact");
     assert_eq!(all(&look), truth);
@@ -120,6 +171,69 @@ fn threads_and_pages_of_a_process_are_those_of_the_kernel() {
     let said = text(&output.stdout);
     assert!(said.contains("Pages: exact") && said.contains("default") && said.contains("stack"), "{said}");
     assert_eq!(text(&output.stderr).contains("one memory node"), nodes() == 1);
+}
+
+#[test]
+fn static_variables_have_their_pages_and_policies() {
+    let scratch = Scratch::new();
+    let library = scratch.compile("gcc", "libfill.c", LIBRARY, &["-shared", "-fPIC"]);
+    let include = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <unistd.h>\n";
+    let source = format!("{include}{STATICS}");
+    let program = scratch.compile("gcc", "statics.c", &source, &[library.to_str().unwrap()]);
+    let mut child = Command::new(program).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let running = Running { child, cpu: 0, _scratch: scratch };
+    let pid = running.child.id();
+    let words: Vec<u64> = line.split_whitespace().map(|w| w.parse().unwrap()).collect();
+    let [node, spread, half, of_library] = words[..] else { panic!("{line}") };
+    if by_numa_maps(pid).is_none() {
+        return common::skip("the kernel has no numa_maps");
+    }
+    for way in ["--exact", "--sample"] {
+        let look = json(&[&pid.to_string(), "--json", way]);
+        let memory = &look["memory"];
+        if memory["without"].to_string().contains("move_pages") {
+            return common::skip("move_pages is forbidden here");
+        }
+        let objects = memory["objects"].as_array().unwrap();
+        let names: Vec<&str> = objects.iter().map(|o| o["name"].as_str().unwrap()).collect();
+        // The one with most pages first; neither what was not touched nor what is small.
+        assert_eq!(names, ["spread", "half", "of_library", "initialised"], "{way}");
+        let line = |of: &str, text: &str| of.lines().position(|l| l.contains(text)).unwrap() as u64 + 1;
+        for (at, start, pages, present, from) in [
+            (0, spread, 1024, 1024, ("statics.c", line(&source, "spread[PAGES"))),
+            (1, half, 512, 256, ("statics.c", line(&source, "half[PAGES"))),
+            (2, of_library, 256, 256, ("libfill.c", line(LIBRARY, "of_library[1"))),
+            (3, 0, 64, 64, ("statics.c", line(&source, "initialised[PAGES"))),
+        ] {
+            let object = &objects[at];
+            assert!(start == 0 || object["start"] == start, "{way}: {object}");
+            assert_eq!(object["bytes"], pages * 4096, "{way}: {object}");
+            let all: u64 =
+                object["nodes"].as_object().unwrap().values().map(|a| a["pages"].as_u64().unwrap()).sum();
+            assert_eq!((all, &object["sample"]["all"]), (present, &Value::Bool(true)), "{way}: {object}");
+            assert!(object["file"].as_str().unwrap().ends_with(from.0), "{way}: {object}");
+            assert_eq!(object["line"], from.1, "{way}: {object}");
+        }
+        assert_eq!(objects[0]["nodes"][node.to_string()]["pages"], 1024, "{way}: {}", objects[0]);
+        let policies = objects.iter().map(|o| o["requested"][0].as_str().unwrap_or("unknown").to_owned());
+        let policies: Vec<String> = policies.collect();
+        let spread_out = format!("interleave:{node}");
+        match way {
+            "--exact" => assert_eq!(policies, [spread_out.as_str(), "default", "default", "default"]),
+            _ => assert_eq!(policies, ["unknown"; 4]),
+        }
+    }
+    let said = text(&run(&[&pid.to_string()]).stdout);
+    assert!(said.contains("spread") && said.contains("statics.c:") && !said.contains("untouched"), "{said}");
+    assert!(said.contains("heap objects"), "{said}");
+    // Built anew, the file is not the one that runs.
+    let file = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let look = json(&[&pid.to_string(), "--json"]);
+    assert!(look["memory"]["without"].to_string().contains("removed or replaced"), "{look}");
+    assert_eq!(look["memory"]["objects"][0]["name"], "of_library");
 }
 
 #[test]

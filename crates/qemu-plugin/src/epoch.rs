@@ -6,6 +6,15 @@ use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_model::simulate::{Core, Counts, Traffic};
 
+/// The number of the epoch at a time. Clocks are sums of busy and idle times: put forward to the beginning of
+/// an epoch, one may stop a rounding error before it, and what the core does next would be the epoch before's.
+fn number(clock_ns: f64, epoch_ns: f64) -> u32 {
+    ((clock_ns + ROUNDING_NS) / epoch_ns) as u32
+}
+
+/// Far above the rounding of a clock of days (2^-8 ns at 2^45 ns), far below anything that takes time.
+const ROUNDING_NS: f64 = 0.01;
+
 /// The epoch that a core is in: what it had counted when it began.
 pub struct Epoch {
     number: u32,
@@ -24,7 +33,7 @@ impl Epoch {
     /// The epoch of a core as it is now.
     pub fn begin(core: &Core, epoch_ns: f64) -> Epoch {
         // A clock of 2^32 epochs is 49 days of simulated time at 1 ms.
-        let number = (core.clock_ns() / epoch_ns) as u32;
+        let number = number(core.clock_ns(), epoch_ns);
         Epoch {
             number,
             end_ns: (f64::from(number) + 1.0) * epoch_ns,
@@ -80,5 +89,22 @@ impl Epoch {
             }
         }
         *self = Epoch::begin(core, world.epoch_ns());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_put_forward_to_an_epochs_beginning_is_in_it() {
+        for epoch in 1..2000u32 {
+            // Idle until the beginning, as `Core::sleep_until` does.
+            let (begin, busy) = (f64::from(epoch) * 1e6, f64::from(epoch) * 1e6 / 3.0 - 0.1);
+            let clock = busy + (begin - busy);
+            assert_eq!(number(clock, 1e6), epoch);
+            assert_eq!(number(begin - 1e-7, 1e6), epoch);
+            assert_eq!(number(begin - 1.0, 1e6), epoch - 1);
+        }
     }
 }

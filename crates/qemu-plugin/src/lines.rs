@@ -15,6 +15,8 @@ pub struct Lines<'a> {
     pub world: &'a World,
     /// Chooses samples.
     pub sampler: &'a mut Sampler,
+    /// Chooses samples of lines from other nodes' caches.
+    pub transfers: &'a mut Sampler,
     /// Position of the core's node.
     pub node: usize,
     /// Kernel index of the cpu.
@@ -35,14 +37,29 @@ impl Sink for Lines<'_> {
         let write = matches!(kind, DramKind::WriteBack | DramKind::Stream);
         self.world.traffic.line(physical >> PAGE_SHIFT, self.node, write);
         if let Some(lines) = self.sampler.line() {
-            self.sample(physical, home, kind, lines);
+            let kind = match kind {
+                DramKind::Demand => AccessKind::Load,
+                DramKind::Prefetch if self.access.kind == Kind::Load => AccessKind::Load,
+                DramKind::Prefetch | DramKind::Rfo | DramKind::Stream => AccessKind::Store,
+                // The instruction made room for another line. It did not touch this one, and its thread
+                // need not be the one that wrote it.
+                DramKind::WriteBack => AccessKind::Unknown,
+            };
+            self.sample(physical, home, kind, lines, false);
+        }
+    }
+
+    fn transfer(&mut self, physical: u64, node: usize) {
+        if let Some(lines) = self.transfers.line() {
+            let kind = if self.access.kind == Kind::Load { AccessKind::Load } else { AccessKind::Store };
+            self.sample(physical, node, kind, lines, true);
         }
     }
 }
 
 impl Lines<'_> {
     #[cold]
-    fn sample(&self, physical: u64, home: usize, kind: DramKind, lines: u32) {
+    fn sample(&self, physical: u64, home: usize, kind: AccessKind, lines: u32, transfer: bool) {
         let (page, access) = (physical >> PAGE_SHIFT, &self.access);
         // A line that another one drives out, or that is fetched ahead, may be of another page.
         let virtual_page = if page == access.physical >> PAGE_SHIFT {
@@ -52,14 +69,8 @@ impl Lines<'_> {
             owner.filter(|owner| owner.pid == self.ids.0).map(|owner| owner.page)
         };
         let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
-        let kind = match kind {
-            DramKind::Demand => AccessKind::Load,
-            DramKind::Prefetch if access.kind == Kind::Load => AccessKind::Load,
-            DramKind::Prefetch | DramKind::Rfo | DramKind::Stream => AccessKind::Store,
-            // The instruction made room for another line. It did not touch this one, and its thread
-            // need not be the one that wrote it.
-            DramKind::WriteBack => AccessKind::Unknown,
-        };
+        // Who shares a line with whom is told by the bytes that each touches.
+        let address = if transfer { access.virt } else { address };
         self.world.output.rows().samples.push(RawSample {
             time_ns: self.world.time.now(),
             cpu: self.cpu,
@@ -68,6 +79,7 @@ impl Lines<'_> {
             address,
             access: kind as u8,
             home: self.world.node(home),
+            transfer: u8::from(transfer),
             lines,
             epoch: self.epoch,
         });

@@ -19,6 +19,10 @@ pub(crate) const PATIENCE: i64 = 1 << 14;
 /// The same for misses: a few microseconds if all go to memory.
 const MISSES: u32 = 32;
 
+/// One in so many lines from other nodes' caches becomes a sample, or more: there are few of them, and a
+/// line that nodes write in turns is found by several samples of it.
+const TRANSFERS: u32 = 16;
+
 /// Bits of an address within a line.
 const LINE_MASK: u64 = LINE_BYTES - 1;
 
@@ -46,6 +50,7 @@ pub struct Seat {
     node: usize,
     epoch: Epoch,
     sampler: Sampler,
+    transfers: Sampler,
     translations: Translations,
     /// Kernel index of the cpu.
     cpu: u16,
@@ -96,6 +101,7 @@ impl Vcpu {
                 visible,
                 node: world.hierarchy.node_of(index),
                 sampler: Sampler::new(index as u64, world.arguments.sample),
+                transfers: Sampler::new(index as u64, world.arguments.sample.min(TRANSFERS)),
                 translations: Translations::new(),
                 cpu: world.hierarchy.cpu(index) as u16,
             }
@@ -223,6 +229,7 @@ impl Vcpu {
         let mut lines = Lines {
             world: self.world,
             sampler: &mut seat.sampler,
+            transfers: &mut seat.transfers,
             node: seat.node,
             cpu: seat.cpu,
             ids: self.ids,

@@ -4,15 +4,15 @@ use super::attribute::Context;
 use super::code::Code;
 use super::counts::Counts;
 use super::facts::{self, RowFacts};
+use super::findings::Setting;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
 use super::shares::{Shares, distance, share};
 use super::tally::Tally;
 use super::value::*;
 use super::verdict::{Evidence, rung_text, verdict};
-use super::findings::Setting;
 use super::whatif::{Engine, Planner};
-use super::{findings, notes};
+use super::{findings, notes, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
 
@@ -34,20 +34,22 @@ pub fn assemble(
     let basis = context.measure.basis;
     let total = tally.total.weight.max(1) as f64;
     let shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
-    let memory_bound = counts.memory_bound();
     let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
-    let setting =
-        Setting { tally, nodes, basis, memory_bound: memory_bound.clone().unwrap_or(1.0), engine: &engine };
-    let (findings, not_worth) = findings::findings(rows, &setting);
-    let planner = Planner {
-        input,
-        exact: context.exact,
+    let planner = Planner::new(input, &judge.machine, context, tally);
+    let memory_bound = counts.memory_bound();
+    let setting = Setting {
+        tally,
         nodes,
-        rows: context.rows,
-        sites: context.sites,
-        spaces: context.finder.spaces,
-        wandering: tally.threads.iter().any(|t| findings::wanders(t).is_some()),
+        basis,
+        memory_bound: memory_bound.clone().unwrap_or(1.0),
+        engine: &engine,
+        shared: counts
+            .pace
+            .as_ref()
+            .map_or(Vec::new(), |p| sharing::findings(input, context, tally, rows, &p.course)),
+        planner: &planner,
     };
+    let (findings, not_worth) = findings::findings(rows, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
     let nothing = Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
     let best = what_if.as_ref().map(|w| w.best.as_ref().map_or(nothing, |b| b.predicted.clone()));

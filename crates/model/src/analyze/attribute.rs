@@ -4,7 +4,7 @@
 mod count;
 
 use super::blocks::Blocks;
-use super::exact::Exact;
+use super::exact::{Exact, LINE};
 use super::hash::{FastMap, IdIndex};
 use super::homes::{Finder, Home};
 use super::input::{Input, SampleSource};
@@ -217,6 +217,10 @@ impl<'a> Worker<'a> {
             return;
         }
         let space = space.unwrap_or(0);
+        if s.rung[i] == SampleRung::Transfer as u8 && s.address[i] != 0 {
+            self.transfer(s, i, space, thread.map_or(NONE, |t| t as u32));
+            return;
+        }
         let Some(weight) = measure.weight(s, i) else {
             self.tally.other_basis += 1;
             let rung = usize::from(s.rung[i]).min(SampleRung::ALL.len());
@@ -298,7 +302,9 @@ impl<'a> Worker<'a> {
         if known && let (Some(exact), Some(pace)) = (self.context.exact, self.context.pace) {
             let page = s.address[i] / self.context.finder.placements.page_bytes;
             let written = s.access[i] == Access::Unknown as u8;
-            let user = exact.page(space, page).map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
+            let user = exact
+                .page(space, page)
+                .map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
             let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
             let stretch = pace.stretch(s.epoch[i]);
             let cell = Cell { row, from: node, home: home.node, user };
@@ -310,6 +316,18 @@ impl<'a> Worker<'a> {
             let fact = Fact { weight, block, home, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
+    }
+
+    #[cold]
+    fn transfer(&mut self, s: &AccessSamples, i: usize, space: u32, thread: u32) {
+        let address = s.address[i];
+        let thing = self.thing(space, address, s.time_ns[i]);
+        let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
+        let line = self.tally.transfers.entry((row, space, address / LINE)).or_default();
+        let user = line.entry((thread, (address % LINE) as u8)).or_default();
+        user[0] += u64::from(s.lines[i]);
+        user[1] += if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
+        user[2] += 1;
     }
 
     #[inline]

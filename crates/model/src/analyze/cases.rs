@@ -82,6 +82,7 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     cpuless(r)
         .or_else(|| straddling(r))
         .or_else(|| by_policy(r))
+        .or_else(|| shifted(r).then(|| mismatch(r)).flatten())
         .or_else(|| serial(r, nodes))
         .or_else(|| mismatch(r))
         .or_else(|| unexplained(r))
@@ -293,17 +294,21 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     })
 }
 
+/// Whether parts lie in the order of their use but for their borders, and no thread placed nearly all of it.
+fn shifted(r: &RowFacts) -> bool {
+    let most = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0) as f64;
+    let ordered = 2..=2 * r.user_nodes.len().max(1);
+    most < SERIAL * r.placed_pages() as f64
+        && r.runs.is_some_and(|(homes, users)| ordered.contains(&homes) && ordered.contains(&users))
+}
+
 /// Several threads placed the pages, and others use them.
 fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
-    // Parts that lie in the same order but for their borders: small, unless the range is far off.
-    let shifted = r.runs.is_some_and(|(homes, users)| {
-        let ordered = 2..=2 * r.user_nodes.len().max(1);
-        ordered.contains(&homes) && ordered.contains(&users)
-    });
+    let shifted = shifted(r);
     let least = if shifted { LEAST_SHIFTED } else { MOSTLY_HALO };
     if r.remote_share.is_none_or(|s| s < least)
-        || r.touchers.len() < 2
+        || r.touchers.len() < 2 && !shifted
         || (known as f64) < 0.5 * r.remote as f64
     {
         return None;
@@ -358,4 +363,3 @@ fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         advice: advice::advise(r, Use::Unexplained),
     })
 }
-

@@ -19,7 +19,7 @@ use super::value::{Basis, Interval};
 use crate::recording::NONE;
 
 /// Bytes of a line, for how many a page has. All described machines have such lines.
-const LINE: u64 = 64;
+pub const LINE: u64 = 64;
 
 /// Lines by distance class, and those of which one end is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,6 +30,8 @@ pub struct Lines {
     pub unknown: f64,
     /// Moved by the node that uses each page most: what would be local if every page lay there.
     pub by_main_user: f64,
+    /// Written, but for those that were dirty before the counts began.
+    pub written: f64,
 }
 
 impl Lines {
@@ -54,6 +56,7 @@ impl Lines {
         self.by_class.iter_mut().zip(other.by_class).for_each(|(a, b)| *a += b * part);
         self.unknown += other.unknown * part;
         self.by_main_user += other.by_main_user * part;
+        self.written += other.written * part;
     }
 }
 
@@ -76,10 +79,10 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) 
     lines.by_main_user = by_user.iter().copied().fold(0.0, f64::max);
     let main = by_user.iter().position(|&n| n == lines.by_main_user).unwrap_or(0) as NodeIndex;
     for &i in group {
-        let from = nodes.position(p.from[i as usize]);
-        if from != UNKNOWN && from != main {
-            lines.by_main_user += leftover(page, p.read_lines[i as usize], p.write_lines[i as usize]);
-        }
+        let (from, written) = (nodes.position(p.from[i as usize]), p.write_lines[i as usize]);
+        let before = leftover(page, p.read_lines[i as usize], written);
+        lines.by_main_user += if from != UNKNOWN && from != main { before } else { 0.0 };
+        lines.written += written as f64 - before;
     }
     lines
 }
@@ -257,7 +260,14 @@ impl Exact {
 
     /// The node that would use a line most if the page lay and was initialised where it is used: the page's main
     /// user, but for lines that a node wrote and that were dirty before the counts began.
-    pub fn user(&self, input: &Input, nodes: &Nodes, page: &PageUse, from: NodeIndex, written: bool) -> NodeIndex {
+    pub fn user(
+        &self,
+        input: &Input,
+        nodes: &Nodes,
+        page: &PageUse,
+        from: NodeIndex,
+        written: bool,
+    ) -> NodeIndex {
         let dirty = |f: &PageFlow| f.from == from && f.leftover > 0.5 * f.lines[1];
         match written && from != page.user && self.flows(input, nodes, page).any(|f| dirty(&f)) {
             true => from,

@@ -13,6 +13,8 @@ use super::tally::{Folio, FolioUse, LineUse, Tally, TouchUse, Use};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
+/// Largest written part of the lines of what counts as only read: pages that it shares with others. // chosen
+const WRITTEN: f64 = 0.02;
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
 const DETAILED: usize = 100;
 
@@ -105,6 +107,8 @@ pub struct RowFacts {
     pub used_in: Option<String>,
     /// No store was seen but by the lines that touched first.
     pub read_only: bool,
+    /// Written part of its lines, but for those that were dirty before the counts began; where counted.
+    pub written: Option<f64>,
     /// Lines that use it, most first.
     pub lines: Vec<(SiteId, LineUse)>,
 }
@@ -212,6 +216,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             }
             if let Some(counted) = exact.get(&key) {
                 use_counts(&mut f, counted);
+                // Lines are read to be written, and a sample of a line written back names no store.
+                let lines = &counted.lines;
+                f.written = (lines.all() > 0.0).then(|| lines.written / lines.all());
             }
             f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));
             f.origins =
@@ -332,7 +339,8 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
         f.used_at = site.at.clone();
         f.used_in = site.function.clone();
     }
-    f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0));
+    f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
+        && f.written.is_none_or(|w| w <= WRITTEN);
 }
 
 /// A second node's share from which on a folio counts as used by both; below, it is the neighbours'

@@ -9,8 +9,8 @@ use super::cases::{Case, case, crowded};
 use super::facts::{RowFacts, percent};
 use super::nodes::Nodes;
 use super::tally::{Tally, ThreadTally};
-use super::value::{Basis, Cause, Finding, NotWorth, Predicted, Repair};
-use super::whatif::{Engine, WORTH};
+use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
+use super::whatif::{Engine, Planner, WORTH};
 
 /// Least certain share of all samples that a finding must put at stake.
 const LEAST_STAKE: f64 = 0.01;
@@ -44,12 +44,16 @@ pub struct Setting<'a> {
     pub memory_bound: f64,
     /// What repairs would give.
     pub engine: &'a Result<Engine<'a>, String>,
+    /// Lines that nodes take from each other.
+    pub shared: Vec<Finding>,
+    /// How to say them.
+    pub planner: &'a Planner<'a>,
 }
 
 /// All findings, first the one with most to gain, or, where that is not known, with most at stake; and those
 /// that are known to gain too little.
 pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotWorth>) {
-    let &Setting { tally, nodes, basis, memory_bound, engine } = setting;
+    let &Setting { tally, nodes, basis, memory_bound, engine, .. } = setting;
     if nodes.count < 2 {
         return (Vec::new(), Vec::new());
     }
@@ -83,8 +87,9 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
             samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind)
         });
     }
-    let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total, basis, engine)).collect();
+    let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total, setting)).collect();
     found.extend(unpinned(tally, nodes, basis, engine));
+    found.extend(setting.shared.iter().cloned());
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     let (mut found, small): (Vec<Finding>, Vec<Finding>) =
         found.into_iter().partition(|f| gain(f).is_none_or(|g| g >= WORTH));
@@ -95,9 +100,10 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
     for (i, f) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
     }
-    let not_worth = small.into_iter().filter(|f| f.stake >= LEAST_STAKE).filter_map(|f| {
-        Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? })
-    });
+    let not_worth = small
+        .into_iter()
+        .filter(|f| f.stake >= LEAST_STAKE)
+        .filter_map(|f| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
     (found, not_worth.collect())
 }
 
@@ -105,7 +111,8 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
 const WITH_EVIDENCE: usize = 4;
 
 /// One finding of all cases of a cause; the object with most at stake speaks for it.
-fn finding(mut cases: Vec<Case>, total: f64, basis: Basis, engine: &Result<Engine, String>) -> Finding {
+fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
+    let &Setting { basis, engine, planner, .. } = setting;
     cases.sort_by(|a, b| b.row.remote.cmp(&a.row.remote).then_with(|| a.row.name.cmp(&b.row.name)));
     let sentences = |of: &dyn Fn(&Case) -> String| -> Vec<(String, String)> {
         cases.iter().map(|c| (c.row.name.clone(), of(c))).collect()
@@ -128,10 +135,8 @@ fn finding(mut cases: Vec<Case>, total: f64, basis: Basis, engine: &Result<Engin
     let nothing = || Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
     let predicted = engine.as_ref().ok().map(|e| e.of_rows(&ids).unwrap_or_else(nothing));
     let repairs = match engine {
-        Ok(e) if predicted.as_ref().is_some_and(|p| p.ratio < 1.0) => {
-            ids.iter().map(|&r| e.repair(r).unwrap_or(Repair::WhereUsed)).collect()
-        }
-        _ => Vec::new(),
+        Ok(e) => ids.iter().filter_map(|&r| Some(planner.part(r, e.repair(r)?))).collect(),
+        Err(_) => cases.iter().filter_map(|c| planner.fitting(c.row)).collect(),
     };
     Finding {
         kind: first.kind.to_string(),
@@ -161,12 +166,7 @@ pub(super) fn wanders(t: &ThreadTally) -> Option<u64> {
 
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
-fn unpinned(
-    tally: &Tally,
-    nodes: &Nodes,
-    basis: Basis,
-    engine: &Result<Engine, String>,
-) -> Option<Finding> {
+fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, String>) -> Option<Finding> {
     if nodes.assumed {
         return None;
     }

@@ -37,6 +37,7 @@ mod region;
 mod roofline;
 mod rows;
 mod shares;
+mod sharing;
 mod sites;
 mod space;
 mod tally;

@@ -187,6 +187,18 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
     if judge.assume.is_none() && moved > 0 {
         n.push(format!("At least {moved} pages changed their node during the recording."));
     }
+    match (&input.meta.placement, &judge.assume) {
+        (Some(_), None) => n.push(
+            "Recorded under a placement file: its objects are where it says, whoever touched them first."
+                .to_string(),
+        ),
+        (Some(_), Some(_)) => n.push(
+            "Recorded under a placement file. It is not applied on an assumed machine: pages are on their first \
+             toucher's node."
+                .to_string(),
+        ),
+        (None, _) => {}
+    }
     if judge.assume.is_some() {
         if has(RangeKind::Policy) {
             n.push("The program sets memory policies (mbind, set_mempolicy). They are not applied on an assumed machine: pages are on their first toucher's node.".to_string());

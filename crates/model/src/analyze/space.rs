@@ -248,7 +248,7 @@ impl Spaces {
     }
 
     /// What covered any byte of `from..to` at some time of `since..=until`; mappings only where no
-    /// object did. A sampled small allocation counts if it begins there.
+    /// object did. A sampled small allocation counts if it begins there, or where there is nothing else.
     pub fn over(&self, space: u32, from: u64, to: u64, since: u64, until: u64) -> Vec<u32> {
         let mut found = Vec::new();
         let (mut s, mut last) = (space, until);
@@ -267,7 +267,10 @@ impl Spaces {
             }
         }
         if found.is_empty() {
-            found.extend(self.mapping_at(space, from, until).0);
+            let mapping = self.mapping_at(space, from, until).0;
+            // As `at` answers: of the kind of the sampled allocations around it.
+            let near = mapping.is_none_or(|m| self.is_heap_area(m));
+            found.extend(near.then(|| self.small_at(space, from, until)).flatten().or(mapping));
         }
         found
     }

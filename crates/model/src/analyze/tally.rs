@@ -247,6 +247,9 @@ pub struct Tally {
     pub function_bounds: FastMap<(u32, u16), u64>,
     /// By (stretch of time, kind of line): samples that read and that wrote, in two halves.
     pub cells: FastMap<(u32, Cell), [[u64; 2]; 2]>,
+    /// Lines that caches of other nodes supplied, by (row, address space, number of the line): by thread and byte
+    /// in the line, lines that samples stand for, how many of them were stores, and the samples.
+    pub transfers: FastMap<(u32, u32, u64), FastMap<(u32, u8), [u64; 3]>>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
 }
@@ -334,6 +337,10 @@ impl Tally {
         for (key, from) in other.cells {
             let to = self.cells.entry(key).or_default();
             to.iter_mut().zip(&from).for_each(|(to, from)| add(to, from));
+        }
+        for (line, users) in other.transfers {
+            let to = self.transfers.entry(line).or_default();
+            users.into_iter().for_each(|(user, n)| add(to.entry(user).or_default(), &n));
         }
         self.other_basis += other.other_basis;
     }

@@ -363,8 +363,9 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What to change, in words that fit this object and this pattern.
     pub advice: String,
-    /// The repair that the time model finds best for each of the objects, in their order; empty if nothing is predicted.
-    pub repairs: Vec<Repair>,
+    /// What to do with each of the objects: what the time model finds best, or, without counts, what fits how they
+    /// are used. Empty if nothing helps.
+    pub repairs: Vec<RepairPart>,
     /// Predicted time after these repairs over the time before; null with `predicted_why`.
     pub predicted: Option<Predicted>,
     /// Why there is no prediction.

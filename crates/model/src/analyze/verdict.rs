@@ -138,6 +138,10 @@ fn of_lines(
     findings: &[Finding],
 ) -> (Verdict, String) {
     let unknown = |why: String| (Verdict::Unknown, why);
+    if let Some(f) = findings.first().filter(|f| f.kind == "false_sharing" || f.kind == "contended_line") {
+        let text = format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default());
+        return (Verdict::Affected, text);
+    }
     if evidence.counted == Some(0) {
         return clean("The caches held everything: no line moved from or to DRAM".to_string());
     }

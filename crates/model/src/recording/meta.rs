@@ -75,6 +75,12 @@ pub struct Meta {
     pub agent: bool,
     /// If it did not, why; or what is missing without it.
     pub agent_why: String,
+    /// Text of the placement file that it ran under; `null`: none.
+    #[serde(default)]
+    pub placement: Option<String>,
+    /// What was placed by it, a line for each object and one for all.
+    #[serde(default)]
+    pub placed: Vec<String>,
     /// The rungs and how they did.
     pub rungs: Vec<RungReport>,
     /// Who was sampled and when; filled when the recording is finished.

@@ -19,8 +19,10 @@ table! {
         address: u64,
         /// An `Access`; unknown for a line written back.
         access: u8,
-        /// Node of the memory.
+        /// Node of the memory; for a line from another node's cache, that node.
         home: i16,
+        /// 1 for a line that a cache of another node supplied, 0 for one from or to memory.
+        transfer: u8,
         /// Lines that it stands for.
         lines: u32,
         /// The epoch that it lies in.

@@ -473,8 +473,10 @@ codes! {
         Signal = 2 "signal",
         /// PMU samples.
         Hardware = 3 "hardware",
-        /// The virtual machine.
+        /// The virtual machine: a line from or to memory.
         Simulated = 4 "simulated",
+        /// The virtual machine: a line that a cache of node `home` supplied, another one than the cpu's.
+        Transfer = 5 "transfer",
     }
 }
 

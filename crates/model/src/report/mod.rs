@@ -6,10 +6,12 @@
 
 pub mod compare;
 mod counted;
+pub mod cure;
 pub mod json;
 mod layout;
 pub mod measured;
 mod paths;
+pub mod placement;
 mod sections;
 pub mod text;
 pub mod topology;

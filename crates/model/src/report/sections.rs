@@ -42,7 +42,7 @@ pub(super) fn distances(r: &Report) -> String {
 }
 
 /// A finding's kind in words.
-fn kind(kind: &str) -> String {
+pub(super) fn kind(kind: &str) -> String {
     let words = match kind {
         "serial_first_touch" => "Serial first touch: one thread placed pages that others use",
         "schedule_mismatch" => "Initialised by other threads than those that work on it",
@@ -58,6 +58,7 @@ fn kind(kind: &str) -> String {
         "memory_on_cpuless_node" => "Memory on a node without cpus is used all the time",
         "placed_by_policy" => "A memory policy placed pages away from their users",
         "crowded_memory" => "One node's memory has too much to do",
+        "contended_line" => "Nodes write to the same variable",
         "false_sharing" => "Nodes write to the same cache lines",
         other => {
             let mut words = other.replace('_', " ");
@@ -117,6 +118,9 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
             "{} of the time goes to {whose}; the gain may be less: overlapped loads share blame",
             percent(Some(f.stake))
         ),
+        Basis::DramLines if f.kind == "false_sharing" || f.kind == "contended_line" => {
+            format!("{} of the cores' time waits for these lines", percent(Some(f.stake)))
+        }
         Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),
     };
     page.item(3, "stake", &stake);

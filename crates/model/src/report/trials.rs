@@ -101,6 +101,10 @@ fn notes(page: &mut Page, trials: &Trials, judged: &Judged) {
         page.heading("Mind");
         lines.iter().for_each(|l| page.bullet(l));
     }
+    if trials.trials.iter().any(|t| !t.placed.is_empty()) {
+        page.heading("Placed");
+        trials.trials.iter().flat_map(|t| &t.placed).for_each(|line| page.bullet(line));
+    }
     if !trials.not_tried.is_empty() {
         page.heading("Not tried");
         for left_out in &trials.not_tried {

@@ -1,10 +1,10 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
-use super::layout::{Page, columns, left, percent, right, shorten};
-use crate::analyze::{Finding, Predicted, Repair, RepairRow, Report, WORTH, WhatIf};
+use super::layout::{Page, columns, percent, right, shorten};
+use crate::analyze::{Finding, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
 
 /// Rows of single objects in the table; the JSON has them all.
-const ROWS: usize = 8;
+const ROWS: usize = 3;
 /// Columns of a ratio with its range, and of the remote share after it.
 const RATIO: usize = 20;
 const REMOTE: usize = 9;
@@ -16,6 +16,7 @@ pub fn words(repair: Repair) -> String {
         Repair::Interleave => "interleaved".to_owned(),
         Repair::WeightedInterleave => "interleaved by bandwidth".to_owned(),
         Repair::Bind { node } => format!("on node {node}"),
+        Repair::SameSchedule => "used by the schedule that touched it".to_owned(),
         Repair::Replicate => "a copy on each node".to_owned(),
     }
 }
@@ -34,7 +35,11 @@ pub fn gain(p: &Predicted) -> String {
 /// What a finding's repair gives, in a sentence.
 pub(super) fn predicted(f: &Finding) -> String {
     match (&f.predicted, &f.predicted_why) {
-        (Some(p), _) => format!("{} with {}", gain(p), placed(&f.objects, &f.repairs)),
+        (Some(p), _) => {
+            let part = |p: &RepairPart| (p.object.clone(), p.repair);
+            let (objects, repairs): (Vec<String>, Vec<Repair>) = f.repairs.iter().map(part).unzip();
+            format!("{} with {}", gain(p), placed(&objects, &repairs))
+        }
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
     }
@@ -61,7 +66,14 @@ fn placed(objects: &[String], repairs: &[Repair]) -> String {
             [] => String::new(),
         };
         let words = words(*repair);
-        format!("{names} {}", if objects.len() > 1 { words.replace("it is", "they are") } else { words })
+        format!(
+            "{names} {}",
+            if objects.len() > 1 {
+                words.replace("it is", "they are").replace("touched it", "touched them")
+            } else {
+                words
+            }
+        )
     };
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
@@ -69,9 +81,11 @@ fn placed(objects: &[String], repairs: &[Repair]) -> String {
 /// The table.
 pub(super) fn section(page: &mut Page, r: &Report) {
     let Some(w) = &r.what_if else { return };
-    page.heading("What if memory lay elsewhere");
+    page.heading(&format!(
+        "What if memory lay elsewhere: time × (predicted from these counts), and remote, now {}",
+        percent(Some(w.remote_share))
+    ));
     let name = page.width.saturating_sub(RATIO + REMOTE).clamp(24, 60);
-    page.line(&format!("{}{}{}", left("", name), right("time ×", RATIO), right("remote", REMOTE)));
     let mut row = |what: &str, p: &Predicted, remote: Option<f64>| {
         let remote = remote.map_or(String::new(), |s| percent(Some(s)));
         let what = shorten(what, name.saturating_sub(1));
@@ -94,12 +108,9 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         row(&format!("threads and memory on node {}", one.node), &one.predicted, Some(0.0));
     }
     row("every line local (a bound)", &w.all_local, Some(0.0));
-    row("as it is", &Predicted { ratio: 1.0, low: 1.0, high: 1.0 }, Some(w.remote_share));
-    page.paragraph(
-        "Predicted from this run's counts; the range is what the machine's figures, the samples and the caches leave open.",
-    );
     if !w.not_worth.is_empty() {
-        let one = |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
+        let one =
+            |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
         let all: Vec<String> = w.not_worth.iter().map(one).collect();
         page.paragraph(&format!("Not worth a change, below 3 % each: {}.", all.join("; ")));
     }
@@ -120,6 +131,8 @@ fn shown(w: &WhatIf) -> Vec<&RepairRow> {
             rows.push(row);
         }
     }
-    rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty()));
+    // What is the best combination anyway is not said twice.
+    let best = w.best.as_ref().map_or(1.0, |b| b.predicted.ratio);
+    rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty() && r.predicted.ratio > best + 0.005));
     rows
 }

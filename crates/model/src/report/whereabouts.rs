@@ -5,7 +5,7 @@ use super::topology::limits;
 use crate::machine::{DistanceClass, NodeId};
 use crate::whereabouts::activity::{Activity, MIGRATION, PLACEMENT};
 use crate::whereabouts::numa_maps::Requested;
-use crate::whereabouts::{Amount, Everyone, How, Kind, Mapping, Thread, Whereabouts};
+use crate::whereabouts::{Amount, Everyone, How, Kind, Mapping, Memory, Thread, Whereabouts};
 use std::collections::BTreeMap;
 
 /// Threads that are shown one by one; more are shown by node and cpus.
@@ -26,8 +26,10 @@ pub fn to_text(seen: &Whereabouts, width: usize, color: bool) -> String {
         page.line("  no page is present");
     } else {
         kinds(&mut page, seen);
-        page.heading("Objects, and the policy asked for");
+        page.heading("Mappings, and the policy asked for");
         mappings(&mut page, &seen.memory.mappings);
+        page.heading("Large objects in them");
+        objects(&mut page, &seen.memory);
         page.heading("Threads beside their own memory (without files)");
         near(&mut page, seen);
     }
@@ -185,6 +187,37 @@ fn mappings(page: &mut Page, mappings: &[Mapping]) {
         let rest: u64 = groups[MAPPINGS..].iter().map(|(_, (_, _, nodes))| bytes(nodes)).sum();
         page.line(&format!("  and {} more with {} (--json has them)", groups.len() - MAPPINGS, size(rest)));
     }
+}
+
+fn objects(page: &mut Page, memory: &Memory) {
+    let nodes: BTreeMap<NodeId, ()> =
+        memory.objects.iter().flat_map(|o| o.nodes.keys().map(|&n| (n, ()))).collect();
+    let mut rows = vec![heading(nodes.keys().copied(), "object", "asked for")];
+    ["size", "from"].iter().for_each(|h| rows[0].insert(1, (*h).to_owned()));
+    let most = page.width.saturating_sub(40 + NUMBER * nodes.len()).max(20) / 2;
+    for object in memory.objects.iter().take(MAPPINGS) {
+        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let from = match object.line {
+            0 => base(&object.module),
+            line => format!("{}:{line}", base(&object.file)),
+        };
+        let mut row = vec![shorten(&object.name, most), shorten(&from, most), size(object.bytes)];
+        row.extend(nodes.keys().map(|n| amount(object.nodes.get(n))));
+        row.push(match &object.requested {
+            Some(policies) => policies.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+            None => "unknown".to_owned(),
+        });
+        rows.push(row);
+    }
+    if memory.objects.is_empty() {
+        page.line("  no static variable of 64 KiB or more has pages");
+    } else {
+        table(page, &rows, &[0, 1, nodes.len() + 3]);
+    }
+    if memory.objects.len() > MAPPINGS {
+        page.line(&format!("  and {} more (--json has them)", memory.objects.len() - MAPPINGS));
+    }
+    memory.without.iter().for_each(|why| page.bullet(why));
 }
 
 fn class_words(class: DistanceClass) -> &'static str {

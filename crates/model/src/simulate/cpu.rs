@@ -203,6 +203,7 @@ impl Cpu {
             Source::Neighbour => self.transferred(self.node, self.costs.shared),
             Source::Remote(node) => {
                 self.transferred(node, self.latency[node] * self.costs.demand);
+                sink.transfer(line * LINE_BYTES, node);
             }
             Source::Memory => self.demanded(shared, line, access, on_stream, sink),
         }

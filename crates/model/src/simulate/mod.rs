@@ -89,10 +89,12 @@ pub enum DramKind {
     Stream,
 }
 
-/// Hears of every line that moves from or to memory, once per line.
+/// Hears of every line that moves from or to memory, once per line, and of those from other nodes' caches.
 pub trait Sink {
     /// The line at `physical` moved. `home` is a position in `Machine::nodes`.
     fn dram(&mut self, physical: u64, home: usize, kind: DramKind);
+    /// A cache of another node supplied the line at `physical` for the core's own access. `node`: its position.
+    fn transfer(&mut self, _physical: u64, _node: usize) {}
 }
 
 /// For callers who only want the counts.

@@ -80,6 +80,15 @@ impl Course {
         self.parameters.places[core].node
     }
 
+    /// Mean latency of a line from a cache of another node, ns.
+    pub fn transfer_ns(&self) -> f64 {
+        let rows = self.parameters.latency.iter().enumerate();
+        let far: Vec<f64> = rows
+            .flat_map(|(i, row)| row.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, ns)| *ns))
+            .collect();
+        far.iter().sum::<f64>() / far.len().max(1) as f64
+    }
+
     /// Makes ready to compare.
     ///
     /// # Errors

@@ -132,6 +132,40 @@ impl Work {
         }
     }
 
+    /// The same work divided evenly among the cores that did any, each with its own part of the memory of its
+    /// own node: what a static schedule makes of a loop whose pages were touched by it first.
+    ///
+    /// `node_of`: position of a core's node.
+    pub fn evened(&mut self, node_of: impl Fn(usize) -> usize) {
+        let active: Vec<usize> = (0..self.cores.len()).filter(|&c| !self.cores[c].is_idle()).collect();
+        let mut all = CoreWork::default();
+        active.iter().for_each(|&c| all.add(&self.cores[c]));
+        let part = 1.0 / active.len().max(1) as f64;
+        let count = all.homes.len();
+        let mut lines = HomeWork::default();
+        all.homes.iter().for_each(|h| lines.add(h));
+        let scaled = |w: &HomeWork| HomeWork {
+            reads: w.reads * part,
+            prefetches: w.prefetches * part,
+            writes: w.writes * part,
+            streams: w.streams * part,
+            transfers: w.transfers * part,
+            walks: w.walks * part,
+        };
+        for &core in &active {
+            let own = &mut self.cores[core];
+            own.instructions = all.instructions * part;
+            own.hits = all.hits.map(|h| h * part);
+            own.dependent = all.dependent * part;
+            own.busy_ns = all.busy_ns * part;
+            own.homes = vec![HomeWork::default(); count];
+            if let Some(home) = own.homes.get_mut(node_of(core)) {
+                *home = scaled(&lines);
+            }
+        }
+        self.elapsed_ns = self.busiest_ns();
+    }
+
     /// The busiest core's own clock, ns.
     pub fn busiest_ns(&self) -> f64 {
         self.cores.iter().map(|c| c.busy_ns).fold(0.0, f64::max)

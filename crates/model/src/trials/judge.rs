@@ -51,7 +51,7 @@ impl Kind {
     /// Whether being faster that way says that NUMA hurts.
     fn tells_of_numa(self) -> bool {
         // Copies of a program with a serial part are faster without any NUMA.
-        matches!(self, Kind::OneNode | Kind::Interleave | Kind::Pinned | Kind::Balancing)
+        matches!(self, Kind::OneNode | Kind::Interleave | Kind::Objects | Kind::Pinned | Kind::Balancing)
     }
 }
 
@@ -155,6 +155,7 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
                 "spreading the pages helps: they are on too few nodes, as after a serial \
                                  initialisation"
             }
+            Kind::Objects => "these objects are on the wrong nodes as it is",
             Kind::Pinned => "threads that stay help: without pinning they leave their memory behind",
             _ => "the kernel's page migration costs more than it brings",
         };

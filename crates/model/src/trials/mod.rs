@@ -37,6 +37,8 @@ pub enum Kind {
     OneNode,
     /// Pages in turns on all nodes.
     Interleave,
+    /// Single objects where a placement file says.
+    Objects,
     /// Threads that stay where they are, and near their memory with it.
     Pinned,
     /// A copy of the command on each node.
@@ -80,6 +82,9 @@ pub struct Trial {
     pub busy: Vec<f64>,
     /// Why runs gave no value, of the first that did not.
     pub failed: Option<String>,
+    /// What was placed of single objects in its first run, a line each.
+    #[serde(default)]
+    pub placed: Vec<String>,
 }
 
 /// A placement that was not tried.

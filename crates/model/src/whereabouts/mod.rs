@@ -98,6 +98,11 @@ pub struct Memory {
     pub transparent_huge_bytes: Option<u64>,
     /// By mapping, in the order of addresses; those without pages are left out.
     pub mappings: Vec<Mapping>,
+    /// Large objects inside of these mappings, the one with most pages first. Their bytes are in the mappings'
+    /// already.
+    pub objects: Vec<Object>,
+    /// Objects that there may be and that are not among them, and why.
+    pub without: Vec<String>,
     /// Sum by node; filled by [`judge`].
     pub nodes: BTreeMap<NodeId, Amount>,
     /// Sum by kind and node; filled by [`judge`].
@@ -157,14 +162,37 @@ pub struct Mapping {
     pub sample: Option<Sample>,
 }
 
-/// Random pages of a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// A large object of the program's source and where its pages are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Object {
+    /// Its name there.
+    pub name: String,
+    /// Path of the program or library that it belongs to.
+    pub module: String,
+    /// File of its declaration; empty if unknown.
+    pub file: String,
+    /// Line of its declaration; 0 if unknown.
+    pub line: u32,
+    /// First byte.
+    pub start: u64,
+    /// Its size in bytes, touched or not.
+    pub bytes: u64,
+    /// Policies of the mappings it lies in; `None` if only a walk would tell.
+    pub requested: Option<Vec<Requested>>,
+    /// Where the pages are that it lies on. The first and the last one may be shared with neighbours.
+    pub nodes: BTreeMap<NodeId, Amount>,
+    /// How its pages were asked for.
+    pub sample: Sample,
+}
+
+/// Random pages of a mapping or an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sample {
     /// Asked for.
     pub drawn: u64,
     /// Of them present.
     pub present: u64,
-    /// Whether these were all pages of the mapping, so that the amounts are exact.
+    /// Whether these were all its pages, so that the amounts are exact.
     pub all: bool,
 }
 

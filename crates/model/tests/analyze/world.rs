@@ -60,6 +60,8 @@ impl World {
             numa_balancing: 0,
             agent: true,
             agent_why: String::new(),
+            placement: None,
+            placed: Vec::new(),
             rungs: vec![
                 RungReport { rung: Rung::Clock, active: true, why: String::new(), hz: 1000.0 },
                 RungReport { rung: Rung::Pages, active: true, why: String::new(), hz: 0.0 },

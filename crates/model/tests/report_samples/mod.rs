@@ -14,6 +14,60 @@ fn distance(local: f64, other: f64) -> Vec<DistanceShare> {
         .to_vec()
 }
 
+fn predicted(ratio: f64) -> Predicted {
+    Predicted { ratio, low: ratio - 0.06, high: ratio + 0.07 }
+}
+
+/// What to do with an object of two parts; as if several had been allocated at its line, too.
+fn repair(object: &str, repair: Repair) -> RepairPart {
+    RepairPart {
+        object: object.into(),
+        repair,
+        allocated_at: Some("triad.c:12".into()),
+        variable: None,
+        module: None,
+        nodes: vec![0, 1],
+        bytes: 256 << 20,
+        blocks: vec![(128 << 20, 0), (256 << 20, 1)],
+        turns: vec![0, 1],
+        not_placeable: None,
+    }
+}
+
+fn what_if() -> WhatIf {
+    let names = |list: &[&str]| list.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    let row = |objects: &[&str], repair, ratio, remote_share| RepairRow {
+        objects: names(objects),
+        repair,
+        predicted: predicted(ratio),
+        remote_share,
+    };
+    let best = || Combination {
+        parts: ["a", "b", "c"].map(|o| repair(o, Repair::WhereUsed)).to_vec(),
+        predicted: predicted(0.51),
+        remote_share: 0.0,
+    };
+    WhatIf {
+        remote_share: 0.5,
+        repairs: vec![
+            row(&["a"], Repair::WhereUsed, 0.74, 0.33),
+            row(&["b"], Repair::Bind { node: 1 }, 0.8, 0.5),
+            row(&["c"], Repair::Interleave, 0.99, 0.5),
+            row(&[], Repair::WhereUsed, 0.51, 0.0),
+            row(&[], Repair::Interleave, 0.66, 0.5),
+        ],
+        best: Some(best()),
+        placeable: Some(best()),
+        all_local: predicted(0.51),
+        one_node: Some(OneNode { node: 0, predicted: predicted(0.9) }),
+        not_worth: vec![NotWorth {
+            kind: "schedule_mismatch".into(),
+            objects: names(&["halo"]),
+            predicted: predicted(0.98),
+        }],
+    }
+}
+
 fn used(at: &str, function: &str, share: f64, remote: Option<f64>) -> UseRow {
     UseRow {
         at: Some(at.into()),
@@ -164,6 +218,7 @@ pub fn affected() -> Report {
             advice: "Initialise a, b and c in a parallel loop with the same schedule as \
                      triad.c:30: `#pragma omp parallel for schedule(static)` at triad.c:20."
                 .into(),
+            repairs: vec![repair("grid", Repair::WhereUsed)],
             predicted: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
             stake: 0.463,
@@ -173,6 +228,8 @@ pub fn affected() -> Report {
         counters_why: Some("nothing was counted".into()),
         time: None,
         time_why: Some("nothing was counted".into()),
+        what_if: None,
+        what_if_why: Some("no page was counted".to_string()),
         notes: vec!["numa_balancing was off.".into()],
     }
 }
@@ -322,6 +379,11 @@ pub fn simulated() -> Report {
         "50 % of the DRAM traffic goes to far memory, and 81 % of the time waits for memory; first cause: \
                      one thread touches the pages of a, b and c first, and other nodes' threads use them."
             .into();
+    r.what_if = Some(what_if());
+    r.what_if_why = None;
+    r.findings[0].repairs = ["a", "b", "c"].map(|o| repair(o, Repair::WhereUsed)).to_vec();
+    r.findings[0].predicted = Some(predicted(0.51));
+    r.findings[0].predicted_why = None;
     r.machine.name = "2x Xeon E5-2699 v4, scaled to 4 of 22 cores per node".into();
     r.machine.assumed = false;
     r.machine.binding = "recorded".into();

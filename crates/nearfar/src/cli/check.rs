@@ -2,10 +2,11 @@
 
 use super::OnArgs;
 use super::look::Look;
-use super::record::on_options;
-use crate::collect::on::BINDING;
+use super::record::{objects_here, on_options};
+use crate::collect::on::{BINDING, require_pinned};
 use crate::collect::target::find_program;
 use crate::discover;
+use crate::place::objects::ObjectPolicies;
 use crate::place::trials::metric::Measure;
 use crate::place::trials::native::{self, Rounds};
 use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
@@ -49,6 +50,9 @@ pub(super) struct CheckArgs {
     /// Only these placements beside `as is`, by the names of the report: "node 0,interleave"
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Option<Vec<String>>,
+    /// Also try single objects where this file says (docs/placement-file.md); with --on, nodes are that machine's
+    #[arg(long, value_name = "FILE")]
+    placement: Option<PathBuf>,
     /// Also run a copy on each node at the same time; they must not disturb each other's files
     #[arg(long, conflicts_with = "on")]
     copies: bool,
@@ -233,6 +237,10 @@ fn setting(machine: &Machine, args: &CheckArgs) -> Result<Setting> {
         balancing: topology.settings.numa_balancing.map(|mode| mode != 0),
         huge_pages: topology.settings.thp,
         copies: args.copies,
+        objects: match &args.placement {
+            Some(file) => Some((file.clone(), objects_here(file, &args.command)?)),
+            None => None,
+        },
     })
 }
 
@@ -262,6 +270,14 @@ fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Resu
         cpus: on.machine.nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect(),
         nodes: on.machine.nodes.iter().map(|n| n.id).collect(),
         threads: threads(),
+        objects: match &args.placement {
+            Some(file) => {
+                let objects = ObjectPolicies::read(file, &args.command, &on.machine, None)?;
+                require_pinned(&objects, &on)?;
+                Some((file.clone(), objects))
+            }
+            None => None,
+        },
         ..Setting::default()
     };
     let plan = chosen(plan(&on.machine, &setting), args.only.as_deref())?;

@@ -2,8 +2,10 @@
 //! pages and completions come.
 
 mod check;
+mod cure;
 mod diff;
 mod doctor;
+mod fix;
 mod layout;
 mod look;
 mod machine;
@@ -25,6 +27,8 @@ const EXAMPLES: &str = "Examples:
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar cure -- ./app                   all of it: find, repair without a recompile, prove
+  nearfar fix                             what repairs it without a recompile, as a placement file
   nearfar diff before.nearfar after.nearfar
                                           what a change brought: time, objects, nodes
   nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
@@ -46,6 +50,8 @@ enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
     Diff(diff::DiffArgs),
+    Fix(fix::FixArgs),
+    Cure(cure::CureArgs),
     Run(RunArgs),
     Check(check::CheckArgs),
     Layout(layout::LayoutArgs),
@@ -94,6 +100,9 @@ struct RecordArgs {
     /// Seconds between looks at page homes
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     homes_interval: f64,
+    /// Place single objects as this file says (docs/placement-file.md); with --on, nodes are that machine's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "no_agent"])]
+    placement: Option<PathBuf>,
     /// Do not preload the agent: objects are then known from mappings and symbols only
     #[arg(long, conflicts_with = "on")]
     no_agent: bool,
@@ -368,6 +377,8 @@ pub fn main() -> ExitCode {
         Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
         Command::Diff(args) => diff::run(&args),
+        Command::Fix(args) => fix::run(&args),
+        Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -3,7 +3,11 @@
 use super::{OnArgs, RecordArgs};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
+use crate::discover;
+use crate::place::objects::{ObjectPolicies, on_one_node};
+use crate::place::openmp;
 use anyhow::Context;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,10 +36,10 @@ pub fn run(args: RecordArgs) -> ExitCode {
 
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     if let Some(machine) = &args.machine {
-        crate::discover::machine_from_argument(machine).with_context(|| format!("--as {machine}"))?;
+        discover::machine_from_argument(machine).with_context(|| format!("--as {machine}"))?;
     }
     let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
-    let options = Options {
+    let mut options = Options {
         output: args.output,
         hz: args.frequency,
         min_object: args.min_object,
@@ -44,17 +48,35 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         agent: !args.no_agent,
         no_perf: args.no_perf,
         homes_interval: args.homes_interval,
+        objects: inside.as_ref().and_then(|inside| inside.objects.clone()),
         inside_guest: inside,
     };
     if let Some(name) = args.on.machine.on.as_deref() {
         let on = on_options(name, &args.on, args.quiet)?;
+        if let Some(file) = &args.placement {
+            options.objects = Some(ObjectPolicies::read(file, &args.command, &on.machine, None)?);
+        }
         return record_on(&args.command, &options, &on);
+    }
+    if let Some(file) = &args.placement {
+        options.objects = Some(objects_here(file, &args.command)?);
     }
     let subject = match args.pid {
         Some(pid) => Subject::Process(pid),
         None => Subject::Command(args.command),
     };
     record(&subject, &options)
+}
+
+/// A placement file for a run on this machine, with threads as the caller's settings have them.
+pub(super) fn objects_here(file: &Path, command: &[OsString]) -> anyhow::Result<ObjectPolicies> {
+    let machine = discover::discover(Path::new("/"))?.machine;
+    let allowed = discover::topology(Path::new("/"))?.allowed;
+    let objects = ObjectPolicies::read(file, command, &machine, allowed.nodes.as_ref())?;
+    let pinned =
+        openmp::pins(|name| std::env::var(name).ok()) || on_one_node(&machine, allowed.cpus.as_ref());
+    objects.require_pinned(pinned, "with OMP_PROC_BIND=close OMP_PLACES=cores")?;
+    Ok(objects)
 }
 
 fn read_inside(path: &Path) -> anyhow::Result<Inside> {

@@ -47,7 +47,7 @@ pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool
 
 /// Which machine to judge by: the one asked for, the one wished at the recording,
 /// the recorded one if it has several nodes, else two of it.
-fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
+pub(super) fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
     let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
     let argument = match (asked, &meta.wish) {
         (Some("here"), _) => return Ok(recorded()),

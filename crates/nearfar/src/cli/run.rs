@@ -3,7 +3,8 @@
 use super::RunArgs;
 use crate::collect::policy::Policy;
 use crate::discover;
-use crate::place::objects::ObjectPolicies;
+use crate::place::objects::{ObjectPolicies, on_one_node};
+use crate::place::openmp;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
 use nearfar_model::machine::Machine;
@@ -96,7 +97,14 @@ fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {
     };
     let count = count.or((!threads.is_empty()).then_some(threads.len()));
     let objects = match &args.placement {
-        Some(file) => Some(ObjectPolicies::read(file, &args.command, &machine, may_have)?),
+        Some(file) => {
+            let objects = ObjectPolicies::read(file, &args.command, &machine, may_have)?;
+            let pinned = !threads.is_empty()
+                || openmp::pins(|name| std::env::var(name).ok())
+                || on_one_node(&machine, within);
+            objects.require_pinned(pinned, "with --bind compact, or OMP_PROC_BIND=close OMP_PLACES=cores")?;
+            Some(objects)
+        }
         None => None,
     };
     let mut skip = args.skip.clone();

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// Say where a running process's threads and pages are, and whether that is what was asked for
 ///
-/// Threads with their cpu, cache, node and binding; pages by node, object and kind; the policy asked for
-/// beside where the pages are; with -i and with a command also what was migrated meanwhile. Processes of up
+/// Threads with their cpu, cache, node and binding; pages by node, mapping, static variable and kind; the policy
+/// asked for beside where the pages are; with -i and with a command also what was migrated meanwhile. Processes of up
 /// to 2 GiB are counted page by page, larger ones estimated from random pages.
 /// Exit status: 0, or 2 on errors;
 /// with a command its own.

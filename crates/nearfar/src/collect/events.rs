@@ -29,7 +29,7 @@ pub struct Interpreter {
     waiting_chain: HashMap<u32, Waiting>,
     last_fault: HashMap<u32, (u64, u64, usize)>,
     /// Path of the agent's shared file, which is not part of the program.
-    pub own_file: String,
+    pub own_files: Vec<String>,
     /// Records lost so far, by kind, not yet written.
     pub lost: u64,
     /// Times that the kernel throttled the events.
@@ -46,7 +46,7 @@ impl Interpreter {
             unwind_samples: false,
             waiting_chain: HashMap::new(),
             last_fault: HashMap::new(),
-            own_file: String::new(),
+            own_files: Vec::new(),
             lost: 0,
             throttled: 0,
         }
@@ -237,7 +237,7 @@ impl Interpreter {
     pub fn mapping(&mut self, space: u32, map: &proc::Map, stack: bool, time_ns: u64, tables: &mut Tables) {
         let pid = self.world.spaces[space as usize].pid;
         let file = map.name.starts_with('/') && map.name != "//anon";
-        let ours = !self.own_file.is_empty() && map.name.starts_with(&self.own_file);
+        let ours = self.own_files.iter().any(|own| map.name.starts_with(own));
         let module = if file && !ours && !map.name.starts_with("/dev/") && !map.name.starts_with("/memfd:") {
             self.world.module(pid, &map.name, tables)
         } else {

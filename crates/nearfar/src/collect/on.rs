@@ -8,6 +8,8 @@ use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
 use super::target::{Ending, find_program};
 use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream, Verdict};
+use crate::place::objects::{ObjectPolicies, on_one_node};
+use crate::place::openmp;
 use crate::store::{COUNTED, GUEST, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
@@ -64,6 +66,9 @@ const SLOWDOWN: (u32, u32) = (100, 300);
 /// counted up to then stays in the recording.
 pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Result<Outcome, RecordError> {
     find_program(&command[0])?;
+    if let Some(objects) = &options.objects {
+        require_pinned(objects, on)?;
+    }
     can_be_simulated(&on.machine)?;
     let (plugin, preload) = plugin_files()?;
     let shape = Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
@@ -80,7 +85,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
 
     let recording = reserve(options.output.as_deref(), &command_name(command))?;
     let directory = recording.join(GUEST);
-    let inside_file = prepare(&recording, &directory, &shape, on)?;
+    let inside_file = prepare(&recording, &directory, &shape, options, on)?;
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
     let begin = Instant::now();
@@ -120,6 +125,17 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         }
     };
     close(recording, &run, begin.elapsed())
+}
+
+/// Refuses parts and turns where threads may run anywhere on the machine of `on`.
+///
+/// # Errors
+/// If it does so.
+pub fn require_pinned(objects: &ObjectPolicies, on: &OnOptions) -> anyhow::Result<()> {
+    let pinned = bound(on)
+        || openmp::pins(|name| std::env::var(name).ok())
+        || on_one_node(&on.machine, on.cpus.as_ref());
+    objects.require_pinned(pinned, "without --unbound, or with OMP_PROC_BIND=close OMP_PLACES=cores")
 }
 
 fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
@@ -170,7 +186,13 @@ fn beside(name: &str, variable: &str) -> Result<PathBuf, String> {
 }
 
 /// What the recorder inside and the plugin read.
-fn prepare(recording: &Path, directory: &Path, shape: &Shape, on: &OnOptions) -> anyhow::Result<PathBuf> {
+fn prepare(
+    recording: &Path,
+    directory: &Path,
+    shape: &Shape,
+    options: &Options,
+    on: &OnOptions,
+) -> anyhow::Result<PathBuf> {
     let make = || -> anyhow::Result<PathBuf> {
         std::fs::create_dir(directory)?;
         std::fs::write(directory.join("machine.toml"), on.machine.to_toml())?;
@@ -182,6 +204,7 @@ fn prepare(recording: &Path, directory: &Path, shape: &Shape, on: &OnOptions) ->
                 None => shape.machine_cpus().parse().map_err(|e| anyhow!("{e}"))?,
             },
             policy: on.policy.clone(),
+            objects: options.objects.clone(),
             machine: on.machine.clone(),
             how: how(on),
             recorder: (me, proc::start_time(me).unwrap_or(0)),
@@ -320,6 +343,7 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
     {
         summary.push(format!("nearfar: {why}"));
     }
+    summary.extend(meta.placed.iter().map(|line| format!("nearfar: {line}")));
     let samples = meta.survey.as_ref().map_or(0, |s| s.samples);
     summary.push(format!(
         "nearfar: {samples} samples of DRAM lines in {:.1} s ({:.1} s to start the machine)",

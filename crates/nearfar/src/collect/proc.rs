@@ -123,15 +123,24 @@ pub fn page_bytes() -> u64 {
 /// # Errors
 /// What the kernel says: no such process, or none of ours.
 pub fn numa_maps(pid: u32) -> io::Result<String> {
+    let mut text = Vec::new();
+    numa_maps_in_parts(pid, |part| text.extend_from_slice(part))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The same in parts as the kernel gets them: a line or a few, of which the last one may go on in the next part.
+///
+/// # Errors
+/// As of [`numa_maps`].
+pub fn numa_maps_in_parts(pid: u32, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     // The kernel makes lines until its own page is full, drops the last one and walks that mapping again at
     // the next read (`seq_read_iter`). Asked for less than a page it stops in time, and nothing is walked twice.
     let mut file = fs::File::open(format!("/proc/{pid}/numa_maps"))?;
-    let mut text = Vec::new();
-    let mut part = [0; 2048];
+    let mut part = [0; 256];
     loop {
         match file.read(&mut part) {
-            Ok(0) => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            Ok(length) => text.extend_from_slice(&part[..length]),
+            Ok(0) => return Ok(()),
+            Ok(length) => each(&part[..length]),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
             Err(why) => return Err(why),
         }

@@ -15,6 +15,7 @@ use super::setup::{
 };
 use super::target::{Before, Ending, Held, Running, StartError, pass_signals_to};
 use crate::discover::{self, cpu_times};
+use crate::place::objects::{ObjectPolicies, PLACES, Table};
 use crate::store::{CreateError, Finished, Writer, finish, reserve};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
@@ -54,6 +55,8 @@ pub struct Options {
     pub no_perf: bool,
     /// Seconds between looks at page homes.
     pub homes_interval: f64,
+    /// Policies of single objects.
+    pub objects: Option<ObjectPolicies>,
     /// Set where this recorder runs inside the virtual machine. Nothing is sampled then (the
     /// plugin does that) and the journal is left for the host to finish.
     pub inside_guest: Option<Inside>,
@@ -68,6 +71,8 @@ pub struct Inside {
     pub cpus: CpuList,
     /// Where its memory goes, if not to the node of the first touch.
     pub policy: Option<Policy>,
+    /// Policies of single objects.
+    pub objects: Option<ObjectPolicies>,
     /// The machine that is emulated.
     pub machine: Machine,
     /// How it is emulated: threads, pages, prefetcher; for the report.
@@ -143,6 +148,10 @@ const PAGES_PER_LOOK: usize = 2048;
 pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordError> {
     let host = discover::discover(Path::new("/"))?;
     check_subject(subject)?;
+    if let Some(objects) = &options.objects {
+        objects.try_here().map_err(anyhow::Error::msg)?;
+    }
+    let table = options.objects.as_ref().map(ObjectPolicies::table).transpose()?;
     let perf_refused =
         if options.no_perf { Some("switched off by --no-perf".to_owned()) } else { probe_perf().err() };
     if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
@@ -167,7 +176,8 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         None => reserve(options.output.as_deref(), &app_name(subject))?,
     };
     let mut writer = Writer::create(&output, meta)?;
-    let environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
+    let mut environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
+    environment.extend(table.as_ref().map(|table| (PLACES.into(), table.path.clone().into())));
     let held = match subject {
         Subject::Command(command) => {
             let inside = options.inside_guest.as_ref();
@@ -220,8 +230,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
     interpreter.unwind_samples = options.call_graph == CallGraph::Dwarf;
     if let Ok(agent) = &agent {
-        interpreter.own_file = agent.path().to_string_lossy().into_owned();
+        interpreter.own_files.push(agent.path().to_string_lossy().into_owned());
     }
+    interpreter.own_files.extend(table.as_ref().map(|table| table.path.to_string_lossy().into_owned()));
     let start_ns = writer.meta.start_ns;
     let running = match held {
         Some(held) => {
@@ -250,6 +261,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         agent_events: AgentEvents::new(perf.is_none()),
         perf,
         agent,
+        table,
         interpreter,
         writer,
         pending: Vec::new(),
@@ -287,6 +299,8 @@ fn begin_attached(interpreter: &mut Interpreter, pid: u32, time_ns: u64, writer:
 struct Session<'a> {
     perf: Option<PerfSet>,
     agent: Result<AgentFile, String>,
+    /// Of the objects that are placed.
+    table: Option<Table>,
     agent_events: AgentEvents,
     interpreter: Interpreter,
     writer: Writer,
@@ -439,12 +453,14 @@ impl Session<'_> {
             self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
         }
         self.agent_events.close(&mut self.writer.tables);
+        let placed = self.placed();
         let samples_name = if self.perf.is_some() { "clock" } else { "signal" };
         let meta = &mut self.writer.meta;
         meta.state = "stopped".into();
         meta.end_ns = end_ns;
         meta.exit = ending.map(Ending::text).unwrap_or_default();
         meta.agent = self.agent_events.seen;
+        meta.placed = placed;
         if !meta.agent && meta.agent_why.is_empty() {
             meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
         }
@@ -461,7 +477,7 @@ impl Session<'_> {
         let mut meta = self.writer.meta.clone();
         let failed = self.writer.failure().map(|e| e.to_string());
         let path = self.writer.directory().to_owned();
-        let mut summary = Vec::new();
+        let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
         match self.writer.close() {
             Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(directory) => {
@@ -496,6 +512,15 @@ impl Session<'_> {
         let shown = shown.unwrap_or(path.clone());
         summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
         Ok(Outcome { directory: path, ending, summary })
+    }
+
+    /// What became of the objects that were to be placed.
+    fn placed(&self) -> Vec<String> {
+        match (&self.options.objects, &self.table, &self.agent) {
+            (Some(objects), Some(table), Ok(_)) => objects.outcome(table),
+            (Some(_), _, Err(why)) => vec![format!("objects cannot be placed: {why}")],
+            _ => Vec::new(),
+        }
     }
 
     fn note_losses(&mut self, end_ns: u64) {

@@ -153,6 +153,8 @@ pub(super) fn first_meta(
         numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
         agent: false,
         agent_why: agent.err().unwrap_or_default(),
+        placement: options.objects.as_ref().map(|o| o.text().to_owned()),
+        placed: Vec::new(),
         rungs: Vec::new(),
         survey: None,
         recorder_cpu_s: 0.0,

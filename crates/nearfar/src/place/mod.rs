@@ -2,7 +2,7 @@
 //! instruction, and looked at while it runs.
 
 pub mod objects;
-mod openmp;
+pub(crate) mod openmp;
 pub(crate) mod seen;
 pub mod trials;
 pub mod whereabouts;

@@ -6,9 +6,10 @@ use crate::collect::target::find_program;
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
 use nearfar_model::fix::{Fix, FixObject, FixPolicy};
-use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::select::nodes;
+use nearfar_model::machine::{Machine, NodeId, NumaNode};
+use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -18,32 +19,100 @@ use std::path::{Path, PathBuf};
 
 /// The environment variable by which the agent is told of the table.
 pub const PLACES: &str = "NEARFAR_PLACES";
-/// Words of an entry: device, inode, low, high, least, kind and mode, nodes, loaded, applied, bytes, failed,
-/// error.
+/// NF_PLACES_MAGIC and NF_PLACES_VERSION.
+const MAGIC: u64 = 0x3153_4543_414c_504e;
+const VERSION: u32 = 2;
+/// Words of the header, and of a part.
+const HEAD_WORDS: usize = 3;
+/// Words of an entry: device, inode, low, high, least, kind and mode, how and huge pages, parts, object;
+/// nodes; what the agent writes.
+const FIXED_WORDS: usize = 9;
 const NODE_WORDS: usize = 16;
-const ENTRY_WORDS: usize = 6 + NODE_WORDS + 5;
+const WRITTEN_WORDS: usize = 6;
+const ENTRY_WORDS: usize = FIXED_WORDS + NODE_WORDS + WRITTEN_WORDS;
 /// As many entries as the agent takes.
-const MOST: usize = 256;
+const MOST: usize = 1024;
 /// NF_PLACE_CALL and NF_PLACE_STATIC.
-const CALL: u64 = 0;
-const STATIC: u64 = 1;
+const CALL: u32 = 0;
+const STATIC: u32 = 1;
 
 /// Objects with their policies, as code and data of modules.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectPolicies {
     objects: Vec<Resolved>,
+    /// Of the file.
+    text: String,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Resolved {
     label: String,
-    policy: Policy,
+    how: How,
+    huge_pages: Option<bool>,
     module: PathBuf,
-    /// Device and inode of the module.
-    file: (u64, u64),
-    kind: u64,
+    kind: u32,
     ranges: Vec<Range<u64>>,
     least: u64,
+}
+
+/// What is done with an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum How {
+    Whole(Policy),
+    /// Ends and nodes.
+    Blocks(Vec<(u64, NodeId)>),
+    Turns(Vec<NodeId>),
+}
+
+impl How {
+    /// In words, behind "memory".
+    fn words(&self) -> String {
+        let all: CpuList = self.nodes().collect();
+        let on = format!("node{} {all}", if all.len() == 1 { "" } else { "s" });
+        match self {
+            How::Whole(policy) => policy.words(),
+            How::Blocks(blocks) => {
+                format!("in {} part{} on {on}", blocks.len(), if blocks.len() == 1 { "" } else { "s" })
+            }
+            How::Turns(_) => format!("as a whole, in turns, on {on}"),
+        }
+    }
+
+    /// NF_PLACE_WHOLE, NF_PLACE_BLOCKS, NF_PLACE_TURNS.
+    fn number(&self) -> u32 {
+        match self {
+            How::Whole(_) => 0,
+            How::Blocks(_) => 1,
+            How::Turns(_) => 2,
+        }
+    }
+
+    /// Nodes that are named one by one.
+    fn nodes(&self) -> Box<dyn Iterator<Item = NodeId> + '_> {
+        match self {
+            How::Whole(_) => Box::new(std::iter::empty()),
+            How::Blocks(blocks) => Box::new(blocks.iter().map(|b| b.1)),
+            How::Turns(turns) => Box::new(turns.iter().copied()),
+        }
+    }
+
+    /// Ends and nodes for the agent; turns have no ends.
+    fn parts(&self) -> Vec<(u64, NodeId)> {
+        match self {
+            How::Whole(_) => Vec::new(),
+            How::Blocks(blocks) => blocks.clone(),
+            How::Turns(turns) => turns.iter().map(|&node| (1, node)).collect(),
+        }
+    }
+
+    /// The kernel's policies that it is made of. A part on a node without free memory goes elsewhere: to bind
+    /// it there would end the program.
+    fn policies(&self) -> Vec<Policy> {
+        match self {
+            How::Whole(policy) => vec![policy.clone()],
+            _ => self.nodes().collect::<CpuList>().iter().map(Policy::Preferred).collect(),
+        }
+    }
 }
 
 impl ObjectPolicies {
@@ -69,12 +138,32 @@ impl ObjectPolicies {
         if objects.iter().map(|o| o.ranges.len()).sum::<usize>() > MOST {
             bail!("{}: its lines have more than {MOST} pieces of code", file.display());
         }
-        Ok(ObjectPolicies { objects })
+        Ok(ObjectPolicies { objects, text })
+    }
+
+    /// The file as it was read.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Refuses parts and turns where nothing keeps threads on their nodes. `hint` says what to type instead.
+    ///
+    /// # Errors
+    /// If it does so.
+    pub fn require_pinned(&self, pinned: bool, hint: &str) -> Result<()> {
+        match self.objects.iter().find(|o| !pinned && !matches!(o.how, How::Whole(_))) {
+            Some(object) => bail!(
+                "{}: blocks and turns put memory beside the thread that uses it, and here threads may run anywhere: \
+                 pin them, {hint}",
+                object.label
+            ),
+            None => Ok(()),
+        }
     }
 
     /// What is set, a line each.
     pub fn lines(&self) -> Vec<String> {
-        self.objects.iter().map(|o| format!("{}: memory {}", o.label, o.policy.words())).collect()
+        self.objects.iter().map(|o| format!("{}: {}", o.label, o.what())).collect()
     }
 
     /// Whether the kernel takes the policies.
@@ -82,27 +171,43 @@ impl ObjectPolicies {
     /// # Errors
     /// In words.
     pub fn try_here(&self) -> Result<(), String> {
-        self.objects.iter().try_for_each(|o| o.policy.try_here())
+        self.objects.iter().flat_map(|o| o.how.policies()).try_for_each(|policy| policy.try_here())
     }
 
-    /// The table as a file, which is gone when the value is dropped.
+    /// The table as a file, which is gone when the value is dropped. The modules are looked up here: file
+    /// numbers of the same file differ between a machine and a virtual one.
     ///
     /// # Errors
-    /// If there is no place for it.
+    /// If a module is gone, or there is no place for it.
     pub fn table(&self) -> Result<Table> {
         let mut words: Vec<u64> = Vec::new();
+        let mut parts: Vec<u64> = Vec::new();
+        let mut entries = 0;
         for object in &self.objects {
-            let prepared = object.policy.prepare();
+            let data = fs::metadata(&object.module).with_context(|| object.module.display().to_string())?;
+            let policies = object.how.policies();
+            let prepared = policies.first().context("an object without nodes")?.prepare();
             let (mode, mask) = prepared.parts();
+            let own = object.how.parts();
+            let first_part = (parts.len() / 2) as u32;
+            parts.extend(own.iter().flat_map(|&(end, node)| [end, pair(node, 0)]));
+            let first = entries;
+            let huge = match object.huge_pages {
+                None => 0,
+                Some(true) => 1,
+                Some(false) => 2,
+            };
             for range in &object.ranges {
-                words.extend([object.file.0, object.file.1, range.start, range.end, object.least]);
-                // Two 32-bit fields in the order of this machine.
-                words.push(u64::from_ne_bytes(halves(object.kind as u32, mode as u32)));
+                words.extend([data.dev(), data.ino(), range.start, range.end, object.least]);
+                words.extend([pair(object.kind, mode as u32), pair(object.how.number(), huge)]);
+                words.extend([pair(first_part, own.len() as u32), pair(first, 0)]);
                 words.extend((0..NODE_WORDS).map(|i| mask.get(i).copied().unwrap_or(0)));
-                words.extend([0; 5]);
+                words.extend([0; WRITTEN_WORDS]);
+                entries += 1;
             }
         }
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let head = [MAGIC, pair(VERSION, entries), pair((parts.len() / 2) as u32, 0)];
+        let bytes: Vec<u8> = head.iter().chain(&words).chain(&parts).flat_map(|w| w.to_ne_bytes()).collect();
         let directory = Path::new(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" });
         for attempt in 0..100 {
             let path = directory.join(format!("nearfar-places-{}-{attempt}", std::process::id()));
@@ -126,27 +231,66 @@ impl ObjectPolicies {
         let bytes = fs::read(&table.path).unwrap_or_default();
         let words: Vec<u64> =
             bytes.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap_or_default())).collect();
-        let mut entries = words.chunks_exact(ENTRY_WORDS).map(|e| &e[6 + NODE_WORDS..]);
-        self.objects
-            .iter()
-            .map(|object| {
-                let mut sum = [0u64; 4];
-                let mut last = 0;
-                for entry in entries.by_ref().take(object.ranges.len()) {
-                    (0..4).for_each(|i| sum[i] += entry[i]);
-                    last = last.max(entry[4]);
-                }
-                let [loaded, applied, bytes, failed] = sum;
-                object.words(loaded > 0, applied, bytes, failed, last)
-            })
-            .collect()
+        let entries = words.get(HEAD_WORDS..).unwrap_or_default().chunks_exact(ENTRY_WORDS);
+        let mut entries = entries.map(|e| &e[FIXED_WORDS + NODE_WORDS..]);
+        let mut all = Did::default();
+        let mut lines = Vec::new();
+        for object in &self.objects {
+            let mut did = Did::default();
+            entries.by_ref().take(object.ranges.len()).for_each(|entry| did.add(entry));
+            lines.push(object.words(&did));
+            all.objects += did.objects;
+            all.bytes += did.bytes;
+            all.took_ns += did.took_ns;
+        }
+        if all.objects > 0 {
+            lines.push(format!(
+                "placed in all: {} object{} of {}, in {} µs",
+                all.objects,
+                if all.objects == 1 { "" } else { "s" },
+                super::seen::mib(all.bytes),
+                all.took_ns.div_ceil(1000)
+            ));
+        }
+        lines
+    }
+}
+
+/// What the agent wrote of an object.
+#[derive(Default)]
+struct Did {
+    loaded: bool,
+    objects: u64,
+    bytes: u64,
+    failed: u64,
+    error: u64,
+    took_ns: u64,
+}
+
+impl Did {
+    fn add(&mut self, entry: &[u64]) {
+        self.loaded |= entry[0] > 0;
+        self.objects += entry[1];
+        self.bytes += entry[2];
+        self.failed += entry[3];
+        self.error = self.error.max(entry[4]);
+        self.took_ns += entry[5];
     }
 }
 
 impl Resolved {
-    fn words(&self, loaded: bool, applied: u64, bytes: u64, failed: u64, error: u64) -> String {
+    fn what(&self) -> String {
+        let huge = match self.huge_pages {
+            None => "",
+            Some(true) => ", in huge pages",
+            Some(false) => ", without huge pages",
+        };
+        format!("memory {}{huge}", self.how.words())
+    }
+
+    fn words(&self, did: &Did) -> String {
         let what = if self.kind == STATIC { "variable" } else { "allocation" };
-        let mut text = match (loaded, applied, failed) {
+        let mut text = match (did.loaded, did.objects, did.failed) {
             (false, ..) => format!(
                 "{}: nothing placed: the agent did not find {} in the program (statically linked, setuid, or loaded later)",
                 self.label,
@@ -156,20 +300,29 @@ impl Resolved {
                 "{}: nothing placed: no {what} of {} bytes or more came from there",
                 self.label, self.least
             ),
-            (true, ..) => format!(
-                "{}: {applied} {what}{} of {} in whole pages, memory {}",
+            (true, objects, _) => format!(
+                "{}: {objects} {what}{} of {} in whole pages, {}",
                 self.label,
-                if applied == 1 { "" } else { "s" },
-                super::seen::mib(bytes),
-                self.policy.words()
+                if objects == 1 { "" } else { "s" },
+                super::seen::mib(did.bytes),
+                self.what()
             ),
         };
-        if failed > 0 {
-            let why = std::io::Error::from_raw_os_error(error as i32);
-            text += &format!("; the kernel refused {failed} ({why})");
+        if did.failed > 0 {
+            let why = std::io::Error::from_raw_os_error(did.error as i32);
+            text += &format!("; the kernel refused {} ({why})", did.failed);
         }
         text
     }
+}
+
+/// Whether the cpus are those of one node, which no thread can leave.
+pub fn on_one_node(machine: &Machine, cpus: Option<&CpuList>) -> bool {
+    let on = |n: &&NumaNode| match cpus {
+        Some(cpus) => n.cpus.first_common(cpus).is_some(),
+        None => !n.cpus.is_empty(),
+    };
+    machine.nodes.iter().filter(on).count() < 2
 }
 
 /// The file that the agent maps.
@@ -184,21 +337,35 @@ impl Drop for Table {
     }
 }
 
-fn halves(low: u32, high: u32) -> [u8; 8] {
+/// Two 32-bit fields in the order of this machine.
+fn pair(first: u32, second: u32) -> u64 {
     let mut all = [0; 8];
-    all[..4].copy_from_slice(&low.to_ne_bytes());
-    all[4..].copy_from_slice(&high.to_ne_bytes());
-    all
+    all[..4].copy_from_slice(&first.to_ne_bytes());
+    all[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(all)
 }
 
 fn resolve(object: &FixObject, program: &Path, machine: &Machine, may: Option<&CpuList>) -> Result<Resolved> {
     let list = object.nodes.as_deref().map(|text| nodes(text, machine, may)).transpose()?.unwrap_or_default();
-    let policy = match object.policy {
-        FixPolicy::Bind => Policy::Bind(list),
-        FixPolicy::Interleave => Policy::Interleave(list),
-        FixPolicy::Local => Policy::Local,
-        FixPolicy::Preferred => match list.as_slice() {
-            [node] => Policy::Preferred(*node),
+    let known = |named: &mut dyn Iterator<Item = NodeId>| {
+        let list: CpuList = named.collect();
+        nodes(&list.to_string(), machine, may).map(drop)
+    };
+    let how = match (object.policy, &object.blocks, &object.turns) {
+        (FixPolicy::Blocks, Some(blocks), _) => {
+            known(&mut blocks.iter().map(|b| b.1))?;
+            How::Blocks(blocks.clone())
+        }
+        (FixPolicy::Turns, _, Some(turns)) => {
+            known(&mut turns.iter().copied())?;
+            How::Turns(turns.clone())
+        }
+        (FixPolicy::Blocks | FixPolicy::Turns, ..) => bail!("it names no nodes"),
+        (FixPolicy::Bind, ..) => How::Whole(Policy::Bind(list)),
+        (FixPolicy::Interleave, ..) => How::Whole(Policy::Interleave(list)),
+        (FixPolicy::Local, ..) => How::Whole(Policy::Local),
+        (FixPolicy::Preferred, ..) => match list.as_slice() {
+            [node] => How::Whole(Policy::Preferred(*node)),
             _ => bail!("`preferred` takes one node, {list} are more"),
         },
     };
@@ -230,12 +397,11 @@ fn resolve(object: &FixObject, program: &Path, machine: &Machine, may: Option<&C
         }
         (None, None) => bail!("it names neither a line nor a variable"),
     };
-    let data = fs::metadata(&path)?;
     Ok(Resolved {
         label: object.label().to_owned(),
-        policy,
+        how,
+        huge_pages: object.huge_pages,
         module: path,
-        file: (data.dev(), data.ino()),
         kind,
         ranges,
         least: object.min_bytes.max(1),

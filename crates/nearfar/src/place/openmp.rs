@@ -32,6 +32,21 @@ pub fn variables(count: Option<usize>, threads: &[u32]) -> Vec<(OsString, OsStri
     all.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
+/// Whether the caller's settings keep OpenMP threads on their cpus.
+pub fn pins(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).map(|v| v.trim().to_ascii_lowercase()).filter(|v| !v.is_empty());
+    match set("OMP_PROC_BIND") {
+        // It overrules the others.
+        Some(how) => how != "false",
+        None => {
+            let off = |how: String| how.split(',').any(|word| matches!(word.trim(), "none" | "disabled"));
+            set("OMP_PLACES").is_some()
+                || set("GOMP_CPU_AFFINITY").is_some()
+                || set("KMP_AFFINITY").is_some_and(|how| !off(how))
+        }
+    }
+}
+
 /// Settings of the caller that point elsewhere and stay, since no threads are laid out here.
 pub fn contradictions(
     placement: &Placement,
@@ -93,6 +108,18 @@ mod tests {
         assert_eq!((of("GOMP_CPU_AFFINITY"), of("MP_BLIST")), ("4 1".into(), "4,1".into()));
         assert!(of("KMP_AFFINITY").ends_with("explicit,proclist=[4,1]"));
         assert!(variables(None, &[]).is_empty());
+    }
+
+    #[test]
+    fn what_pins_threads_is_known() {
+        let with = |set: &'static [(&'static str, &'static str)]| {
+            pins(|name| set.iter().find(|s| s.0 == name).map(|s| s.1.to_owned()))
+        };
+        assert!(!with(&[]) && !with(&[("OMP_NUM_THREADS", "4")]) && !with(&[("OMP_PLACES", "")]));
+        assert!(with(&[("OMP_PROC_BIND", "close")]) && with(&[("OMP_PLACES", "cores")]));
+        assert!(with(&[("GOMP_CPU_AFFINITY", "0-3")]) && with(&[("KMP_AFFINITY", "compact,1,0")]));
+        assert!(!with(&[("OMP_PROC_BIND", "FALSE"), ("OMP_PLACES", "cores")]));
+        assert!(!with(&[("KMP_AFFINITY", "granularity=fine,none")]));
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl<'a> Places<'a> {
             access: raw.access,
             chain: NONE,
             weight_ns: 0,
-            rung: SampleRung::Simulated as u8,
+            rung: if raw.transfer == 1 { SampleRung::Transfer } else { SampleRung::Simulated } as u8,
             lines: raw.lines,
             home: raw.home,
             epoch: raw.epoch,
@@ -276,7 +276,18 @@ mod tests {
     }
 
     fn raw(tid: u32, ip: u64, time_ns: u64) -> RawSample {
-        RawSample { time_ns, cpu: 3, tid, ip, address: 0x99, access: 1, home: 1, lines: 5, epoch: 2 }
+        RawSample {
+            time_ns,
+            cpu: 3,
+            tid,
+            ip,
+            address: 0x99,
+            access: 1,
+            home: 1,
+            transfer: 0,
+            lines: 5,
+            epoch: 2,
+        }
     }
 
     /// What is in the journal after `pages` and samples of these threads were merged.

@@ -1,5 +1,6 @@
 //! Source positions of addresses, through `addr2line` on the module's DWARF.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -73,16 +74,42 @@ impl Lines {
         .unwrap_or_default()
     }
 
-    /// Code of a source line: of each row of the line table whose file ends with `file`, in whole parts of its
-    /// path; touching ranges are one.
+    /// Code of a source line, with what was inlined there: of each row of the line table whose file ends with
+    /// `file`, in whole parts of its path; touching ranges are one.
     pub fn code_of_line(&self, file: &str, line: u32) -> Vec<Range<u64>> {
         let of_file = |path: &str| {
             path.strip_suffix(file).is_some_and(|before| before.is_empty() || before.ends_with('/'))
         };
         self.ask(|context| {
+            let unit = |address| {
+                let unit = context.find_dwarf_and_unit(address).skip_all_loads()?;
+                unit.header.debug_info_offset().map(|o| o.0)
+            };
             let mut ranges: Vec<Range<u64>> = Vec::new();
+            let mut units = HashSet::new();
             for (address, bytes, location) in context.find_location_range(0, u64::MAX).ok()? {
-                if location.line == Some(line) && location.file.is_some_and(of_file) {
+                if location.file.is_some_and(of_file) {
+                    units.insert(unit(address));
+                    if location.line == Some(line) {
+                        ranges.push(address..address + bytes);
+                    }
+                }
+            }
+            // What was inlined has lines of its own, often of other files; its callers are looked up in the
+            // units that have code of this file only, as that takes longer.
+            let called_there = |address| {
+                let mut frames = context.find_frames(address).skip_all_loads().ok()?;
+                while let Ok(Some(frame)) = frames.next() {
+                    let location = frame.location?;
+                    if location.line == Some(line) && location.file.is_some_and(of_file) {
+                        return Some(());
+                    }
+                }
+                None
+            };
+            for (address, bytes, location) in context.find_location_range(0, u64::MAX).ok()? {
+                let own = location.line == Some(line) && location.file.is_some_and(of_file);
+                if !own && units.contains(&unit(address)) && called_there(address).is_some() {
                     ranges.push(address..address + bytes);
                 }
             }

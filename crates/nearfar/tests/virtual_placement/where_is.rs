@@ -53,6 +53,44 @@ int main(void) {
     pause();
 }"#;
 
+/// Static variables: interleaved, bound, placed by first touch of a thread of node 0, and half on each node.
+const STATICS: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define PAGES(n) ((n) * 4096ul)
+static char spread[PAGES(2048)] __attribute__((aligned(4096)));
+static char bound[PAGES(1024)] __attribute__((aligned(4096)));
+static char halves[PAGES(768)] __attribute__((aligned(4096)));
+static char plain[PAGES(512)] __attribute__((aligned(4096)));
+static void bind(void *p, size_t bytes, int mode, unsigned long nodes) {
+    if (syscall(SYS_mbind, p, bytes, mode, &nodes, 65ul, 0u)) { perror("mbind"); exit(4); }
+}
+static void touch(volatile char *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 4096) p[i] = 1;
+}
+int main(void) {
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(0, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    bind(spread, sizeof spread, 3, 3);
+    bind(bound, sizeof bound, 2, 2);
+    bind(halves, sizeof halves / 2, 2, 2);
+    touch(spread, sizeof spread);
+    touch(bound, sizeof bound);
+    touch(halves, sizeof halves);
+    touch(plain, sizeof plain);
+    printf("ready\n");
+    fflush(stdout);
+    pause();
+}"#;
+
 /// Runs in the guest: the program, then each way to ask where it is.
 const SCRIPT: &str = r#"
 exec > SCRATCH/out
@@ -68,6 +106,13 @@ echo @; numastat -p $pid
 echo @; NEARFAR where $pid --sample --json
 echo @; NEARFAR where $pid
 echo @; cat /proc/$pid/numa_maps
+echo @; for i in 1 2 3 4 5 6; do NEARFAR where $pid --json | grep took_ms; done
+kill $pid
+VARIABLES > SCRATCH/also &
+pid=$!
+while ! grep -q ready SCRATCH/also; do sleep 0.2; done
+echo @; NEARFAR where $pid --json
+echo @; NEARFAR where $pid --sample --json
 kill $pid
 "#;
 
@@ -87,16 +132,18 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
         return;
     }
     let scratch = Scratch::new();
-    let program = c(&scratch, "mixed", PROGRAM);
     let script = SCRIPT
-        .replace("PROGRAM", &program)
+        .replace("PROGRAM", &c(&scratch, "mixed", PROGRAM))
+        .replace("VARIABLES", &c(&scratch, "statics", STATICS))
         .replace("SCRATCH", scratch.directory().to_str().unwrap())
         .replace("NEARFAR", env!("CARGO_BIN_EXE_nearfar"));
     inside(&scratch, 1, &script);
     let out = std::fs::read_to_string(scratch.path("out")).unwrap();
     let parts: Vec<&str> = out.split("@\n").skip(1).collect();
-    assert_eq!(parts.len(), 6, "{out}");
-    let [json, sums, numastat, sampled, words, maps] = parts[..] else { unreachable!() };
+    assert_eq!(parts.len(), 9, "{out}");
+    let [json, sums, numastat, sampled, words, maps, times, variables, sampled_variables] = parts[..] else {
+        unreachable!()
+    };
 
     let look: Value = serde_json::from_str(json).unwrap();
     let ours = nodes(&look["memory"]);
@@ -108,6 +155,7 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
         })
         .collect();
     println!("where: {ours:?}, numa_maps: {kernels:?}, in {} ms of the guest", look["took_ms"]);
+    println!("later looks of new processes: {}", times.split_whitespace().collect::<String>());
     assert_eq!(ours, kernels, "{maps}");
     assert!(ours.values().sum::<u64>() >= 1 << 30);
 
@@ -158,4 +206,27 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
         }
     }
     assert!(compared >= 7, "{sampled}");
+
+    statics(&serde_json::from_str(variables).unwrap(), true);
+    statics(&serde_json::from_str(sampled_variables).unwrap(), false);
+}
+
+/// The pages of each variable, to the page; policies only where numa_maps was walked.
+fn statics(look: &Value, walked: bool) {
+    let objects = look["memory"]["objects"].as_array().unwrap();
+    let pages = |n: u64| n * 4096;
+    for (name, bytes, homes, policies) in [
+        ("spread", pages(2048), vec![(0, pages(1024)), (1, pages(1024))], vec!["interleave:0-1"]),
+        ("bound", pages(1024), vec![(1, pages(1024))], vec!["bind:1"]),
+        ("halves", pages(768), vec![(0, pages(384)), (1, pages(384))], vec!["bind:1", "default"]),
+        ("plain", pages(512), vec![(0, pages(512))], vec!["default"]),
+    ] {
+        let object = objects.iter().find(|o| o["name"] == name);
+        let object = object.unwrap_or_else(|| panic!("no {name}: {}", look["memory"]));
+        assert_eq!(object["bytes"], bytes, "{object}");
+        assert_eq!(nodes(object), homes.into_iter().collect(), "{object}");
+        let requested = if walked { Value::from(policies) } else { Value::Null };
+        assert_eq!(object["requested"], requested, "{object}");
+    }
+    assert_eq!(objects.len(), 4, "{}", look["memory"]);
 }

@@ -19,6 +19,9 @@ pub enum Repair {
         /// The node.
         node: u32,
     },
+    /// Memory stays, and the work comes to it: the loop that uses it gets the (static) schedule of the loop that
+    /// touched it first. A change of the source.
+    SameSchedule,
     /// A copy on each node that uses it; only for what nobody writes after its initialisation.
     Replicate,
 }
@@ -47,8 +50,10 @@ pub struct RepairPart {
     pub allocated_at: Option<String>,
     /// The static variable's name; null for what is allocated.
     pub variable: Option<String>,
-    /// Path of the file whose code allocates it, or whose variable it is; null if unknown.
+    /// Path of the library whose code allocates it; null for the program's own.
     pub module: Option<String>,
+    /// For `interleave` and `bind`: the nodes.
+    pub nodes: Vec<u32>,
     /// Bytes of one of its allocations.
     pub bytes: u64,
     /// For `where_used`: parts of the object by ascending end (bytes from its begin), each with its node.

@@ -11,6 +11,7 @@ use crate::analyze::input::Input;
 use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
 use crate::analyze::tally::{Cell, Tally};
 use crate::analyze::value::Repair;
+use crate::machine::Machine;
 use crate::time::work::{HomeWork, Work};
 use crate::time::{Comparison, Course};
 
@@ -46,7 +47,7 @@ pub struct Flows {
 
 impl Flows {
     /// Adds up what was counted.
-    pub fn new(input: &Input, nodes: &Nodes, exact: &Exact, tally: &Tally, machine: &crate::machine::Machine) -> Flows {
+    pub fn new(input: &Input, nodes: &Nodes, exact: &Exact, tally: &Tally, machine: &Machine) -> Flows {
         let parts = exact.parts(tally);
         let mut cells: FastMap<Cell, [f64; 2]> = FastMap::default();
         for page in &exact.pages {
@@ -130,18 +131,25 @@ impl Flows {
         rows
     }
 
-    /// Share of a row's lines that are written.
-    pub fn written(&self, row: u32) -> f64 {
-        let of = self.cells.iter().filter(|c| c.0.row == row);
-        let (read, written) = of.fold((0.0, 0.0), |(r, w), (_, l)| (r + l[0], w + l[1]));
-        if read + written > 0.0 { written / (read + written) } else { 0.0 }
+    /// Remote share of a row's lines.
+    pub fn remote_of(&self, row: u32, repair: Option<Repair>, machine: &Machine) -> f64 {
+        self.far(&|_| repair, machine, &|x| x == row)
     }
 
-    /// All lines, and those of them that would be remote.
-    pub fn remote(&self, repair: &dyn Fn(u32) -> Option<Repair>, machine: &crate::machine::Machine) -> f64 {
+    /// Remote share of all lines.
+    pub fn remote(&self, repair: &dyn Fn(u32) -> Option<Repair>, machine: &Machine) -> f64 {
+        self.far(repair, machine, &|_| true)
+    }
+
+    fn far(
+        &self,
+        repair: &dyn Fn(u32) -> Option<Repair>,
+        machine: &Machine,
+        of: &dyn Fn(u32) -> bool,
+    ) -> f64 {
         let (mut all, mut far) = (0.0, 0.0);
         let mut homes = vec![0.0; self.nodes];
-        for (cell, [read, written]) in &self.cells {
+        for (cell, [read, written]) in self.cells.iter().filter(|c| of(c.0.row)) {
             homes.fill(0.0);
             self.home(repair(cell.row), cell.from, usize::from(cell.home), cell.user, machine, &mut homes);
             all += read + written;
@@ -157,13 +165,13 @@ impl Flows {
         from: NodeIndex,
         old: usize,
         user: NodeIndex,
-        machine: &crate::machine::Machine,
+        machine: &Machine,
         to: &mut [f64],
     ) {
         match repair {
             None => to[old] += 1.0,
             Some(Repair::WhereUsed) => to[usize::from(user)] += 1.0,
-            Some(Repair::Replicate) => to[usize::from(from)] += 1.0,
+            Some(Repair::Replicate | Repair::SameSchedule) => to[usize::from(from)] += 1.0,
             Some(Repair::Interleave) => self.turns.iter().for_each(|&(n, part)| to[n] += part),
             Some(Repair::WeightedInterleave) => self.weighted.iter().for_each(|&(n, part)| to[n] += part),
             Some(Repair::Bind { node }) => {
@@ -177,7 +185,7 @@ impl Flows {
         &self,
         course: &Course,
         comparison: &Comparison,
-        machine: &crate::machine::Machine,
+        machine: &Machine,
         repair: &dyn Fn(u32) -> Option<Repair>,
         half: usize,
     ) -> Vec<Work> {
@@ -224,6 +232,11 @@ impl Flows {
                     new[old].transfers += w.transfers;
                 }
                 work.homes = new;
+            }
+            // A schedule is of a loop, not of an object: if one that matters gets it, all do.
+            let scheduled = parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule));
+            if scheduled {
+                pieces[at].evened(|core| course.node_of_core(core));
             }
         }
         pieces

@@ -1,15 +1,18 @@
 //! A repair as a placement file can say it: which allocations, which of their bytes on which node.
 
-use crate::analyze::exact::Exact;
+use crate::analyze::attribute::Context;
+use crate::analyze::facts::RowFacts;
+use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
-use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
+use crate::analyze::nodes::{NodeIndex, UNKNOWN};
 use crate::analyze::pages::page_range;
-use crate::analyze::rows::{Row, Rows};
-use crate::analyze::sites::{SiteId, Sites};
-use crate::analyze::space::Spaces;
-use crate::analyze::value::{Repair, RepairPart};
-use crate::recording::ObjectKind;
+use crate::analyze::rows::Row;
+use crate::analyze::sites::SiteId;
+use crate::analyze::tally::{BINS, Tally};
+use crate::analyze::value::{Pattern, Repair, RepairPart};
+use crate::machine::Machine;
+use crate::recording::{NONE, ObjectKind};
 
 /// Most parts of a block-wise placement; as many as a placement file may have.
 const MOST_BLOCKS: usize = 4096;
@@ -17,48 +20,85 @@ const MOST_BLOCKS: usize = 4096;
 /// all pages that must agree for several allocations to be called alike. // chosen
 const AGREE: f64 = 0.9;
 
-/// Looks repairs up in the counts.
+/// Says repairs as a file can.
 pub struct Planner<'a> {
-    /// The recording.
-    pub input: &'a Input,
-    /// Pages.
-    pub exact: Option<&'a Exact>,
-    /// Nodes.
-    pub nodes: &'a Nodes,
-    /// Rows.
-    pub rows: &'a Rows,
-    /// Code.
-    pub sites: &'a Sites,
-    /// Things.
-    pub spaces: &'a Spaces,
+    input: &'a Input,
+    machine: &'a Machine,
+    context: &'a Context<'a>,
+    tally: &'a Tally,
     /// Whether threads wandered between nodes: then no page has a user that stays.
-    pub wandering: bool,
+    wandering: bool,
 }
 
 /// Who uses the pages of an allocation.
 type Users = Vec<NodeIndex>;
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    /// From the recording and what was counted.
+    pub fn new(
+        input: &'a Input,
+        machine: &'a Machine,
+        context: &'a Context<'a>,
+        tally: &'a Tally,
+    ) -> Planner<'a> {
+        let wandering = !context.finder.nodes.assumed && tally.threads.iter().any(|t| wanders(t).is_some());
+        Planner { input, machine, context, tally, wandering }
+    }
+
+    /// What fits how an object is used, where no time is known; `None` if that is not known either.
+    pub fn fitting(&self, facts: &RowFacts) -> Option<RepairPart> {
+        let repair = match facts.pattern {
+            Pattern::Blocked | Pattern::OneThread => Repair::WhereUsed,
+            Pattern::AllOver | Pattern::Cyclic => Repair::Interleave,
+            Pattern::Unknown => return None,
+        };
+        Some(self.part(facts.row as u32, repair))
+    }
+
     /// A row's part of a combination.
     pub fn part(&self, row: u32, repair: Repair) -> RepairPart {
-        let about = &self.rows.rows[row as usize];
+        let about = &self.context.rows.rows[row as usize];
         let mut part = RepairPart {
             object: about.name.clone(),
             repair,
             allocated_at: None,
             variable: None,
             module: None,
-            bytes: about.things.iter().map(|&t| self.spaces.things[t as usize].bytes).max().unwrap_or(0),
+            nodes: Vec::new(),
+            bytes: about
+                .things
+                .iter()
+                .map(|&t| self.context.finder.spaces.things[t as usize].bytes)
+                .max()
+                .unwrap_or(0),
             blocks: Vec::new(),
             turns: Vec::new(),
             not_placeable: None,
         };
         let why = self.address(about, &mut part).and_then(|()| match repair {
-            Repair::Replicate => Err("copies need the program's help: nothing shows from outside that nobody \
+            Repair::Replicate => {
+                Err("copies need the program's help: nothing shows from outside that nobody \
                                       writes to it in a later phase"
-                .to_string()),
-            Repair::WhereUsed => self.where_used(about, &mut part),
-            _ => Ok(()),
+                    .to_string())
+            }
+            Repair::SameSchedule => {
+                Err("threads take what comes next: only a static schedule in the source makes them come back"
+                    .to_string())
+            }
+            Repair::WeightedInterleave => Err(
+                "weights are the machine's, not an object's (/sys/kernel/mm/mempolicy/weighted_interleave)"
+                    .to_string(),
+            ),
+            Repair::WhereUsed => self.where_used(row, about, &mut part),
+            Repair::Interleave => {
+                let with_cpus = self.machine.nodes.iter().filter(|n| n.cpus.iter().next().is_some());
+                part.nodes = with_cpus.map(|n| n.id).collect();
+                Ok(())
+            }
+            Repair::Bind { node } => {
+                part.nodes = vec![node];
+                Ok(())
+            }
         });
         part.not_placeable = why.err();
         part
@@ -66,10 +106,16 @@ impl Planner<'_> {
 
     /// By what a file can name it.
     fn address(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
-        let module = |m: Option<u32>| Some(self.input.modules.path.get(m? as usize)?.clone());
+        let module = |m: Option<u32>| {
+            let path = self.input.modules.path.get(m? as usize)?;
+            (!self.input.processes.executable.contains(path)).then(|| path.clone())
+        };
         match row.kind {
             ObjectKind::Heap => {
-                let site = self.line(row).map(|s| self.sites.get(s)).ok_or("who allocates it is not known")?;
+                let site = self
+                    .line(row)
+                    .map(|s| self.context.sites.get(s))
+                    .ok_or("who allocates it is not known")?;
                 let at = site.at.clone().filter(|_| !site.runtime);
                 part.allocated_at = at.filter(|a| !a.contains("+0x"));
                 part.module = module(site.module);
@@ -91,48 +137,66 @@ impl Planner<'_> {
 
     /// The innermost line, or its caller's where a helper of the program allocates several objects.
     fn line(&self, row: &Row) -> Option<SiteId> {
-        let shared = self.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
+        let shared =
+            self.context.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
         let chain = self.input.objects.chain.get(*row.things.first()? as usize).copied()?;
-        let caller = self.sites.of_chain(chain)[1];
+        let caller = self.context.sites.of_chain(chain)[1];
         caller.filter(|_| shared).or(row.site)
     }
 
-    fn users(&self, thing: u32) -> Users {
-        let thing = &self.spaces.things[thing as usize];
+    /// By page; without counts by the samples of a 512th of the object, which are those of all its allocations.
+    fn users(&self, row: u32, thing: u32) -> Users {
+        let Some(exact) = self.context.exact else { return self.sampled_users(row, thing) };
+        let thing = &self.context.finder.spaces.things[thing as usize];
         let (from, to) = page_range(thing, self.input.meta.page_bytes.max(1));
-        let user = |p| self.exact.and_then(|e| e.page(thing.space, p)).map_or(UNKNOWN, |p| p.user);
-        let mut users: Users = (from..to).map(user).collect();
-        // Pages without lines go with their neighbours.
-        let mut last = users.iter().copied().find(|&u| u != UNKNOWN).unwrap_or(UNKNOWN);
-        for user in &mut users {
-            if *user == UNKNOWN {
-                *user = last;
-            }
-            last = *user;
-        }
-        users
+        let user = |p| exact.page(thing.space, p).map_or(UNKNOWN, |p| p.user);
+        filled((from..to).map(user).collect())
     }
 
-    fn where_used(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
+    fn sampled_users(&self, row: u32, thing: u32) -> Users {
+        let thing = &self.context.finder.spaces.things[thing as usize];
+        let (from, to) = page_range(thing, self.input.meta.page_bytes.max(1));
+        let mut votes = vec![vec![0u64; self.context.finder.nodes.count]; BINS];
+        for (&(_, thread), used) in self.tally.uses.iter().filter(|u| u.0.0 == row && u.0.1 != NONE) {
+            let node = self.context.node_of_user(self.tally, thread);
+            if node != UNKNOWN {
+                let bins = votes.iter_mut().zip(&used.bins);
+                bins.for_each(|(v, &n)| v[usize::from(node)] += u64::from(n));
+            }
+        }
+        let most = |v: &Vec<u64>| {
+            let (node, &most) = v.iter().enumerate().max_by_key(|x| *x.1)?;
+            (most > 0).then_some(node as NodeIndex)
+        };
+        let by_bin: Users = filled(votes.iter().map(|v| most(v).unwrap_or(UNKNOWN)).collect());
+        let pages = (to - from).max(1);
+        (0..pages).map(|p| by_bin[(p * BINS as u64 / pages) as usize]).collect()
+    }
+
+    fn where_used(&self, id: u32, row: &Row, part: &mut RepairPart) -> Result<(), String> {
         if self.wandering {
-            return Err("threads ran on several nodes: pin them first (OMP_PROC_BIND=close OMP_PLACES=cores, \
+            return Err(
+                "threads ran on several nodes: pin them first (OMP_PROC_BIND=close OMP_PLACES=cores, \
                         or nearfar run --bind compact)"
-                .to_string());
+                    .to_string(),
+            );
         }
         let mut things = row.things.clone();
-        things.sort_by_key(|&t| (self.spaces.things[t as usize].born, t));
-        let users: Vec<Users> = things.iter().map(|&t| self.users(t)).collect();
+        things.sort_by_key(|&t| (self.context.finder.spaces.things[t as usize].born, t));
+        let users: Vec<Users> = things.iter().map(|&t| self.users(id, t)).collect();
         let used: Vec<&Users> = users.iter().filter(|u| u.first().is_some_and(|&n| n != UNKNOWN)).collect();
         let Some(longest) = used.iter().max_by_key(|u| u.len()) else {
             return Err("no line of it was counted".to_string());
         };
         if used.len() == 1 {
-            let thing = &self.spaces.things[things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
+            let thing = &self.context.finder.spaces.things
+                [things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
             return self.blocks(longest, thing.address, thing.bytes, part);
         }
         let mains: Vec<Option<NodeIndex>> = users.iter().map(|u| main(u)).collect();
         if mains.iter().all(Option::is_some) && mains.windows(2).any(|w| w[0] != w[1]) {
-            part.turns = mains.iter().flatten().map(|&n| self.nodes.ids[usize::from(n)]).collect();
+            part.turns =
+                mains.iter().flatten().map(|&n| self.context.finder.nodes.ids[usize::from(n)]).collect();
             return Ok(());
         }
         // The same pattern again and again: a majority, page by page.
@@ -163,7 +227,7 @@ impl Planner<'_> {
         for run in users.chunk_by(|a, b| a == b) {
             at += run.len();
             let end = (first + at as u64 * page).saturating_sub(address).min(bytes);
-            part.blocks.push((end, self.nodes.ids[usize::from(run[0])]));
+            part.blocks.push((end, self.context.finder.nodes.ids[usize::from(run[0])]));
         }
         if part.blocks.len() > MOST_BLOCKS {
             let parts = std::mem::take(&mut part.blocks).len();
@@ -179,4 +243,16 @@ fn main(users: &Users) -> Option<NodeIndex> {
     users.iter().filter(|&&u| u != UNKNOWN).for_each(|&u| *votes.entry(u).or_default() += 1);
     let (&node, &most) = votes.iter().max_by_key(|v| *v.1)?;
     (most as f64 >= AGREE * users.len() as f64).then_some(node)
+}
+
+/// Pages without lines go with their neighbours.
+fn filled(mut users: Users) -> Users {
+    let mut last = users.iter().copied().find(|&u| u != UNKNOWN).unwrap_or(UNKNOWN);
+    for user in &mut users {
+        if *user == UNKNOWN {
+            *user = last;
+        }
+        last = *user;
+    }
+    users
 }

@@ -50,6 +50,8 @@ fn judged(how: How, machine: &Machine, cpus: &[u32], mappings: Vec<Mapping>) -> 
             asked: None,
             transparent_huge_bytes: None,
             mappings,
+            objects: Vec::new(),
+            without: Vec::new(),
             nodes: BTreeMap::new(),
             kinds: BTreeMap::new(),
         },

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Placements that make sense where no kernel migrates pages and threads are bound already.
-const TOLD: [Kind; 3] = [Kind::AsIs, Kind::OneNode, Kind::Interleave];
+const TOLD: [Kind; 4] = [Kind::AsIs, Kind::OneNode, Kind::Interleave, Kind::Objects];
 
 /// Records `command` under each candidate of `plan` below `directory`; `flags` are those that emulate the
 /// same machine. A placement that fails is noted and the others go on.
@@ -38,7 +38,8 @@ pub fn run(
             say(&format!("round {} of {rounds}: {}", round + 1, candidate.name));
             let output = directory.join(format!("{}-{}", candidate.name.replace(' ', "-"), round + 1));
             match once(command, candidate, on, &output) {
-                Ok(Some((seconds, range, threads))) => {
+                Ok(Some(Timed { seconds, range, threads, placed })) => {
+                    trial.placed = placed;
                     trial.busy.push(threads as f64);
                     trial.values.push(Some(seconds));
                     trial.ranges.push(range);
@@ -81,8 +82,16 @@ pub fn run(
     })
 }
 
-/// What the model says of a run: seconds, their range, and threads that did something.
-type Timed = (f64, (f64, f64), usize);
+/// What is known of a run.
+struct Timed {
+    /// By the model.
+    seconds: f64,
+    range: (f64, f64),
+    /// Threads that did something.
+    threads: usize,
+    /// Objects that were placed.
+    placed: Vec<String>,
+}
 
 /// `None` after Ctrl-C.
 fn once(
@@ -108,6 +117,7 @@ fn once(
         agent: true,
         no_perf: false,
         homes_interval: 1.0,
+        objects: placement.objects.clone(),
         inside_guest: None,
     };
     let outcome = record_on(command, &options, &on)?;
@@ -128,5 +138,6 @@ fn once(
     let timed =
         timed.ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", output.display()))?;
     let threads = report.threads.iter().filter(|t| t.samples > 0).count();
-    Ok(Some((timed.seconds, (timed.low, timed.high), threads)))
+    let placed = stored.input.meta.placed;
+    Ok(Some(Timed { seconds: timed.seconds, range: (timed.low, timed.high), threads, placed }))
 }

@@ -5,12 +5,14 @@ pub mod metric;
 pub mod native;
 
 use super::Placement;
+use super::objects::ObjectPolicies;
 use crate::collect::policy::Policy;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::NodeId;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::select::thread_cpus;
 use nearfar_model::trials::{Kind, NotTried, Trial};
+use std::path::PathBuf;
 
 /// A way to run the command.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub struct Setting {
     pub huge_pages: Option<String>,
     /// Also a copy on each node at the same time.
     pub copies: bool,
+    /// A placement file and what it says.
+    pub objects: Option<(PathBuf, ObjectPolicies)>,
 }
 
 impl Candidate {
@@ -89,6 +93,7 @@ impl Candidate {
             cpus: self.placements.iter().map(of).sum(),
             busy: Vec::new(),
             failed: None,
+            placed: Vec::new(),
         }
     }
 }
@@ -134,6 +139,16 @@ pub fn plan(machine: &Machine, setting: &Setting) -> Plan {
     );
     interleave.run = format!("-i {all}");
     plan.candidates.push(interleave);
+    if let Some((file, objects)) = &setting.objects {
+        let mut placed = Candidate::new(
+            &format!("placement {}", file.file_name().unwrap_or_default().to_string_lossy()),
+            &objects.lines().join(", "),
+            Kind::Objects,
+            Placement { objects: Some(objects.clone()), ..Placement::default() },
+        );
+        placed.run = format!("--placement {}", file.display());
+        plan.candidates.push(placed);
+    }
     plan.pinned(machine, setting);
     plan.balancing(setting);
     plan.huge_pages(setting);

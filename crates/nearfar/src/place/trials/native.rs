@@ -5,6 +5,7 @@ use super::{Candidate, Plan};
 use crate::collect::policy::Policy;
 use crate::collect::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
 use crate::guest::memory_file::in_memory;
+use crate::place::objects::{ObjectPolicies, Table};
 use anyhow::anyhow;
 use nearfar_model::analyze::stats::Random;
 use nearfar_model::trials::{Trial, Trials};
@@ -27,7 +28,7 @@ pub struct Rounds {
 
 /// What a run gave.
 enum Ran {
-    Value { value: f64, unit: String, busy: f64 },
+    Value { value: f64, unit: String, busy: f64, placed: Vec<String> },
     Failed(String),
     Interrupted,
 }
@@ -81,7 +82,10 @@ pub fn run(
             ));
             let begin = Instant::now();
             let value = match once(command, candidate, &rounds.measure) {
-                Ok(Ran::Value { value, busy, .. }) => {
+                Ok(Ran::Value { value, busy, placed, .. }) => {
+                    if trial.busy.is_empty() {
+                        trial.placed = placed;
+                    }
                     trial.busy.push(busy);
                     Some(value)
                 }
@@ -140,6 +144,9 @@ struct Copy {
     running: Running,
     outputs: [File; 2],
     begin: Instant,
+    table: Option<Table>,
+    /// What could not be set.
+    lost: Option<String>,
     took: f64,
     cpu: f64,
     ending: Option<Ending>,
@@ -153,7 +160,11 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         if let Some(policy) = &placement.policy {
             policy.try_here().map_err(|why| anyhow!(why))?;
         }
-        let (mut variables, _) = placement.environment(command, None);
+        if let Some(objects) = &placement.objects {
+            objects.try_here().map_err(|why| anyhow!(why))?;
+        }
+        let table = placement.objects.as_ref().map(ObjectPolicies::table).transpose()?;
+        let (mut variables, lost) = placement.environment(command, table.as_ref());
         variables.extend(candidate.variables.iter().map(|(name, value)| (name.into(), value.into())));
         let cpus = placement.confined();
         let policy = placement.policy.as_ref().map(Policy::prepare);
@@ -169,7 +180,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         let held = Held::start(command, &variables, &before)?;
         let begin = Instant::now();
         let running = held.release()?;
-        copies.push(Copy { running, outputs, begin, took: 0.0, cpu: 0.0, ending: None });
+        copies.push(Copy { running, outputs, begin, table, lost, took: 0.0, cpu: 0.0, ending: None });
     }
     if !wait_for_all(&mut copies) {
         return Ok(Ran::Interrupted);
@@ -200,7 +211,13 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
         values.iter().map(|v| v.0).sum()
     };
     let busy = copies.iter().map(|c| c.cpu / c.took.max(1e-9)).sum();
-    Ok(Ran::Value { value, unit, busy })
+    let mut placed = Vec::new();
+    for (copy, placement) in copies.iter_mut().zip(&candidate.placements) {
+        if let (Some(objects), Some(table)) = (&placement.objects, &copy.table) {
+            placed.extend(copy.lost.take().map_or_else(|| objects.outcome(table), |why| vec![why]));
+        }
+    }
+    Ok(Ran::Value { value, unit, busy, placed })
 }
 
 /// Whether all ended by themselves; after Ctrl-C they are ended.

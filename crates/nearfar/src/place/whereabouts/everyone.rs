@@ -1,6 +1,6 @@
 //! All processes that the caller may look at, a line each.
 
-use super::{Site, Way, WhereError, look};
+use super::{Site, Way, WhereError, look_at};
 use nearfar_model::whereabouts::{Brief, Everyone, SCHEMA_VERSION};
 use std::cmp::Reverse;
 use std::fs;
@@ -19,7 +19,7 @@ pub fn look_at_all(site: &Site, way: Way) -> io::Result<Everyone> {
     };
     let pids = fs::read_dir("/proc")?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
     for pid in pids {
-        match look(pid, site, way, 0.0) {
+        match look_at(pid, site, way, 0.0, false) {
             Ok(seen) => everyone.processes.push(Brief::new(&seen)),
             Err(WhereError::NotPermitted { .. } | WhereError::NotThere { .. }) => {
                 everyone.not_permitted.push(pid)

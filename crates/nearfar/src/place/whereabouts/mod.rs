@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod everyone;
 mod pages;
+mod statics;
 mod threads;
 pub mod watch;
 
@@ -25,6 +26,8 @@ pub struct Site {
     online: CpuList,
     /// Size of a page, bytes.
     page_bytes: u64,
+    /// Files that were read for their static variables, by path.
+    files: statics::Files,
 }
 
 impl Site {
@@ -40,6 +43,7 @@ impl Site {
             online: found.kernel.online,
             machine: found.machine,
             page_bytes: proc::page_bytes(),
+            files: Default::default(),
         })
     }
 }
@@ -60,6 +64,11 @@ pub enum Way {
 /// # Errors
 /// If there is no such process, it may not be looked at, it has no memory, or it ends meanwhile.
 pub fn look(pid: u32, site: &Site, way: Way, at: f64) -> Result<Whereabouts, WhereError> {
+    look_at(pid, site, way, at, true)
+}
+
+/// The same, with or without the objects in the mappings.
+fn look_at(pid: u32, site: &Site, way: Way, at: f64, objects: bool) -> Result<Whereabouts, WhereError> {
     let begin = Instant::now();
     let status = proc::status(pid, pid).map_err(|_| WhereError::NoProcess { pid })?;
     // The kernel also has a hidden folder for each thread.
@@ -74,20 +83,24 @@ pub fn look(pid: u32, site: &Site, way: Way, at: f64) -> Result<Whereabouts, Whe
         let zombie = proc::field(&status, "State").is_some_and(|s| s.starts_with(['Z', 'X']));
         return Err(if zombie { WhereError::Ended { pid } } else { WhereError::NoMemory { pid, name } });
     }
-    let memory = pages::look(pid, &name, resident, site, way)?;
-    let threads = threads::look(pid, site);
+    let beside = || (threads::look(pid, site), discover::limits_of(Path::new("/"), pid));
+    let (mut memory, maps, (threads, limits)) = pages::look(pid, &name, resident, site, way, beside)?;
     if threads.is_empty() {
         return Err(WhereError::Ended { pid });
+    }
+    if objects {
+        statics::add(&mut memory, &maps, pid, site, way);
     }
     let seen = Whereabouts {
         schema: SCHEMA_VERSION,
         pid,
         name,
         at_seconds: at,
+        // What follows is arithmetic.
         took_ms: begin.elapsed().as_secs_f64() * 1e3,
         threads,
         nodes_allowed: proc::field(&status, "Mems_allowed_list").and_then(|l| l.parse().ok()),
-        limits: discover::limits_of(Path::new("/"), pid),
+        limits,
         memory,
         near: Vec::new(),
         findings: Vec::new(),

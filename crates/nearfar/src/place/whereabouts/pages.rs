@@ -9,6 +9,10 @@ use nearfar_model::whereabouts::numa_maps::{self, Line};
 use nearfar_model::whereabouts::{Amount, How, Kind, Mapping, Memory, Sample};
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// Largest process that is walked unless asked otherwise, resident bytes. A walk takes about 50 ns a page
@@ -18,65 +22,100 @@ const WALKED: u64 = 2 << 30;
 /// Another walk is for free in no sense, but after one of this time it costs little.
 const SHORT: Duration = Duration::from_millis(5);
 /// Random pages of all mappings together; a page takes about 0.15 µs.
-const DRAWS: f64 = (1 << 17) as f64;
+pub(super) const DRAWS: f64 = (1 << 17) as f64;
 /// Mappings of at most so many pages are asked in full, and no larger one gets fewer random pages.
 const FEWEST: u64 = 64;
 /// Most of one mapping: the interval is then within ±1.1 % of the mapping.
-const MOST: u64 = 1 << 13;
+pub(super) const MOST: u64 = 1 << 13;
 
-/// Where the pages of a process are.
+/// Where the pages of a process are, its mappings in the order of addresses, and what `beside` gives, which
+/// runs while the kernel walks.
 ///
 /// # Errors
 /// If they may not be looked at, or the process has ended.
-pub fn look(
+pub fn look<T: Send>(
     pid: u32,
     name: &str,
     resident: Option<u64>,
     site: &Site,
     way: Way,
-) -> Result<Memory, WhereError> {
+    beside: impl FnOnce() -> T + Send,
+) -> Result<(Memory, Vec<Map>, T), WhereError> {
     let large = resident.is_some_and(|bytes| bytes > WALKED);
-    match way {
-        Way::Exact => walk(pid, name, resident, site),
-        Way::Auto if !large => walk(pid, name, resident, site),
-        _ => sample(pid, name, resident, site),
+    if way == Way::Sample || (way == Way::Auto && large) {
+        let aside = beside();
+        let (memory, maps) = sample(pid, name, resident, site)?;
+        return Ok((memory, maps, aside));
     }
+    walk(pid, name, resident, site, beside)
 }
 
-fn walk(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Memory, WhereError> {
-    let begin = Instant::now();
-    let text = proc::numa_maps(pid)
-        .map_err(|why| WhereError::of(pid, name, &format!("/proc/{pid}/numa_maps"), why))?;
-    let short = begin.elapsed() < SHORT;
-    let lines = numa_maps::parse(&text);
-    if lines.is_empty() {
+fn walk<T: Send>(
+    pid: u32,
+    name: &str,
+    resident: Option<u64>,
+    site: &Site,
+    beside: impl FnOnce() -> T + Send,
+) -> Result<(Memory, Vec<Map>, T), WhereError> {
+    let text = Mutex::new(Vec::new());
+    let held = || text.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // Nearly all of the time is the kernel's walk: another cpu does the rest meanwhile, and what has been walked
+    // by then it reads already. Waiting for more would cost a wake-up for each part.
+    let (walked, took, maps, mut mappings, aside) = thread::scope(|scope| {
+        let rest = scope.spawn(|| {
+            let aside = beside();
+            let maps = proc::maps(pid);
+            let so_far = lines(&mut held());
+            (so_far.into_iter().map(|l| mapping(l, &maps, site)).collect::<Vec<_>>(), maps, aside)
+        });
+        let begin = Instant::now();
+        let walked = proc::numa_maps_in_parts(pid, |part| held().extend_from_slice(part));
+        let took = begin.elapsed();
+        let (mappings, maps, aside) = rest.join().unwrap_or_else(|panic| resume_unwind(panic));
+        (walked, took, maps, mappings, aside)
+    });
+    walked.map_err(|why| WhereError::of(pid, name, &format!("/proc/{pid}/numa_maps"), why))?;
+    mappings.extend(lines(&mut held()).into_iter().map(|l| mapping(l, &maps, site)));
+    if mappings.is_empty() {
         return Err(WhereError::Ended { pid });
     }
-    let maps: BTreeMap<u64, Map> = proc::maps(pid).into_iter().map(|m| (m.start, m)).collect();
-    let mapping = |line: Line| {
-        let map = maps.get(&line.start);
-        let page_bytes = line.page_bytes.unwrap_or(site.page_bytes);
-        Mapping {
-            start: line.start,
-            end: map.map(|m| m.end),
-            name: line.file.clone().unwrap_or_else(|| map.map_or_else(String::new, |m| m.name.clone())),
-            kind: kind(&line, map),
-            page_bytes,
-            nodes: line.pages.iter().map(|(&n, &pages)| (n, Amount::counted(pages, page_bytes))).collect(),
-            requested: Some(line.requested),
-            sample: None,
-        }
-    };
-    Ok(Memory {
+    mappings.retain(|m| !m.nodes.is_empty());
+    let memory = Memory {
         how: How::Exact,
         why: "every page was looked at (numa_maps)".to_owned(),
         resident_bytes: resident,
         asked: None,
-        transparent_huge_bytes: short.then(|| transparent_huge(pid)).flatten(),
-        mappings: lines.into_iter().filter(|l| !l.pages.is_empty()).map(mapping).collect(),
+        transparent_huge_bytes: (took < SHORT).then(|| transparent_huge(pid)).flatten(),
+        mappings,
+        objects: Vec::new(),
+        without: Vec::new(),
         nodes: BTreeMap::new(),
         kinds: BTreeMap::new(),
-    })
+    };
+    Ok((memory, maps, aside))
+}
+
+/// Takes the whole lines out of `text`.
+fn lines(text: &mut Vec<u8>) -> Vec<Line> {
+    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let lines = numa_maps::parse(&String::from_utf8_lossy(&text[..whole]));
+    text.drain(..whole);
+    lines
+}
+
+fn mapping(line: Line, maps: &[Map], site: &Site) -> Mapping {
+    let map = maps.binary_search_by_key(&line.start, |m| m.start).ok().map(|at| &maps[at]);
+    let page_bytes = line.page_bytes.unwrap_or(site.page_bytes);
+    Mapping {
+        start: line.start,
+        end: map.map(|m| m.end),
+        kind: kind(&line, map),
+        name: line.file.unwrap_or_else(|| map.map_or_else(String::new, |m| m.name.clone())),
+        page_bytes,
+        nodes: line.pages.iter().map(|(&n, &pages)| (n, Amount::counted(pages, page_bytes))).collect(),
+        requested: Some(line.requested),
+        sample: None,
+    }
 }
 
 /// Memory in transparent huge pages: another walk, page table by page table, that releases the lock when
@@ -89,7 +128,7 @@ fn transparent_huge(pid: u32) -> Option<u64> {
 }
 
 /// Bit of [`Map::flags`].
-const SHARED: u8 = 8;
+pub(super) const SHARED: u8 = 8;
 
 fn kind(line: &Line, map: Option<&Map>) -> Kind {
     match line {
@@ -113,7 +152,12 @@ fn kind_by_name(map: &Map) -> Kind {
     }
 }
 
-fn sample(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Memory, WhereError> {
+fn sample(
+    pid: u32,
+    name: &str,
+    resident: Option<u64>,
+    site: &Site,
+) -> Result<(Memory, Vec<Map>), WhereError> {
     let what = format!("/proc/{pid}/maps");
     let text = fs::read(&what).map_err(|why| WhereError::of(pid, name, &what, why))?;
     let text = String::from_utf8_lossy(&text);
@@ -126,21 +170,21 @@ fn sample(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Me
     let own = |m: &Map| {
         m.flags & 7 != 0 && !["[vvar]", "[vdso]", "[vsyscall]", "[vvar_vclock]"].contains(&m.name.as_str())
     };
-    let maps: Vec<Map> = maps.into_iter().filter(own).collect();
+    let asked_for = || maps.iter().filter(|m| own(m));
     // By the root of the size: reserved space, of which there may be terabytes, would take all otherwise.
     let root = |m: &Map| (((m.end - m.start) / page) as f64).sqrt();
-    let roots: f64 = maps.iter().map(root).sum();
+    let roots: f64 = asked_for().map(root).sum();
     let mut random = Random::new(UNIX_EPOCH.elapsed().map_or(1, |t| t.as_nanos() as u64));
     let mut mappings = Vec::new();
     let mut asked = 0;
-    for map in maps {
-        let draws = ((DRAWS * root(&map) / roots) as u64).clamp(FEWEST, MOST);
-        let (mapping, drawn) = sample_one(pid, &map, draws, page, &mut random)
+    for map in asked_for() {
+        let draws = ((DRAWS * root(map) / roots) as u64).clamp(FEWEST, MOST);
+        let (mapping, drawn) = sample_one(pid, map, draws, page, &mut random)
             .map_err(|why| WhereError::of(pid, name, "move_pages(2)", why))?;
         asked += drawn;
         mappings.extend(Some(mapping).filter(|m| !m.nodes.is_empty()));
     }
-    Ok(Memory {
+    let memory = Memory {
         how: How::Sampled,
         why: format!(
             "{asked} random pages were asked for (move_pages), with 95 % intervals. A walk of numa_maps, which alone \
@@ -150,9 +194,12 @@ fn sample(pid: u32, name: &str, resident: Option<u64>, site: &Site) -> Result<Me
         asked: Some(asked),
         transparent_huge_bytes: None,
         mappings,
+        objects: Vec::new(),
+        without: Vec::new(),
         nodes: BTreeMap::new(),
         kinds: BTreeMap::new(),
-    })
+    };
+    Ok((memory, maps))
 }
 
 /// A mapping from `draws` random pages, or from all if these are no more; and how many were asked.
@@ -163,9 +210,31 @@ fn sample_one(
     page: u64,
     random: &mut Random,
 ) -> std::io::Result<(Mapping, u64)> {
-    let pages = (map.end - map.start) / page;
+    let (nodes, sample) = ask(pid, map.start..map.end, draws, page, random)?;
+    let mapping = Mapping {
+        start: map.start,
+        end: Some(map.end),
+        name: map.name.clone(),
+        kind: kind_by_name(map),
+        requested: None,
+        page_bytes: page,
+        sample: Some(sample),
+        nodes,
+    };
+    Ok((mapping, sample.drawn))
+}
+
+/// Where `draws` random pages of a range are that begins on a page, or all of them if these are no more.
+pub(super) fn ask(
+    pid: u32,
+    range: Range<u64>,
+    draws: u64,
+    page: u64,
+    random: &mut Random,
+) -> std::io::Result<(BTreeMap<NodeId, Amount>, Sample)> {
+    let pages = (range.end - range.start).div_ceil(page);
     let all = pages <= draws;
-    let at = |index: u64| map.start + index * page;
+    let at = |index: u64| range.start + index * page;
     let addresses: Vec<u64> = match all {
         true => (0..pages).map(at).collect(),
         false => (0..draws).map(|_| at(random.below(pages as usize) as u64)).collect(),
@@ -186,15 +255,6 @@ fn sample_one(
             interval: draws_interval(hits, drawn).map(|i| (bytes(i.low), bytes(i.high))),
         }
     };
-    let mapping = Mapping {
-        start: map.start,
-        end: Some(map.end),
-        name: map.name.clone(),
-        kind: kind_by_name(map),
-        requested: None,
-        page_bytes: page,
-        sample: Some(Sample { drawn, present: hits.values().sum(), all }),
-        nodes: hits.into_iter().map(|(node, hits)| (node, amount(hits))).collect(),
-    };
-    Ok((mapping, drawn))
+    let sample = Sample { drawn, present: hits.values().sum(), all };
+    Ok((hits.into_iter().map(|(node, hits)| (node, amount(hits))).collect(), sample))
 }

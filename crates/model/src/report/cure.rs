@@ -1,0 +1,170 @@
+//! The page at the end of `nearfar cure`: what was wrong, what was applied, what it gained, and the edit that
+//! makes it last.
+
+use super::layout::{Page, Style, percent};
+use super::placement::Placement;
+use super::sections::kind;
+use super::whatif::{gain, words};
+use crate::analyze::{Report, Verdict};
+use crate::trials::Judged;
+
+/// What was done, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Cure<'a> {
+    /// The report of the program as it is.
+    pub before: &'a Report,
+    /// What a placement file can do.
+    pub placement: Option<&'a Placement>,
+    /// What it cannot, a line each.
+    pub left: &'a [String],
+    /// The file's name.
+    pub file: &'a str,
+    /// The report of the program with it.
+    pub after: Option<&'a Report>,
+    /// Runs with and without it.
+    pub judged: Option<&'a Judged>,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing was wrong.
+    Healthy,
+    /// Runs prove that the placement makes the program faster.
+    Cured,
+    /// It does not, or that is not proved.
+    NotCured,
+    /// Only the source can be changed.
+    SourceOnly,
+    /// Whether anything is wrong is unknown.
+    Unknown,
+}
+
+impl Cure<'_> {
+    /// How it ended.
+    pub fn outcome(&self) -> Outcome {
+        match (self.before.findings.first(), self.placement, self.before.verdict) {
+            (None, _, Verdict::Clean) => Outcome::Healthy,
+            (None, _, _) => Outcome::Unknown,
+            (Some(_), None, _) => Outcome::SourceOnly,
+            (Some(_), Some(_), _) => match self.proof().is_some_and(|p| p.words == "faster") {
+                true => Outcome::Cured,
+                false => Outcome::NotCured,
+            },
+        }
+    }
+
+    /// The runs with the file.
+    fn proof(&self) -> Option<&crate::trials::Placed> {
+        self.judged?.placements.iter().find(|p| p.kind == crate::trials::Kind::Objects)
+    }
+}
+
+/// The page, in `width` columns.
+pub fn to_text(cure: &Cure, width: usize, color: bool) -> String {
+    let brief = super::paths::brief(cure.before);
+    let mut page = Page::new(width, color);
+    let (style, headline) = match cure.outcome() {
+        Outcome::Healthy => (Style::Good, format!("Nothing to cure. {}", brief.verdict_why)),
+        Outcome::Unknown => {
+            (Style::Unsure, format!("Unknown whether there is anything to cure. {}", brief.verdict_why))
+        }
+        Outcome::SourceOnly => {
+            (Style::Bad, "Something is wrong that only a change of the source repairs.".to_owned())
+        }
+        Outcome::Cured => (Style::Good, "Cured, without a recompile.".to_owned()),
+        Outcome::NotCured => {
+            (Style::Unsure, "Something is wrong, and what was applied is not proved to help.".to_owned())
+        }
+    };
+    page.headline(style, &headline);
+    if brief.findings.is_empty() {
+        return page.finish();
+    }
+    page.heading("What is wrong");
+    for finding in &brief.findings {
+        page.bullet(&format!("{}: {}", kind(&finding.kind), finding.objects.join(", ")));
+        let at = match (&finding.cause.function, &finding.cause.at) {
+            (Some(function), Some(at)) => format!("{function} at {at}: "),
+            (None, Some(one)) | (Some(one), None) => format!("{one}: "),
+            (None, None) => String::new(),
+        };
+        page.item(2, "cause", &format!("{at}{}", finding.cause.text));
+    }
+    page.heading("What was applied");
+    match cure.placement {
+        Some(placement) => {
+            page.line(&format!("  {}", cure.file));
+            for object in &placement.fix.objects {
+                let what = object.comment.clone().unwrap_or_else(|| object.label().to_owned());
+                page.bullet(&what);
+            }
+        }
+        None => page.paragraph("Nothing: no placement file can say what would help."),
+    }
+    cure.left.iter().for_each(|line| page.bullet(&format!("not applied: {line}")));
+    result(&mut page, cure);
+    page.heading("What makes it last");
+    for finding in &brief.findings {
+        page.bullet(&finding.advice);
+    }
+    page.finish()
+}
+
+fn result(page: &mut Page, cure: &Cure) {
+    page.heading("What it gained");
+    let best = cure.before.what_if.as_ref().and_then(|w| w.placeable.as_ref());
+    match (best, &cure.before.what_if_why) {
+        (Some(best), _) => page.item(2, "predicted", &gain(&best.predicted)),
+        (None, why) => {
+            page.item(2, "predicted", &format!("unknown: {}", why.as_deref().unwrap_or("nothing to place")));
+        }
+    }
+    match (cure.proof(), cure.proof().and_then(|p| p.gain)) {
+        (Some(proof), Some(gain)) => {
+            let percent = |part: f64| format!("{:+.1}", 100.0 * part);
+            page.item(
+                2,
+                "measured",
+                &format!(
+                    "{} % speed ({} to {}), {} runs each: {}",
+                    percent(gain.estimate),
+                    percent(gain.low),
+                    percent(gain.high),
+                    proof.runs,
+                    proof.words
+                ),
+            );
+        }
+        (Some(proof), None) => {
+            page.item(
+                2,
+                "measured",
+                &format!("unknown: {}", proof.failed.as_deref().unwrap_or(&proof.words)),
+            );
+        }
+        (None, _) => page.item(2, "measured", "not run"),
+    }
+    let Some(after) = cure.after else { return };
+    let of = |r: &Report| percent(r.remote_share);
+    page.item(2, "remote", &format!("{} before, {} after", of(cure.before), of(after)));
+    if let (Some(before), Some(after)) = (&cure.before.time, &after.time) {
+        let ms = |seconds: f64| format!("{:.2} ms", 1e3 * seconds);
+        let gained = format!(
+            "{} before ({}–{}), {} after ({}–{})",
+            ms(before.seconds),
+            ms(before.low),
+            ms(before.high),
+            ms(after.seconds),
+            ms(after.low),
+            ms(after.high)
+        );
+        page.item(2, "modelled", &gained);
+    }
+    for finding in &after.findings {
+        page.bullet(&format!("left: {}: {}", kind(&finding.kind), finding.objects.join(", ")));
+    }
+    for part in after.what_if.iter().flat_map(|w| &w.best).flat_map(|b| &b.parts) {
+        page.bullet(&format!("more would gain: {} {}", part.object, words(part.repair)));
+    }
+}

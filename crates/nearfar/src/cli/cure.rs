@@ -1,0 +1,161 @@
+//! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
+
+use super::fix::{analyzed, write_new};
+use super::{OnArgs, look};
+use crate::discover;
+use anyhow::{Context, Result, bail};
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::report::cure::{Cure, Outcome, to_text};
+use nearfar_model::report::placement::to_placement;
+use nearfar_model::trials::Judged;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Find what is wrong, apply what repairs it, and prove it: record, fix, check and compare in one command
+///
+/// The program runs once to be recorded, once more with the repair, and a few times with and without it. Nothing
+/// of it is changed: the repair is a placement file, which the last page names together with the edit of the source
+/// that makes it last. OpenMP threads are bound (OMP_PROC_BIND=close, OMP_PLACES=cores) unless you say otherwise.
+/// Exit status: 0 if it is cured or nothing was wrong, 1 if not or unknown, 2 on errors.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct CureArgs {
+    /// Directory for the recordings, the placement file and the runs [default: APP-NNN.cure]; never overwritten
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Runs with and without the repair [default: 12, or 2 with --on]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// A number in the program's output instead of its run time: `throughput: ([0-9.]+) MPoints/s`
+    #[arg(long, value_name = "REGEX", conflicts_with = "on")]
+    metric: Option<String>,
+    #[command(flatten)]
+    on: OnArgs,
+    #[command(flatten)]
+    look: look::Look,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "Examples:
+  nearfar cure -- ./app                   on a machine with several nodes
+  nearfar cure --on 2x4 -- ./app          on an emulated one";
+
+/// Names in the directory.
+const BEFORE: &str = "before.nearfar";
+const AFTER: &str = "after.nearfar";
+const FILE: &str = "fix.placement";
+const RUNS: &str = "check.json";
+
+/// Does all of it.
+pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
+    if args.on.machine.on.is_none() {
+        let machine = discover::discover(Path::new("/"))?.machine;
+        if machine.nodes.len() < 2 {
+            bail!(
+                "this machine has one memory node: no placement can be tried here. Try it on an emulated one: \
+                 nearfar cure --on 2x4 -- {}",
+                args.command.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
+            );
+        }
+    }
+    let directory = directory(args)?;
+    let at = |name: &str| directory.join(name);
+    step(args, "record", &["-o".into(), at(BEFORE).into()])?;
+    let before = analyzed(&at(BEFORE), None, Bind::Compact)?;
+    let (placement, left) = to_placement(&before);
+    let file = at(FILE);
+    let (mut after, mut judged) = (None, None);
+    if let Some(placement) = placement.as_ref().filter(|_| !before.findings.is_empty()) {
+        write_new(&file, &placement.fix.to_toml())?;
+        let with = [OsString::from("--placement"), file.clone().into()];
+        step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat())?;
+        after = Some(analyzed(&at(AFTER), None, Bind::Compact)?);
+        judged = Some(check(args, &with, &at(RUNS))?);
+    }
+    let name = file.display().to_string();
+    let placement = placement.as_ref().filter(|_| after.is_some());
+    let cure = Cure {
+        before: &before,
+        placement,
+        left: &left,
+        file: &name,
+        after: after.as_ref(),
+        judged: judged.as_ref(),
+    };
+    let (width, color) = args.look.resolve();
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", to_text(&cure, width, color))?;
+    if let (Some(placement), Outcome::Cured) = (placement, cure.outcome()) {
+        let bind = if placement.pinned { "--bind compact " } else { "" };
+        let command = before.command.join(" ");
+        writeln!(out, "\nnearfar run {bind}--placement {name} -- {command}")?;
+    }
+    out.flush()?;
+    Ok(match cure.outcome() {
+        Outcome::Healthy | Outcome::Cured => ExitCode::SUCCESS,
+        Outcome::NotCured | Outcome::SourceOnly | Outcome::Unknown => ExitCode::from(1),
+    })
+}
+
+/// A directory that was not there.
+fn directory(args: &CureArgs) -> Result<PathBuf> {
+    if let Some(path) = &args.output {
+        std::fs::create_dir(path).with_context(|| format!("cannot make {}", path.display()))?;
+        return Ok(path.clone());
+    }
+    let program = Path::new(&args.command[0]).file_name().unwrap_or(args.command[0].as_os_str());
+    for number in 1..1000 {
+        let path = PathBuf::from(format!("{}-{number:03}.cure", program.to_string_lossy()));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
+        }
+    }
+    bail!("there are 999 directories of this name already: choose one with -o")
+}
+
+/// nearfar itself, as it would be typed.
+fn nearfar(args: &CureArgs, what: &str) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find nearfar itself")?);
+    command.arg(what).args(args.on.flags().split_whitespace());
+    if args.on.machine.on.is_none() {
+        for (name, value) in [("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores")] {
+            if std::env::var_os(name).is_none() {
+                command.env(name, value);
+            }
+        }
+    }
+    Ok(command)
+}
+
+fn step(args: &CureArgs, what: &str, words: &[OsString]) -> Result<()> {
+    let mut command = nearfar(args, what)?;
+    let status = command.args(words).arg("--").args(&args.command).status()?;
+    if !status.success() {
+        bail!(
+            "the program ended with {status} while it was recorded; what it did until then is in the directory"
+        );
+    }
+    Ok(())
+}
+
+fn check(args: &CureArgs, with: &[OsString], file: &Path) -> Result<Judged> {
+    let mut command = nearfar(args, "check")?;
+    let name = format!("placement {}", Path::new(&with[1]).file_name().unwrap_or_default().to_string_lossy());
+    command.args(with).arg("--only").arg(name).arg("-o").arg(file);
+    if let Some(runs) = args.runs {
+        command.arg("--runs").arg(runs.to_string());
+    }
+    if let Some(metric) = &args.metric {
+        command.arg("--metric").arg(metric);
+    }
+    let status = command.arg("--").args(&args.command).stdout(Stdio::null()).status()?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("the runs with and without the repair failed ({status})"))?;
+    serde_json::from_str(&text).with_context(|| file.display().to_string())
+}

@@ -1,0 +1,100 @@
+//! `nearfar fix`.
+
+use super::report::judge;
+use crate::store;
+use anyhow::{Context, Result, bail};
+use nearfar_model::analyze::{Report, Verdict, analyze};
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::report::placement::{Placement, to_placement};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Write what would repair the recorded program, without changing it, as a placement file
+///
+/// Each object that costs time by where it lies gets the place that is predicted to gain most; what no file can
+/// say (copies, other schedules) is listed with the reason. The file is text and can be edited.
+/// Exit status: 0 if a file was written, 1 if there is nothing to place, 2 on errors.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct FixArgs {
+    /// The recording [default: the newest *.nearfar here]
+    #[arg(value_name = "REC")]
+    pub(super) recording: Option<PathBuf>,
+    /// Name of the file, `-` for the terminal [default: the recording's name with .placement]; never overwritten
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) output: Option<PathBuf>,
+    /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
+    #[arg(long = "as", value_name = "MACHINE")]
+    pub(super) machine: Option<String>,
+    /// How the threads are laid out on an assumed machine: compact or scatter
+    #[arg(long, value_name = "HOW", default_value = "compact")]
+    pub(super) bind: Bind,
+}
+
+const EXAMPLES: &str = "Examples:
+  nearfar record --on 2x4 -o app.nearfar -- ./app      count what it does on two nodes
+  nearfar fix app.nearfar                              app.placement
+  nearfar run --bind compact --placement app.placement -- ./app";
+
+/// Writes the file, and says what is in it and what is not.
+pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
+    let path = match &args.recording {
+        Some(path) => path.clone(),
+        None => store::newest_recording(Path::new("."))?,
+    };
+    let report = analyzed(&path, args.machine.as_deref(), args.bind)?;
+    let (placement, left) = to_placement(&report);
+    let mut said = std::io::stderr().lock();
+    for line in &left {
+        writeln!(said, "nearfar: not in the file: {line}")?;
+    }
+    let Some(placement) = placement else {
+        writeln!(said, "nearfar: nothing to place: {}", nothing(&report))?;
+        return Ok(ExitCode::from(1));
+    };
+    let text = placement.fix.to_toml();
+    if args.output.as_deref() == Some(Path::new("-")) {
+        write!(std::io::stdout().lock(), "{text}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
+    write_new(&file, &text)?;
+    let names: Vec<&str> = placement.fix.objects.iter().map(|o| o.label()).collect();
+    writeln!(said, "nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted)?;
+    writeln!(said, "nearfar: next: {}", next(&file, &placement, &report))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report of a recording, judged as `nearfar report` does.
+pub(super) fn analyzed(path: &Path, machine: Option<&str>, bind: Bind) -> Result<Report> {
+    let stored = store::open(path)?;
+    let judge = judge(machine, &stored.input.meta, bind, false)?;
+    analyze(&stored.input, &stored.samples, &judge)
+        .with_context(|| format!("cannot analyse {}", path.display()))
+}
+
+/// Writes a file that must not be there yet.
+pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+    if made.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists) {
+        bail!("{} exists and is not overwritten: choose another name (-o)", file.display());
+    }
+    made.and_then(|mut f| f.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Why there is nothing to place.
+pub(super) fn nothing(report: &Report) -> String {
+    match (report.verdict, report.findings.first()) {
+        (Verdict::Clean, _) => report.verdict_why.clone(),
+        (_, Some(finding)) => format!("change the source instead: {}", finding.advice),
+        (_, None) => report.verdict_why.clone(),
+    }
+}
+
+/// The line that applies it.
+fn next(file: &Path, placement: &Placement, report: &Report) -> String {
+    let bind = if placement.pinned { "--bind compact " } else { "" };
+    format!("nearfar run {bind}--placement {} -- {}", file.display(), report.command.join(" "))
+}

@@ -1,0 +1,10 @@
+//! What nearfar says of programs with known answers, what it predicts of their repair, and what comes of that.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../virtual_truth/lab.rs"]
+mod lab;
+
+mod clean;
+mod repaired;
+mod table;

@@ -1,0 +1,86 @@
+//! The repair without a recompile: `fix` writes it from a recording, `record --placement` runs the same program
+//! with it, and that is as good as the repair of the source.
+
+use crate::common::{nearfar, text, workload};
+use crate::lab::{Lab, guest_works, one_machine};
+use serde_json::Value;
+
+fn record(lab: &Lab, name: &str, flags: &[&str], program: &[&str]) -> (Value, String) {
+    let mut command = lab.command(name, flags);
+    let output =
+        command.env("OMP_PROC_BIND", "close").env("OMP_PLACES", "cores").args(program).output().unwrap();
+    let (out, messages) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{messages}");
+    (lab.scratch.report(name, &[]).0, out)
+}
+
+fn loop_of(name: &str, words: &[&str], serial: &str, parallel: &str, sums: bool) {
+    let _one = one_machine();
+    let (true, Some(program)) = (guest_works(), workload(name)) else { return };
+    let lab = Lab::sure(2, 4, 512);
+    let mut line = vec![program.to_str().unwrap()];
+    line.extend(words);
+    line.push("--init");
+    let with = |init| {
+        let mut all = line.clone();
+        all.push(init);
+        all
+    };
+    let (before, said) = record(&lab, "before", &[], &with(serial));
+    let (source, _) = record(&lab, "source", &[], &with(parallel));
+    let file = lab.scratch.path("fix.placement");
+    let fix = nearfar().arg("fix").arg(lab.scratch.path("before")).arg("-o").arg(&file).output().unwrap();
+    assert!(fix.status.success(), "{}", text(&fix.stderr));
+    let (after, said_after) = record(&lab, "after", &["--placement", file.to_str().unwrap()], &with(serial));
+    let remote = |r: &Value| r["remote_share"].as_f64().unwrap();
+    let seconds = |r: &Value| r["time"]["seconds"].as_f64().unwrap();
+    let best = &before["what_if"]["placeable"]["predicted"];
+    println!(
+        "{name}: remote {:.3}, by file {:.3}, by source {:.3}; time by file {:.3} of before (predicted {}), {:.3} of the source's",
+        remote(&before),
+        remote(&after),
+        remote(&source),
+        seconds(&after) / seconds(&before),
+        best["ratio"],
+        seconds(&after) / seconds(&source)
+    );
+    assert!((remote(&after) - remote(&source)).abs() <= 0.02, "remote share");
+    assert!((seconds(&after) / seconds(&source) - 1.0).abs() <= 0.05, "time");
+    assert!(after["findings"].as_array().unwrap().is_empty(), "{}", after["findings"]);
+    if sums {
+        let checksum = |out: &str| out.lines().find(|l| l.contains("checksum")).map(str::to_owned);
+        assert!(checksum(&said).is_some(), "{said}");
+        assert_eq!(checksum(&said), checksum(&said_after));
+    }
+}
+
+#[test]
+fn triad_is_repaired_without_a_recompile() {
+    loop_of("triad", &["--elements", "800000", "--iterations", "12"], "serial", "parallel", false);
+}
+
+#[test]
+fn the_stencil_is_repaired_without_a_recompile() {
+    // 120 x 124 points in a plane: no multiple of the caches' ways, or the planes would lie on each other.
+    let words = ["120", "124", "96", "10", "120", "16", "12"];
+    loop_of("iso3dfd", &words, "serial", "first-touch", true);
+}
+
+#[test]
+fn blocks_are_refused_where_threads_wander() {
+    let _one = one_machine();
+    let (true, Some(program)) = (guest_works(), workload("triad")) else { return };
+    let lab = Lab::sure(2, 2, 512);
+    let words = [program.to_str().unwrap(), "--elements", "400000", "--iterations", "3"];
+    record(&lab, "before", &[], &words);
+    let file = lab.scratch.path("fix.placement");
+    let fix = nearfar().arg("fix").arg(lab.scratch.path("before")).arg("-o").arg(&file).output().unwrap();
+    assert!(fix.status.success(), "{}", text(&fix.stderr));
+    let again = nearfar().arg("fix").arg(lab.scratch.path("before")).arg("-o").arg(&file).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("not overwritten"), "{}", text(&again.stderr));
+    let mut command = lab.command("after", &["--unbound", "--placement", file.to_str().unwrap()]);
+    let output = command.env_remove("OMP_PROC_BIND").args(words).output().unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("pin"), "{}", text(&output.stderr));
+}

@@ -1,0 +1,161 @@
+//! Each program with a defect gets its finding first, its repaired twin none; and what the time model predicts
+//! from the run with the defect alone is what the twin then takes.
+
+use crate::common::{nearfar, text, workload};
+use crate::lab::{Counted, Lab, guest_works, machine, one_machine};
+use serde_json::Value;
+use std::path::Path;
+
+/// A program, the words that give it its defect, those that repair it, and what is to be found.
+struct Case {
+    program: &'static str,
+    words: &'static str,
+    defect: &'static str,
+    repaired: &'static str,
+    kind: &'static str,
+    /// Whether a gain is predicted; if not, the finding has to say why.
+    gain: bool,
+}
+
+const fn case(program: &'static str, words: &'static str, kind: &'static str) -> Case {
+    Case { program, words, defect: "", repaired: "--repaired", kind, gain: true }
+}
+
+const CASES: [Case; 11] = [
+    Case {
+        defect: "--init serial",
+        repaired: "--init parallel",
+        ..case("triad", "--elements 600000 --iterations 10", "serial_first_touch")
+    },
+    case("openmp", "--example 1 --elements 500000 --iterations 12", "serial_first_touch"),
+    case("openmp", "--example 2 --elements 500000 --iterations 12", "serial_first_touch"),
+    case("openmp", "--example 3 --elements 1000000 --iterations 12", "schedule_mismatch"),
+    case("openmp", "--example 4 --elements 1000000 --iterations 12", "offset_mismatch"),
+    case("rows", "--rows 4000 --iterations 12", "allocator_placed_pages"),
+    case("straddle", "--iterations 12", "huge_page_straddling"),
+    case("table", "--kind read-only --lookups 100000", "shared_read_mostly"),
+    case("table", "--kind read-write --lookups 100000", "shared_read_write"),
+    case("arenas", "--iterations 12", "allocated_by_another_thread"),
+    Case { gain: false, ..case("false-sharing", "--additions 100000 --burst 25", "false_sharing") },
+];
+
+fn words<'a>(program: &'a str, parts: [&'a str; 2]) -> Vec<&'a str> {
+    std::iter::once(program).chain(parts.iter().flat_map(|p| p.split_whitespace())).collect()
+}
+
+fn count(lab: &Lab, name: &str, program: &Path, parts: [&str; 2]) -> Counted {
+    let program = program.to_str().unwrap();
+    // The environment of the recorder is the program's.
+    let output = lab
+        .command(name, &[])
+        .env("OMP_PROC_BIND", "close")
+        .env("OMP_PLACES", "cores")
+        .args(words(program, parts))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    Counted { report: lab.scratch.report(name, &[]), output }
+}
+
+fn seconds(report: &Value) -> f64 {
+    report["time"]["seconds"].as_f64().unwrap_or_else(|| panic!("no time: {}", report["time_why"]))
+}
+
+fn kinds(report: &Value) -> Vec<&str> {
+    report["findings"].as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect()
+}
+
+fn on(lab: &Lab, what: &str) {
+    println!("{what:<44} {:<28} remote, predicted (range), twin", "finding");
+    let mut wrong = Vec::new();
+    for (i, case) in CASES.iter().enumerate() {
+        let Some(program) = workload(case.program) else { return };
+        let before = count(lab, &format!("{i}.before"), &program, [case.words, case.defect]);
+        let after = count(lab, &format!("{i}.after"), &program, [case.words, case.repaired]);
+        let (b, a) = (&before.report.0, &after.report.0);
+        let name = format!("{} {}", case.program, case.words);
+        let first = &b["findings"][0];
+        let predicted = &first["predicted"];
+        let of = |key: &str| predicted[key].as_f64();
+        let twin = seconds(a) / seconds(b);
+        println!(
+            "{name:<44} {:<28} {:.1} % {:?} ({:?} to {:?}) {twin:.3}",
+            first["kind"].as_str().unwrap_or("none"),
+            100.0 * b["remote_share"].as_f64().unwrap_or(f64::NAN),
+            of("ratio"),
+            of("low"),
+            of("high")
+        );
+        if first["kind"] != case.kind {
+            wrong.push(format!("{name}: {:?} instead of {}", kinds(b), case.kind));
+        }
+        if !kinds(a).is_empty() {
+            wrong.push(format!("{name}, repaired: {:?}", kinds(a)));
+        }
+        match (case.gain, of("ratio"), of("low"), of("high")) {
+            (true, Some(ratio), Some(low), Some(high)) => {
+                if (ratio - twin).abs() > 0.10 {
+                    wrong.push(format!("{name}: predicted {ratio:.3}, and the twin takes {twin:.3}"));
+                }
+                if twin < low || twin > high {
+                    wrong.push(format!("{name}: the twin's {twin:.3} is outside {low:.3} to {high:.3}"));
+                }
+                if (high - low) / 2.0 > 0.10 {
+                    wrong.push(format!("{name}: a range of {low:.3} to {high:.3} says too little"));
+                }
+            }
+            (true, ..) => wrong.push(format!("{name}: nothing predicted: {}", first["predicted_why"])),
+            (false, Some(_), ..) => wrong.push(format!("{name}: predicted what nobody can know")),
+            (false, None, ..) => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_program_gets_its_finding_and_its_gain_on_two_sockets() {
+    let _one = one_machine();
+    if guest_works() {
+        on(&Lab::sure(2, 4, 1024), "two nodes of four cpus");
+    }
+}
+
+#[test]
+fn each_program_gets_its_finding_and_its_gain_on_eight_nodes() {
+    let _one = one_machine();
+    if guest_works() {
+        on(&Lab::sure(8, 1, 512), "eight nodes of one cpu");
+    }
+}
+
+/// Two nodes of two cpus, and a third one that has memory only.
+fn with_far_node() -> String {
+    let text = machine(3, 2, 512).replace("\"assumed\"", "\"H\"");
+    let third = "id = 2\ncpus = \"4-5\"\nkind = \"dram\"\npackage = 2";
+    assert!(text.contains(third));
+    text.replace(third, "id = 2\ncpus = \"\"\nkind = \"cxl\"\npackage = 0")
+}
+
+/// Memory that a binding put onto a node without cpus is one thing; elsewhere a binding is another.
+#[test]
+fn bound_memory_is_called_bound_and_far_memory_far() {
+    let _one = one_machine();
+    let (true, Some(program)) = (guest_works(), workload("far-node")) else { return };
+    let lab = Lab::sure(2, 2, 512);
+    let on = |name: &str, machine: &str, flags: &[&str]| {
+        let mut command = nearfar();
+        command.args(["record", "-o"]).arg(lab.scratch.path(name)).args(["--on", machine]).args(flags);
+        command.args(["--", program.to_str().unwrap(), "--elements", "500000", "--iterations", "8"]);
+        command.env("OMP_NUM_THREADS", "4").env("OMP_PROC_BIND", "close").env("OMP_PLACES", "cores");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        lab.scratch.report(name, &[])
+    };
+    let ours = lab.scratch.path("machine.toml");
+    let report = on("policy", ours.to_str().unwrap(), &[]);
+    assert_eq!(report.0["findings"][0]["kind"], "placed_by_policy", "{:?}", kinds(&report.0));
+    let cxl = lab.scratch.path("cxl.toml");
+    std::fs::write(&cxl, with_far_node()).unwrap();
+    let report = on("cxl", cxl.to_str().unwrap(), &[]);
+    assert_eq!(report.0["findings"][0]["kind"], "memory_on_cpuless_node", "{:?}", kinds(&report.0));
+}
