@@ -306,10 +306,10 @@ impl<'a> Worker<'a> {
                 .page(space, page)
                 .map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
             let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
-            let stretch = pace.stretch(s.epoch[i]);
+            let piece = pace.stretch(s.epoch[i]).map(|s| pace.course.piece_of(s));
             let cell = Cell { row, from: node, home: home.node, user };
-            if let Some(stretch) = stretch.filter(|_| pace.time.stretches.len() > 1) {
-                tally.cells.entry((stretch as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
+            if let Some(piece) = piece.filter(|_| pace.course.pieces().len() > 1) {
+                tally.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
             }
         }
         if let Some(thing) = thing {

@@ -125,7 +125,7 @@ fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         outer: top.outer.clone(),
         text: format!("the pages of {ALL} are on other nodes than those that touched them first"),
         own: format!(
-            "{}: {} of its {} on pages that a policy or a migration placed; {}",
+            "{}: {} of its {} on pages that a policy, a full node or a migration placed; {}",
             r.name,
             percent(away as f64 / r.remote.max(1) as f64),
             remote_what(r),

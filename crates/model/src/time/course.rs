@@ -13,8 +13,16 @@ pub struct Course {
     machine: Machine,
     parameters: Parameters,
     pieces: Vec<Work>,
+    /// The same with short stretches added to their neighbours, and which of these each stretch is in.
+    coarse: Vec<Work>,
+    coarse_of: Vec<usize>,
     left: Left,
 }
+
+/// Stretches shorter than this part of the time are no phases of their own when times are compared: at the ends
+/// of a region epochs are cut, and in the last one whoever was late works alone. With its memory elsewhere
+/// it would not have been late. // chosen
+const SHORT: f64 = 0.15;
 
 /// The time of changed work over that of the work as it was.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +64,8 @@ impl Course {
             return Err(Unknown::NoTraffic);
         }
         let pieces = stretches::stretches(&parameters, epochs);
-        Ok(Course { machine: machine.clone(), parameters, pieces, left })
+        let (coarse, coarse_of) = coarse(&parameters, &pieces);
+        Ok(Course { machine: machine.clone(), parameters, pieces, coarse, coarse_of, left })
     }
 
     /// How long it takes, and why.
@@ -70,9 +79,14 @@ impl Course {
         Ok(Time::new(&self.parameters, &self.pieces, timed, [low, ns, high], self.left))
     }
 
-    /// The stretches in order.
+    /// What is compared: the stretches in order, short ones with their neighbours.
     pub fn pieces(&self) -> &[Work] {
-        &self.pieces
+        &self.coarse
+    }
+
+    /// Which of [`Course::pieces`] a stretch of [`Time::stretches`] is in.
+    pub fn piece_of(&self, stretch: usize) -> usize {
+        self.coarse_of[stretch]
     }
 
     /// Position of a core's node, by position of the core in [`Work::cores`].
@@ -94,7 +108,7 @@ impl Course {
     /// # Errors
     /// As [`Course::new`].
     pub fn comparison(&self) -> Result<Comparison<'_>, Unknown> {
-        let timed = self.timed(&self.parameters, 0..self.pieces.len(), &self.pieces);
+        let timed = self.timed(&self.parameters, 0..self.coarse.len(), &self.coarse);
         let chosen = choose(&timed, timed.iter().map(|t| t.ns).sum());
         let mut sets = vec![self.parameters.clone()];
         for class in Class::ALL {
@@ -104,7 +118,7 @@ impl Course {
             }
         }
         let believed = sets.into_iter().map(|parameters| {
-            let ns = self.sum(&parameters, &chosen, &self.pieces);
+            let ns = self.sum(&parameters, &chosen, &self.coarse);
             Believed { parameters, ns }
         });
         Ok(Comparison { course: self, believed: believed.collect(), chosen })
@@ -122,6 +136,25 @@ impl Course {
     fn sum(&self, parameters: &Parameters, chosen: &[usize], pieces: &[Work]) -> f64 {
         self.timed(parameters, chosen.iter().copied(), pieces).iter().map(|t| t.ns).sum()
     }
+}
+
+fn coarse(parameters: &Parameters, pieces: &[Work]) -> (Vec<Work>, Vec<usize>) {
+    let times: Vec<f64> = pieces.iter().map(|w| epoch_time(parameters, w).ns).collect();
+    let all: f64 = times.iter().sum();
+    let mut found: Vec<(Work, f64)> = Vec::new();
+    let mut of = Vec::with_capacity(pieces.len());
+    for (piece, &ns) in pieces.iter().zip(&times) {
+        match found.last_mut() {
+            // A short one goes with the one before, and the one after with it.
+            Some((last, so_far)) if ns < SHORT * all || *so_far < SHORT * all => {
+                last.add(piece);
+                *so_far += ns;
+            }
+            _ => found.push((piece.clone(), ns)),
+        }
+        of.push(found.len() - 1);
+    }
+    (found.into_iter().map(|f| f.0).collect(), of)
 }
 
 impl Comparison<'_> {
