@@ -10,7 +10,7 @@ use super::facts::{RowFacts, percent};
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
 use super::nodes::UNKNOWN;
-use super::tally::Tally;
+use super::tally::{LineUsers, Tally};
 use super::value::{Cause, Finding};
 use super::whatif::WORTH;
 use crate::recording::NONE;
@@ -20,8 +20,6 @@ use crate::time::Course;
 const SAMPLES: u64 = 8;
 /// Part of a row's transfers that must be of such lines. // chosen
 const HOT: f64 = 0.5;
-
-type Users = FastMap<(u32, u8), [u64; 3]>;
 
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
@@ -72,7 +70,7 @@ pub fn findings(
 }
 
 /// Whether threads touch different bytes of a line.
-fn apart(users: &Users) -> bool {
+fn apart(users: &LineUsers) -> bool {
     let mut owner: FastMap<u8, (u32, u64)> = FastMap::default();
     let mut others = 0;
     let mut ordered: Vec<_> = users.iter().collect();

@@ -50,6 +50,13 @@ pub struct TouchUse {
     pub remote_away: u64,
 }
 
+/// Who takes a line: by thread and byte in the line, lines that samples stand for, how many of them were stores,
+/// and the samples.
+pub type LineUsers = FastMap<(u32, u8), [u64; 3]>;
+
+/// Samples that read and that wrote, in two halves.
+pub type Halves = [[u64; 2]; 2];
+
 /// Lines alike for what would become of them if memory lay elsewhere: of which row, between whose
 /// cpus and whose memory, on pages that which node uses most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -246,10 +253,9 @@ pub struct Tally {
     /// By (function's site, resource): weight, of all samples.
     pub function_bounds: FastMap<(u32, u16), u64>,
     /// By (stretch of time, kind of line): samples that read and that wrote, in two halves.
-    pub cells: FastMap<(u32, Cell), [[u64; 2]; 2]>,
-    /// Lines that caches of other nodes supplied, by (row, address space, number of the line): by thread and byte
-    /// in the line, lines that samples stand for, how many of them were stores, and the samples.
-    pub transfers: FastMap<(u32, u32, u64), FastMap<(u32, u8), [u64; 3]>>,
+    pub cells: FastMap<(u32, Cell), Halves>,
+    /// Lines that caches of other nodes supplied, by (row, address space, number of the line).
+    pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
 }

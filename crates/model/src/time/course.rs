@@ -12,10 +12,10 @@ use crate::recording::{CpuEpochs, EpochTraffics};
 pub struct Course {
     machine: Machine,
     parameters: Parameters,
-    pieces: Vec<Work>,
+    stretches: Vec<Work>,
     /// The same with short stretches added to their neighbours, and which of these each stretch is in.
-    coarse: Vec<Work>,
-    coarse_of: Vec<usize>,
+    pieces: Vec<Work>,
+    piece_of: Vec<usize>,
     left: Left,
 }
 
@@ -63,9 +63,9 @@ impl Course {
         if epochs.is_empty() {
             return Err(Unknown::NoTraffic);
         }
-        let pieces = stretches::stretches(&parameters, epochs);
-        let (coarse, coarse_of) = coarse(&parameters, &pieces);
-        Ok(Course { machine: machine.clone(), parameters, pieces, coarse, coarse_of, left })
+        let stretches = stretches::stretches(&parameters, epochs);
+        let (pieces, piece_of) = pieces(&parameters, &stretches);
+        Ok(Course { machine: machine.clone(), parameters, stretches, pieces, piece_of, left })
     }
 
     /// How long it takes, and why.
@@ -73,20 +73,20 @@ impl Course {
     /// # Errors
     /// As [`Course::new`].
     pub fn time(&self) -> Result<Time, Unknown> {
-        let timed = self.timed(&self.parameters, 0..self.pieces.len(), &self.pieces);
+        let timed = self.timed(&self.parameters, 0..self.stretches.len(), &self.stretches);
         let ns: f64 = timed.iter().map(|t| t.ns).sum();
-        let (low, high) = range(&self.machine, &self.pieces, &timed).map_err(Unknown::Machine)?;
-        Ok(Time::new(&self.parameters, &self.pieces, timed, [low, ns, high], self.left))
+        let (low, high) = range(&self.machine, &self.stretches, &timed).map_err(Unknown::Machine)?;
+        Ok(Time::new(&self.parameters, &self.stretches, timed, [low, ns, high], self.left))
     }
 
     /// What is compared: the stretches in order, short ones with their neighbours.
     pub fn pieces(&self) -> &[Work] {
-        &self.coarse
+        &self.pieces
     }
 
     /// Which of [`Course::pieces`] a stretch of [`Time::stretches`] is in.
     pub fn piece_of(&self, stretch: usize) -> usize {
-        self.coarse_of[stretch]
+        self.piece_of[stretch]
     }
 
     /// Position of a core's node, by position of the core in [`Work::cores`].
@@ -108,7 +108,7 @@ impl Course {
     /// # Errors
     /// As [`Course::new`].
     pub fn comparison(&self) -> Result<Comparison<'_>, Unknown> {
-        let timed = self.timed(&self.parameters, 0..self.coarse.len(), &self.coarse);
+        let timed = self.timed(&self.parameters, 0..self.pieces.len(), &self.pieces);
         let chosen = choose(&timed, timed.iter().map(|t| t.ns).sum());
         let mut sets = vec![self.parameters.clone()];
         for class in Class::ALL {
@@ -118,7 +118,7 @@ impl Course {
             }
         }
         let believed = sets.into_iter().map(|parameters| {
-            let ns = self.sum(&parameters, &chosen, &self.coarse);
+            let ns = self.sum(&parameters, &chosen, &self.pieces);
             Believed { parameters, ns }
         });
         Ok(Comparison { course: self, believed: believed.collect(), chosen })
@@ -138,23 +138,24 @@ impl Course {
     }
 }
 
-fn coarse(parameters: &Parameters, pieces: &[Work]) -> (Vec<Work>, Vec<usize>) {
-    let times: Vec<f64> = pieces.iter().map(|w| epoch_time(parameters, w).ns).collect();
-    let all: f64 = times.iter().sum();
-    let mut found: Vec<(Work, f64)> = Vec::new();
-    let mut of = Vec::with_capacity(pieces.len());
-    for (piece, &ns) in pieces.iter().zip(&times) {
+/// Adds short stretches to the one before, or the first to the one after, if all of them together are short; many
+/// short ones are the program's own course.
+fn pieces(parameters: &Parameters, stretches: &[Work]) -> (Vec<Work>, Vec<usize>) {
+    let times: Vec<f64> = stretches.iter().map(|w| epoch_time(parameters, w).ns).collect();
+    let bound = SHORT * times.iter().sum::<f64>();
+    let few = times.iter().filter(|&&ns| ns < bound).sum::<f64>() < bound;
+    let mut found: Vec<Work> = Vec::new();
+    let mut of = Vec::with_capacity(stretches.len());
+    let mut short_so_far = true;
+    for (stretch, &ns) in stretches.iter().zip(&times) {
         match found.last_mut() {
-            // A short one goes with the one before, and the one after with it.
-            Some((last, so_far)) if ns < SHORT * all || *so_far < SHORT * all => {
-                last.add(piece);
-                *so_far += ns;
-            }
-            _ => found.push((piece.clone(), ns)),
+            Some(last) if few && (ns < bound || short_so_far) => last.add(stretch),
+            _ => found.push(stretch.clone()),
         }
+        short_so_far &= ns < bound;
         of.push(found.len() - 1);
     }
-    (found.into_iter().map(|f| f.0).collect(), of)
+    (found, of)
 }
 
 impl Comparison<'_> {

@@ -5,7 +5,7 @@ use nearfar_model::machine::file::Confidence;
 use nearfar_model::machine::scale::{ScaleOptions, scale};
 use nearfar_model::recording::{CpuEpochs, EpochTraffics};
 use nearfar_model::time::work::{CoreWork, HomeWork, Work};
-use nearfar_model::time::{Binding, Parameters, Unknown, epoch_time, time};
+use nearfar_model::time::{Binding, Course, Parameters, Unknown, epoch_time, time};
 
 const N: u64 = 10_000_000;
 
@@ -299,6 +299,45 @@ fn phases_that_differ_are_added_not_overlapped() {
     assert_eq!(t.binds, Binding::Core);
     within(t.shares[0].share, 0.1 / (0.1 + read), 0.02);
     assert!(t.stretches[3].begin_seconds > t.stretches[2].begin_seconds);
+}
+
+#[test]
+fn memory_brought_home_takes_the_time_of_near_lines() {
+    let m = broadwell();
+    let chase = Lines { demanded: N, dependent: N, ..Lines::default() };
+    let world = World::all(0..1, &[(1, chase)]);
+    let course = Course::new(&m, &world.cpus, &world.traffic).unwrap();
+    let comparison = course.comparison().unwrap();
+    let mut near = course.pieces().to_vec();
+    near.iter_mut().flat_map(|p| &mut p.cores).for_each(|c| c.all_to(0));
+    let r = comparison.ratio(&near);
+    within(r.ratio, 85.0 / 135.0, 0.01);
+    assert!(r.low <= r.ratio && r.ratio <= r.high && r.high - r.low < 0.05, "{r:?}");
+    within(comparison.guess(course.pieces()), 1.0, 1e-9);
+}
+
+#[test]
+fn a_straggler_is_no_phase_where_times_are_compared_and_many_short_phases_are() {
+    let m = broadwell();
+    let compute = |part: u64| Lines { instructions: part * 5_600_000, ..Lines::default() };
+    let pieces = |epochs: &[Lines]| {
+        let mut world = World::default();
+        for (epoch, lines) in epochs.iter().enumerate() {
+            for cpu in 0..22 {
+                world.epoch(epoch as u32, 0, cpu, 1e6, &[(0, *lines)]);
+            }
+        }
+        let course = Course::new(&m, &world.cpus, &world.traffic).unwrap();
+        let of: Vec<usize> = (0..epochs.len()).map(|s| course.piece_of(s)).collect();
+        (course.pieces().len(), of)
+    };
+    // 100 ms of computing, and 5 ms of reading at the end.
+    assert_eq!(pieces(&[compute(100), reads(230_000)]), (1, vec![0, 0]));
+    assert_eq!(pieces(&[reads(230_000), compute(100)]), (1, vec![0, 0]));
+    // As long a phase of each kind, and many short ones.
+    assert_eq!(pieces(&[compute(100), reads(4_600_000)]).0, 2);
+    let turns: Vec<Lines> = (0..20).map(|i| if i % 2 == 0 { compute(5) } else { reads(230_000) }).collect();
+    assert_eq!(pieces(&turns).0, 20);
 }
 
 #[test]

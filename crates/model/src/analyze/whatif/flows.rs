@@ -9,7 +9,7 @@ use crate::analyze::exact::Exact;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
 use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
-use crate::analyze::tally::{Cell, Tally};
+use crate::analyze::tally::{Cell, Halves, Tally};
 use crate::analyze::value::Repair;
 use crate::machine::Machine;
 use crate::time::work::{HomeWork, Work};
@@ -75,7 +75,7 @@ impl Flows {
         let mut cells: Vec<(Cell, [f64; 2])> = cells.into_iter().collect();
         cells.sort_by_key(|c| c.0);
         let whole = normal(nodes.count, cells.iter().copied());
-        let mut sampled: FastMap<u32, Vec<(Cell, [[u64; 2]; 2])>> = FastMap::default();
+        let mut sampled: FastMap<u32, Vec<(Cell, Halves)>> = FastMap::default();
         for (&(stretch, cell), &halves) in &tally.cells {
             sampled.entry(stretch).or_default().push((cell, halves));
         }
@@ -264,8 +264,8 @@ fn normal(nodes: usize, cells: impl Iterator<Item = (Cell, [f64; 2])>) -> Parts 
 }
 
 /// A stretch's parts: its samples and, with the weight of [`PRIOR`] samples, the whole region.
-fn blend(nodes: usize, cells: &[(Cell, [[u64; 2]; 2])], half: usize, whole: &Parts) -> Parts {
-    let count = |halves: &[[u64; 2]; 2], kind: usize| match half {
+fn blend(nodes: usize, cells: &[(Cell, Halves)], half: usize, whole: &Parts) -> Parts {
+    let count = |halves: &Halves, kind: usize| match half {
         2 => (halves[0][kind] + halves[1][kind]) as f64,
         one => halves[one][kind] as f64,
     };

@@ -193,7 +193,7 @@ impl<'a> Planner<'a> {
                 [things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
             return self.blocks(longest, thing.address, thing.bytes, part);
         }
-        let mains: Vec<Option<NodeIndex>> = users.iter().map(|u| main(u)).collect();
+        let mains: Vec<Option<NodeIndex>> = users.iter().map(main).collect();
         if mains.iter().all(Option::is_some) && mains.windows(2).any(|w| w[0] != w[1]) {
             part.turns =
                 mains.iter().flatten().map(|&n| self.context.finder.nodes.ids[usize::from(n)]).collect();
