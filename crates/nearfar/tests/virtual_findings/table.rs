@@ -85,9 +85,13 @@ fn on(lab: &Lab, what: &str) {
         let run =
             |what: &str, words| count(lab, &format!("{i}.{what}"), &program, [case.words, words]).report.0;
         let mut pair = (run("before", case.defect), run("after", case.repaired));
-        if !foreseen(&pair.0, &pair.1) {
-            // Emulated runs differ, where a thread is late by what the host does: the faster one of two.
-            let again = (run("before.2", case.defect), run("after.2", case.repaired));
+        for again in ["2", "3"] {
+            if foreseen(&pair.0, &pair.1) {
+                break;
+            }
+            // Emulated runs differ, where a thread is late by what the host does: the fastest one of three.
+            let again =
+                (run(&format!("before.{again}"), case.defect), run(&format!("after.{again}"), case.repaired));
             let faster = |a: Value, b: Value| if seconds(&b) < seconds(&a) { b } else { a };
             pair = (faster(pair.0, again.0), faster(pair.1, again.1));
         }
