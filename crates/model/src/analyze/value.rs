@@ -375,3 +375,10 @@ pub struct Finding {
     /// 1 is first.
     pub rank: u32,
 }
+
+impl Finding {
+    /// Whether it is about lines that caches take from each other, not about where memory lies.
+    pub fn shares_lines(&self) -> bool {
+        matches!(self.kind.as_str(), "false_sharing" | "contended_line")
+    }
+}

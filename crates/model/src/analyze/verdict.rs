@@ -138,7 +138,7 @@ fn of_lines(
     findings: &[Finding],
 ) -> (Verdict, String) {
     let unknown = |why: String| (Verdict::Unknown, why);
-    if let Some(f) = findings.first().filter(|f| f.kind == "false_sharing" || f.kind == "contended_line") {
+    if let Some(f) = findings.first().filter(|f| f.shares_lines()) {
         let text = format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default());
         return (Verdict::Affected, text);
     }

@@ -118,7 +118,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
             "{} of the time goes to {whose}; the gain may be less: overlapped loads share blame",
             percent(Some(f.stake))
         ),
-        Basis::DramLines if f.kind == "false_sharing" || f.kind == "contended_line" => {
+        Basis::DramLines if f.shares_lines() => {
             format!("{} of the cores' time waits for these lines", percent(Some(f.stake)))
         }
         Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),

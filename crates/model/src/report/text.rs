@@ -6,7 +6,7 @@
 use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural};
 use super::sections;
-use crate::analyze::{Basis, Interval, Region, Report, THRESHOLD, Verdict};
+use crate::analyze::{Basis, Finding, Interval, Region, Report, THRESHOLD, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_text(report: &Report, width: usize, color: bool) -> String {
@@ -53,7 +53,9 @@ fn verdict(page: &mut Page, r: &Report) {
     let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
     // Of all, unlike the remote share further down, which is of what has a known home: time that is
     // spent on computing or waiting for others is no time that placement could win.
+    let shared = r.findings.first().is_some_and(Finding::shares_lines);
     let share = match (r.remote_time_share, r.basis) {
+        _ if shared => ": its nodes take cache lines from each other".to_owned(),
         (Some(_), Basis::StallTime) => {
             let whole = if r.verdict == Verdict::Affected { "it" } else { "the time" };
             format!(": {remote} of {whole} goes to far memory")

@@ -65,7 +65,7 @@ fn frames(path: &Path, each: impl FnMut(journal::Frame) -> Result<()>) -> Result
     journal::read(BufReader::with_capacity(1 << 20, file), each)
 }
 
-/// Appends what was counted to the journal of `recording`. Gives the number of samples.
+/// Appends what was counted to the journal of `recording`. Gives the number of samples of lines from and to memory.
 ///
 /// # Errors
 /// If the recording's journal cannot be read or written.
@@ -122,7 +122,7 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
                 .into(),
         });
     }
-    let samples = new.samples.len();
+    let samples = new.samples.rung.iter().filter(|&&rung| rung == SampleRung::Simulated as u8).count();
     let mut bytes = Vec::new();
     new.encode(&mut bytes);
     let mut journal = OpenOptions::new()
