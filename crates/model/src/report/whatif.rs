@@ -120,7 +120,12 @@ pub(super) fn section(page: &mut Page, r: &Report) {
 fn shown(w: &WhatIf) -> Vec<&RepairRow> {
     let mut seen: Vec<(&str, usize)> = Vec::new();
     let mut rows: Vec<&RepairRow> = Vec::new();
-    for row in w.repairs.iter().filter(|r| !r.objects.is_empty()) {
+    let is_best = |row: &RepairRow| {
+        w.best.as_ref().is_some_and(|b| {
+            b.parts.iter().map(|p| (&p.object, p.repair)).eq(row.objects.iter().map(|o| (o, row.repair)))
+        })
+    };
+    for row in w.repairs.iter().filter(|r| !r.objects.is_empty() && !is_best(r)) {
         let name = row.objects[0].as_str();
         let at = seen.iter().position(|s| s.0 == name).unwrap_or_else(|| {
             seen.push((name, 0));

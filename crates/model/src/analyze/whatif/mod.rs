@@ -54,6 +54,9 @@ pub struct Engine<'a> {
     /// Each row's best repair, where one gains anything.
     pub best: FastMap<u32, Repair>,
     options: FastMap<u32, Vec<(Repair, f64)>>,
+    /// Rows that a static schedule of their loop would make near, and what it gains. A schedule is of a loop: it
+    /// is for all of them or for none.
+    scheduled: (Vec<u32>, f64),
 }
 
 impl<'a> Engine<'a> {
@@ -99,6 +102,7 @@ impl<'a> Engine<'a> {
             rows,
             best: FastMap::default(),
             options: FastMap::default(),
+            scheduled: (Vec::new(), 1.0),
         };
         engine.search(facts);
         Ok(engine)
@@ -121,13 +125,24 @@ impl<'a> Engine<'a> {
         if about.read_only && about.pattern == Pattern::AllOver && about.touchers.len() == 1 {
             found.push(Repair::Replicate);
         }
+        found
+    }
+
+    /// Rows that threads take in another order than they were touched in, as long as that is an order.
+    fn scheduled(&self, facts: &[RowFacts]) -> (Vec<u32>, f64) {
+        let taken = |row: &&u32| {
+            let about = facts.iter().find(|f| f.row == **row as usize);
+            about.is_some_and(|f| f.pattern == Pattern::AllOver && f.touchers.len() > 1)
+        };
+        let rows: Vec<u32> = self.rows.iter().filter(taken).copied().collect();
         // A schedule also divides the work more evenly here than the emulator's own course did: it has to pay by
         // memory alone, too.
-        let pays = || self.guess(&|_| Some(Repair::Replicate)) <= 1.0 - WORTH;
-        if about.pattern == Pattern::AllOver && about.touchers.len() > 1 && self.sequential && pays() {
-            found.push(Repair::SameSchedule);
+        let near = |of: &dyn Fn(u32) -> bool| self.guess(&|x| of(x).then_some(Repair::Replicate));
+        if !self.sequential || rows.is_empty() || near(&|x| rows.contains(&x)) > 1.0 - WORTH {
+            return (Vec::new(), 1.0);
         }
-        found
+        let ratio = self.guess(&|x| rows.contains(&x).then_some(Repair::SameSchedule));
+        (rows, ratio)
     }
 
     fn guess(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> f64 {
@@ -142,12 +157,14 @@ impl<'a> Engine<'a> {
             let tried = repairs.iter().map(|&r| (r, self.guess(&|x| (x == row).then_some(r)))).collect();
             self.options.insert(row, tried);
         }
+        self.scheduled = self.scheduled(facts);
         // Plain before clever: one repair for all, unless singling objects out is worth it.
         let single: FastMap<u32, Repair> =
             self.rows.iter().filter_map(|&r| Some((r, self.pick(r, &[])?))).collect();
         let uniform = |repair| self.rows.iter().map(|&r| (r, repair)).collect::<FastMap<u32, Repair>>();
         let mut best: (f64, FastMap<u32, Repair>) = (1.0, FastMap::default());
-        for start in [uniform(Repair::WhereUsed), uniform(Repair::Interleave), single] {
+        let schedule = self.scheduled.0.iter().map(|&r| (r, Repair::SameSchedule)).collect();
+        for start in [uniform(Repair::WhereUsed), uniform(Repair::Interleave), schedule, single] {
             let ratio = self.guess(&|x| start.get(&x).copied());
             if ratio < best.0 - WORTH {
                 best = (ratio, start);
@@ -155,6 +172,9 @@ impl<'a> Engine<'a> {
         }
         for _ in 0..2 {
             for &row in &self.rows {
+                if best.1.get(&row) == Some(&Repair::SameSchedule) {
+                    continue;
+                }
                 let tried: Vec<(Repair, f64)> = self.options[&row]
                     .iter()
                     .map(|&(r, _)| {
@@ -188,6 +208,10 @@ impl<'a> Engine<'a> {
         let tried: Vec<(Repair, f64)> =
             self.options.get(&row)?.iter().copied().filter(|t| !not.contains(&t.0)).collect();
         let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
+        let scheduled = self.scheduled.0.contains(&row) && !not.contains(&Repair::SameSchedule);
+        if scheduled && self.scheduled.1 < least.min(1.0) - WORTH {
+            return Some(Repair::SameSchedule);
+        }
         self.nearest(row, &tried, least).filter(|t| t.1 < 1.0 - SAME).map(|t| t.0)
     }
 
@@ -246,6 +270,11 @@ impl<'a> Engine<'a> {
                 let of = |x: u32| (x == row).then_some(repair);
                 repairs.push(self.row(vec![name(row)], repair, &of));
             }
+        }
+        if !self.scheduled.0.is_empty() {
+            let of = |x: u32| self.scheduled.0.contains(&x).then_some(Repair::SameSchedule);
+            let names = self.scheduled.0.iter().map(|&r| name(r)).collect();
+            repairs.push(self.row(names, Repair::SameSchedule, &of));
         }
         for repair in [Repair::WhereUsed, Repair::Interleave] {
             repairs.push(self.row(Vec::new(), repair, &|_| Some(repair)));
