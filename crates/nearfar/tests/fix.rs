@@ -63,7 +63,11 @@ fn bad_input_is_told() {
     if nodes.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("node")).count() == 1 {
         let cure = nearfar().args(["cure", "--", "true"]).current_dir(scratch.directory()).output().unwrap();
         assert_eq!(cure.status.code(), Some(2));
-        assert!(text(&cure.stderr).contains("cure --on 2x4 -- true"), "{}", text(&cure.stderr));
+        assert!(
+            text(&cure.stderr).contains("cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- true"),
+            "{}",
+            text(&cure.stderr)
+        );
         assert_eq!(std::fs::read_dir(scratch.directory()).unwrap().count(), 0);
     }
 }

@@ -43,8 +43,8 @@ pub(super) struct CureArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  nearfar cure -- ./app                   on a machine with several nodes
-  nearfar cure --on 2x4 -- ./app          on an emulated one";
+  nearfar cure -- ./app                                               on a machine with several nodes
+  nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app      on an emulated one";
 
 /// Names in the directory.
 const BEFORE: &str = "before.nearfar";
@@ -59,7 +59,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         if machine.nodes.len() < 2 {
             bail!(
                 "this machine has one memory node: no placement can be tried here. Try it on an emulated one: \
-                 nearfar cure --on 2x4 -- {}",
+                 nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- {}",
                 args.command.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
             );
         }

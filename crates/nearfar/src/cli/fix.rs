@@ -33,7 +33,7 @@ pub(super) struct FixArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  nearfar record --on 2x4 -o app.nearfar -- ./app      count what it does on two nodes
+  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -o app.nearfar -- ./app
   nearfar fix app.nearfar                              app.placement
   nearfar run --bind compact --placement app.placement -- ./app";
 
