@@ -34,7 +34,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("gain unknown"), "{}", text(&output.stderr));
     let written = std::fs::read_to_string(&file).unwrap();
-    assert!(written.contains("serial.c:7") && written.contains("policy = \"blocks\""), "{written}");
+    assert!(written.contains("serial.c:6") && written.contains("policy = \"blocks\""), "{written}");
     assert!(written.contains("# Gain: unknown"), "{written}");
     // The halves of the two threads, within a bin of the samples.
     let ends: Vec<f64> = written

@@ -1,7 +1,7 @@
 //! The page at the end of `nearfar cure`: what was wrong, what was applied, what it gained, and the edit that
 //! makes it last.
 
-use super::layout::{Page, Style, percent};
+use super::layout::{Page, Style, percent, plural};
 use super::placement::Placement;
 use super::sections::kind;
 use super::whatif::{gain, words};
@@ -128,13 +128,13 @@ fn result(page: &mut Page, cure: &Cure) {
             let percent = |part: f64| format!("{:+.1}", 100.0 * part);
             page.item(
                 2,
-                "measured",
+                if cure.before.time.is_some() { "modelled" } else { "measured" },
                 &format!(
-                    "{} % speed ({} to {}), {} runs each: {}",
+                    "{} % speed ({} to {}), {} with and without: {}",
                     percent(gain.estimate),
                     percent(gain.low),
                     percent(gain.high),
-                    proof.runs,
+                    plural(proof.runs, "run"),
                     proof.words
                 ),
             );
@@ -153,8 +153,10 @@ fn result(page: &mut Page, cure: &Cure) {
     page.item(2, "remote", &format!("{} before, {} after", of(cure.before), of(after)));
     let Some(comparison) = cure.comparison else { return };
     page.item(2, "in all", &format!("{}: {}", comparison.verdict.words(), comparison.why));
-    let changed =
-        comparison.objects.iter().filter(|o| !matches!(o.change, Change::NoEffect | Change::Unknown));
+    let changed = comparison
+        .objects
+        .iter()
+        .filter(|o| matches!(o.change, Change::Repaired | Change::Better | Change::Worse));
     let changed: Vec<String> = changed.map(|o| format!("{} {}", o.name, o.change.words())).collect();
     if !changed.is_empty() {
         page.item(2, "objects", &changed.join(", "));
