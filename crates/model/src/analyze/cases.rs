@@ -10,7 +10,7 @@ const SERIAL: f64 = 0.9;
 
 /// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
 /// neighbours read is no culprit: stencils have a few percent, serial initialisation at least half. // assumed
-const MOSTLY_HALO: f64 = 0.2;
+pub(super) const MOSTLY_HALO: f64 = 0.2;
 
 /// The same where parts lie in order and only their borders are elsewhere. // assumed
 const LEAST_SHIFTED: f64 = 0.04;

@@ -6,6 +6,7 @@
 mod flows;
 mod plan;
 
+use super::cases::MOSTLY_HALO;
 use super::exact::Exact;
 use super::facts::RowFacts;
 use super::hash::FastMap;
@@ -132,7 +133,12 @@ impl<'a> Engine<'a> {
     fn scheduled(&self, facts: &[RowFacts]) -> (Vec<u32>, f64) {
         let taken = |row: &&u32| {
             let about = facts.iter().find(|f| f.row == **row as usize);
-            about.is_some_and(|f| f.pattern == Pattern::AllOver && f.touchers.len() > 1)
+            // A halo is no other order.
+            about.is_some_and(|f| {
+                f.pattern == Pattern::AllOver
+                    && f.touchers.len() > 1
+                    && f.remote_share.is_some_and(|s| s >= MOSTLY_HALO)
+            })
         };
         let rows: Vec<u32> = self.rows.iter().filter(taken).copied().collect();
         // A schedule also divides the work more evenly here than the emulator's own course did: it has to pay by
