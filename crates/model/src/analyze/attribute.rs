@@ -324,7 +324,9 @@ impl<'a> Worker<'a> {
         let thing = self.thing(space, address, s.time_ns[i]);
         let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
         let line = self.tally.transfers.entry((row, space, address / LINE)).or_default();
-        let user = line.entry((thread, (address % LINE) as u8)).or_default();
+        // Few such threads have samples of memory, which would tell where they ran.
+        let node = self.context.finder.nodes.running(thread, s.cpu[i]);
+        let user = line.entry((thread, (address % LINE) as u8, node)).or_default();
         user[0] += u64::from(s.lines[i]);
         user[1] += if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
         user[2] += 1;

@@ -44,7 +44,7 @@ pub fn findings(
         let sum = by_row.entry(row).or_insert_with(|| Row { apart: true, ..Row::default() });
         let lines: u64 = users.values().map(|n| n[0]).sum();
         sum.all += lines;
-        let nodes: FastSet<u8> = users.keys().map(|u| context.node_of_user(tally, u.0)).collect();
+        let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
         let written = users.values().any(|n| n[1] > 0);
         if users.values().map(|n| n[2]).sum::<u64>() >= SAMPLES
             && nodes.iter().filter(|&&n| n != UNKNOWN).count() > 1
@@ -75,7 +75,7 @@ fn apart(users: &LineUsers) -> bool {
     let mut others = 0;
     let mut ordered: Vec<_> = users.iter().collect();
     ordered.sort_unstable();
-    for (&(thread, byte), n) in ordered {
+    for (&(thread, byte, _), n) in ordered {
         let first = owner.entry(byte).or_insert((thread, 0));
         if first.0 == thread {
             first.1 += n[0];

@@ -50,9 +50,9 @@ pub struct TouchUse {
     pub remote_away: u64,
 }
 
-/// Who takes a line: by thread and byte in the line, lines that samples stand for, how many of them were stores,
+/// Who takes a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
 /// and the samples.
-pub type LineUsers = FastMap<(u32, u8), [u64; 3]>;
+pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 3]>;
 
 /// Samples that read and that wrote, in two halves.
 pub type Halves = [[u64; 2]; 2];

@@ -40,7 +40,7 @@ const CASES: [Case; 11] = [
     // Interleaving is right for the table and wrong for arrays whose parts have one user each, as all above.
     Case { repair: "interleave", ..case("table", "--kind read-write --lookups 100000", "shared_read_write") },
     case("arenas", "--iterations 12", "allocated_by_another_thread"),
-    Case { repair: "", ..case("false-sharing", "--additions 20000 --burst 4", "false_sharing") },
+    Case { repair: "", ..case("false-sharing", "--additions 100000 --burst 25", "false_sharing") },
 ];
 
 fn words<'a>(program: &'a str, parts: [&'a str; 2]) -> Vec<&'a str> {
