@@ -12,6 +12,10 @@
 // (flag --placement): with `remote` the part of thread t is first touched by
 // thread (t + T/2) mod T, which sits on the other of two nodes if threads are
 // pinned compactly (OMP_PROC_BIND=close); with `local` by thread t itself.
+//
+// --workers half is the published form of it: only the first half of the team
+// works, the threads of node 0; the other half does no more than touch what
+// is to lie on node 1. --only names the phase that is the region of interest.
 
 #include "../include/nearfar.h"
 #include "common.hpp"
@@ -25,13 +29,17 @@ static workload::Range part_of(int thread, std::size_t each)
     return {begin, begin + each};
 }
 
-[[gnu::noinline]] static void first_touch(float *node1_mem, float *node0_mem, std::size_t each, int shift)
+// The part of each of the `workers` in both arrays; thread t touches node1_mem for thread t - shift, so the
+// part of u is touched by u + shift.
+[[gnu::noinline]] static void first_touch(float *node1_mem, float *node0_mem, std::size_t each, int shift,
+                                           int workers)
 {
 #pragma omp parallel
     {
         const int t = omp_get_thread_num(), team = omp_get_num_threads();
-        // Thread t touches for thread t - shift; so the part of u is touched by u + shift.
-        const auto other = part_of((t - shift + team) % team, each), own = part_of(t, each);
+        const int user = (t - shift + team) % team;
+        const workload::Range none = {0, 0};
+        const auto other = user < workers ? part_of(user, each) : none, own = t < workers ? part_of(t, each) : none;
         for (std::size_t i = other.begin; i < other.end; ++i)
             node1_mem[i] = -1.0f;
         for (std::size_t i = own.begin; i < own.end; ++i)
@@ -39,9 +47,10 @@ static workload::Range part_of(int thread, std::size_t each)
     }
 }
 
-[[gnu::noinline]] static void phase_initialise(float *node1_mem, std::size_t each, std::size_t iterations)
+[[gnu::noinline]] static void phase_initialise(float *node1_mem, std::size_t each, std::size_t iterations,
+                                                int workers)
 {
-#pragma omp parallel
+#pragma omp parallel num_threads(workers)
     {
         const auto own = part_of(omp_get_thread_num(), each);
         for (std::size_t step = 0; step < iterations; ++step) {
@@ -54,9 +63,9 @@ static workload::Range part_of(int thread, std::size_t each)
 }
 
 [[gnu::noinline]] static void phase_combine(float *__restrict node0_mem, const float *__restrict node1_mem,
-                                             std::size_t each, std::size_t iterations)
+                                             std::size_t each, std::size_t iterations, int workers)
 {
-#pragma omp parallel
+#pragma omp parallel num_threads(workers)
     {
         const auto own = part_of(omp_get_thread_num(), each);
         for (std::size_t step = 0; step < iterations; ++step) {
@@ -72,38 +81,50 @@ int main(int argc, char **argv)
 {
     workload::Arguments arguments(argc, argv, "two-phase",
                                   "[--placement remote|local] [--mb M] [--iterations K] [--threads T]\n"
-                                  "M MiB per thread in each of the two arrays.");
+                                  "                 [--workers all|half] [--only both|initialise|combine]\n"
+                                  "M MiB per working thread in each of the two arrays.");
     const bool remote = arguments.choice("--placement", {"remote", "local"}) == "remote";
     const std::size_t megabytes = arguments.count("--mb", 64);
     const std::size_t iterations = arguments.count("--iterations", 20);
+    const bool half = arguments.choice("--workers", {"all", "half"}) == "half";
+    const std::string only = arguments.choice("--only", {"both", "initialise", "combine"});
     const int threads = arguments.threads();
     arguments.finish();
+    if (half && threads % 2 != 0)
+        arguments.fail("--workers half wants an even number of threads, not " + std::to_string(threads));
+    const int workers = half ? threads / 2 : threads;
     if (remote && threads < 2)
         arguments.fail("--placement remote needs a second thread to place the memory; use --threads 2 or more");
     if (iterations > 65536)
         arguments.fail("--iterations above 65536 would round in the result and could not be checked");
     const std::size_t bytes =
-        workload::product(arguments, {megabytes, std::size_t(1) << 20, static_cast<std::size_t>(threads)});
-    const std::size_t elements = bytes / sizeof(float), each = elements / static_cast<std::size_t>(threads);
+        workload::product(arguments, {megabytes, std::size_t(1) << 20, static_cast<std::size_t>(workers)});
+    const std::size_t elements = bytes / sizeof(float), each = elements / static_cast<std::size_t>(workers);
 
     float *node1_mem = static_cast<float *>(std::aligned_alloc(workload::PAGE, bytes));
     float *node0_mem = static_cast<float *>(std::aligned_alloc(workload::PAGE, bytes));
     for (const float *array : {node1_mem, node0_mem})
         workload::need_memory(array, bytes);
-    std::printf("placement=%s threads=%d iterations=%zu, %zu MiB per thread and array\n", remote ? "remote" : "local",
-                threads, iterations, megabytes);
-    first_touch(node1_mem, node0_mem, each, remote ? threads / 2 : 0);
+    std::printf("placement=%s threads=%d of which %d work, iterations=%zu, %zu MiB per thread and array\n",
+                remote ? "remote" : "local", threads, workers, iterations, megabytes);
+    first_touch(node1_mem, node0_mem, each, remote ? threads / 2 : 0, workers);
 
     const double start = workload::wall_seconds();
-    nearfar_begin();
+    if (only != "combine")
+        nearfar_begin();
     nearfar_phase_begin("initialise");
-    phase_initialise(node1_mem, each, iterations);
+    phase_initialise(node1_mem, each, iterations, workers);
     nearfar_phase_end("initialise");
+    if (only == "initialise")
+        nearfar_end();
+    else if (only == "combine")
+        nearfar_begin();
     const double middle = workload::wall_seconds();
     nearfar_phase_begin("combine");
-    phase_combine(node0_mem, node1_mem, each, iterations);
+    phase_combine(node0_mem, node1_mem, each, iterations, workers);
     nearfar_phase_end("combine");
-    nearfar_end();
+    if (only != "initialise")
+        nearfar_end();
     const double end = workload::wall_seconds();
 
     const double swept = 1e-9 * static_cast<double>(bytes) * static_cast<double>(iterations);

@@ -20,6 +20,7 @@ pub mod machine;
 pub mod measured;
 pub mod recording;
 pub mod report;
+pub mod reproduce;
 pub mod simulate;
 pub mod time;
 pub mod topology;

@@ -12,5 +12,7 @@ mod throughput;
 mod timed;
 #[path = "analyze/virtual_machine.rs"]
 mod virtual_machine;
+#[path = "analyze/whatif.rs"]
+mod whatif;
 #[path = "analyze/world.rs"]
 mod world;

@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "measured",
     "trials",
     "whereabouts",
+    "reproduce",
     "report",
 ];
 

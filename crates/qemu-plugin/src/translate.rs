@@ -92,7 +92,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
             on_instruction(seen, callbacks::call);
         }
         let told = if teller == Some(i) { ran } else { 0 };
-        let site = Site::new(seen.address, chained[i], told);
+        let site = Site::new(seen.address, chained[i].map(|first| instructions[first].address), told);
         let access = if codes[i].streams { callbacks::stream } else { callbacks::access };
         on_memory(seen, access, site.into_pointer());
     }

@@ -7,7 +7,7 @@ use crate::guard::guarded;
 use crate::lines::Lines;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
 use crate::sample::Sampler;
-use crate::userdata::Site;
+use crate::userdata::{FOLLOWS, Site};
 use crate::world::{Visible, World};
 use nearfar_model::recording::column::Columns;
 use nearfar_model::simulate::{Access, Core, Kind, LINE_BYTES};
@@ -154,9 +154,9 @@ impl Vcpu {
     /// What has run, by its number.
     #[inline(always)]
     fn tell(&mut self, number: u16) {
-        if number < flops::TABLE {
+        if number < FOLLOWS {
             self.patience -= i64::from(number);
-        } else {
+        } else if number >= flops::TABLE {
             let ran = flops::behind(number);
             self.patience -= i64::from(ran.instructions);
             self.f64_ops += u64::from(ran.f64_ops);

@@ -51,8 +51,6 @@ pub fn assemble(
     };
     let (findings, not_worth) = findings::findings(rows, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
-    let nothing = Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
-    let best = what_if.as_ref().map(|w| w.best.as_ref().map_or(nothing, |b| b.predicted.clone()));
     let evidence = Evidence {
         basis,
         remote_time: shares.remote_of_all,
@@ -60,7 +58,7 @@ pub fn assemble(
         marked: context.region.is_marked(),
         files: facts::read_only_files(context, tally, rows),
         counted: counts.lines(),
-        best,
+        what_if: what_if.as_ref(),
         memory_bound,
     };
     let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);

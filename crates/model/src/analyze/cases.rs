@@ -1,7 +1,7 @@
 //! What may be wrong with one object, by its evidence. The first that fits is its case.
 
 use super::advice::{self, ALL, Use};
-use super::facts::{RowFacts, percent};
+use super::facts::{RowFacts, Toucher, percent};
 use super::nodes::Nodes;
 use super::value::{Basis, Pattern};
 
@@ -35,6 +35,23 @@ pub(super) struct Case<'a> {
     /// What may hold for other objects, too.
     pub(super) common: Vec<String>,
     pub(super) advice: String,
+}
+
+impl<'a> Case<'a> {
+    /// At the line of the first touch by `top`; what is to be said is still empty, but for the pattern.
+    fn new(kind: &'static str, row: &'a RowFacts, top: Option<&Toucher>) -> Case<'a> {
+        Case {
+            kind,
+            row,
+            at: top.and_then(|t| t.at.clone()),
+            function: top.and_then(|t| t.function.clone()),
+            outer: top.and_then(|t| t.outer.clone()),
+            text: String::new(),
+            own: String::new(),
+            common: vec![advice::pattern_sentence(row)],
+            advice: String::new(),
+        }
+    }
 }
 
 /// What its samples count.
@@ -93,20 +110,14 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     if (r.by_class[3] as f64) < SERIAL * r.remote as f64 {
         return None;
     }
-    let top = r.touchers.first();
     Some(Case {
-        kind: "memory_on_cpuless_node",
-        row: r,
-        at: top.and_then(|t| t.at.clone()),
-        function: top.and_then(|t| t.function.clone()),
-        outer: top.and_then(|t| t.outer.clone()),
         text: format!("{ALL} lies on a node without cpus, which is far from everybody"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
-        common: vec![advice::pattern_sentence(r)],
         advice: format!(
             "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
              (numactl --membind, nearfar run --placement), and leave the far node to what is seldom used."
         ),
+        ..Case::new("memory_on_cpuless_node", r, r.touchers.first())
     })
 }
 
@@ -118,11 +129,6 @@ fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     }
     let top = r.touchers.iter().max_by_key(|t| t.remote_away)?;
     Some(Case {
-        kind: "placed_by_policy",
-        row: r,
-        at: top.at.clone(),
-        function: top.function.clone(),
-        outer: top.outer.clone(),
         text: format!("the pages of {ALL} are on other nodes than those that touched them first"),
         own: format!(
             "{}: {} of its {} on pages that a policy, a full node or a migration placed; {}",
@@ -131,25 +137,20 @@ fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             remote_what(r),
             remote_sentence(r)
         ),
-        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Policy),
+        ..Case::new("placed_by_policy", r, Some(top))
     })
 }
 
 /// No remote lines to blame, yet the time model finds that they would be served faster from elsewhere: one
 /// node's memory has too much to do while another's has little.
 pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes) -> Case<'a> {
-    let top = r.touchers.first();
     Case {
-        kind: "crowded_memory",
-        row: r,
-        at: top.and_then(|t| t.at.clone()),
-        function: top.and_then(|t| t.function.clone()),
-        outer: top.and_then(|t| t.outer.clone()),
         text: format!("the memory that {ALL} lies on has more to do than that of other nodes"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, Use::Crowded),
+        ..Case::new("crowded_memory", r, r.touchers.first())
     }
 }
 
@@ -173,11 +174,6 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
     let (kind, cause, text) = serial_kind(r);
     Some(Case {
-        kind,
-        row: r,
-        at: top.at.clone(),
-        function: top.function.clone(),
-        outer: top.outer.clone(),
         text: text.replace('@', &ALL.to_string()),
         own: format!(
             "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote{}",
@@ -193,6 +189,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
         ),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, cause),
+        ..Case::new(kind, r, Some(top))
     })
 }
 
@@ -236,8 +233,6 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     }
     // A large allocation's one header page says nothing about its other pages: those were placed elsewhere.
     Some(Case {
-        kind: "allocator_placed_pages",
-        row: r,
         at: top.allocator_at.clone(),
         function: top.allocator_function.clone(),
         outer: top.allocator_outer.clone(),
@@ -253,8 +248,8 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             top.tid,
             advice::place(&top.allocator_at, &top.allocator_function),
         ),
-        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Allocator),
+        ..Case::new("allocator_placed_pages", r, None)
     })
 }
 
@@ -271,11 +266,6 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     }
     let top = r.touchers.first()?;
     Some(Case {
-        kind: "huge_page_straddling",
-        row: r,
-        at: top.at.clone(),
-        function: top.function.clone(),
-        outer: top.outer.clone(),
         text: format!(
             "pages of {} kB of {ALL} reach across the border between two nodes' parts",
             folio >> 10
@@ -289,8 +279,8 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             folio >> 10,
             r.shared_folios,
         ),
-        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Straddling),
+        ..Case::new("huge_page_straddling", r, Some(top))
     })
 }
 
@@ -327,11 +317,6 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         ),
     };
     Some(Case {
-        kind,
-        row: r,
-        at: top.at.clone(),
-        function: top.function.clone(),
-        outer: top.outer.clone(),
         text,
         own: format!(
             "{}: {} threads placed its pages, most of them {}; {}",
@@ -340,26 +325,28 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             advice::place(&top.at, &top.function),
             remote_sentence(r),
         ),
-        common: vec![advice::pattern_sentence(r)],
         advice: advice::advise(r, Use::Mismatch),
+        ..Case::new(kind, r, Some(top))
     })
 }
 
+/// None of the above. A few remote lines need no explanation; if moving the object gains all the same, its
+/// memory is [`crowded`].
 fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
-    Some(Case {
-        kind: "remote_unexplained",
-        row: r,
-        at: None,
-        function: None,
-        outer: None,
-        text: format!("{ALL} lies on nodes other than its users'; who placed its pages was not seen"),
-        own: format!(
-            "{}: {}; {} of its pages were placed by the kernel or before the recording",
-            r.name,
-            remote_sentence(r),
-            r.pages.unseen
+    if r.basis == Basis::DramLines && r.remote_share.is_some_and(|s| s < LEAST_SHIFTED) {
+        return None;
+    }
+    let (text, unseen) = match r.pages.unseen {
+        0 => (format!("{ALL} lies on nodes other than its users', for no single reason"), String::new()),
+        n => (
+            format!("{ALL} lies on nodes other than its users'; who placed its pages was not seen"),
+            format!("; {n} of its pages were placed by the kernel or before the recording"),
         ),
-        common: vec![advice::pattern_sentence(r)],
+    };
+    Some(Case {
+        text,
+        own: format!("{}: {}{unseen}", r.name, remote_sentence(r)),
         advice: advice::advise(r, Use::Unexplained),
+        ..Case::new("remote_unexplained", r, None)
     })
 }

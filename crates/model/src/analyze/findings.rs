@@ -9,7 +9,7 @@ use super::cases::{Case, case, crowded};
 use super::facts::{RowFacts, percent};
 use super::nodes::Nodes;
 use super::tally::{Tally, ThreadTally};
-use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
+use super::value::{Basis, Cause, Finding, NotWorth};
 use super::whatif::{Engine, Planner, WORTH};
 
 /// Least certain share of all samples that a finding must put at stake.
@@ -131,9 +131,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     let names: Vec<&str> = cases.iter().map(|c| c.row.name.as_str()).collect();
     let first = &cases[0];
     let ids: Vec<u32> = cases.iter().map(|c| c.row.row as u32).collect();
-    // No repair that gains anything is a gain of nothing.
-    let nothing = || Predicted { ratio: 1.0, low: 1.0, high: 1.0 };
-    let predicted = engine.as_ref().ok().map(|e| e.of_rows(&ids).unwrap_or_else(nothing));
+    let predicted = engine.as_ref().ok().map(|e| e.of_rows(&ids));
     let repairs = match engine {
         Ok(e) => ids.iter().filter_map(|&r| Some(planner.part(r, e.repair(r)?))).collect(),
         Err(_) => cases.iter().filter_map(|c| planner.fitting(c.row)).collect(),

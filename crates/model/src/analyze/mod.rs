@@ -3,9 +3,10 @@
 //! The way of a number: `space` says which object an address was, `placement`
 //! which fault placed its page, `homes` and `nodes` on which node that is;
 //! `attribute` counts every sample with these answers into a `tally`;
-//! `facts` gathers what is known of each object, `findings` names causes,
-//! `verdict` decides and `assemble` writes the `Report`. `stats` gives
-//! every share its interval.
+//! `facts` gathers what is known of each object, `whatif` asks the time model what
+//! its memory elsewhere would give, `cases` and `sharing` know the causes,
+//! `findings` ranks them, `verdict` decides and `assemble` writes the `Report`.
+//! `stats` gives every share its interval.
 
 pub mod input;
 pub mod stats;
@@ -47,9 +48,12 @@ mod verdict;
 mod whatif;
 
 pub use input::{Input, Judge, SampleSource};
+pub(crate) use pace::weak_figures;
 pub use value::*;
 pub use verdict::{MOST_UNKNOWN, THRESHOLD};
 pub use whatif::WORTH;
+
+pub(crate) use names::base;
 
 use hash::IdIndex;
 use thiserror::Error;
@@ -87,7 +91,7 @@ pub fn analyze_with(
     if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
         return Err(AnalyzeError::Nodes(machine.name.clone(), machine.nodes.len()));
     }
-    if judge.assume.is_some() && machine.nodes.iter().all(|n| n.cpus.iter().next().is_none()) {
+    if judge.assume.is_some() && machine.cpu_nodes().next().is_none() {
         return Err(AnalyzeError::NoCpus(machine.name.clone()));
     }
     let survey = samples.survey().map_err(AnalyzeError::Samples)?;

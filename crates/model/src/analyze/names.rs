@@ -1,4 +1,4 @@
-//! Names of functions as a reader says them: no return type, no parameters, short template arguments.
+//! Names of functions as a reader says them: no return type, no parameters, short template arguments; and of files.
 
 /// What the body of a parallel region carries behind its function's name.
 const OUTLINED: &str = "[omp parallel]";
@@ -11,6 +11,11 @@ const KEPT: char = '\u{1}';
 pub fn short(name: &str) -> String {
     let (base, outlined) = split(name);
     tagged(&base, outlined)
+}
+
+/// A file without its folders.
+pub fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// The name of a frame that was inlined into the function `outer`: `inner (inlined in outer)`.

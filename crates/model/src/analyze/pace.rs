@@ -70,7 +70,7 @@ pub fn marked(cpus: &CpuEpochs) -> bool {
 }
 
 /// The figures that the time rests on and nobody read in a source, as the machine file names them.
-fn weak_figures(machine: &Machine) -> Vec<WeakFigure> {
+pub(crate) fn weak_figures(machine: &Machine) -> Vec<WeakFigure> {
     let f = &machine.figures;
     let mut found = Vec::new();
     let mut add = |name: String, value: Option<f64>, confidence: Confidence| {

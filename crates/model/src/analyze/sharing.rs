@@ -26,7 +26,7 @@ const HOT: f64 = 0.5;
 struct Row {
     all: u64,
     hot: u64,
-    lines: Vec<(u64, u64)>,
+    lines: usize,
     apart: bool,
     threads: FastSet<u32>,
 }
@@ -40,7 +40,7 @@ pub fn findings(
     course: &Course,
 ) -> Vec<Finding> {
     let mut by_row: FastMap<u32, Row> = FastMap::default();
-    for (&(row, _, line), users) in tally.transfers.iter().filter(|t| t.0.0 != NONE) {
+    for (&(row, ..), users) in tally.transfers.iter().filter(|t| t.0.0 != NONE) {
         let sum = by_row.entry(row).or_insert_with(|| Row { apart: true, ..Row::default() });
         let lines: u64 = users.values().map(|n| n[0]).sum();
         sum.all += lines;
@@ -51,7 +51,7 @@ pub fn findings(
             && written
         {
             sum.hot += lines;
-            sum.lines.push((lines, line));
+            sum.lines += 1;
             sum.apart &= apart(users);
             sum.threads.extend(users.keys().map(|u| u.0));
         }
@@ -59,7 +59,7 @@ pub fn findings(
     let busy: f64 = course.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
     let mut found: Vec<Finding> = by_row
         .into_iter()
-        .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && !r.lines.is_empty())
+        .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
         .filter_map(|(id, row)| {
             let share = row.hot as f64 * course.transfer_ns() / busy.max(1.0);
             (share >= WORTH).then(|| finding(input, context, rows, id, row, share.min(1.0)))
@@ -87,23 +87,16 @@ fn apart(users: &LineUsers) -> bool {
     others * 10 <= owner.values().map(|o| o.1).sum::<u64>()
 }
 
-fn finding(
-    input: &Input,
-    context: &Context,
-    rows: &[RowFacts],
-    id: u32,
-    mut row: Row,
-    share: f64,
-) -> Finding {
-    row.lines.sort_unstable_by(|a, b| b.cmp(a));
+fn finding(input: &Input, context: &Context, rows: &[RowFacts], id: u32, row: Row, share: f64) -> Finding {
     let about = &context.rows.rows[id as usize];
     let facts = rows.iter().find(|f| f.row == id as usize);
     let site = about.site.map(|s| context.sites.get(s));
-    let count = row.lines.len();
+    let count = row.lines;
     let s = if count == 1 { "" } else { "s" };
     let mut tids: Vec<u32> =
         row.threads.iter().filter_map(|&t| input.threads.tid.get(t as usize).copied()).collect();
     tids.sort_unstable();
+    let names: Vec<String> = tids.iter().map(u32::to_string).collect();
     let (kind, text, advice) = match row.apart {
         true => (
             "false_sharing",
@@ -142,15 +135,7 @@ fn finding(
             about.name,
             row.hot,
             tids.len(),
-            advice::listed(
-                &tids
-                    .iter()
-                    .map(u32::to_string)
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .map(String::as_str)
-                    .collect::<Vec<_>>()
-            ),
+            advice::listed(&names.iter().map(String::as_str).collect::<Vec<_>>()),
         )],
         advice,
         repairs: Vec::new(),

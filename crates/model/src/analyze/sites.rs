@@ -83,8 +83,7 @@ impl Sites {
             let runtime = module.is_some_and(|m| input.modules.runtime[m as usize] == 1);
             let place = module.map(|m| {
                 let path = &input.modules.path[m as usize];
-                let base = path.rsplit('/').next().unwrap_or(path);
-                format!("{base}+{:#x}", input.locations.file_offset[l])
+                format!("{}+{:#x}", names::base(path), input.locations.file_offset[l])
             });
             let site = |row: Option<usize>| {
                 let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
@@ -220,6 +219,7 @@ fn is_library(function: &str, file: &str) -> bool {
     if file.starts_with("/usr/include/")
         || file.starts_with("/usr/lib/gcc/")
         || file.contains("/include/c++/")
+        || file.contains("/include/nearfar/")
         || file.starts_with("/rustc/")
     {
         return true;
@@ -279,6 +279,7 @@ mod tests {
         assert!(is_library("void std::fill<double*>(double*, double*, double const&)", ""));
         assert!(is_library("operator new(unsigned long)", ""));
         assert!(is_library("f", "/usr/include/c++/14/bits/stl_algo.h"));
+        assert!(is_library("parallel_fill<double>", "/home/u/nearfar/include/nearfar/parallel.hpp"));
         assert!(!is_library("solve(std::vector<double>&)", "solve.cpp"));
         assert!(!is_library("main", "/home/u/main.c"));
     }

@@ -33,6 +33,16 @@ pub enum Basis {
     DramLines,
 }
 
+impl Basis {
+    /// For people: shares are shares of this.
+    pub fn words(self) -> &'static str {
+        match self {
+            Basis::StallTime => "stall time",
+            Basis::DramLines => "DRAM traffic",
+        }
+    }
+}
+
 /// An interval of a share, both ends within 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
@@ -121,6 +131,13 @@ pub struct Report {
     pub what_if_why: Option<String>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Samples of the rungs that sample; page events are no samples.
+    pub fn samples(&self) -> u64 {
+        self.rungs.iter().filter(|r| r.rung != "pages").map(|r| r.samples).sum()
+    }
 }
 
 /// The machine that a report judges by.

@@ -8,7 +8,7 @@
 use super::facts::percent;
 use super::input::{Input, Judge};
 use super::tally::Tally;
-use super::value::{Basis, Finding, Interval, Predicted, Verdict};
+use super::value::{Basis, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
 use crate::recording::{Resolution, Rung};
 
@@ -22,7 +22,7 @@ pub const MOST_UNKNOWN: f64 = 0.25;
 
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
-pub struct Evidence {
+pub struct Evidence<'a> {
     /// What shares are shares of.
     pub basis: Basis,
     /// Remote share of all time, or of all lines.
@@ -35,8 +35,8 @@ pub struct Evidence {
     pub files: u64,
     /// Lines counted, if they were: then few samples are no obstacle.
     pub counted: Option<u64>,
-    /// The best combination of repairs over the time now, if that could be predicted.
-    pub best: Option<Predicted>,
+    /// What other placements of memory are predicted to give, if that could be predicted.
+    pub what_if: Option<&'a WhatIf>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
 }
@@ -163,20 +163,37 @@ fn of_lines(
         Ok(bound) => format!("{} of the time waits for memory", percent(*bound)),
         Err(why) => format!("how much of the time waits for memory is unknown ({why})"),
     };
-    if let Some(best) = &evidence.best {
+    if let Some(what_if) = evidence.what_if {
         // What a repair gains says more than what is remote: much of it may cost nothing, or be nobody's fault.
-        let gain = 1.0 - best.ratio;
         if let Some(f) = findings.first() {
             return (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text));
         }
-        if gain < WORTH {
-            return (
-                Verdict::Clean,
-                format!(
-                    "{traffic}, and {bound}; no other placement of memory is predicted to save {} of the time.",
-                    percent(WORTH)
-                ),
-            );
+        // Predictions are of lines whose ends are known.
+        if high - low > THRESHOLD {
+            return unknown(format!(
+                "{traffic}, and {bound}, but where {} of the lines went is not known. {}",
+                percent(interval.high - interval.low),
+                home_reason(input, judge)
+            ));
+        }
+        match what_if.best.as_ref().map(|b| &b.predicted) {
+            Some(p) if 1.0 - p.high >= THRESHOLD => {
+                return unknown(format!(
+                    "{traffic}, and {bound}; another placement of many objects is predicted to save {} of the time \
+                     or more, but of none of them enough to name a cause.",
+                    percent(1.0 - p.high)
+                ));
+            }
+            Some(p) if 1.0 - p.ratio >= WORTH => {}
+            _ => {
+                return (
+                    Verdict::Clean,
+                    format!(
+                        "{traffic}, and {bound}; no other placement of memory is predicted to save {} of the time.",
+                        percent(WORTH)
+                    ),
+                );
+            }
         }
     }
     if low > THRESHOLD {

@@ -83,8 +83,8 @@ impl Comparable {
             (b, a) if b == a => Ok(()),
             (b, a) => Err(format!(
                 "shares of {} and shares of {} cannot be compared: record both in the same way",
-                words(b),
-                words(a)
+                b.words(),
+                a.words()
             )),
         };
         let time = match before.region == after.region {
@@ -94,13 +94,6 @@ impl Comparable {
                 .to_owned()),
         };
         Comparable { shares, time, machine: before.machine.name == after.machine.name }
-    }
-}
-
-fn words(basis: Basis) -> &'static str {
-    match basis {
-        Basis::StallTime => "stall time",
-        Basis::DramLines => "DRAM traffic",
     }
 }
 
@@ -122,11 +115,6 @@ fn rename(binds: Binding, renumbered: &[(u32, u32)]) -> Binding {
         Binding::Link { from, to } => Binding::Link { from: node(from), to: node(to) },
         other => other,
     }
-}
-
-/// Samples of a report, without page events.
-fn samples(r: &Report) -> u64 {
-    r.rungs.iter().filter(|u| u.rung != "pages").map(|u| u.samples).sum()
 }
 
 /// CPU time of the samples, seconds.
@@ -152,7 +140,7 @@ fn side(r: &Report) -> Side {
         basis: r.basis,
         region: r.region,
         rungs: warnings::rungs(r),
-        samples: samples(r),
+        samples: r.samples(),
         threads: r.threads.len(),
         verdict: r.verdict,
         wall_seconds: (r.basis == Basis::StallTime).then_some(r.seconds),
@@ -209,15 +197,9 @@ fn verdict(
     if let Ok(t) = time {
         return by_time(before, after, *t, comparable.machine);
     }
-    if let (Err(why), Err(_)) | (Ok(_), Err(why)) = (&comparable.time, remote) {
-        return (Change::Unknown, why.clone(), None);
-    }
-    if let Err(why) = &comparable.time {
-        return (Change::Unknown, why.clone(), None);
-    }
-    match remote {
-        Ok(d) => by_share(before, after, *d),
-        Err(why) => (Change::Unknown, why.clone(), None),
+    match (&comparable.time, remote) {
+        (Ok(()), Ok(d)) => by_share(before, after, *d),
+        (Err(why), _) | (_, Err(why)) => (Change::Unknown, why.clone(), None),
     }
 }
 
@@ -266,7 +248,7 @@ fn by_share(before: &Side, after: &Side, d: Difference) -> Decided {
         Change::Better if change::repaired(b, a) => Change::Repaired,
         change => change,
     };
-    let basis = words(before.basis);
+    let basis = before.basis.words();
     let interval = match d.high - d.low < 0.0005 {
         true => String::new(),
         false => format!(", 95 % interval {:+.1} to {:+.1}", 100.0 * d.low, 100.0 * d.high),

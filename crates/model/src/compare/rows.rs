@@ -2,8 +2,8 @@
 
 use super::change::{self, Far};
 use super::value::{Bytes, Change, NodeChange, NodeSide, RowChange, RowSide};
-use super::{Comparable, cpu_seconds, nodes, samples};
-use crate::analyze::{DramLines, FunctionRow, Interval, ObjectRow, Report};
+use super::{Comparable, cpu_seconds, nodes};
+use crate::analyze::{DramLines, FunctionRow, Interval, ObjectRow, Report, base};
 
 /// What a row may be recognised by, the surest first.
 type Keys = Vec<Option<(String, String)>>;
@@ -36,10 +36,6 @@ fn brief(name: &str) -> String {
         None if name.starts_with('/') => base(name).to_owned(),
         None => name.to_owned(),
     }
-}
-
-fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// By name and line; by name, as lines move when code changes; what is only named by its line by the
@@ -148,7 +144,7 @@ fn compared(before: Vec<Row>, after: Vec<Row>, comparable: &Comparable) -> Vec<R
 
 /// The interval of a share of so large a part of the samples.
 fn sampled(r: &Report, share: f64, part: f64) -> Option<Interval> {
-    let n = samples(r) as f64;
+    let n = r.samples() as f64;
     let spread = match (r.remote_time_share, r.remote_time_share_ci) {
         (Some(share), Some(ci)) => change::spread(share, ci, n),
         _ => 1.0,
@@ -204,8 +200,9 @@ fn judged(before: Option<Far>, after: Option<Far>, comparable: &Comparable) -> C
 
 /// The most at stake on either side first, then the largest.
 fn sorted(mut rows: Vec<RowChange>) -> Vec<RowChange> {
-    let sides = |r: &RowChange| [r.before.clone(), r.after.clone()].into_iter().flatten().collect::<Vec<_>>();
-    let most = |r: &RowChange, of: fn(&RowSide) -> f64| sides(r).iter().map(of).fold(0.0, f64::max);
+    let most = |r: &RowChange, of: fn(&RowSide) -> f64| {
+        [&r.before, &r.after].into_iter().flatten().map(of).fold(0.0, f64::max)
+    };
     // Rounded to a percent: rows that differ by less stay by size.
     let stake = |r: &RowChange| (100.0 * most(r, |s| s.share * s.remote_share.unwrap_or(0.0))).round();
     rows.sort_by(|x, y| {

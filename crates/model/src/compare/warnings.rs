@@ -1,7 +1,7 @@
 //! What makes two recordings hard to compare.
 
+use super::SAME_RUN;
 use super::value::{Side, TimeChange};
-use super::{SAME_RUN, samples};
 use crate::analyze::{Region, Report};
 
 /// A sentence for each thing that differs and should not.
@@ -43,10 +43,10 @@ pub fn warnings(before: &Report, after: &Report) -> Vec<String> {
     if before.basis != after.basis {
         found.push(format!(
             "shares are of different things, {} and {}: they are not compared",
-            super::words(before.basis),
-            super::words(after.basis)
+            before.basis.words(),
+            after.basis.words()
         ));
-    } else if b != a && samples(before) > 0 && samples(after) > 0 {
+    } else if b != a && before.samples() > 0 && after.samples() > 0 {
         found.push(format!("samples come from different rungs, {} and {}", b.join(" and "), a.join(" and ")));
     }
     let threads = (before.threads.len(), after.threads.len());

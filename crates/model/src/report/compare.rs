@@ -2,7 +2,7 @@
 
 use super::counted::{many, resource, seconds, volume};
 use super::layout::*;
-use crate::analyze::{Basis, Interval, Region};
+use crate::analyze::{Basis, Interval, Region, base};
 use crate::compare::{Change, Comparison, NodeChange, RowChange, RowSide, Side};
 
 /// Rows have at least this share on one side; the JSON has them all.
@@ -105,10 +105,7 @@ fn with_ci(share: Option<f64>, ci: Option<Interval>) -> String {
 
 /// `share of DRAM traffic in the marked region, from simulated samples`.
 fn basis(s: &Side) -> String {
-    let what = match s.basis {
-        Basis::StallTime => "stall time",
-        Basis::DramLines => "DRAM traffic",
-    };
+    let what = s.basis.words();
     let region = match s.region {
         Region::Marked => "the region of interest that the program marks",
         Region::Whole => "the whole run",
@@ -235,11 +232,6 @@ fn rows(page: &mut Page, columns: &Columns, what: &str, all: &[RowChange]) {
         let most = if large.len() > ROWS { String::new() } else { " with less than 1 % each".to_owned() };
         page.line(&format!("and {rest} more{most} (--json)"));
     }
-}
-
-/// Without folders.
-fn base(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// `a (triad.cpp:109)`, files without their folders.

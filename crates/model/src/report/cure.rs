@@ -123,12 +123,13 @@ fn result(page: &mut Page, cure: &Cure) {
             page.item(2, "predicted", &format!("unknown: {}", why.as_deref().unwrap_or("nothing to place")));
         }
     }
+    let how = if cure.before.time.is_some() { "modelled" } else { "measured" };
     match (cure.proof(), cure.proof().and_then(|p| p.gain)) {
         (Some(proof), Some(gain)) => {
             let percent = |part: f64| format!("{:+.1}", 100.0 * part);
             page.item(
                 2,
-                if cure.before.time.is_some() { "modelled" } else { "measured" },
+                how,
                 &format!(
                     "{} % speed ({} to {}), {} with and without: {}",
                     percent(gain.estimate),
@@ -140,13 +141,9 @@ fn result(page: &mut Page, cure: &Cure) {
             );
         }
         (Some(proof), None) => {
-            page.item(
-                2,
-                "measured",
-                &format!("unknown: {}", proof.failed.as_deref().unwrap_or(&proof.words)),
-            );
+            page.item(2, how, &format!("unknown: {}", proof.failed.as_deref().unwrap_or(&proof.words)));
         }
-        (None, _) => page.item(2, "measured", "not run"),
+        (None, _) => page.item(2, how, "not run"),
     }
     let Some(after) = cure.after else { return };
     let of = |r: &Report| percent(r.remote_share);

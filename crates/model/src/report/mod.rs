@@ -12,6 +12,7 @@ mod layout;
 pub mod measured;
 mod paths;
 pub mod placement;
+pub mod reproduce;
 mod sections;
 pub mod text;
 pub mod topology;

@@ -103,7 +103,14 @@ impl Names {
             self.some(&mut f.module);
             f.lines.iter_mut().for_each(|u| self.some(&mut u.at));
         }
+        if let Some(w) = &mut r.what_if {
+            w.repairs.iter_mut().flat_map(|row| &mut row.objects).for_each(|o| self.text(o));
+            let combinations = [&mut w.best, &mut w.placeable].into_iter().flatten();
+            combinations.flat_map(|c| &mut c.parts).for_each(|p| self.text(&mut p.object));
+            w.not_worth.iter_mut().flat_map(|n| &mut n.objects).for_each(|o| self.text(o));
+        }
         for f in &mut r.findings {
+            f.repairs.iter_mut().for_each(|p| self.text(&mut p.object));
             f.objects.iter_mut().for_each(|o| self.text(o));
             self.some(&mut f.cause.at);
             self.text(&mut f.cause.text);

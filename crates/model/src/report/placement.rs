@@ -1,7 +1,7 @@
 //! Writes the repairs of a report as a placement file.
 
 use super::whatif::{gain, words};
-use crate::analyze::{Predicted, Repair, RepairPart, Report};
+use crate::analyze::{Predicted, Repair, RepairPart, Report, base};
 use crate::fix::{FORMAT, Fix, FixObject, FixPolicy};
 
 /// A placement file, and what is to be said of it.
@@ -87,7 +87,7 @@ fn object(part: &RepairPart) -> FixObject {
         _ => None,
     };
     // The file's name alone: a rebuild elsewhere has another path.
-    let at = part.allocated_at.as_ref().map(|at| at.rsplit('/').next().unwrap_or(at).to_owned());
+    let at = part.allocated_at.as_ref().map(|at| base(at).to_owned());
     FixObject {
         name: Some(part.object.clone()),
         allocated_at: at,

@@ -2,7 +2,7 @@
 
 use super::counted::bound_most;
 use super::layout::*;
-use super::text::{basis, samples, units};
+use super::text::units;
 use crate::analyze::{Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow};
 use crate::machine::DistanceClass;
 
@@ -121,7 +121,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         Basis::DramLines if f.shares_lines() => {
             format!("{} of the cores' time waits for these lines", percent(Some(f.stake)))
         }
-        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), basis(r)),
+        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), r.basis.words()),
     };
     page.item(3, "stake", &stake);
     page.item(3, "predicted", &super::whatif::predicted(f));
@@ -212,7 +212,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
     if matches!(o.kind.as_str(), "stack" | "file mapping") {
         return;
     }
-    let room = (page.width.saturating_sub(40) / 3).max(16);
+    let room = (page.width / 2).saturating_sub(20).max(16);
     let allocated = match o.kind.as_str() {
         "static" => "static".to_owned(),
         _ => o.allocated_at.as_deref().map_or_else(
@@ -226,7 +226,13 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         .first()
         .and_then(|u| place(None, u.at.as_deref().or(u.function.as_deref()), room))
         .map_or_else(|| "used at unknown place".to_owned(), |at| format!("used {at}"));
-    page.line(&shorten(&format!("   {allocated}; {placed}; {used}"), page.width));
+    let line = format!("   {allocated}; {placed}; {used}");
+    if columns(&line) <= page.width {
+        return page.line(&line);
+    }
+    // Names of files are what a reader looks for: a second line rather than half of them.
+    page.line(&shorten(&format!("   {allocated}; {placed};"), page.width));
+    page.line(&shorten(&format!("   {used}"), page.width));
 }
 
 /// A share, or the range of it where that says more: `50.0 %`, `43–57 %`.
@@ -365,7 +371,7 @@ fn one_function(page: &mut Page, f: &FunctionRow, name: usize) {
 }
 
 pub(super) fn notes(page: &mut Page, r: &Report) {
-    let nothing = samples(r) == 0 && r.counters.is_none();
+    let nothing = r.samples() == 0 && r.counters.is_none();
     if r.notes.is_empty() && !nothing {
         return;
     }

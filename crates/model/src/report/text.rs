@@ -19,26 +19,13 @@ pub fn to_text(report: &Report, width: usize, color: bool) -> String {
     super::whatif::section(&mut page, report);
     counted::sections(&mut page, report);
     // Without samples every share below would be a 0 that nobody measured.
-    if samples(report) > 0 {
+    if report.samples() > 0 {
         sections::objects(&mut page, report);
         sections::nodes(&mut page, report);
         sections::functions(&mut page, report);
     }
     sections::notes(&mut page, report);
     page.finish()
-}
-
-/// Samples of the rungs that sample; page events are no samples.
-pub(super) fn samples(report: &Report) -> u64 {
-    report.rungs.iter().filter(|r| r.rung != "pages").map(|r| r.samples).sum()
-}
-
-/// What shares are shares of.
-pub(super) fn basis(report: &Report) -> &'static str {
-    match report.basis {
-        Basis::StallTime => "stall time",
-        Basis::DramLines => "DRAM traffic",
-    }
 }
 
 /// A remote share; what was counted needs no interval, unless something of it is unknown.
@@ -60,7 +47,7 @@ fn verdict(page: &mut Page, r: &Report) {
             let whole = if r.verdict == Verdict::Affected { "it" } else { "the time" };
             format!(": {remote} of {whole} goes to far memory")
         }
-        (Some(_), Basis::DramLines) => format!(": {remote} of {} is remote", basis(r)),
+        (Some(_), Basis::DramLines) => format!(": {remote} of {} is remote", r.basis.words()),
         (None, _) => String::new(),
     };
     // What was not measured on the machine that is judged is said as a forecast.
@@ -75,7 +62,7 @@ fn verdict(page: &mut Page, r: &Report) {
     let (style, text) = match r.verdict {
         // Far lines that nobody waits for cost nothing, but a reader will want that said.
         Verdict::Clean if r.remote_time_share.is_some_and(|s| s > THRESHOLD) => {
-            (Style::Good, format!("{fine}, although {remote} of {} is remote.", basis(r)))
+            (Style::Good, format!("{fine}, although {remote} of {} is remote.", r.basis.words()))
         }
         Verdict::Clean => (Style::Good, format!("{fine}{share}.")),
         Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
@@ -116,7 +103,7 @@ fn run(page: &mut Page, r: &Report) {
         counted::time(page, r);
         counted::roofline(page, r);
     }
-    if samples(r) == 0 && r.counters.is_none() {
+    if r.samples() == 0 && r.counters.is_none() {
         return;
     }
     let known = remote(r.remote_share, r.remote_share_ci, r.remote_share_exact);
@@ -130,7 +117,7 @@ fn run(page: &mut Page, r: &Report) {
         None => "unknown: no sample's page has a known node".to_owned(),
     };
     page.item(0, "remote", &format!("{remote}{}", sections::distances(r)));
-    if samples(r) == 0 {
+    if r.samples() == 0 {
         return;
     }
     let unknown = percent(Some(r.home_unknown_share));
@@ -183,5 +170,5 @@ fn basis_line(r: &Report) -> String {
         (Some(_), Region::Whole) => ", counted in the whole run; objects and code",
         (None, _) => ",",
     };
-    format!("share of {}{counted} from {}", basis(r), parts.join("; "))
+    format!("share of {}{counted} from {}", r.basis.words(), parts.join("; "))
 }

@@ -1,7 +1,7 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
 use super::layout::{Page, columns, percent, right, shorten};
-use crate::analyze::{Finding, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
+use crate::analyze::{Finding, NotWorth, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
 
 /// Rows of single objects in the table; the JSON has them all.
 const ROWS: usize = 3;
@@ -28,7 +28,8 @@ pub fn ratio(p: &Predicted) -> String {
 
 /// `52 % less time (48 to 55 %)`.
 pub fn gain(p: &Predicted) -> String {
-    let part = |ratio: f64| format!("{:.0}", 100.0 * (1.0 - ratio));
+    // No -0.
+    let part = |ratio: f64| (100.0 * (1.0 - ratio)).round() + 0.0;
     format!("{} % less time ({} to {} %)", part(p.ratio), part(p.high), part(p.low))
 }
 
@@ -36,9 +37,7 @@ pub fn gain(p: &Predicted) -> String {
 pub(super) fn predicted(f: &Finding) -> String {
     match (&f.predicted, &f.predicted_why) {
         (Some(p), _) => {
-            let part = |p: &RepairPart| (p.object.clone(), p.repair);
-            let (objects, repairs): (Vec<String>, Vec<Repair>) = f.repairs.iter().map(part).unzip();
-            format!("{} with {}", gain(p), placed(&objects, &repairs))
+            format!("{} with {}", gain(p), placed(&f.repairs))
         }
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
@@ -46,34 +45,25 @@ pub(super) fn predicted(f: &Finding) -> String {
 }
 
 /// `a and b where it is used, c interleaved`.
-fn placed(objects: &[String], repairs: &[Repair]) -> String {
-    let mut groups: Vec<(Repair, Vec<&str>)> = Vec::new();
-    for (object, &repair) in objects.iter().zip(repairs) {
-        match groups.iter_mut().find(|g| g.0 == repair) {
-            Some(group) => group.1.push(object),
-            None => groups.push((repair, vec![object])),
+fn placed(parts: &[RepairPart]) -> String {
+    let mut groups: Vec<(Repair, Vec<String>)> = Vec::new();
+    for part in parts {
+        let name = shorten(&part.object, 32);
+        match groups.iter_mut().find(|g| g.0 == part.repair) {
+            Some(group) => group.1.push(name),
+            None => groups.push((part.repair, vec![name])),
         }
     }
-    let group = |(repair, objects): &(Repair, Vec<&str>)| {
-        let names = match objects.as_slice() {
-            [one] => shorten(one, 32),
-            [first, .., last] if objects.len() <= 3 => {
-                let rest: Vec<String> = objects[..objects.len() - 1].iter().map(|o| shorten(o, 32)).collect();
-                let _ = first;
-                format!("{} and {}", rest.join(", "), shorten(last, 32))
-            }
-            [first, ..] => format!("{} and {} more", shorten(first, 32), objects.len() - 1),
-            [] => String::new(),
-        };
-        let words = words(*repair);
-        format!(
-            "{names} {}",
-            if objects.len() > 1 {
-                words.replace("it is", "they are").replace("touched it", "touched them")
-            } else {
-                words
-            }
-        )
+    let group = |(repair, names): &(Repair, Vec<String>)| match names.as_slice() {
+        [one] => format!("{one} {}", words(*repair)),
+        several => {
+            let names = match several {
+                [first @ .., last] if first.len() <= 2 => format!("{} and {last}", first.join(", ")),
+                _ => format!("{} and {} more", several[0], several.len() - 1),
+            };
+            let words = words(*repair).replace("it is", "they are").replace("touched it", "touched them");
+            format!("{names} {words}")
+        }
     };
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
@@ -92,10 +82,8 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         let pad = name.saturating_sub(columns(&what));
         page.line(&format!("{what}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
     };
-    let best: Vec<String> = w.best.iter().flat_map(|b| &b.parts).map(|p| p.object.clone()).collect();
-    let repairs: Vec<Repair> = w.best.iter().flat_map(|b| &b.parts).map(|p| p.repair).collect();
     if let Some(b) = &w.best {
-        row(&format!("best: {}", placed(&best, &repairs)), &b.predicted, Some(b.remote_share));
+        row(&format!("best: {}", placed(&b.parts)), &b.predicted, Some(b.remote_share));
     }
     for one in shown(w) {
         let what = match one.objects.as_slice() {
@@ -109,8 +97,7 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     }
     row("every line local (a bound)", &w.all_local, Some(0.0));
     if !w.not_worth.is_empty() {
-        let one =
-            |n: &crate::analyze::NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
+        let one = |n: &NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
         let all: Vec<String> = w.not_worth.iter().map(one).collect();
         page.paragraph(&format!("Not worth a change, below 3 % each: {}.", all.join("; ")));
     }

@@ -2,6 +2,7 @@
 
 use super::layout::{Page, Style, columns, count, left, percent, plural, right, shorten, size};
 use super::topology::limits;
+use crate::analyze::base;
 use crate::machine::{DistanceClass, NodeId};
 use crate::whereabouts::activity::{Activity, MIGRATION, PLACEMENT};
 use crate::whereabouts::numa_maps::Requested;
@@ -196,9 +197,8 @@ fn objects(page: &mut Page, memory: &Memory) {
     ["size", "from"].iter().for_each(|h| rows[0].insert(1, (*h).to_owned()));
     let most = page.width.saturating_sub(40 + NUMBER * nodes.len()).max(20) / 2;
     for object in memory.objects.iter().take(MAPPINGS) {
-        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let from = match object.line {
-            0 => base(&object.module),
+            0 => base(&object.module).to_owned(),
             line => format!("{}:{line}", base(&object.file)),
         };
         let mut row = vec![shorten(&object.name, most), shorten(&from, most), size(object.bytes)];

@@ -94,6 +94,16 @@ impl Course {
         self.parameters.places[core].node
     }
 
+    /// When each core was done with its own work, added up over the stretches, ns, by position of the core: less
+    /// than the time for one that waited for others.
+    pub fn finish_ns(&self) -> Vec<f64> {
+        let mut sum = vec![0.0; self.parameters.places.len()];
+        for t in self.timed(&self.parameters, 0..self.stretches.len(), &self.stretches) {
+            sum.iter_mut().zip(t.finish_ns).for_each(|(s, ns)| *s += ns);
+        }
+        sum
+    }
+
     /// Mean latency of a line from a cache of another node, ns.
     pub fn transfer_ns(&self) -> f64 {
         let rows = self.parameters.latency.iter().enumerate();

@@ -8,7 +8,7 @@ use nearfar_model::recording::*;
 use nearfar_model::time::Binding;
 
 /// Figures in round numbers: 1 GHz, one instruction per ns, 10 lines in flight, 10 GB/s per memory.
-fn figures() -> Figures {
+pub fn figures() -> Figures {
     let figure = |value: f64| Figure { value, source: "round".into(), confidence: Confidence::Assumed };
     let some = |value: f64| Some(figure(value));
     let cells =

@@ -1,6 +1,7 @@
 //! `nearfar check`.
 
 use super::OnArgs;
+use super::fix::write_new;
 use super::look::Look;
 use super::record::{objects_here, on_options};
 use crate::collect::on::{BINDING, require_pinned};
@@ -135,10 +136,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        let json = serde_json::to_string_pretty(&written)?;
-        let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
-        made.and_then(|mut f| writeln!(f, "{json}"))
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        write_new(file, &(serde_json::to_string_pretty(&written)? + "\n"))?;
     }
     let mut out = std::io::stdout().lock();
     if args.json {

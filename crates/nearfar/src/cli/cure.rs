@@ -1,6 +1,7 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
-use super::fix::write_new;
+use super::fix::{next, write_new};
+use super::layout::quoted;
 use super::report::judged;
 use super::{OnArgs, look};
 use crate::discover;
@@ -60,7 +61,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
             bail!(
                 "this machine has one memory node: no placement can be tried here. Try it on an emulated one: \
                  nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- {}",
-                args.command.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ")
+                args.command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
             );
         }
     }
@@ -94,9 +95,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     write!(out, "{}", to_text(&cure, width, color))?;
     if let (Some(placement), Outcome::Cured) = (placement, cure.outcome()) {
-        let bind = if placement.pinned { "--bind compact " } else { "" };
-        let command = before.command.join(" ");
-        writeln!(out, "\nnearfar run {bind}--placement {name} -- {command}")?;
+        writeln!(out, "\n{}", next(&file, placement, &before))?;
     }
     out.flush()?;
     Ok(match cure.outcome() {

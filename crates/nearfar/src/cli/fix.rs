@@ -1,5 +1,6 @@
 //! `nearfar fix`.
 
+use super::layout::quoted;
 use super::report::judged;
 use crate::store;
 use anyhow::{Context, Result, bail};
@@ -86,7 +87,8 @@ fn nothing(report: &Report) -> String {
 }
 
 /// The line that applies it.
-fn next(file: &Path, placement: &Placement, report: &Report) -> String {
+pub(super) fn next(file: &Path, placement: &Placement, report: &Report) -> String {
     let bind = if placement.pinned { "--bind compact " } else { "" };
-    format!("nearfar run {bind}--placement {} -- {}", file.display(), report.command.join(" "))
+    let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();
+    format!("nearfar run {bind}--placement {} -- {}", quoted(file.as_os_str()), words.join(" "))
 }

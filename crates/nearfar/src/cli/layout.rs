@@ -210,7 +210,7 @@ fn plan(layout: &Layout, machine: &Machine, chosen: &Chosen, line: &Launch, comm
 }
 
 /// As a shell reads it back.
-fn quoted(word: &OsStr) -> String {
+pub(super) fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

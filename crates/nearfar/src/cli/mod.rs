@@ -12,6 +12,7 @@ mod machine;
 mod measure;
 mod record;
 mod report;
+mod reproduce;
 mod run;
 mod topo;
 mod where_is;
@@ -58,6 +59,7 @@ enum Command {
     Where(where_is::WhereArgs),
     Topo(TopoArgs),
     Measure(MeasureArgs),
+    Reproduce(reproduce::ReproduceArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
@@ -381,6 +383,7 @@ pub fn main() -> ExitCode {
         Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());

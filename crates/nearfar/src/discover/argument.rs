@@ -20,6 +20,7 @@ described! {
     "grace-2s"
     "opteron-285-2s"
     "opteron-6174-4s"
+    "opteron-6276-2s"
     "xeon-8480p-2s"
     "xeon-8480p-2s-snc4"
     "xeon-e5-2650v3-2s"

@@ -4,6 +4,7 @@
 mod common;
 
 mod arithmetic;
+mod blocks;
 mod cachegrind;
 mod homes;
 mod lab;

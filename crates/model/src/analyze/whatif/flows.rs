@@ -11,7 +11,7 @@ use crate::analyze::input::Input;
 use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
 use crate::analyze::tally::{Cell, Halves, Tally};
 use crate::analyze::value::Repair;
-use crate::machine::Machine;
+use crate::machine::{Machine, NodeId};
 use crate::time::work::{HomeWork, Work};
 use crate::time::{Comparison, Course};
 
@@ -32,7 +32,8 @@ type Parts = Vec<Vec<Part>>;
 /// Lines of each kind.
 #[derive(Debug)]
 pub struct Flows {
-    nodes: usize,
+    /// Kernel numbers of the nodes, by position.
+    ids: Vec<NodeId>,
     /// Over the region, lines.
     cells: Vec<(Cell, [f64; 2])>,
     /// Of the region, by pair.
@@ -79,13 +80,12 @@ impl Flows {
         for (&(stretch, cell), &halves) in &tally.cells {
             sampled.entry(stretch).or_default().push((cell, halves));
         }
-        let with_cpus: Vec<usize> =
-            (0..nodes.count).filter(|&n| machine.nodes[n].cpus.iter().next().is_some()).collect();
-        let rate = |n: usize| machine.figures.bandwidth_of(machine.nodes[n].id).and_then(|b| b.rate(0.25));
+        let ids: Vec<NodeId> = machine.nodes.iter().map(|n| n.id).collect();
+        let with_cpus: Vec<usize> = machine.cpu_nodes().filter_map(|n| machine.position(n.id)).collect();
+        let rate = |n: usize| machine.figures.bandwidth_of(ids[n]).and_then(|b| b.rate(0.25));
         let even = 1.0 / with_cpus.len().max(1) as f64;
         let all: Option<f64> = with_cpus.iter().map(|&n| rate(n)).sum();
         Flows {
-            nodes: nodes.count,
             turns: with_cpus.iter().map(|&n| (n, even)).collect(),
             weighted: with_cpus
                 .iter()
@@ -100,6 +100,7 @@ impl Flows {
                 .collect(),
             cells,
             whole,
+            ids,
         }
     }
 
@@ -118,40 +119,33 @@ impl Flows {
         !self.stretches.is_empty()
     }
 
-    /// Rows by their lines, the most first, with lines and remote lines.
-    pub fn rows(&self) -> Vec<(u32, f64, f64)> {
-        let mut rows: FastMap<u32, (f64, f64)> = FastMap::default();
+    /// Rows by their lines, the most first.
+    pub fn rows(&self) -> Vec<(u32, f64)> {
+        let mut rows: FastMap<u32, f64> = FastMap::default();
         for (cell, [read, written]) in &self.cells {
-            let row = rows.entry(cell.row).or_default();
-            row.0 += read + written;
-            row.1 += if cell.from == cell.home { 0.0 } else { read + written };
+            *rows.entry(cell.row).or_default() += read + written;
         }
-        let mut rows: Vec<_> = rows.into_iter().map(|(r, (all, far))| (r, all, far)).collect();
+        let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         rows
     }
 
     /// Remote share of a row's lines.
-    pub fn remote_of(&self, row: u32, repair: Option<Repair>, machine: &Machine) -> f64 {
-        self.far(&|_| repair, machine, &|x| x == row)
+    pub fn remote_of(&self, row: u32, repair: Option<Repair>) -> f64 {
+        self.far(&|_| repair, &|x| x == row)
     }
 
     /// Remote share of all lines.
-    pub fn remote(&self, repair: &dyn Fn(u32) -> Option<Repair>, machine: &Machine) -> f64 {
-        self.far(repair, machine, &|_| true)
+    pub fn remote(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> f64 {
+        self.far(repair, &|_| true)
     }
 
-    fn far(
-        &self,
-        repair: &dyn Fn(u32) -> Option<Repair>,
-        machine: &Machine,
-        of: &dyn Fn(u32) -> bool,
-    ) -> f64 {
+    fn far(&self, repair: &dyn Fn(u32) -> Option<Repair>, of: &dyn Fn(u32) -> bool) -> f64 {
         let (mut all, mut far) = (0.0, 0.0);
-        let mut homes = vec![0.0; self.nodes];
+        let mut homes = vec![0.0; self.ids.len()];
         for (cell, [read, written]) in self.cells.iter().filter(|c| of(c.0.row)) {
             homes.fill(0.0);
-            self.home(repair(cell.row), cell.from, usize::from(cell.home), cell.user, machine, &mut homes);
+            self.home(repair(cell.row), cell.from, usize::from(cell.home), cell.user, &mut homes);
             all += read + written;
             far += (read + written) * (1.0 - homes[usize::from(cell.from)]);
         }
@@ -159,15 +153,7 @@ impl Flows {
     }
 
     /// Adds where lines between `from` and `old` go, in parts of 1.
-    fn home(
-        &self,
-        repair: Option<Repair>,
-        from: NodeIndex,
-        old: usize,
-        user: NodeIndex,
-        machine: &Machine,
-        to: &mut [f64],
-    ) {
+    fn home(&self, repair: Option<Repair>, from: NodeIndex, old: usize, user: NodeIndex, to: &mut [f64]) {
         match repair {
             None => to[old] += 1.0,
             Some(Repair::WhereUsed) => to[usize::from(user)] += 1.0,
@@ -175,7 +161,7 @@ impl Flows {
             Some(Repair::Interleave) => self.turns.iter().for_each(|&(n, part)| to[n] += part),
             Some(Repair::WeightedInterleave) => self.weighted.iter().for_each(|&(n, part)| to[n] += part),
             Some(Repair::Bind { node }) => {
-                to[machine.nodes.iter().position(|n| n.id == node).unwrap_or(old)] += 1.0;
+                to[self.ids.iter().position(|&id| id == node).unwrap_or(old)] += 1.0;
             }
         }
     }
@@ -185,61 +171,69 @@ impl Flows {
         &self,
         course: &Course,
         comparison: &Comparison,
-        machine: &Machine,
         repair: &dyn Fn(u32) -> Option<Repair>,
         half: usize,
     ) -> Vec<Work> {
         let mut pieces = course.pieces().to_vec();
-        let mut done = vec![false; pieces.len()];
-        let n = self.nodes;
-        for &at in comparison.chosen() {
-            if std::mem::replace(&mut done[at], true) {
-                continue;
-            }
+        // In order; one that takes long is there several times.
+        for same in comparison.chosen().chunk_by(|a, b| a == b) {
+            let at = same[0];
             let parts = self.stretches.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
-            // [pair][read or written][new home]
-            let mut to = vec![[vec![0.0; n], vec![0.0; n]]; n * n];
-            let mut homes = vec![0.0; n];
-            for (pair, list) in parts.iter().enumerate() {
-                let (from, old) = ((pair / n) as NodeIndex, pair % n);
-                let mut sums = [0.0; 2];
-                for part in list {
-                    homes.fill(0.0);
-                    self.home(repair(part.row), from, old, part.user, machine, &mut homes);
-                    for kind in 0..2 {
-                        sums[kind] += part.of[kind];
-                        to[pair][kind].iter_mut().zip(&homes).for_each(|(t, h)| *t += part.of[kind] * h);
-                    }
-                }
-                for kind in 0..2 {
-                    // What nothing is known of stays.
-                    to[pair][kind][old] += 1.0 - sums[kind];
-                }
-            }
-            for (core, work) in pieces[at].cores.iter_mut().enumerate().filter(|(_, w)| !w.homes.is_empty()) {
-                let from = course.node_of_core(core);
-                let mut new = vec![HomeWork::default(); n];
-                for (old, w) in work.homes.iter().enumerate() {
-                    let [read, written] = &to[from * n + old];
-                    for (home, new) in new.iter_mut().enumerate() {
-                        new.reads += w.reads * read[home];
-                        new.prefetches += w.prefetches * read[home];
-                        new.walks += w.walks * read[home];
-                        new.writes += w.writes * written[home];
-                        new.streams += w.streams * written[home];
-                    }
-                    // A cache supplies its lines wherever their memory is.
-                    new[old].transfers += w.transfers;
-                }
-                work.homes = new;
-            }
+            apply(&self.transitions(parts, repair), &mut pieces[at], course);
             // A schedule is of a loop, not of an object: if one that matters gets it, all do.
-            let scheduled = parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule));
-            if scheduled {
+            if parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule)) {
                 pieces[at].evened(|core| course.node_of_core(core));
             }
         }
         pieces
+    }
+
+    /// Where the lines of each pair of nodes go.
+    fn transitions(&self, parts: &Parts, repair: &dyn Fn(u32) -> Option<Repair>) -> Transitions {
+        let n = self.ids.len();
+        let mut to = vec![[vec![0.0; n], vec![0.0; n]]; n * n];
+        let mut homes = vec![0.0; n];
+        for (pair, list) in parts.iter().enumerate() {
+            let (from, old) = ((pair / n) as NodeIndex, pair % n);
+            let mut sums = [0.0; 2];
+            for part in list {
+                homes.fill(0.0);
+                self.home(repair(part.row), from, old, part.user, &mut homes);
+                for kind in 0..2 {
+                    sums[kind] += part.of[kind];
+                    to[pair][kind].iter_mut().zip(&homes).for_each(|(t, h)| *t += part.of[kind] * h);
+                }
+            }
+            for kind in 0..2 {
+                // What nothing is known of stays.
+                to[pair][kind][old] += 1.0 - sums[kind];
+            }
+        }
+        to
+    }
+}
+
+/// New homes of lines, parts of 1: `[pair of nodes][read or written][new home]`.
+type Transitions = Vec<[Vec<f64>; 2]>;
+
+/// Moves the lines of a piece of work to their new homes.
+fn apply(to: &Transitions, piece: &mut Work, course: &Course) {
+    for (core, work) in piece.cores.iter_mut().enumerate().filter(|(_, w)| !w.homes.is_empty()) {
+        let (from, n) = (course.node_of_core(core), work.homes.len());
+        let mut new = vec![HomeWork::default(); n];
+        for (old, w) in work.homes.iter().enumerate() {
+            let [read, written] = &to[from * n + old];
+            for (home, new) in new.iter_mut().enumerate() {
+                new.reads += w.reads * read[home];
+                new.prefetches += w.prefetches * read[home];
+                new.walks += w.walks * read[home];
+                new.writes += w.writes * written[home];
+                new.streams += w.streams * written[home];
+            }
+            // A cache supplies its lines wherever their memory is.
+            new[old].transfers += w.transfers;
+        }
+        work.homes = new;
     }
 }
 

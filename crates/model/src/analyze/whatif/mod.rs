@@ -18,7 +18,7 @@ use super::tally::Tally;
 use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
 use crate::machine::Machine;
 use crate::recording::NONE;
-use crate::time::{Comparison, Course};
+use crate::time::{Comparison, Course, Ratio};
 use flows::Flows;
 
 pub use plan::Planner;
@@ -53,7 +53,7 @@ pub struct Engine<'a> {
     /// Rows worth looking at.
     rows: Vec<u32>,
     /// Each row's best repair, where one gains anything.
-    pub best: FastMap<u32, Repair>,
+    best: FastMap<u32, Repair>,
     options: FastMap<u32, Vec<(Repair, f64)>>,
     /// Rows that a static schedule of their loop would make near, and what it gains. A schedule is of a loop: it
     /// is for all of them or for none.
@@ -112,7 +112,7 @@ impl<'a> Engine<'a> {
     fn repairs(&self, row: u32, facts: &[RowFacts]) -> Vec<Repair> {
         let Some(about) = facts.iter().find(|f| f.row == row as usize) else { return Vec::new() };
         let mut found = vec![Repair::Interleave];
-        let far = |repair| self.flows.remote_of(row, Some(repair), self.machine);
+        let far = |repair| self.flows.remote_of(row, Some(repair));
         // Where every node uses every page, the one that uses it most is chance; and where threads take what comes
         // next, it is another one in the next run.
         let parted = if about.pattern == Pattern::AllOver { STAYS } else { PARTED };
@@ -152,7 +152,7 @@ impl<'a> Engine<'a> {
     }
 
     fn guess(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> f64 {
-        self.comparison.guess(&self.flows.moved(self.course, &self.comparison, self.machine, repair, 2))
+        self.comparison.guess(&self.flows.moved(self.course, &self.comparison, repair, 2))
     }
 
     /// Each row alone, then all together, improved a row at a time. Interleaving one of several arrays relieves
@@ -164,100 +164,101 @@ impl<'a> Engine<'a> {
             self.options.insert(row, tried);
         }
         self.scheduled = self.scheduled(facts);
+        self.best = self.combined(&|_, _| true);
+    }
+
+    /// The best combination of those that may be.
+    fn combined(&self, may: &dyn Fn(u32, Repair) -> bool) -> FastMap<u32, Repair> {
         // Plain before clever: one repair for all, unless singling objects out is worth it.
-        let single: FastMap<u32, Repair> =
-            self.rows.iter().filter_map(|&r| Some((r, self.pick(r, &[])?))).collect();
-        let uniform = |repair| self.rows.iter().map(|&r| (r, repair)).collect::<FastMap<u32, Repair>>();
-        let mut best: (f64, FastMap<u32, Repair>) = (1.0, FastMap::default());
-        let schedule = self.scheduled.0.iter().map(|&r| (r, Repair::SameSchedule)).collect();
-        for start in [uniform(Repair::WhereUsed), uniform(Repair::Interleave), schedule, single] {
+        let all = |rows: &[u32], repair| -> FastMap<u32, Repair> {
+            rows.iter().filter(|&&r| may(r, repair)).map(|&r| (r, repair)).collect()
+        };
+        let single = self.rows.iter().filter_map(|&r| Some((r, self.pick(r, may)?))).collect();
+        let starts = [
+            all(&self.rows, Repair::WhereUsed),
+            all(&self.rows, Repair::Interleave),
+            all(&self.scheduled.0, Repair::SameSchedule),
+            single,
+        ];
+        let (mut least, mut best) = (1.0, FastMap::default());
+        for start in starts {
             let ratio = self.guess(&|x| start.get(&x).copied());
-            if ratio < best.0 - WORTH {
-                best = (ratio, start);
+            if ratio < least - WORTH {
+                (least, best) = (ratio, start);
             }
         }
         for _ in 0..2 {
             for &row in &self.rows {
-                if best.1.get(&row) == Some(&Repair::SameSchedule) {
+                let now = best.get(&row).copied();
+                if now == Some(Repair::SameSchedule) {
                     continue;
                 }
-                let tried: Vec<(Repair, f64)> = self.options[&row]
-                    .iter()
-                    .map(|&(r, _)| {
-                        (r, self.guess(&|x| if x == row { Some(r) } else { best.1.get(&x).copied() }))
-                    })
-                    .collect();
-                let without = self.guess(&|x| if x == row { None } else { best.1.get(&x).copied() });
-                let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
-                let now = best.1.get(&row).copied();
+                let with = |repair| self.guess(&|x| if x == row { repair } else { best.get(&x).copied() });
+                let options = self.options[&row].iter().map(|o| o.0).filter(|&r| may(row, r));
+                let tried: Vec<(Repair, f64)> = options.map(|r| (r, with(Some(r)))).collect();
+                let without = with(None);
                 let kept = tried.iter().find(|t| Some(t.0) == now).map_or(without, |t| t.1);
-                match self.nearest(row, &tried, least) {
+                match self.nearest(row, &tried) {
                     // As it is, unless a change gains anything; as all are, unless another is worth it.
-                    _ if now.is_some() && kept >= without - SAME => _ = best.1.remove(&row),
-                    Some((repair, ratio)) if ratio < kept - WORTH => _ = best.1.insert(row, repair),
+                    _ if now.is_some() && kept >= without - SAME => _ = best.remove(&row),
+                    Some((repair, ratio)) if ratio < kept - WORTH => _ = best.insert(row, repair),
                     _ => {}
                 }
             }
         }
-        self.best = best.1;
+        best
     }
 
     /// Of the repairs about as good as the best, the one with the fewest remote lines.
-    fn nearest(&self, row: u32, tried: &[(Repair, f64)], least: f64) -> Option<(Repair, f64)> {
-        let far = |r: Repair| self.flows.remote(&|x| (x == row).then_some(r), self.machine);
+    fn nearest(&self, row: u32, tried: &[(Repair, f64)]) -> Option<(Repair, f64)> {
+        let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
+        let far = |r: Repair| self.flows.remote(&|x| (x == row).then_some(r));
         let good = tried.iter().filter(|t| t.1 <= least + SAME);
         good.map(|t| (t, far(t.0))).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(t, _)| *t)
     }
 
-    /// The best repair of a row alone, of those other than `not`.
-    fn pick(&self, row: u32, not: &[Repair]) -> Option<Repair> {
+    /// The best repair of a row alone, of those that may be.
+    fn pick(&self, row: u32, may: &dyn Fn(u32, Repair) -> bool) -> Option<Repair> {
         let tried: Vec<(Repair, f64)> =
-            self.options.get(&row)?.iter().copied().filter(|t| !not.contains(&t.0)).collect();
-        let least = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
-        let scheduled = self.scheduled.0.contains(&row) && !not.contains(&Repair::SameSchedule);
-        if scheduled && self.scheduled.1 < least.min(1.0) - WORTH {
+            self.options.get(&row)?.iter().copied().filter(|t| may(row, t.0)).collect();
+        let least = tried.iter().map(|t| t.1).fold(1.0, f64::min);
+        let scheduled = self.scheduled.0.contains(&row) && may(row, Repair::SameSchedule);
+        if scheduled && self.scheduled.1 < least - WORTH {
             return Some(Repair::SameSchedule);
         }
-        self.nearest(row, &tried, least).filter(|t| t.1 < 1.0 - SAME).map(|t| t.0)
+        self.nearest(row, &tried).filter(|t| t.1 < 1.0 - SAME).map(|t| t.0)
     }
 
     /// The ratio with its range.
     fn predicted(&self, repair: &dyn Fn(u32) -> Option<Repair>) -> Predicted {
-        let moved = |half| self.flows.moved(self.course, &self.comparison, self.machine, repair, half);
+        let moved = |half| self.flows.moved(self.course, &self.comparison, repair, half);
         let r = self.comparison.ratio(&moved(2));
         // Half of what two halves of the samples differ by is the standard error of all of them; 95 %.
         let sampling = match self.flows.sampled() {
             true => (self.comparison.guess(&moved(0)) - self.comparison.guess(&moved(1))).abs(),
             false => 0.0,
         };
-        let wider = |by: f64| (by * by + sampling * sampling + MODEL * MODEL).sqrt();
-        Predicted {
-            ratio: r.ratio,
-            low: (r.ratio - wider(r.ratio - r.low)).max(0.0),
-            high: r.ratio + wider(r.high - r.ratio),
-        }
+        ranged(r, sampling)
     }
 
-    /// What the best repairs of some rows give, all else as it is; `None` without any.
-    pub fn of_rows(&self, rows: &[u32]) -> Option<Predicted> {
-        let alone = |row: u32| self.best.get(&row).copied().or_else(|| self.pick(row, &[]));
-        let repairs: FastMap<u32, Repair> = rows.iter().filter_map(|&r| Some((r, alone(r)?))).collect();
-        if repairs.is_empty() {
-            return None;
+    /// What the best repairs of some rows give, all else as it is.
+    pub fn of_rows(&self, rows: &[u32]) -> Predicted {
+        let repairs: FastMap<u32, Repair> = rows.iter().filter_map(|&r| Some((r, self.repair(r)?))).collect();
+        match repairs.is_empty() {
+            // No repair that gains anything is a gain of nothing.
+            true => ranged(Ratio { ratio: 1.0, low: 1.0, high: 1.0 }, 0.0),
+            false => self.predicted(&|x| repairs.get(&x).copied()),
         }
-        Some(self.predicted(&|x| repairs.get(&x).copied()))
     }
 
     /// The best repair of a row: in the best combination, else alone.
     pub fn repair(&self, row: u32) -> Option<Repair> {
-        self.best.get(&row).copied().or_else(|| self.pick(row, &[]))
+        self.best.get(&row).copied().or_else(|| self.pick(row, &|_, _| true))
     }
 
-    /// Best rows, with their gain alone, of those that no finding has.
+    /// Rows of the best combination, but for `rows`.
     pub fn others(&self, rows: &[u32]) -> Vec<u32> {
-        let mut left: Vec<u32> = self.rows.iter().copied().filter(|r| !rows.contains(r)).collect();
-        left.retain(|r| self.best.contains_key(r));
-        left
+        self.rows.iter().copied().filter(|r| self.best.contains_key(r) && !rows.contains(r)).collect()
     }
 
     /// Everything, for the report.
@@ -289,18 +290,19 @@ impl<'a> Engine<'a> {
             let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);
             key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1))
         });
-        let source = [Repair::Replicate, Repair::SameSchedule, Repair::WeightedInterleave];
-        let placeable: FastMap<u32, Repair> = self
-            .rows
-            .iter()
-            .filter_map(|&row| match *self.best.get(&row)? {
-                repair if source.contains(&repair) => Some((row, self.pick(row, &source)?)),
-                repair => Some((row, repair)),
-            })
-            .filter(|&(row, repair)| planner.part(row, repair).not_placeable.is_none())
-            .collect();
+        let said = |row, repair| planner.part(row, repair).not_placeable.is_none();
+        let placeable = match self.best.iter().all(|(&row, &repair)| said(row, repair)) {
+            true => self.best.clone(),
+            false => {
+                // Saying a repair takes longer than weighing it.
+                let options =
+                    self.rows.iter().flat_map(|&row| self.options[&row].iter().map(move |o| (row, o.0)));
+                let some: Vec<(u32, Repair)> = options.filter(|&(row, repair)| said(row, repair)).collect();
+                self.combined(&|row, repair| some.contains(&(row, repair)))
+            }
+        };
         WhatIf {
-            remote_share: self.flows.remote(&|_| None, self.machine),
+            remote_share: self.flows.remote(&|_| None),
             repairs,
             best: self.combination(&self.best, planner),
             placeable: self.combination(&placeable, planner),
@@ -316,26 +318,20 @@ impl<'a> Engine<'a> {
         (!chosen.is_empty()).then(|| Combination {
             parts: parts.collect(),
             predicted: self.predicted(&of),
-            remote_share: self.flows.remote(&of, self.machine),
+            remote_share: self.flows.remote(&of),
         })
     }
 
     fn row(&self, objects: Vec<String>, repair: Repair, of: &dyn Fn(u32) -> Option<Repair>) -> RepairRow {
-        RepairRow {
-            objects,
-            repair,
-            predicted: self.predicted(of),
-            remote_share: self.flows.remote(of, self.machine),
-        }
+        RepairRow { objects, repair, predicted: self.predicted(of), remote_share: self.flows.remote(of) }
     }
 
     /// All threads on the node where that is fastest, with all memory.
     fn one_node(&self) -> Option<OneNode> {
         let pieces = self.course.pieces();
         let cores = pieces.first()?.cores.len();
-        let mut active: Vec<usize> =
+        let active: Vec<usize> =
             (0..cores).filter(|&c| pieces.iter().any(|p| !p.cores[c].is_idle())).collect();
-        active.sort_unstable();
         let on: Vec<usize> = active.iter().map(|&c| self.course.node_of_core(c)).collect();
         if on.windows(2).all(|w| w[0] == w[1]) {
             return None;
@@ -354,10 +350,19 @@ impl<'a> Engine<'a> {
                     piece.cores[to].all_to(node);
                 }
             }
-            let r = self.comparison.ratio(&moved);
-            let predicted = Predicted { ratio: r.ratio, low: r.low, high: r.high };
+            let predicted = ranged(self.comparison.ratio(&moved), 0.0);
             Some(OneNode { node: self.machine.nodes[node].id, predicted })
         });
         tried.min_by(|a, b| a.predicted.ratio.total_cmp(&b.predicted.ratio))
+    }
+}
+
+/// A ratio with its range: errors of the machine's figures, of samples (`sampling`) and of the model.
+fn ranged(r: Ratio, sampling: f64) -> Predicted {
+    let wider = |by: f64| (by * by + sampling * sampling + MODEL * MODEL).sqrt();
+    Predicted {
+        ratio: r.ratio,
+        low: (r.ratio - wider(r.ratio - r.low)).max(0.0),
+        high: r.ratio + wider(r.high - r.ratio),
     }
 }

@@ -11,11 +11,10 @@ use crate::analyze::rows::Row;
 use crate::analyze::sites::SiteId;
 use crate::analyze::tally::{BINS, Tally};
 use crate::analyze::value::{Pattern, Repair, RepairPart};
+use crate::fix::MOST_PARTS;
 use crate::machine::Machine;
 use crate::recording::{NONE, ObjectKind};
 
-/// Most parts of a block-wise placement; as many as a placement file may have.
-const MOST_BLOCKS: usize = 4096;
 /// Part of an allocation's pages that must be one node's for the whole to be called that node's, and part of
 /// all pages that must agree for several allocations to be called alike. // chosen
 const AGREE: f64 = 0.9;
@@ -91,8 +90,7 @@ impl<'a> Planner<'a> {
             ),
             Repair::WhereUsed => self.where_used(row, about, &mut part),
             Repair::Interleave => {
-                let with_cpus = self.machine.nodes.iter().filter(|n| n.cpus.iter().next().is_some());
-                part.nodes = with_cpus.map(|n| n.id).collect();
+                part.nodes = self.machine.cpu_nodes().map(|n| n.id).collect();
                 Ok(())
             }
             Repair::Bind { node } => {
@@ -181,34 +179,38 @@ impl<'a> Planner<'a> {
                     .to_string(),
             );
         }
+        let spaces = &self.context.finder.spaces;
         let mut things = row.things.clone();
-        things.sort_by_key(|&t| (self.context.finder.spaces.things[t as usize].born, t));
+        things.sort_by_key(|&t| (spaces.things[t as usize].born, t));
         let users: Vec<Users> = things.iter().map(|&t| self.users(id, t)).collect();
-        let used: Vec<&Users> = users.iter().filter(|u| u.first().is_some_and(|&n| n != UNKNOWN)).collect();
-        let Some(longest) = used.iter().max_by_key(|u| u.len()) else {
+        let used: Vec<(u32, &Users)> = things
+            .iter()
+            .copied()
+            .zip(&users)
+            .filter(|(_, u)| u.first().is_some_and(|&n| n != UNKNOWN))
+            .collect();
+        let Some(&(longest, whole)) = used.iter().max_by_key(|(_, u)| u.len()) else {
             return Err("no line of it was counted".to_string());
         };
+        let longest = &spaces.things[longest as usize];
         if used.len() == 1 {
-            let thing = &self.context.finder.spaces.things
-                [things[users.iter().position(|u| u == *longest).unwrap_or(0)] as usize];
-            return self.blocks(longest, thing.address, thing.bytes, part);
+            return self.blocks(whole, longest.address, longest.bytes, part);
         }
-        let mains: Vec<Option<NodeIndex>> = users.iter().map(main).collect();
-        if mains.iter().all(Option::is_some) && mains.windows(2).any(|w| w[0] != w[1]) {
-            part.turns =
-                mains.iter().flatten().map(|&n| self.context.finder.nodes.ids[usize::from(n)]).collect();
+        let mains: Option<Vec<NodeIndex>> = users.iter().map(main_user).collect();
+        if let Some(mains) = mains.filter(|m| m.windows(2).any(|w| w[0] != w[1])) {
+            if mains.len() > MOST_PARTS {
+                return Err(format!("its {} allocations are more than a file can list", mains.len()));
+            }
+            part.turns = mains.iter().map(|&n| self.context.finder.nodes.ids[usize::from(n)]).collect();
             return Ok(());
         }
         // The same pattern again and again: a majority, page by page.
-        let pages = longest.len();
+        let pages = whole.len();
         let at = |u: &Users, p: usize| u[(p * u.len() / pages).min(u.len() - 1)];
-        let mut agreed = 0usize;
+        let mut agreed = 0;
         let common: Users = (0..pages)
             .map(|p| {
-                let mut votes: FastMap<NodeIndex, usize> = FastMap::default();
-                used.iter().for_each(|u| *votes.entry(at(u, p)).or_default() += 1);
-                let most = votes.iter().max_by_key(|v| (*v.1, std::cmp::Reverse(*v.0)));
-                let (node, votes) = most.map_or((UNKNOWN, 0), |v| (*v.0, *v.1));
+                let (node, votes) = majority(used.iter().map(|(_, u)| at(u, p)));
                 agreed += votes;
                 node
             })
@@ -216,7 +218,7 @@ impl<'a> Planner<'a> {
         if (agreed as f64) < AGREE * (pages * used.len()) as f64 {
             return Err(format!("its {} allocations are used in different ways", used.len()));
         }
-        self.blocks(&common, 0, part.bytes, part)
+        self.blocks(&common, 0, longest.bytes, part)
     }
 
     /// Runs of pages with one user, as ends in bytes.
@@ -227,9 +229,12 @@ impl<'a> Planner<'a> {
         for run in users.chunk_by(|a, b| a == b) {
             at += run.len();
             let end = (first + at as u64 * page).saturating_sub(address).min(bytes);
-            part.blocks.push((end, self.context.finder.nodes.ids[usize::from(run[0])]));
+            // Allocations that begin within a page may have one page more than their bytes fill.
+            if part.blocks.last().is_none_or(|last| last.0 < end) {
+                part.blocks.push((end, self.context.finder.nodes.ids[usize::from(run[0])]));
+            }
         }
-        if part.blocks.len() > MOST_BLOCKS {
+        if part.blocks.len() > MOST_PARTS {
             let parts = std::mem::take(&mut part.blocks).len();
             return Err(format!("threads take turns in it: it would need {parts} blocks"));
         }
@@ -237,12 +242,18 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The node that uses nearly all of an allocation.
-fn main(users: &Users) -> Option<NodeIndex> {
+/// The node that most of these are, and how many are; [`UNKNOWN`] of none.
+fn majority(of: impl Iterator<Item = NodeIndex>) -> (NodeIndex, usize) {
     let mut votes: FastMap<NodeIndex, usize> = FastMap::default();
-    users.iter().filter(|&&u| u != UNKNOWN).for_each(|&u| *votes.entry(u).or_default() += 1);
-    let (&node, &most) = votes.iter().max_by_key(|v| *v.1)?;
-    (most as f64 >= AGREE * users.len() as f64).then_some(node)
+    of.for_each(|node| *votes.entry(node).or_default() += 1);
+    let most = votes.into_iter().max_by_key(|&(node, n)| (n, std::cmp::Reverse(node)));
+    most.unwrap_or((UNKNOWN, 0))
+}
+
+/// The node that uses nearly all of an allocation.
+fn main_user(users: &Users) -> Option<NodeIndex> {
+    let (node, most) = majority(users.iter().copied());
+    (node != UNKNOWN && most as f64 >= AGREE * users.len() as f64).then_some(node)
 }
 
 /// Pages without lines go with their neighbours.

@@ -1,0 +1,11 @@
+//! `nearfar record` and `report` as commands: programs do not notice that they are
+//! recorded, and whatever goes wrong ends in a sentence and a recording that opens.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod ends;
+mod passing;
+mod programs;
+mod refusals;
+mod rungs;

@@ -1,0 +1,163 @@
+//! Names of static variables, and of what calls allocate.
+
+use crate::compiled::{C_SOURCE, CPP_SOURCE, FORTRAN_SOURCE, compile, hex, strip, tool};
+use nearfar::symbols::{Module, NameSource};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The addresses of calls whose target's name contains `target`, in order.
+fn calls(path: &Path, target: &str) -> Vec<u64> {
+    let text = tool("objdump", &["-d", "--no-show-raw-insn", path.to_str().unwrap()]).unwrap();
+    text.lines()
+        .filter(|l| {
+            (l.contains("call ") || l.contains("jmp "))
+                && !l.contains('*')
+                && l.contains(&format!("<{target}"))
+                && !l.ends_with(">:")
+        })
+        .filter_map(|l| Some(hex(l.trim_start().split_once(':')?.0)))
+        .collect()
+}
+
+#[test]
+fn statics_agree_with_nm() {
+    let dir = TempDir::new().unwrap();
+    for path in [
+        compile(&dir, "gcc", "a.c", C_SOURCE, &["-O2"]),
+        compile(&dir, "g++", "b.cc", CPP_SOURCE, &["-O2", "-no-pie"]),
+        compile(&dir, "gfortran", "f.f90", FORTRAN_SOURCE, &["-O2"]),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let ours = Module::open(&path).unwrap().statics(256);
+        let text = tool("nm", &["-S", path.to_str().unwrap()]).unwrap();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [address, size, kind, name] = fields[..] else {
+                continue;
+            };
+            if "bBdDrR".contains(kind) && hex(size) >= 256 {
+                let found = ours.iter().find(|s| s.vaddr == hex(address) && s.bytes == hex(size));
+                assert!(found.is_some(), "{name} of {}: {ours:?}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn statics_have_the_sources_names_and_places() {
+    let dir = TempDir::new().unwrap();
+    let c = compile(&dir, "gcc", "a.c", C_SOURCE, &["-O2"]);
+    let cpp = compile(&dir, "g++", "b.cc", CPP_SOURCE, &["-O2"]);
+    let fortran = compile(&dir, "gfortran", "f.f90", FORTRAN_SOURCE, &["-O2"]);
+    for (path, expected) in [
+        (c, &[("table", 4096, 5), ("global_array", 8000, 9)][..]),
+        (cpp, &[("grid::cells", 32768, 6), ("main::counts", 1200, 33)]),
+        (fortran, &[("grid::fixed", 8000, 3), ("common /blk/", 16400, 15)]),
+    ] {
+        let Some(path) = path else { continue };
+        let statics = Module::open(&path).unwrap().statics(1000);
+        for &(name, bytes, line) in expected {
+            let found = statics.iter().find(|s| s.name == name);
+            let found = found.unwrap_or_else(|| panic!("no {name}: {statics:?}"));
+            assert_eq!((found.bytes, found.line), (bytes, line), "{found:?}");
+            assert!(Path::new(&found.file).is_absolute(), "{found:?}");
+        }
+        // Without symbols the DWARF alone must do; without DWARF the symbols.
+        for flag in ["--strip-debug", "--keep-section=.debug_*"] {
+            let bare = Module::open(&strip(&path, &[flag])).unwrap().statics(1000);
+            for &(name, bytes, _) in expected {
+                let found = bare
+                    .iter()
+                    .any(|s| s.bytes == bytes && s.name.ends_with(name.rsplit("::").next().unwrap()));
+                assert!(found, "{flag}: {name}: {bare:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn c_allocations_are_named() {
+    let dir = TempDir::new().unwrap();
+    for flags in [&["-O0"][..], &["-O2"]] {
+        let Some(path) = compile(&dir, "gcc", "a.c", C_SOURCE, flags) else {
+            return;
+        };
+        let module = Module::open(&path).unwrap();
+        let names = |target: &str| -> Vec<_> {
+            let mut names: Vec<_> = calls(&path, target)
+                .iter()
+                // The caller's side knows return addresses: any byte of the call will do.
+                .filter_map(|&c| module.variable_at_call(c + 4))
+                .map(|v| v.name)
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("malloc"), ["p", "prev", "q", "s->field"], "{flags:?}");
+        assert_eq!(names("calloc"), ["a"]);
+        assert_eq!(names("posix_memalign"), ["mem"]);
+        let first = module.variable_at_call(calls(&path, "malloc")[0]).unwrap();
+        assert_eq!(first.how, NameSource::Dwarf);
+        // Without the source, the DWARF still names what is declared on the line.
+        let source = dir.path().join("a.c");
+        let hidden = dir.path().join("hidden");
+        std::fs::rename(&source, &hidden).unwrap();
+        let module = Module::open(&path).unwrap();
+        let first = module.variable_at_call(calls(&path, "malloc")[0]).unwrap();
+        assert_eq!((first.name.as_str(), first.how), ("prev", NameSource::Dwarf));
+        assert_eq!(module.variable_at_call(calls(&path, "calloc")[0]), None);
+        // A source newer than the binary is not believed.
+        std::fs::copy(&hidden, &source).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+        let file = std::fs::File::options().append(true).open(&source).unwrap();
+        file.set_modified(later).unwrap();
+        let module = Module::open(&path).unwrap();
+        assert_eq!(module.variable_at_call(calls(&path, "calloc")[0]), None);
+        drop(file);
+        std::fs::rename(&hidden, &source).unwrap();
+    }
+}
+
+#[test]
+fn cpp_allocations_are_named() {
+    let dir = TempDir::new().unwrap();
+    let Some(path) = compile(&dir, "g++", "b.cc", CPP_SOURCE, &["-O2"]) else {
+        return;
+    };
+    let module = Module::open(&path).unwrap();
+    let mut names: Vec<_> = calls(&path, "_Zn")
+        .iter()
+        .chain(&calls(&path, "malloc"))
+        .filter_map(|&c| module.variable_at_call(c + 4))
+        .map(|v| format!("{}:{}", v.at.line, v.name))
+        .collect();
+    names.sort();
+    names.dedup();
+    eprintln!("{names:?}");
+    for expected in
+        ["11:this->data", "21:prev", "22:next", "22:other", "23:unique", "24:raw", "27:copy", "31:at_start"]
+    {
+        assert!(names.iter().any(|n| n == expected), "{expected}: {names:?}");
+    }
+}
+
+#[test]
+fn fortran_allocations_are_named() {
+    let dir = TempDir::new().unwrap();
+    for flags in [&["-O0", "-fopenmp"][..], &["-O2", "-fopenmp"]] {
+        let Some(path) = compile(&dir, "gfortran", "f.f90", FORTRAN_SOURCE, flags) else {
+            return;
+        };
+        let module = Module::open(&path).unwrap();
+        let mut names: Vec<_> = calls(&path, "malloc")
+            .iter()
+            .filter_map(|&c| module.variable_at_call(c + 4))
+            .map(|v| v.name)
+            .collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names, ["a|b", "u"], "{flags:?}");
+    }
+}
