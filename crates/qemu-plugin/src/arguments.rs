@@ -2,7 +2,9 @@
 //!
 //! QEMU 7.2 hands each `key=value` over as one string.
 
+use crate::code::KernelFunctions;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// What is done with accesses.
@@ -23,8 +25,8 @@ pub struct Arguments {
     pub machine: PathBuf,
     /// vCPUs 0 up to this one are the machine's, the others are not counted.
     pub cpus: usize,
-    /// Address of `__switch_to_asm` in the guest's kernel.
-    pub switch: u64,
+    /// Where the guest's kernel does what tells of tasks.
+    pub functions: KernelFunctions,
     /// Ends of the nodes' memory, as offsets in QEMU's RAM, ascending.
     pub ram: Vec<u64>,
     /// Mean DRAM lines per sample.
@@ -66,8 +68,20 @@ pub enum ArgumentError {
     },
 }
 
-const KEYS: &[&str] =
-    &["out", "machine", "cpus", "switch", "ram", "sample", "epoch_us", "prefetch", "interleave", "mode"];
+const KEYS: &[&str] = &[
+    "out",
+    "machine",
+    "cpus",
+    "switch",
+    "wake",
+    "start",
+    "ram",
+    "sample",
+    "epoch_us",
+    "prefetch",
+    "interleave",
+    "mode",
+];
 
 /// Reads the arguments.
 ///
@@ -89,7 +103,11 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         out: given.needed("out")?.into(),
         machine: given.needed("machine")?.into(),
         cpus: given.number("cpus", None, "a number of cpus, 1 or more")? as usize,
-        switch: given.address("switch")?,
+        functions: KernelFunctions {
+            switch: given.address("switch")?,
+            wake: given.range("wake")?,
+            start: given.range("start")?,
+        },
         ram: given.ram()?,
         sample: given.number("sample", Some(1000), "a number of lines, 1 or more")?,
         epoch_us: given.number("epoch_us", Some(1000), "microseconds, 1 or more")?,
@@ -126,10 +144,15 @@ impl Given<'_> {
 
     fn address(&self, key: &'static str) -> Result<u64, ArgumentError> {
         let value = self.needed(key)?;
-        value
-            .strip_prefix("0x")
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-            .ok_or_else(|| wrong(key, value, "an address such as 0xffffffff81003270"))
+        address(value).ok_or_else(|| wrong(key, value, "an address such as 0xffffffff81003270"))
+    }
+
+    fn range(&self, key: &'static str) -> Result<Range<u64>, ArgumentError> {
+        let value = self.needed(key)?;
+        let range = value.split_once(':').and_then(|(from, to)| Some(address(from)?..address(to)?));
+        range
+            .filter(|range| !range.is_empty())
+            .ok_or_else(|| wrong(key, value, "two addresses such as 0xffffffff810c0000:0xffffffff810c0400"))
     }
 
     fn ram(&self) -> Result<Vec<u64>, ArgumentError> {
@@ -160,6 +183,10 @@ impl Given<'_> {
     }
 }
 
+fn address(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
 fn wrong(key: &'static str, value: &str, expected: &'static str) -> ArgumentError {
     ArgumentError::Value { key, value: value.to_owned(), expected }
 }
@@ -168,8 +195,15 @@ fn wrong(key: &'static str, value: &str, expected: &'static str) -> ArgumentErro
 mod tests {
     use super::*;
 
-    const NEEDED: &[&str] =
-        &["out=/o", "machine=/m.toml", "cpus=8", "switch=0xffffffff81003270", "ram=512:1024"];
+    const NEEDED: &[&str] = &[
+        "out=/o",
+        "machine=/m.toml",
+        "cpus=8",
+        "switch=0xffffffff81003270",
+        "wake=0xffffffff810c0000:0xffffffff810c0400",
+        "start=0xffffffff810c1000:0xffffffff810c1200",
+        "ram=512:1024",
+    ];
 
     fn with<'a>(more: &[&'a str]) -> Result<Arguments, ArgumentError> {
         parse(NEEDED.iter().copied().chain(more.iter().copied()).collect::<Vec<&'a str>>())
@@ -181,7 +215,11 @@ mod tests {
             out: "/o".into(),
             machine: "/m.toml".into(),
             cpus: 8,
-            switch: 0xffff_ffff_8100_3270,
+            functions: KernelFunctions {
+                switch: 0xffff_ffff_8100_3270,
+                wake: 0xffff_ffff_810c_0000..0xffff_ffff_810c_0400,
+                start: 0xffff_ffff_810c_1000..0xffff_ffff_810c_1200,
+            },
             ram: vec![512, 1024],
             sample: 1000,
             epoch_us: 1000,
@@ -201,7 +239,7 @@ mod tests {
 
     #[test]
     fn each_needed_argument_is_missed_by_name() {
-        for (i, key) in ["out", "machine", "cpus", "switch", "ram"].into_iter().enumerate() {
+        for (i, key) in ["out", "machine", "cpus", "switch", "wake", "start", "ram"].into_iter().enumerate() {
             let rest = NEEDED.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, a)| *a);
             assert_eq!(parse(rest), Err(ArgumentError::Missing(key)));
         }
@@ -212,8 +250,16 @@ mod tests {
         for wrong in ["sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "mode=fast"] {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");
         }
-        for (key, value) in [("ram", "1024:512"), ("ram", "0"), ("ram", "a"), ("switch", "12"), ("cpus", "0")]
-        {
+        let values = [
+            ("ram", "1024:512"),
+            ("ram", "0"),
+            ("ram", "a"),
+            ("switch", "12"),
+            ("wake", "0x12"),
+            ("start", "0x12:0x12"),
+            ("cpus", "0"),
+        ];
+        for (key, value) in values {
             let arguments: Vec<String> = NEEDED
                 .iter()
                 .map(|a| if a.starts_with(key) { format!("{key}={value}") } else { (*a).to_owned() })

@@ -71,6 +71,24 @@ pub extern "C" fn bell(index: c_uint, _info: u32, address: u64, _data: *mut c_vo
     guarded(unsafe { caller(index) }, |vcpu| vcpu.rung(address));
 }
 
+/// The kernel reads where the next task's stack is, `data` bytes into that task's `task_struct`.
+pub extern "C" fn next_task(index: c_uint, _info: u32, address: u64, data: *mut c_void) {
+    // SAFETY: this is QEMU's callback for that vCPU.
+    guarded(unsafe { caller(index) }, |vcpu| vcpu.will_run(address, data as u64));
+}
+
+/// The kernel wakes a task, and this is one of the accesses that it makes for that.
+pub extern "C" fn wake(index: c_uint, _info: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: this is QEMU's callback for that vCPU.
+    guarded(unsafe { caller(index) }, |vcpu| vcpu.wakes(address, false));
+}
+
+/// The same for a new task.
+pub extern "C" fn start(index: c_uint, _info: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: this is QEMU's callback for that vCPU.
+    guarded(unsafe { caller(index) }, |vcpu| vcpu.wakes(address, true));
+}
+
 /// The kernel's first touch of the stack that it switched to.
 pub extern "C" fn stack(index: c_uint, _info: u32, address: u64, _data: *mut c_void) {
     // SAFETY: this is QEMU's callback for that vCPU.

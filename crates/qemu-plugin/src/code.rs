@@ -1,11 +1,14 @@
 //! What an instruction means for the counting, from its bytes, when QEMU translates it.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
+use std::ops::Range;
 
 /// `nopl 0x4e464442(%rax)`: the load behind it is the doorbell's.
 pub const MARK: [u8; 7] = [0x0f, 0x1f, 0x80, 0x42, 0x44, 0x46, 0x4e];
 /// `mov (%rdi),%al`.
 pub const MARKED_LOAD: [u8; 2] = [0x8a, 0x07];
+/// `mov OFFSET(%rsi),%rsp` in `__switch_to_asm`: the next task's stack, from its `task_struct`.
+const NEXT_STACK: [u8; 3] = [0x48, 0x8b, 0xa6];
 /// `pop %r15`: the first touch of the new stack in `__switch_to_asm`.
 const POP_R15: [u8; 2] = [0x41, 0x5f];
 /// How far into `__switch_to_asm` the stack is switched. With every mitigation it is 0x70 bytes long.
@@ -19,18 +22,46 @@ pub const KERNEL: u64 = 0xffff_8000_0000_0000;
 pub enum KernelCode {
     /// Nothing.
     Other,
+    /// It reads where the next task's stack is, so far into that task's `task_struct`.
+    ReadsNextTask(u32),
     /// It touches the next task's stack.
     SwitchedStack,
     /// It makes translations invalid.
     FlushesTranslations,
     /// `swapgs`: on the way from a program, or back to one.
     SwapsGs,
+    /// It belongs to the function that wakes a task.
+    Wakes,
+    /// It belongs to the function that sets a new task going.
+    Starts,
+}
+
+/// Where the guest's kernel does what tells of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelFunctions {
+    /// `__switch_to_asm`, its beginning.
+    pub switch: u64,
+    /// `try_to_wake_up`.
+    pub wake: Range<u64>,
+    /// `wake_up_new_task`.
+    pub start: Range<u64>,
 }
 
 /// Finds the instructions of the kernel that tell of task and address space.
-pub fn kernel_code(bytes: &[u8], address: u64, switch: u64) -> KernelCode {
-    if bytes.starts_with(&POP_R15) && (switch..switch + SWITCH_BYTES).contains(&address) {
-        return KernelCode::SwitchedStack;
+pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> KernelCode {
+    if (functions.switch..functions.switch + SWITCH_BYTES).contains(&address) {
+        if bytes.starts_with(&POP_R15) {
+            return KernelCode::SwitchedStack;
+        }
+        if let Some(&[a, b, c, d]) = bytes.strip_prefix(&NEXT_STACK) {
+            return KernelCode::ReadsNextTask(u32::from_le_bytes([a, b, c, d]));
+        }
+    }
+    if functions.wake.contains(&address) {
+        return KernelCode::Wakes;
+    }
+    if functions.start.contains(&address) {
+        return KernelCode::Starts;
     }
     let prefixes = bytes.iter().take_while(|b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
     let (prefix, opcode) = bytes.split_at(prefixes);
@@ -123,6 +154,8 @@ fn one_access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
 mod tests {
     use super::*;
 
+    const NOWHERE: KernelFunctions = KernelFunctions { switch: KERNEL, wake: 0..0, start: 0..0 };
+
     fn user(bytes: &[u8]) -> UserCode {
         user_code(&decode(bytes, 0x401000), &mut InstructionInfoFactory::new())
     }
@@ -203,7 +236,7 @@ mod tests {
             ("invpcid (%rsp),%rdx", &[0x66, 0x0f, 0x38, 0x82, 0x14, 0x24]),
         ];
         for (text, bytes) in flushes {
-            assert_eq!(kernel_code(bytes, KERNEL, KERNEL), KernelCode::FlushesTranslations, "{text}");
+            assert_eq!(kernel_code(bytes, KERNEL, &NOWHERE), KernelCode::FlushesTranslations, "{text}");
         }
         let others: &[(&str, &[u8])] = &[
             ("mov %rax,%cr0", &[0x0f, 0x22, 0xc0]),
@@ -213,21 +246,42 @@ mod tests {
             ("invept (%rsp),%rdx", &[0x66, 0x0f, 0x38, 0x80, 0x14, 0x24]),
         ];
         for (text, bytes) in others {
-            assert_eq!(kernel_code(bytes, KERNEL, KERNEL), KernelCode::Other, "{text}");
+            assert_eq!(kernel_code(bytes, KERNEL, &NOWHERE), KernelCode::Other, "{text}");
         }
     }
 
     #[test]
     fn swaps_of_gs_are_seen() {
-        assert_eq!(kernel_code(&[0x0f, 0x01, 0xf8], KERNEL, KERNEL), KernelCode::SwapsGs);
+        assert_eq!(kernel_code(&[0x0f, 0x01, 0xf8], KERNEL, &NOWHERE), KernelCode::SwapsGs);
     }
 
     #[test]
     fn the_stack_is_switched_only_in_the_switch() {
         let switch = 0xffff_ffff_8100_3270;
-        assert_eq!(kernel_code(&POP_R15, switch + 0x20, switch), KernelCode::SwitchedStack);
-        assert_eq!(kernel_code(&POP_R15, switch + SWITCH_BYTES, switch), KernelCode::Other);
-        assert_eq!(kernel_code(&POP_R15, switch - 2, switch), KernelCode::Other);
-        assert_eq!(kernel_code(&[0x41, 0x5e], switch + 0x20, switch), KernelCode::Other);
+        let functions = KernelFunctions { switch, ..NOWHERE };
+        let at = |bytes: &[u8], address| kernel_code(bytes, address, &functions);
+        assert_eq!(at(&POP_R15, switch + 0x20), KernelCode::SwitchedStack);
+        assert_eq!(at(&POP_R15, switch + SWITCH_BYTES), KernelCode::Other);
+        assert_eq!(at(&POP_R15, switch - 2), KernelCode::Other);
+        assert_eq!(at(&[0x41, 0x5e], switch + 0x20), KernelCode::Other);
+        // mov 0x1918(%rsi),%rsp; the store before it, mov %rsp,0x1918(%rdi), tells nothing.
+        let next = [0x48, 0x8b, 0xa6, 0x18, 0x19, 0, 0];
+        assert_eq!(at(&next, switch + 0xf), KernelCode::ReadsNextTask(0x1918));
+        assert_eq!(at(&next, switch - 7), KernelCode::Other);
+        assert_eq!(at(&[0x48, 0x89, 0xa7, 0x18, 0x19, 0, 0], switch + 8), KernelCode::Other);
+    }
+
+    #[test]
+    fn wakes_and_starts_are_in_their_functions() {
+        let functions = KernelFunctions {
+            wake: KERNEL + 0x100..KERNEL + 0x180,
+            start: KERNEL + 0x200..KERNEL + 0x280,
+            ..NOWHERE
+        };
+        let at = |address| kernel_code(&[0x8b, 0x47, 0x18], KERNEL + address, &functions);
+        assert_eq!(at(0xff), KernelCode::Other);
+        assert_eq!(at(0x100), KernelCode::Wakes);
+        assert_eq!(at(0x180), KernelCode::Other);
+        assert_eq!(at(0x27f), KernelCode::Starts);
     }
 }

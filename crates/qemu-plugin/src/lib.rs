@@ -33,6 +33,7 @@ mod time;
 mod translate;
 mod userdata;
 mod vcpu;
+mod wakes;
 mod world;
 
 /// Tells QEMU which interface the plugin was written for.

@@ -11,6 +11,27 @@ use nearfar_model::recording::tables::MarkKind;
 const NOBODY: (u32, u32) = (0, 0);
 
 impl Vcpu {
+    /// The kernel reads the next task's stack pointer, `offset` bytes into its `task_struct`.
+    pub fn will_run(&mut self, address: u64, offset: u64) {
+        self.task = address.wrapping_sub(offset);
+        self.world.wakes().runs(self.task, offset);
+    }
+
+    /// The kernel wakes a task, or starts a new one, and touches this address for it.
+    pub fn wakes(&mut self, address: u64, new: bool) {
+        if stack_of(address) == self.stack {
+            return;
+        }
+        // In a system call or a page fault of the program it is the program that wakes; also in its last
+        // call, when it is not counted any more. A timer, a device or the kernel's own tasks wake at a time that
+        // no simulated clock knows: it is not before anything that has happened.
+        let ns = match &self.seat {
+            Some(seat) if self.in_call || self.counting => seat.core.clock_ns(),
+            _ => self.world.latest_ns(),
+        };
+        self.world.wakes().touched(address, ns, new);
+    }
+
     /// The kernel has touched the stack of the task that runs from now on.
     pub fn switched(&mut self, address: u64) {
         let stack = stack_of(address);
@@ -27,14 +48,14 @@ impl Vcpu {
         if self.counting {
             let clock_ns = self.seat.as_ref().map_or(0.0, |seat| seat.core.clock_ns());
             let last = threads.get(self.stack);
-            *last = Thread { clock_ns, waits: self.in_call, left_at: world.calls(), ..*last };
+            *last = Thread { clock_ns, in_call: self.in_call, ..*last };
         }
         let next = threads.find(stack).copied();
         drop(threads);
         self.stack = stack;
         self.counting = false;
         if let Some(next) = next {
-            self.in_call = next.waits;
+            self.in_call = next.in_call;
         }
         match next.filter(|next| next.ids.is_some()) {
             Some(next) => self.take_up(next),
@@ -51,8 +72,7 @@ impl Vcpu {
     pub(crate) fn meet(&mut self) {
         guarded(self, |vcpu| {
             let known = vcpu.world.threads().find(vcpu.stack).copied();
-            // It began when its creator called clone.
-            vcpu.take_up(known.unwrap_or(Thread { waits: true, ..Thread::default() }));
+            vcpu.take_up(known.unwrap_or_default());
         });
     }
 
@@ -66,7 +86,7 @@ impl Vcpu {
         self.counting = true;
         self.patience = PATIENCE;
         self.attend();
-        let woken_ns = if thread.waits { self.world.woken_ns(thread.left_at) } else { 0.0 };
+        let woken_ns = self.world.wakes().woken_ns(self.task);
         self.sleep_until(thread.clock_ns.max(woken_ns));
     }
 
@@ -79,9 +99,6 @@ impl Vcpu {
         }
         self.attend();
         self.settle();
-        if let Some(seat) = &self.seat {
-            self.world.call(seat.visible, seat.core.clock_ns());
-        }
     }
 
     /// The kernel was entered from a program, or will be left for one.
@@ -121,10 +138,6 @@ impl Vcpu {
                 let thread = threads.get(self.stack);
                 let known = thread.ids == Some((pid, tid));
                 thread.ids = Some((pid, tid));
-                if !known {
-                    // It began when its creator called clone.
-                    (thread.waits, thread.left_at) = (true, 0);
-                }
                 let thread = *thread;
                 drop(threads);
                 if !known || !self.counting {

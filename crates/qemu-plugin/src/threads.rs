@@ -23,10 +23,8 @@ pub struct Thread {
     pub speech: Speech,
     /// Simulated clock of its core when it left it, ns.
     pub clock_ns: f64,
-    /// Whether it left by a system call, and so waits for something.
-    pub waits: bool,
-    /// Number of the program's latest system call when it left.
-    pub left_at: u64,
+    /// Whether it left in a system call of its own.
+    pub in_call: bool,
 }
 
 /// All threads that have said something or ran on a machine's cpu.

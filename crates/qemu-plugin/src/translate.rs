@@ -62,8 +62,13 @@ fn instrument(block: *mut Block) {
 fn kernel(block: *mut Block, instructions: &[Seen]) {
     on_block(block, callbacks::kernel_block, instructions.len() as u16);
     for seen in instructions {
-        match code::kernel_code(seen.bytes, seen.address, world().arguments.switch) {
+        match code::kernel_code(seen.bytes, seen.address, &world().arguments.functions) {
             KernelCode::Other => {}
+            KernelCode::ReadsNextTask(offset) => {
+                on_memory(seen, callbacks::next_task, offset as usize as *mut c_void)
+            }
+            KernelCode::Wakes => on_memory(seen, callbacks::wake, null_mut()),
+            KernelCode::Starts => on_memory(seen, callbacks::start, null_mut()),
             KernelCode::SwitchedStack => on_memory(seen, callbacks::stack, null_mut()),
             KernelCode::FlushesTranslations => on_instruction(seen, callbacks::flush),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),

@@ -77,6 +77,8 @@ pub struct Vcpu {
     pub(crate) watching: bool,
     /// Stack of the current task.
     pub(crate) stack: u64,
+    /// Address of its `task_struct`; 0 while not known.
+    pub(crate) task: u64,
     pub(crate) ids: (u32, u32),
     /// The current task is in a system call that it made itself.
     pub(crate) in_call: bool,
@@ -118,6 +120,7 @@ impl Vcpu {
             watching: false,
             // No stack is there; until the first switch each vCPU's task is its own.
             stack: index as u64,
+            task: 0,
             ids: (0, 0),
             in_call: false,
             in_kernel: false,
@@ -132,7 +135,7 @@ impl Vcpu {
     #[inline(always)]
     pub fn access(&mut self, info: u32, address: u64, site: Site, kind: Kind) {
         if !self.counting {
-            if self.watching {
+            if self.watching && address <= LAST_USER {
                 self.meet();
             }
             return;

@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
+use crate::wakes::Wakes;
 use nearfar_model::machine::{Machine, NodeId};
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawMark;
@@ -19,9 +20,6 @@ use std::sync::{Mutex, MutexGuard};
 #[repr(align(128))]
 pub struct Visible {
     clock_ns: AtomicU64,
-    /// Number of its latest system call, and its clock at it.
-    called: AtomicU64,
-    called_ns: AtomicU64,
 }
 
 impl Visible {
@@ -45,13 +43,12 @@ pub struct World {
     /// Traffic by page.
     pub traffic: Traffic,
     threads: Mutex<Threads>,
+    wakes: Mutex<Wakes>,
     /// The guest's clock.
     pub time: GuestTime,
     /// Rows on their way out.
     pub output: Output,
     visible: Vec<Visible>,
-    /// System calls of the program so far.
-    calls: AtomicU64,
     /// Counts the changes of region: a vCPU that knows another number has something to do.
     turn: AtomicU32,
     /// Where all clocks go at the latest change, ns.
@@ -84,9 +81,9 @@ impl World {
             hierarchy,
             homes,
             threads: Mutex::default(),
+            wakes: Mutex::default(),
             time: GuestTime::new(),
             output,
-            calls: AtomicU64::new(0),
             turn: AtomicU32::new(0),
             turn_ns: AtomicU64::new(0),
             region: AtomicU8::new(0),
@@ -115,25 +112,14 @@ impl World {
         self.visible.get(cpu)
     }
 
-    /// The program's thread on `visible` makes a system call at this time of its core.
-    pub fn call(&self, visible: &Visible, ns: f64) {
-        visible.set_clock(ns);
-        visible.called_ns.store(ns.to_bits(), Ordering::Relaxed);
-        // Numbered after the time is there: who reads the number may read the time.
-        visible.called.store(self.calls.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+    /// Who was woken when.
+    pub fn wakes(&self) -> MutexGuard<'_, Wakes> {
+        self.wakes.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Number of the latest system call.
-    pub fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
-    }
-
-    /// When a thread that began to wait at system call `since` was woken at the latest: by the clocks of
-    /// those who have called since then, because only a system call wakes. Exact for a barrier.
-    pub fn woken_ns(&self, since: u64) -> f64 {
-        let called = |v: &Visible| v.called.load(Ordering::Acquire) > since;
-        let times = self.visible.iter().filter(|v| called(v));
-        times.map(|v| f64::from_bits(v.called_ns.load(Ordering::Relaxed))).fold(0.0, f64::max)
+    /// The latest of all clocks, ns.
+    pub fn latest_ns(&self) -> f64 {
+        self.visible.iter().map(|v| f64::from_bits(v.clock_ns.load(Ordering::Relaxed))).fold(0.0, f64::max)
     }
 
     /// Number of changes of region so far. Compared at each miss.
@@ -172,9 +158,7 @@ impl World {
         } else {
             self.traffic.take_all(&self.row(), &mut rows.pages);
         }
-        let clock = |v: &Visible| f64::from_bits(v.clock_ns.load(Ordering::Relaxed));
-        let latest = self.visible.iter().map(clock).fold(0.0, f64::max);
-        let epoch = (latest / self.epoch_ns()).ceil();
+        let epoch = (self.latest_ns() / self.epoch_ns()).ceil();
         self.turn_ns.store((epoch * self.epoch_ns()).to_bits(), Ordering::Relaxed);
         if what != MarkKind::Main {
             self.region.store(region, Ordering::Relaxed);

@@ -295,6 +295,8 @@ pub fn plugin_arguments(
         ("machine", directory.join("machine.toml").display().to_string()),
         ("cpus", shape.cpus.len().to_string()),
         ("switch", format!("{:#x}", about.switch)),
+        ("wake", format!("{:#x}:{:#x}", about.wake.0, about.wake.1)),
+        ("start", format!("{:#x}:{:#x}", about.start.0, about.start.1)),
         ("ram", ends.join(":")),
         ("sample", on.lines_per_sample.to_string()),
         ("epoch_us", EPOCH_US.to_string()),

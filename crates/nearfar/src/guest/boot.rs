@@ -135,13 +135,15 @@ impl Setup {
         drop((kernel, initrd));
         let hello = wait_for_hello(&mut vm, shape, relay)?;
         check(shape, &hello)?;
-        let switch = hello
-            .get("symbol.__switch_to_asm")
-            .and_then(|text| u64::from_str_radix(text, 16).ok())
-            .filter(|&address| address != 0)
-            .ok_or_else(|| {
-                GuestError::Unlike("its kernel shows no __switch_to_asm in /proc/kallsyms".into())
-            })?;
+        let address = |name: &str| {
+            let text = hello.get(&format!("symbol.{name}"));
+            let address = text.and_then(|t| u64::from_str_radix(t, 16).ok()).filter(|&a| a != 0);
+            let missing = || GuestError::Unlike(format!("its kernel shows no {name} in /proc/kallsyms"));
+            address.ok_or_else(missing)
+        };
+        let function = |name: &str| Ok::<_, GuestError>((address(name)?, address(&format!("{name}.end"))?));
+        let switch = address("__switch_to_asm")?;
+        let (wake, start) = (function("try_to_wake_up")?, function("wake_up_new_task")?);
         let boot = begun.elapsed();
 
         progress(Progress::Saving);
@@ -154,7 +156,7 @@ impl Setup {
         save(&mut vm, &file.file, relay)?;
         vm.quit(Duration::from_secs(30), &mut || false)?;
         let saving = begun.elapsed() - boot;
-        let about = About { file_bytes: 0, pvh, switch, ram_ends, hello, boot, saving };
+        let about = About { file_bytes: 0, pvh, switch, wake, start, ram_ends, hello, boot, saving };
         file.publish(path, about.clone()).map_err(failed())?;
         Ok(about)
     }

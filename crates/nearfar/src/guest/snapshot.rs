@@ -28,6 +28,10 @@ pub struct About {
     pub(super) pvh: bool,
     /// Address of `__switch_to_asm` in the guest's kernel.
     pub switch: u64,
+    /// Where `try_to_wake_up` is: its beginning and its end.
+    pub wake: (u64, u64),
+    /// As above, of `wake_up_new_task`.
+    pub start: (u64, u64),
     /// Ends of the nodes' memory as a plugin's `qemu_plugin_hwaddr_phys_addr` sees them: node i
     /// has the addresses from the end before up to its own.
     pub ram_ends: Vec<u64>,

@@ -28,17 +28,23 @@ static void say_file(const char *name, const char *path) {
     free(content);
 }
 
-/* The kernel's switch of stacks: the plugin knows tasks by it. */
+/* Where a function of the kernel is, and where the next one begins. */
 static void say_symbol(const char *name) {
     FILE *symbols = fopen("/proc/kallsyms", "re");
     if (!symbols) return;
     char line[512], symbol[256];
-    unsigned long long address;
+    unsigned long long address, found = 0;
     char type;
     while (fgets(line, sizeof line, symbols)) {
-        if (sscanf(line, "%llx %c %255s", &address, &type, symbol) == 3 && strcmp(symbol, name) == 0) {
-            say("symbol.%s=%llx\n", name, address);
+        if (sscanf(line, "%llx %c %255s", &address, &type, symbol) != 3) continue;
+        /* They are sorted; some addresses have several names. */
+        if (found && address > found) {
+            say("symbol.%s.end=%llx\n", name, address);
             break;
+        }
+        if (!found && strcmp(symbol, name) == 0) {
+            say("symbol.%s=%llx\n", name, address);
+            found = address;
         }
     }
     fclose(symbols);
@@ -70,7 +76,10 @@ char *hello_text(void) {
     struct utsname name;
     if (uname(&name) != 0) fail("cannot ask for", "the kernel's name");
     say("version=%d\nrelease=%s\n", NF_GUEST_VERSION, name.release);
+    /* The plugin knows tasks by the switch of stacks, and when they were woken by these two. */
     say_symbol("__switch_to_asm");
+    say_symbol("try_to_wake_up");
+    say_symbol("wake_up_new_task");
     say_file("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource");
     say_file("nodes", "/sys/devices/system/node/online");
     say_file("cpus", "/sys/devices/system/cpu/online");
