@@ -101,7 +101,14 @@ fn counts(name: &str) -> World {
             let near = node(4)(cpu);
             vec![(near, stencil(points / 8.0 * 0.99)), (1 - near, stencil(points / 8.0 * 0.01))]
         }),
-        "iso3dfd-dynamic" => World::all(0..8, &spread(stencil(points / 8.0), &[0, 1])),
+        // The blocks are handed out in their order: first those on node 0, then those on node 1.
+        "iso3dfd-dynamic" => {
+            let mut world = World::default();
+            for (epoch, home) in [(0, 0), (1, 1)] {
+                (0..8).for_each(|cpu| world.epoch(epoch, 1, cpu, 0.0, &[(home, stencil(points / 16.0))]));
+            }
+            world
+        }
         "phase1-remote" => World::all(0..4, &[(1, phase())]),
         "phase1-local" => World::all(0..4, &[(0, phase())]),
         "phase2-remote" => World::all(0..4, &[(0, world::updates(1_000_000)), (1, world::reads(1_000_000))]),

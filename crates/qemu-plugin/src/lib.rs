@@ -25,6 +25,7 @@ mod install;
 mod lines;
 mod log;
 mod output;
+mod pace;
 mod pages;
 mod sample;
 mod tasks;

@@ -5,6 +5,7 @@ use crate::guard::guarded;
 use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::vcpu::{PATIENCE, Vcpu};
+use crate::wakes::Wake;
 use nearfar_model::recording::tables::MarkKind;
 
 /// Ids of a thread that said nothing: no process and no thread of a program has them.
@@ -13,8 +14,8 @@ const NOBODY: (u32, u32) = (0, 0);
 impl Vcpu {
     /// The kernel reads the next task's stack pointer, `offset` bytes into its `task_struct`.
     pub fn will_run(&mut self, address: u64, offset: u64) {
-        self.task = address.wrapping_sub(offset);
-        self.world.wakes().runs(self.task, offset);
+        let last = std::mem::replace(&mut self.task, address.wrapping_sub(offset));
+        self.world.wakes().runs(last, self.task, offset);
     }
 
     /// The kernel wakes a task, or starts a new one, and touches this address for it.
@@ -25,11 +26,11 @@ impl Vcpu {
         // In a system call or a page fault of the program it is the program that wakes; also in its last
         // call, when it is not counted any more. A timer, a device or the kernel's own tasks wake at a time that
         // no simulated clock knows: it is not before anything that has happened.
-        let ns = match &self.seat {
-            Some(seat) if self.in_call || self.counting => seat.core.clock_ns(),
-            _ => self.world.latest_ns(),
+        let (ns, wake) = match &self.seat {
+            Some(seat) if self.in_call || self.counting => (seat.core.clock_ns(), Wake::Program),
+            _ => (self.world.latest_ns(), Wake::Outside),
         };
-        self.world.wakes().touched(address, ns, new);
+        self.world.wakes().touched(address, ns, if new { Wake::New } else { wake });
     }
 
     /// The kernel has touched the stack of the task that runs from now on.
@@ -54,6 +55,7 @@ impl Vcpu {
         drop(threads);
         self.stack = stack;
         self.counting = false;
+        self.show_running();
         if let Some(next) = next {
             self.in_call = next.in_call;
         }
@@ -84,6 +86,7 @@ impl Vcpu {
             return;
         }
         self.counting = true;
+        self.show_running();
         self.patience = PATIENCE;
         self.attend();
         let woken_ns = self.world.wakes().woken_ns(self.task);
@@ -107,6 +110,7 @@ impl Vcpu {
         if !self.in_kernel {
             self.in_call = false;
         }
+        self.show_running();
     }
 
     /// The current thread rings the doorbell.
@@ -151,6 +155,7 @@ impl Vcpu {
             Message::ThreadEnd => {
                 world.threads().end(self.stack);
                 self.counting = false;
+                self.show_running();
             }
             Message::ProcessEnd(pid) => world.threads().end_process(pid),
             Message::RangeGone => {}

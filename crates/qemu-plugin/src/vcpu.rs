@@ -5,6 +5,7 @@ use crate::epoch::Epoch;
 use crate::flops;
 use crate::guard::guarded;
 use crate::lines::Lines;
+use crate::pace::Pace;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
 use crate::sample::Sampler;
 use crate::userdata::{FOLLOWS, Site};
@@ -84,6 +85,7 @@ pub struct Vcpu {
     pub(crate) in_call: bool,
     /// In the kernel, as far as can be told by the swaps of GS.
     pub(crate) in_kernel: bool,
+    pace: Pace,
     turn: u32,
     region: u8,
     /// Instructions of the kernel, on behalf of the program.
@@ -124,6 +126,7 @@ impl Vcpu {
             ids: (0, 0),
             in_call: false,
             in_kernel: false,
+            pace: Pace::default(),
             turn: 0,
             region: 0,
             kernel_instructions: 0,
@@ -275,6 +278,16 @@ impl Vcpu {
         if seat.epoch.ends_before(clock) {
             seat.epoch.end(&seat.core, self.world, seat.cpu, self.region);
         }
+        if self.counting && !self.in_kernel {
+            self.pace.keep(self.world, clock);
+        }
+    }
+
+    /// Shows the others whether its clock goes on.
+    pub(crate) fn show_running(&self) {
+        if let Some(seat) = &self.seat {
+            seat.visible.set_running(self.counting && !self.in_kernel);
+        }
     }
 
     /// Follows a change of region.
@@ -338,6 +351,7 @@ impl Vcpu {
     /// Counts no more.
     pub fn stop(&mut self) {
         self.counting = false;
+        self.show_running();
     }
 
     /// Writes down what is not yet written; when the vCPU has stopped for good.

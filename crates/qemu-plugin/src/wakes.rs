@@ -4,11 +4,27 @@
 //! barrier before the last goes on. When that one does, nothing that it sees tells which of the
 //! others' calls woke it. So the clock is noted while the kernel wakes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 /// Addresses of nobody known that are kept. The kernel's own data (run queues) are touched again and again;
 /// new are tasks that have not run yet, and they run soon.
 const STRANGERS: usize = 1 << 14;
+
+/// After this time of the host nobody waits for a woken task to go on any more: it may have been awake already,
+/// or be another one's turn.
+const SOON: Duration = Duration::from_millis(20);
+
+/// Who wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// The program.
+    Program,
+    /// A timer, a device or a task of the kernel.
+    Outside,
+    /// It is a new task, and was never woken before, whoever had its address.
+    New,
+}
 
 /// All tasks that have run since the machine resumed, and when they were woken.
 #[derive(Debug, Default)]
@@ -19,12 +35,19 @@ pub struct Wakes {
     task_bytes: u64,
     /// What was touched when somebody was woken who has not run yet.
     strangers: BTreeMap<u64, f64>,
+    /// Tasks that run.
+    running: BTreeSet<u64>,
+    /// Tasks that the program woke and that have not gone on yet: at what time, and when on the host.
+    due: BTreeMap<u64, (f64, Instant)>,
 }
 
 impl Wakes {
-    /// A task is going to run. Of its `task_struct` this many bytes are known to be there.
-    pub fn runs(&mut self, task: u64, bytes: u64) {
+    /// A task is going to run, where another one ran. Of its `task_struct` this many bytes are known to be there.
+    pub fn runs(&mut self, last: u64, task: u64, bytes: u64) {
         self.task_bytes = bytes;
+        self.running.remove(&last);
+        self.running.insert(task);
+        self.due.remove(&task);
         if !self.tasks.contains_key(&task) {
             let touched = self.strangers.range(task..task + bytes);
             self.tasks.insert(task, touched.map(|(_, ns)| *ns).fold(0.0, f64::max));
@@ -32,12 +55,16 @@ impl Wakes {
     }
 
     /// While a task was woken at this time, this address was touched. It tells which one, if it is in a
-    /// `task_struct`. A new task was never woken before, whoever had its address.
-    pub fn touched(&mut self, address: u64, ns: f64, new: bool) {
+    /// `task_struct`.
+    pub fn touched(&mut self, address: u64, ns: f64, wake: Wake) {
         let before = self.tasks.range_mut(..=address).next_back();
         match before.filter(|(task, _)| address - **task < self.task_bytes) {
-            Some((_, woken)) if new => *woken = ns,
-            Some((_, woken)) => *woken = woken.max(ns),
+            Some((&task, woken)) => {
+                *woken = if wake == Wake::New { ns } else { woken.max(ns) };
+                if wake == Wake::Program && !self.running.contains(&task) {
+                    self.due.entry(task).or_insert_with(|| (ns, Instant::now()));
+                }
+            }
             None => {
                 if self.strangers.len() >= STRANGERS {
                     self.strangers.clear();
@@ -45,6 +72,15 @@ impl Wakes {
                 self.strangers.insert(address, ns);
             }
         }
+    }
+
+    /// The earliest time at which a task that was woken just now will go on, ns; infinite if there is none.
+    pub fn due_ns(&mut self) -> f64 {
+        if self.due.is_empty() {
+            return f64::INFINITY;
+        }
+        self.due.retain(|_, (_, since)| since.elapsed() < SOON);
+        self.due.values().map(|(ns, _)| *ns).fold(f64::INFINITY, f64::min)
     }
 
     /// When the task was last woken, ns; 0 if it never was.
@@ -60,12 +96,12 @@ mod tests {
     #[test]
     fn a_task_is_known_by_what_it_touches_of_it() {
         let mut wakes = Wakes::default();
-        wakes.runs(0x1000, 0x800);
-        wakes.runs(0x3000, 0x800);
-        wakes.touched(0x3018, 50.0, false);
-        wakes.touched(0x17ff, 20.0, false);
-        wakes.touched(0x1018, 10.0, false);
-        wakes.touched(0x1800, 90.0, false);
+        wakes.runs(1, 0x1000, 0x800);
+        wakes.runs(2, 0x3000, 0x800);
+        wakes.touched(0x3018, 50.0, Wake::Program);
+        wakes.touched(0x17ff, 20.0, Wake::Program);
+        wakes.touched(0x1018, 10.0, Wake::Outside);
+        wakes.touched(0x1800, 90.0, Wake::Program);
         assert_eq!(
             (wakes.woken_ns(0x1000), wakes.woken_ns(0x3000), wakes.woken_ns(0x5000)),
             (20.0, 50.0, 0.0)
@@ -75,11 +111,27 @@ mod tests {
     #[test]
     fn who_has_not_run_yet_is_told_when_it_does() {
         let mut wakes = Wakes::default();
-        wakes.touched(0x1018, 30.0, true);
-        wakes.runs(0x1000, 0x800);
+        wakes.touched(0x1018, 30.0, Wake::New);
+        wakes.runs(1, 0x1000, 0x800);
         assert_eq!(wakes.woken_ns(0x1000), 30.0);
         // The address is another task's now.
-        wakes.touched(0x1018, 10.0, true);
+        wakes.touched(0x1018, 10.0, Wake::New);
         assert_eq!(wakes.woken_ns(0x1000), 10.0);
+    }
+
+    #[test]
+    fn who_was_woken_is_due_until_it_runs() {
+        let mut wakes = Wakes::default();
+        wakes.runs(1, 0x1000, 0x800);
+        wakes.touched(0x1018, 10.0, Wake::Program);
+        assert_eq!(wakes.due_ns(), f64::INFINITY, "it runs already");
+        wakes.runs(0x1000, 0x3000, 0x800);
+        wakes.touched(0x1018, 20.0, Wake::Outside);
+        assert_eq!(wakes.due_ns(), f64::INFINITY, "no time is known at which it goes on");
+        wakes.touched(0x1018, 30.0, Wake::Program);
+        wakes.touched(0x1020, 40.0, Wake::Program);
+        assert_eq!(wakes.due_ns(), 30.0);
+        wakes.runs(0x3000, 0x1000, 0x800);
+        assert_eq!(wakes.due_ns(), f64::INFINITY);
     }
 }

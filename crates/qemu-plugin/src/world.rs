@@ -20,6 +20,8 @@ use std::sync::{Mutex, MutexGuard};
 #[repr(align(128))]
 pub struct Visible {
     clock_ns: AtomicU64,
+    /// Runs the program's code now, so that its clock goes on.
+    running: AtomicBool,
 }
 
 impl Visible {
@@ -27,6 +29,16 @@ impl Visible {
     #[inline]
     pub fn set_clock(&self, ns: f64) {
         self.clock_ns.store(ns.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Shows whether its clock goes on.
+    #[inline]
+    pub fn set_running(&self, running: bool) {
+        self.running.store(running, Ordering::Relaxed);
+    }
+
+    fn clock_ns(&self) -> f64 {
+        f64::from_bits(self.clock_ns.load(Ordering::Relaxed))
     }
 }
 
@@ -119,7 +131,13 @@ impl World {
 
     /// The latest of all clocks, ns.
     pub fn latest_ns(&self) -> f64 {
-        self.visible.iter().map(|v| f64::from_bits(v.clock_ns.load(Ordering::Relaxed))).fold(0.0, f64::max)
+        self.visible.iter().map(Visible::clock_ns).fold(0.0, f64::max)
+    }
+
+    /// The clocks of the vCPUs that run the program's code, ns, with their numbers.
+    pub fn running_ns(&self) -> impl Iterator<Item = (usize, f64)> {
+        let running = self.visible.iter().enumerate().filter(|(_, v)| v.running.load(Ordering::Relaxed));
+        running.map(|(cpu, v)| (cpu, v.clock_ns()))
     }
 
     /// Number of changes of region so far. Compared at each miss.

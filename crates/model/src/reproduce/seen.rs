@@ -1,9 +1,9 @@
 //! What a run showed: its machine and its counts.
 
 use crate::machine::Machine;
-use crate::recording::{Columns, CpuEpoch, CpuEpochs, EpochTraffic, EpochTraffics};
+use crate::recording::{Columns, CpuEpochs, EpochTraffics};
 use crate::time::{self, Course, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Cache lines that one cpu moved from and to one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -148,75 +148,17 @@ impl Seen {
         Seen { cpus, traffic, machine: self.machine.clone(), scale: self.scale.clone(), ..*self }
     }
 
-    /// The region's work dealt out evenly among the cpus that did any, as one epoch: of near lines and of far ones
-    /// each the same number, the far ones from all other nodes alike.
-    pub fn evened(&self) -> Seen {
-        let mut active: Vec<u16> = self.lines().iter().map(|l| l.cpu).collect();
-        active.dedup();
-        let count = active.len().max(1) as u64;
-        let (mut near, mut far): (Option<EpochTraffic>, Option<EpochTraffic>) = (None, None);
+    /// The share of the region's lines that are at the memory which has most of them in their epoch: 1 if all cores
+    /// use the same memory at any time, one over the number of nodes if all are used alike.
+    pub fn crowding(&self) -> f64 {
+        let mut epochs: HashMap<u32, HashMap<i16, u64>> = HashMap::new();
         for row in self.traffic.rows().filter(|r| r.region == 1) {
-            let home = u32::try_from(row.home).ok().and_then(|h| self.machine.position(h));
-            let sum = if self.node_of(row.cpu) == home { &mut near } else { &mut far };
-            match sum {
-                Some(sum) => {
-                    sum.read_lines += row.read_lines;
-                    sum.prefetch_lines += row.prefetch_lines;
-                    sum.write_lines += row.write_lines;
-                    sum.stream_lines += row.stream_lines;
-                    sum.transfer_lines += row.transfer_lines;
-                    sum.walks += row.walks;
-                }
-                None => *sum = Some(row),
-            }
+            *epochs.entry(row.epoch).or_default().entry(row.home).or_default() +=
+                row.read_lines + row.write_lines + row.stream_lines;
         }
-        let mut work: Option<CpuEpoch> = None;
-        for row in self.cpus.rows().filter(|r| r.region == 1) {
-            match &mut work {
-                Some(work) => {
-                    work.instructions += row.instructions;
-                    work.l2_hits += row.l2_hits;
-                    work.l3_hits += row.l3_hits;
-                    work.dependent_lines += row.dependent_lines;
-                }
-                None => work = Some(row),
-            }
-        }
-        let (mut cpus, mut traffic) = (CpuEpochs::default(), EpochTraffics::default());
-        let others = (self.machine.nodes.len() as u64 - 1).max(1);
-        for cpu in active {
-            if let Some(w) = &work {
-                cpus.push(CpuEpoch {
-                    epoch: 0,
-                    cpu,
-                    instructions: w.instructions / count,
-                    l2_hits: w.l2_hits / count,
-                    l3_hits: w.l3_hits / count,
-                    dependent_lines: w.dependent_lines / count,
-                    busy_ns: 0.0,
-                    ..w.clone()
-                });
-            }
-            let own = self.node_of(cpu);
-            for (at, node) in self.machine.nodes.iter().enumerate() {
-                let (sum, parts) = if Some(at) == own { (&near, count) } else { (&far, count * others) };
-                if let Some(sum) = sum {
-                    traffic.push(EpochTraffic {
-                        epoch: 0,
-                        cpu,
-                        home: node.id as i16,
-                        read_lines: sum.read_lines / parts,
-                        prefetch_lines: sum.prefetch_lines / parts,
-                        write_lines: sum.write_lines / parts,
-                        stream_lines: sum.stream_lines / parts,
-                        transfer_lines: sum.transfer_lines / parts,
-                        walks: sum.walks / parts,
-                        ..sum.clone()
-                    });
-                }
-            }
-        }
-        Seen { cpus, traffic, machine: self.machine.clone(), scale: self.scale.clone(), ..*self }
+        let most: u64 = epochs.values().filter_map(|homes| homes.values().max()).sum();
+        let all: u64 = epochs.values().flat_map(HashMap::values).sum();
+        most as f64 / all as f64
     }
 
     /// With every line's home changed: `home` gets the positions of the cpu's node and of the home.
