@@ -249,3 +249,45 @@ fn simulated_time_is_not_the_hosts() {
     let (least, most) = ms.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), &x| (a.min(x), b.max(x)));
     assert!(most / least <= 1.03, "{ms:?}");
 }
+
+/// Eight threads take 64 KiB each, one after the other, whoever comes first.
+const BLOCKS: &str = r#"
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+enum { BLOCKS = 512, LONGS = 8192, THREADS = 8 };
+static long data[BLOCKS][LONGS];
+static int taken[THREADS];
+int main(void) {
+    long sum = 0;
+    memset(data, 1, sizeof data);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(THREADS) reduction(+ : sum)
+    for (int b = 0; b < BLOCKS; b++) {
+        for (int i = 0; i < LONGS; i++) sum += *(volatile long *)&data[b][i];
+        taken[omp_get_thread_num()]++;
+    }
+    for (int t = 0; t < THREADS; t++) printf("%d ", taken[t]);
+    return sum == 0;
+}"#;
+
+/// Equal cpus take equally many equal blocks, whatever the host does in the meantime.
+#[test]
+fn a_dynamic_schedule_deals_as_the_machine_would() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let lab = Lab::new(1, 8, 512);
+    let program = c(&lab.scratch, "blocks", BLOCKS);
+    let _busy = Busy::new();
+    let taken: Vec<f64> = lab
+        .count("run", &[], &[&program])
+        .stdout()
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    println!("blocks taken by each of eight threads: {taken:?}");
+    assert_eq!((taken.len(), taken.iter().sum::<f64>()), (8, 512.0));
+    let (least, most) = taken.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), &x| (a.min(x), b.max(x)));
+    assert!(least >= 48.0 && most <= 80.0, "{taken:?}");
+}
