@@ -58,7 +58,7 @@ impl Pace {
     fn slowest(&self, world: &World) -> Option<(Option<usize>, f64)> {
         let running = world.running_ns().filter(|(cpu, ns)| self.stuck.get(cpu) != Some(ns));
         let running = running.map(|(cpu, ns)| (Some(cpu), ns));
-        let due = world.wakes().due_ns();
+        let due = world.wakes().due_ns(|vcpu| world.is_free(vcpu));
         let due = due.is_finite().then_some((None, due));
         running.chain(due).min_by(|a, b| a.1.total_cmp(&b.1))
     }

@@ -15,7 +15,7 @@ impl Vcpu {
     /// The kernel reads the next task's stack pointer, `offset` bytes into its `task_struct`.
     pub fn will_run(&mut self, address: u64, offset: u64) {
         let last = std::mem::replace(&mut self.task, address.wrapping_sub(offset));
-        self.world.wakes().runs(last, self.task, offset);
+        self.world.wakes().runs(self.index, last, self.task, offset);
     }
 
     /// The kernel wakes a task, or starts a new one, and touches this address for it.
@@ -23,7 +23,7 @@ impl Vcpu {
         if stack_of(address) == self.stack {
             return;
         }
-        // In a system call or a page fault of the program it is the program that wakes; also in its last
+        // In a system call or a page fault of the program it is the program that wakes; also in a thread's last
         // call, when it is not counted any more. A timer, a device or the kernel's own tasks wake at a time that
         // no simulated clock knows: it is not before anything that has happened.
         let (ns, wake) = match &self.seat {
@@ -56,9 +56,8 @@ impl Vcpu {
         self.stack = stack;
         self.counting = false;
         self.show_running();
-        if let Some(next) = next {
-            self.in_call = next.in_call;
-        }
+        // What the machine does between the program's threads is nobody's call.
+        self.in_call = next.is_some_and(|next| next.in_call);
         match next.filter(|next| next.ids.is_some()) {
             Some(next) => self.take_up(next),
             None => self.watching = self.seat.is_some(),

@@ -74,6 +74,8 @@ pub struct Vcpu {
     pub empty: u64,
     /// Whether the current thread is the program's. Never without a seat.
     pub(crate) counting: bool,
+    /// Its number.
+    pub(crate) index: usize,
     /// Whether a program's code run by the current task, which nobody announced, is the program's.
     pub(crate) watching: bool,
     /// Stack of the current task.
@@ -119,6 +121,7 @@ impl Vcpu {
             f32_ops: 0,
             empty: 0,
             counting: false,
+            index,
             watching: false,
             // No stack is there; until the first switch each vCPU's task is its own.
             stack: index as u64,

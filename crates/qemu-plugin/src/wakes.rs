@@ -26,32 +26,54 @@ pub enum Wake {
     New,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    /// When it was last woken, simulated time, ns; 0 if never.
+    woken_ns: f64,
+    /// The vCPU that it ran on last.
+    vcpu: usize,
+}
+
+/// A task that will go on.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// From when on, simulated time, ns.
+    ns: f64,
+    /// When it was woken, by the host's clock.
+    since: Instant,
+    /// Where it ran last, and probably will.
+    vcpu: usize,
+}
+
 /// All tasks that have run since the machine resumed, and when they were woken.
 #[derive(Debug, Default)]
 pub struct Wakes {
-    /// By address of the `task_struct`: simulated time, ns; 0 if never.
-    tasks: BTreeMap<u64, f64>,
+    /// By address of the `task_struct`.
+    tasks: BTreeMap<u64, Task>,
     /// Bytes of a `task_struct` that are surely its own.
     task_bytes: u64,
     /// What was touched when somebody was woken who has not run yet.
     strangers: BTreeMap<u64, f64>,
     /// Tasks that run.
     running: BTreeSet<u64>,
-    /// Tasks that the program woke and that have not gone on yet: at what time, and when on the host.
-    due: BTreeMap<u64, (f64, Instant)>,
+    /// Tasks that the program woke and that have not gone on yet.
+    due: BTreeMap<u64, Due>,
 }
 
 impl Wakes {
-    /// A task is going to run, where another one ran. Of its `task_struct` this many bytes are known to be there.
-    pub fn runs(&mut self, last: u64, task: u64, bytes: u64) {
+    /// A task is going to run on a vCPU, where another one ran. Of its `task_struct` this many bytes are known to
+    /// be there.
+    pub fn runs(&mut self, vcpu: usize, last: u64, task: u64, bytes: u64) {
         self.task_bytes = bytes;
         self.running.remove(&last);
         self.running.insert(task);
         self.due.remove(&task);
-        if !self.tasks.contains_key(&task) {
-            let touched = self.strangers.range(task..task + bytes);
-            self.tasks.insert(task, touched.map(|(_, ns)| *ns).fold(0.0, f64::max));
-        }
+        let strangers = &self.strangers;
+        let known = self.tasks.entry(task).or_insert_with(|| {
+            let touched = strangers.range(task..task + bytes);
+            Task { woken_ns: touched.map(|(_, ns)| *ns).fold(0.0, f64::max), vcpu }
+        });
+        known.vcpu = vcpu;
     }
 
     /// While a task was woken at this time, this address was touched. It tells which one, if it is in a
@@ -59,10 +81,11 @@ impl Wakes {
     pub fn touched(&mut self, address: u64, ns: f64, wake: Wake) {
         let before = self.tasks.range_mut(..=address).next_back();
         match before.filter(|(task, _)| address - **task < self.task_bytes) {
-            Some((&task, woken)) => {
-                *woken = if wake == Wake::New { ns } else { woken.max(ns) };
-                if wake == Wake::Program && !self.running.contains(&task) {
-                    self.due.entry(task).or_insert_with(|| (ns, Instant::now()));
+            Some((address, task)) => {
+                task.woken_ns = if wake == Wake::New { ns } else { task.woken_ns.max(ns) };
+                if wake == Wake::Program && !self.running.contains(address) {
+                    let since = Instant::now();
+                    self.due.entry(*address).or_insert(Due { ns, since, vcpu: task.vcpu });
                 }
             }
             None => {
@@ -74,18 +97,19 @@ impl Wakes {
         }
     }
 
-    /// The earliest time at which a task that was woken just now will go on, ns; infinite if there is none.
-    pub fn due_ns(&mut self) -> f64 {
+    /// The earliest time at which a task that was woken just now will go on, ns; infinite if there is none. Only
+    /// those count whose vCPU `is_free`: for one that another thread has, nobody can wait.
+    pub fn due_ns(&mut self, is_free: impl Fn(usize) -> bool) -> f64 {
         if self.due.is_empty() {
             return f64::INFINITY;
         }
-        self.due.retain(|_, (_, since)| since.elapsed() < SOON);
-        self.due.values().map(|(ns, _)| *ns).fold(f64::INFINITY, f64::min)
+        self.due.retain(|_, due| due.since.elapsed() < SOON);
+        self.due.values().filter(|due| is_free(due.vcpu)).map(|due| due.ns).fold(f64::INFINITY, f64::min)
     }
 
     /// When the task was last woken, ns; 0 if it never was.
     pub fn woken_ns(&self, task: u64) -> f64 {
-        self.tasks.get(&task).copied().unwrap_or(0.0)
+        self.tasks.get(&task).map_or(0.0, |task| task.woken_ns)
     }
 }
 
@@ -96,8 +120,8 @@ mod tests {
     #[test]
     fn a_task_is_known_by_what_it_touches_of_it() {
         let mut wakes = Wakes::default();
-        wakes.runs(1, 0x1000, 0x800);
-        wakes.runs(2, 0x3000, 0x800);
+        wakes.runs(0, 1, 0x1000, 0x800);
+        wakes.runs(0, 2, 0x3000, 0x800);
         wakes.touched(0x3018, 50.0, Wake::Program);
         wakes.touched(0x17ff, 20.0, Wake::Program);
         wakes.touched(0x1018, 10.0, Wake::Outside);
@@ -112,7 +136,7 @@ mod tests {
     fn who_has_not_run_yet_is_told_when_it_does() {
         let mut wakes = Wakes::default();
         wakes.touched(0x1018, 30.0, Wake::New);
-        wakes.runs(1, 0x1000, 0x800);
+        wakes.runs(0, 1, 0x1000, 0x800);
         assert_eq!(wakes.woken_ns(0x1000), 30.0);
         // The address is another task's now.
         wakes.touched(0x1018, 10.0, Wake::New);
@@ -122,16 +146,17 @@ mod tests {
     #[test]
     fn who_was_woken_is_due_until_it_runs() {
         let mut wakes = Wakes::default();
-        wakes.runs(1, 0x1000, 0x800);
+        wakes.runs(0, 1, 0x1000, 0x800);
         wakes.touched(0x1018, 10.0, Wake::Program);
-        assert_eq!(wakes.due_ns(), f64::INFINITY, "it runs already");
-        wakes.runs(0x1000, 0x3000, 0x800);
+        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY, "it runs already");
+        wakes.runs(0, 0x1000, 0x3000, 0x800);
         wakes.touched(0x1018, 20.0, Wake::Outside);
-        assert_eq!(wakes.due_ns(), f64::INFINITY, "no time is known at which it goes on");
+        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY, "no time is known at which it goes on");
         wakes.touched(0x1018, 30.0, Wake::Program);
         wakes.touched(0x1020, 40.0, Wake::Program);
-        assert_eq!(wakes.due_ns(), 30.0);
-        wakes.runs(0x3000, 0x1000, 0x800);
-        assert_eq!(wakes.due_ns(), f64::INFINITY);
+        assert_eq!(wakes.due_ns(|_| true), 30.0);
+        assert_eq!(wakes.due_ns(|vcpu| vcpu != 0), f64::INFINITY, "another one runs there");
+        wakes.runs(0, 0x3000, 0x1000, 0x800);
+        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY);
     }
 }

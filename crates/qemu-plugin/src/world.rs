@@ -140,6 +140,11 @@ impl World {
         running.map(|(cpu, v)| (cpu, v.clock_ns()))
     }
 
+    /// Whether a vCPU of the machine does not run the program's code now.
+    pub fn is_free(&self, vcpu: usize) -> bool {
+        self.visible.get(vcpu).is_some_and(|v| !v.running.load(Ordering::Relaxed))
+    }
+
     /// Number of changes of region so far. Compared at each miss.
     #[inline]
     pub fn turn(&self) -> u32 {

@@ -91,8 +91,10 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
     found.extend(unpinned(tally, nodes, basis, engine));
     found.extend(setting.shared.iter().cloned());
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
+    // What may as well make it slower is no finding either.
+    let sure = |f: &Finding| f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
     let (mut found, small): (Vec<Finding>, Vec<Finding>) =
-        found.into_iter().partition(|f| gain(f).is_none_or(|g| g >= WORTH));
+        found.into_iter().partition(|f| gain(f).is_none_or(|g| g >= WORTH) && sure(f));
     found.sort_by(|a, b| {
         let key = |f: &Finding| gain(f).unwrap_or(f.stake * memory_bound);
         key(b).total_cmp(&key(a)).then_with(|| a.objects.cmp(&b.objects))

@@ -65,6 +65,16 @@ fn verdict(page: &mut Page, r: &Report) {
             (Style::Good, format!("{fine}, although {remote} of {} is remote.", r.basis.words()))
         }
         Verdict::Clean => (Style::Good, format!("{fine}{share}.")),
+        // Nearly all is near, and yet: the share would say the contrary of the verdict.
+        Verdict::Affected if r.findings.first().is_some_and(|f| f.kind == "crowded_memory") => {
+            let near = r.remote_time_share.is_some_and(|s| s < THRESHOLD);
+            let share = if near {
+                format!(", although only {remote} of {} is remote", r.basis.words())
+            } else {
+                share
+            };
+            (Style::Bad, format!("{costs}{share}: one node's memory has more to do than the others'."))
+        }
         Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
         Verdict::Unknown => {
             (Style::Unsure, "No verdict on NUMA placement: the evidence does not carry one.".to_owned())

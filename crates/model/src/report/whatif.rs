@@ -99,7 +99,10 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     if !w.not_worth.is_empty() {
         let one = |n: &NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
         let all: Vec<String> = w.not_worth.iter().map(one).collect();
-        page.paragraph(&format!("Not worth a change, below 3 % each: {}.", all.join("; ")));
+        // The range of some has "slower" in it.
+        let unsure = w.not_worth.iter().any(|n| 1.0 - n.predicted.ratio >= WORTH);
+        let why = if unsure { "below 3 % each, or not sure to gain" } else { "below 3 % each" };
+        page.paragraph(&format!("Not worth a change, {why}: {}.", all.join("; ")));
     }
 }
 
