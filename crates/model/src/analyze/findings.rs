@@ -88,7 +88,10 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
         });
     }
     let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total, setting)).collect();
-    found.extend(unpinned(tally, nodes, basis, engine));
+    // No repair of memory is tried for these: what far lines cost at most decides. Where a prediction is possible,
+    // this is held against what predictions are held against.
+    let worth = if engine.is_ok() { WORTH } else { LEAST_STAKE };
+    found.extend(unpinned(tally, nodes, basis, engine).filter(|f| f.stake * memory_bound >= worth));
     found.extend(setting.shared.iter().cloned());
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is no finding either.

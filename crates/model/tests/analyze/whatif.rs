@@ -213,3 +213,24 @@ fn a_handful_of_remote_lines_is_not_what_an_object_suffers_from() {
     assert_eq!(r.findings[0].objects, ["a"]);
     assert!(!kinds.contains(&"remote_unexplained"), "{:?}", r.findings);
 }
+
+#[test]
+fn a_thread_that_wanders_is_accused_of_what_its_far_lines_cost_only() {
+    for (far, accused) in [(20, false), (60, true)] {
+        // A third of its lines are moved on the other node, nearly all of them from there.
+        let mut w = waiting();
+        let work = w.own("work", 20);
+        let a = w.array("a", PAGES);
+        for page in 0..PAGES {
+            let away = page % 3 == 0;
+            let home = i16::from(away && page >= 3 * far);
+            w.touch(100 + page, 0, work, a + page * PAGE, 1);
+            w.moves(((page % 256) as u32, 1), if away { 2 } else { 0 }, work, a + page * PAGE, home, 1000);
+            *w.samples.thread.last_mut().unwrap() = 0;
+        }
+        let r = w.real();
+        let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+        assert_eq!(kinds.contains(&"unpinned_threads"), accused, "{far}: {kinds:?}, {:?}", r.remote_share);
+        assert_eq!(r.verdict == Verdict::Affected, accused, "{}", r.verdict_why);
+    }
+}
