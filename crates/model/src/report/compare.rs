@@ -18,10 +18,7 @@ const WORD: usize = 13;
 
 /// As JSON, indented, with a final line feed.
 pub fn to_json(c: &Comparison) -> String {
-    // As for a report: nothing in it can fail.
-    let mut text = serde_json::to_string_pretty(c).unwrap_or_default();
-    text.push('\n');
-    text
+    super::json::pretty(c)
 }
 
 /// As text of about `width` columns; `color` adds terminal styles.

@@ -42,9 +42,10 @@ pub(super) fn seconds(s: f64, low: f64, high: f64) -> String {
     format!("{} {unit} ({}–{})", digits(s / per), digits(low / per), digits(high / per))
 }
 
-/// Three significant digits, without an exponent.
+/// Three significant digits, without an exponent; what is no number is unknown, not 0.
 pub(super) fn digits(x: f64) -> String {
     match x.abs() {
+        a if !a.is_finite() => "unknown".to_owned(),
         a if a >= 99.95 => format!("{x:.0}"),
         a if a >= 9.995 => format!("{x:.1}"),
         a if a > 0.0 => format!("{x:.2}"),
@@ -315,5 +316,17 @@ fn cpus(page: &mut Page, c: &Counted) {
             right(&of(|c| c.l3_hit, 100.0, 1), 12),
             right(&many(sum(|c| c.tlb_misses + c.huge_tlb_misses)), 11),
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_is_never_zero() {
+        assert_eq!(digits(0.0), "0");
+        assert_eq!(digits(f64::NAN), "unknown");
+        assert_eq!(digits(f64::INFINITY), "unknown");
     }
 }

@@ -1,6 +1,7 @@
 //! A report for programs. docs/report.schema.json describes it.
 
 use crate::analyze::Report;
+use serde::Serialize;
 
 /// Version of the JSON, for [`Report::schema`]. It rises when a field is renamed,
 /// removed or changes its meaning; new fields do not raise it.
@@ -8,9 +9,14 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// The report as JSON, indented, with a final line feed.
 pub fn to_json(report: &Report) -> String {
-    // Only a map with keys that are no strings could fail, and a report has none.
+    pretty(report)
+}
+
+/// Any of the pages' values as JSON, in the same way.
+pub(super) fn pretty(value: &impl Serialize) -> String {
+    // Only a map with keys that are no strings could fail, and none of them has one.
     // A number that is not finite becomes null, which means unknown there as well.
-    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
 }

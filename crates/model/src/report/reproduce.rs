@@ -1,6 +1,7 @@
 //! Published results beside ours, for people and for programs.
 
 use super::counted::{digits, resource};
+use super::json::pretty;
 use super::layout::{Page, Style, columns, left, right};
 use crate::reproduce::{Case, Kind, Reproduction, Row, TOLERANCE, Value};
 
@@ -11,10 +12,7 @@ const ERROR: usize = 11;
 
 /// As JSON, indented, with a final line feed.
 pub fn to_json(r: &Reproduction) -> String {
-    // Numbers and words: nothing in it can fail.
-    let mut text = serde_json::to_string_pretty(r).unwrap_or_default();
-    text.push('\n');
-    text
+    pretty(r)
 }
 
 /// As text of about `width` columns; `color` adds terminal styles.
@@ -162,9 +160,8 @@ fn value(v: &Value) -> String {
 /// Four digits where there are many, as published rates have; large ones with an exponent, as counters print them.
 fn short(n: f64) -> String {
     match n.abs() {
-        a if !a.is_finite() => "unknown".into(),
-        a if a >= 1e6 => format!("{n:.2E}"),
-        a if a >= 1000.0 => format!("{n:.0}"),
+        a if a.is_finite() && a >= 1e6 => format!("{n:.2E}"),
+        a if a.is_finite() && a >= 1000.0 => format!("{n:.0}"),
         _ => digits(n),
     }
 }
