@@ -95,7 +95,8 @@ fn rates(draft: &mut Draft, sights: &Sights) -> Result<(), String> {
     draft.explained = Some(
         "The memory's rate is not published. The machine file has 15 GB/s per node, 59 % of two channels of DDR3-1600, which is \
          what AMD's STREAM of the generation before had of its own channels. Tried: 17 GB/s, as remembered of other machines \
-         with this part, leaves triad 6 % and copy 10 % too slow, which would just hold, but has no source. The document's copy is 10 % faster than its triad, where the \
+         with this part, leaves triad 6 % and copy 10 % too slow, which would just hold, but has no source. \
+         The document's copy is 10 % faster than its triad, where the \
          model has one rate, since no source gives this memory's by mix of reads and writes. A rate that meets all \
          four would be fitted to them.",
     );
