@@ -21,6 +21,7 @@ mod epoch;
 mod flops;
 mod fma;
 mod guard;
+mod host;
 mod install;
 mod lines;
 mod log;

@@ -15,7 +15,9 @@ impl Vcpu {
     /// The kernel reads the next task's stack pointer, `offset` bytes into its `task_struct`.
     pub fn will_run(&mut self, address: u64, offset: u64) {
         let last = std::mem::replace(&mut self.task, address.wrapping_sub(offset));
-        self.world.wakes().runs(self.index, last, self.task, offset);
+        let interrupted = self.seat.as_ref().filter(|_| self.counting && !self.in_call);
+        let interrupted = interrupted.map(|seat| seat.core.clock_ns());
+        self.world.wakes().runs(self.index, last, self.task, offset, interrupted);
     }
 
     /// The kernel wakes a task, or starts a new one, and touches this address for it.
@@ -55,7 +57,7 @@ impl Vcpu {
         drop(threads);
         self.stack = stack;
         self.counting = false;
-        self.show_running();
+        self.show_state();
         // What the machine does between the program's threads is nobody's call.
         self.in_call = next.is_some_and(|next| next.in_call);
         match next.filter(|next| next.ids.is_some()) {
@@ -85,7 +87,7 @@ impl Vcpu {
             return;
         }
         self.counting = true;
-        self.show_running();
+        self.show_state();
         self.patience = PATIENCE;
         self.attend();
         let woken_ns = self.world.wakes().woken_ns(self.task);
@@ -109,7 +111,7 @@ impl Vcpu {
         if !self.in_kernel {
             self.in_call = false;
         }
-        self.show_running();
+        self.show_state();
     }
 
     /// The current thread rings the doorbell.
@@ -154,7 +156,7 @@ impl Vcpu {
             Message::ThreadEnd => {
                 world.threads().end(self.stack);
                 self.counting = false;
-                self.show_running();
+                self.show_state();
             }
             Message::ProcessEnd(pid) => world.threads().end_process(pid),
             Message::RangeGone => {}

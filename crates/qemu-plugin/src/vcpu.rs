@@ -286,10 +286,11 @@ impl Vcpu {
         }
     }
 
-    /// Shows the others whether its clock goes on.
-    pub(crate) fn show_running(&self) {
+    /// Shows the others whether a thread of the program has it, and whether its clock goes on.
+    pub(crate) fn show_state(&self) {
         if let Some(seat) = &self.seat {
-            seat.visible.set_running(self.counting && !self.in_kernel);
+            seat.visible.host.is_this();
+            seat.visible.set_state(self.counting, self.counting && !self.in_kernel);
         }
     }
 
@@ -354,7 +355,7 @@ impl Vcpu {
     /// Counts no more.
     pub fn stop(&mut self) {
         self.counting = false;
-        self.show_running();
+        self.show_state();
     }
 
     /// Writes down what is not yet written; when the vCPU has stopped for good.

@@ -4,16 +4,12 @@
 //! barrier before the last goes on. When that one does, nothing that it sees tells which of the
 //! others' calls woke it. So the clock is noted while the kernel wakes.
 
+use crate::pace::Behind;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 /// Addresses of nobody known that are kept. The kernel's own data (run queues) are touched again and again;
 /// new are tasks that have not run yet, and they run soon.
 const STRANGERS: usize = 1 << 14;
-
-/// After this time of the host nobody waits for a woken task to go on any more: it may have been awake already,
-/// or be another one's turn.
-const SOON: Duration = Duration::from_millis(20);
 
 /// Who wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +35,6 @@ struct Task {
 struct Due {
     /// From when on, simulated time, ns.
     ns: f64,
-    /// When it was woken, by the host's clock.
-    since: Instant,
     /// Where it ran last, and probably will.
     vcpu: usize,
 }
@@ -56,16 +50,20 @@ pub struct Wakes {
     strangers: BTreeMap<u64, f64>,
     /// Tasks that run.
     running: BTreeSet<u64>,
-    /// Tasks that the program woke and that have not gone on yet.
+    /// Tasks that the program woke, or that the kernel interrupted, and that have not gone on yet.
     due: BTreeMap<u64, Due>,
 }
 
 impl Wakes {
     /// A task is going to run on a vCPU, where another one ran. Of its `task_struct` this many bytes are known to
-    /// be there.
-    pub fn runs(&mut self, vcpu: usize, last: u64, task: u64, bytes: u64) {
+    /// be there. The other one was `interrupted` at that time, ns, if it did not ask for it.
+    pub fn runs(&mut self, vcpu: usize, last: u64, task: u64, bytes: u64, interrupted: Option<f64>) {
         self.task_bytes = bytes;
         self.running.remove(&last);
+        match interrupted {
+            Some(ns) => drop(self.due.insert(last, Due { ns, vcpu })),
+            None => drop(self.due.remove(&last)),
+        }
         self.running.insert(task);
         self.due.remove(&task);
         let strangers = &self.strangers;
@@ -84,8 +82,7 @@ impl Wakes {
             Some((address, task)) => {
                 task.woken_ns = if wake == Wake::New { ns } else { task.woken_ns.max(ns) };
                 if wake == Wake::Program && !self.running.contains(address) {
-                    let since = Instant::now();
-                    self.due.entry(*address).or_insert(Due { ns, since, vcpu: task.vcpu });
+                    self.due.entry(*address).or_insert(Due { ns, vcpu: task.vcpu });
                 }
             }
             None => {
@@ -97,14 +94,10 @@ impl Wakes {
         }
     }
 
-    /// The earliest time at which a task that was woken just now will go on, ns; infinite if there is none. Only
-    /// those count whose vCPU `is_free`: for one that another thread has, nobody can wait.
-    pub fn due_ns(&mut self, is_free: impl Fn(usize) -> bool) -> f64 {
-        if self.due.is_empty() {
-            return f64::INFINITY;
-        }
-        self.due.retain(|_, due| due.since.elapsed() < SOON);
-        self.due.values().filter(|due| is_free(due.vcpu)).map(|due| due.ns).fold(f64::INFINITY, f64::min)
+    /// Of the tasks that will go on in a moment, and that `count`, the one that will at the earliest time.
+    pub fn due(&self, count: impl Fn(&Behind) -> bool) -> Option<Behind> {
+        let due = self.due.iter().map(|(task, due)| Behind { cpu: due.vcpu, ns: due.ns, due: Some(*task) });
+        due.filter(count).min_by(|a, b| a.ns.total_cmp(&b.ns))
     }
 
     /// When the task was last woken, ns; 0 if it never was.
@@ -120,8 +113,8 @@ mod tests {
     #[test]
     fn a_task_is_known_by_what_it_touches_of_it() {
         let mut wakes = Wakes::default();
-        wakes.runs(0, 1, 0x1000, 0x800);
-        wakes.runs(0, 2, 0x3000, 0x800);
+        wakes.runs(0, 1, 0x1000, 0x800, None);
+        wakes.runs(0, 2, 0x3000, 0x800, None);
         wakes.touched(0x3018, 50.0, Wake::Program);
         wakes.touched(0x17ff, 20.0, Wake::Program);
         wakes.touched(0x1018, 10.0, Wake::Outside);
@@ -136,7 +129,7 @@ mod tests {
     fn who_has_not_run_yet_is_told_when_it_does() {
         let mut wakes = Wakes::default();
         wakes.touched(0x1018, 30.0, Wake::New);
-        wakes.runs(0, 1, 0x1000, 0x800);
+        wakes.runs(0, 1, 0x1000, 0x800, None);
         assert_eq!(wakes.woken_ns(0x1000), 30.0);
         // The address is another task's now.
         wakes.touched(0x1018, 10.0, Wake::New);
@@ -146,17 +139,30 @@ mod tests {
     #[test]
     fn who_was_woken_is_due_until_it_runs() {
         let mut wakes = Wakes::default();
-        wakes.runs(0, 1, 0x1000, 0x800);
+        let due = |wakes: &Wakes| wakes.due(|_| true).map(|behind| (behind.due, behind.ns));
+        wakes.runs(0, 1, 0x1000, 0x800, None);
         wakes.touched(0x1018, 10.0, Wake::Program);
-        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY, "it runs already");
-        wakes.runs(0, 0x1000, 0x3000, 0x800);
+        assert_eq!(due(&wakes), None, "it runs already");
+        wakes.runs(0, 0x1000, 0x3000, 0x800, None);
         wakes.touched(0x1018, 20.0, Wake::Outside);
-        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY, "no time is known at which it goes on");
+        assert_eq!(due(&wakes), None, "no time is known at which it goes on");
         wakes.touched(0x1018, 30.0, Wake::Program);
         wakes.touched(0x1020, 40.0, Wake::Program);
-        assert_eq!(wakes.due_ns(|_| true), 30.0);
-        assert_eq!(wakes.due_ns(|vcpu| vcpu != 0), f64::INFINITY, "another one runs there");
-        wakes.runs(0, 0x3000, 0x1000, 0x800);
-        assert_eq!(wakes.due_ns(|_| true), f64::INFINITY);
+        assert_eq!(due(&wakes), Some((Some(0x1000), 30.0)));
+        assert_eq!(wakes.due(|behind| behind.cpu != 0), None, "another one runs there");
+        wakes.runs(0, 0x3000, 0x1000, 0x800, None);
+        assert_eq!(due(&wakes), None);
+    }
+
+    #[test]
+    fn who_was_interrupted_is_due_until_it_runs() {
+        let mut wakes = Wakes::default();
+        let due = |wakes: &Wakes| wakes.due(|_| true);
+        wakes.runs(3, 1, 0x1000, 0x800, None);
+        wakes.runs(3, 0x1000, 0x3000, 0x800, Some(70.0));
+        assert_eq!(due(&wakes), Some(Behind { cpu: 3, ns: 70.0, due: Some(0x1000) }));
+        wakes.runs(3, 0x3000, 0x1000, 0x800, None);
+        wakes.runs(3, 0x1000, 0x3000, 0x800, None);
+        assert_eq!(due(&wakes), None, "it sleeps");
     }
 }

@@ -1,6 +1,7 @@
 //! What all vCPUs share.
 
 use crate::arguments::Arguments;
+use crate::host::Host;
 use crate::log;
 use crate::output::Output;
 use crate::pages::{Row, Traffic};
@@ -20,8 +21,12 @@ use std::sync::{Mutex, MutexGuard};
 #[repr(align(128))]
 pub struct Visible {
     clock_ns: AtomicU64,
-    /// Runs the program's code now, so that its clock goes on.
-    running: AtomicBool,
+    /// A thread of the program has it.
+    busy: AtomicBool,
+    /// That thread is in the program's code, so that the clock goes on.
+    in_program: AtomicBool,
+    /// What the host knows of it.
+    pub host: Host,
 }
 
 impl Visible {
@@ -31,10 +36,11 @@ impl Visible {
         self.clock_ns.store(ns.to_bits(), Ordering::Relaxed);
     }
 
-    /// Shows whether its clock goes on.
+    /// Shows whether a thread of the program has it, and whether that is in the program's own code.
     #[inline]
-    pub fn set_running(&self, running: bool) {
-        self.running.store(running, Ordering::Relaxed);
+    pub fn set_state(&self, busy: bool, in_program: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
+        self.in_program.store(in_program, Ordering::Relaxed);
     }
 
     fn clock_ns(&self) -> f64 {
@@ -134,15 +140,21 @@ impl World {
         self.visible.iter().map(Visible::clock_ns).fold(0.0, f64::max)
     }
 
-    /// The clocks of the vCPUs that run the program's code, ns, with their numbers.
+    /// The clocks of the vCPUs that threads of the program have, ns, with their numbers. Those that are in the
+    /// kernel for a moment (a page fault, a tick) are among them.
     pub fn running_ns(&self) -> impl Iterator<Item = (usize, f64)> {
-        let running = self.visible.iter().enumerate().filter(|(_, v)| v.running.load(Ordering::Relaxed));
-        running.map(|(cpu, v)| (cpu, v.clock_ns()))
+        let busy = self.visible.iter().enumerate().filter(|(_, v)| v.busy.load(Ordering::Relaxed));
+        busy.map(|(cpu, v)| (cpu, v.clock_ns()))
     }
 
-    /// Whether a vCPU of the machine does not run the program's code now.
+    /// Whether no thread of the program has that vCPU of the machine.
     pub fn is_free(&self, vcpu: usize) -> bool {
-        self.visible.get(vcpu).is_some_and(|v| !v.running.load(Ordering::Relaxed))
+        self.visible.get(vcpu).is_some_and(|v| !v.busy.load(Ordering::Relaxed))
+    }
+
+    /// Whether the vCPU is in the program's own code.
+    pub fn is_in_program(&self, vcpu: usize) -> bool {
+        self.visible.get(vcpu).is_some_and(|v| v.in_program.load(Ordering::Relaxed))
     }
 
     /// Number of changes of region so far. Compared at each miss.
