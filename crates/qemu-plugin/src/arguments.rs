@@ -75,6 +75,7 @@ const KEYS: &[&str] = &[
     "switch",
     "wake",
     "start",
+    "call",
     "ram",
     "sample",
     "epoch_us",
@@ -107,6 +108,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
             switch: given.address("switch")?,
             wake: given.range("wake")?,
             start: given.range("start")?,
+            call: if given.0.contains_key("call") { given.range("call")? } else { 0..0 },
         },
         ram: given.ram()?,
         sample: given.number("sample", Some(1000), "a number of lines, 1 or more")?,
@@ -219,6 +221,7 @@ mod tests {
                 switch: 0xffff_ffff_8100_3270,
                 wake: 0xffff_ffff_810c_0000..0xffff_ffff_810c_0400,
                 start: 0xffff_ffff_810c_1000..0xffff_ffff_810c_1200,
+                call: 0..0,
             },
             ram: vec![512, 1024],
             sample: 1000,
@@ -232,8 +235,11 @@ mod tests {
 
     #[test]
     fn everything_can_be_said() {
-        let all = with(&["sample=64", "epoch_us=10", "prefetch=off", "interleave=on", "mode=empty"]).unwrap();
+        let more =
+            ["sample=64", "epoch_us=10", "prefetch=off", "interleave=on", "mode=empty", "call=0x12:0x34"];
+        let all = with(&more).unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
+        assert_eq!(all.functions.call, 0x12..0x34);
         assert_eq!(all.mode, Mode::Empty);
     }
 
@@ -247,7 +253,9 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
-        for wrong in ["sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "mode=fast"] {
+        for wrong in
+            ["call=0x12", "sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "mode=fast"]
+        {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");
         }
         let values = [

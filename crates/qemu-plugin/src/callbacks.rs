@@ -116,6 +116,11 @@ callback! {
 }
 
 callback! {
+    /// The kernel waits until all vCPUs have answered it.
+    await_all(vcpu, _data) { vcpu.world.alarm.ring(); }
+}
+
+callback! {
     /// The kernel makes translations invalid.
     flush(vcpu, _data) { guarded(vcpu, Vcpu::flush_translations); }
 }

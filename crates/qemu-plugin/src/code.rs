@@ -11,6 +11,8 @@ pub const MARKED_LOAD: [u8; 2] = [0x8a, 0x07];
 const NEXT_STACK: [u8; 3] = [0x48, 0x8b, 0xa6];
 /// `pop %r15`: the first touch of the new stack in `__switch_to_asm`.
 const POP_R15: [u8; 2] = [0x41, 0x5f];
+/// `pause`.
+const PAUSE: [u8; 2] = [0xf3, 0x90];
 /// How far into `__switch_to_asm` the stack is switched. With every mitigation it is 0x70 bytes long.
 const SWITCH_BYTES: u64 = 0x100;
 
@@ -34,6 +36,8 @@ pub enum KernelCode {
     Wakes,
     /// It belongs to the function that sets a new task going.
     Starts,
+    /// It passes the time while all vCPUs are to answer the kernel.
+    AwaitsAll,
 }
 
 /// Where the guest's kernel does what tells of tasks.
@@ -45,6 +49,8 @@ pub struct KernelFunctions {
     pub wake: Range<u64>,
     /// `wake_up_new_task`.
     pub start: Range<u64>,
+    /// `smp_call_function_many_cond`; empty if not known.
+    pub call: Range<u64>,
 }
 
 /// Finds the instructions of the kernel that tell of task and address space.
@@ -62,6 +68,9 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
     }
     if functions.start.contains(&address) {
         return KernelCode::Starts;
+    }
+    if functions.call.contains(&address) && bytes == PAUSE {
+        return KernelCode::AwaitsAll;
     }
     let prefixes = bytes.iter().take_while(|b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
     let (prefix, opcode) = bytes.split_at(prefixes);
@@ -154,7 +163,7 @@ fn one_access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
 mod tests {
     use super::*;
 
-    const NOWHERE: KernelFunctions = KernelFunctions { switch: KERNEL, wake: 0..0, start: 0..0 };
+    const NOWHERE: KernelFunctions = KernelFunctions { switch: KERNEL, wake: 0..0, start: 0..0, call: 0..0 };
 
     fn user(bytes: &[u8]) -> UserCode {
         user_code(&decode(bytes, 0x401000), &mut InstructionInfoFactory::new())
@@ -283,5 +292,14 @@ mod tests {
         assert_eq!(at(0x100), KernelCode::Wakes);
         assert_eq!(at(0x180), KernelCode::Other);
         assert_eq!(at(0x27f), KernelCode::Starts);
+    }
+
+    #[test]
+    fn who_pauses_in_a_call_of_all_cpus_awaits_them() {
+        let functions = KernelFunctions { call: KERNEL + 0x300..KERNEL + 0x380, ..NOWHERE };
+        let at = |bytes: &[u8], address| kernel_code(bytes, KERNEL + address, &functions);
+        assert_eq!(at(&PAUSE, 0x310), KernelCode::AwaitsAll);
+        assert_eq!(at(&PAUSE, 0x380), KernelCode::Other);
+        assert_eq!(at(&[0x90], 0x310), KernelCode::Other);
     }
 }

@@ -8,24 +8,29 @@
 use crate::host::HostThread;
 use crate::world::World;
 use std::collections::HashMap;
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How far ahead of the slowest a vCPU may be, ns: a fraction of what a block of a dynamic schedule takes. // chosen
 const LEAD_NS: f64 = 10_000.0;
 
-/// How long it naps on the host before it looks again.
-const NAP: Duration = Duration::from_micros(50);
+/// How long it naps on the host before it looks again, for each ns that it is ahead, ns: a fraction of what an
+/// emulated cpu needs to catch up. Switching tasks costs the host something too. // chosen
+const NAP_PER_LEAD: f64 = 20.0;
 
-/// After so many naps it looks at what the host does with the one that it waits for. // chosen
-const NAPS: u32 = 20;
+/// The longest nap: it may be waited for. // chosen
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// After so much napping it looks at what the host does with the one that it waits for. // chosen
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Who has slept at so many of these looks waits for something that may be the one who naps: QEMU has
 /// moments that all vCPUs must stop for. // chosen
 const ASLEEP: u32 = 2;
 
-/// Who has worked for so long in the kernel may wait there for an answer of the one who naps (a flush of
-/// translations). Page faults and ticks are shorter. // chosen
-const IN_KERNEL: Duration = Duration::from_millis(1);
+/// Who has worked for so long in the kernel may wait there for the one who naps. Page faults and ticks are
+/// shorter. // chosen
+const IN_KERNEL: Duration = Duration::from_millis(3);
 
 /// Whatever the host says, nobody waits longer for one clock to move. // chosen
 const LONGEST: Duration = Duration::from_secs(1);
@@ -59,6 +64,7 @@ impl Pace {
 
     #[cold]
     fn nap(&mut self, world: &World, clock_ns: f64) {
+        let heard = world.alarm.rung();
         let mut wait: Option<Wait> = None;
         while let Some(slowest) = self.slowest(world).filter(|slowest| slowest.ns + LEAD_NS < clock_ns) {
             match &mut wait {
@@ -69,7 +75,10 @@ impl Pace {
                 }
                 _ => wait = Some(Wait::new(slowest, world)),
             }
-            std::thread::sleep(NAP);
+            let lead = Duration::from_nanos((NAP_PER_LEAD * (clock_ns - slowest.ns)) as u64);
+            if world.alarm.wait(lead.min(LONGEST_NAP), heard) {
+                return;
+            }
         }
     }
 
@@ -83,13 +92,19 @@ impl Pace {
     }
 }
 
+/// The host's thread of a vCPU.
+fn host(world: &World, cpu: usize) -> Option<&HostThread> {
+    world.visible(cpu)?.host.thread()
+}
+
 /// One that is behind is waited for.
 struct Wait {
     of: Behind,
     since: Instant,
     /// Processor time that its vCPU had used then.
     used: Option<Duration>,
-    naps: u32,
+    /// When the host was last asked.
+    looked: Instant,
     /// At how many looks it slept.
     asleep: u32,
 }
@@ -97,15 +112,16 @@ struct Wait {
 impl Wait {
     fn new(of: Behind, world: &World) -> Wait {
         let used = host(world, of.cpu).and_then(HostThread::used);
-        Wait { of, since: Instant::now(), used, naps: 0, asleep: 0 }
+        let now = Instant::now();
+        Wait { of, since: now, used, looked: now, asleep: 0 }
     }
 
     /// Whether it could have got on by now.
     fn is_vain(&mut self, world: &World) -> bool {
-        self.naps += 1;
-        if self.naps % NAPS != 0 {
+        if self.looked.elapsed() < LOOK {
             return false;
         }
+        self.looked = Instant::now();
         let Some(thread) = host(world, self.of.cpu) else { return true };
         self.asleep += u32::from(thread.sleeps());
         let used = thread.used().zip(self.used).map(|(now, then)| now.saturating_sub(then));
@@ -117,7 +133,48 @@ impl Wait {
     }
 }
 
-/// The host's thread of a vCPU.
-fn host(world: &World, cpu: usize) -> Option<&HostThread> {
-    world.visible(cpu)?.host.thread()
+/// Ends naps: the kernel waits for an answer of all vCPUs, and who naps takes no interrupts.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    times: Mutex<u64>,
+    rings: Condvar,
+}
+
+impl Alarm {
+    /// How often it has rung.
+    pub fn rung(&self) -> u64 {
+        *self.times.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Wakes all.
+    pub fn ring(&self) {
+        *self.times.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        self.rings.notify_all();
+    }
+
+    /// Waits for that long or until it has rung more often than `heard`; which of the two.
+    fn wait(&self, longest: Duration, heard: u64) -> bool {
+        let times = self.times.lock().unwrap_or_else(|e| e.into_inner());
+        let waited = self.rings.wait_timeout_while(times, longest, |times| *times == heard);
+        *waited.unwrap_or_else(|e| e.into_inner()).0 != heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_ends_naps_that_began_before() {
+        let alarm = Alarm::default();
+        let heard = alarm.rung();
+        assert!(!alarm.wait(Duration::ZERO, heard), "nothing rang");
+        std::thread::scope(|scope| {
+            let napper = scope.spawn(|| alarm.wait(Duration::from_secs(600), heard));
+            alarm.ring();
+            assert!(napper.join().unwrap());
+        });
+        assert!(alarm.wait(Duration::from_secs(600), heard), "it rang while nobody napped");
+        assert!(!alarm.wait(Duration::ZERO, alarm.rung()));
+    }
 }

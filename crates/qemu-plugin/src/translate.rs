@@ -71,6 +71,7 @@ fn kernel(block: *mut Block, instructions: &[Seen]) {
             KernelCode::Starts => on_memory(seen, callbacks::start, null_mut()),
             KernelCode::SwitchedStack => on_memory(seen, callbacks::stack, null_mut()),
             KernelCode::FlushesTranslations => on_instruction(seen, callbacks::flush),
+            KernelCode::AwaitsAll => on_instruction(seen, callbacks::await_all),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
         }
     }

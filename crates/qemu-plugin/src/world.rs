@@ -4,6 +4,7 @@ use crate::arguments::Arguments;
 use crate::host::Host;
 use crate::log;
 use crate::output::Output;
+use crate::pace::Alarm;
 use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
@@ -62,6 +63,8 @@ pub struct World {
     pub traffic: Traffic,
     threads: Mutex<Threads>,
     wakes: Mutex<Wakes>,
+    /// Ends naps.
+    pub alarm: Alarm,
     /// The guest's clock.
     pub time: GuestTime,
     /// Rows on their way out.
@@ -100,6 +103,7 @@ impl World {
             homes,
             threads: Mutex::default(),
             wakes: Mutex::default(),
+            alarm: Alarm::default(),
             time: GuestTime::new(),
             output,
             turn: AtomicU32::new(0),

@@ -290,21 +290,25 @@ pub fn plugin_arguments(
 ) -> Vec<(String, String)> {
     let switch = |on: bool| if on { "on" } else { "off" };
     let ends: Vec<String> = about.ram_ends.iter().map(u64::to_string).collect();
+    let range = |(from, to): (u64, u64)| format!("{from:#x}:{to:#x}");
+    let call = about.call.map(|call| ("call", range(call)));
     [
         ("out", directory.display().to_string()),
         ("machine", directory.join("machine.toml").display().to_string()),
         ("cpus", shape.cpus.len().to_string()),
         ("switch", format!("{:#x}", about.switch)),
-        ("wake", format!("{:#x}:{:#x}", about.wake.0, about.wake.1)),
-        ("start", format!("{:#x}:{:#x}", about.start.0, about.start.1)),
+        ("wake", range(about.wake)),
+        ("start", range(about.start)),
         ("ram", ends.join(":")),
         ("sample", on.lines_per_sample.to_string()),
         ("epoch_us", EPOCH_US.to_string()),
         ("prefetch", switch(on.prefetch).into()),
         ("interleave", switch(on.interleaved).into()),
     ]
+    .into_iter()
+    .chain(call)
     .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .collect()
 }
 
 fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> anyhow::Result<Vec<OsString>> {

@@ -144,6 +144,7 @@ impl Setup {
         let function = |name: &str| Ok::<_, GuestError>((address(name)?, address(&format!("{name}.end"))?));
         let switch = address("__switch_to_asm")?;
         let (wake, start) = (function("try_to_wake_up")?, function("wake_up_new_task")?);
+        let call = function("smp_call_function_many_cond").ok();
         let boot = begun.elapsed();
 
         progress(Progress::Saving);
@@ -156,7 +157,7 @@ impl Setup {
         save(&mut vm, &file.file, relay)?;
         vm.quit(Duration::from_secs(30), &mut || false)?;
         let saving = begun.elapsed() - boot;
-        let about = About { file_bytes: 0, pvh, switch, wake, start, ram_ends, hello, boot, saving };
+        let about = About { file_bytes: 0, pvh, switch, wake, start, call, ram_ends, hello, boot, saving };
         file.publish(path, about.clone()).map_err(failed())?;
         Ok(about)
     }

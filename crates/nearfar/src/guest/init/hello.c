@@ -80,6 +80,8 @@ char *hello_text(void) {
     say_symbol("__switch_to_asm");
     say_symbol("try_to_wake_up");
     say_symbol("wake_up_new_task");
+    /* In this one the kernel waits for an answer of all cpus. */
+    say_symbol("smp_call_function_many_cond");
     say_file("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource");
     say_file("nodes", "/sys/devices/system/node/online");
     say_file("cpus", "/sys/devices/system/cpu/online");
