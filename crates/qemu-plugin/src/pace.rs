@@ -49,15 +49,25 @@ pub struct Behind {
 /// What a vCPU knows of the others' pace.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Who did not get on, and where their clocks stood.
-    stuck: HashMap<(usize, Option<u64>), f64>,
+    /// Who did not get on.
+    stuck: HashMap<(usize, Option<u64>), Stuck>,
+}
+
+/// One that did not get on.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    /// Where its clock stood, ns.
+    ns: f64,
+    /// Up to which clock of its own the vCPU goes on without it, ns. Then it looks again: a task may have slept
+    /// because its waker had no processor.
+    until_ns: f64,
 }
 
 impl Pace {
     /// Naps while this clock is far ahead of others that go on.
     #[inline]
     pub fn keep(&mut self, world: &World, clock_ns: f64) {
-        if self.slowest(world).is_some_and(|slowest| slowest.ns + LEAD_NS < clock_ns) {
+        if self.slowest(world, clock_ns).is_some_and(|slowest| slowest.ns + LEAD_NS < clock_ns) {
             self.nap(world, clock_ns);
         }
     }
@@ -66,11 +76,15 @@ impl Pace {
     fn nap(&mut self, world: &World, clock_ns: f64) {
         let heard = world.alarm.rung();
         let mut wait: Option<Wait> = None;
-        while let Some(slowest) = self.slowest(world).filter(|slowest| slowest.ns + LEAD_NS < clock_ns) {
+        while let Some(slowest) =
+            self.slowest(world, clock_ns).filter(|slowest| slowest.ns + LEAD_NS < clock_ns)
+        {
             match &mut wait {
                 Some(wait) if wait.of == slowest => {
                     if wait.is_vain(world) {
-                        self.stuck.insert((slowest.cpu, slowest.due), slowest.ns);
+                        // Further each time, or one that never gets on would be waited for all the time.
+                        let until_ns = clock_ns + (clock_ns - slowest.ns).max(LEAD_NS);
+                        self.stuck.insert((slowest.cpu, slowest.due), Stuck { ns: slowest.ns, until_ns });
                     }
                 }
                 _ => wait = Some(Wait::new(slowest, world)),
@@ -84,8 +98,11 @@ impl Pace {
 
     /// The slowest of those that run and of those that will go on in a moment. For a task whose vCPU another
     /// thread has, nobody can wait.
-    fn slowest(&self, world: &World) -> Option<Behind> {
-        let gets_on = |behind: &Behind| self.stuck.get(&(behind.cpu, behind.due)) != Some(&behind.ns);
+    fn slowest(&self, world: &World, clock_ns: f64) -> Option<Behind> {
+        let gets_on = |behind: &Behind| {
+            let stuck = self.stuck.get(&(behind.cpu, behind.due)).filter(|stuck| stuck.ns == behind.ns);
+            stuck.is_none_or(|stuck| stuck.until_ns <= clock_ns)
+        };
         let running = world.running_ns().map(|(cpu, ns)| Behind { cpu, ns, due: None }).filter(gets_on);
         let due = world.wakes().due(|behind| world.is_free(behind.cpu) && gets_on(behind));
         running.chain(due).min_by(|a, b| a.ns.total_cmp(&b.ns))

@@ -279,7 +279,7 @@ fn a_dynamic_schedule_deals_as_the_machine_would() {
     }
     let lab = Lab::new(1, 8, 512);
     let program = c(&lab.scratch, "blocks", BLOCKS);
-    let _busy = Busy::new(6);
+    let _busy = Busy::new(2);
     let taken: Vec<f64> = lab
         .count("run", &[], &[&program])
         .stdout()
