@@ -1,6 +1,5 @@
 //! The host's threads that run vCPUs: what the host says of them.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A thread of this process, as others look at it.
@@ -13,7 +12,7 @@ pub struct HostThread {
 
 impl HostThread {
     /// The thread that calls.
-    fn current() -> HostThread {
+    pub fn current() -> HostThread {
         let mut clock = -1;
         // SAFETY: `clock` is ours to write to; the calling thread exists. A refusal leaves the invalid clock.
         let tid = unsafe {
@@ -42,22 +41,6 @@ impl HostThread {
 /// follows the name, which is in parentheses and may contain any (proc(5)).
 fn is_runnable(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
-}
-
-/// The host's thread of a vCPU, from when it first runs something.
-#[derive(Debug, Default)]
-pub struct Host(OnceLock<HostThread>);
-
-impl Host {
-    /// The calling thread is the one.
-    pub fn is_this(&self) {
-        self.0.get_or_init(HostThread::current);
-    }
-
-    /// The thread, if it is known.
-    pub fn thread(&self) -> Option<&HostThread> {
-        self.0.get()
-    }
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Pace {
 
 /// The host's thread of a vCPU.
 fn host(world: &World, cpu: usize) -> Option<&HostThread> {
-    world.visible(cpu)?.host.thread()
+    world.visible(cpu)?.host.get()
 }
 
 /// One that is behind is waited for.

@@ -4,6 +4,7 @@ use crate::api::{self, api};
 use crate::epoch::Epoch;
 use crate::flops;
 use crate::guard::guarded;
+use crate::host::HostThread;
 use crate::lines::Lines;
 use crate::pace::Pace;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
@@ -289,7 +290,7 @@ impl Vcpu {
     /// Shows the others whether a thread of the program has it, and whether its clock goes on.
     pub(crate) fn show_state(&self) {
         if let Some(seat) = &self.seat {
-            seat.visible.host.is_this();
+            seat.visible.host.get_or_init(HostThread::current);
             seat.visible.set_state(self.counting, self.counting && !self.in_kernel);
         }
     }

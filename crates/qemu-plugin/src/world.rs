@@ -1,7 +1,7 @@
 //! What all vCPUs share.
 
 use crate::arguments::Arguments;
-use crate::host::Host;
+use crate::host::HostThread;
 use crate::log;
 use crate::output::Output;
 use crate::pace::Alarm;
@@ -15,7 +15,7 @@ use nearfar_model::recording::raw::RawMark;
 use nearfar_model::recording::tables::MarkKind;
 use nearfar_model::simulate::{Hierarchy, HomeMap, Options, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What one vCPU lets the others see. A line of its own: it is written often.
 #[derive(Default)]
@@ -26,8 +26,8 @@ pub struct Visible {
     busy: AtomicBool,
     /// That thread is in the program's code, so that the clock goes on.
     in_program: AtomicBool,
-    /// What the host knows of it.
-    pub host: Host,
+    /// The host's thread that it is, from when a thread of the program first has it.
+    pub host: OnceLock<HostThread>,
 }
 
 impl Visible {

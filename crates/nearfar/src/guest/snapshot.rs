@@ -32,7 +32,7 @@ pub struct About {
     pub wake: (u64, u64),
     /// As above, of `wake_up_new_task`.
     pub start: (u64, u64),
-    /// As above, of `smp_call_function_many_cond`; kernels name it differently.
+    /// As above, of `smp_call_function_many_cond`; none if the kernel has none of that name.
     pub call: Option<(u64, u64)>,
     /// Ends of the nodes' memory as a plugin's `qemu_plugin_hwaddr_phys_addr` sees them: node i
     /// has the addresses from the end before up to its own.

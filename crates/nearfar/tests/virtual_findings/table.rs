@@ -15,13 +15,15 @@ struct Case {
     kind: &'static str,
     /// What is found to be the best repair; empty if no gain is predicted, and then the finding has to say why.
     repair: &'static str,
+    /// How far the predicted range may reach each way, as a part of the time.
+    widest: f64,
 }
 
 const fn case(program: &'static str, words: &'static str, kind: &'static str) -> Case {
-    Case { program, words, defect: "", repaired: "--repaired", kind, repair: "where_used" }
+    Case { program, words, defect: "", repaired: "--repaired", kind, repair: "where_used", widest: 0.10 }
 }
 
-const CASES: [Case; 11] = [
+const CASES: [Case; 12] = [
     Case {
         defect: "--init serial",
         repaired: "--init parallel",
@@ -29,8 +31,13 @@ const CASES: [Case; 11] = [
     },
     case("openmp", "--example 1 --elements 500000 --iterations 12", "serial_first_touch"),
     case("openmp", "--example 2 --elements 500000 --iterations 12", "serial_first_touch"),
-    // All threads are at one node's half of the arrays at a time, longer than an epoch (1 ms) on two nodes. Turns
-    // that are shorter are counted as if both nodes were busy, and the range is too wide to be of use.
+    // All threads are at one node's half of the arrays at a time. If such a turn is shorter than an epoch (1 ms), both
+    // nodes are counted as busy, and the range is wider than it should be: 0.102 each way on two nodes.
+    Case {
+        repair: "same_schedule",
+        widest: 0.11,
+        ..case("openmp", "--example 3 --elements 1000000 --iterations 12", "schedule_mismatch")
+    },
     Case {
         repair: "same_schedule",
         ..case("openmp", "--example 3 --elements 6000000 --iterations 3", "schedule_mismatch")
@@ -91,7 +98,8 @@ fn on(lab: &Lab, what: &str) {
             if foreseen(&pair.0, &pair.1) {
                 break;
             }
-            // Who takes which block of a dynamic schedule, or a lock, is the host's doing: the fastest of three.
+            // The fastest of three, and it is said: with cpus in pace, what is the host's doing should be rare.
+            println!("again: {} {}, {:.3}", case.program, case.words, seconds(&pair.1) / seconds(&pair.0));
             let again =
                 (run(&format!("before.{again}"), case.defect), run(&format!("after.{again}"), case.repaired));
             let faster = |a: Value, b: Value| if seconds(&b) < seconds(&a) { b } else { a };
@@ -129,7 +137,7 @@ fn on(lab: &Lab, what: &str) {
                 if twin < low || twin > high {
                     wrong.push(format!("{name}: the twin's {twin:.3} is outside {low:.3} to {high:.3}"));
                 }
-                if (high - low) / 2.0 > 0.10 {
+                if (high - low) / 2.0 > case.widest {
                     wrong.push(format!("{name}: a range of {low:.3} to {high:.3} says too little"));
                 }
             }

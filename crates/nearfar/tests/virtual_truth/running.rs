@@ -203,13 +203,13 @@ fn avx_512_is_not_there_and_its_use_is_explained() {
     }
 }
 
-/// Threads of this process that do nothing but take the host's cpus from the emulator.
+/// Two threads of this process that do nothing but take the host's cpus from the emulator.
 struct Busy(std::sync::Arc<std::sync::atomic::AtomicBool>);
 
 impl Busy {
-    fn new(threads: usize) -> Busy {
+    fn new() -> Busy {
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        for _ in 0..threads {
+        for _ in 0..2 {
             let stop = stop.clone();
             std::thread::spawn(move || {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -240,7 +240,7 @@ fn simulated_time_is_not_the_hosts() {
         .iter()
         .enumerate()
         .map(|(i, &busy)| {
-            let _busy = busy.then(|| Busy::new(2));
+            let _busy = busy.then(Busy::new);
             let run = lab.count(&format!("run{i}"), &[], &program);
             1e3 * run.report.0["time"]["seconds"].as_f64().unwrap()
         })
@@ -279,7 +279,7 @@ fn a_dynamic_schedule_deals_as_the_machine_would() {
     }
     let lab = Lab::new(1, 8, 512);
     let program = c(&lab.scratch, "blocks", BLOCKS);
-    let _busy = Busy::new(2);
+    let _busy = Busy::new();
     let taken: Vec<f64> = lab
         .count("run", &[], &[&program])
         .stdout()
