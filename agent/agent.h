@@ -14,7 +14,11 @@
 #include <sys/types.h>
 #include <time.h>
 
+/* Where the C library keeps errno; weak, as all that is used of it: see system.h. */
+#pragma weak __errno_location
+
 #include "protocol.h"
+#include "system.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -50,6 +54,10 @@ struct nf_thread {
         uintptr_t start, bytes;
     } modules[NF_RANGES]; /* where words of its stack pointed to last */
     uint32_t dice;       /* and of the small samples: the handler may interrupt its use */
+    bool timer_stopped;  /* its alternate signal stack is too short */
+    /* What the handler of a tick writes: on a short signal stack there is no room for it. */
+    struct nf_sample sample;
+    uintptr_t chain[NF_MAX_CHAIN];
 };
 extern _Thread_local struct nf_thread nf_self __attribute__((tls_model("initial-exec")));
 
@@ -65,6 +73,8 @@ struct nf_process {
     uint32_t pid;
     uint64_t generation;
     uint64_t start_ns;
+    _Atomic bool mute;         /* and not even records can be written */
+    _Atomic bool quiet;        /* under a seccomp filter of the program's own: no system calls (sandbox.c) */
     struct nf_header *header;
     struct nf_segment *segment; /* NULL: not attached */
     char *ring;
@@ -92,18 +102,35 @@ bool nf_is_own_process(void);
 /* Writes one record. `wait`: may wait for room (false in the signal handler). */
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait);
+/* 0 if it is not known and may not be asked for. */
 uint32_t nf_tid(void);
 uint64_t nf_now(clockid_t clock);
+void nf_clock_init(void);
+void nf_yield(void);
 void nf_lost(enum nf_why why, uint64_t count);
+/* The process is about to end: waits longer for room in the ring. */
+void nf_last_words(void);
+/* Has the whole ring in memory; false if it cannot be had. */
+bool nf_fill_ring(void);
 
-/* next.c: the definitions behind ours. NULL where the program has none. */
-void *nf_next(const char *name);
-#define NF_NEXT(name) ((__typeof__(&name))nf_next(#name))
+/* sandbox.c */
+bool nf_sandboxed_from_outside(const struct nf_header *header);
+static inline bool nf_quiet(void) { return UNLIKELY(atomic_load_explicit(&nf_process.quiet, memory_order_relaxed)); }
 
 /* objects.c: live recorded objects by address. */
 bool nf_objects_init(void);
-bool nf_object_add(uintptr_t address, size_t bytes);
-size_t nf_object_remove(uintptr_t address); /* its bytes; 0 if it was not recorded */
+/* A new object, told at once or only noted: see "Storms" in protocol.h. */
+void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t previous, const struct nf_site *site);
+/* Its end, before the memory can be anybody else's. Its bytes; 0 if it was not known. `told`, if not NULL: whether
+ * its beginning was told. */
+size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told);
+/* Its bytes; 0 if it is not known. */
+size_t nf_object_bytes(uintptr_t address);
+/* Takes it out without a word: its bytes; 0 if it was not known. */
+size_t nf_object_forget(uintptr_t address);
+void nf_objects_after_fork(void);
+/* Tells what was only noted and is still there; all of it, or what is ripe. */
+void nf_objects_tell(bool all);
 extern _Atomic uint8_t nf_object_filter[4096];
 static inline unsigned nf_filter_slot(uintptr_t address) {
     return (unsigned)((address * 0x9e3779b97f4a7c15ull) >> 52);
@@ -119,8 +146,14 @@ void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *s
 void nf_sites_init(void);
 /* How many bytes above `from` can be read, at most `most`. */
 size_t nf_readable(uintptr_t from, size_t most);
-void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
+/* Gives the key of the call chain; 0 if nothing was written. */
+uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                      uintptr_t previous, const struct nf_site *site);
+/* The key of a call chain that was sent; 0 if it was not. */
+uint64_t nf_known_site(const struct nf_site *site);
+/* An object of a known site, told late. */
+void nf_record_late(uint16_t flags, uintptr_t address, size_t bytes, uint64_t site, const struct nf_site *where,
+                    uint64_t born);
 
 /* doorbell.c */
 void nf_bell(enum nf_bell operation, uint64_t value);
@@ -140,6 +173,7 @@ bool nf_pins(void);
 unsigned nf_pins_next(void);
 void nf_pin_thread(unsigned thread);
 void nf_pins_before_exec(void);
+void nf_pins_before_filter(void);
 
 /* places.c: policies of objects, also where nothing is recorded */
 size_t nf_places_init(void);
@@ -151,6 +185,9 @@ void nf_sampling_thread_start(void);
 void nf_sampling_thread_end(void);
 void nf_sampling_before_exec(void);
 void nf_sampling_exec_failed(void);
+/* Ends all timers for good, or begins anew. */
+void nf_sampling_pause(void);
+void nf_sampling_resume(void);
 
 /* process.c */
 void nf_send_maps(void);

@@ -4,8 +4,8 @@
  * are not hooked. The common path of malloc is a compare and a subtraction. */
 #include "agent.h"
 
-#include <stdlib.h>
 #include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct {
@@ -68,9 +68,7 @@ static inline bool noteworthy(size_t bytes) {
 
 static void record_large(void *p, size_t bytes, uintptr_t previous, uint16_t extra,
                          const struct nf_site *site) {
-    uint16_t flags = NF_HEAP | extra;
-    if (!nf_object_add((uintptr_t)p, bytes)) flags |= NF_ALLOC_UNTRACKED;
-    nf_record_alloc(flags, (uintptr_t)p, bytes, bytes, previous, site);
+    nf_object_begins(NF_HEAP | extra, (uintptr_t)p, bytes, previous, site);
 }
 
 /* Between half of and one and a half times the step: a program that allocates in a
@@ -109,6 +107,7 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
             if (nf_self.small_step > 0)
                 nf_record_alloc(NF_SMALL | extra, (uintptr_t)p, bytes, (size_t)passed, 0, &site);
             nf_self.small_left = nf_self.small_step = next_step(step);
+            nf_objects_tell(false);
         }
         nf_leave();
     } else if (!large) {
@@ -141,12 +140,7 @@ EXPORT void *calloc(size_t count, size_t each) {
 static __attribute__((noinline, cold)) size_t ended(void *p, uint16_t flags) {
     if (!nf_enter()) return 0;
     int saved = errno;
-    size_t bytes = nf_object_remove((uintptr_t)p);
-    if (bytes) {
-        if (!(flags & NF_FREE_REALLOC)) nf_homes((uintptr_t)p, bytes);
-        struct nf_range range = {.address = (uintptr_t)p, .bytes = bytes};
-        nf_emit(NF_FREE, flags, &range, sizeof range, NULL, 0, true);
-    }
+    size_t bytes = nf_object_ends((uintptr_t)p, flags, !(flags & NF_FREE_REALLOC), NULL);
     errno = saved;
     nf_leave();
     return bytes;

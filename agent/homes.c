@@ -4,9 +4,6 @@
  * an odd number of pages apart: programs stride by powers of two. */
 #include "agent.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 enum { PAGE = 4096, AT_ONCE = 128 };
 static const size_t SMALLEST = 1u << 20;
 static const uint64_t AT_EXIT_NS = 200000000;
@@ -30,7 +27,7 @@ static void look_up(uintptr_t address, size_t bytes) {
         struct nf_run runs[AT_ONCE];
         unsigned count = left < AT_ONCE ? (unsigned)left : AT_ONCE;
         for (unsigned i = 0; i < count; i++) asked[i] = (void *)(first + i * step * PAGE);
-        if (syscall(SYS_move_pages, 0, (unsigned long)count, asked, NULL, status, 0) < 0) {
+        if (nf_sys(SYS_move_pages, 0, count, asked, NULL, status, 0) < 0) {
             if (!atomic_exchange(&refused, true)) nf_lost(NF_HOMES_REFUSED, 0);
             return;
         }
@@ -47,7 +44,7 @@ static void look_up(uintptr_t address, size_t bytes) {
 }
 
 void nf_homes(uintptr_t address, size_t bytes) {
-    if (!nf_process.home_pages || bytes < SMALLEST || atomic_load(&refused)) return;
+    if (!nf_process.home_pages || bytes < SMALLEST || atomic_load(&refused) || nf_quiet()) return;
     uint64_t before = nf_now(CLOCK_MONOTONIC);
     uint64_t allowed = FREE_OF_CHARGE_NS + (before - nf_process.start_ns) / 64;
     if (atomic_load(&spent_ns) > allowed) {

@@ -6,8 +6,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* RangeKind in the recording's tables. */
 enum { DISCARD = 1, UNMAP = 2, MOVE = 3, PROTECT = 4, POLICY = 5, POPULATE = 6, MIGRATE = 7 };
@@ -34,28 +32,26 @@ static void mapped(void *p, size_t bytes, int protection, int flags, uintptr_t p
         if (!anonymous) note |= NF_ALLOC_FILE;
         if (protection == PROT_NONE) note |= NF_ALLOC_NONE;
         if (flags & MAP_HUGETLB) note |= NF_ALLOC_HUGE;
-        if (!nf_object_add((uintptr_t)p, bytes)) note |= NF_ALLOC_UNTRACKED;
-        nf_record_alloc(note, (uintptr_t)p, bytes, bytes, previous, &site);
+        nf_object_begins(note, (uintptr_t)p, bytes, previous, &site);
         nf_leave();
     }
     if (flags & (MAP_POPULATE | MAP_LOCKED)) range(POPULATE, (uintptr_t)p, bytes, 0);
     errno = saved;
 }
 
-/* FREE for a mapping that is recorded and goes as a whole. */
+/* FREE for a mapping that is recorded and goes as a whole; else RANGE tells what goes. Of one that came and went in a
+ * storm of others nothing was told, and nothing is. */
 static void unmapping(uintptr_t address, size_t bytes) {
-    if (!nf_object_possible(address) || bytes < nf_process.min_object || !nf_enter()) return;
-    int saved = errno;
-    size_t recorded = nf_object_remove(address);
-    if (recorded > bytes && recorded - bytes >= 4096) {
-        nf_object_add(address, recorded); /* only its beginning goes: RANGE tells */
-    } else if (recorded) {
-        nf_homes(address, recorded);
-        struct nf_range body = {.address = address, .bytes = recorded};
-        nf_emit(NF_FREE, 0, &body, sizeof body, NULL, 0, true);
+    bool told = true;
+    size_t recorded = 0;
+    if (nf_object_possible(address) && bytes >= nf_process.min_object && nf_enter()) {
+        int saved = errno;
+        size_t known = nf_object_bytes(address);
+        if (known && (known <= bytes || known - bytes < 4096)) recorded = nf_object_ends(address, 0, true, &told);
+        errno = saved;
+        nf_leave();
     }
-    errno = saved;
-    nf_leave();
+    if (told || !recorded || recorded < bytes) range(UNMAP, address, bytes, 0);
 }
 
 static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, struct nf_site site) {
@@ -63,10 +59,9 @@ static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_
     if (UNLIKELY(!next)) next = NF_NEXT(mmap);
     if (UNLIKELY(flags & MAP_FIXED)) {
         unmapping((uintptr_t)at, bytes);
-        range(UNMAP, (uintptr_t)at, bytes, 0);
     }
     void *p = next ? next(at, bytes, protection, flags, fd, offset)
-                   : (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+                   : (void *)nf_answer(nf_sys(SYS_mmap, at, bytes, protection, flags, fd, offset));
     if (p != MAP_FAILED) mapped(p, bytes, protection, flags, 0, site);
     return p;
 }
@@ -82,8 +77,7 @@ EXPORT int munmap(void *at, size_t bytes) {
     static __typeof__(&munmap) next;
     if (UNLIKELY(!next)) next = NF_NEXT(munmap);
     unmapping((uintptr_t)at, bytes);
-    range(UNMAP, (uintptr_t)at, bytes, 0);
-    return next ? next(at, bytes) : (int)syscall(SYS_munmap, at, bytes);
+    return next ? next(at, bytes) : (int)nf_answer(nf_sys(SYS_munmap, at, bytes));
 }
 
 EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
@@ -96,11 +90,18 @@ EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
         to = va_arg(rest, void *);
         va_end(rest);
     }
-    size_t recorded = nf_object_possible((uintptr_t)old) ? nf_object_remove((uintptr_t)old) : 0;
+    /* Before: afterwards the address may be another thread's. */
+    size_t recorded = nf_object_possible((uintptr_t)old) ? nf_object_forget((uintptr_t)old) : 0;
     void *p = next ? next(old, old_bytes, bytes, flags, to)
-                   : (void *)syscall(SYS_mremap, old, old_bytes, bytes, flags, to);
+                   : (void *)nf_answer(nf_sys(SYS_mremap, old, old_bytes, bytes, flags, to));
     if (p == MAP_FAILED) {
-        if (recorded) nf_object_add((uintptr_t)old, recorded);
+        int saved = errno;
+        struct nf_site site = NF_SITE();
+        if (recorded && nf_enter()) {
+            nf_object_begins(NF_MMAP | NF_ALLOC_RESTORED, (uintptr_t)old, recorded, (uintptr_t)old, &site);
+            nf_leave();
+        }
+        errno = saved;
         return p;
     }
     if (p != old) range(MOVE, (uintptr_t)old, old_bytes < bytes ? old_bytes : bytes, (uintptr_t)p);
@@ -113,7 +114,7 @@ EXPORT int mprotect(void *at, size_t bytes, int protection) {
     static __typeof__(&mprotect) next;
     if (UNLIKELY(!next)) next = NF_NEXT(mprotect);
     range(PROTECT, (uintptr_t)at, bytes, 0);
-    return next ? next(at, bytes, protection) : (int)syscall(SYS_mprotect, at, bytes, protection);
+    return next ? next(at, bytes, protection) : (int)nf_answer(nf_sys(SYS_mprotect, at, bytes, protection));
 }
 
 EXPORT int madvise(void *at, size_t bytes, int advice) {
@@ -127,14 +128,14 @@ EXPORT int madvise(void *at, size_t bytes, int advice) {
         range(POPULATE, (uintptr_t)at, bytes, 0);
         break;
     }
-    return next ? next(at, bytes, advice) : (int)syscall(SYS_madvise, at, bytes, advice);
+    return next ? next(at, bytes, advice) : (int)nf_answer(nf_sys(SYS_madvise, at, bytes, advice));
 }
 
 EXPORT int mlock(const void *at, size_t bytes) {
     static __typeof__(&mlock) next;
     if (UNLIKELY(!next)) next = NF_NEXT(mlock);
     range(POPULATE, (uintptr_t)at, bytes, 0);
-    return next ? next(at, bytes) : (int)syscall(SYS_mlock, at, bytes);
+    return next ? next(at, bytes) : (int)nf_answer(nf_sys(SYS_mlock, at, bytes));
 }
 
 /* libnuma's functions are bare system calls, so the call is made here: its library
@@ -142,11 +143,11 @@ EXPORT int mlock(const void *at, size_t bytes) {
 EXPORT long mbind(void *at, unsigned long bytes, int mode, const unsigned long *nodes,
                   unsigned long most, unsigned flags) {
     range(POLICY, (uintptr_t)at, bytes, 0);
-    return syscall(SYS_mbind, at, bytes, mode, nodes, most, flags);
+    return nf_answer(nf_sys(SYS_mbind, at, bytes, mode, nodes, most, flags));
 }
 
 EXPORT long move_pages(int pid, unsigned long count, void **pages, const int *nodes, int *status, int flags) {
-    long result = syscall(SYS_move_pages, pid, count, pages, nodes, status, flags);
+    long result = nf_answer(nf_sys(SYS_move_pages, pid, count, pages, nodes, status, flags));
     if (result >= 0 && nodes && (pid == 0 || (uint32_t)pid == nf_process.pid) && count) {
         uintptr_t low = UINTPTR_MAX, high = 0;
         for (unsigned long i = 0; i < count; i++) {

@@ -1,30 +1,65 @@
-/* Live recorded objects by address, so that only their free() is recorded.
+/* Live recorded objects by address, so that only their free() is recorded; and which of them were told.
  *
  * Open addressing without locks. An address belongs to one thread between the
  * allocator's return and free(), so a key is never inserted and removed at the
- * same time; only the walk at exit runs beside both, and skips slots without bytes. */
+ * same time; only who tells late (nf_objects_tell) and the walk at exit run beside both. They
+ * take a slot with BUSY, for as long as one record takes. */
 #include "agent.h"
 
 #include <sys/mman.h>
 
-enum { SLOTS = 65536, PROBES = 64 };
+enum { SLOTS = 65536, PROBES = 64, AT_ONCE = 256 /* slots looked at in one go */ };
 static const uintptr_t EMPTY = 0, REMOVED = 1;
+static const unsigned PATIENCE = 4000; /* spins on a BUSY slot before its owner is taken for gone */
+
+enum state {
+    NOTHING = 0,
+    TOLD,    /* ALLOC was written */
+    UNTOLD,  /* noted; `when` = its birth */
+    DORMANT, /* told and freed, FREE not yet written; `when` = its end */
+    BUSY,
+};
 
 struct slot {
     _Atomic uintptr_t address;
     _Atomic size_t bytes;
     _Atomic uint64_t epoch; /* of the process that added it: a fork's child inherits the table */
+    _Atomic uint32_t state;
+    uint32_t flags;         /* of its ALLOC */
+    uint64_t when;
+    uint64_t site;
+    uintptr_t rip, rsp;
 };
+_Static_assert(sizeof(struct slot) == 64, "one cache line each");
 
 static struct slot *slots;
 /* How many recorded objects fall on each filter byte; 255 sticks. */
 _Atomic uint8_t nf_object_filter[4096];
 
+/* Records that may be written at once, and when they were last added to. */
+static _Atomic int64_t tokens;
+static _Atomic uint64_t tokens_at;
+/* Objects now, and at most so far: one that is more than ever before is no storm, however fast they come. */
+static _Atomic int64_t alive_now, alive_most;
+/* Slots that are UNTOLD or DORMANT. */
+static _Atomic int64_t held;
+static atomic_flag telling = ATOMIC_FLAG_INIT;
+static unsigned cursor;
+
+/* Allocations that were not told one by one, by site. */
+enum { GROUPS = 512 };
+static struct {
+    _Atomic uint64_t site, count, bytes;
+} groups[GROUPS + 1]; /* the last: of sites that found no place */
+
+static void fill_tokens(void);
+
 bool nf_objects_init(void) {
-    void *memory = mmap(NULL, SLOTS * sizeof(struct slot), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    slots = memory;
+    long memory = nf_sys(SYS_mmap, NULL, SLOTS * sizeof(struct slot), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory < 0 && memory > -4096) return false;
+    slots = (struct slot *)memory;
+    fill_tokens();
     return true;
 }
 
@@ -49,35 +84,292 @@ static struct slot *find(uintptr_t address) {
     return NULL;
 }
 
-bool nf_object_add(uintptr_t address, size_t bytes) {
-    /* Still there if it was freed on a path that we do not see. */
-    struct slot *s = find(address);
-    if (!s) {
-        for (unsigned k = 0; k < PROBES && !s; k++) {
-            struct slot *candidate = first_slot(address, k);
-            uintptr_t found = atomic_load_explicit(&candidate->address, memory_order_relaxed);
-            while (found == EMPTY || found == REMOVED) {
-                if (atomic_compare_exchange_weak(&candidate->address, &found, address)) {
-                    s = candidate;
-                    filter_add(address, 1);
-                    break;
-                }
+static struct slot *insert(uintptr_t address) {
+    for (unsigned k = 0; k < PROBES; k++) {
+        struct slot *candidate = first_slot(address, k);
+        uintptr_t found = atomic_load_explicit(&candidate->address, memory_order_relaxed);
+        while (found == EMPTY || found == REMOVED) {
+            if (atomic_compare_exchange_weak(&candidate->address, &found, address)) {
+                filter_add(address, 1);
+                return candidate;
             }
         }
     }
-    if (!s) return false;
-    atomic_store_explicit(&s->epoch, nf_process.epoch, memory_order_relaxed);
-    atomic_store_explicit(&s->bytes, bytes, memory_order_release);
-    return true;
+    return NULL;
 }
 
-size_t nf_object_remove(uintptr_t address) {
+static bool ours(const struct slot *s) {
+    return atomic_load_explicit(&s->epoch, memory_order_relaxed) == nf_process.epoch;
+}
+
+/* The slot's state, which is BUSY from here on; BUSY: somebody else has it and does not give it back. */
+static enum state take(struct slot *s) {
+    for (unsigned spins = 0; spins < PATIENCE; spins++) {
+        uint32_t state = atomic_load_explicit(&s->state, memory_order_acquire);
+        if (state != BUSY && atomic_compare_exchange_weak(&s->state, &state, BUSY)) return (enum state)state;
+        if (spins % 64 == 63) nf_yield();
+        nf_pause();
+    }
+    return BUSY;
+}
+
+static void give(struct slot *s, enum state state) { atomic_store_explicit(&s->state, state, memory_order_release); }
+
+static void forget(struct slot *s) {
+    uintptr_t address = atomic_load_explicit(&s->address, memory_order_relaxed);
+    atomic_store_explicit(&s->bytes, 0, memory_order_relaxed);
+    give(s, NOTHING);
+    atomic_store_explicit(&s->address, REMOVED, memory_order_release);
+    filter_add(address, -1);
+}
+
+static void add(uint64_t *counter, uint64_t by) { __atomic_add_fetch(counter, by, __ATOMIC_RELAXED); }
+
+static void hold(int by) {
+    atomic_fetch_add_explicit(&held, by, memory_order_relaxed);
+}
+
+static void count_group(uint64_t site, size_t bytes) {
+    unsigned k = GROUPS;
+    for (unsigned probe = 0; site && probe < 16; probe++) {
+        unsigned i = (unsigned)((site + probe) % GROUPS);
+        uint64_t found = atomic_load_explicit(&groups[i].site, memory_order_relaxed);
+        if (found == site || (!found && atomic_compare_exchange_strong(&groups[i].site, &found, site)) || found == site) {
+            k = i;
+            break;
+        }
+    }
+    atomic_fetch_add_explicit(&groups[k].count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&groups[k].bytes, bytes, memory_order_relaxed);
+}
+
+static void tell_groups(void) {
+    for (unsigned i = 0; i <= GROUPS; i++) {
+        uint64_t count = atomic_exchange_explicit(&groups[i].count, 0, memory_order_relaxed);
+        if (!count) continue;
+        struct nf_group group = {.site = i < GROUPS ? groups[i].site : 0,
+                                 .count = count,
+                                 .bytes = atomic_exchange_explicit(&groups[i].bytes, 0, memory_order_relaxed)};
+        nf_emit(NF_GROUP, 0, &group, sizeof group, NULL, 0, true);
+    }
+}
+
+/* A process begins with all that may be saved up. */
+static void fill_tokens(void) {
+    atomic_store(&tokens, (int64_t)nf_process.header->alloc_burst);
+    atomic_store(&tokens_at, nf_now(CLOCK_MONOTONIC));
+}
+
+/* Adds what has come together since the last time; at most once in a millisecond. Whether there are any now. */
+static bool more_tokens(void) {
+    uint64_t now = nf_now(CLOCK_MONOTONIC), at = atomic_load_explicit(&tokens_at, memory_order_relaxed);
+    if (now - at < 1000000) return atomic_load_explicit(&tokens, memory_order_relaxed) > 0;
+    if (!atomic_compare_exchange_strong(&tokens_at, &at, now)) return false;
+    uint64_t most = nf_process.header->alloc_burst, passed = now - at < 1000000000u ? now - at : 1000000000u;
+    uint64_t more = passed * nf_process.header->alloc_rate / 1000000000u;
+    atomic_store_explicit(&tokens, (int64_t)(more < most ? more : most), memory_order_relaxed);
+    return more > 0;
+}
+
+/* Whether a record may be written now. */
+static bool take_token(void) {
+    if (!nf_process.header->alloc_rate) return true;
+    if (atomic_fetch_sub_explicit(&tokens, 1, memory_order_relaxed) > 0) return true;
+    bool more = more_tokens();
+    if (more && atomic_load_explicit(&held, memory_order_relaxed) > 0) nf_objects_tell(false);
+    return more && atomic_fetch_sub_explicit(&tokens, 1, memory_order_relaxed) > 0;
+}
+
+static bool storm(void) {
+    return nf_process.header->alloc_rate && atomic_load_explicit(&tokens, memory_order_relaxed) <= 0 && !more_tokens();
+}
+
+static void tell_end(uintptr_t address, size_t bytes, uint16_t flags, uint64_t died) {
+    struct nf_range range = {.address = address, .bytes = bytes, .to = died};
+    nf_emit(NF_FREE, flags, &range, sizeof range, NULL, 0, true);
+}
+
+/* The same call has got the same block again: one object that goes on. */
+static bool goes_on(const struct slot *s, uint16_t flags, size_t bytes, const struct nf_site *site) {
+    return s->bytes == bytes && s->flags == flags && s->rip == site->rip && s->rsp == site->rsp && ours(s);
+}
+
+/* A slot for a new object at this address, BUSY; NULL if there is none, or if the object is one that goes on
+ * (`*done`). What was known at the address has ended. */
+static struct slot *slot_for(uintptr_t address, uint16_t flags, size_t bytes, const struct nf_site *site, bool *done) {
+    struct slot *s = find(address);
+    *done = false;
+    if (!s) {
+        s = insert(address);
+        if (s) give(s, BUSY);
+        return s;
+    }
+    enum state was = take(s);
+    if (was == BUSY) return NULL;
+    if (was == DORMANT || was == UNTOLD) hold(-1);
+    if (was == DORMANT) {
+        if (goes_on(s, flags, bytes, site)) {
+            atomic_fetch_add_explicit(&alive_now, 1, memory_order_relaxed);
+            count_group(s->site, bytes);
+            give(s, TOLD);
+            *done = true;
+            return NULL;
+        }
+        if (ours(s)) tell_end(address, s->bytes, 0, s->when);
+    } else if (ours(s)) {
+        /* Freed on a path that we do not see. */
+        atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
+        if (was == UNTOLD) add(&nf_process.segment->untold, (uint64_t)-1);
+    }
+    return s;
+}
+
+void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t previous, const struct nf_site *site) {
+    bool done;
+    struct slot *s = slot_for(address, flags, bytes, site, &done);
+    if (done) return;
+    uint64_t known = 0;
+    if (!s) {
+        if (take_token() || !(known = nf_known_site(site))) {
+            nf_record_alloc(flags | NF_ALLOC_UNTRACKED, address, bytes, bytes, previous, site);
+        } else {
+            add(&nf_process.segment->short_count, 1);
+            add(&nf_process.segment->short_bytes, bytes);
+            count_group(known, bytes);
+        }
+        return;
+    }
+    int64_t now = atomic_fetch_add_explicit(&alive_now, 1, memory_order_relaxed) + 1;
+    int64_t most = atomic_load_explicit(&alive_most, memory_order_relaxed);
+    bool more_than_ever = now > most;
+    while (now > most && !atomic_compare_exchange_weak(&alive_most, &most, now)) {
+    }
+    s->flags = flags;
+    s->rip = site->rip;
+    s->rsp = site->rsp;
+    s->site = 0;
+    atomic_store_explicit(&s->epoch, nf_process.epoch, memory_order_relaxed);
+    atomic_store_explicit(&s->bytes, bytes, memory_order_release);
+    /* What realloc could not do takes back an end that was told. */
+    if (more_than_ever || (flags & NF_ALLOC_RESTORED) || take_token() || !(known = nf_known_site(site))) {
+        s->site = nf_record_alloc(flags, address, bytes, bytes, previous, site);
+        give(s, TOLD);
+    } else {
+        s->site = known;
+        s->when = nf_now(CLOCK_MONOTONIC);
+        add(&nf_process.segment->untold, 1);
+        hold(1);
+        give(s, UNTOLD);
+    }
+}
+
+size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told) {
     struct slot *s = slots ? find(address) : NULL;
-    if (!s) return 0;
-    size_t bytes = atomic_exchange(&s->bytes, 0);
-    uintptr_t expected = address;
-    if (atomic_compare_exchange_strong(&s->address, &expected, REMOVED)) filter_add(address, -1);
+    enum state was = s ? take(s) : BUSY;
+    if (told) *told = was == TOLD;
+    if (was == BUSY) return 0;
+    if (was == DORMANT || was == NOTHING) {
+        give(s, was);
+        return 0;
+    }
+    size_t bytes = s->bytes;
+    bool mine = ours(s);
+    if (mine) atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
+    if (was == UNTOLD) {
+        hold(-1);
+        if (mine) {
+            add(&nf_process.segment->untold, (uint64_t)-1);
+            add(&nf_process.segment->short_count, 1);
+            add(&nf_process.segment->short_bytes, bytes);
+            count_group(s->site, bytes);
+        }
+        forget(s);
+        return bytes;
+    }
+    if (!flags && mine && s->site && storm()) {
+        s->when = nf_now(CLOCK_MONOTONIC);
+        hold(1);
+        give(s, DORMANT);
+        return bytes;
+    }
+    forget(s);
+    if (look_at_homes) nf_homes(address, bytes);
+    tell_end(address, bytes, flags, 0);
     return bytes;
+}
+
+size_t nf_object_bytes(uintptr_t address) {
+    struct slot *s = slots ? find(address) : NULL;
+    uint32_t state = s ? atomic_load_explicit(&s->state, memory_order_acquire) : NOTHING;
+    return state == TOLD || state == UNTOLD ? s->bytes : 0;
+}
+
+size_t nf_object_forget(uintptr_t address) {
+    struct slot *s = slots ? find(address) : NULL;
+    enum state was = s ? take(s) : BUSY;
+    if (was == BUSY) return 0;
+    if (was == DORMANT || was == NOTHING) {
+        give(s, was);
+        return 0;
+    }
+    size_t bytes = s->bytes;
+    if (was == UNTOLD) hold(-1);
+    if (ours(s)) {
+        atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
+        if (was == UNTOLD) add(&nf_process.segment->untold, (uint64_t)-1);
+    }
+    forget(s);
+    return bytes;
+}
+
+void nf_objects_tell(bool all) {
+    if (!nf_process.segment || !slots) return;
+    if (!all && atomic_load_explicit(&held, memory_order_relaxed) <= 0) return;
+    for (unsigned spins = 0; atomic_flag_test_and_set(&telling); spins++) {
+        if (!all || spins > PATIENCE) return;
+        nf_yield();
+    }
+    uint64_t now = nf_now(CLOCK_MONOTONIC);
+    for (unsigned i = 0; i < (all ? SLOTS : AT_ONCE); i++, cursor++) {
+        struct slot *s = &slots[cursor % SLOTS];
+        uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
+        if (state != UNTOLD && state != DORMANT) continue;
+        enum state got = take(s);
+        if (got == BUSY) continue;
+        /* Its owner may have been faster: then it is for the next time. */
+        if (got != state || !ours(s) || (!all && now - s->when < NF_RIPE_NS)) {
+            give(s, got);
+            continue;
+        }
+        uintptr_t address = atomic_load_explicit(&s->address, memory_order_relaxed);
+        hold(-1);
+        if (state == UNTOLD) {
+            struct nf_site where = {.rip = s->rip, .rsp = s->rsp};
+            nf_record_late((uint16_t)s->flags, address, s->bytes, s->site, &where, s->when);
+            add(&nf_process.segment->untold, (uint64_t)-1);
+            give(s, TOLD);
+        } else {
+            size_t bytes = s->bytes;
+            uint64_t died = s->when;
+            forget(s);
+            tell_end(address, bytes, 0, died);
+        }
+    }
+    if (all || cursor % SLOTS < AT_ONCE) tell_groups();
+    atomic_flag_clear(&telling);
+}
+
+/* In a fork's child: what its parent has still to tell is the parent's. */
+void nf_objects_after_fork(void) {
+    atomic_flag_clear(&telling);
+    fill_tokens();
+    atomic_store(&alive_now, 0);
+    atomic_store(&alive_most, 0);
+    atomic_store(&held, 0);
+    for (unsigned i = 0; i <= GROUPS; i++) {
+        atomic_store(&groups[i].count, 0);
+        atomic_store(&groups[i].bytes, 0);
+    }
 }
 
 void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *state) {
@@ -85,9 +377,7 @@ void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *s
         struct slot *s = &slots[i];
         uintptr_t address = atomic_load_explicit(&s->address, memory_order_acquire);
         size_t bytes = atomic_load_explicit(&s->bytes, memory_order_acquire);
-        if (address > REMOVED && bytes &&
-            atomic_load_explicit(&s->epoch, memory_order_relaxed) == nf_process.epoch &&
-            !f(address, bytes, state))
-            return;
+        uint32_t is = atomic_load_explicit(&s->state, memory_order_relaxed);
+        if (address > REMOVED && bytes && (is == TOLD || is == UNTOLD) && ours(s) && !f(address, bytes, state)) return;
     }
 }

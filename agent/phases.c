@@ -1,13 +1,12 @@
 /* What the program says of itself, through nearfar.h's weak symbols. */
 #include "agent.h"
 
-#include <string.h>
-
 static void send(uint16_t kind, const struct nf_range *range, const char *name) {
     int saved = errno;
     if (nf_enter()) {
         struct nf_range body = range ? *range : (struct nf_range){0};
-        body.to = name ? strnlen(name, NF_MAX_NAME) : 0;
+        body.to = 0;
+        while (name && name[body.to] && body.to < NF_MAX_NAME) body.to++;
         nf_emit(kind, 0, &body, sizeof body, name, body.to, true);
         nf_leave();
     }

@@ -3,10 +3,8 @@
  * loaded it does that itself, told by its own variables; this is for all other threads. */
 #include "agent.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdlib.h>
 
 enum { MOST = 8192, /* the kernel's own limit of cpus */
        BITS = 8 * sizeof(unsigned long) };
@@ -18,9 +16,7 @@ static _Atomic unsigned created;
 static unsigned skipped[64], skips; /* ascending */
 
 static void set_affinity(const unsigned long *set) {
-    int saved = errno;
-    sched_setaffinity(0, sizeof all, (const cpu_set_t *)set);
-    errno = saved;
+    if (!nf_quiet()) nf_sys(SYS_sched_setaffinity, 0, sizeof all, set);
 }
 
 /* More threads than were asked for may use all of the cpus, not only their creator's. */
@@ -35,27 +31,25 @@ static void pin(unsigned thread) {
 }
 
 void nf_pins_init(void) {
-    const char *list = getenv("NEARFAR_PINS");
+    const char *list = nf_environment("NEARFAR_PINS");
     unsigned found = 0;
     while (list && *list && found < MOST) {
-        char *end;
-        unsigned long cpu = strtoul(list, &end, 10);
-        if (end == list || cpu >= MOST) return;
+        unsigned long cpu;
+        if (!nf_number(&list, MOST - 1, &cpu)) return;
         cpus[found++] = (unsigned short)cpu;
         all[cpu / BITS] |= 1ul << cpu % BITS;
-        list = *end == ',' ? end + 1 : end;
+        if (*list == ',') list++;
     }
     count = found;
-    list = getenv("NEARFAR_PINS_SKIP");
+    list = nf_environment("NEARFAR_PINS_SKIP");
     while (list && *list && skips < sizeof skipped / sizeof *skipped) {
-        char *end;
-        unsigned long thread = strtoul(list, &end, 10);
-        if (end == list) break;
+        unsigned long thread;
+        if (!nf_number(&list, UINT_MAX, &thread)) break;
         skipped[skips++] = (unsigned)thread;
-        list = *end == ',' ? end + 1 : end;
+        if (*list == ',') list++;
     }
     /* Every runtime has this function. It must see all of the cpus, not only the main thread's. */
-    pinning = count && !dlsym(RTLD_DEFAULT, "omp_get_num_threads");
+    pinning = count && !nf_symbol("omp_get_num_threads");
     if (pinning) pin(0);
 }
 
@@ -80,4 +74,10 @@ void nf_pin_thread(unsigned thread) {
  * constructor of ours. */
 void nf_pins_before_exec(void) {
     if (count) set_affinity(all);
+}
+
+/* A filter that is about to come may forbid to pin later threads: they may not all inherit this one's cpu. */
+void nf_pins_before_filter(void) {
+    if (pinning) set_affinity(all);
+    pinning = false;
 }

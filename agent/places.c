@@ -5,11 +5,9 @@
 
 #include <fcntl.h>
 #include <link.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum { MOST = 1024,      /* entries */
        WORDS = 64,       /* of the stack above the hook that are compared with the calls */
@@ -25,7 +23,7 @@ static _Atomic uint64_t turns[MOST]; /* allocations so far, of the object whose 
 
 static bool done(struct nf_place *place, long result) {
     if (result == 0) return true;
-    __atomic_store_n(&place->error, (uint64_t)errno, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->error, (uint64_t)-result, __ATOMIC_RELAXED);
     __atomic_add_fetch(&place->failed, 1, __ATOMIC_RELAXED);
     return false;
 }
@@ -36,7 +34,7 @@ static bool fresh(uintptr_t low, uintptr_t high) {
     unsigned char there[2048];
     for (uintptr_t at = low; at < high; at += sizeof there * PAGE) {
         size_t pages = (high - at) / PAGE < sizeof there ? (high - at) / PAGE : sizeof there;
-        if (syscall(SYS_mincore, at, pages * PAGE, there) != 0) return false;
+        if (nf_sys(SYS_mincore, at, pages * PAGE, there) != 0) return false;
         for (size_t i = 0; i < pages; i++)
             if (there[i] & 1) return false;
     }
@@ -48,8 +46,8 @@ static bool bind_pages(struct nf_place *place, uintptr_t low, uintptr_t high, co
     /* mbind(2) reads one bit less than it is told; policies without nodes have neither mask nor number. */
     bool none = true;
     for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !nodes[i];
-    return done(place, syscall(SYS_mbind, low, high - low, place->mode, none ? NULL : nodes,
-                               none ? 0ul : NF_PLACE_WORDS * 64ul + 1, flags));
+    return done(place, nf_sys(SYS_mbind, low, high - low, place->mode, none ? NULL : nodes,
+                              none ? 0ul : NF_PLACE_WORDS * 64ul + 1, flags));
 }
 
 static bool bind_part(struct nf_place *place, uintptr_t low, uintptr_t high, uint32_t node, unsigned flags) {
@@ -81,12 +79,17 @@ static void bind(unsigned entry, uintptr_t address, size_t bytes) {
     uint64_t turn = place->how == NF_PLACE_TURNS ? atomic_fetch_add(&turns[place->object], 1) : 0;
     uintptr_t low = (address + PAGE - 1) & ~(PAGE - 1), high = (address + bytes) & ~(PAGE - 1);
     if (low >= high) return;
+    /* The program's own seccomp filter may not let us: it would end the program. */
+    if (nf_quiet()) {
+        done(place, -EPERM);
+        return;
+    }
     uint64_t begin = nf_now(CLOCK_MONOTONIC);
     unsigned flags = fresh(low, high) ? 0 : MOVE;
     bool all = true;
     if (place->huge_pages)
-        all = done(place, syscall(SYS_madvise, low, high - low,
-                                  place->huge_pages == NF_PLACE_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+        all = done(place, nf_sys(SYS_madvise, low, high - low,
+                                 place->huge_pages == NF_PLACE_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
     switch (place->how) {
     case NF_PLACE_BLOCKS:
         all &= bind_blocks(place, address, bytes, low, high, flags);
@@ -109,7 +112,7 @@ static int module(struct dl_phdr_info *info, size_t size, void *state) {
     struct stat file;
     /* The program itself has no name here. */
     const char *name = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
-    if (stat(name, &file) != 0) return 0;
+    if (nf_sys(SYS_newfstatat, AT_FDCWD, name, &file, 0) != 0) return 0;
     for (unsigned i = 0; i < count; i++) {
         if (found[i] || table[i].device != file.st_dev || table[i].inode != file.st_ino) continue;
         found[i] = true;
@@ -138,24 +141,28 @@ static bool sound(const struct nf_places *head, size_t bytes) {
 
 /* The smallest allocation that may be placed; SIZE_MAX if none is. */
 size_t nf_places_init(void) {
-    const char *path = getenv("NEARFAR_PLACES");
+    const char *path = nf_environment("NEARFAR_PLACES");
     struct stat file;
-    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    long fd = path ? nf_sys(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) return SIZE_MAX;
-    struct nf_places *head = MAP_FAILED;
+    long at = -1;
     size_t bytes = 0;
-    if (fstat(fd, &file) == 0 && (bytes = (size_t)file.st_size) >= sizeof *head)
-        head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (head == MAP_FAILED) return SIZE_MAX;
+    if (nf_sys(SYS_fstat, fd, &file) == 0 && (bytes = (size_t)file.st_size) >= sizeof(struct nf_places))
+        at = nf_sys(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    nf_sys(SYS_close, fd);
+    if (at < 0 && at > -4096) return SIZE_MAX;
+    struct nf_places *head = (struct nf_places *)at;
     if (!sound(head, bytes)) {
-        munmap(head, bytes);
+        nf_sys(SYS_munmap, head, bytes);
         return SIZE_MAX;
     }
     table = (struct nf_place *)(head + 1);
     count = head->entries;
     parts = (const struct nf_part *)(table + count);
-    dl_iterate_phdr(module, NULL);
+    __typeof__(&dl_iterate_phdr) iterate;
+    void *f = nf_symbol("dl_iterate_phdr");
+    memcpy(&iterate, &f, sizeof iterate);
+    if (iterate) iterate(module, NULL);
     size_t least = SIZE_MAX;
     for (unsigned i = 0; i < count; i++) {
         if (!found[i]) continue;

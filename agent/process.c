@@ -2,23 +2,21 @@
 #include "agent.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Records the text of /proc/self/maps, a piece per record. */
 void nf_send_maps(void) {
     if (!(nf_process.flags & NF_SET_MAPS)) return;
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    long fd = nf_sys(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
     static char text[16384]; /* only the attaching or the exiting thread comes here */
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&busy)) {
-        ssize_t got;
-        while ((got = read(fd, text, sizeof text)) > 0) {
+        long got;
+        while ((got = nf_sys(SYS_read, fd, text, sizeof text)) > 0) {
             struct nf_range head = {.to = (uint64_t)got};
             nf_emit(NF_MAPS, 1, &head, sizeof head, text, (size_t)got, true);
         }
@@ -26,7 +24,22 @@ void nf_send_maps(void) {
         nf_emit(NF_MAPS, 0, &head, sizeof head, NULL, 0, true);
         atomic_flag_clear(&busy);
     }
-    close(fd);
+    nf_sys(SYS_close, fd);
+}
+
+/* glibc exports only the function behind pthread_atfork, musl only that. */
+static void at_fork(void (*child)(void)) {
+    int (*of_glibc)(void (*)(void), void (*)(void), void (*)(void), void *);
+    int (*of_posix)(void (*)(void), void (*)(void), void (*)(void));
+    void *f = nf_symbol("__register_atfork");
+    memcpy(&of_glibc, &f, sizeof of_glibc);
+    if (of_glibc) {
+        of_glibc(NULL, NULL, child, NULL);
+        return;
+    }
+    f = nf_symbol("pthread_atfork");
+    memcpy(&of_posix, &f, sizeof of_posix);
+    if (of_posix) of_posix(NULL, NULL, child);
 }
 
 static void after_fork(void) {
@@ -36,19 +49,21 @@ static void after_fork(void) {
 
 /* `environ` may already be the program's own; the agent was named when it began. */
 __attribute__((constructor)) static void start(void) {
+    if (!nf_has_library()) return;
     int saved = errno;
-    const char *path = getenv("NEARFAR_AGENT");
     nf_self.guard = 1;
+    nf_clock_init();
+    const char *path = nf_environment("NEARFAR_AGENT");
     nf_pins_init();
     size_t least = nf_places_init();
     if (path && nf_attach(path)) {
         nf_sites_init();
-        pthread_atfork(NULL, NULL, after_fork);
+        at_fork(after_fork);
         char name[1024];
-        ssize_t length = readlink("/proc/self/exe", name, sizeof name);
+        long length = nf_sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
         if (length < 0) length = 0;
         struct nf_hello hello = {.pid = nf_process.pid,
-                                 .parent = (uint32_t)getppid(),
+                                 .parent = (uint32_t)nf_sys(SYS_getppid),
                                  .path_bytes = (uint32_t)length};
         nf_emit(NF_HELLO, 0, &hello, sizeof hello, name, (size_t)length, true);
         nf_threads_init();
@@ -70,8 +85,11 @@ __attribute__((constructor)) static void start(void) {
 static void finish(void) {
     static _Atomic uint64_t finished_epoch;
     uint64_t epoch = atomic_load(&nf_process.epoch);
-    if (!nf_is_own_process() || atomic_exchange(&finished_epoch, epoch) == epoch || !nf_enter()) return;
+    /* Nothing may be asked for any more; what there was to say was said when the filter came. */
+    if (nf_quiet() || !nf_process.segment || !nf_is_own_process() || atomic_exchange(&finished_epoch, epoch) == epoch || !nf_enter()) return;
     int saved = errno;
+    nf_last_words();
+    nf_objects_tell(true);
     nf_homes_at_exit();
     nf_send_maps();
     nf_emit(NF_EXIT, 0, NULL, 0, NULL, 0, true);
@@ -85,7 +103,7 @@ __attribute__((destructor)) static void at_exit(void) { finish(); }
 EXPORT void _exit(int status) {
     finish();
     /* What the C library's own does; a look-up here could meet locks held by threads that stay. */
-    for (;;) syscall(SYS_exit_group, status);
+    for (;;) nf_sys(SYS_exit_group, status);
 }
 EXPORT void _Exit(int status) { _exit(status); }
 
@@ -99,6 +117,7 @@ EXPORT void quick_exit(int status) {
 /* The announcement is made before; the new image makes its own claim. In the
  * child of a vfork this is the parent's memory: nothing may be done there. */
 static bool before_exec(void) {
+    if (nf_quiet()) return false;
     nf_pins_before_exec();
     if (!nf_attached() || !nf_is_own_process()) return false;
     int saved = errno;

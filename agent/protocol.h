@@ -1,15 +1,18 @@
 /* The agent's protocol: what the preloaded agent and the recorder agree on.
  *
- * The recorder creates one sparse file (on /dev/shm, or in a directory it was
- * given), writes the header and names the file in NEARFAR_AGENT. Every process
- * that is started with the agent in LD_PRELOAD maps the header, claims one of
- * the segments, maps that too, and closes the descriptor again: programs close
- * or reuse descriptors that they did not open, so the agent keeps none.
+ * The recorder makes one sparse file in memory (memfd_create), writes the header and names the file in
+ * NEARFAR_AGENT, as /proc/PID/fd/N: it has no place in a file system that could be full or be left behind, and
+ * it ends with the last process that has it mapped. Every process that is started with the agent in LD_PRELOAD
+ * maps header and table, claims one of the segments, maps that too, and closes the descriptor again: programs
+ * close or reuse descriptors that they did not open, so the agent keeps none.
  *
- *   0          header          struct nf_header
- *   4 KiB      segment table   NF_SEGMENTS x struct nf_segment
- *   40 KiB     reserved        for placements and pins by phase; not used by version 1
- *   128 KiB    rings           NF_SEGMENTS x NF_RING_BYTES, never touched = never allocated
+ *   0              header          struct nf_header
+ *   4 KiB          segment table   header.segments x struct nf_segment
+ *   rings_offset   rings           header.segments x header.ring_bytes, never touched = never allocated
+ *
+ * No page is touched before the kernel has given it (fallocate for the first bytes of a ring, then
+ * MADV_POPULATE_WRITE in steps): in a full memory a touch would end the program by SIGBUS. A ring that cannot grow
+ * stays as short as it is then: its writer lowers the segment's `ring_bytes` before it goes around.
  *
  * Why rings in shared memory, and not a pipe or a file: what a process has
  * published survives its SIGKILL without a system call per record; nobody can
@@ -17,15 +20,15 @@
  * handler; and a recorder that is slow or gone costs the program lost records
  * (counted), not a hang or a SIGPIPE.
  *
- * Claiming. A process sets `pid` of a free segment by compare-and-swap, fills the
- * rest and sets `state` to NF_CLAIMED with release. `generation` comes from the
+ * Claiming. A process sets its segment's bit in `taken`, fills the segment
+ * and sets `state` to NF_CLAIMED with release. `generation` comes from the
  * header's counter: a higher generation of the same pid (after exec) says that
  * the lower one is finished. The child of a fork claims its own segment. Only
  * the recorder frees a segment, once its process is gone and its ring is read:
- * it resets head, tail and the counters, and then stores pid = 0 with release.
+ * it resets everything and then clears the bit with release.
  *
  * Ring. `head` and `tail` count bytes since the claim; the place is the count
- * modulo NF_RING_BYTES. The process holds one spinlock (in its private memory)
+ * modulo the segment's `ring_bytes`. The process holds one spinlock (in its private memory)
  * while it writes and publishes `head` with release when the record is complete:
  * the reader sees whole records only, whenever the process dies. A record never
  * wraps: where it does not fit before the end, an NF_PAD record fills the rest.
@@ -35,7 +38,8 @@
  *
  * Order. FREE and the RANGE records that end something are written before the
  * call, ALLOC after it; so in one process an address is never seen allocated
- * twice without its end in between, whichever thread reuses it. realloc writes
+ * twice without its end in between, whichever thread reuses it. Both may come late, with the time of the event
+ * in `born` and `to`: see "Storms". realloc writes
  * FREE (NF_FREE_REALLOC) before and ALLOC with `previous` after; if it fails,
  * ALLOC with NF_ALLOC_RESTORED brings the old object back.
  *
@@ -50,6 +54,14 @@
  * r12-r15 may already have been changed by the hook, and hardly any frame
  * defines its CFA by them.
  *
+ * Storms. A process may write so many ALLOC a second (`alloc_rate`, with a stock of `alloc_burst`). Beyond that an
+ * allocation is only noted: told later if it is still there after NF_RIPE_NS, and otherwise counted, by site (GROUP)
+ * and in the segment (`short_count`, `short_bytes`). The end of an object that was told is held back then, for the
+ * same call often gets the same block again: that is the same object going on, and counted in GROUP as well.
+ *
+ * Sandboxes. A program may install a seccomp filter that ends it at a call which it does not expect. From then on
+ * the agent makes no system call: rings are filled up before, what needs a call is left out and said (LOST).
+ *
  * All numbers are in the machine's byte order; both sides run on one machine. */
 #ifndef NEARFAR_PROTOCOL_H
 #define NEARFAR_PROTOCOL_H
@@ -57,13 +69,18 @@
 #include <stdint.h>
 
 #define NF_MAGIC 0x31544e474152464eull /* "NFRAGNT1" */
-#define NF_VERSION 1u
-#define NF_SEGMENTS 256u
+#define NF_VERSION 2u
+/* Most segments; the recorder makes fewer where memory or limits are short. */
+#define NF_SEGMENTS 4096u
+/* Longest ring; a multiple of 64 KiB. */
 #define NF_RING_BYTES (1u << 20)
 #define NF_TABLE_OFFSET 4096u
-#define NF_RESERVED_OFFSET 40960u
-#define NF_RINGS_OFFSET 131072u
-#define NF_FILE_BYTES (NF_RINGS_OFFSET + (uint64_t)NF_SEGMENTS * NF_RING_BYTES)
+/* What a ring has at first, and by how much it grows, bytes. */
+#define NF_RING_STEP 65536u
+/* A ring shorter than this holds no record of the largest size. */
+#define NF_LEAST_RING 65536u
+/* Age at which an allocation that was only noted is told, ns. */
+#define NF_RIPE_NS 10000000ull
 /* No record is larger; the recorder takes a larger one for a damaged ring. */
 #define NF_MAX_RECORD 65536u
 /* Most bytes of stack that follow an ALLOC. */
@@ -86,11 +103,22 @@ struct nf_header {
     uint64_t small_sample; /* smaller ones: one record per so many bytes and thread; 0 = none */
     uint32_t home_pages;   /* most pages looked up per object at its end; 0 = none */
     uint32_t flags;        /* NF_SET_* */
+    uint32_t segments;     /* of the table; at most NF_SEGMENTS, a multiple of 64 */
+    uint32_t ring_bytes;   /* of each segment's ring at most; a multiple of NF_RING_STEP */
+    uint64_t rings_offset; /* of the first ring */
+    uint32_t alloc_rate;   /* ALLOC records a second and process that are written at once */
+    uint32_t alloc_burst;  /* and how many may be saved up */
+    uint32_t seccomp_mode; /* of the recorder: "Seccomp" in /proc/PID/status */
+    uint32_t seccomp_filters; /* "Seccomp_filters" there; UINT32_MAX: the kernel does not say */
     uint64_t generation;   /* last generation given out; atomic */
     uint64_t unclaimed;    /* processes that found no free segment; atomic */
     uint64_t refused;      /* processes that would not attach (address-space limit); atomic */
-    uint64_t reserved_offset; /* NF_RESERVED_OFFSET: room for placements and pins */
-    uint64_t reserved_bytes;
+    uint64_t unopened;     /* forked processes that could not open the file (other user, other /proc); atomic */
+    uint64_t sandboxed;    /* processes that began under a seccomp filter of their own; atomic */
+    uint64_t no_memory;    /* processes for whose ring there was no memory; atomic */
+    uint32_t filtering;    /* a process of the run has installed a seccomp filter; atomic */
+    uint32_t unused;
+    uint64_t taken[NF_SEGMENTS / 64]; /* a bit for each segment in use; atomic */
 };
 
 /* Settings flags: send /proc/self/maps at the start of an image and at its end,
@@ -98,6 +126,8 @@ struct nf_header {
 #define NF_SET_MAPS 1u
 /* The program runs in nearfar's virtual machine: ring the doorbell (doorbell.c). */
 #define NF_SET_DOORBELL 2u
+/* The kernel answers clock_gettime(CLOCK_MONOTONIC) without a system call (the vDSO). */
+#define NF_SET_VDSO_CLOCK 4u
 
 /* Operations of the doorbell; the launcher in collect/target.rs rings it too. */
 enum nf_bell {
@@ -115,17 +145,23 @@ enum nf_bell {
 enum { NF_FREE_SEGMENT = 0, NF_CLAIMED = 1, NF_CLOSED = 2 /* said EXIT; may still write */ };
 
 struct nf_segment {
-    uint32_t pid;          /* 0 = free; atomic */
+    uint32_t pid;
     uint32_t state;        /* NF_CLAIMED, NF_CLOSED; atomic */
     uint64_t generation;
     uint64_t claimed_boot_ns; /* CLOCK_BOOTTIME at the claim: tells a reused pid */
     uint64_t lost_full;    /* records dropped because the ring was full; atomic */
     uint64_t lost_busy;    /* records dropped because the lock was taken (handler, re-entry); atomic */
-    uint64_t unused[3];
+    uint64_t lost_quiet;   /* records of threads that began under the program's own filter; atomic */
+    uint32_t ring_bytes;   /* of this ring; atomic */
+    uint32_t unused0;
+    uint64_t unused;
     uint64_t head;         /* written by the process */
-    uint64_t unused2[3];
+    uint64_t short_count;  /* allocations that had ended before they were told; atomic */
+    uint64_t short_bytes;  /* and their bytes; atomic */
+    uint64_t untold;       /* objects that live and were not told yet; atomic */
+    uint64_t unused2[4];
     uint64_t tail;         /* written by the recorder */
-    uint64_t unused3[3];
+    uint64_t unused3[7];
 };
 
 enum nf_kind {
@@ -148,6 +184,7 @@ enum nf_kind {
     NF_SAMPLE = 16,      /* struct nf_sample, return addresses */
     NF_LOST = 17,        /* struct nf_lost */
     NF_MAPS = 18,        /* struct nf_range (`to`: bytes), text of /proc/self/maps; flags bit 0: more follows */
+    NF_GROUP = 19,       /* struct nf_group */
 };
 
 struct nf_record {
@@ -191,8 +228,16 @@ struct nf_alloc {
     uint64_t rip;        /* return address of the hooked call */
     uint64_t rsp;        /* stack pointer after that return */
     uint64_t rbp;
+    uint64_t born;       /* CLOCK_MONOTONIC of the allocation, ns, where it is told late; else 0 */
     uint32_t stack_bytes; /* copied from rsp upwards; 0 if the key is known */
     uint32_t unused;
+};
+
+/* Allocations of one site that were not told one by one. */
+struct nf_group {
+    uint64_t site;       /* a key whose stack was sent; 0: of sites beyond those that are counted apart */
+    uint64_t count;
+    uint64_t bytes;
 };
 
 #define NF_FREE_REALLOC 1u /* flags of FREE: realloc was called on it */
@@ -200,7 +245,8 @@ struct nf_alloc {
 struct nf_range {
     uint64_t address;
     uint64_t bytes;
-    uint64_t to;         /* RANGE move: new address; NAME: bytes of the name; else 0 */
+    uint64_t to;         /* RANGE move: new address; NAME: bytes of the name; FREE: time of the end, ns, where it
+                          * is told late; else 0 */
 };
 
 struct nf_homes {
@@ -230,6 +276,8 @@ enum nf_why {
     NF_HOMES_BUDGET = 2,  /* looking them up would have cost too much time; count = objects */
     NF_SIGPROF_TAKEN = 3, /* the program uses SIGPROF itself: no samples from here on */
     NF_TIMER_REFUSED = 4, /* timer_create failed; count = errno */
+    NF_SMALL_STACK_OF_SIGNALS = 5, /* the thread's alternate signal stack is too short for a handler; count = bytes */
+    NF_SANDBOX = 6,       /* the program installs a seccomp filter: from here on no samples, homes and new threads */
 };
 
 struct nf_lost {
@@ -238,19 +286,17 @@ struct nf_lost {
     uint32_t unused;
 };
 
-_Static_assert(sizeof(struct nf_header) == 88, "mirrored in collect/agent.rs");
-_Static_assert(sizeof(struct nf_segment) == 128, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_header) == 648, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_segment) == 192, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_record) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_hello) == 24, "mirrored in collect/agent.rs");
-_Static_assert(sizeof(struct nf_alloc) == 72, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_alloc) == 80, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_group) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_range) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_homes) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
-_Static_assert(NF_TABLE_OFFSET + NF_SEGMENTS * sizeof(struct nf_segment) <= NF_RESERVED_OFFSET,
-               "the table fits before the reserved area");
-
 /* The table of --placement: one file, shared by all processes of the program. A header, `entries` of
  * struct nf_place, and behind them `parts` of struct nf_part, to which entries point by number. */
 #define NF_PLACES_MAGIC 0x31534543414c504eull /* "NPLACES1" */

@@ -3,14 +3,15 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 _Thread_local struct nf_thread nf_self __attribute__((tls_model("initial-exec")));
 struct nf_process nf_process = {.min_object = SIZE_MAX};
@@ -24,21 +25,42 @@ static char file_path[PATH_MAX];
 static atomic_flag lock = ATOMIC_FLAG_INIT;
 /* A wait for room has failed: drop at once until there is room again. */
 static _Atomic bool stalled;
+/* Bytes of the ring that are surely in memory; under the lock. */
+static size_t in_memory;
+static bool last_words;
+static uint64_t last_words_until;
 
 static const uint64_t WAIT_FOR_ROOM_NS = 4000000;
+static const uint64_t WAIT_AT_EXIT_NS = 500000000;
 static const uint64_t WAIT_FOR_LOCK_NS = 20000000;
 static const uint64_t WAIT_FOR_SEGMENT_NS = 5000000;
 
+typedef int clock_function(clockid_t, struct timespec *);
+static clock_function *library_clock;
+
+/* The C library's: it reads the clock without a system call where the kernel has one to read. */
+void nf_clock_init(void) {
+    void *f = nf_symbol("clock_gettime");
+    memcpy(&library_clock, &f, sizeof library_clock);
+}
+
 uint64_t nf_now(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
+    struct timespec t = {0};
+    if (LIKELY(library_clock != NULL)) library_clock(clock, &t);
+    else nf_sys(SYS_clock_gettime, clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void nf_yield(void) {
+    if (!nf_quiet()) nf_sys(SYS_sched_yield);
+    else nf_pause();
 }
 
 uint32_t nf_tid(void) {
     uint64_t epoch = atomic_load_explicit(&nf_process.epoch, memory_order_relaxed);
     if (UNLIKELY(nf_self.tid_of != epoch || !nf_self.tid)) {
-        nf_self.tid = (uint32_t)syscall(SYS_gettid);
+        if (nf_quiet()) return 0;
+        nf_self.tid = (uint32_t)nf_sys(SYS_gettid);
         nf_self.tid_of = epoch;
     }
     return nf_self.tid;
@@ -47,59 +69,100 @@ uint32_t nf_tid(void) {
 bool nf_attached(void) {
     if (!nf_process.header) return false;
     if (UNLIKELY(!atomic_load_explicit(alive, memory_order_relaxed))) nf_after_fork();
-    return nf_process.segment &&
+    return nf_process.segment && !atomic_load_explicit(&nf_process.mute, memory_order_relaxed) &&
            !__atomic_load_n(&nf_process.header->stop, __ATOMIC_RELAXED);
 }
 
 /* False in the child of a vfork: it runs on its parent's memory but is not the parent. */
-bool nf_is_own_process(void) { return (uint32_t)syscall(SYS_getpid) == nf_process.pid; }
+bool nf_is_own_process(void) { return (uint32_t)nf_sys(SYS_getpid) == nf_process.pid; }
 
 static void detach(void) {
     nf_process.segment = NULL;
     atomic_store(&nf_process.min_object, SIZE_MAX);
 }
 
-static bool valid(const struct nf_header *h) {
-    return h->magic == NF_MAGIC && h->version == NF_VERSION;
+static uint32_t nf_cpu(void) {
+    uint32_t cpu = 0;
+    nf_sys(SYS_getcpu, &cpu, NULL, NULL);
+    return cpu;
 }
 
-static struct nf_segment *claim(void) {
-    struct nf_segment *table = (struct nf_segment *)((char *)nf_process.header + NF_TABLE_OFFSET);
+static bool valid(const struct nf_header *h, uint64_t bytes) {
+    return h->magic == NF_MAGIC && h->version == NF_VERSION && h->segments && h->segments <= NF_SEGMENTS &&
+           h->segments % 64 == 0 && h->ring_bytes >= NF_LEAST_RING && h->ring_bytes <= NF_RING_BYTES &&
+           h->ring_bytes % NF_RING_STEP == 0 &&
+           h->rings_offset >= NF_TABLE_OFFSET + h->segments * sizeof(struct nf_segment) &&
+           h->rings_offset + (uint64_t)h->segments * h->ring_bytes <= bytes;
+}
+
+static struct nf_segment *segment_at(unsigned index) {
+    return (struct nf_segment *)((char *)nf_process.header + NF_TABLE_OFFSET) + index;
+}
+
+/* The number of a segment that is ours now; -1 if all are taken. */
+static int claim(void) {
+    struct nf_header *h = nf_process.header;
+    unsigned words = h->segments / 64;
     uint64_t start = nf_now(CLOCK_MONOTONIC);
     do {
-        for (unsigned k = 0; k < NF_SEGMENTS; k++) {
-            struct nf_segment *s = &table[(nf_process.pid + k) % NF_SEGMENTS];
-            uint32_t free_pid = 0;
-            if (__atomic_load_n(&s->pid, __ATOMIC_RELAXED) == 0 &&
-                __atomic_compare_exchange_n(&s->pid, &free_pid, nf_process.pid, false,
-                                            __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-                s->claimed_boot_ns = nf_now(CLOCK_BOOTTIME);
-                s->generation =
-                    __atomic_add_fetch(&nf_process.header->generation, 1, __ATOMIC_RELAXED);
-                __atomic_store_n(&s->state, NF_CLAIMED, __ATOMIC_RELEASE);
-                return s;
+        for (unsigned w = 0; w < words; w++) {
+            uint64_t taken = __atomic_load_n(&h->taken[w], __ATOMIC_RELAXED);
+            while (~taken) {
+                unsigned bit = (unsigned)__builtin_ctzll(~taken);
+                if (!__atomic_compare_exchange_n(&h->taken[w], &taken, taken | 1ull << bit, false, __ATOMIC_ACQ_REL,
+                                                 __ATOMIC_RELAXED))
+                    continue;
+                return (int)(w * 64 + bit);
             }
         }
         /* Many short processes: the recorder frees segments as it reads. */
-        sched_yield();
+        nf_yield();
     } while (nf_now(CLOCK_MONOTONIC) - start < WAIT_FOR_SEGMENT_NS);
-    __atomic_add_fetch(&nf_process.header->unclaimed, 1, __ATOMIC_RELAXED);
-    return NULL;
+    __atomic_add_fetch(&h->unclaimed, 1, __ATOMIC_RELAXED);
+    return -1;
+}
+
+static void give_back(unsigned index) {
+    __atomic_fetch_and(&nf_process.header->taken[index / 64], ~(1ull << index % 64), __ATOMIC_RELEASE);
+}
+
+/* The bytes from `from` on, of a ring that is mapped: whether the kernel has them for us. Not a touch, which would
+ * end the program where memory is short. */
+static bool populate(void *from, size_t bytes) {
+    return nf_sys(SYS_madvise, from, bytes, MADV_POPULATE_WRITE) == 0;
 }
 
 /* Claims a segment and maps its ring. On failure the process goes unrecorded. */
-static bool claim_and_map(int fd) {
-    nf_process.pid = (uint32_t)syscall(SYS_getpid);
-    struct nf_segment *s = claim();
-    if (!s) return false;
-    size_t index = (size_t)(s - (struct nf_segment *)((char *)nf_process.header + NF_TABLE_OFFSET));
-    void *ring = mmap(NULL, NF_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                      (off_t)(NF_RINGS_OFFSET + index * NF_RING_BYTES));
-    if (ring == MAP_FAILED) {
-        __atomic_store_n(&s->state, NF_CLOSED, __ATOMIC_RELEASE);
+static bool claim_and_map(long fd) {
+    struct nf_header *h = nf_process.header;
+    nf_process.pid = (uint32_t)nf_sys(SYS_getpid);
+    int index = claim();
+    if (index < 0) return false;
+    struct nf_segment *s = segment_at((unsigned)index);
+    uint64_t offset = h->rings_offset + (uint64_t)index * h->ring_bytes;
+    /* The first step by the descriptor, which every kernel can. What comes later needs a newer one (5.14): where that
+     * fails all of the ring is had now. */
+    size_t have = NF_RING_STEP;
+    if (nf_sys(SYS_fallocate, fd, 0, offset, have) != 0) {
+        __atomic_add_fetch(&h->no_memory, 1, __ATOMIC_RELAXED);
+        give_back((unsigned)index);
         return false;
     }
-    nf_process.ring = ring;
+    long ring = nf_sys(SYS_mmap, NULL, h->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
+    if (ring < 0 && ring > -4096) {
+        __atomic_add_fetch(&h->no_memory, 1, __ATOMIC_RELAXED);
+        give_back((unsigned)index);
+        return false;
+    }
+    if (!populate((void *)ring, have) && nf_sys(SYS_fallocate, fd, 0, offset, h->ring_bytes) == 0)
+        have = h->ring_bytes;
+    in_memory = have;
+    s->pid = nf_process.pid;
+    s->ring_bytes = h->ring_bytes;
+    s->claimed_boot_ns = nf_now(CLOCK_BOOTTIME);
+    s->generation = __atomic_add_fetch(&h->generation, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->state, NF_CLAIMED, __ATOMIC_RELEASE);
+    nf_process.ring = (char *)ring;
     nf_process.generation = s->generation;
     nf_process.segment = s;
     atomic_fetch_add(&nf_process.epoch, 1);
@@ -107,68 +170,101 @@ static bool claim_and_map(int fd) {
     return true;
 }
 
-/* The recorder's file, or -1. A file that is too short is not one. */
-static int open_file(void) {
-    int fd = open(file_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+/* The recorder's file, or a negative number. `bytes`: its size. */
+static long open_file(uint64_t *bytes) {
+    long fd = nf_sys(SYS_openat, AT_FDCWD, file_path, O_RDWR | O_CLOEXEC | O_NOCTTY);
     struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < NF_FILE_BYTES)) {
-        close(fd);
+    if (fd >= 0 && (nf_sys(SYS_fstat, fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        nf_sys(SYS_close, fd);
         fd = -1;
     }
+    *bytes = fd >= 0 ? (uint64_t)st.st_size : 0;
     return fd;
+}
+
+static void *map_anonymous(size_t bytes, int flags) {
+    long at = nf_sys(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return at < 0 && at > -4096 ? NULL : (void *)at;
 }
 
 bool nf_attach(const char *path) {
     size_t length = strlen(path);
     if (path[0] != '/' || length >= sizeof file_path) return false;
     memcpy(file_path, path, length + 1);
-    int fd = open_file();
+    uint64_t bytes;
+    long fd = open_file(&bytes);
     if (fd < 0) return false;
-    struct nf_header *h =
-        mmap(NULL, NF_RINGS_OFFSET, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (h == MAP_FAILED || !valid(h)) goto fail;
+    /* The table as long as it can be: how long it is the header says. */
+    size_t mapped = NF_TABLE_OFFSET + NF_SEGMENTS * sizeof(struct nf_segment);
+    if (mapped > bytes) mapped = bytes & ~(size_t)4095;
+    struct nf_header *h = NULL;
+    if (mapped >= NF_TABLE_OFFSET) {
+        long at = nf_sys(SYS_mmap, NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (at > 0 || at <= -4096) h = (struct nf_header *)at;
+    }
+    bool ok = false;
+    if (!h || !valid(h, bytes)) goto done;
+    if (nf_sandboxed_from_outside(h)) {
+        __atomic_add_fetch(&h->sandboxed, 1, __ATOMIC_RELAXED);
+        goto done;
+    }
     /* Under an address-space limit our mappings could be what breaks the program. */
     struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (2ull << 30))) {
+    if (nf_sys(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit) != 0 ||
+        (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (2ull << 30))) {
         __atomic_add_fetch(&h->refused, 1, __ATOMIC_RELAXED);
-        goto fail;
+        goto done;
     }
-    alive = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (alive == MAP_FAILED) goto fail;
-    madvise((void *)alive, 4096, MADV_WIPEONFORK);
-    if (!nf_objects_init()) goto fail;
+    alive = map_anonymous(4096, 0);
+    if (!alive) goto done;
+    nf_sys(SYS_madvise, (void *)alive, 4096, MADV_WIPEONFORK);
     nf_process.header = h;
+    if (!nf_objects_init()) goto done;
     nf_process.small_sample = (int64_t)h->small_sample;
     nf_process.home_pages = h->home_pages;
     nf_process.signal_hz = h->signal_hz;
     nf_process.flags = h->flags;
     nf_process.start_ns = nf_now(CLOCK_MONOTONIC);
-    bool ok = claim_and_map(fd);
-    close(fd);
+    ok = claim_and_map(fd);
+done:
     if (!ok) nf_process.header = NULL;
+    if (!ok && h) nf_sys(SYS_munmap, h, mapped);
+    nf_sys(SYS_close, fd);
     return ok;
-fail:
-    if (h != MAP_FAILED) munmap(h, NF_RINGS_OFFSET);
-    close(fd);
-    return false;
+}
+
+/* A fork's child under a filter of its parent's: it may not ask for anything. */
+static void detach_quietly(void) {
+    __atomic_add_fetch(&nf_process.header->sandboxed, 1, __ATOMIC_RELAXED);
+    detach();
+    atomic_store(alive, 1);
 }
 
 /* In the child of a fork, the only thread: leave the parent's ring and claim one. */
 void nf_after_fork(void) {
     if (!nf_process.header) return;
+    bool wiped = !atomic_load(alive);
+    if (nf_quiet()) {
+        if (wiped && nf_process.segment) detach_quietly();
+        return;
+    }
     /* Called twice (fork handler, then a hook) or in a child that shares memory. */
-    if (atomic_load(alive) && nf_is_own_process()) return;
+    if (!wiped && nf_is_own_process()) return;
     int saved = errno;
     int guard = nf_self.guard;
     nf_self.guard = 1;
     uint32_t parent = nf_process.pid;
     uint64_t parent_generation = nf_process.generation;
     bool was_attached = nf_process.segment != NULL;
-    if (was_attached) munmap(nf_process.ring, NF_RING_BYTES);
+    if (was_attached) nf_sys(SYS_munmap, nf_process.ring, nf_process.header->ring_bytes);
     nf_process.segment = NULL;
     atomic_flag_clear(&lock);
     atomic_store(&stalled, false);
-    int fd = was_attached ? open_file() : -1;
+    last_words = false;
+    nf_objects_after_fork();
+    uint64_t bytes;
+    long fd = was_attached ? open_file(&bytes) : -1;
+    if (was_attached && fd < 0) __atomic_add_fetch(&nf_process.header->unopened, 1, __ATOMIC_RELAXED);
     if (fd < 0 || !claim_and_map(fd)) {
         detach();
         atomic_store(alive, 1);
@@ -176,7 +272,7 @@ void nf_after_fork(void) {
         struct nf_hello hello = {.pid = nf_process.pid, .parent = parent, .parent_generation = parent_generation};
         nf_emit(NF_FORK, 0, &hello, sizeof hello, NULL, 0, true);
     }
-    if (fd >= 0) close(fd);
+    if (fd >= 0) nf_sys(SYS_close, fd);
     nf_self.guard = guard;
     errno = saved;
 }
@@ -195,7 +291,7 @@ static bool take_lock(bool wait) {
             uint64_t now = nf_now(CLOCK_MONOTONIC);
             if (!start) start = now;
             if (now - start > WAIT_FOR_LOCK_NS) return false;
-            sched_yield();
+            nf_yield();
         }
         nf_pause();
     }
@@ -213,11 +309,42 @@ static void copy(void *to, const void *from, size_t bytes) {
 #endif
 }
 
+void nf_last_words(void) {
+    last_words_until = nf_now(CLOCK_MONOTONIC) + WAIT_AT_EXIT_NS;
+    last_words = true;
+}
+
+/* Has the ring in memory up to `end`; under the lock. Where it cannot grow it stays as it is: nothing lies behind
+ * it yet, as it has not been around. */
+static bool grow(struct nf_segment *s, size_t end) {
+    while (in_memory < end) {
+        if (nf_quiet() || !populate(nf_process.ring + in_memory, NF_RING_STEP)) {
+            __atomic_store_n(&s->ring_bytes, (uint32_t)in_memory, __ATOMIC_RELEASE);
+            return false;
+        }
+        in_memory += NF_RING_STEP;
+    }
+    return true;
+}
+
+bool nf_fill_ring(void) {
+    struct nf_segment *s = nf_process.segment;
+    if (!s || !take_lock(true)) return false;
+    bool whole = grow(s, s->ring_bytes);
+    release_lock();
+    return whole;
+}
+
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait) {
     if (UNLIKELY(!nf_attached())) return false;
     if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell_record(kind);
     struct nf_segment *s = nf_process.segment;
+    uint32_t tid = nf_tid();
+    if (UNLIKELY(!tid)) {
+        __atomic_add_fetch(&s->lost_quiet, 1, __ATOMIC_RELAXED);
+        return false;
+    }
     size_t size = (sizeof(struct nf_record) + body_bytes + tail_bytes + 7) & ~(size_t)7;
     uint64_t started = 0;
     for (;;) {
@@ -227,13 +354,18 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
         }
         uint64_t head = __atomic_load_n(&s->head, __ATOMIC_RELAXED);
         uint64_t tail_at = __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
-        size_t place = head % NF_RING_BYTES;
-        size_t pad = place + size > NF_RING_BYTES ? NF_RING_BYTES - place : 0;
-        if (LIKELY(head + pad + size - tail_at <= NF_RING_BYTES)) {
+        size_t place, pad;
+        do {
+            place = head % s->ring_bytes;
+            pad = place + size > s->ring_bytes ? s->ring_bytes - place : 0;
+            /* Once around, all of it is in memory. */
+        } while (UNLIKELY(head < s->ring_bytes && place + (pad ? pad : size) > in_memory) &&
+                 !grow(s, place + (pad ? pad : size)));
+        if (LIKELY(head + pad + size - tail_at <= s->ring_bytes)) {
             if (pad) {
                 /* A pad may be as small as 8 bytes: only kind and size are read of it. */
                 struct nf_record filler = {.kind = NF_PAD, .size = (uint32_t)pad};
-                memcpy(nf_process.ring + place, &filler, 8);
+                copy(nf_process.ring + place, &filler, 8);
                 place = 0;
             }
             char *to = nf_process.ring + place;
@@ -241,8 +373,8 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
             record->kind = kind;
             record->flags = flags;
             record->size = (uint32_t)size;
-            record->tid = nf_tid();
-            record->cpu = kind == NF_SAMPLE ? (uint32_t)sched_getcpu() : 0;
+            record->tid = tid;
+            record->cpu = kind == NF_SAMPLE ? nf_cpu() : 0;
             /* Under the lock: records of a process are in the order of their times. */
             record->time = nf_now(CLOCK_MONOTONIC);
             if (body_bytes) copy(to + sizeof *record, body, body_bytes);
@@ -255,13 +387,14 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
         release_lock();
         uint64_t now = nf_now(CLOCK_MONOTONIC);
         if (!started) started = now;
-        if (!wait || atomic_load_explicit(&stalled, memory_order_relaxed) ||
-            now - started > WAIT_FOR_ROOM_NS) {
+        bool over = last_words ? now > last_words_until
+                               : atomic_load_explicit(&stalled, memory_order_relaxed) || now - started > WAIT_FOR_ROOM_NS;
+        if (!wait || over) {
             if (wait) atomic_store_explicit(&stalled, true, memory_order_relaxed);
             __atomic_add_fetch(&s->lost_full, 1, __ATOMIC_RELAXED);
             return false;
         }
-        sched_yield();
+        nf_yield();
     }
 }
 

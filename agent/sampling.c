@@ -5,11 +5,15 @@
  * and not while a thread sleeps. */
 #include "agent.h"
 
+#include <elf.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
-#include <unistd.h>
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
 
 enum { TIMERS = 1024 };
 /* Kernel ids + 1 of this process's timers, so that any thread can end all of them. */
@@ -30,7 +34,7 @@ static void arm(int id) {
     long jittered = period - period / 8 + (long)(x % (uint32_t)(period / 4 + 1));
     struct itimerspec when = {.it_interval = {period / 1000000000, period % 1000000000},
                               .it_value = {jittered / 1000000000, jittered % 1000000000}};
-    syscall(SYS_timer_settime, id, 0, &when, NULL);
+    nf_sys(SYS_timer_settime, id, 0, &when, NULL);
 }
 
 static void set_handler(void);
@@ -38,7 +42,7 @@ static void set_handler(void);
 static void forget_timers(void) {
     for (unsigned i = 0; i < TIMERS; i++) {
         int id = atomic_exchange(&timers[i], 0);
-        if (id) syscall(SYS_timer_delete, id - 1);
+        if (id) nf_sys(SYS_timer_delete, id - 1);
     }
 }
 
@@ -93,19 +97,20 @@ static void on_tick(int signal, siginfo_t *info, void *raw) {
     if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &OUR_TIMER) {
         /* Somebody else's SIGPROF: let it do what it would have done without us. */
         step_back();
-        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal);
+        nf_sys(SYS_tgkill, nf_sys(SYS_getpid), nf_sys(SYS_gettid), signal);
         errno = saved;
         return;
     }
     uint64_t now = cpu_ns();
-    struct nf_sample sample = {.weight_ns = now - nf_self.last_cpu_ns};
+    /* In the thread's own memory: a signal stack may be short. Ticks of one thread do not interrupt each other. */
+    struct nf_sample *sample = &nf_self.sample;
+    sample->weight_ns = now - nf_self.last_cpu_ns;
     nf_self.last_cpu_ns = now;
-    uintptr_t chain[NF_MAX_CHAIN];
-    registers(raw, &sample);
-    sample.chain = frames(raw, chain);
+    registers(raw, sample);
+    sample->chain = frames(raw, nf_self.chain);
     int guard = nf_self.guard;
     nf_self.guard = 1;
-    nf_emit(NF_SAMPLE, 0, &sample, sizeof sample, chain, sample.chain * sizeof chain[0], false);
+    nf_emit(NF_SAMPLE, 0, sample, sizeof *sample, nf_self.chain, sample->chain * sizeof nf_self.chain[0], false);
     nf_self.guard = guard;
     if (nf_self.timer) arm(nf_self.timer - 1);
     errno = saved;
@@ -113,7 +118,6 @@ static void on_tick(int signal, siginfo_t *info, void *raw) {
 
 static void set_handler(void) {
     struct sigaction ours = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-    sigemptyset(&ours.sa_mask);
     next_sigaction(SIGPROF, &ours, NULL);
 }
 
@@ -138,12 +142,14 @@ void nf_sampling_thread_start(void) {
         for (unsigned i = 0; i < TIMERS; i++) atomic_store(&timers[i], 0);
     if (nf_self.timer && nf_self.timer_of == epoch) return;
     nf_self.timer = 0;
+    if (nf_self.timer_stopped || nf_quiet()) return;
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
     event.sigev_value.sival_ptr = (void *)&OUR_TIMER;
     event._sigev_un._tid = (pid_t)nf_tid();
     int id;
-    if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id) != 0) {
-        nf_lost(NF_TIMER_REFUSED, (uint64_t)errno);
+    long refused = nf_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id);
+    if (refused) {
+        nf_lost(NF_TIMER_REFUSED, (uint64_t)-refused);
         return;
     }
     for (unsigned i = 0; i < TIMERS; i++) {
@@ -156,7 +162,7 @@ void nf_sampling_thread_start(void) {
             return;
         }
     }
-    syscall(SYS_timer_delete, id);
+    nf_sys(SYS_timer_delete, id);
     nf_lost(NF_TIMER_REFUSED, EAGAIN);
 }
 
@@ -166,7 +172,7 @@ void nf_sampling_thread_end(void) {
     for (unsigned i = 0; timer && i < TIMERS; i++) {
         int expected = timer;
         if (atomic_compare_exchange_strong(&timers[i], &expected, 0)) {
-            syscall(SYS_timer_delete, timer - 1);
+            nf_sys(SYS_timer_delete, timer - 1);
             return;
         }
     }
@@ -177,16 +183,56 @@ void nf_sampling_thread_end(void) {
 void nf_sampling_before_exec(void) { step_back(); }
 
 void nf_sampling_exec_failed(void) {
-    if (!nf_process.signal_hz || !next_sigaction || original.sa_handler != SIG_DFL) return;
+    if (!nf_process.signal_hz || nf_quiet() || !next_sigaction || original.sa_handler != SIG_DFL) return;
     set_handler();
     atomic_store(&active, true);
     nf_self.timer = 0;
     nf_sampling_thread_start();
 }
 
+void nf_sampling_pause(void) { step_back(); }
+void nf_sampling_resume(void) { nf_sampling_exec_failed(); }
+
+/* Bytes of a signal stack that a tick takes: the kernel's frame with the processor's registers, and the handler. */
+static size_t least_signal_stack(void) {
+    static _Atomic size_t known;
+    size_t least = atomic_load(&known);
+    if (!least) {
+        unsigned long (*value)(unsigned long);
+        void *f = nf_symbol("getauxval");
+        memcpy(&value, &f, sizeof value);
+        unsigned long frame = value ? value(AT_MINSIGSTKSZ) : 0;
+        /* What the largest register file of x86-64 takes, where an old kernel does not say. */
+        least = (frame ? frame : 4096) + 2048;
+        atomic_store(&known, least);
+    }
+    return least;
+}
+
+/* A thread whose signals go to a stack on which our handler does not fit gets no ticks. */
+EXPORT int sigaltstack(const stack_t *stack, stack_t *old) {
+    bool small = stack && !(stack->ss_flags & SS_DISABLE) && stack->ss_size < least_signal_stack();
+    if (UNLIKELY(small && nf_self.timer && atomic_load(&active))) {
+        int saved = errno;
+        nf_sampling_thread_end();
+        nf_self.timer_stopped = true;
+        if (nf_enter()) {
+            nf_lost(NF_SMALL_STACK_OF_SIGNALS, stack->ss_size);
+            nf_leave();
+        }
+        errno = saved;
+    }
+    long result = nf_sys(SYS_sigaltstack, stack, old);
+    if (stack && result == 0 && !small && UNLIKELY(nf_self.timer_stopped)) {
+        nf_self.timer_stopped = false;
+        nf_sampling_thread_start();
+    }
+    return (int)nf_answer(result);
+}
+
 /* The program asks for SIGPROF: it gets it as if we had never been there. */
 static bool hand_over(int signal) {
-    if (signal != SIGPROF || !atomic_load(&active) || !nf_is_own_process()) return false;
+    if (signal != SIGPROF || !atomic_load(&active) || nf_quiet() || !nf_is_own_process()) return false;
     int saved = errno;
     step_back();
     if (nf_enter()) {

@@ -6,10 +6,8 @@
  * the caller of libstdc++'s operator new anyway; the recorder unwinds to it. */
 #include "agent.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum { KEYS = 8192, KEY_PROBES = 32, HASHED_WORDS = 96 };
 static _Atomic uint64_t keys[KEYS];
@@ -23,7 +21,7 @@ struct found_object {
 static int (*find_object)(void *address, struct found_object *result);
 
 void nf_sites_init(void) {
-    void *f = dlsym(RTLD_DEFAULT, "_dl_find_object");
+    void *f = nf_symbol("_dl_find_object");
     memcpy(&find_object, &f, sizeof find_object);
 }
 
@@ -35,10 +33,10 @@ size_t nf_readable(uintptr_t from, size_t most) {
         return left < most ? left : most;
     }
     size_t known = 4096 - from % 4096;
-    while (known < most) {
+    while (known < most && !nf_quiet()) {
         char byte;
         struct iovec here = {&byte, 1}, there = {(void *)(from + known), 1};
-        if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != 1) break;
+        if (nf_sys(SYS_process_vm_readv, nf_sys(SYS_getpid), &here, 1, &there, 1, 0) != 1) break;
         known += 4096;
     }
     return known < most ? known : most;
@@ -101,8 +99,8 @@ static _Atomic uint64_t *key_slot(uint64_t key, bool *known) {
 }
 
 __attribute__((no_sanitize("thread", "address")))
-void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
-                     uintptr_t previous, const struct nf_site *site) {
+uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
+                         uintptr_t previous, const struct nf_site *site) {
     size_t stack = nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
     struct nf_alloc record = {.address = address,
                               .bytes = bytes,
@@ -121,5 +119,21 @@ void nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t rep
     /* Only now: a key whose stack was dropped must be sent again. Two threads may
      * both send it, and one of them may lose the slot to another key: harmless. */
     uint64_t empty = 0;
-    if (written && slot && !known) atomic_compare_exchange_strong(slot, &empty, record.site);
+    if (written && slot && !known) known = atomic_compare_exchange_strong(slot, &empty, record.site);
+    return written && known ? record.site : 0;
+}
+
+__attribute__((no_sanitize("thread", "address")))
+uint64_t nf_known_site(const struct nf_site *site) {
+    uint64_t key = site_key(site, nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7);
+    bool known;
+    key_slot(key, &known);
+    return known ? key : 0;
+}
+
+void nf_record_late(uint16_t flags, uintptr_t address, size_t bytes, uint64_t site, const struct nf_site *where,
+                    uint64_t born) {
+    struct nf_alloc record = {.address = address, .bytes = bytes, .represents = bytes, .site = site,
+                              .rip = where->rip, .rsp = where->rsp, .born = born};
+    nf_emit(NF_ALLOC, flags, &record, sizeof record, NULL, 0, true);
 }

@@ -20,6 +20,9 @@ fn build_agent() {
     let status = compiler
         .to_command()
         .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
+        // No library and none of the compiler's own references to one: agent/system.h says why.
+        .args(["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-U_FORTIFY_SOURCE"])
+        .args(["-fno-tree-loop-distribute-patterns"])
         // A hook finds its caller's stack pointer through its own frame pointer.
         .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
         // Our malloc is not the compiler's: no calls of it may be invented or removed.
@@ -29,8 +32,8 @@ fn build_agent() {
         .arg("-Wl,-z,defs")
         .arg("-o")
         .arg(&output)
-        // Of their own before glibc 2.34.
-        .args(["-ldl", "-lpthread"])
+        // Of the compiler itself, linked in: division of 128 bits.
+        .arg("-lgcc")
         .status();
     match status {
         Ok(status) if status.success() => {}

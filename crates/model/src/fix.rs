@@ -2,6 +2,7 @@
 //! applies it.
 
 use crate::machine::NodeId;
+use crate::plain;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -204,7 +205,7 @@ impl FixObject {
     }
 
     /// Why it cannot be meant so.
-    fn wrong(&self) -> Option<&'static str> {
+    pub(crate) fn wrong(&self) -> Option<&'static str> {
         use FixPolicy::{Blocks, Local, Turns};
         match (&self.allocated_at, &self.variable) {
             (Some(_), Some(_)) => return Some("`allocated_at` and `static` are of different objects"),
@@ -265,13 +266,13 @@ impl FixObject {
 }
 
 fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+    plain::toml(text)
 }
 
 fn write_comment(out: &mut String, comment: Option<&str>) {
     for line in comment.into_iter().flat_map(str::lines) {
         // TOML allows no control characters in comments.
-        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let line: String = line.chars().map(|c| if plain::is_command(c) { ' ' } else { c }).collect();
         let _ = writeln!(out, "{}", format!("# {line}").trim_end());
     }
 }

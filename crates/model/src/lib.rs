@@ -18,6 +18,7 @@ pub mod decode;
 pub mod fix;
 pub mod machine;
 pub mod measured;
+pub mod plain;
 pub mod recording;
 pub mod report;
 pub mod reproduce;

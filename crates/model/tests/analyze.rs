@@ -2,6 +2,8 @@
 
 #[path = "analyze/cases.rs"]
 mod cases;
+#[path = "analyze/many.rs"]
+mod many;
 #[path = "analyze/placements.rs"]
 mod placements;
 #[path = "analyze/regions.rs"]

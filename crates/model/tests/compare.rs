@@ -70,6 +70,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
             rung: "clock".into(),
             samples: 10_000,
             lost: 0,
+            lost_known: true,
             resolved_share: Some(1.0),
             hz: Some(1000.0),
             resolution: Vec::new(),

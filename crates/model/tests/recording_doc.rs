@@ -53,6 +53,7 @@ fn generated() -> String {
     table::<ChainFrames>(&mut out);
     table::<MemoryObjects>(&mut out);
     table::<ObjectEnds>(&mut out);
+    table::<AllocationGroups>(&mut out);
     table::<SiteNames>(&mut out);
     table::<RangeEvents>(&mut out);
     table::<Homes>(&mut out);

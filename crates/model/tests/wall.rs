@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules in the order of the data's path: each may use those before it.
 /// A new module takes its place here.
 const ORDER: &[&str] = &[
+    "plain",
     "machine",
     "fix",
     "topology",
@@ -44,7 +45,7 @@ const EXCEPTIONS: &[&str] = &["analyze/mod.rs: available_parallelism"];
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
 const DEPENDENCIES: &[&str] =
-    &["crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml"];
+    &["bytes", "crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml"];
 
 #[test]
 fn nothing_in_model_looks_at_the_host() {

@@ -6,7 +6,7 @@
 //! and asserts nothing.
 
 use nearfar::store;
-use nearfar_model::analyze::{Judge, analyze};
+use nearfar_model::analyze::{Judge, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
@@ -58,7 +58,7 @@ fn turn(path: &Path) {
         assume: Some(Bind::Compact),
         whole: false,
     };
-    let report = analyze(&stored.input, &stored.samples, &judge).expect("an analysis");
+    let report = analyze_owned(stored.input, &stored.samples, &judge).expect("an analysis");
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
     println!(

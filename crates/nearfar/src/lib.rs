@@ -7,6 +7,7 @@ pub mod discover;
 pub mod guest;
 pub mod layout;
 pub mod measure;
+pub mod out;
 pub mod place;
 pub mod store;
 pub mod symbols;

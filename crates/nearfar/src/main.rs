@@ -1,5 +1,7 @@
 //! The `nearfar` command.
 
+use nearfar::collect::target::inherited::run_main;
+
 fn main() -> std::process::ExitCode {
-    nearfar::cli::main()
+    run_main(nearfar::cli::main)
 }

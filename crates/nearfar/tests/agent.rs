@@ -5,6 +5,8 @@
 mod coexist;
 #[path = "agent/run.rs"]
 mod run;
+#[path = "agent/storms.rs"]
+mod storms;
 
 use std::collections::BTreeSet;
 
@@ -53,9 +55,13 @@ int main(void) {
     }
     let old = printed(&text, "old");
     assert_eq!(run.of_size(900_001)[0].1.previous, old);
-    assert!(run.has(|b| *b == AgentBody::Free { address: old, bytes: 200_001, reallocated: true }));
+    assert!(
+        run.has(|b| *b == AgentBody::Free { address: old, bytes: 200_001, died_ns: 0, reallocated: true })
+    );
     let new = printed(&text, "new");
-    assert!(run.has(|b| *b == AgentBody::Free { address: new, bytes: 900_001, reallocated: false }));
+    assert!(
+        run.has(|b| *b == AgentBody::Free { address: new, bytes: 900_001, died_ns: 0, reallocated: false })
+    );
     for bytes in [128_000, 128_064, 128_128, 128_200] {
         assert_eq!(run.of_size(bytes).len(), 1, "{bytes}");
     }
@@ -233,7 +239,7 @@ int main(void) {
         AgentBody::Name { address, bytes: 8 << 20, name: "field".into() },
         range(4, 1 << 20),
         range(1, 2 << 20),
-        AgentBody::Free { address, bytes: 8 << 20, reallocated: false },
+        AgentBody::Free { address, bytes: 8 << 20, died_ns: 0, reallocated: false },
         range(2, 8 << 20),
         AgentBody::PhaseEnd("solve".into()),
         AgentBody::RoiEnd,

@@ -14,7 +14,7 @@ use super::verdict::{Evidence, rung_text, verdict};
 use super::whatif::{Engine, Planner};
 use super::{findings, notes, sharing};
 use crate::machine::binding::Bind;
-use crate::recording::{Columns, LOST_EITHER, ObjectKind, Resolution, Rung, SampleRung};
+use crate::recording::{Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, Rung, SampleRung};
 
 /// Version of the JSON's schema.
 const SCHEMA: u32 = 1;
@@ -125,8 +125,13 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
     // Losses that may be of one kind or another count for each of them.
     let lost = |kinds: &[&str]| -> u64 {
         let l = &input.losses;
-        (0..l.len()).filter(|&i| kinds.contains(&l.what[i].as_str())).map(|i| l.count[i]).sum()
+        (0..l.len())
+            .filter(|&i| kinds.contains(&l.what[i].as_str()))
+            .fold(0, |sum, i| sum.saturating_add(l.count[i]))
     };
+    let l = &input.losses;
+    let killed = (0..l.len()).any(|i| l.what[i] == "end" && l.why[i].starts_with(KILLED));
+    let lost_known = !killed && input.meta.state != "open";
     let code = |rung: Rung| match rung {
         Rung::Simulated => Some(SampleRung::Simulated),
         Rung::Hardware => Some(SampleRung::Hardware),
@@ -148,16 +153,17 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             sampled.push((rung, None));
         }
     }
-    let mut samples_lost = Some(lost(&["samples", LOST_EITHER]));
+    let mut samples_lost = Some(lost(&["samples", LOST_EITHER, LOST_PERF]));
     let use_of = |(rung, hz): (Rung, Option<f64>)| {
         let Some(code) = code(rung) else {
             let faults = input.faults.len() as u64;
-            let lost = lost(&["faults", LOST_EITHER]);
+            let lost = lost(&["faults", LOST_EITHER, LOST_PERF]);
             let rung = rung_text(rung).to_string();
             return RungUse {
                 rung,
                 samples: faults,
                 lost,
+                lost_known,
                 resolved_share: None,
                 hz: None,
                 resolution: Vec::new(),
@@ -173,6 +179,7 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
             rung: rung_text(rung).to_string(),
             samples: n,
             lost: samples_lost.take().unwrap_or(0),
+            lost_known,
             resolved_share: (n > quiet).then(|| share(found, n - quiet)),
             hz,
             resolution: ways.map(|r| (r.text().to_string(), share(of(*r), n))).collect(),
@@ -252,8 +259,19 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         home_unknown_share,
         accessed_at: code.used_at(f),
         pattern: f.pattern,
-        thread_ranges: f.ranges.iter().map(range).collect(),
+        thread_ranges: listed(&f.ranges).map(range).collect(),
     }
+}
+
+/// The ranges with most samples, as many as a report lists, in the order of threads.
+fn listed(ranges: &[super::pattern::Range]) -> impl Iterator<Item = &super::pattern::Range> {
+    let mut most: Vec<usize> = (0..ranges.len()).collect();
+    if most.len() > MOST_ROWS {
+        most.sort_by_key(|&i| (std::cmp::Reverse(ranges[i].samples), i));
+        most.truncate(MOST_ROWS);
+        most.sort_unstable();
+    }
+    most.into_iter().map(|i| &ranges[i])
 }
 
 fn first_touch(input: &Input, context: &Context, f: &RowFacts) -> Vec<TouchRow> {

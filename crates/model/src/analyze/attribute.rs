@@ -12,6 +12,7 @@ use super::layer::Validity;
 use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::pace::Pace;
+use super::pages::Folios;
 use super::region::Region;
 use super::rows::Rows;
 use super::shares::class;
@@ -44,7 +45,7 @@ pub struct Context<'a> {
     /// Blocks of pages with one answer.
     pub blocks: &'a Blocks,
     /// Folio sizes per thing.
-    pub folios: &'a [u64],
+    pub folios: &'a Folios,
     /// Positions of thread ids.
     pub threads: &'a IdIndex,
     /// Space of each thread.
@@ -62,6 +63,12 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Folio sizes of a thing, as bits of log2 bytes.
+    #[inline]
+    pub fn folios_of(&self, thing: u32) -> u64 {
+        self.folios.of(self.input, &self.finder, thing)
+    }
+
     /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
     pub fn node_of_user(&self, tally: &Tally, thread: u32) -> NodeIndex {
         if self.finder.nodes.assumed {
@@ -342,7 +349,7 @@ impl<'a> Worker<'a> {
         let Some(id) = thing else {
             return finder.home(space, address, time, 0);
         };
-        let t = &finder.spaces.things[id as usize];
+        let t = finder.spaces.things.get(id);
         // Shared memory is kept with the space that made it.
         let space = if t.kind == ObjectKind::Shared { t.space } else { space };
         if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
@@ -356,20 +363,20 @@ impl<'a> Worker<'a> {
         if let Some(home) = self.context.blocks.home(space, address / finder.placements.page_bytes, time) {
             return home;
         }
-        finder.home(space, address, time, self.context.folios[id as usize])
+        finder.home(space, address, time, self.context.folios_of(id))
     }
 
     /// The home that all placed pages of an object share, if they do. Judged at the end of its life,
     /// so that the answer does not depend on which sample asks first.
     fn uniform_home(&self, id: u32) -> Home {
         let finder = &self.context.finder;
-        let thing = &finder.spaces.things[id as usize];
+        let thing = finder.spaces.things.get(id);
         let page = finder.placements.page_bytes;
-        let (from, to) = super::pages::page_range(thing, page);
+        let (from, to) = super::pages::page_range(&thing, page);
         let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
         let step =
             if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };
-        let mut pages = finder.placements.touched(thing.space, from, to);
+        let mut pages: Vec<u64> = finder.placements.touched(thing.space, from, to).collect();
         if let Some((parent, _)) = finder.spaces.spaces[thing.space as usize].parent {
             pages.extend(finder.placements.touched(parent, from, to));
         }
@@ -378,7 +385,7 @@ impl<'a> Worker<'a> {
         }
         let mut found: Option<Home> = None;
         for p in pages {
-            let home = finder.home(thing.space, p * page, time, self.context.folios[id as usize]);
+            let home = finder.home(thing.space, p * page, time, self.context.folios_of(id));
             match found {
                 _ if home.node == UNKNOWN => {}
                 None => found = Some(home),

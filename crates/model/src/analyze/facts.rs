@@ -141,9 +141,9 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
     let in_file = |f: &&RowFacts| {
         let row = &context.rows.rows[f.row];
         let mapped = |&t: &u32| {
-            let t = &spaces.things[t as usize];
+            let t = spaces.things.get(t);
             let mapping = spaces.mapping_at(t.space, t.address, t.died).0;
-            mapping.is_some_and(|m| spaces.things[m as usize].kind == ObjectKind::File)
+            mapping.is_some_and(|m| spaces.things.get(m).kind == ObjectKind::File)
         };
         match row.kind {
             ObjectKind::File => true,
@@ -182,6 +182,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let shared = shared_by_nodes(tally);
     let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
     let mut facts = Vec::with_capacity(order.len());
+    let mut left = pages::ALL_PAGES;
     for (rank, row) in order.into_iter().enumerate() {
         let Some(counts) = &tally.rows[row] else {
             continue;
@@ -221,12 +222,13 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
                 f.written = (lines.all() > 0.0).then(|| lines.written / lines.all());
             }
             f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));
+            let (finder, folios) = (&context.finder, context.folios);
             f.origins =
-                pages::origins(input, &context.finder, context.groups, context.sites, about, context.folios);
+                pages::origins(input, finder, context.groups, context.sites, about, folios, &mut left);
             f.pages = f.origins.pages.clone();
         }
         who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
-        let sizes = about.things.iter().fold(0u64, |m, &t| m | context.folios[t as usize]);
+        let sizes = context.folios.of_row(input, &context.finder, &about.things);
         f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
         shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice), &shared);
         facts.push(f);
@@ -236,9 +238,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
 
 /// Runs of homes and of users along the largest allocation.
 fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Option<(usize, usize)> {
-    let things = things.iter().map(|&t| &context.finder.spaces.things[t as usize]);
+    let things = things.iter().map(|&t| context.finder.spaces.things.get(t));
     let thing = things.max_by_key(|t| t.bytes)?;
-    let (from, to) = pages::page_range(thing, input.meta.page_bytes.max(1));
+    let (from, to) = pages::page_range(&thing, input.meta.page_bytes.max(1));
     let (mut homes, mut users) = (Vec::new(), Vec::new());
     let counted = exact.pages_of(thing.space, from, to).iter().filter(|p| p.user != UNKNOWN);
     for page in counted {
@@ -289,17 +291,19 @@ fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, u
 }
 
 fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u32, &TouchUse)]) {
-    let mut sites: Vec<SiteId> = Vec::new();
+    let mut sites: FastSet<SiteId> = FastSet::default();
+    let mut places: FastMap<(u32, NodeIndex), usize> = FastMap::default();
     let mut ranked: Vec<&(u32, &TouchUse)> = touches.iter().filter(|t| t.0 != NONE).collect();
     ranked.sort_by_key(|t| (std::cmp::Reverse(t.1.remote), t.0));
     for (group, used) in ranked {
         let g = &context.groups.groups[*group as usize];
         let site = context.sites.get(g.site);
-        sites.push(g.site);
+        sites.insert(g.site);
         f.remote_by_folio += used.remote_by_folio;
-        let at = match f.touchers.iter().position(|t| t.thread == g.thread && t.node == g.node) {
-            Some(i) => i,
+        let at = match places.get(&(g.thread, g.node)) {
+            Some(&place) => place,
             None => {
+                places.insert((g.thread, g.node), f.touchers.len());
                 f.touchers.push(Toucher {
                     thread: g.thread,
                     tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),

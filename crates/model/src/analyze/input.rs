@@ -52,6 +52,7 @@ pub struct Input {
     pub chains: ChainFrames,
     pub objects: MemoryObjects,
     pub object_ends: ObjectEnds,
+    pub allocation_groups: AllocationGroups,
     pub site_names: SiteNames,
     pub range_events: RangeEvents,
     pub homes: Homes,
@@ -62,6 +63,14 @@ pub struct Input {
     pub epoch_traffic: EpochTraffics,
     pub page_traffic: PageTraffics,
     pub losses: Losses,
+}
+
+impl Input {
+    /// Whether the agent reported. A recorder that was killed did not say so, but only the agent knows heap objects.
+    pub(super) fn agent_reported(&self) -> bool {
+        let heap = |&k: &u8| k == ObjectKind::Heap as u8 || k == ObjectKind::SmallHeap as u8;
+        self.meta.agent || self.objects.kind.iter().any(heap)
+    }
 }
 
 /// The machine to judge by, and how the recording's threads map to it.

@@ -74,15 +74,40 @@ pub enum AnalyzeError {
 
 /// Analyses a recording on as many threads as the host has to offer, at most 8.
 pub fn analyze(input: &Input, samples: &dyn SampleSource, judge: &Judge) -> Result<Report, AnalyzeError> {
+    analyze_with(input, samples, judge, workers())
+}
+
+fn workers() -> usize {
     // Memory bandwidth, not arithmetic, limits the pass beyond a few threads; each costs its own counts.
-    let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 8));
-    analyze_with(input, samples, judge, workers)
+    std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 8))
 }
 
 /// Analyses a recording on a given number of threads. The report does not depend on it,
 /// but for the number of migrations, which is a lower bound.
 pub fn analyze_with(
     input: &Input,
+    samples: &dyn SampleSource,
+    judge: &Judge,
+    workers: usize,
+) -> Result<Report, AnalyzeError> {
+    take_apart(&mut input.clone(), samples, judge, workers)
+}
+
+/// Analyses a recording that nobody needs afterwards: of ten million objects, each column is let go as
+/// soon as nothing asks for it any more.
+///
+/// # Errors
+/// See [`AnalyzeError`].
+pub fn analyze_owned(
+    mut input: Input,
+    samples: &dyn SampleSource,
+    judge: &Judge,
+) -> Result<Report, AnalyzeError> {
+    take_apart(&mut input, samples, judge, workers())
+}
+
+fn take_apart(
+    input: &mut Input,
     samples: &dyn SampleSource,
     judge: &Judge,
     workers: usize,
@@ -96,8 +121,15 @@ pub fn analyze_with(
     }
     let survey = samples.survey().map_err(AnalyzeError::Samples)?;
     let threads = IdIndex::new(&input.threads.id);
-    let spaces = space::Spaces::new(input);
+    let things = space::Things::new(input);
     let mut sites = sites::Sites::new(input);
+    let rows = rows::Rows::new(input, &things, &sites);
+    // What tells objects apart is in their rows now; there may be ten million.
+    input.objects.name = Vec::new();
+    input.objects.chain = Vec::new();
+    input.objects.represents = Vec::new();
+    let input = &*input;
+    let spaces = space::Spaces::new(input, things);
     let nodes = nodes::Nodes::new(input, judge, &survey, &threads);
     let placements = placement::Placements::new(input, &spaces, &threads);
     let looks = homes::Looks::new(input, &spaces, &nodes);
@@ -110,8 +142,7 @@ pub fn analyze_with(
         fault_addresses: &input.faults.address,
         fault_shifts: &input.faults.page_shift,
     };
-    let rows = rows::Rows::new(input, &spaces, &sites);
-    let folios: Vec<u64> = spaces.things.iter().map(|t| pages::folios(input, &finder, t)).collect();
+    let folios = pages::Folios::new(spaces.things.len());
     let groups = touchers::Groups::new(input, &finder, &mut sites);
     let blocks = blocks::Blocks::new(&finder, &groups);
     let spaces_of_threads: Vec<u32> = input.threads.process.iter().map(|&p| spaces.position(p)).collect();

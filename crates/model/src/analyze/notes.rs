@@ -1,5 +1,6 @@
 //! What was lost or is missing, in words.
 
+use super::assemble::MOST_ROWS;
 use super::attribute::Context;
 use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
@@ -7,7 +8,8 @@ use super::pace::Pace;
 use super::tally::Tally;
 use super::value::Basis;
 use super::verdict::unresolved_share;
-use crate::recording::{Columns, RangeKind};
+use crate::recording::{Columns, Losses, RangeKind};
+use std::collections::BTreeMap;
 
 /// All notes.
 pub fn notes(
@@ -30,16 +32,12 @@ pub fn notes(
     if meta.state == "open" {
         n.push("The recording was not closed: its end may be missing.".to_string());
     }
-    for i in 0..input.losses.what.len() {
-        let l = &input.losses;
-        let count =
-            if l.count[i] > 0 { format!("{} ", l.count[i]) } else { "an unknown number of ".to_string() };
-        n.push(format!("Lost: {count}{} ({}).", l.what[i], l.why[i]));
-    }
-    if !meta.agent {
+    losses(&mut n, &input.losses);
+    if !input.agent_reported() {
         let why = if meta.agent_why.is_empty() { String::new() } else { format!(": {}", meta.agent_why) };
         n.push(format!("The agent did not report{why}. Heap memory cannot be told apart into objects."));
     }
+    storms(&mut n, input, context);
     if meta.steal_share > 0.05 {
         n.push(format!(
             "The hypervisor took {} of the time: shares may lean towards what ran then.",
@@ -69,6 +67,21 @@ pub fn notes(
             placements.not_placements
         ));
     }
+    if let Some(left) = facts.get(MOST_ROWS..).filter(|left| !left.is_empty()) {
+        let weight = |f: &RowFacts| tally.rows[f.row].as_deref().map_or(0, |t| t.sum.weight);
+        let part = left.iter().map(weight).sum::<u64>() as f64 / tally.total.weight.max(1) as f64;
+        n.push(format!(
+            "{} more objects have samples, {} of all; the {MOST_ROWS} with most are listed.",
+            left.len(),
+            percent(part)
+        ));
+    }
+    let crowd = facts.iter().take(MOST_ROWS).map(|f| f.ranges.len()).max().unwrap_or(0);
+    if crowd > MOST_ROWS {
+        n.push(format!(
+            "Up to {crowd} threads use one object; the ranges of the {MOST_ROWS} with most samples are listed."
+        ));
+    }
     threads(&mut n, judge, context, tally);
     pages(&mut n, input, judge, context);
     if facts.iter().any(|f| f.origins.cut) {
@@ -93,6 +106,79 @@ pub fn notes(
         }
     }
     n
+}
+
+/// Reasons that are named for one kind of loss.
+const REASONS: usize = 3;
+
+/// Once for each kind, however many processes and tables lost some of it.
+fn losses(n: &mut Vec<String>, losses: &Losses) {
+    let mut kinds: Vec<(&str, u64, bool, Vec<&str>)> = Vec::new();
+    for i in 0..losses.len() {
+        let (what, count, why) = (losses.what[i].as_str(), losses.count[i], losses.why[i].as_str());
+        let at = kinds.iter().position(|k| k.0 == what).unwrap_or_else(|| {
+            kinds.push((what, 0, true, Vec::new()));
+            kinds.len() - 1
+        });
+        let kind = &mut kinds[at];
+        kind.1 = kind.1.saturating_add(count);
+        kind.2 &= count > 0;
+        if !kind.3.contains(&why) && kind.3.len() <= REASONS {
+            kind.3.push(why);
+        }
+    }
+    for (what, count, counted, reasons) in kinds {
+        let more = if reasons.len() > REASONS { "; and for other reasons" } else { "" };
+        let why = format!("{}{more}", reasons[..reasons.len().min(REASONS)].join("; "));
+        let what = match what {
+            "end" => {
+                n.push(format!("The end of the run is missing: {why}."));
+                continue;
+            }
+            "journal_bytes" => "bytes of the journal",
+            "perf_records" => "perf records",
+            "agent_records" => "records of the agent",
+            other => other,
+        };
+        n.push(match (count, counted) {
+            (0, _) => format!("Lost: {what}, how many is unknown ({why})."),
+            (count, true) => format!("Lost: {count} {what} ({why})."),
+            (count, false) => format!("Lost: at least {count} {what} ({why})."),
+        });
+    }
+}
+
+/// Allocations that were counted and not recorded one by one, by the line that made them.
+fn storms(n: &mut Vec<String>, input: &Input, context: &Context) {
+    const MOST_LINES: usize = 3;
+    let g = &input.allocation_groups;
+    let (mut count, mut bytes) = (0u64, 0u64);
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for i in 0..g.count.len() {
+        count = count.saturating_add(g.count[i]);
+        bytes = bytes.saturating_add(g.bytes[i]);
+        let [site, _] = context.sites.of_chain(g.chain[i]);
+        let line = site.and_then(|site| context.sites.get(site).at.clone());
+        let sum = lines.entry(line.unwrap_or_else(|| "unknown lines".into())).or_default();
+        *sum = sum.saturating_add(g.count[i]);
+    }
+    if count == 0 {
+        return;
+    }
+    let mut lines: Vec<(String, u64)> = lines.into_iter().collect();
+    lines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let more = match lines.len().saturating_sub(MOST_LINES) {
+        0 => String::new(),
+        more => format!(", {more} lines more"),
+    };
+    let shown: Vec<String> =
+        lines.iter().take(MOST_LINES).map(|(line, count)| format!("{line} ({count})")).collect();
+    n.push(format!(
+        "{count} allocations ({:.1} GB in all) came and went too fast to be recorded one by one and are counted only: {}{more}. \
+         Samples in them have no object.",
+        bytes as f64 / 1e9,
+        shown.join(", ")
+    ));
 }
 
 /// What exact counts are of.

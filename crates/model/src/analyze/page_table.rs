@@ -3,6 +3,8 @@
 
 use super::hash::FastMap;
 use crate::recording::NONE;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Pages per block: 2 MiB of 4 KiB pages, so that a huge page is one block.
 pub const PER_BLOCK: u64 = 512;
@@ -16,8 +18,16 @@ pub struct PageTable {
     /// Per block: slots ever touched, and the last new one.
     pub used: Vec<(u16, u16)>,
     /// Per block with large pages: their sizes, as bits of log2 bytes.
-    folios: FastMap<u64, u64>,
+    folios: BTreeMap<u64, u64>,
+    /// Per block: pages that are there and were not given back, one bit each.
+    there: Vec<[u64; WORDS]>,
+    /// Numbers of blocks with such pages: a program that maps and unmaps again and again leaves many without.
+    in_use: BTreeSet<u64>,
+    /// All blocks by number, once nothing is added any more.
+    sorted: Vec<(u64, u32)>,
 }
+
+const WORDS: usize = PER_BLOCK as usize / 64;
 
 impl PageTable {
     /// Position of the block of a page, if anything in it was touched.
@@ -33,20 +43,50 @@ impl PageTable {
     pub fn head(&self, page: u64) -> u32 {
         self.block(page).map_or(NONE, |b| self.slots[b * PER_BLOCK as usize + (page % PER_BLOCK) as usize])
     }
-    /// Makes a touch the latest of its page.
-    pub fn set(&mut self, page: u64, touch: u32) {
+    /// Makes a touch the latest of its page, which is there from now on or is not.
+    pub fn set(&mut self, page: u64, touch: u32, there: bool) {
         let next = self.used.len() as u32;
-        let b = *self.blocks.entry(page / PER_BLOCK).or_insert(next) as usize;
+        let number = page / PER_BLOCK;
+        let b = *self.blocks.entry(number).or_insert(next) as usize;
         if b == self.used.len() {
             self.used.push((0, 0));
+            self.there.push([0; WORDS]);
             self.slots.resize(self.slots.len() + PER_BLOCK as usize, NONE);
         }
-        let offset = page % PER_BLOCK;
-        let slot = &mut self.slots[b * PER_BLOCK as usize + offset as usize];
+        let offset = (page % PER_BLOCK) as usize;
+        let slot = &mut self.slots[b * PER_BLOCK as usize + offset];
         if *slot == NONE {
             self.used[b] = (self.used[b].0 + 1, offset as u16);
         }
         *slot = touch;
+        let bits = &mut self.there[b];
+        let (word, bit) = (offset / 64, 1 << (offset % 64));
+        if there {
+            if bits.iter().all(|w| *w == 0) {
+                self.in_use.insert(number);
+            }
+            bits[word] |= bit;
+        } else {
+            bits[word] &= !bit;
+            if bits.iter().all(|w| *w == 0) {
+                self.in_use.remove(&number);
+            }
+        }
+    }
+    /// Nothing is added any more.
+    pub fn close(&mut self) {
+        self.sorted = self.blocks.iter().map(|(&number, &b)| (number, b)).collect();
+        self.sorted.sort_unstable();
+    }
+    /// Blocks with pages of `from..to` that were ever touched, once the table is closed: the pages that
+    /// each has of the range, and its position.
+    pub fn blocks_of(&self, from: u64, to: u64) -> impl Iterator<Item = (Range<u64>, usize)> + '_ {
+        let first = self.sorted.partition_point(|b| b.0 < from / PER_BLOCK);
+        let blocks = self.sorted[first..].iter().take_while(move |b| b.0 * PER_BLOCK < to);
+        blocks.map(move |&(number, b)| {
+            let base = number * PER_BLOCK;
+            (base.max(from)..(base + PER_BLOCK).min(to), b as usize)
+        })
     }
     /// Notes that a page of this size was mapped here.
     pub fn add_folio(&mut self, page: u64, shift: u32) {
@@ -55,30 +95,29 @@ impl PageTable {
     /// Sizes of large pages in the blocks of `from..to`.
     pub fn folios(&self, from: u64, to: u64) -> u64 {
         let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
-        if last - first <= self.folios.len() as u64 {
-            (first..last).filter_map(|b| self.folios.get(&b)).fold(0, |m, f| m | f)
-        } else {
-            let inside = self.folios.iter().filter(|f| first <= *f.0 && *f.0 < last);
-            inside.fold(0, |m, f| m | f.1)
-        }
+        self.folios.range(first..last.max(first)).fold(0, |m, f| m | f.1)
     }
-    /// Pages of `from..to` that were ever touched.
-    pub fn touched(&self, from: u64, to: u64) -> Vec<u64> {
+    /// Pages of `from..to` that were ever touched, once the table is closed.
+    pub fn touched(&self, from: u64, to: u64) -> impl Iterator<Item = u64> + '_ {
+        self.blocks_of(from, to).flat_map(move |(pages, b)| {
+            let slots = &self.slots[b * PER_BLOCK as usize..][..PER_BLOCK as usize];
+            pages.filter(move |p| slots[(p % PER_BLOCK) as usize] != NONE)
+        })
+    }
+    /// Pages of `from..to` that are there now.
+    pub fn there(&self, from: u64, to: u64) -> Vec<u64> {
         let (first, last) = (from / PER_BLOCK, to.div_ceil(PER_BLOCK));
-        let mut blocks: Vec<(u64, u32)> = if last - first <= self.blocks.len() as u64 {
-            (first..last).filter_map(|b| self.blocks.get(&b).map(|&i| (b, i))).collect()
-        } else {
-            self.blocks.iter().map(|(&b, &i)| (b, i)).filter(|b| first <= b.0 && b.0 < last).collect()
-        };
-        blocks.sort_unstable();
         let mut pages = Vec::new();
-        for (number, b) in blocks {
-            let base = number * PER_BLOCK;
-            let slots = &self.slots[b as usize * PER_BLOCK as usize..][..PER_BLOCK as usize];
-            for (i, _) in slots.iter().enumerate().filter(|s| *s.1 != NONE) {
-                let page = base + i as u64;
-                if from <= page && page < to {
-                    pages.push(page);
+        for &number in self.in_use.range(first..last.max(first)) {
+            let b = self.blocks[&number] as usize;
+            for (word, &bits) in self.there[b].iter().enumerate() {
+                let mut left = bits;
+                while left != 0 {
+                    let page = number * PER_BLOCK + word as u64 * 64 + u64::from(left.trailing_zeros());
+                    left &= left - 1;
+                    if from <= page && page < to {
+                        pages.push(page);
+                    }
                 }
             }
         }

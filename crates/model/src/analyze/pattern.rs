@@ -41,8 +41,10 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     if good.len() < 2 || (covered as f64) < 0.6 * addressed as f64 {
         return (Pattern::Unknown, ranges);
     }
+    // In the order of threads, as the ranges are.
     let threads: Vec<u32> = good.iter().map(|r| r.thread).collect();
-    let chosen: Vec<&Use> = uses.iter().filter(|u| threads.contains(&u.0)).map(|u| u.1).collect();
+    let asked = |thread: u32| threads.binary_search(&thread).is_ok();
+    let chosen: Vec<&Use> = uses.iter().filter(|u| asked(u.0)).map(|u| u.1).collect();
     let pieces = |count: usize| {
         let chosen = &chosen;
         (0..count).map(move |p| {
@@ -54,10 +56,7 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     let blocks = exclusive(pieces((good.len() * 4).clamp(8, BINS)), &chosen);
     let coarse = exclusive(pieces(BINS), &chosen);
     let fine = exclusive(
-        followed.pages().map(|p| {
-            let of = |t: &u32| p.iter().find(|x| x.0 == *t).map_or(0, |x| u64::from(x.1));
-            uses.iter().filter(|u| threads.contains(&u.0)).map(|u| of(&u.0)).collect()
-        }),
+        followed.pages().map(|p| p.iter().filter(|x| asked(x.0)).map(|x| u64::from(x.1)).collect()),
         &chosen,
     );
     let mut widths: Vec<f64> = good.iter().map(|r| r.to - r.from).collect();

@@ -66,6 +66,12 @@ pub struct Touch {
     pub fault: u32,
     /// The placement of this page before this one; [`NONE`] if none.
     pub older: u32,
+    /// One further back, itself if there is none, so that any is found in few steps: a page of a buffer
+    /// that is mapped and unmapped in a loop has a hundred thousand. (Myers 1983, "An applicative
+    /// random-access stack": its jumps are those of skew-binary numbers.)
+    jump: u32,
+    /// How many there are before this one.
+    depth: u32,
     /// How.
     pub how: How,
     /// A load that took no page of its own: the zero page (unless the page is seen present)
@@ -73,6 +79,14 @@ pub struct Touch {
     pub zero: bool,
     /// Of these, the page cache's: placed by whoever read the file first.
     pub cache: bool,
+}
+
+impl Touch {
+    fn new(time: u64, how: How) -> Touch {
+        let none = NONE;
+        let (zero, cache) = (false, false);
+        Touch { time, thread: none, fault: none, older: none, jump: none, depth: 0, how, zero, cache }
+    }
 }
 
 /// All placements of a recording.
@@ -89,7 +103,13 @@ pub struct Placements {
     /// Pages of each space.
     pub tables: Vec<PageTable>,
     parents: Vec<Option<(u32, u64)>>,
+    /// By space, while faults are replayed: forks up to now whose children were there the last time that
+    /// anyone asked, and how many forks were looked at.
+    children: Vec<(Vec<Fork>, usize)>,
 }
+
+/// When, the child, and when the child dropped its copy.
+type Fork = (u64, u32, u64);
 
 /// Two threads that store to a page at once both fault, and one of them places it: as long as
 /// clearing a page of 2 MiB may take. // assumed
@@ -117,22 +137,23 @@ impl Placements {
         p.certain = input.meta.numa_balancing == 0;
         p.tables.resize_with(spaces.spaces.len(), PageTable::default);
         p.parents = spaces.spaces.iter().map(|s| s.parent).collect();
+        p.children.resize_with(spaces.spaces.len(), Default::default);
         p.touches.reserve(input.faults.time_ns.len());
-        let rows = IdIndex::new(&input.objects.id);
+        let rows = &spaces.things.rows;
         let mut events: Vec<(u64, u8, Event)> = Vec::new();
         for (i, &t) in input.range_events.time_ns.iter().enumerate() {
             events.push((t, 0, Event::Range(i as u32)));
         }
         for (i, &previous) in input.objects.previous.iter().enumerate() {
             if previous != NONE && rows.get(previous).is_some() {
-                events.push((input.objects.born_ns[i], 1, Event::Realloc(i as u32)));
+                events.push((spaces.things.get(i as u32).born, 1, Event::Realloc(i as u32)));
             }
         }
         for (i, &t) in input.faults.time_ns.iter().enumerate() {
             events.push((t, 2, Event::Fault(i as u32)));
         }
         events.sort_by_key(|e| (e.0, e.1));
-        let protects = protects(input, spaces);
+        let protects = Protects::new(input, spaces);
         for (time, _, event) in events {
             match event {
                 Event::Range(i) => p.range_event(input, spaces, i as usize),
@@ -140,19 +161,50 @@ impl Placements {
                 Event::Fault(i) => p.fault(input, spaces, threads, &protects, i),
             }
         }
+        p.tables.iter_mut().for_each(PageTable::close);
+        p.children = Vec::new();
         p
     }
 
-    fn push(&mut self, space: u32, page: u64, mut touch: Touch) {
-        let table = &mut self.tables[space as usize];
-        touch.older = table.head(page);
-        table.set(page, self.touches.len() as u32);
-        self.touches.push(touch);
+    fn push(&mut self, space: u32, page: u64, touch: Touch) {
+        let older = self.tables[space as usize].head(page);
+        let id = self.add(older, touch);
+        self.tables[space as usize].set(page, id, touch.how != How::Gone);
+    }
+
+    /// A touch that comes after another.
+    fn add(&mut self, older: u32, touch: Touch) -> u32 {
+        let id = self.touches.len() as u32;
+        let (mut jump, mut depth) = (id, 0);
+        if older != NONE {
+            let before = &self.touches[older as usize];
+            let far = &self.touches[before.jump as usize];
+            let farther = &self.touches[far.jump as usize];
+            depth = before.depth + 1;
+            let alike = before.depth - far.depth == far.depth - farther.depth;
+            jump = if alike { far.jump } else { older };
+        }
+        self.touches.push(Touch { older, jump, depth, ..touch });
+        id
+    }
+
+    /// Of a touch and those before it, the latest that was made by `time`; [`NONE`] if none was.
+    fn made_by(&self, mut touch: u32, time: u64) -> u32 {
+        while touch != NONE {
+            let x = &self.touches[touch as usize];
+            if x.time <= time {
+                break;
+            }
+            // A jump that stays behind `time` skips only touches that are later still.
+            let far = x.jump != touch && self.touches[x.jump as usize].time > time;
+            touch = if far { x.jump } else { x.older };
+        }
+        touch
     }
 
     /// A touch of all pages of an aligned folio. Pages that another touch placed and nothing took
     /// away stay: the folio was put together later.
-    fn push_folio(&mut self, space: u32, page: u64, pages: u64, mut touch: Touch) {
+    fn push_folio(&mut self, space: u32, page: u64, pages: u64, touch: Touch) {
         let head = self.tables[space as usize].head(page);
         let first = page / pages * pages;
         let mut last: Option<u32> = None;
@@ -165,14 +217,10 @@ impl Placements {
             // Pages with the same past share one entry.
             let id = match last.filter(|&l| self.touches[l as usize].older == older) {
                 Some(id) => id,
-                None => {
-                    touch.older = older;
-                    self.touches.push(touch);
-                    self.touches.len() as u32 - 1
-                }
+                None => self.add(older, touch),
             };
             last = Some(id);
-            self.tables[space as usize].set(p, id);
+            self.tables[space as usize].set(p, id, true);
         }
     }
 
@@ -181,14 +229,14 @@ impl Placements {
         self.tables[space as usize].folios(from, to)
     }
 
-    fn fault(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, protects: &[Layer], row: u32) {
+    fn fault(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, protects: &Protects, row: u32) {
         let f = &input.faults;
         let i = row as usize;
         let (time, address) = (f.time_ns[i], f.address[i]);
         let thread = threads.get(f.thread[i]);
         let mut space = thread.map_or(0, |t| spaces.position(input.threads.process[t]));
         let page = address / self.page_bytes;
-        let kind = spaces.mapping_at(space, address, time).0.map(|m| &spaces.things[m as usize]);
+        let kind = spaces.mapping_at(space, address, time).0.map(|m| spaces.things.get(m));
         let shared = kind.is_some_and(|t| t.kind == ObjectKind::Shared);
         let file = kind.is_some_and(|t| t.kind == ObjectKind::File);
         if shared {
@@ -201,11 +249,11 @@ impl Placements {
             Some(how) => {
                 let thread = thread.map_or(NONE, |t| t as u32);
                 let zero = how == How::Read && !shared;
-                let touch = Touch { time, thread, fault: row, older: NONE, how, zero, cache: zero && file };
+                let touch = Touch { thread, fault: row, zero, cache: zero && file, ..Touch::new(time, how) };
                 let base = self.page_bytes.trailing_zeros();
                 match u32::from(f.page_shift[i]) {
                     // At most a block of the table at once: 2 MiB with pages of 4 KiB.
-                    shift if shift > base && 1 << (shift - base) <= PER_BLOCK => {
+                    shift if shift > base && shift - base <= PER_BLOCK.trailing_zeros() && shift < 64 => {
                         self.push_folio(space, page, 1 << (shift - base), touch);
                         self.tables[space as usize].add_folio(page, shift);
                     }
@@ -217,7 +265,7 @@ impl Placements {
     }
 
     /// How a fault places its page; `None` if it does not.
-    fn decide(&self, spaces: &Spaces, protects: &[Layer], at: &At) -> Option<How> {
+    fn decide(&mut self, spaces: &Spaces, protects: &Protects, at: &At) -> Option<How> {
         let &At { space, address, time, store, shared } = at;
         let page = address / self.page_bytes;
         // Shared memory is placed by loads, too: it has no zero page.
@@ -239,13 +287,13 @@ impl Placements {
         } else if store && !shared && self.copied(spaces, space, page, now.time, time) {
             Some(How::CopyOnWrite)
         } else if spaces.renewed(space, address, now.time, time)
-            && !protected(&protects[space as usize], address, now.time, time)
+            && !protects.changed(space, address, now.time, time)
         {
             Some(again)
         } else if self.certain
             && store
             && time.saturating_sub(now.time) > RACE_NS
-            && !protected(&protects[space as usize], address, now.time, time)
+            && !protects.changed(space, address, now.time, time)
         {
             Some(How::Refault)
         } else {
@@ -261,10 +309,21 @@ impl Placements {
 
     /// Whether a store at `time` copies a page placed at `since`: some child still shares it.
     /// A child that ended, exec'ed or took its own copy no longer does.
-    fn copied(&self, spaces: &Spaces, space: u32, page: u64, since: u64, time: u64) -> bool {
-        spaces.spaces[space as usize].forks.iter().any(|&(fork, child, gone)| {
-            since < fork && fork <= time && time < gone && self.tables[child as usize].head(page) == NONE
-        })
+    fn copied(&mut self, spaces: &Spaces, space: u32, page: u64, since: u64, time: u64) -> bool {
+        let forks = &spaces.spaces[space as usize].forks;
+        let (children, looked) = &mut self.children[space as usize];
+        if forks[*looked..].first().is_some_and(|f| f.0 <= time) {
+            // Time only goes on: who is gone now was asked for the last time.
+            children.retain(|f| time < f.2);
+            let new = forks[*looked..].iter().take_while(|f| f.0 <= time);
+            *looked += new.clone().count();
+            children.extend(new.filter(|f| time < f.2));
+        }
+        children
+            .iter()
+            .rev()
+            .take_while(|f| since < f.0)
+            .any(|&(_, child, gone)| time < gone && self.tables[child as usize].head(page) == NONE)
     }
 
     fn range_event(&mut self, input: &Input, spaces: &Spaces, i: usize) {
@@ -276,13 +335,13 @@ impl Placements {
         let time = r.time_ns[i];
         match RangeKind::from_code(r.kind[i]) {
             Some(RangeKind::Discard | RangeKind::Unmap) => {
-                for page in self.tables[space as usize].touched(from, to) {
+                for page in self.tables[space as usize].there(from, to) {
                     self.drop_page(space, page, time);
                 }
             }
             Some(RangeKind::Move) => {
                 let target = r.to[i] / self.page_bytes;
-                for page in self.tables[space as usize].touched(from, to) {
+                for page in self.tables[space as usize].there(from, to) {
                     self.move_page(space, page, target + (page - from), time);
                 }
             }
@@ -296,8 +355,7 @@ impl Placements {
             return;
         }
         let how = How::Gone;
-        let gone = Touch { time, thread: NONE, fault: NONE, older: NONE, how, zero: false, cache: false };
-        self.push(space, page, gone);
+        self.push(space, page, Touch::new(time, how));
     }
 
     fn move_page(&mut self, space: u32, from: u64, to: u64, time: u64) {
@@ -313,10 +371,10 @@ impl Placements {
     /// A large realloc inside libc moves pages with a mremap that nobody reports. Its signs: a new
     /// address whose pages nobody touched, and old pages that were there.
     fn realloc(&mut self, spaces: &Spaces, object: u32, previous: Option<usize>, time: u64) {
-        let Some(old) = previous.map(|p| &spaces.things[p]) else {
+        let Some(old) = previous.map(|p| spaces.things.get(p as u32)) else {
             return;
         };
-        let new = &spaces.things[object as usize];
+        let new = spaces.things.get(object);
         if old.space != new.space || old.address == new.address {
             return;
         }
@@ -328,7 +386,7 @@ impl Placements {
         if old.address % self.page_bytes != new.address % self.page_bytes {
             return;
         }
-        for page in self.tables[old.space as usize].touched(from, to) {
+        for page in self.tables[old.space as usize].there(from, to) {
             let there = target + (page - from);
             if there < end && self.at(new.space, there, time).is_none() {
                 self.move_page(old.space, page, there, time);
@@ -350,13 +408,9 @@ impl Placements {
     pub fn at(&self, space: u32, page: u64, time: u64) -> Option<u32> {
         let (mut s, mut t) = (space, time);
         loop {
-            let mut touch = self.tables[s as usize].head(page);
-            while touch != NONE {
-                let x = &self.touches[touch as usize];
-                if x.time <= t {
-                    return (x.how != How::Gone).then_some(touch);
-                }
-                touch = x.older;
+            let touch = self.made_by(self.tables[s as usize].head(page), t);
+            if touch != NONE {
+                return (self.touches[touch as usize].how != How::Gone).then_some(touch);
             }
             let (parent, fork) = self.parents[s as usize]?;
             (s, t) = (parent, t.min(fork));
@@ -365,7 +419,7 @@ impl Placements {
 
     /// The first placement of a page at or after `time`, up to `until`.
     pub fn first_since(&self, space: u32, page: u64, time: u64, until: u64) -> Option<u32> {
-        let mut touch = self.tables[space as usize].head(page);
+        let mut touch = self.made_by(self.tables[space as usize].head(page), until);
         let mut found = None;
         while touch != NONE {
             let x = &self.touches[touch as usize];
@@ -373,7 +427,7 @@ impl Placements {
                 break;
             }
             // The zero page is replaced by the store that follows.
-            if x.time <= until && x.how != How::Gone && (!x.zero || found.is_none()) {
+            if x.how != How::Gone && (!x.zero || found.is_none()) {
                 found = Some(touch);
             }
             touch = x.older;
@@ -385,23 +439,17 @@ impl Placements {
     /// Several faults mean that the folio was never one: a folio faults once.
     pub fn in_folio(&self, space: u32, page: u64, pages: u64, time: u64) -> Option<u32> {
         let first = page / pages * pages;
+        let table = &self.tables[space as usize];
         let mut found = None;
-        let mut at = first;
-        while at < first + pages {
-            let Some(b) = self.tables[space as usize].block(at) else {
-                at = (at / PER_BLOCK + 1) * PER_BLOCK;
-                continue;
-            };
-            let block_end = (at / PER_BLOCK + 1) * PER_BLOCK;
-            let end = block_end.min(first + pages);
-            let (used, last) = self.tables[space as usize].used[b];
+        for (range, b) in table.blocks_of(first, first + pages) {
+            let (used, last) = table.used[b];
             let range = if used == 1 {
-                let only = at / PER_BLOCK * PER_BLOCK + u64::from(last);
-                if at <= only && only < end { only..only + 1 } else { end..end }
+                let only = range.start / PER_BLOCK * PER_BLOCK + u64::from(last);
+                if range.contains(&only) { only..only + 1 } else { range.end..range.end }
             } else {
-                at..end
+                range
             };
-            let slots = &self.tables[space as usize].slots[b * PER_BLOCK as usize..];
+            let slots = &table.slots[b * PER_BLOCK as usize..];
             for p in range {
                 if slots[(p % PER_BLOCK) as usize] != NONE
                     && let Some(touch) = self.at(space, p, time)
@@ -411,7 +459,6 @@ impl Placements {
                     return None;
                 }
             }
-            at = block_end;
         }
         found.or_else(|| {
             let (parent, fork) = self.parents[space as usize]?;
@@ -420,27 +467,37 @@ impl Placements {
     }
 
     /// Pages of `from..to` (page numbers) with any touch in this very space.
-    pub fn touched(&self, space: u32, from: u64, to: u64) -> Vec<u64> {
+    pub fn touched(&self, space: u32, from: u64, to: u64) -> impl Iterator<Item = u64> + '_ {
         self.tables[space as usize].touched(from, to)
     }
 }
 
-/// Per space, where and when protections changed.
-fn protects(input: &Input, spaces: &Spaces) -> Vec<Layer> {
-    let r = &input.range_events;
-    let mut spans: Vec<Vec<Span>> = vec![Vec::new(); spaces.spaces.len()];
-    for i in 0..r.kind.len() {
-        if RangeKind::from_code(r.kind[i]) == Some(RangeKind::Protect) {
-            let to = r.address[i].saturating_add(r.bytes[i]);
-            let span = Span { from: r.address[i], to, born: r.time_ns[i], died: u64::MAX, id: i as u32 };
-            spans[spaces.position(r.process[i]) as usize].push(span);
-        }
-    }
-    spans.into_iter().map(|s| Layer::new(s, Overlap::Replaces)).collect()
+/// Where and when protections changed.
+#[derive(Debug, Default)]
+struct Protects {
+    layers: Vec<Layer>,
+    changes: Vec<Span>,
 }
 
-fn protected(layer: &Layer, address: u64, after: u64, until: u64) -> bool {
-    let ever = layer.ever(address);
-    let k = ever.partition_point(|i| i.0 <= until);
-    ever[..k].last().is_some_and(|i| after < i.0)
+impl Protects {
+    fn new(input: &Input, spaces: &Spaces) -> Protects {
+        let r = &input.range_events;
+        let mut ids: Vec<Vec<u32>> = vec![Vec::new(); spaces.spaces.len()];
+        let mut changes = Vec::new();
+        for i in 0..r.kind.len() {
+            if RangeKind::from_code(r.kind[i]) == Some(RangeKind::Protect) {
+                let to = r.address[i].saturating_add(r.bytes[i]);
+                ids[spaces.position(r.process[i]) as usize].push(changes.len() as u32);
+                changes.push(Span { from: r.address[i], to, born: r.time_ns[i], died: u64::MAX });
+            }
+        }
+        let layers = ids.into_iter().map(|ids| Layer::new(ids, &changes[..], Overlap::Replaces)).collect();
+        Protects { layers, changes }
+    }
+
+    /// Whether the protection of an address changed after `after` and at or before `until`.
+    fn changed(&self, space: u32, address: u64, after: u64, until: u64) -> bool {
+        let mut last = self.layers[space as usize].youngest::<1, _>(&self.changes[..], address, until);
+        last.next().is_some_and(|id| after < self.changes[id as usize].born)
+    }
 }

@@ -1,9 +1,9 @@
 //! Objects as a reader thinks of them: everything allocated at one place under one name is one row.
 
-use super::hash::{FastMap, IdIndex};
+use super::hash::FastMap;
 use super::input::Input;
 use super::sites::{SiteId, Sites};
-use super::space::Spaces;
+use super::space::{Thing, Things};
 use crate::recording::{NONE, ObjectKind};
 
 /// A row of the report's object table.
@@ -17,8 +17,10 @@ pub struct Row {
     pub name_from: &'static str,
     /// The allocation's line in the program's own code.
     pub site: Option<SiteId>,
-    /// Its things (positions in [`Spaces::things`]).
+    /// Its things (positions in [`super::space::Spaces::things`]).
     pub things: Vec<u32>,
+    /// Call chain of the first of them, if it is an object.
+    pub chain: Option<u32>,
     /// Size in bytes; for sampled small allocations, what they stand for.
     pub bytes: u64,
     /// Extent over which offsets are counted: the largest object, or the area of small ones.
@@ -36,25 +38,25 @@ pub struct Rows {
     pub of_thing: Vec<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key<'a> {
     /// Heap: kind, name, and the two innermost user frames (the second tells apart what an
     /// allocation helper of the program hands out); without frames, the size.
-    Site(ObjectKind, String, [Option<SiteId>; 2], u64),
+    Site(ObjectKind, &'a str, [Option<SiteId>; 2], u64),
     /// Anything with an address of its own.
-    Place(ObjectKind, String, u64, u64),
+    Place(ObjectKind, &'a str, u64, u64),
 }
 
 impl Rows {
     /// Groups things into rows.
-    pub fn new(input: &Input, spaces: &Spaces, sites: &Sites) -> Rows {
-        let mut rows = Rows { of_thing: vec![NONE; spaces.things.len()], ..Rows::default() };
+    pub fn new(input: &Input, things: &Things, sites: &Sites) -> Rows {
+        let mut rows = Rows { of_thing: vec![NONE; things.len()], ..Rows::default() };
         let mut keys: FastMap<Key, u32> = FastMap::default();
-        let objects = IdIndex::new(&input.objects.id);
-        let names = site_names(input);
-        for id in 0..spaces.things.len() {
-            let thing = &spaces.things[id];
-            let (name, from) = name_of(input, spaces, &objects, &names, id);
+        let mut names = Names::new(input, things);
+        let mut last: Option<(Key, u32)> = None;
+        for id in 0..things.len() {
+            let thing = things.get(id as u32);
+            let (name, from) = names.of(id, &thing);
             let frames = match thing.mapping {
                 NONE => sites.of_chain(input.objects.chain[id]),
                 _ => [None, None],
@@ -62,61 +64,76 @@ impl Rows {
             let key = match thing.kind {
                 ObjectKind::Heap | ObjectKind::SmallHeap => {
                     let size = if frames[0].is_none() && name.is_none() { thing.bytes } else { 0 };
-                    Key::Site(thing.kind, name.clone().unwrap_or_default(), frames, size)
+                    Key::Site(thing.kind, name.unwrap_or_default(), frames, size)
                 }
                 kind @ (ObjectKind::Stack | ObjectKind::File) => {
-                    Key::Place(kind, name.clone().unwrap_or_default(), 0, 0)
+                    Key::Place(kind, name.unwrap_or_default(), 0, 0)
                 }
                 // [heap] grows: its mappings differ in size and are one area.
-                kind if thing.mapping != NONE && name.as_deref() == Some("[heap]") => {
-                    Key::Place(kind, name.clone().unwrap_or_default(), 0, 0)
+                kind if thing.mapping != NONE && name == Some("[heap]") => {
+                    Key::Place(kind, name.unwrap_or_default(), 0, 0)
                 }
-                kind => Key::Place(kind, name.clone().unwrap_or_default(), thing.address, thing.bytes),
+                kind => Key::Place(kind, name.unwrap_or_default(), thing.address, thing.bytes),
             };
-            let row = *keys.entry(key).or_insert_with(|| {
-                let (name, name_from) = match (name, frames[0].map(|f| sites.get(f))) {
-                    (Some(name), _) => (name, from),
-                    (None, Some(site)) => match (&site.at, &site.function) {
-                        (Some(at), _) => (format!("allocation at {at}"), "site"),
-                        (None, Some(f)) => (format!("allocation in {f}"), "site"),
+            // A loop allocates the same again and again.
+            let row = match last.filter(|l| l.0 == key) {
+                Some((_, row)) => row,
+                None => *keys.entry(key).or_insert_with(|| {
+                    let (name, name_from) = match (name, frames[0].map(|f| sites.get(f))) {
+                        (Some(name), _) => (name.to_string(), from),
+                        (None, Some(site)) => match (&site.at, &site.function) {
+                            (Some(at), _) => (format!("allocation at {at}"), "site"),
+                            (None, Some(f)) => (format!("allocation in {f}"), "site"),
+                            (None, None) => (sized(thing.bytes, thing.kind), "site"),
+                        },
                         (None, None) => (sized(thing.bytes, thing.kind), "site"),
-                    },
-                    (None, None) => (sized(thing.bytes, thing.kind), "site"),
-                };
-                rows.rows.push(Row {
-                    kind: thing.kind,
-                    name,
-                    name_from,
-                    site: frames[0],
-                    things: Vec::new(),
-                    bytes: 0,
-                    extent: 0,
-                    base: 0,
-                });
-                rows.rows.len() as u32 - 1
-            });
+                    };
+                    rows.rows.push(Row {
+                        kind: thing.kind,
+                        name,
+                        name_from,
+                        site: frames[0],
+                        things: Vec::new(),
+                        chain: None,
+                        bytes: 0,
+                        extent: 0,
+                        base: 0,
+                    });
+                    rows.rows.len() as u32 - 1
+                }),
+            };
+            last = Some((key, row));
             rows.of_thing[id] = row;
             rows.rows[row as usize].things.push(id as u32);
         }
-        rows.measure(input, spaces, &objects);
+        rows.measure(input, things);
         rows
     }
 
-    fn measure(&mut self, input: &Input, spaces: &Spaces, objects: &IdIndex) {
+    fn measure(&mut self, input: &Input, all: &Things) {
         // A realloc replaces its predecessor: of a chain within a row only the last counts.
-        let mut replaced = vec![false; spaces.things.len()];
+        let mut replaced: Vec<bool> = Vec::new();
         for (id, &previous) in input.objects.previous.iter().enumerate() {
-            if let Some(old) = objects.get(previous).filter(|&old| previous != NONE && old != id) {
+            if previous != NONE
+                && let Some(old) = all.rows.get(previous).filter(|&old| old != id)
+            {
+                replaced.resize(all.len(), false);
                 replaced[old] = self.of_thing[old] == self.of_thing[id];
             }
         }
         for row in &mut self.rows {
-            row.things.retain(|&t| !replaced[t as usize]);
-            let things = row.things.iter().map(|&t| &spaces.things[t as usize]);
+            if !replaced.is_empty() {
+                row.things.retain(|&t| !replaced[t as usize]);
+            }
+            row.things.shrink_to_fit();
+            row.chain = row.things.first().and_then(|&t| input.objects.chain.get(t as usize)).copied();
+            let things = row.things.iter().map(|&t| all.get(t));
             if row.kind == ObjectKind::SmallHeap {
-                row.bytes = row.things.iter().map(|&t| input.objects.represents[t as usize]).sum();
+                let stands_for = row.things.iter().map(|&t| input.objects.represents[t as usize]);
+                row.bytes = stands_for.fold(0, u64::saturating_add);
                 row.base = things.clone().map(|t| t.address).min().unwrap_or(0);
-                row.extent = things.map(|t| t.address + t.bytes).max().unwrap_or(0) - row.base;
+                let end = things.map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
+                row.extent = end - row.base;
             } else {
                 row.bytes = things.clone().map(|t| t.bytes).fold(0, u64::saturating_add);
                 row.extent = things.map(|t| t.bytes).max().unwrap_or(0);
@@ -125,48 +142,79 @@ impl Rows {
     }
 }
 
-type Names<'a> = FastMap<u32, (&'a str, &'static str)>;
-
-fn site_names(input: &Input) -> Names<'_> {
-    let s = &input.site_names;
-    let from = |how: &str| if how == "dwarf" { "dwarf" } else { "source" };
-    (0..s.chain.len()).map(|i| (s.chain[i], (s.name[i].as_str(), from(&s.how[i])))).collect()
+/// The names that the system, the program or the debug information give things.
+struct Names<'a> {
+    input: &'a Input,
+    things: &'a Things,
+    /// By chain, with how the name was found.
+    of_site: FastMap<u32, (&'a str, &'static str)>,
+    /// By reallocated object without a name: the one with a name that it grew from; [`NONE`] if there is none.
+    grown_from: FastMap<u32, u32>,
 }
 
-/// The name the system, the program or the debug information gives a thing.
-fn name_of(
-    input: &Input,
-    spaces: &Spaces,
-    objects: &IdIndex,
-    names: &Names,
-    id: usize,
-) -> (Option<String>, &'static str) {
-    let thing = &spaces.things[id];
-    if thing.mapping != NONE {
-        let name = &input.mappings.name[thing.mapping as usize];
-        return ((!name.is_empty()).then(|| name.clone()), "mapping");
+impl<'a> Names<'a> {
+    fn new(input: &'a Input, things: &'a Things) -> Names<'a> {
+        let s = &input.site_names;
+        let from = |how: &str| if how == "dwarf" { "dwarf" } else { "source" };
+        let named = (0..s.chain.len()).map(|i| (s.chain[i], (s.name[i].as_str(), from(&s.how[i]))));
+        Names { input, things, of_site: named.collect(), grown_from: FastMap::default() }
     }
-    let from = match thing.kind {
-        ObjectKind::Heap | ObjectKind::SmallHeap => "program",
-        ObjectKind::Static => "symbol",
-        _ => "mapping",
-    };
-    let o = &input.objects;
-    let mut at = id;
-    // A reallocated object keeps the name of what it grew from.
-    for _ in 0..1000 {
-        if !o.name[at].is_empty() {
-            return (Some(o.name[at].clone()), from);
+
+    /// Name of a thing, and how it was found.
+    fn of(&mut self, id: usize, thing: &Thing) -> (Option<&'a str>, &'static str) {
+        if thing.mapping != NONE {
+            let name = &self.input.mappings.name[thing.mapping as usize];
+            return ((!name.is_empty()).then_some(name.as_str()), "mapping");
         }
-        if let Some(&(name, how)) = names.get(&o.chain[at]).filter(|_| o.chain[at] != NONE) {
-            return (Some(name.to_string()), how);
-        }
-        match objects.get(o.previous[at]).filter(|_| o.previous[at] != NONE) {
-            Some(previous) if previous != at => at = previous,
-            _ => break,
+        let from = match thing.kind {
+            ObjectKind::Heap | ObjectKind::SmallHeap => "program",
+            ObjectKind::Static => "symbol",
+            _ => "mapping",
+        };
+        let named = match self.own(id) {
+            None if self.input.objects.previous[id] != NONE => self.inherited(id),
+            own => own,
+        };
+        match named {
+            Some((name, how)) => (Some(name), how.unwrap_or(from)),
+            None => (None, from),
         }
     }
-    (None, from)
+
+    /// The name of the object itself or of its site; how it was found if that is the site's.
+    fn own(&self, id: usize) -> Option<(&'a str, Option<&'static str>)> {
+        let o = &self.input.objects;
+        if !o.name[id].is_empty() {
+            return Some((&o.name[id], None));
+        }
+        let site = self.of_site.get(&o.chain[id]).filter(|_| o.chain[id] != NONE);
+        site.map(|&(name, how)| (name, Some(how)))
+    }
+
+    /// A reallocated object keeps the name of what it grew from.
+    fn inherited(&mut self, id: usize) -> Option<(&'a str, Option<&'static str>)> {
+        let mut line = Vec::new();
+        let mut at = id;
+        let from = loop {
+            if self.own(at).is_some() {
+                break at as u32;
+            }
+            if let Some(&known) = self.grown_from.get(&(at as u32)) {
+                break known;
+            }
+            // Until it is known, and for good if the line comes back here.
+            self.grown_from.insert(at as u32, NONE);
+            line.push(at as u32);
+            match self.things.rows.get(self.input.objects.previous[at]) {
+                Some(previous) if self.input.objects.previous[at] != NONE => at = previous,
+                _ => break NONE,
+            }
+        };
+        line.into_iter().for_each(|at| {
+            self.grown_from.insert(at, from);
+        });
+        if from == NONE { None } else { self.own(from as usize) }
+    }
 }
 
 fn sized(bytes: u64, kind: ObjectKind) -> String {

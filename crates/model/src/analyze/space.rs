@@ -5,17 +5,21 @@
 
 use super::hash::IdIndex;
 use super::input::Input;
-use super::layer::{Layer, Overlap, Span, Validity};
+use super::layer::{Layer, Overlap, Span, Spans, Validity};
 use crate::recording::{NONE, ObjectKind};
+use std::mem::take;
 
 /// How far behind a sampled small allocation its unsampled neighbours are believed
 /// to be of the same kind: the agent samples one in so many bytes, and allocators
 /// fill an area in order. // assumed
 const SMALL_REACH: u64 = 128 << 10;
 
+/// Longest line of forked processes that is followed for what a child shares with its parents. Shells and
+/// build tools fork a few generations deep; a hundred thousand would make every look-up as long. // chosen
+const MOST_GENERATIONS: u32 = 256;
+
 /// Something at an address: an object, or a mapping that no object explains.
-/// The first `objects.len()` things are the rows of the objects table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Thing {
     /// Its address space (position).
     pub space: u32,
@@ -33,91 +37,77 @@ pub struct Thing {
     pub mapping: u32,
 }
 
-/// One address space.
+/// All things: the rows of the objects table, then mappings. There may be ten million, so the columns
+/// are those of the table, taken out of it.
 #[derive(Debug, Default)]
-pub struct Space {
-    /// Position of the space it was forked from, and when.
-    pub parent: Option<(u32, u64)>,
-    /// Forks of this space: (when, child, when the child dropped its copy).
-    pub forks: Vec<(u64, u32, u64)>,
-    fine: [Layer; 3],
-    small: Vec<(u64, u32)>,
-    coarse: [Layer; 2],
+pub struct Things {
+    space: Vec<u32>,
+    kind: Vec<u8>,
+    address: Vec<u64>,
+    bytes: Vec<u64>,
+    born: Vec<u64>,
+    died: Vec<u64>,
+    /// Of the things behind the objects: position in the mappings table.
+    mappings: Vec<u32>,
+    /// Rows of the objects table by id.
+    pub rows: IdIndex,
 }
 
-/// Address spaces with what lies in them.
-#[derive(Debug, Default)]
-pub struct Spaces {
-    /// Position by `process` id.
-    pub ids: IdIndex,
-    /// The spaces, in the order of the processes table.
-    pub spaces: Vec<Space>,
-    /// Objects, then mappings.
-    pub things: Vec<Thing>,
-}
-
-impl Spaces {
-    /// Builds the lookup.
-    pub fn new(input: &Input) -> Spaces {
-        let p = &input.processes;
-        let mut s = Spaces { ids: IdIndex::new(&p.id), ..Spaces::default() };
-        s.spaces.resize_with(p.id.len().max(1), Space::default);
-        let mut gone = vec![u64::MAX; s.spaces.len()];
-        for (i, &process) in input.process_ends.process.iter().enumerate() {
-            if let Some(x) = s.ids.get(process) {
-                gone[x] = gone[x].min(input.process_ends.time_ns[i]);
+impl Things {
+    /// Objects with their lifetimes, and mappings. Takes what it keeps out of the tables.
+    pub fn new(input: &mut Input) -> Things {
+        let ids = IdIndex::new(&input.processes.id);
+        let o = &mut input.objects;
+        let mut things = Things {
+            rows: IdIndex::new(&o.id),
+            space: take(&mut o.process),
+            kind: take(&mut o.kind),
+            address: take(&mut o.address),
+            bytes: take(&mut o.bytes),
+            died: vec![u64::MAX; o.born_ns.len()],
+            born: take(&mut o.born_ns),
+            mappings: Vec::new(),
+        };
+        o.id = Vec::new();
+        things.space.iter_mut().for_each(|space| *space = position(&ids, *space));
+        let ends = take(&mut input.object_ends);
+        for (&object, &time) in ends.object.iter().zip(&ends.time_ns) {
+            if let Some(row) = things.rows.get(object) {
+                let end = time.max(things.born[row].saturating_add(1));
+                things.died[row] = things.died[row].min(end);
             }
         }
-        for i in 0..p.id.len() {
-            if let Some(parent) = s.ids.get(p.parent[i]).filter(|&x| x != i) {
-                if p.forked[i] == 1 {
-                    s.spaces[i].parent = Some((parent as u32, p.start_ns[i]));
-                } else if p.pid[parent] == p.pid[i] {
-                    // exec in place: the old image is dropped.
-                    gone[parent] = gone[parent].min(p.start_ns[i]);
-                }
-            }
-        }
-        for (i, &gone) in gone.iter().enumerate() {
-            if let Some((parent, at)) = s.spaces[i].parent {
-                s.spaces[parent as usize].forks.push((at, i as u32, gone));
-            }
-        }
-        s.add_objects(input);
-        s.add_mappings(input);
-        s.build();
-        s
+        things.add_mappings(input, &ids);
+        things
     }
 
-    /// Position of a `process` id; unknown ids count as the first space.
-    pub fn position(&self, process: u32) -> u32 {
-        self.ids.get(process).unwrap_or(0) as u32
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.address.len()
     }
 
-    fn add_objects(&mut self, input: &Input) {
-        let o = &input.objects;
-        let rows = IdIndex::new(&o.id);
-        for i in 0..o.id.len() {
-            self.things.push(Thing {
-                space: self.position(o.process[i]),
-                kind: ObjectKind::from_code(o.kind[i]).unwrap_or(ObjectKind::Anonymous),
-                address: o.address[i],
-                bytes: o.bytes[i],
-                born: o.born_ns[i],
-                died: u64::MAX,
-                mapping: NONE,
-            });
+    /// A thing by its id.
+    #[inline]
+    pub fn get(&self, id: u32) -> Thing {
+        let i = id as usize;
+        Thing {
+            space: self.space[i],
+            kind: ObjectKind::from_code(self.kind[i]).unwrap_or(ObjectKind::Anonymous),
+            address: self.address[i],
+            bytes: self.bytes[i],
+            born: self.born[i],
+            died: self.died[i],
+            mapping: i.checked_sub(self.objects()).map_or(NONE, |m| self.mappings[m]),
         }
-        for (i, &object) in input.object_ends.object.iter().enumerate() {
-            if let Some(row) = rows.get(object) {
-                let thing = &mut self.things[row];
-                thing.died = thing.died.min(input.object_ends.time_ns[i].max(thing.born + 1));
-            }
-        }
+    }
+
+    /// How many are objects.
+    pub fn objects(&self) -> usize {
+        self.len() - self.mappings.len()
     }
 
     /// Maps are read again and again: only what differs from the last look is a new thing.
-    fn add_mappings(&mut self, input: &Input) {
+    fn add_mappings(&mut self, input: &Input, ids: &IdIndex) {
         let m = &input.mappings;
         let mut order: Vec<usize> = (0..m.start.len()).collect();
         order.sort_by_key(|&i| (m.process[i], m.start[i], m.time_ns[i]));
@@ -136,51 +126,152 @@ impl Spaces {
             if same {
                 continue;
             }
-            self.things.push(Thing {
-                space: self.position(m.process[i]),
-                kind: mapping_kind(&m.name[i], m.flags[i]),
-                address: m.start[i],
-                bytes: m.end[i] - m.start[i],
-                born: m.time_ns[i],
-                died: u64::MAX,
-                mapping: i as u32,
-            });
+            self.space.push(position(ids, m.process[i]));
+            self.kind.push(mapping_kind(&m.name[i], m.flags[i]) as u8);
+            self.address.push(m.start[i]);
+            self.bytes.push(m.end[i] - m.start[i]);
+            self.born.push(m.time_ns[i]);
+            self.died.push(u64::MAX);
+            self.mappings.push(i as u32);
         }
+    }
+}
+
+impl Spans for Things {
+    #[inline]
+    fn span(&self, id: u32) -> Span {
+        let i = id as usize;
+        let from = self.address[i];
+        let to = from.saturating_add(self.bytes[i]);
+        Span { from, to, born: self.born[i], died: self.died[i] }
+    }
+}
+
+/// Position of a `process` id; unknown ids count as the first space.
+fn position(ids: &IdIndex, process: u32) -> u32 {
+    ids.get(process).unwrap_or(0) as u32
+}
+
+/// One address space.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// Position of the space it was forked from, and when.
+    pub parent: Option<(u32, u64)>,
+    /// Forks of this space, in the order of time: (when, child, when the child dropped its copy).
+    pub forks: Vec<(u64, u32, u64)>,
+    fine: [Layer; 3],
+    small: Vec<(u64, u32)>,
+    coarse: [Layer; 2],
+}
+
+/// Address spaces with what lies in them.
+#[derive(Debug, Default)]
+pub struct Spaces {
+    /// Position by `process` id.
+    pub ids: IdIndex,
+    /// The spaces, in the order of the processes table.
+    pub spaces: Vec<Space>,
+    /// Objects, then mappings.
+    pub things: Things,
+    /// Whether any small allocation was sampled.
+    any_small: bool,
+}
+
+impl Spaces {
+    /// Builds the lookup.
+    pub fn new(input: &Input, things: Things) -> Spaces {
+        let p = &input.processes;
+        let mut s = Spaces { ids: IdIndex::new(&p.id), things, ..Spaces::default() };
+        s.spaces.resize_with(p.id.len().max(1), Space::default);
+        let mut gone = vec![u64::MAX; s.spaces.len()];
+        for (i, &process) in input.process_ends.process.iter().enumerate() {
+            if let Some(x) = s.ids.get(process) {
+                gone[x] = gone[x].min(input.process_ends.time_ns[i]);
+            }
+        }
+        for i in 0..p.id.len() {
+            if let Some(parent) = s.ids.get(p.parent[i]).filter(|&x| x != i) {
+                if p.forked[i] == 1 {
+                    s.spaces[i].parent = Some((parent as u32, p.start_ns[i]));
+                } else if p.pid[parent] == p.pid[i] {
+                    // exec in place: the old image is dropped.
+                    gone[parent] = gone[parent].min(p.start_ns[i]);
+                }
+            }
+        }
+        s.break_circles();
+        for (i, &gone) in gone.iter().enumerate() {
+            if let Some((parent, at)) = s.spaces[i].parent {
+                s.spaces[parent as usize].forks.push((at, i as u32, gone));
+            }
+        }
+        s.spaces.iter_mut().for_each(|s| s.forks.sort_unstable());
+        s.build();
+        s
+    }
+
+    /// No process descends from itself, whatever a damaged recording says, nor from more than so many others:
+    /// whoever asks a space for an address goes from parent to parent.
+    fn break_circles(&mut self) {
+        const ASKED: u32 = NONE - 1;
+        // Generations above each space; NONE: not counted yet, ASKED: on the way up from `i`.
+        let mut above = vec![NONE; self.spaces.len()];
+        let mut line = Vec::new();
+        for i in 0..self.spaces.len() {
+            let mut next = Some(i);
+            while let Some(at) = next.filter(|&at| above[at] == NONE) {
+                above[at] = ASKED;
+                line.push(at);
+                next = self.spaces[at].parent.map(|p| p.0 as usize);
+            }
+            while let Some(space) = line.pop() {
+                let older = self.spaces[space].parent.map(|p| above[p.0 as usize]);
+                above[space] = match older {
+                    Some(n) if n < MOST_GENERATIONS => n + 1,
+                    _ => 0,
+                };
+                if above[space] == 0 {
+                    self.spaces[space].parent = None;
+                }
+            }
+        }
+    }
+
+    /// Position of a `process` id; unknown ids count as the first space.
+    pub fn position(&self, process: u32) -> u32 {
+        position(&self.ids, process)
     }
 
     fn build(&mut self) {
         let n = self.spaces.len();
-        let mut fine: Vec<[Vec<Span>; 3]> = (0..n).map(|_| Default::default()).collect();
-        let mut coarse: Vec<[Vec<Span>; 2]> = (0..n).map(|_| Default::default()).collect();
-        for (id, t) in self.things.iter().enumerate() {
-            let span = Span {
-                from: t.address,
-                to: t.address.saturating_add(t.bytes),
-                born: t.born,
-                died: t.died,
-                id: id as u32,
-            };
+        let things = &self.things;
+        let mut layers: Vec<[Vec<u32>; 5]> = (0..n).map(|_| Default::default()).collect();
+        for id in 0..things.len() as u32 {
+            let t = things.get(id);
             let space = t.space as usize;
-            match (t.mapping, t.kind) {
-                (NONE, ObjectKind::Heap) => fine[space][0].push(span),
-                (NONE, ObjectKind::Static) => fine[space][1].push(span),
-                (NONE, ObjectKind::Stack) => fine[space][2].push(span),
-                (NONE, ObjectKind::SmallHeap) => self.spaces[space].small.push((t.address, id as u32)),
-                (NONE, _) => coarse[space][0].push(span),
-                _ => coarse[space][1].push(span),
-            }
+            let layer = match (t.mapping, t.kind) {
+                (NONE, ObjectKind::Heap) => 0,
+                (NONE, ObjectKind::Static) => 1,
+                (NONE, ObjectKind::Stack) => 2,
+                (NONE, ObjectKind::SmallHeap) => {
+                    self.spaces[space].small.push((t.address, id));
+                    continue;
+                }
+                (NONE, _) => 3,
+                _ => 4,
+            };
+            layers[space][layer].push(id);
         }
-        for (space, (fine, coarse)) in fine.into_iter().zip(coarse).enumerate() {
-            let s = &mut self.spaces[space];
-            let [heap, statics, stacks] = fine;
+        for (s, ids) in self.spaces.iter_mut().zip(layers) {
+            let [heap, statics, stacks, areas, mappings] = ids;
             s.fine = [
-                Layer::new(heap, Overlap::Replaces),
-                Layer::new(statics, Overlap::Nests),
-                Layer::new(stacks, Overlap::Nests),
+                Layer::new(heap, things, Overlap::Replaces),
+                Layer::new(statics, things, Overlap::Nests),
+                Layer::new(stacks, things, Overlap::Nests),
             ];
-            s.coarse = coarse.map(|spans| Layer::new(spans, Overlap::Nests));
-            let things = &self.things;
-            s.small.sort_by_key(|&(address, id)| (address, things[id as usize].born));
+            s.coarse = [areas, mappings].map(|ids| Layer::new(ids, things, Overlap::Nests));
+            s.small.sort_by_key(|&(address, id)| (address, things.born[id as usize]));
+            self.any_small |= !s.small.is_empty();
         }
     }
 
@@ -193,7 +284,7 @@ impl Spaces {
                 if layer.is_empty() {
                     continue;
                 }
-                let (found, v) = layer.at(address, t);
+                let (found, v) = layer.at(&self.things, address, t);
                 // The parent is frozen at the fork: its answer does not change with time.
                 if own {
                     valid.clip(&v)
@@ -216,7 +307,7 @@ impl Spaces {
                 let point = Validity { from: address, to: address + 1, since: time, until: time + 1 };
                 return (Some(small), point);
             }
-            if self.spaces.iter().any(|s| !s.small.is_empty()) {
+            if self.any_small {
                 // A small allocation may be born here any time: do not remember the answer.
                 valid = Validity { from: address, to: address + 1, since: time, until: time + 1 };
             }
@@ -230,7 +321,7 @@ impl Spaces {
         let (mut s, mut t, mut own) = (space, time, true);
         loop {
             for layer in &self.spaces[s as usize].coarse {
-                let (found, v) = layer.at(address, t);
+                let (found, v) = layer.at(&self.things, address, t);
                 if own {
                     valid.clip(&v)
                 } else {
@@ -255,12 +346,12 @@ impl Spaces {
         loop {
             let here = &self.spaces[s as usize];
             for layer in &here.fine {
-                found.extend(layer.over(from, to, since.min(last), last));
+                layer.over(&self.things, from, to, since.min(last), last, |id| found.push(id));
             }
             let small = here.small.partition_point(|x| x.0 < from);
             let begins = here.small[small..].iter().take_while(|x| x.0 < to);
             let things = &self.things;
-            found.extend(begins.map(|x| x.1).filter(|&id| things[id as usize].born <= last));
+            found.extend(begins.map(|x| x.1).filter(|&id| things.born[id as usize] <= last));
             match here.parent {
                 Some((parent, fork)) => (s, last) = (parent, last.min(fork)),
                 None => break,
@@ -276,7 +367,7 @@ impl Spaces {
     }
 
     fn is_heap_area(&self, thing: u32) -> bool {
-        self.things[thing as usize].kind == ObjectKind::Anonymous
+        self.things.get(thing).kind == ObjectKind::Anonymous
     }
 
     /// The nearest sampled small allocation at or before the address, a living one if there is one.
@@ -290,7 +381,7 @@ impl Spaces {
                 if address - from > SMALL_REACH {
                     break;
                 }
-                let thing = &self.things[id as usize];
+                let thing = self.things.get(id);
                 if thing.born <= t {
                     if t < thing.died {
                         return Some(id);
@@ -310,20 +401,20 @@ impl Spaces {
     /// `after` and at or before `until`: the memory may have gone back to the kernel in between.
     pub fn renewed(&self, space: u32, address: u64, after: u64, until: u64) -> bool {
         let s = &self.spaces[space as usize];
-        let heap = s.fine[0].ever(address);
-        let k = heap.partition_point(|i| i.0 <= until);
+        let things = &self.things;
         // Lives at one address follow each other: the last few tell.
-        let freed = heap[..k].iter().rev().take(4).any(|&(_, died, _)| after < died && died <= until);
-        let maps = s.coarse[1].ever(address);
-        let k = maps.partition_point(|i| i.0 <= until);
-        freed || maps[..k].last().is_some_and(|&(born, _, _)| after < born)
+        let mut lives = s.fine[0].youngest::<4, _>(things, address, until);
+        let freed = lives.any(|id| after < things.died[id as usize] && things.died[id as usize] <= until);
+        let mut maps = s.coarse[1].youngest::<1, _>(things, address, until);
+        freed || maps.next().is_some_and(|id| after < things.born[id as usize])
     }
 
     /// The end of the last heap object at `address` that ended at or before `time`; 0 if none.
     pub fn last_end(&self, space: u32, address: u64, time: u64) -> u64 {
-        let ever = self.spaces[space as usize].fine[0].ever(address);
-        let k = ever.partition_point(|i| i.0 < time);
-        ever[..k].iter().rev().take(4).map(|i| i.1).filter(|&died| died <= time).max().unwrap_or(0)
+        let Some(before) = time.checked_sub(1) else { return 0 };
+        let lives = self.spaces[space as usize].fine[0].youngest::<4, _>(&self.things, address, before);
+        let ends = lives.map(|id| self.things.died[id as usize]);
+        ends.filter(|&died| died <= time).max().unwrap_or(0)
     }
 }
 

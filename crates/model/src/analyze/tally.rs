@@ -135,9 +135,10 @@ impl Followed {
             return;
         }
         let threads = self.pages.entry(page).or_default();
-        match threads.iter_mut().find(|t| t.0 == thread) {
-            Some(t) => t.1 += samples,
-            None => threads.push((thread, samples)),
+        // In order: ten thousand threads may meet on a page.
+        match threads.binary_search_by_key(&thread, |t| t.0) {
+            Ok(place) => threads[place].1 += samples,
+            Err(place) => threads.insert(place, (thread, samples)),
         }
         self.shrink();
     }

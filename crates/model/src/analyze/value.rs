@@ -164,6 +164,8 @@ pub struct RungUse {
     pub samples: u64,
     /// Events known to be lost.
     pub lost: u64,
+    /// Whether that is all: a recorder that was killed did not count what it lost.
+    pub lost_known: bool,
     /// Share of samples whose address, or at least object, was found; null for rungs without addresses.
     pub resolved_share: Option<f64>,
     /// Asked rate, Hz per thread; null where none.

@@ -259,7 +259,7 @@ fn home_reason(input: &Input, judge: &Judge) -> String {
             .map_or(String::new(), |r| format!(" ({})", r.why));
         return format!("First touches were not recorded{why}; they need perf_event_open.");
     }
-    if !input.meta.agent {
+    if !input.agent_reported() {
         let why = &input.meta.agent_why;
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         return format!("The agent did not report{why}, so allocations are unknown.");

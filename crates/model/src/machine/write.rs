@@ -197,5 +197,5 @@ fn rows_of(rows: impl Iterator<Item = impl Iterator<Item = String>>) -> String {
 
 /// A TOML string, escaped.
 fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+    crate::plain::toml(text)
 }

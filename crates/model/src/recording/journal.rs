@@ -74,25 +74,29 @@ pub struct Tail {
     pub why: &'static str,
 }
 
-/// Calls `each` with every whole frame, in order. `Some` tells of bytes at the
-/// end that are no whole frame: a recorder was killed, or a disk was full.
+/// Calls `each` with every whole frame of the first `length` bytes, in order. `Some` tells of bytes at the
+/// end that are no whole frame: a recorder was killed, or a disk was full. These are not read,
+/// which may be terabytes of a file with holes.
 ///
 /// # Errors
 /// Those of `input`, and those that `each` returns.
 pub fn read<R: Read, E: From<std::io::Error>>(
-    mut input: R,
+    input: R,
+    length: u64,
     mut each: impl FnMut(Frame) -> Result<(), E>,
 ) -> Result<Option<Tail>, E> {
+    let mut input = input.take(length);
     let mut buffer = Vec::new();
+    let mut whole = 0;
     loop {
         buffer.clear();
         match read_frame(&mut input, &mut buffer)? {
-            Ok(Some(frame)) => each(frame)?,
-            Ok(None) => return Ok(None),
-            Err(why) => {
-                let rest = std::io::copy(&mut input, &mut std::io::sink())?;
-                return Ok(Some(Tail { bytes: buffer.len() as u64 + rest, why }));
+            Ok(Some(frame)) => {
+                whole += buffer.len() as u64;
+                each(frame)?;
             }
+            Ok(None) => return Ok(None),
+            Err(why) => return Ok(Some(Tail { bytes: length - whole, why })),
         }
     }
 }
@@ -249,7 +253,7 @@ mod tests {
     /// Names of the whole frames, and the tail.
     fn frames(bytes: &[u8]) -> (Vec<String>, Option<Tail>) {
         let mut tables = Vec::new();
-        let tail = read::<_, std::io::Error>(bytes, |frame| {
+        let tail = read::<_, std::io::Error>(bytes, bytes.len() as u64, |frame| {
             tables.push(frame.table);
             Ok(())
         });
@@ -259,7 +263,8 @@ mod tests {
     #[test]
     fn what_was_written_is_read_back() {
         let mut threads = Threads::default();
-        let tail = read::<_, std::io::Error>(&journal()[..], |frame| {
+        let bytes = journal();
+        let tail = read::<_, std::io::Error>(&bytes[..], bytes.len() as u64, |frame| {
             if frame.table == "threads" {
                 append_to(&mut threads, frame).unwrap();
             }
@@ -283,6 +288,26 @@ mod tests {
             let used = [0, first_frame, whole.len()][tables.len()];
             assert_eq!(tail.map_or(0, |t| t.bytes), (cut - used) as u64, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn a_length_that_lies_takes_no_memory_and_the_rest_is_not_read() {
+        // A frame of four gigabytes in a file of terabytes, of which eleven bytes are there to be read.
+        struct Endless(usize);
+        impl Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0 += buffer.len();
+                assert!(self.0 < 1 << 16, "reads what is no frame");
+                buffer.fill(0);
+                Ok(buffer.len())
+            }
+        }
+        let tail = read::<_, std::io::Error>(Endless(0), 1 << 42, |_| Ok(())).unwrap().unwrap();
+        assert_eq!(tail.bytes, 1 << 42);
+        let mut short = MAGIC.to_vec();
+        short.extend([0xff; 9]);
+        let tail = read::<_, std::io::Error>(&short[..], short.len() as u64, |_| Ok(())).unwrap().unwrap();
+        assert_eq!(tail, Tail { bytes: 13, why: "a frame is cut off" });
     }
 
     #[test]

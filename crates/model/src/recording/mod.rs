@@ -7,11 +7,14 @@
 
 pub mod column;
 pub mod journal;
+mod limits;
 pub mod meta;
 pub mod parquet;
 pub mod raw;
+pub mod sound;
 pub mod survey;
 pub mod tables;
+mod thrift;
 
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError};
 pub use meta::{Meta, Rung, RungReport};

@@ -6,15 +6,20 @@
 //! everything else is dictionary-encoded, all of it compressed with zstd.
 
 use super::column::{Column, ColumnKind, Columns, TableError};
+pub use super::limits::most_memory;
+use super::limits::{self, Budget, CheckedPages};
+use bytes::Bytes;
 use parquet::basic::{Compression, ConvertedType, Encoding, Repetition, Type as PhysicalType, ZstdLevel};
-use parquet::column::reader::ColumnReader;
+use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterVersion};
-use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
+use std::cell::Cell;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -38,6 +43,12 @@ pub enum StoreError {
         /// Which column.
         column: &'static str,
     },
+    /// It asks for more memory than a file of its size may.
+    #[error("it would take more than {0} bytes of memory, too many for a file of its size")]
+    TooLarge(u64),
+    /// It is no file that nearfar wrote.
+    #[error("{0}")]
+    Foreign(String),
 }
 
 /// Writes all rows of `table` as one Parquet file and empties it.
@@ -106,8 +117,41 @@ fn put<D: DataType>(
 /// Reads a Parquet file as rows of `T`. Columns are found by name, so that a file
 /// with additional ones can be read. A missing one is an error, unless it was added to
 /// the table after the file may have been written.
-pub fn read<T: Columns, R: ChunkReader + 'static>(input: R) -> Result<T, StoreError> {
-    let reader = SerializedFileReader::new(input)?;
+///
+/// # Errors
+/// If it is no such file, or would take more memory than a file of its size may
+/// ([`most_memory`]). No bytes make it panic.
+pub fn read<T: Columns>(input: Bytes) -> Result<T, StoreError> {
+    let most = most_memory(input.len() as u64);
+    read_within(input, most).map(|(table, _)| table)
+}
+
+/// As [`read()`], within `most` bytes of memory if that is less; also gives how many bytes the rows take.
+///
+/// # Errors
+/// As of [`read()`].
+pub fn read_within<T: Columns>(input: Bytes, most: u64) -> Result<(T, u64), StoreError> {
+    let most = most.min(most_memory(input.len() as u64));
+    // What the limits do not foresee ends here and not the program: the crate indexes by what files say.
+    let outer = READING.replace(true);
+    let read = catch_unwind(AssertUnwindSafe(|| read_checked(input, most)));
+    READING.set(outer);
+    read.unwrap_or_else(|_| Err(StoreError::Foreign("its bytes contradict themselves".into())))
+}
+
+thread_local! {
+    static READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside [`read()`], where a panic is caught and becomes an error: nobody
+/// needs its message on standard error.
+pub fn reading() -> bool {
+    READING.get()
+}
+
+fn read_checked<T: Columns>(input: Bytes, most: u64) -> Result<(T, u64), StoreError> {
+    limits::check_footer(&input)?;
+    let reader = SerializedFileReader::new(input.clone())?;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut indexes = Vec::with_capacity(T::SCHEMA.len());
     for spec in T::SCHEMA {
@@ -115,29 +159,51 @@ pub fn read<T: Columns, R: ChunkReader + 'static>(input: R) -> Result<T, StoreEr
         if index.is_none() && spec.absent.is_none() {
             return Err(StoreError::Missing { table: T::TABLE, column: spec.name });
         }
+        let nested = |i: usize| schema.column(i).max_def_level() > 0 || schema.column(i).max_rep_level() > 0;
+        if index.is_some_and(nested) {
+            return Err(StoreError::Foreign(format!("its column `{}` is a list or may be null", spec.name)));
+        }
         indexes.push(index);
     }
+    let width: u64 = T::SCHEMA.iter().map(|spec| limits::width(spec.kind)).sum();
+    let mut budget = Budget { left: most, most };
     let mut all = T::default();
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
+        let rows = u64::try_from(group.metadata().num_rows()).ok();
+        let bytes = rows.and_then(|rows| rows.checked_mul(width));
+        budget.take(bytes.ok_or_else(|| StoreError::Foreign("it has a negative number of rows".into()))?)?;
+        // No more than the budget, which is in memory.
         let rows = group.metadata().num_rows() as usize;
         let mut columns = Vec::with_capacity(indexes.len());
         for (spec, &index) in T::SCHEMA.iter().zip(&indexes) {
             columns.push(match (index, spec.absent) {
-                (Some(i), _) => get(group.get_column_reader(i)?, spec.kind, rows, T::TABLE, spec.name)?,
+                (Some(i), _) => {
+                    let chunk = limits::check_chunk(&input, group.metadata().column(i), rows, &budget)?;
+                    let pages = CheckedPages { inner: group.get_column_page_reader(i)?, rows };
+                    let reader = get_column_reader(schema.column(i), Box::new(pages));
+                    let column = get(reader, spec.kind, rows, chunk.batch, &mut budget, T::TABLE, spec.name)?;
+                    if column.len() != rows {
+                        let why = format!("its column `{}` has {} of {rows} rows", spec.name, column.len());
+                        return Err(StoreError::Foreign(why));
+                    }
+                    column
+                }
                 (None, Some(absent)) => absent(rows),
                 (None, None) => unreachable!("refused above"),
             });
         }
         all.append(&mut T::from_columns(columns)?);
     }
-    Ok(all)
+    Ok((all, most - budget.left))
 }
 
 fn get(
     reader: ColumnReader,
     kind: ColumnKind,
     rows: usize,
+    batch: usize,
+    budget: &mut Budget,
     table: &'static str,
     column: &'static str,
 ) -> Result<Column, StoreError> {
@@ -145,25 +211,46 @@ fn get(
         ($reader:expr, $map:expr) => {{
             let mut reader = $reader;
             let mut values = Vec::with_capacity(rows);
+            let mut part = Vec::new();
             while values.len() < rows {
-                let (read, _, _) = reader.read_records(rows - values.len(), None, None, &mut values)?;
+                let (read, _, _) =
+                    reader.read_records(batch.min(rows - values.len()), None, None, &mut part)?;
                 if read == 0 {
                     break;
                 }
+                for value in part.drain(..) {
+                    values.push($map(value)?);
+                }
             }
-            values.into_iter().map($map).collect()
+            values
         }};
     }
+    let mut text = |x: ByteArray| -> Result<String, StoreError> {
+        budget.take(x.len() as u64)?;
+        Ok(String::from_utf8_lossy(x.data()).into_owned())
+    };
+    /// What fits always.
+    fn fine<T>(value: T) -> Result<T, StoreError> {
+        Ok(value)
+    }
     Ok(match (kind, reader) {
-        (ColumnKind::U8, ColumnReader::Int32ColumnReader(r)) => Column::U8(values!(r, |x: i32| x as u8)),
-        (ColumnKind::U16, ColumnReader::Int32ColumnReader(r)) => Column::U16(values!(r, |x: i32| x as u16)),
-        (ColumnKind::U32, ColumnReader::Int32ColumnReader(r)) => Column::U32(values!(r, |x: i32| x as u32)),
-        (ColumnKind::I16, ColumnReader::Int32ColumnReader(r)) => Column::I16(values!(r, |x: i32| x as i16)),
-        (ColumnKind::U64, ColumnReader::Int64ColumnReader(r)) => Column::U64(values!(r, |x: i64| x as u64)),
-        (ColumnKind::F64, ColumnReader::DoubleColumnReader(r)) => Column::F64(values!(r, |x: f64| x)),
-        (ColumnKind::Text, ColumnReader::ByteArrayColumnReader(r)) => {
-            Column::Text(values!(r, |x: ByteArray| String::from_utf8_lossy(x.data()).into_owned()))
+        (ColumnKind::U8, ColumnReader::Int32ColumnReader(r)) => {
+            Column::U8(values!(r, |x: i32| fine(x as u8)))
         }
+        (ColumnKind::U16, ColumnReader::Int32ColumnReader(r)) => {
+            Column::U16(values!(r, |x: i32| fine(x as u16)))
+        }
+        (ColumnKind::U32, ColumnReader::Int32ColumnReader(r)) => {
+            Column::U32(values!(r, |x: i32| fine(x as u32)))
+        }
+        (ColumnKind::I16, ColumnReader::Int32ColumnReader(r)) => {
+            Column::I16(values!(r, |x: i32| fine(x as i16)))
+        }
+        (ColumnKind::U64, ColumnReader::Int64ColumnReader(r)) => {
+            Column::U64(values!(r, |x: i64| fine(x as u64)))
+        }
+        (ColumnKind::F64, ColumnReader::DoubleColumnReader(r)) => Column::F64(values!(r, fine)),
+        (ColumnKind::Text, ColumnReader::ByteArrayColumnReader(r)) => Column::Text(values!(r, &mut text)),
         (expected, _) => {
             // The physical type in the file is not the one this column is stored as.
             return Err(TableError::Kind { table, column, found: ColumnKind::F64, expected }.into());
@@ -218,7 +305,7 @@ mod tests {
         homes.push(row.clone());
         let mut file = Vec::new();
         write(&mut homes, &mut file).unwrap();
-        assert_eq!(read::<Homes, _>(bytes::Bytes::from(file)).unwrap().row(0), row);
+        assert_eq!(read::<Homes>(bytes::Bytes::from(file)).unwrap().row(0), row);
     }
 
     #[test]
@@ -227,7 +314,7 @@ mod tests {
         homes.push(Home { time_ns: 1, process: 0, address: 0, pages: 1, stride: 1, node: 0, page_shift: 0 });
         let mut file = Vec::new();
         write(&mut homes, &mut file).unwrap();
-        let error = read::<Mappings, _>(bytes::Bytes::from(file)).unwrap_err();
+        let error = read::<Mappings>(bytes::Bytes::from(file)).unwrap_err();
         assert_eq!(error.to_string(), "table `mappings` has no column `start`");
     }
 
@@ -257,7 +344,7 @@ mod tests {
         let wanted = News { id: vec![7, 8], home: vec![-1, -1] };
         let mut file = Vec::new();
         write(&mut old.clone(), &mut file).unwrap();
-        assert_eq!(read::<News, _>(bytes::Bytes::from(file)).unwrap(), wanted);
+        assert_eq!(read::<News>(bytes::Bytes::from(file)).unwrap(), wanted);
         assert_eq!(News::from_columns(old.take()).unwrap(), wanted);
         // Nothing at all is no older table.
         assert!(News::from_columns(Vec::new()).is_err());

@@ -206,6 +206,20 @@ table! {
 }
 
 table! {
+    /// Allocations of one site that are not in `objects`: so many came and went at once that they were counted only.
+    AllocationGroup / AllocationGroups = "allocation_groups", added {
+        /// Address space.
+        process: u32,
+        /// Call chain of the allocation; u32::MAX if unknown.
+        chain: u32,
+        /// How many.
+        count: u64,
+        /// Their bytes in all.
+        bytes: u64,
+    }
+}
+
+table! {
     /// A variable's name for the objects allocated at a site.
     SiteName / SiteNames = "site_names" {
         /// The allocation's call chain.
@@ -403,8 +417,14 @@ table! {
     }
 }
 
+/// Begin of [`Loss::why`] of the end of a recording that nobody closed: its recorder did not live to count what it lost.
+pub const KILLED: &str = "the recorder was killed or its disk was full";
+
 /// [`Loss::what`] of perf records that may have been samples or faults: they share a ring.
 pub const LOST_EITHER: &str = "samples or faults";
+
+/// The same in the recorder's own words.
+pub const LOST_PERF: &str = "perf_records";
 
 /// A `u8` column's meaning, with its name in reports.
 macro_rules! codes {

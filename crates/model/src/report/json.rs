@@ -18,5 +18,5 @@ pub(super) fn pretty(value: &impl Serialize) -> String {
     // A number that is not finite becomes null, which means unknown there as well.
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
-    text
+    crate::plain::json(text)
 }

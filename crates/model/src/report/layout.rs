@@ -2,6 +2,8 @@
 //! library: two kinds of table with fixed columns need no more than padding.
 
 use crate::analyze::Interval;
+use crate::plain;
+use std::fmt::Write as _;
 
 /// `50.1 %`; `unknown` where there is no number.
 pub(super) fn percent(share: Option<f64>) -> String {
@@ -123,8 +125,9 @@ impl Page {
         self.text
     }
 
+    /// The one way to the page: whatever names are in it, nothing of it reaches a terminal as a command.
     pub(super) fn line(&mut self, text: &str) {
-        self.text.push_str(text.trim_end());
+        self.text.push_str(&plain::line(text.trim_end()));
         self.text.push('\n');
     }
 
@@ -140,7 +143,9 @@ impl Page {
             Style::Heading => "1",
         };
         if self.color {
-            self.line(&format!("\x1b[{code}m{}\x1b[0m", text.trim_end()));
+            let text = plain::line(text.trim_end());
+            // Writing to a String cannot fail.
+            let _ = writeln!(self.text, "\x1b[{code}m{text}\x1b[0m");
         } else {
             self.line(text);
         }

@@ -23,7 +23,14 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     for part in parts.iter().copied() {
         match &part.not_placeable {
             Some(why) => left.push(format!("{}: {why}", part.object)),
-            None => objects.push(object(part)),
+            None => {
+                let object = object(part);
+                // A file that is refused when it is read repairs nothing, the other objects neither.
+                match object.wrong() {
+                    Some(why) => left.push(format!("{}: a file cannot name it: {why}", part.object)),
+                    None => objects.push(object),
+                }
+            }
         }
     }
     for part in report.what_if.iter().flat_map(|w| &w.best).flat_map(|b| &b.parts) {

@@ -6,7 +6,7 @@
 use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural};
 use super::sections;
-use crate::analyze::{Basis, Finding, Interval, Region, Report, THRESHOLD, Verdict};
+use crate::analyze::{Basis, Finding, Interval, Region, Report, RungUse, THRESHOLD, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_text(report: &Report, width: usize, color: bool) -> String {
@@ -152,20 +152,28 @@ pub(super) fn units(r: &Report) -> &'static str {
     }
 }
 
+/// `12 lost`; a recorder that was killed knows of some at most.
+fn lost(rung: &RungUse) -> String {
+    match (rung.lost, rung.lost_known) {
+        (n, true) => format!("{} lost", count(n)),
+        (0, false) => "an unknown number lost".to_owned(),
+        (n, false) => format!("at least {} lost", count(n)),
+    }
+}
+
 /// `share of stall time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
 fn basis_line(r: &Report) -> String {
     let mut parts = Vec::new();
     for rung in &r.rungs {
         if rung.rung == "pages" {
-            parts.push(format!("{} page events, {} lost", count(rung.samples), count(rung.lost)));
+            parts.push(format!("{} page events, {}", count(rung.samples), lost(rung)));
             continue;
         }
         let rate = match rung.hz {
             Some(hz) => format!(" at {hz:.0} Hz"),
             None => String::new(),
         };
-        let mut part =
-            format!("{} {} samples{rate}, {} lost", count(rung.samples), rung.rung, count(rung.lost));
+        let mut part = format!("{} {} samples{rate}, {}", count(rung.samples), rung.rung, lost(rung));
         // The virtual machine sees addresses, it need not find them out.
         if rung.samples > 0 && rung.resolved_share.is_some() && rung.rung != "simulated" {
             part.push_str(&format!("; {} resolved", percent(rung.resolved_share)));
@@ -173,7 +181,7 @@ fn basis_line(r: &Report) -> String {
         parts.push(part);
     }
     if parts.is_empty() {
-        parts.push("nothing: no rung worked".to_owned());
+        parts.push("nothing: no rung is known to have worked".to_owned());
     }
     let counted = match (&r.counters, r.region) {
         (Some(_), Region::Marked) => ", counted in the region of interest; objects and code",

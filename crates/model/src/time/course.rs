@@ -75,6 +75,9 @@ impl Course {
     pub fn time(&self) -> Result<Time, Unknown> {
         let timed = self.timed(&self.parameters, 0..self.stretches.len(), &self.stretches);
         let ns: f64 = timed.iter().map(|t| t.ns).sum();
+        if !ns.is_finite() {
+            return Err(Unknown::NoNumber);
+        }
         let (low, high) = range(&self.machine, &self.stretches, &timed).map_err(Unknown::Machine)?;
         Ok(Time::new(&self.parameters, &self.stretches, timed, [low, ns, high], self.left))
     }

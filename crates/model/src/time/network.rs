@@ -57,6 +57,12 @@ pub(super) fn run(ways: &[Vec<Vec<u32>>], classes: &[Class], stations: usize) ->
             gone = 0.0;
         }
         let needs: Vec<f64> = active.iter().map(|&(g, c)| left[c] / network.flows[g].rate).collect();
+        // With figures at the ends of arithmetic nothing flows any more, or no number says how fast: then no
+        // core would ever be done, and the time is not known.
+        if needs.iter().any(|ns| !ns.is_finite()) {
+            active.iter().for_each(|&(_, c)| solved.finish_ns[c] = f64::INFINITY);
+            break;
+        }
         let least = needs.iter().copied().fold(f64::INFINITY, f64::min);
         let step = needs.iter().copied().filter(|&ns| ns <= least * TOGETHER).fold(least, f64::max);
         let mut rest = Vec::with_capacity(active.len());

@@ -39,6 +39,11 @@ pub enum Unknown {
     /// No epoch counts.
     #[error("the time is unknown: the recording has no counted traffic; record with --on MACHINE")]
     NoTraffic,
+    /// Figures at the ends of arithmetic.
+    #[error(
+        "the time is unknown: by the machine's figures it would never end; check its latencies and bandwidths"
+    )]
+    NoNumber,
 }
 
 fn list(missing: &[Missing]) -> String {

@@ -275,7 +275,7 @@ impl Topology {
         // Only a map with keys that are no strings could fail; node numbers are written as strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
-        text
+        crate::plain::json(text)
     }
 }
 

@@ -286,3 +286,18 @@ fn scatter_changes_who_is_far() {
     let nodes: Vec<_> = r.threads.iter().map(|t| t.node).collect();
     assert_eq!(nodes, [Some(0), Some(1), Some(0), Some(1)]);
 }
+
+#[test]
+fn allocations_that_were_only_counted_are_said_with_their_lines() {
+    let mut w = serial(4, 200);
+    assert!(!w.on(2).notes.iter().any(|n| n.contains("one by one")));
+    let (libc, grow) = (w.libc("malloc"), w.own("grow", 77));
+    let chain = w.chain(&[libc, grow]);
+    for (chain, count, bytes) in [(chain, 900_000, 90_000_000_000), (NONE, 5, 500_000)] {
+        w.input.allocation_groups.push(AllocationGroup { process: 0, chain, count, bytes });
+    }
+    let r = w.on(2);
+    let note = r.notes.iter().find(|n| n.contains("one by one")).expect("a note");
+    assert!(note.starts_with("900005 allocations (90.0 GB in all)"), "{note}");
+    assert!(note.contains("main.c:77 (900000), unknown lines (5)"), "{note}");
+}

@@ -82,6 +82,7 @@ impl World {
             chains: Default::default(),
             objects: Default::default(),
             object_ends: Default::default(),
+            allocation_groups: Default::default(),
             site_names: Default::default(),
             range_events: Default::default(),
             homes: Default::default(),

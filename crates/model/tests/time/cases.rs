@@ -486,3 +486,20 @@ fn latency_grows_with_load_as_measured() {
     seen[2] = true;
     assert_eq!(seen, [true; 3]);
 }
+
+#[test]
+fn figures_at_the_ends_of_arithmetic_give_no_time_and_an_end() {
+    for extreme in [1e308, f64::MAX, 1e-308, f64::INFINITY, f64::NAN] {
+        let mut machine = described("xeon-e5-2699v4-2s");
+        for row in &mut machine.figures.latency_ns.as_mut().unwrap().rows {
+            row.iter_mut().for_each(|cell| cell.0 = Some(extreme));
+        }
+        let world = World::all(
+            0..4,
+            &[(0, Lines { demanded: 1000, dependent: 900, ..reads(1000) }), (1, reads(500))],
+        );
+        if let Ok(time) = world.on(&machine) {
+            assert!(time.seconds.is_finite(), "{extreme}");
+        }
+    }
+}

@@ -14,6 +14,7 @@ use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nearfar_model::machine::Machine;
+use nearfar_model::plain;
 use nearfar_model::report::trials::{changes_to_text, to_text};
 use nearfar_model::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use regex::bytes::Regex;
@@ -114,7 +115,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         bail!("{} exists and is not overwritten: choose another name for --output", file.display());
     }
     if let Err(error) = find_program(&args.command[0]) {
-        eprintln!("nearfar: {error}");
+        crate::say!("nearfar: {error}");
         return Ok(ExitCode::from(error.exit_status()));
     }
     let terminal = std::io::stderr().is_terminal();
@@ -122,8 +123,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         match (args.quiet, terminal) {
             (true, _) => {}
             // One line that is written over.
-            (false, true) => eprint!("\r\x1b[Knearfar: {line}"),
-            (false, false) => eprintln!("nearfar: {line}"),
+            (false, true) => crate::out::progress(&format!("nearfar: {line}")),
+            (false, false) => crate::say!("nearfar: {line}"),
         }
     };
     let ran = match &args.on.machine.on {
@@ -131,16 +132,16 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         None => here(args, measure, &mut progress),
     };
     if terminal && !args.quiet {
-        eprint!("\r\x1b[K");
+        crate::out::progress("");
     }
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        write_new(file, &(serde_json::to_string_pretty(&written)? + "\n"))?;
+        write_new(file, &plain::json(serde_json::to_string_pretty(&written)? + "\n"))?;
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&written)?)?;
+        writeln!(out, "{}", plain::json(serde_json::to_string_pretty(&written)?))?;
     } else {
         let (width, color) = args.look.resolve();
         write!(out, "{}", to_text(&written.trials, &written.judged, width, color))?;

@@ -72,11 +72,11 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     Ok(match args.fail_if_worse.map(|allowed| comparison.gate(allowed)) {
         None | Some(Gate::Passed) => ExitCode::SUCCESS,
         Some(Gate::Worse(why)) => {
-            eprintln!("nearfar: {why} (--fail-if-worse)");
+            crate::say!("nearfar: {why} (--fail-if-worse)");
             ExitCode::from(1)
         }
         Some(Gate::Unknown(why)) => {
-            eprintln!("nearfar: {why} (--fail-if-worse)");
+            crate::say!("nearfar: {why} (--fail-if-worse)");
             ExitCode::from(2)
         }
     })

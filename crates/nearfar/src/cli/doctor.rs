@@ -58,9 +58,10 @@ const STEAL_WINDOW: Duration = Duration::from_millis(500);
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let diagnosis = diagnose()?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&diagnosis)?);
+        let json = nearfar_model::plain::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
+        crate::out::page(&json)?;
     } else {
-        print!("{}", text(&diagnosis));
+        crate::out::page(&text(&diagnosis))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -46,12 +46,11 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     };
     let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);
-    let mut said = std::io::stderr().lock();
     for line in &left {
-        writeln!(said, "nearfar: not in the file: {line}")?;
+        crate::say!("nearfar: not in the file: {line}");
     }
     let Some(placement) = placement else {
-        writeln!(said, "nearfar: nothing to place: {}", nothing(&report))?;
+        crate::say!("nearfar: nothing to place: {}", nothing(&report));
         return Ok(ExitCode::from(1));
     };
     let text = placement.fix.to_toml();
@@ -62,8 +61,8 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
     write_new(&file, &text)?;
     let names: Vec<&str> = placement.fix.objects.iter().map(|o| o.label()).collect();
-    writeln!(said, "nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted)?;
-    writeln!(said, "nearfar: next: {}", next(&file, &placement, &report))?;
+    crate::say!("nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted);
+    crate::say!("nearfar: next: {}", next(&file, &placement, &report));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,6 +12,7 @@ use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::launch::{Launch, environment, launch};
 use nearfar_model::machine::layout::{Ask, Layout, lay_out};
 use nearfar_model::machine::select::cpus;
+use nearfar_model::plain::is_command;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
         return match rank::run(&args.command, meeting) {
             Ok(ending) => ending.pass_on(),
             Err(error) => {
-                eprintln!("nearfar: {error}");
+                crate::say!("nearfar: {error}");
                 ExitCode::from(error.exit_status())
             }
         };
@@ -108,11 +109,11 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let line = launch(&layout, chosen.launcher, &chosen.program, RANKFILE);
     let plan = plan(&layout, &machine, &chosen, &line, &args.command);
     if args.dry_run {
-        print!("{plan}");
+        crate::out::page(&plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Err(error) = find_program(&args.command[0]) {
-        eprintln!("nearfar: {error}");
+        crate::say!("nearfar: {error}");
         return Ok(ExitCode::from(error.exit_status()));
     }
     if args.machine.is_some() && layout.hosts == 1 && chosen.program != "srun" {
@@ -126,7 +127,7 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
             machine.name
         );
     }
-    eprint!("{plan}");
+    crate::out::page_to_stderr(&plan);
     let meeting = Meeting::new(layout.hosts).context("ranks cannot leave what they see")?;
     let file = meeting.rankfile();
     let line = launch(&layout, chosen.launcher, &chosen.program, &file.to_string_lossy());
@@ -136,21 +137,25 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let (ending, seen) = match execute(&line.words, &args.command, &meeting.path) {
         Ok(ran) => ran,
         Err(error) => {
-            eprintln!("nearfar: {error}");
+            crate::say!("nearfar: {error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
     drop(meeting);
     if seen.is_empty() && ending != Ending::Exit(0) {
-        eprintln!("nearfar: {} started no rank ({}); its own words are above", chosen.program, ending.text());
+        crate::say!(
+            "nearfar: {} started no rank ({}); its own words are above",
+            chosen.program,
+            ending.text()
+        );
         ending.pass_on();
     }
     let Verdict { table, errors } = judge(&layout, &machine, chosen.launcher, &seen);
-    eprint!("\n{table}");
-    errors.iter().for_each(|error| eprintln!("nearfar: {error}"));
+    crate::out::page_to_stderr(&format!("\n{table}"));
+    errors.iter().for_each(|error| crate::say!("nearfar: {error}"));
     if errors.is_empty() {
         let shared = if layout.shared { "; they share cores, as --oversubscribe allows" } else { "" };
-        eprintln!("nearfar: every rank is where it was asked to be{shared}");
+        crate::say!("nearfar: every rank is where it was asked to be{shared}");
     }
     if ending != Ending::Exit(0) {
         ending.pass_on();
@@ -215,6 +220,19 @@ pub(super) fn quoted(word: &OsStr) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into_owned();
+    }
+    if word.contains(is_command) {
+        // As bash, zsh and ksh read it back; what is printed must not be obeyed by the terminal before.
+        let escaped: String = word
+            .chars()
+            .map(|c| match c {
+                '\'' | '\\' => format!("\\{c}"),
+                c if is_command(c) && c.is_ascii() => format!("\\x{:02x}", u32::from(c)),
+                c if is_command(c) => format!("\\u{:04x}", u32::from(c)),
+                c => c.to_string(),
+            })
+            .collect();
+        return format!("$'{escaped}'");
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -19,12 +19,12 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     let mut say = |what: &str| {
         if terminal {
             // Over the last line, of which nothing is left.
-            eprint!("\r\x1b[Knearfar: {what}");
+            crate::out::progress(&format!("nearfar: {what}"));
         }
     };
     let (machine, measured) = measure(&wanted, &mut say)?;
     if terminal {
-        eprint!("\r\x1b[K");
+        crate::out::progress("");
     }
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -62,6 +62,9 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
+    /// Keep what the recorder inherited to us open
+    #[command(name = crate::collect::holder::COMMAND, hide = true)]
+    Hold,
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
     Completions {
         /// The shell
@@ -102,9 +105,15 @@ struct RecordArgs {
     /// Seconds between looks at page homes
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     homes_interval: f64,
+    /// Run the program as this user; only root can. The recording is that user's, too
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "on", "placement"])]
+    user: Option<String>,
     /// Place single objects as this file says (docs/placement-file.md); with --on, nodes are that machine's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "no_agent"])]
     placement: Option<PathBuf>,
+    /// Stop recording, not the program, when the recording has reached this size (500M, 2G)
+    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = parse_bytes)]
+    max_size: u64,
     /// Do not preload the agent: objects are then known from mappings and symbols only
     #[arg(long, conflicts_with = "on")]
     no_agent: bool,
@@ -175,6 +184,9 @@ struct RunArgs {
     /// Place single objects as this file says (docs/placement-file.md)
     #[arg(long, value_name = "FILE")]
     placement: Option<PathBuf>,
+    /// Run the program as this user; only root can
+    #[arg(long, value_name = "NAME", conflicts_with = "placement")]
+    user: Option<String>,
     /// Only say what would be set
     #[arg(long)]
     dry_run: bool,
@@ -385,6 +397,7 @@ pub fn main() -> ExitCode {
         Command::Measure(args) => measure::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Hold => crate::collect::holder::wait(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -396,7 +409,7 @@ pub fn main() -> ExitCode {
 
 /// Prints an error and gives the status for it.
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("nearfar: {error:#}");
+    crate::say!("nearfar: {error:#}");
     ExitCode::from(2)
 }
 

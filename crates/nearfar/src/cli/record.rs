@@ -3,9 +3,12 @@
 use super::{OnArgs, RecordArgs};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
+use crate::collect::target::inherited::too_little_to_record;
+use crate::collect::target::{StartError, User, run_instead};
 use crate::discover;
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
+use crate::store::CreateError;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,9 +20,7 @@ pub fn run(args: RecordArgs) -> ExitCode {
     match recorded(args) {
         Ok(outcome) => {
             if !quiet {
-                for line in &outcome.summary {
-                    eprintln!("{line}");
-                }
+                outcome.summary.iter().for_each(|line| say(line));
             }
             match outcome.ending {
                 Some(ending) => ending.pass_on(),
@@ -27,11 +28,42 @@ pub fn run(args: RecordArgs) -> ExitCode {
             }
         }
         Err(RecordError::Start(error)) => {
-            eprintln!("nearfar: {error}");
+            crate::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
         Err(error) => super::fail(&error.into()),
     }
+}
+
+/// To stderr. Whether anybody reads it does not change how we end.
+pub(super) fn say(line: &str) {
+    // SAFETY: sets a disposition; a pipe without a reader is an error then, not our death.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    crate::say!("{line}");
+}
+
+/// Whoever types `sudo nearfar record` wants its rights for the recorder, and seldom for the program.
+pub(super) fn warn_of_root() {
+    if let Some(user) = User::behind_sudo() {
+        say(&format!(
+            "nearfar: the program runs as root, as sudo made nearfar so; --user {0} runs it as {0}",
+            user.name
+        ));
+    }
+}
+
+/// Why a limit of this process keeps it from recording the program, which could run all the same.
+fn kept_off(error: &RecordError) -> Option<String> {
+    let (error, limit) = match error {
+        RecordError::Create(CreateError::Io { error, .. }) if error.raw_os_error() == Some(libc::EFBIG) => {
+            (error, "file sizes are limited (ulimit -f)")
+        }
+        RecordError::Start(StartError::System(error)) if error.raw_os_error() == Some(libc::EAGAIN) => {
+            (error, "processes are limited (ulimit -u)")
+        }
+        _ => return None,
+    };
+    Some(format!("{limit}: {error}"))
 }
 
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
@@ -48,6 +80,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         agent: !args.no_agent,
         no_perf: args.no_perf,
         homes_interval: args.homes_interval,
+        max_size: args.max_size,
+        user: args.user.as_deref().map(User::asked_for).transpose()?,
         objects: inside.as_ref().and_then(|inside| inside.objects.clone()),
         inside_guest: inside,
     };
@@ -61,11 +95,33 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     if let Some(file) = &args.placement {
         options.objects = Some(objects_here(file, &args.command)?);
     }
+    if !args.quiet && options.user.is_none() && args.pid.is_none() && options.inside_guest.is_none() {
+        warn_of_root();
+    }
     let subject = match args.pid {
         Some(pid) => Subject::Process(pid),
         None => Subject::Command(args.command),
     };
-    record(&subject, &options)
+    let recorded = match too_little_to_record() {
+        Some(why) => Err(why),
+        None => match record(&subject, &options) {
+            Err(error) => Err(kept_off(&error).ok_or(error)?),
+            Ok(outcome) => Ok(outcome),
+        },
+    };
+    let kept_off = match recorded {
+        Ok(outcome) => return Ok(outcome),
+        Err(why) => why,
+    };
+    match &subject {
+        Subject::Command(command)
+            if options.user.is_none() && options.objects.is_none() && options.inside_guest.is_none() =>
+        {
+            say(&format!("nearfar: nothing is recorded, as {kept_off}. The program runs without nearfar"));
+            Err(run_instead(command).into())
+        }
+        _ => Err(anyhow::anyhow!("nothing can be recorded, as {kept_off}").into()),
+    }
 }
 
 /// A placement file for a run on this machine, with threads as the caller's settings have them.

@@ -4,7 +4,7 @@ use super::ReportArgs;
 use crate::discover::machine_from_argument;
 use crate::store;
 use anyhow::{Context, Result};
-use nearfar_model::analyze::{Judge, Report, Verdict, analyze};
+use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::Meta;
@@ -39,9 +39,10 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
     let stored = store::open(path)?;
     let judge = judge(machine, &stored.input.meta, bind, whole)?;
-    let mut report = analyze(&stored.input, &stored.samples, &judge)
+    let mut report = analyze_owned(stored.input, &stored.samples, &judge)
         .with_context(|| format!("cannot analyse {}", path.display()))?;
     report.notes.extend(stored.remarks);
+    report.notes.extend(stored.samples.unusable());
     Ok(report)
 }
 

@@ -83,7 +83,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
             for run in &plan {
                 match seen(run, args.full, &from.join(format!("{}.nearfar", run.name))) {
                     Ok(one) => drop(sights.0.insert(run.name.into(), one)),
-                    Err(error) => eprintln!("nearfar: {}: {error:#}", run.name),
+                    Err(error) => crate::say!("nearfar: {}: {error:#}", run.name),
                 }
             }
         }
@@ -225,7 +225,7 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
     }
     let workloads = workloads(args, plan)?;
     // Once, not for each run.
-    let mut progress = |progress: Progress| eprintln!("nearfar: {progress}");
+    let mut progress = |progress: Progress| crate::say!("nearfar: {progress}");
     Setup::find(&mut progress)
         .map_err(anyhow::Error::from)?
         .qemu()
@@ -236,7 +236,7 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
     interrupt_ends_recording();
     let begin = Instant::now();
     for (at, run) in plan.iter().enumerate() {
-        eprintln!(
+        crate::say!(
             "nearfar: {} of {}, {:.0} s so far: {} on {}",
             at + 1,
             plan.len(),
@@ -254,12 +254,12 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
         match trouble {
             None => match seen(run, args.full, &recording) {
                 Ok(one) => drop(sights.0.insert(run.name.into(), one)),
-                Err(error) => eprintln!("nearfar: {}: {error:#}", run.name),
+                Err(error) => crate::say!("nearfar: {}: {error:#}", run.name),
             },
-            Some(trouble) => eprintln!("nearfar: {} failed:\n{trouble}", run.name),
+            Some(trouble) => crate::say!("nearfar: {} failed:\n{trouble}", run.name),
         }
     }
-    eprintln!("nearfar: {} runs in {:.0} s", plan.len(), begin.elapsed().as_secs_f64());
+    crate::say!("nearfar: {} runs in {:.0} s", plan.len(), begin.elapsed().as_secs_f64());
     Ok(())
 }
 

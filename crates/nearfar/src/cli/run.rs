@@ -2,6 +2,7 @@
 
 use super::RunArgs;
 use crate::collect::policy::Policy;
+use crate::collect::target::User;
 use crate::discover;
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
@@ -22,23 +23,30 @@ pub fn run(args: &RunArgs) -> ExitCode {
     };
     let say = |line: &str| {
         if !args.quiet {
-            eprintln!("nearfar: {line}");
+            super::record::say(&format!("nearfar: {line}"));
         }
     };
     say(&placement.words());
     for warning in placement.warnings(&machine) {
-        eprintln!("nearfar: mind: {warning}");
+        crate::say!("nearfar: mind: {warning}");
     }
     if args.dry_run {
         return ExitCode::SUCCESS;
     }
-    match run_placed(&args.command, &placement, &machine) {
+    let user = match args.user.as_deref().map(User::asked_for).transpose() {
+        Ok(user) => user,
+        Err(error) => return super::fail(&error),
+    };
+    if user.is_none() && !args.quiet {
+        super::record::warn_of_root();
+    }
+    match run_placed(&args.command, &placement, &machine, user.as_ref()) {
         Ok(ran) => {
             ran.lines.iter().for_each(|line| say(line));
             ran.ending.pass_on()
         }
         Err(RunError::Start(error)) => {
-            eprintln!("nearfar: {error}");
+            crate::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
         Err(error) => super::fail(&error.into()),

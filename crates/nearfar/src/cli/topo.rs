@@ -17,7 +17,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
         return inside(name, args);
     }
     if let Some(cpus) = &args.on_cpus {
-        crate::collect::target::stay_on(cpus).context("cannot run where programs run")?;
+        crate::collect::target::all_stay_on(cpus).context("cannot run where programs run")?;
     }
     let topology = read(args)?;
     let mut out = std::io::stdout().lock();
@@ -54,10 +54,10 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     let machine = args.on.scaled(name, false)?;
     let memory_per_node = Some(args.on.memory_per_node);
     let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node })?;
-    let mut say = |progress: Progress| eprintln!("nearfar: {progress}");
+    let mut say = |progress: Progress| crate::say!("nearfar: {progress}");
     let snapshot = Setup::find(&mut say)?.ensure_snapshot(&shape, &mut say)?;
     let own_cpus = shape.machine_cpus();
-    eprintln!(
+    crate::say!(
         "nearfar: the machine's own cpus are {own_cpus}, {} is the recorder's; caches are those that QEMU shows, \
          `record --on` simulates those of the description",
         shape.housekeeping

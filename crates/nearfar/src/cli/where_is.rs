@@ -8,6 +8,7 @@ use crate::place::whereabouts::watch::{self, Stopped, Watched};
 use crate::place::whereabouts::{Site, Way, look};
 use anyhow::{Result, anyhow};
 use clap::Args;
+use nearfar_model::plain;
 use nearfar_model::report::whereabouts::{activity_to_text, changes_to_text, everyone_to_text, to_text};
 use nearfar_model::whereabouts::Whereabouts;
 use nearfar_model::whereabouts::activity::Activity;
@@ -106,7 +107,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
             let everyone = look_at_all(&site, way)?;
             let mut out = io::stdout().lock();
             if args.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&everyone)?)?;
+                writeln!(out, "{}", plain::json(serde_json::to_string_pretty(&everyone)?))?;
             } else {
                 let (width, color) = args.look.resolve();
                 write!(out, "{}", everyone_to_text(&everyone, width, color))?;
@@ -120,7 +121,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
 }
 
 fn say_one_node() {
-    eprintln!(
+    crate::say!(
         "nearfar: this machine has one memory node: all pages are on it, and no thread is far from any. On one that \
          is emulated: nearfar record --on 2x2 -- COMMAND"
     );
@@ -140,7 +141,7 @@ fn show(
             Some(_) => serde_json::to_string(&written),
             None => serde_json::to_string_pretty(&written),
         };
-        writeln!(out, "{}", json?)?;
+        writeln!(out, "{}", plain::json(json?))?;
     } else {
         let (width, color) = args.look.resolve();
         let text = match then {
@@ -172,7 +173,7 @@ fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Res
         Err(Stopped::Look(crate::place::whereabouts::WhereError::Ended { .. }, looks))
             if args.count.is_none() =>
         {
-            eprintln!("nearfar: process {pid} has ended; it was looked at {looks} times");
+            crate::say!("nearfar: process {pid} has ended; it was looked at {looks} times");
             Ok(())
         }
         Err(Stopped::Look(why, looks)) => {
@@ -192,7 +193,7 @@ fn command(args: &WhereArgs, site: &Site, way: Way) -> Result<ExitCode> {
     let watched = match watched {
         Ok(watched) => watched,
         Err(error) => {
-            eprintln!("nearfar: {error}");
+            crate::say!("nearfar: {error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
@@ -220,7 +221,7 @@ fn end(args: &WhereArgs, watched: &Watched) -> io::Result<()> {
             Some(_) => serde_json::to_string(&written),
             None => serde_json::to_string_pretty(&written),
         };
-        return writeln!(out, "{}", json?);
+        return writeln!(out, "{}", plain::json(json?));
     }
     let (width, color) = args.look.resolve();
     if let Ok(seen) = &watched.best {
@@ -228,7 +229,7 @@ fn end(args: &WhereArgs, watched: &Watched) -> io::Result<()> {
         write!(out, "{}", to_text(seen, width, color))?;
     }
     if let Some(why) = why_none {
-        writeln!(out, "nearfar: {why}")?;
+        writeln!(out, "nearfar: {}", plain::lines(&why))?;
     }
     write!(out, "{}", activity_to_text(&watched.activity, width, color))
 }

@@ -1,33 +1,28 @@
-//! The recorder's side of the preload agent: creates the shared file, installs the
+//! The recorder's side of the preload agent: makes the shared memory, installs the
 //! agent's shared object, reads the records.
 //!
 //! The protocol is described in `agent/protocol.h`; the structures here mirror it.
 
 mod install;
 mod records;
+mod shared;
+mod stub;
 
 pub use records::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
+pub use shared::shared_memory;
 
+use super::target::User;
+use shared::Shared;
+use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-const MAGIC: u64 = 0x3154_4e47_4152_464e;
-const VERSION: u32 = 1;
-const SEGMENTS: usize = 256;
-const RING_BYTES: usize = 1 << 20;
-const TABLE_OFFSET: usize = 4096;
-const RESERVED_OFFSET: usize = 40960;
-const RINGS_OFFSET: usize = 131_072;
-const FILE_BYTES: usize = RINGS_OFFSET + SEGMENTS * RING_BYTES;
-const SET_MAPS: u32 = 1;
-const SET_DOORBELL: u32 = 2;
 const CLAIMED: u32 = 1;
+/// How often a process that writes nothing is asked for: ns of CLOCK_MONOTONIC.
+const LOOK_FOR_ENDS_NS: u64 = 200_000_000;
 
 /// What the agent is to record.
 #[derive(Clone, Debug)]
@@ -44,8 +39,15 @@ pub struct Settings {
     pub maps: bool,
     /// Ring the doorbell of the virtual machine's plugin (agent/doorbell.c).
     pub doorbell: bool,
-    /// Where the shared file goes; `None`: /dev/shm.
-    pub directory: Option<PathBuf>,
+    /// Allocations a second and process that are told one by one, beyond those that make more objects than ever
+    /// before; 0 = all.
+    pub alloc_rate: u32,
+    /// How many of them may be saved up.
+    pub alloc_burst: u32,
+    /// Whom the program runs as; `None`: as we do.
+    pub user: Option<User>,
+    /// Most bytes of the shared memory, where less is wanted than the default.
+    pub most_bytes: u64,
 }
 
 impl Default for Settings {
@@ -57,45 +59,13 @@ impl Default for Settings {
             signal_hz: 0,
             maps: false,
             doorbell: false,
-            directory: None,
+            alloc_rate: 16384,
+            alloc_burst: 1024,
+            user: None,
+            most_bytes: u64::MAX,
         }
     }
 }
-
-#[repr(C)]
-struct Header {
-    magic: AtomicU64,
-    version: u32,
-    recorder_pid: u32,
-    stop: AtomicU32,
-    signal_hz: u32,
-    min_object: u64,
-    small_sample: u64,
-    home_pages: u32,
-    flags: u32,
-    generation: AtomicU64,
-    unclaimed: AtomicU64,
-    refused: AtomicU64,
-    reserved_offset: u64,
-    reserved_bytes: u64,
-}
-
-#[repr(C)]
-struct Segment {
-    pid: AtomicU32,
-    state: AtomicU32,
-    generation: AtomicU64,
-    claimed_boot_ns: AtomicU64,
-    lost_full: AtomicU64,
-    lost_busy: AtomicU64,
-    unused: [u64; 3],
-    head: AtomicU64,
-    unused2: [u64; 3],
-    tail: AtomicU64,
-    unused3: [u64; 3],
-}
-
-const _: () = assert!(size_of::<Header>() == 88 && size_of::<Segment>() == 128);
 
 /// What was not recorded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,12 +74,31 @@ pub struct AgentLoss {
     pub ring_full: u64,
     /// Records dropped because a signal handler met the writer's lock.
     pub busy: u64,
+    /// Records of threads that began under a seccomp filter of the program's own.
+    pub quiet: u64,
     /// Processes that found all segments taken.
     pub unclaimed: u64,
+    /// Forked processes that could not open the shared memory.
+    pub unopened: u64,
+    /// Processes that began under a seccomp filter that the recorder does not have.
+    pub sandboxed: u64,
+    /// Processes for whose ring there was no memory.
+    pub no_memory: u64,
     /// Processes that did not attach, as their address space is limited.
     pub refused: u64,
     /// Rings whose contents were not records (the program wrote over them).
     pub damaged: u64,
+    /// Objects that lived when their process was killed, and had not been told.
+    pub untold: u64,
+}
+
+/// Allocations that were not told one by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShortLived {
+    /// How many: they had ended before they were told.
+    pub count: u64,
+    /// Their bytes in all.
+    pub bytes: u64,
 }
 
 /// The agent as a file, for programs of which nothing is recorded.
@@ -141,115 +130,126 @@ pub fn preloading(library: &Path) -> Vec<(OsString, OsString)> {
     vec![("LD_PRELOAD".into(), preload), ("ASAN_OPTIONS".into(), sanitizer)]
 }
 
-/// The shared file. Removed when dropped; processes that still run keep their mapping.
+/// The shared memory. It ends with the last process that has it mapped.
 pub struct AgentFile {
-    path: PathBuf,
+    shared: Shared,
     library: PathBuf,
-    base: *mut u8,
-    seen: Vec<(u64, u64)>,
+    seen: HashMap<usize, Seen>,
     loss: AgentLoss,
+    short: ShortLived,
+    looked_ns: u64,
+    /// Whether a ring was found more than a quarter full: then the next look should come soon.
+    pub filling: bool,
     buffer: Vec<u8>,
 }
 
-// SAFETY: `base` is a mapping that this value owns; nothing in it is tied to a thread.
-unsafe impl Send for AgentFile {}
+/// What was read of a segment's counters.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    full: u64,
+    busy: u64,
+}
 
 impl AgentFile {
-    /// Installs the agent and creates the file through which it reports.
+    /// Installs the agent and makes the memory through which it reports.
+    ///
+    /// # Errors
+    /// If there is no place for the agent, or no memory that can be shared.
     pub fn create(settings: &Settings) -> io::Result<AgentFile> {
         let library = install::install()?;
-        let directory = settings.directory.as_deref().unwrap_or(Path::new("/dev/shm"));
-        let (path, file) = create_file(directory)?;
-        let map = || {
-            file.set_len(FILE_BYTES as u64)?;
-            // SAFETY: a new shared mapping of a file that we own and that is FILE_BYTES long.
-            let base = unsafe {
-                let access = libc::PROT_READ | libc::PROT_WRITE;
-                libc::mmap(ptr::null_mut(), FILE_BYTES, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
-            };
-            if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast::<u8>()) }
-        };
-        let base = map().map_err(|error| {
-            let _ = fs::remove_file(&path);
-            naming(&path, error)
-        })?;
-        let header = Header {
-            magic: AtomicU64::new(0),
-            version: VERSION,
-            recorder_pid: std::process::id(),
-            stop: AtomicU32::new(0),
-            signal_hz: settings.signal_hz,
-            min_object: settings.min_object_bytes.max(1),
-            small_sample: settings.small_sample_bytes.min(i64::MAX as u64),
-            home_pages: settings.home_pages,
-            flags: if settings.maps { SET_MAPS } else { 0 }
-                | if settings.doorbell { SET_DOORBELL } else { 0 },
-            generation: AtomicU64::new(0),
-            unclaimed: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            reserved_offset: RESERVED_OFFSET as u64,
-            reserved_bytes: (RINGS_OFFSET - RESERVED_OFFSET) as u64,
-        };
-        // SAFETY: the mapping is page-aligned and larger than a header, and nobody else knows it yet.
-        unsafe { ptr::write(base.cast::<Header>(), header) };
-        let seen = vec![(0, 0); SEGMENTS];
-        let file = AgentFile { path, library, base, seen, loss: AgentLoss::default(), buffer: Vec::new() };
-        file.header().magic.store(MAGIC, Ordering::Release);
-        Ok(file)
+        let shared = Shared::create(settings)?;
+        Ok(AgentFile {
+            shared,
+            library,
+            seen: HashMap::new(),
+            loss: AgentLoss::default(),
+            short: ShortLived::default(),
+            looked_ns: 0,
+            filling: false,
+            buffer: Vec::new(),
+        })
     }
 
     /// The variables to set for the program.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut variables = preloading(&self.library);
-        variables.push(("NEARFAR_AGENT".into(), self.path.clone().into()));
+        variables.push(("NEARFAR_AGENT".into(), self.shared.path().into()));
         variables
     }
 
-    /// The shared file, as it shows up among the program's mappings.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The shared memory as it shows up among the program's mappings: what their names begin with.
+    pub fn mapped_as(&self) -> &'static str {
+        shared::MAPPED_AS
     }
 
     /// Tells the agents to record no more.
     pub fn stop(&self) {
-        self.header().stop.store(1, Ordering::Release);
+        self.shared.header().stop.store(1, Ordering::Release);
     }
 
     /// What was lost so far.
     pub fn lost(&self) -> AgentLoss {
+        let header = self.shared.header();
         AgentLoss {
-            unclaimed: self.header().unclaimed.load(Ordering::Relaxed),
-            refused: self.header().refused.load(Ordering::Relaxed),
+            unclaimed: header.unclaimed.load(Ordering::Relaxed),
+            refused: header.refused.load(Ordering::Relaxed),
+            unopened: header.unopened.load(Ordering::Relaxed),
+            sandboxed: header.sandboxed.load(Ordering::Relaxed),
+            no_memory: header.no_memory.load(Ordering::Relaxed),
             ..self.loss
         }
     }
 
+    /// Allocations of processes that are gone or were read to their end, which were not told one by one.
+    pub fn short_lived(&self) -> ShortLived {
+        self.shared.taken().fold(self.short, |sum, index| {
+            let segment = self.shared.segment(index);
+            ShortLived {
+                count: sum.count + segment.short_count.load(Ordering::Relaxed),
+                bytes: sum.bytes + segment.short_bytes.load(Ordering::Relaxed),
+            }
+        })
+    }
+
     /// How many segments are held by processes (also ended ones that were not drained yet).
     pub fn processes(&self) -> usize {
-        (0..SEGMENTS).filter(|&i| self.segment(i).pid.load(Ordering::Relaxed) != 0).count()
+        self.shared.taken().count()
     }
 
     /// Reads what the processes have written so far: records of one process in their
-    /// order, older processes first. Frees the segments of processes that are gone.
-    pub fn drain(&mut self, mut each: impl FnMut(AgentRecord)) {
-        let mut claimed: Vec<(u64, usize, u32)> = (0..SEGMENTS)
+    /// order, older processes first. Frees the segments of processes that are gone, which are asked for from
+    /// time to time: `now_ns` is CLOCK_MONOTONIC.
+    pub fn drain(&mut self, now_ns: u64, mut each: impl FnMut(AgentRecord)) {
+        self.filling = false;
+        let mut claimed: Vec<(u64, usize, u32)> = self
+            .shared
+            .taken()
             .filter_map(|index| {
-                let segment = self.segment(index);
-                let pid = segment.pid.load(Ordering::Acquire);
-                let claimed = segment.state.load(Ordering::Acquire) >= CLAIMED;
-                let generation = if claimed { segment.generation.load(Ordering::Relaxed) } else { u64::MAX };
-                (pid != 0).then_some((generation, index, pid))
+                let segment = self.shared.segment(index);
+                // Between the bit and this it is still being filled.
+                if segment.state.load(Ordering::Acquire) < CLAIMED {
+                    return None;
+                }
+                Some((segment.generation.load(Ordering::Relaxed), index, segment.pid.load(Ordering::Relaxed)))
             })
             .collect();
         claimed.sort_unstable();
+        // A later image of the same process has taken its place.
+        let newest: HashMap<u32, u64> =
+            claimed.iter().map(|&(generation, _, pid)| (pid, generation)).collect();
+        // When many come and go, those that are gone must make room.
+        let look = now_ns.saturating_sub(self.looked_ns) > LOOK_FOR_ENDS_NS
+            || claimed.len() * 2 > self.shared.segments();
+        if look {
+            self.looked_ns = now_ns;
+        }
         for &(generation, index, pid) in &claimed {
-            let segment = self.segment(index);
-            let replaced = claimed.iter().any(|c| c.2 == pid && c.0 > generation && c.0 != u64::MAX);
+            let segment = self.shared.segment(index);
             // First "is it gone", then the reading: what it wrote in between is not missed.
-            let gone = replaced || !runs(pid, segment.claimed_boot_ns.load(Ordering::Relaxed));
-            if generation != u64::MAX {
-                self.drain_segment(index, pid, generation, &mut each);
-            }
+            let closed = segment.state.load(Ordering::Acquire) > CLAIMED;
+            let gone = newest[&pid] > generation
+                || (look || closed) && !runs(pid, segment.claimed_boot_ns.load(Ordering::Relaxed));
+            self.drain_segment(index, pid, generation, &mut each);
             if gone {
                 self.free_segment(index);
             }
@@ -258,27 +258,25 @@ impl AgentFile {
 
     fn drain_segment(&mut self, index: usize, pid: u32, generation: u64, each: &mut impl FnMut(AgentRecord)) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let head = self.segment(index).head.load(Ordering::Acquire);
-        let mut tail = self.segment(index).tail.load(Ordering::Relaxed);
+        let segment = self.shared.segment(index);
+        let head = segment.head.load(Ordering::Acquire);
+        // Behind the head: a writer that could not grow its ring lowers this before it goes around.
+        let ring = u64::from(segment.ring_bytes.load(Ordering::Acquire)).min(self.shared.ring_bytes());
+        let mut tail = segment.tail.load(Ordering::Relaxed);
         let mut time_ns = 0;
-        if head.wrapping_sub(tail) > RING_BYTES as u64 {
+        let waiting = head.wrapping_sub(tail);
+        if waiting > ring || ring == 0 {
             self.loss.damaged += 1;
-            self.segment(index).tail.store(head, Ordering::Release);
+            segment.tail.store(head, Ordering::Release);
             tail = head;
         }
+        self.filling |= waiting > ring / 4;
         while tail < head {
             // Records never cross the ring's end; a piece ends with it or with the head.
-            let place = tail as usize % RING_BYTES;
-            let bytes = (head - tail).min((RING_BYTES - place) as u64) as usize;
-            buffer.resize(bytes, 0);
-            // SAFETY: place + bytes stays within this segment's ring, which is mapped. The program
-            // could write there against the protocol: the copy may then hold anything, and is
-            // checked as untrusted bytes.
-            unsafe {
-                let ring = self.base.add(RINGS_OFFSET + index * RING_BYTES + place);
-                ptr::copy_nonoverlapping(ring, buffer.as_mut_ptr(), bytes);
-            }
-            self.segment(index).tail.store(tail + bytes as u64, Ordering::Release);
+            let place = tail % ring;
+            let bytes = (head - tail).min(ring - place) as usize;
+            self.shared.copy_ring(index, place, bytes, &mut buffer);
+            segment.tail.store(tail + bytes as u64, Ordering::Release);
             tail += bytes as u64;
             let mut rest = &buffer[..];
             while !rest.is_empty() {
@@ -294,10 +292,12 @@ impl AgentFile {
             }
         }
         self.buffer = buffer;
-        let segment = self.segment(index);
-        let now = (segment.lost_full.load(Ordering::Relaxed), segment.lost_busy.load(Ordering::Relaxed));
-        let before = std::mem::replace(&mut self.seen[index], now);
-        let (full, busy) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+        let now = Seen {
+            full: segment.lost_full.load(Ordering::Relaxed),
+            busy: segment.lost_busy.load(Ordering::Relaxed),
+        };
+        let before = self.seen.insert(index, now).unwrap_or_default();
+        let (full, busy) = (now.full.saturating_sub(before.full), now.busy.saturating_sub(before.busy));
         self.loss.ring_full += full;
         self.loss.busy += busy;
         for (count, why) in [(full, LostWhy::RingFull), (busy, LostWhy::Busy)] {
@@ -309,43 +309,19 @@ impl AgentFile {
     }
 
     fn free_segment(&mut self, index: usize) {
-        let segment = self.segment(index);
-        if segment.head.load(Ordering::Relaxed) > 1 << 18 {
-            // SAFETY: the ring's own pages, which no living process uses: they are read as zeros later.
-            // Where the file system cannot do it the memory stays until the file is removed.
-            unsafe {
-                let ring = self.base.add(RINGS_OFFSET + index * RING_BYTES);
-                libc::madvise(ring.cast(), RING_BYTES, libc::MADV_REMOVE);
-            }
-        }
-        for counter in [&segment.head, &segment.tail, &segment.lost_full, &segment.lost_busy] {
-            counter.store(0, Ordering::Relaxed);
-        }
-        segment.state.store(0, Ordering::Relaxed);
-        segment.claimed_boot_ns.store(0, Ordering::Relaxed);
-        segment.pid.store(0, Ordering::Release);
-        self.seen[index] = (0, 0);
-    }
-
-    fn header(&self) -> &Header {
-        // SAFETY: written in `create`, never unmapped before drop; what changes in it is atomic.
-        unsafe { &*self.base.cast::<Header>() }
-    }
-
-    fn segment(&self, index: usize) -> &'static Segment {
-        assert!(index < SEGMENTS);
-        // SAFETY: within the mapping, aligned, all atomics. The mapping lives as long as `self`;
-        // the longer lifetime stays inside this type's methods.
-        unsafe { &*self.base.add(TABLE_OFFSET).cast::<Segment>().add(index) }
+        let segment = self.shared.segment(index);
+        self.short.count += segment.short_count.load(Ordering::Relaxed);
+        self.short.bytes += segment.short_bytes.load(Ordering::Relaxed);
+        self.loss.untold += segment.untold.load(Ordering::Relaxed);
+        self.loss.quiet += segment.lost_quiet.load(Ordering::Relaxed);
+        self.seen.remove(&index);
+        self.shared.free(index);
     }
 }
 
 impl Drop for AgentFile {
     fn drop(&mut self) {
         self.stop();
-        let _ = fs::remove_file(&self.path);
-        // SAFETY: mapped in `create` with this length; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.base.cast(), FILE_BYTES) };
     }
 }
 
@@ -370,19 +346,4 @@ fn runs(pid: u32, claimed_boot_ns: u64) -> bool {
 
 fn naming(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-fn create_file(directory: &Path) -> io::Result<(PathBuf, File)> {
-    let directory = fs::canonicalize(directory).map_err(|error| naming(directory, error))?;
-    for attempt in 0..100u32 {
-        let path = directory.join(format!("nearfar-{}-{attempt}", std::process::id()));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).mode(0o600);
-        match options.open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(naming(&path, error)),
-        }
-    }
-    Err(io::Error::other(format!("{}: 100 old nearfar files are in the way", directory.display())))
 }

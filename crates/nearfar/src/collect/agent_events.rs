@@ -6,11 +6,13 @@
 use super::agent::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
 use super::events::{Interpreter, SampleAt};
 use super::proc::{self, Map};
+
+use super::world::LiveObject;
 use crate::store::Tables;
 use crate::symbols::Regs;
 use nearfar_model::decode::Registers;
 use nearfar_model::recording::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Frames of an allocation's call chain at most.
 const MAX_FRAMES: usize = 32;
@@ -22,13 +24,13 @@ pub struct AgentEvents {
     alone: bool,
     /// Whether any process reported in.
     pub seen: bool,
-    waiting: Vec<AgentRecord>,
+    /// Allocations in groups so far.
+    pub grouped: u64,
+    waiting: VecDeque<AgentRecord>,
     /// Time of the last record of a process: its own order comes before the clock's.
     last_time: HashMap<u32, u64>,
-    /// Objects that realloc was called on, by process and address: number, bytes, chain, time.
-    reallocated: HashMap<(u32, u64), (u32, u64, u32, u64)>,
-    /// Chain of every live object.
-    chains: HashMap<u32, u32>,
+    /// Objects that realloc was called on, by process and address, and when.
+    reallocated: HashMap<(u32, u64), (LiveObject, u64)>,
     /// Open phases: (thread, name) → row in `phases`.
     phases: HashMap<(u32, String), u64>,
     /// Pieces of /proc/PID/maps.
@@ -46,22 +48,18 @@ impl AgentEvents {
         let last = self.last_time.entry(record.pid).or_insert(0);
         record.time_ns = record.time_ns.max(*last);
         *last = record.time_ns;
-        self.waiting.push(record);
+        self.waiting.push_back(record);
     }
 
     /// Puts what waits in the order of time. The sort is stable.
     pub fn sort(&mut self) {
-        self.waiting.sort_by_key(|r| r.time_ns);
+        self.waiting.make_contiguous().sort_by_key(|r| r.time_ns);
     }
 
-    /// Interprets what happened up to `time_ns`.
+    /// Interprets what happened up to `time_ns`. Called for every perf event: it must not touch what goes on waiting.
     pub fn interpret_before(&mut self, time_ns: u64, world: &mut Interpreter, tables: &mut Tables) {
-        let ready = self.waiting.partition_point(|r| r.time_ns <= time_ns);
-        if ready == 0 {
-            return;
-        }
-        let rest = self.waiting.split_off(ready);
-        for record in std::mem::replace(&mut self.waiting, rest) {
+        while self.waiting.front().is_some_and(|record| record.time_ns <= time_ns) {
+            let record = self.waiting.pop_front().expect("looked at above");
             self.interpret(record, world, tables);
         }
     }
@@ -92,7 +90,8 @@ impl AgentEvents {
                 }
                 self.mark(pid, time_ns, to, tables);
             }
-            AgentBody::Exec | AgentBody::Exit => {}
+            AgentBody::Exec => {}
+            AgentBody::Exit => self.reallocated.retain(|&(of, _), _| of != pid),
             AgentBody::ThreadStart { stack_low, stack_high } => {
                 let space = to.world.space_of(pid, time_ns, tables);
                 if self.alone && !to.world.knows_thread(pid, tid) {
@@ -121,13 +120,13 @@ impl AgentEvents {
                 }
             }
             AgentBody::Alloc(allocation) => self.allocation(pid, tid, time_ns, allocation, to, tables),
-            AgentBody::Free { address, reallocated, .. } => {
+            AgentBody::Free { address, died_ns, reallocated, .. } => {
+                let time_ns = if died_ns == 0 { time_ns } else { died_ns };
                 let space = to.world.space_of(pid, time_ns, tables);
-                if let Some((object, bytes)) = to.world.spaces[space as usize].objects.remove(&address) {
-                    tables.object_ends.push(ObjectEnd { object, time_ns });
-                    let chain = self.chains.remove(&object).unwrap_or(NONE);
+                if let Some(old) = to.world.spaces[space as usize].objects.remove(&address) {
+                    tables.object_ends.push(ObjectEnd { object: old.id, time_ns });
                     if reallocated {
-                        self.reallocated.insert((pid, address), (object, bytes, chain, time_ns));
+                        self.reallocated.insert((pid, address), (old, time_ns));
                     }
                 }
             }
@@ -159,8 +158,15 @@ impl AgentEvents {
                 let at = SampleAt { time_ns, pid, tid, cpu, weight_ns };
                 to.sample(at, Registers { gpr, ip }, &chain, SampleRung::Signal, tables);
             }
+            AgentBody::Group { site, count, bytes } => {
+                let process = to.world.space_of(pid, time_ns, tables);
+                let chain = to.world.site(process, site).unwrap_or(NONE);
+                self.grouped = self.grouped.saturating_add(count);
+                tables.allocation_groups.push(AllocationGroup { process, chain, count, bytes });
+            }
             AgentBody::Lost { count, why } => {
-                tables.losses.push(Loss { time_ns, what: "agent".into(), count, why: reason(why) });
+                let (what, count, why) = lost(count, why);
+                tables.losses.push(Loss { time_ns, what: what.into(), count, why });
             }
             AgentBody::Maps { text, more } => {
                 let pieces = self.maps.entry(pid).or_default();
@@ -216,11 +222,11 @@ impl AgentEvents {
         };
         let mut previous = NONE;
         if a.previous != 0
-            && let Some((old, old_bytes, old_chain, freed_ns)) = self.reallocated.remove(&(pid, a.previous))
+            && let Some((old, freed_ns)) = self.reallocated.remove(&(pid, a.previous))
         {
-            previous = old;
+            previous = old.id;
             if a.restored {
-                chain = old_chain;
+                chain = old.chain;
             } else if a.address != a.previous {
                 // Large blocks are moved by mremap inside the C library, which takes
                 // the pages along; where it copies instead, the faults that follow
@@ -230,7 +236,7 @@ impl AgentEvents {
                     process,
                     kind: RangeKind::Move as u8,
                     address: a.previous,
-                    bytes: old_bytes.min(a.bytes),
+                    bytes: old.bytes.min(a.bytes),
                     to: a.address,
                 });
             }
@@ -243,16 +249,17 @@ impl AgentEvents {
             kind: kind as u8,
             address: a.address,
             bytes: a.bytes,
-            born_ns: time_ns,
+            born_ns: if a.born_ns == 0 { time_ns } else { a.born_ns },
             thread,
             chain,
             name: String::new(),
             previous,
             represents: a.represents.max(a.bytes),
         });
-        if kind != ObjectKind::SmallHeap {
-            self.chains.insert(id, chain);
-            to.world.spaces[process as usize].objects.insert(a.address, (id, a.bytes));
+        // Of one whose end will not be told nothing is kept.
+        if kind != ObjectKind::SmallHeap && !a.untracked {
+            let object = LiveObject { id, bytes: a.bytes, chain };
+            to.world.spaces[process as usize].objects.insert(a.address, object);
         }
     }
 
@@ -272,11 +279,11 @@ impl AgentEvents {
         let thread = to.world.thread(pid, tid, time_ns, tables);
         let objects = &mut to.world.spaces[process as usize].objects;
         let (previous, chain) = match objects.get(&address) {
-            Some(&(old, old_bytes)) => {
-                if old_bytes <= bytes {
-                    tables.object_ends.push(ObjectEnd { object: old, time_ns });
+            Some(&old) => {
+                if old.bytes <= bytes {
+                    tables.object_ends.push(ObjectEnd { object: old.id, time_ns });
                 }
-                (old, self.chains.get(&old).copied().unwrap_or(NONE))
+                (old.id, old.chain)
             }
             None => (NONE, NONE),
         };
@@ -297,8 +304,7 @@ impl AgentEvents {
             previous,
             represents,
         });
-        to.world.spaces[process as usize].objects.insert(address, (id, bytes));
-        self.chains.insert(id, chain);
+        to.world.spaces[process as usize].objects.insert(address, LiveObject { id, bytes, chain });
     }
 
     fn begin_phase(
@@ -330,14 +336,26 @@ impl AgentEvents {
     }
 }
 
-fn reason(why: LostWhy) -> String {
-    match why {
-        LostWhy::RingFull => "allocations: the agent's ring was full".into(),
-        LostWhy::Busy => "allocations: the agent was interrupted while it wrote".into(),
-        LostWhy::HomesRefused => "page homes: move_pages is not allowed here".into(),
-        LostWhy::HomesBudget => "page homes of objects that ended: looking would have taken too long".into(),
-        LostWhy::SigprofTaken => "samples: the program uses SIGPROF itself".into(),
-        LostWhy::TimerRefused => "samples of a thread: the system gave it no timer".into(),
-        LostWhy::Other(code) => format!("reason {code} of a later agent"),
-    }
+/// What was lost, how much (0: not known), and why.
+fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
+    let (what, count, why) = match why {
+        LostWhy::RingFull => ("agent_records", count, "the agent's ring was full: allocations are missing"),
+        LostWhy::Busy => ("agent_records", count, "the agent was interrupted while it wrote"),
+        LostWhy::HomesRefused => ("page homes", 0, "move_pages is not allowed here"),
+        LostWhy::HomesBudget => {
+            ("looks at the page homes of objects that ended", count, "they would have taken too long")
+        }
+        LostWhy::SigprofTaken => ("samples", 0, "the program uses SIGPROF itself"),
+        LostWhy::TimerRefused => ("threads' samples", 1, "the system gave the thread no timer"),
+        LostWhy::SmallSignalStack => {
+            ("threads' samples", 1, "the thread's alternate signal stack is too short for a handler")
+        }
+        LostWhy::Sandbox => (
+            "samples of the agent's timers, page homes and new threads",
+            0,
+            "from the moment at which the program shut itself in with a seccomp filter",
+        ),
+        LostWhy::Other(code) => return ("agent_records", count, format!("reason {code} of a later agent")),
+    };
+    (what, count, why.to_owned())
 }

@@ -8,6 +8,7 @@ use crate::symbols::Regs;
 use nearfar_model::decode::Registers;
 use nearfar_model::recording::*;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Frames of a call chain at most.
 const MAX_FRAMES: usize = 64;
@@ -279,8 +280,8 @@ impl Interpreter {
             }
             None => NONE,
         };
-        let entry = MapEntry { end: map.end, offset: map.offset, module, object };
-        self.world.spaces[space as usize].maps.insert(map.start, entry);
+        let entry = MapEntry { end: map.end, offset: map.offset, module, object, owner: space };
+        Arc::make_mut(&mut self.world.spaces[space as usize].maps).insert(map.start, entry);
     }
 
     /// Removes `start..end` from the known mappings; what sticks out stays.
@@ -288,9 +289,13 @@ impl Interpreter {
         let maps = &mut self.world.spaces[space as usize].maps;
         let overlapping: Vec<u64> =
             maps.range(..end).rev().take_while(|(_, m)| m.end > start).map(|(&s, _)| s).collect();
+        if overlapping.is_empty() {
+            return;
+        }
+        let maps = Arc::make_mut(maps);
         for old_start in overlapping {
             let old = maps.remove(&old_start).expect("listed above");
-            if old.object != NONE && old_start >= start && old.end <= end {
+            if old.object != NONE && old.owner == space && old_start >= start && old.end <= end {
                 tables.object_ends.push(ObjectEnd { object: old.object, time_ns });
             }
             // An object that sticks out lives on: a younger object hides the covered part.

@@ -75,7 +75,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         .map_err(anyhow::Error::from)?;
     let say = |text: &str| {
         if !on.quiet {
-            eprintln!("nearfar: {text}");
+            crate::say!("nearfar: {text}");
         }
     };
     let mut progress = |progress: guest::Progress| say(&progress.to_string());
@@ -88,6 +88,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     let inside_file = prepare(&recording, &directory, &shape, options, on)?;
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
+    say(whose_files());
     let begin = Instant::now();
     let mut job = Job {
         environment: environment(bound),
@@ -248,6 +249,18 @@ fn environment(bound: bool) -> Vec<(OsString, OsString)> {
     all
 }
 
+/// The virtual machine is no sandbox: its root directory is the host's.
+fn whose_files() -> &'static str {
+    // SAFETY: no preconditions.
+    match unsafe { libc::geteuid() } {
+        0 => {
+            "mind: the program in the virtual machine writes to this host's files, and as root to all of them; run it \
+             as a user without such rights if you do not trust it"
+        }
+        _ => "the program in the virtual machine reads and writes this host's files with your rights",
+    }
+}
+
 fn estimate(on: &OnOptions, shape: &Shape, bound: bool) -> String {
     let host = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!(
@@ -318,6 +331,7 @@ fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> an
     option("--inside-guest", inside.as_os_str());
     option("--min-object", OsStr::new(&options.min_object.to_string()));
     option("--homes-interval", OsStr::new(&options.homes_interval.to_string()));
+    option("--max-size", OsStr::new(&options.max_size.to_string()));
     option("--call-graph", OsStr::new("none"));
     all.push("--".into());
     all.extend(command.iter().cloned());

@@ -184,7 +184,13 @@ pub fn online_cpus() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match text.trim().parse::<CpuList>() {
         Ok(cpus) if !cpus.is_empty() => cpus.iter().collect(),
-        _ => vec![0],
+        // Without /sys: each has a line of its time.
+        _ => {
+            let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+            let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
+            let cpus: Vec<u32> = stat.lines().filter_map(number).collect();
+            if cpus.is_empty() { vec![0] } else { cpus }
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use super::agent_events::AgentEvents;
 use super::events::Interpreter;
 use super::homes;
 use super::illegal;
+use super::losses;
+pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
 use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
 use super::policy::Policy;
@@ -13,128 +15,21 @@ use super::selftest::{Skid, measure_skid};
 use super::setup::{
     app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
 };
-use super::target::{Before, Ending, Held, Running, StartError, pass_signals_to};
+use super::target::inherited::too_little_to_finish;
+use super::target::{Before, Ending, Held, Running, User};
 use crate::discover::{self, cpu_times};
-use crate::place::objects::{ObjectPolicies, PLACES, Table};
+use crate::place::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
 use crate::store::{CreateError, Finished, Writer, finish, reserve};
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::recording::*;
-use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// How call chains are taken with samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum CallGraph {
-    /// None.
-    None,
-    /// By frame pointers: cheap, wrong where code was compiled without them.
-    Fp,
-    /// By .eh_frame from a copy of the stack: right, 8 KiB a sample.
-    Dwarf,
-}
-
-/// What to record and where.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The recording; `None`: a free name in the current directory.
-    pub output: Option<PathBuf>,
-    /// Samples per second of CPU time and thread.
-    pub hz: f64,
-    /// Allocations from this size on are recorded one by one, bytes.
-    pub min_object: u64,
-    /// Machine to judge by, kept as a wish.
-    pub wish: Option<String>,
-    /// Call chains of samples.
-    pub call_graph: CallGraph,
-    /// Use the preload agent.
-    pub agent: bool,
-    /// Do not use perf events even if they work (to test the signal rung).
-    pub no_perf: bool,
-    /// Seconds between looks at page homes.
-    pub homes_interval: f64,
-    /// Policies of single objects.
-    pub objects: Option<ObjectPolicies>,
-    /// Set where this recorder runs inside the virtual machine. Nothing is sampled then (the
-    /// plugin does that) and the journal is left for the host to finish.
-    pub inside_guest: Option<Inside>,
-}
-
-/// What the recorder inside the virtual machine was told by the one outside.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Inside {
-    /// The recording's directory, which the host has made.
-    pub recording: PathBuf,
-    /// Cpus that the program may use.
-    pub cpus: CpuList,
-    /// Where its memory goes, if not to the node of the first touch.
-    pub policy: Option<Policy>,
-    /// Policies of single objects.
-    pub objects: Option<ObjectPolicies>,
-    /// The machine that is emulated.
-    pub machine: Machine,
-    /// How it is emulated: threads, pages, prefetcher; for the report.
-    pub how: String,
-    /// Process id of the recorder outside, and its start time: as in [`Meta`].
-    pub recorder: (u32, u64),
-}
-
-/// What is recorded.
-#[derive(Clone, Debug)]
-pub enum Subject {
-    /// A command to start.
-    Command(Vec<OsString>),
-    /// A running process.
-    Process(u32),
-}
-
-/// Why nothing was recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// The program could not be started.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The recording could not be begun.
-    #[error(transparent)]
-    Create(#[from] CreateError),
-    /// There is no such process.
-    #[error("there is no process {0} (see `ps -e`)")]
-    NoProcess(u32),
-    /// The process is somebody else's.
-    #[error("process {pid} belongs to user {owner}: attach as that user, or with sudo")]
-    NotYours {
-        /// The process.
-        pid: u32,
-        /// Its user id.
-        owner: u32,
-    },
-    /// Attaching needs perf events.
-    #[error(
-        "attaching to a running process needs perf events, and these do not work here: {0}. \
-         `nearfar doctor` says what unlocks them; or start the program under `nearfar record -- command`."
-    )]
-    AttachWithoutPerf(String),
-    /// Anything else.
-    #[error(transparent)]
-    Other(#[from] anyhow::Error),
-}
-
-/// What came of it.
-pub struct Outcome {
-    /// The recording.
-    pub directory: PathBuf,
-    /// How the program ended; `None` after attaching.
-    pub ending: Option<Ending>,
-    /// Lines for the user.
-    pub summary: Vec<String>,
-}
 
 /// How long events are held back so that those of other cpus can be put in order, ns.
 const ORDER_WINDOW_NS: u64 = 5_000_000;
 /// Longest sleep between two looks at the rings; the agent's rings do not wake us.
 const TICK_MS: i32 = 20;
+/// The same while one of them fills up.
+const BUSY_TICK_MS: i32 = 1;
 /// Rows reach the disk at least this often: what a killed recorder loses.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// Pages looked at per object and look.
@@ -175,9 +70,20 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         Some(inside) => inside.recording.clone(),
         None => reserve(options.output.as_deref(), &app_name(subject))?,
     };
-    let mut writer = Writer::create(&output, meta)?;
+    let mut writer = Writer::create(&output, meta, options.max_size).inspect_err(|error| {
+        // What was there before stays, and so does what the host made.
+        if !inside && matches!(error, CreateError::Io { .. }) {
+            remove_empty(&output);
+        }
+    })?;
+    // Inside, the machine that counts is the emulated one.
+    for warning in host.warnings.iter().filter(|w| !inside && w.contains("/sys is not mounted")) {
+        let time_ns = writer.meta.start_ns;
+        writer.lose(time_ns, "parts of the machine's description", 0, warning.clone());
+    }
     let mut environment = agent.as_ref().map(AgentFile::environment).unwrap_or_default();
     environment.extend(table.as_ref().map(|table| (PLACES.into(), table.path.clone().into())));
+    environment.extend(options.user.iter().flat_map(User::environment));
     let held = match subject {
         Subject::Command(command) => {
             let inside = options.inside_guest.as_ref();
@@ -186,6 +92,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
                 cpus: inside.map(|i| &i.cpus),
                 policy: policy.as_ref(),
                 guest: inside.is_some(),
+                user: options.user.as_ref(),
                 ..Before::default()
             };
             match Held::start(command, &environment, &before) {
@@ -230,13 +137,19 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
     interpreter.unwind_samples = options.call_graph == CallGraph::Dwarf;
     if let Ok(agent) = &agent {
-        interpreter.own_files.push(agent.path().to_string_lossy().into_owned());
+        interpreter.own_files.push(agent.mapped_as().to_owned());
     }
-    interpreter.own_files.extend(table.as_ref().map(|table| table.path.to_string_lossy().into_owned()));
+    interpreter.own_files.extend(table.as_ref().map(|_| MAPPED_AS.to_owned()));
+    if !inside {
+        // Who is killed cannot say it any more. What is not written now is written at the end.
+        let expected = Meta { agent: agent.is_ok(), ..writer.meta.clone() };
+        writer.meta.rungs = rungs(perf.is_some(), perf_why.as_deref(), &skid, &expected, options.hz);
+        let _ = writer.note_meta();
+    }
     let start_ns = writer.meta.start_ns;
     let running = match held {
-        Some(held) => {
-            pass_signals_to(held.pid());
+        Some(mut held) => {
+            held.pass_signals();
             match held.release() {
                 Ok(running) => Some(running),
                 Err(error) => {
@@ -273,6 +186,17 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         cpu_before_s: 0.0,
     };
     session.run(subject, running)
+}
+
+/// Makes a recording the user's, once nothing more is written: before, it would be theirs to put links
+/// where root writes. Links are not followed.
+fn give_to(path: &Path, user: &User) -> std::io::Result<()> {
+    if std::fs::symlink_metadata(path)?.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give_to(&entry?.path(), user)?;
+        }
+    }
+    std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
 }
 
 /// Removes a recording in which nothing was recorded.
@@ -325,9 +249,11 @@ impl Session<'_> {
         let mut last_look = begin;
         let (ending, target_cpu) = loop {
             let wake = running.as_ref().map_or(-1, Running::poll_fd);
+            let filling = self.agent.as_ref().is_ok_and(|agent| agent.filling);
+            let tick_ms = if filling { BUSY_TICK_MS } else { TICK_MS };
             match &self.perf {
-                Some(perf) => perf.wait(wake, TICK_MS),
-                None => wait_for(&[wake], TICK_MS),
+                Some(perf) => perf.wait(wake, tick_ms),
+                None => wait_for(&[wake], tick_ms),
             }
             let ended = match (&running, subject) {
                 (Some(running), _) => running.try_wait().map(|(ending, cpu)| (Some(ending), cpu)),
@@ -352,6 +278,8 @@ impl Session<'_> {
                 last_flush = Instant::now();
             }
         };
+        // While attached, Ctrl-C ended the recording; now it ends us.
+        super::target::signals_are_ours();
         self.writer.meta.target_cpu_s = target_cpu;
         if let (Some(before), Some(now)) = (ticks, cpu_times(Path::new("/"))) {
             self.writer.meta.steal_share = now.steal_share_since(&before).unwrap_or(-1.0);
@@ -372,7 +300,7 @@ impl Session<'_> {
         }
         if let Ok(agent) = &mut self.agent {
             let events = &mut self.agent_events;
-            agent.drain(|record| events.add(record));
+            agent.drain(now, |record| events.add(record));
         }
         self.pending.sort_by_key(|e| e.time_ns);
         self.agent_events.sort();
@@ -392,17 +320,44 @@ impl Session<'_> {
 
     fn flush(&mut self) {
         self.interpreter.flushed();
+        let was_full = self.writer.is_full();
         if let Err(error) = self.writer.flush() {
             self.complain(&format!(
                 "nearfar: cannot write the recording any more: {error}. The program goes on; what was written \
                  so far can be reported."
             ));
         }
+        if self.writer.is_full() && !was_full {
+            self.stop_at_the_limit();
+        }
+    }
+
+    /// The recording is as large as it may be: the program goes on, unrecorded.
+    fn stop_at_the_limit(&mut self) {
+        if let Some(perf) = &self.perf {
+            perf.disable();
+        }
+        if let Ok(agent) = &self.agent {
+            agent.stop();
+        }
+        let now = proc::monotonic_ns();
+        let seconds = now.saturating_sub(self.writer.meta.start_ns) as f64 * 1e-9;
+        self.writer.lose(
+            now,
+            "end",
+            0,
+            format!(
+                "after {seconds:.1} s the recording had reached its largest size (--max-size): what came then is not in it"
+            ),
+        );
+        self.complain(&format!(
+            "nearfar: after {seconds:.1} s the recording is as large as --max-size allows. The program goes on unrecorded."
+        ));
     }
 
     fn complain(&mut self, message: &str) {
         if !std::mem::replace(&mut self.complained, true) {
-            eprintln!("{message}");
+            crate::say!("{message}");
         }
     }
 
@@ -445,7 +400,8 @@ impl Session<'_> {
                 "processes that still ran when the command had ended were recorded up to then",
             );
         }
-        self.note_losses(end_ns);
+        let agent = self.agent.as_ref().ok();
+        losses::note(&mut self.writer, &self.interpreter, agent.map(|a| (a, &self.agent_events)), end_ns);
         if self.options.inside_guest.is_some()
             && ending == Some(Ending::Signal(libc::SIGILL))
             && let Some(line) = illegal::kernel_line()
@@ -478,17 +434,28 @@ impl Session<'_> {
         let failed = self.writer.failure().map(|e| e.to_string());
         let path = self.writer.directory().to_owned();
         let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
+        let let_report_finish = too_little_to_finish();
         match self.writer.close() {
             Ok(_) if self.options.inside_guest.is_some() => {}
-            Ok(directory) => {
-                let Finished { .. } = finish(&directory, &mut meta)?;
-            }
+            Ok(_) if let_report_finish.is_some() => summary.push(format!(
+                "nearfar: the recording is finished when it is first reported: {}",
+                let_report_finish.unwrap_or_default()
+            )),
+            // The program ran: what fails now is said, and its exit status is still what counts.
+            Ok(directory) => match finish(&directory, &mut meta) {
+                Ok(Finished { .. }) => {}
+                Err(error) => summary.push(format!(
+                    "nearfar: the recording could not be finished: {error:#}. Its journal is kept; `nearfar report` \
+                     finishes it where there is room"
+                )),
+            },
             Err(error) => summary.push(format!(
                 "nearfar: the recording is incomplete: {}",
                 failed.unwrap_or_else(|| error.to_string())
             )),
         }
-        let survey = meta.survey.clone().unwrap_or_default();
+        // Nobody has counted those of a recording that is still to be finished.
+        let samples = meta.survey.as_ref().map_or("an unknown number of".into(), |s| s.samples.to_string());
         let share = if meta.target_cpu_s > 0.0 {
             format!(
                 "; the recorder used {:.1} % of the program's CPU time",
@@ -498,8 +465,7 @@ impl Session<'_> {
             String::new()
         };
         summary.push(format!(
-            "nearfar: {} {samples_name} samples in {:.1} s{share}",
-            survey.samples,
+            "nearfar: {samples} {samples_name} samples in {:.1} s{share}",
             (meta.end_ns - meta.start_ns) as f64 * 1e-9
         ));
         if let Some(Ending::Signal(_)) = ending {
@@ -507,6 +473,11 @@ impl Session<'_> {
                 "nearfar: the program was ended by {}; everything up to then is recorded",
                 meta.exit
             ));
+        }
+        if let Some(user) = &self.options.user
+            && let Err(error) = give_to(&path, user)
+        {
+            summary.push(format!("nearfar: the recording stays root's: {error}"));
         }
         let shown = std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(Path::to_owned));
         let shown = shown.unwrap_or(path.clone());
@@ -520,36 +491,6 @@ impl Session<'_> {
             (Some(objects), Some(table), Ok(_)) => objects.outcome(table),
             (Some(_), _, Err(why)) => vec![format!("objects cannot be placed: {why}")],
             _ => Vec::new(),
-        }
-    }
-
-    fn note_losses(&mut self, end_ns: u64) {
-        if self.interpreter.lost > 0 {
-            let lost = self.interpreter.lost;
-            self.writer.lose(
-                end_ns,
-                "perf_records",
-                lost,
-                "the perf ring was full: samples or faults are missing",
-            );
-        }
-        if self.interpreter.throttled > 0 {
-            let times = self.interpreter.throttled;
-            self.writer.lose(end_ns, "throttled", times, "the kernel paused sampling to limit its cost");
-        }
-        if let Ok(agent) = &self.agent {
-            let lost = agent.lost();
-            for (count, why) in [
-                (lost.ring_full, "the agent's ring was full: allocations are missing"),
-                (lost.busy, "the agent was interrupted while it wrote"),
-                (lost.unclaimed, "processes beyond 256 at a time have no agent"),
-                (lost.refused, "processes with a limited address space have no agent"),
-                (lost.damaged, "the program wrote over the agent's memory"),
-            ] {
-                if count > 0 {
-                    self.writer.lose(end_ns, "agent_records", count, why);
-                }
-            }
         }
     }
 }

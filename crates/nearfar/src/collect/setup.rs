@@ -29,6 +29,24 @@ pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
     Ok(())
 }
 
+/// Why our library cannot be loaded into the program at `path`, if that is of another word size or for
+/// another processor: byte 4 of an ELF file is the class, 2 for 64 bits, and bytes 18 and 19 the machine.
+fn foreign(path: &Path) -> Option<String> {
+    let head = |path: &Path| -> std::io::Result<[u8; 20]> {
+        let mut head = [0; 20];
+        std::io::Read::read_exact(&mut std::fs::File::open(path)?, &mut head)?;
+        Ok(head)
+    };
+    let (head, own) = (head(path).ok()?, head(Path::new("/proc/self/exe")).ok()?);
+    let same = head[4] == own[4] && head[18..] == own[18..];
+    (head.starts_with(b"\x7fELF") && !same).then(|| {
+        format!(
+            "{} is built for another processor or word size than nearfar: its library cannot be loaded there",
+            path.display()
+        )
+    })
+}
+
 /// The agent's shared file, or why there is none.
 pub(super) fn make_agent(
     subject: &Subject,
@@ -43,7 +61,11 @@ pub(super) fn make_agent(
     if !options.agent {
         return Err("switched off by --no-agent".into());
     }
-    if let Ok(path) = find_program(&command[0])
+    let program = find_program(&command[0]).ok();
+    if let Some(why) = program.as_deref().and_then(foreign) {
+        return Err(why);
+    }
+    if let Some(path) = program
         && let Ok(file) = Module::open(&path)
     {
         if file.is_static_executable() {
@@ -61,6 +83,7 @@ pub(super) fn make_agent(
         signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
         maps: signal_rung,
         doorbell: options.inside_guest.is_some(),
+        user: options.user.clone(),
         ..AgentSettings::default()
     })
     .map_err(|error| format!("the agent could not be set up: {error}"))

@@ -1,7 +1,18 @@
 //! The program that is recorded: started stopped, released, waited for.
+//!
+//! [`inherited`] is what it gets from the process that started us; `relay` passes signals to it.
+
+mod image;
+pub mod inherited;
+mod relay;
+mod user;
+
+pub use relay::{INTERRUPTED, interrupt_ends_recording, signals_are_ours};
+pub use user::User;
 
 use super::doorbell;
 use super::policy::Prepared;
+use image::{Image, Timers};
 use nearfar_model::machine::cpulist::CpuList;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -9,7 +20,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 /// Why a program could not be started.
@@ -176,19 +186,41 @@ pub struct Before<'a> {
     pub no_huge_pages: bool,
     /// Inside nearfar's virtual machine it says by the doorbell whose it is.
     pub guest: bool,
+    /// Whom it runs as; `None`: as we do.
+    pub user: Option<&'a User>,
 }
 
 /// What a child failed at, as it tells its parent behind the error.
 const AT_EXEC: i32 = 0;
 const AT_CPUS: i32 = 1;
 const AT_POLICY: i32 = 2;
+const AT_USER: i32 = 3;
 
 /// A child process that waits before its exec, so that events can be attached first.
 pub struct Held {
     pid: libc::pid_t,
+    /// Refers to it; `None` on kernels before 5.3.
+    pidfd: Option<OwnedFd>,
+    passing: bool,
     release: std::fs::File,
     failure: std::fs::File,
     program: String,
+}
+
+/// Becomes `command`, as if it had been started without us; returns only if that fails.
+///
+/// # Errors
+/// As [`Held::start`].
+pub fn run_instead(command: &[OsString]) -> StartError {
+    let image = match Image::new(command, &[]) {
+        Ok(image) => image,
+        Err(error) => return error,
+    };
+    inherited::restore_streams();
+    inherited::restore_limits();
+    inherited::restore_signals();
+    let why = io::Error::from_raw_os_error(image.exec());
+    StartError::NotExecutable { program: command[0].to_string_lossy().into_owned(), why: why.to_string() }
 }
 
 /// A running child.
@@ -210,44 +242,31 @@ impl Held {
         environment: &[(OsString, OsString)],
         before: &Before,
     ) -> Result<Held, StartError> {
-        let file = find_program(&command[0])?;
-        let text = |s: &OsStr| {
-            CString::new(s.as_bytes()).map_err(|_| io::Error::other("an argument has a NUL byte"))
-        };
-        let file = text(file.as_os_str())?;
-        let arguments = command.iter().map(|a| text(a)).collect::<Result<Vec<_>, _>>()?;
-        let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        variables.retain(|(name, _)| !environment.iter().any(|(new, _)| new == name));
-        variables.extend(environment.iter().cloned());
-        let variables = variables
-            .iter()
-            .map(|(name, value)| {
-                let mut line = name.clone();
-                line.push("=");
-                line.push(value);
-                text(&line)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let pointers =
-            |list: &[CString]| list.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
-        let (argv, envp) = (pointers(&arguments), pointers(&variables));
+        let image = Image::new(command, environment)?;
         let cpus = before.cpus.map(cpu_set);
         let (wait_read, wait_write) = pipe()?;
         let (fail_read, fail_write) = pipe()?;
 
+        // Blocked until the child does what the program would: no handler of ours takes its signals.
+        let mask = inherited::block_all();
         // SAFETY: the child only makes async-signal-safe calls (read, execve,
         // write, _exit) on memory prepared above, so it is safe from any thread.
         let pid = unsafe { libc::fork() };
-        if pid < 0 {
-            return Err(io::Error::last_os_error().into());
-        }
-        if pid == 0 {
+        if pid != 0 {
+            let refused = io::Error::last_os_error();
+            // SAFETY: a mask that lives across the call.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut()) };
+            if pid < 0 {
+                return Err(refused.into());
+            }
+        } else {
             // SAFETY: as above; all pointers outlive the call.
             unsafe {
-                let mut byte = 0u8;
+                inherited::restore_signals();
+                let mut timers = Timers::default();
                 libc::close(wait_write.as_raw_fd());
-                let go = libc::read(wait_read.as_raw_fd(), (&raw mut byte).cast(), 1);
-                if go == 1 {
+                let go = libc::read(wait_read.as_raw_fd(), (&raw mut timers).cast(), size_of::<Timers>());
+                if go == size_of::<Timers>() as isize {
                     let fail = |error: i32, at: i32| -> ! {
                         let words = [error, at];
                         libc::write(fail_write.as_raw_fd(), (&raw const words).cast(), 8);
@@ -270,32 +289,35 @@ impl Held {
                         // Kept by fork and exec (prctl(2)); a kernel without it has no huge pages either.
                         libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0);
                     }
+                    if before.streams.is_none() {
+                        inherited::restore_streams();
+                    }
+                    inherited::restore_limits();
+                    if let Some(user) = before.user
+                        && let Err(error) = user.become_it()
+                    {
+                        fail(error, AT_USER);
+                    }
                     if before.guest {
                         let me = libc::getpid() as u64;
                         doorbell::ring(doorbell::THREAD, me << 32 | me);
                     }
-                    libc::execve(file.as_ptr(), argv.as_ptr(), envp.as_ptr());
-                    let mut error = *libc::__errno_location();
-                    if error == libc::ENOEXEC {
-                        // A script without #!: what shells and execvp do.
-                        let shell = c"/bin/sh";
-                        let mut with_shell: [*const libc::c_char; 256] = [std::ptr::null(); 256];
-                        with_shell[0] = shell.as_ptr();
-                        with_shell[1] = file.as_ptr();
-                        for (i, argument) in argv.iter().skip(1).take(252).enumerate() {
-                            with_shell[i + 2] = *argument;
-                        }
-                        libc::execve(shell.as_ptr(), with_shell.as_ptr(), envp.as_ptr());
-                        error = libc::ENOEXEC;
-                    }
+                    timers.set();
+                    let error = image.exec();
                     fail(error, AT_EXEC);
                 }
                 libc::_exit(127)
             }
         }
         drop((wait_read, fail_write));
+        // SAFETY: plain system call on our own child, which is not reaped before `Running` says so.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        // SAFETY: a fresh descriptor that nobody else has.
+        let pidfd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
         Ok(Held {
             pid,
+            pidfd,
+            passing: false,
             release: wait_write.into(),
             failure: fail_read.into(),
             program: command[0].to_string_lossy().into_owned(),
@@ -307,12 +329,27 @@ impl Held {
         self.pid
     }
 
+    /// From now on signals sent to us go to the child instead, until it has ended.
+    pub fn pass_signals(&mut self) {
+        relay::begin(self.pid, self.pidfd.as_ref());
+        self.passing = true;
+    }
+
     /// Lets the child call exec.
     ///
     /// # Errors
     /// If the kernel refuses the program.
     pub fn release(mut self) -> Result<Running, StartError> {
-        self.release.write_all(&[1])?;
+        // Timers outlive an exec and not a fork: one that our starter set is meant for the program.
+        let timers = if self.passing { Timers::take() } else { Timers::default() };
+        // SAFETY: plain numbers without padding, as bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const timers).cast::<u8>(), size_of::<Timers>()) };
+        match self.release.write_all(bytes) {
+            // A signal has ended it already: that is how the program ends.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written?,
+        }
         let mut error = [0u8; 8];
         // The writing end closes at a successful exec: end of file.
         let got = self.failure.read(&mut error)?;
@@ -320,10 +357,15 @@ impl Held {
             let word =
                 |at: usize| i32::from_ne_bytes([error[at], error[at + 1], error[at + 2], error[at + 3]]);
             let (why, at) = (io::Error::from_raw_os_error(word(0)), word(4));
+            relay::end(self.pid);
             // SAFETY: reaps our own child.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
             if at != AT_EXEC {
-                let what = if at == AT_CPUS { "cpus" } else { "memory policy" };
+                let what = match at {
+                    AT_CPUS => "cpus",
+                    AT_USER => "user",
+                    _ => "memory policy",
+                };
                 return Err(StartError::System(io::Error::new(
                     why.kind(),
                     format!("the kernel refuses the {what}: {why}"),
@@ -335,11 +377,7 @@ impl Held {
             };
             return Err(StartError::NotExecutable { program: self.program, why });
         }
-        // SAFETY: plain system call; the result is checked.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) };
-        // SAFETY: a fresh descriptor that nobody else has.
-        let pidfd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
-        Ok(Running { pid: self.pid, pidfd })
+        Ok(Running { pid: self.pid, pidfd: self.pidfd })
     }
 }
 
@@ -360,6 +398,16 @@ impl Running {
 
     /// How it ended and its CPU time in seconds, children included; `None` while it runs.
     pub fn try_wait(&self) -> Option<(Ending, f64)> {
+        // SAFETY: the kernel fills a siginfo of ours, zeros if the child runs. It is not reaped by this.
+        let ended = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, flags) == 0 && info.si_pid() != 0
+        };
+        if !ended {
+            return None;
+        }
+        relay::end(self.pid);
         let mut status = 0;
         // SAFETY: both out-pointers are valid; zero is a valid rusage.
         let (pid, usage) = unsafe {
@@ -393,6 +441,18 @@ pub fn stay_on(cpus: &CpuList) -> io::Result<()> {
     }
 }
 
+/// The same for the whole of this process, which is its first thread and this one: what /proc/self
+/// tells is the first one's.
+///
+/// # Errors
+/// As [`stay_on`].
+pub fn all_stay_on(cpus: &CpuList) -> io::Result<()> {
+    let set = cpu_set(cpus);
+    // SAFETY: reads the set, which lives across the call and whose size is passed.
+    unsafe { libc::sched_setaffinity(libc::getpid(), size_of::<libc::cpu_set_t>(), &set) };
+    stay_on(cpus)
+}
+
 fn cpu_set(cpus: &CpuList) -> libc::cpu_set_t {
     // SAFETY: an empty set is all zeros.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -411,54 +471,6 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
     // SAFETY: fresh descriptors that nobody else has.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
-}
-
-static CHILD: AtomicI32 = AtomicI32::new(0);
-
-/// Set by Ctrl-C (or SIGTERM, SIGHUP) while no program of ours runs.
-pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// While attached, Ctrl-C ends the recording, not the program.
-pub fn interrupt_ends_recording() {
-    extern "C" fn handler(_: i32) {
-        INTERRUPTED.store(true, Ordering::Relaxed);
-    }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: a handler that only stores an atomic.
-        unsafe { libc::signal(signal, handler as extern "C" fn(i32) as libc::sighandler_t) };
-    }
-}
-
-/// Signals that are handed on to the program.
-const PASSED: [i32; 7] =
-    [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
-
-/// From now on signals sent to the recorder go to the program instead; the
-/// recorder ends when the program does.
-pub fn pass_signals_to(pid: libc::pid_t) {
-    extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-        // The terminal sends Ctrl-C to the whole process group: the program has
-        // it already (si_code SI_KERNEL). What somebody sent to us alone is passed on.
-        // SAFETY: the kernel passes a valid siginfo; kill is async-signal-safe.
-        unsafe {
-            if (*info).si_code <= 0 {
-                libc::kill(CHILD.load(Ordering::Relaxed), signal);
-            }
-        }
-    }
-    CHILD.store(pid, Ordering::Relaxed);
-    // A limit on file sizes (ulimit -f) is to end the recording with EFBIG, not the recorder.
-    // SAFETY: sets a disposition; the program was forked before and keeps its own.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    for signal in PASSED {
-        // SAFETY: a handler that only calls async-signal-safe functions.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as extern "C" fn(_, _, _) as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,19 @@ pub struct MapEntry {
     pub module: u32,
     /// Object that stands for it; [`NONE`] if none.
     pub object: u32,
+    /// The address space whose object that is: a fork's child has its parent's mappings, not its objects.
+    pub owner: u32,
+}
+
+/// A live object of the agent.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveObject {
+    /// Its number.
+    pub id: u32,
+    /// Its size.
+    pub bytes: u64,
+    /// Its call chain.
+    pub chain: u32,
 }
 
 /// An address space.
@@ -30,13 +43,15 @@ pub struct MapEntry {
 pub struct Space {
     /// Kernel process id.
     pub pid: u32,
-    /// Mappings by first byte; they do not overlap.
-    pub maps: BTreeMap<u64, MapEntry>,
+    /// Mappings by first byte; they do not overlap. Shared with the parent until one of them changes its own: most
+    /// children exec soon, and a program may have 100,000.
+    pub maps: Arc<BTreeMap<u64, MapEntry>>,
     locations: HashMap<u64, u32>,
+    chains: HashMap<Box<[u32]>, u32>,
     /// Whether samples at a location are a runtime's wait loop.
     spinning: HashMap<u32, bool>,
-    /// Live objects of the agent by address: number, bytes.
-    pub objects: HashMap<u64, (u32, u64)>,
+    /// Live objects of the agent by address.
+    pub objects: HashMap<u64, LiveObject>,
     /// Call chains by the agent's site key.
     pub sites: HashMap<u64, u32>,
     /// The address space it was forked from.
@@ -67,7 +82,7 @@ pub struct World {
     /// By module number.
     pub modules: Vec<Loaded>,
     module_numbers: HashMap<String, u32>,
-    chains: HashMap<Box<[u32]>, u32>,
+    chain_count: u32,
     location_count: u32,
     object_count: u32,
     /// Rule P.
@@ -113,8 +128,7 @@ impl World {
             Space { pid, parent: (parent != NONE && forked).then_some(parent), ..Space::default() };
         if let Some(from) = space.parent {
             // The objects of the parent stay the parent's: lookups fall back to it.
-            space.maps = self.spaces[from as usize].maps.clone();
-            space.maps.values_mut().for_each(|m| m.object = NONE);
+            space.maps = Arc::clone(&self.spaces[from as usize].maps);
             self.unwinder.fork(from, id);
         }
         self.spaces.push(space);
@@ -134,9 +148,10 @@ impl World {
     pub fn end_space(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) -> Option<u32> {
         let space = self.live.remove(&pid)?;
         let old = &mut self.spaces[space as usize];
-        old.dead = true;
-        old.objects = HashMap::new();
-        old.maps = BTreeMap::new();
+        // All but the call chains by key, which its forks may still refer to: what is kept of the dead would grow
+        // with the length of the run.
+        let sites = std::mem::take(&mut old.sites);
+        *old = Space { pid, parent: old.parent, agent: old.agent, sites, dead: true, ..Space::default() };
         self.decoder.forget(space);
         self.unwinder.forget(space);
         tables.process_ends.push(ProcessEnd { process: space, time_ns });
@@ -192,11 +207,11 @@ impl World {
     /// mappings of at least `min_bytes`.
     pub fn ranges(&self, space: u32, min_bytes: u64) -> Vec<super::homes::Range> {
         let s = &self.spaces[space as usize];
-        let objects = s.objects.iter().map(|(&address, &(_, bytes))| (address, bytes));
+        let objects = s.objects.iter().map(|(&address, object)| (address, object.bytes));
         let maps = s
             .maps
             .iter()
-            .filter(|(_, m)| m.module == NONE && m.object != NONE)
+            .filter(|(_, m)| m.module == NONE && m.object != NONE && m.owner == space)
             .map(|(&start, m)| (start, m.end - start));
         objects
             .chain(maps)
@@ -279,15 +294,17 @@ impl World {
         if locations.is_empty() {
             return NONE;
         }
-        let next = self.chains.len() as u32;
         let key = locations.into_boxed_slice();
-        if let Some(&id) = self.chains.get(&key) {
+        let chains = &mut self.spaces[space as usize].chains;
+        if let Some(&id) = chains.get(&key) {
             return id;
         }
+        let next = self.chain_count;
+        self.chain_count += 1;
         for (depth, &location) in key.iter().enumerate() {
             tables.chains.push(ChainFrame { chain: next, depth: depth as u16, location });
         }
-        self.chains.insert(key, next);
+        chains.insert(key, next);
         next
     }
 

@@ -1,9 +1,9 @@
 //! Cpus: which are online, and which share a core, a die, a package.
 
-use super::Tree;
+use super::{Tree, without_sys};
 use nearfar_model::machine::cpulist::CpuList;
 
-const CPU: &str = "sys/devices/system/cpu";
+pub(super) const CPU: &str = "sys/devices/system/cpu";
 
 /// The cpus that run. Old kernels have no list; there a cpu is online unless its
 /// own `online` file says 0.
@@ -17,7 +17,7 @@ pub(super) fn online(tree: &Tree) -> Option<CpuList> {
         .iter()
         .filter(|n| tree.text(&format!("{CPU}/cpu{n}/online")).as_deref() != Some("0"))
         .collect();
-    (!cpus.is_empty()).then_some(cpus)
+    if cpus.is_empty() { without_sys::online(tree) } else { Some(cpus) }
 }
 
 /// The package of a cpu. Virtual machines and some ARM boards report −1: unknown.

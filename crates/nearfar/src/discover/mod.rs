@@ -18,6 +18,7 @@ mod nvml;
 mod prefetchers;
 mod smbios;
 mod topology;
+mod without_sys;
 
 pub use argument::{described_machines, machine_from_argument};
 pub use kernel::{CpuTimes, KernelState, cpu_times};
@@ -75,15 +76,23 @@ fn read(tree: &Tree) -> Result<Read> {
     let kernel = kernel::read(tree);
     let online = cpus::online(tree).with_context(|| {
         format!(
-            "no cpus found: neither {} nor folders cpu0, cpu1, … beside it can be read",
+            "no cpus found: neither {} nor folders cpu0, cpu1, … beside it nor lines of cpus in proc/stat can be read",
             tree.path("sys/devices/system/cpu/online").display()
         )
     })?;
+    if !tree.path(cpus::CPU).is_dir() {
+        warnings.push(format!(
+            "{} cannot be read (/sys is not mounted, or hidden): cpus are those that the kernel counts time for",
+            tree.path(cpus::CPU).display()
+        ));
+    }
     let found = nodes::read(tree, &online, &mut warnings);
     let cores = cpus::cores(tree, &online);
     let threads_per_core = cores.iter().map(CpuList::len).max().unwrap_or(0) as u32;
     let provenance = Provenance {
-        source: if tree.is_live() {
+        source: if tree.is_live() && !tree.path(cpus::CPU).is_dir() {
+            "the kernel's answers, without /sys".to_owned()
+        } else if tree.is_live() {
             "sysfs of the host".to_owned()
         } else {
             format!("sysfs tree at {}", tree.root.display())

@@ -1,7 +1,7 @@
 //! Nodes: numbers with gaps, nodes without cpus or memory, and the ways in which
 //! sysfs is wrong.
 
-use super::{Tree, cpus};
+use super::{Tree, cpus, without_sys};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
 
@@ -22,6 +22,9 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
     let order = listed.unwrap_or_else(|| present.clone());
     let ids: CpuList = order.iter().filter(|&n| present.contains(n)).collect();
     if ids.is_empty() {
+        if let Some(found) = without_sys::nodes(tree, online, warnings) {
+            return found;
+        }
         warnings.push(format!(
             "{} has no nodes (a kernel without NUMA, or a container that hides them): \
              taken for one node with all cpus",

@@ -60,6 +60,22 @@ fn without_node_folders_all_cpus_are_one_node_and_a_warning_says_so() {
 }
 
 #[test]
+fn without_sys_cpus_are_those_that_the_kernel_counts_time_for() {
+    let dir = tree(&[
+        ("proc/stat", "cpu  9 9\ncpu0 4 4\ncpu3 5 5\nintr 1"),
+        ("proc/meminfo", "MemTotal:  2048 kB"),
+    ]);
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.kernel.online.to_string(), "0,3");
+    let machine = &found.machine;
+    assert_eq!((machine.nodes.len(), machine.nodes[0].memory_bytes), (1, Some(2 << 20)));
+    assert!(machine.caches.is_empty() && machine.figures.cores.is_empty());
+    assert!(found.warnings[0].contains("/sys is not mounted"), "{:?}", found.warnings);
+    // With nothing at all there is no machine.
+    assert!(discover(tree(&[]).path()).is_err());
+}
+
+#[test]
 fn nodes_that_all_list_every_cpu_become_one_node_with_a_warning() {
     let dir = with_nodes(&[(0, "0-3", "10 20"), (1, "0-3", "20 10")]);
     let found = discover(dir.path()).unwrap();

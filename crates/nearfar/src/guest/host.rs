@@ -84,12 +84,9 @@ pub(super) fn limits() -> Vec<[u64; 3]> {
     ];
     kinds
         .into_iter()
-        .filter_map(|kind| {
-            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            // SAFETY: the kernel writes one rlimit.
-            let got = unsafe { libc::getrlimit(kind, &mut limit) } == 0;
-            got.then_some([u64::from(kind), limit.rlim_cur, limit.rlim_max])
-        })
+        // Ours may be higher: they are not for the program.
+        .filter_map(|kind| Some((kind, crate::collect::target::inherited::limit(kind)?)))
+        .map(|(kind, limit)| [u64::from(kind), limit.rlim_cur, limit.rlim_max])
         .collect()
 }
 

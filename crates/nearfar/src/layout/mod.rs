@@ -8,7 +8,7 @@ pub mod launcher;
 pub mod rank;
 pub mod table;
 
-use crate::collect::target::{Before, Ending, Held, StartError, pass_signals_to};
+use crate::collect::target::{Before, Ending, Held, StartError};
 use rank::{RankSeen, read_all};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -72,8 +72,8 @@ pub fn execute(
     let mut line: Vec<OsString> = words.iter().map(OsString::from).collect();
     line.extend([own.into(), "layout".into(), "--as-rank".into(), meeting.into(), "--".into()]);
     line.extend(command.iter().cloned());
-    let held = Held::start(&line, &[], &Before::default())?;
-    pass_signals_to(held.pid());
+    let mut held = Held::start(&line, &[], &Before::default())?;
+    held.pass_signals();
     let running = held.release()?;
     let ending = loop {
         running.wait(Duration::from_secs(1));

@@ -1,7 +1,7 @@
 //! One rank, as its launcher starts it: the program is run, looked at, and what was seen is left in a file.
 
 use crate::collect::proc;
-use crate::collect::target::{Before, Ending, Held, StartError, pass_signals_to};
+use crate::collect::target::{Before, Ending, Held, StartError};
 use crate::place::seen::Seen;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
@@ -62,9 +62,9 @@ pub struct Look {
 /// If the program cannot be started.
 pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     let machine = crate::discover::discover(Path::new("/")).ok().map(|d| d.machine);
-    let held = Held::start(command, &[], &Before::default())?;
+    let mut held = Held::start(command, &[], &Before::default())?;
     let pid = held.pid() as u32;
-    pass_signals_to(held.pid());
+    held.pass_signals();
     let running = held.release()?;
     let number = NUMBERS.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
     let mut seen = RankSeen {
@@ -81,7 +81,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
             return;
         }
         if let Err(error) = write(seen, meeting) {
-            eprintln!(
+            crate::say!(
                 "nearfar: rank {} on {} cannot write to {}: {error}",
                 seen.rank,
                 seen.host,
@@ -90,7 +90,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
         }
     };
     if number.is_none() {
-        eprintln!("nearfar: a process has no rank: none of {} is set", NUMBERS.join(", "));
+        crate::say!("nearfar: a process has no rank: none of {} is set", NUMBERS.join(", "));
     }
     leave(&seen);
     let begin = Instant::now();

@@ -9,7 +9,7 @@ pub mod whereabouts;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::policy::Policy;
-use crate::collect::target::{Before, Ending, Held, Running, StartError, find_program, pass_signals_to};
+use crate::collect::target::{Before, Ending, Held, Running, StartError, User, find_program};
 use crate::symbols::Module;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
@@ -160,11 +160,16 @@ pub struct Ran {
     pub lines: Vec<String>,
 }
 
-/// Runs `command` as `placement` says and looks whether it is so.
+/// Runs `command` as `placement` says, as `user` if there is one, and looks whether it is so.
 ///
 /// # Errors
 /// If the kernel refuses the policy or the cpus, or the program cannot be started.
-pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Result<Ran, RunError> {
+pub fn run(
+    command: &[OsString],
+    placement: &Placement,
+    machine: &Machine,
+    user: Option<&User>,
+) -> Result<Ran, RunError> {
     if let Some(policy) = &placement.policy {
         policy.try_here().map_err(RunError::Refused)?;
     }
@@ -173,12 +178,13 @@ pub fn run(command: &[OsString], placement: &Placement, machine: &Machine) -> Re
     }
     let table = placement.objects.as_ref().map(objects::ObjectPolicies::table).transpose();
     let table = table.map_err(|error| RunError::Refused(format!("no table for the agent: {error:#}")))?;
-    let (variables, unpinned) = placement.environment(command, table.as_ref());
+    let (mut variables, unpinned) = placement.environment(command, table.as_ref());
+    variables.extend(user.iter().flat_map(|user| user.environment()));
     let cpus = placement.confined();
     let policy = placement.policy.as_ref().map(Policy::prepare);
-    let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), ..Before::default() };
-    let held = Held::start(command, &variables, &before)?;
-    pass_signals_to(held.pid());
+    let before = Before { cpus: cpus.as_ref(), policy: policy.as_ref(), user, ..Before::default() };
+    let mut held = Held::start(command, &variables, &before)?;
+    held.pass_signals();
     let running = held.release()?;
     let mut lines: Vec<String> = unpinned.into_iter().collect();
     let (ending, seen) = watch(&running, machine);

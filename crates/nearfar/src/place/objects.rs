@@ -1,6 +1,7 @@
 //! Policies of single objects: a placement file becomes the table that the agent reads (`struct nf_place` in
 //! agent/protocol.h), and afterwards the agent's counts become words.
 
+use crate::collect::agent::shared_memory;
 use crate::collect::policy::Policy;
 use crate::collect::target::find_program;
 use crate::symbols::Module;
@@ -11,10 +12,11 @@ use nearfar_model::machine::select::nodes;
 use nearfar_model::machine::{Machine, NodeId, NumaNode};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::ops::Range;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variable by which the agent is told of the table.
@@ -208,22 +210,12 @@ impl ObjectPolicies {
         }
         let head = [MAGIC, pair(VERSION, entries), pair((parts.len() / 2) as u32, 0)];
         let bytes: Vec<u8> = head.iter().chain(&words).chain(&parts).flat_map(|w| w.to_ne_bytes()).collect();
-        let directory = Path::new(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" });
-        for attempt in 0..100 {
-            let path = directory.join(format!("nearfar-places-{}-{attempt}", std::process::id()));
-            let made: std::io::Result<File> =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-            match made {
-                Ok(mut file) => {
-                    let table = Table { path };
-                    file.write_all(&bytes).with_context(|| table.path.display().to_string())?;
-                    return Ok(table);
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error).with_context(|| path.display().to_string()),
-            }
-        }
-        bail!("remove the files nearfar-places-* in {}", directory.display())
+        let file = shared_memory(MAPPED_AS).context("no memory to share with the program")?;
+        (&file).write_all(&bytes).context("no memory to share with the program")?;
+        Ok(Table {
+            path: format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into(),
+            _file: file,
+        })
     }
 
     /// What the agent did by `table`.
@@ -325,17 +317,15 @@ pub fn on_one_node(machine: &Machine, cpus: Option<&CpuList>) -> bool {
     machine.nodes.iter().filter(on).count() < 2
 }
 
-/// The file that the agent maps.
+/// What the agent maps: memory that ends with the last process that has it.
 pub struct Table {
-    /// Where it is.
+    /// How programs open it.
     pub path: PathBuf,
+    _file: File,
 }
 
-impl Drop for Table {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
+/// What the name of the table begins with among a program's mappings.
+pub const MAPPED_AS: &str = "/memfd:nearfar-places";
 
 /// Two 32-bit fields in the order of this machine.
 fn pair(first: u32, second: u32) -> u64 {

@@ -1,13 +1,16 @@
 //! From journal to Parquet: symbolise what is still bare, write every table, drop the journal.
 
+use super::dir::Dir;
 use super::merge::{Counted, merge};
+use super::segments::Segments;
 use super::{COUNTED, GUEST, JOURNAL, RANK, Tables, for_each_table, write::write_meta};
-use crate::symbols::resolve::Resolver;
+use crate::symbols::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
-use nearfar_model::recording::{Columns, Loss, Meta, SampleSurvey, journal};
-use std::fs::{self, File};
-use std::io::BufReader;
+use nearfar_model::recording::{Columns, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::path::Path;
 
 /// What finishing a recording found.
@@ -19,37 +22,56 @@ pub struct Finished {
 
 /// Turns the journal of a recording into Parquet segments. Does nothing if that
 /// was done before. If it is interrupted, the journal is still there and the
-/// next call begins anew.
+/// next call begins anew. Who comes while somebody else does it waits for the result.
 ///
 /// # Errors
-/// If a file cannot be read or written; the journal then stays.
+/// If a file cannot be read or written; the journal then stays. Also if the recording is not ours to write to.
 pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
-    let path = directory.join(JOURNAL);
-    if !path.exists() {
+    let dir = Dir::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    dir.lock().with_context(|| format!("cannot lock {}", directory.display()))?;
+    if !dir.has(JOURNAL) {
+        // Somebody else has finished it meanwhile: what that one knows is written.
+        *meta = super::open::read_meta_in(&dir).map_err(anyhow::Error::from)?;
         return Ok(Finished::default());
     }
-    merge_counts(directory).context("cannot read what the virtual machine counted")?;
-    let rank = directory.join(RANK);
-    // Segments of an earlier, interrupted attempt.
-    if rank.exists() {
-        fs::remove_dir_all(&rank).with_context(|| format!("cannot clear {}", rank.display()))?;
-    }
-    fs::create_dir_all(&rank).with_context(|| format!("cannot create {}", rank.display()))?;
+    finish_in(&dir, meta)
+}
 
-    let mut segments = Segments { rank: &rank, survey: SampleSurvey::default(), samples: 0, faults: 0 };
+/// As [`finish`], in a directory that is open and locked, and has a journal.
+pub(super) fn finish_in(dir: &Dir, meta: &mut Meta) -> Result<Finished> {
+    if let Some(why) = dir.foreign() {
+        anyhow::bail!("{} is not finished in its place: {why}", dir.path().display());
+    }
+    // Segments of an earlier, interrupted attempt.
+    let run = dir.below_or_make("run").context("cannot make its directory `run`")?;
+    let (_, last) = RANK.split_once('/').expect("a directory in `run`");
+    if run.has(last) {
+        run.remove_tree(last).with_context(|| format!("cannot clear {RANK}"))?;
+    }
+    let rank = run.below_or_make(last).with_context(|| format!("cannot make its directory `{RANK}`"))?;
+    let mut segments = Segments::Here(rank);
+    let finished = finish_into(dir, &mut segments, meta)?;
+    if let Segments::Here(rank) = &segments {
+        rank.sync().context("cannot sync the recording")?;
+    }
+    write_meta(dir, meta).context("cannot write meta.json")?;
+    dir.remove(JOURNAL).with_context(|| format!("cannot remove {JOURNAL}"))?;
+    // Not needed any more, and no harm if it stays.
+    let _ = dir.remove_tree(GUEST);
+    Ok(finished)
+}
+
+/// Turns the journal in `dir` into `segments` and completes `meta`; writes nothing to `dir`.
+pub(super) fn finish_into(dir: &Dir, segments: &mut Segments, meta: &mut Meta) -> Result<Finished> {
+    let mut segments = Writing::new(segments);
     let mut tables = Tables::default();
-    let journal = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-    let tail = journal::read::<_, anyhow::Error>(BufReader::with_capacity(1 << 20, journal), |frame| {
+    let counted = counted(dir).context("cannot read what the virtual machine counted")?;
+    let mut add = |frame: journal::Frame| {
         tables.add(frame).context("the journal is of a version that this nearfar cannot read")?;
-        // Only these two grow with the length of the run.
-        if tables.samples.len() >= SEGMENT_ROWS {
-            segments.samples(&mut tables)?;
-        }
-        if tables.faults.len() >= SEGMENT_ROWS {
-            segments.faults(&mut tables)?;
-        }
-        Ok(())
-    })?;
+        segments.full(&mut tables)
+    };
+    let tail = frames(dir, JOURNAL, &mut add)?;
+    journal::read(&counted[..], counted.len() as u64, &mut add)?;
     if let Some(tail) = &tail {
         tables.losses.push(Loss {
             time_ns: 0,
@@ -59,38 +81,51 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
         });
     }
     if meta.state == "open" {
-        let last = last_time(&tables);
+        let last = last_time(&tables).max(segments.last_ns);
         meta.end_ns = last.max(meta.start_ns);
         tables.losses.push(Loss {
             time_ns: last,
             what: "end".into(),
             count: 0,
-            why: "the recorder was killed or its disk was full: what came after the last write, \
-                  at most a second before, is missing"
-                .into(),
+            why: format!("{KILLED}: what came after the last write, at most a second before, is missing"),
         });
     }
-    Resolver::new().resolve(&mut tables, meta);
+    segments.add_survey(&tables);
+    super::known::complete(meta, &tables, &segments.survey, segments.written.contains_key(PageFaults::TABLE));
+    Resolver::new().resolve(&mut tables, meta, &segments.objects);
     segments.rest(&mut tables)?;
-    File::open(&rank).and_then(|d| d.sync_all()).context("cannot sync the recording")?;
     meta.survey = Some(segments.survey);
     meta.state = "closed".into();
-    write_meta(directory, meta).context("cannot write meta.json")?;
-    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-    // Not needed any more, and no harm if it stays.
-    let _ = fs::remove_dir_all(directory.join(GUEST));
     Ok(Finished { cut_off: tail })
 }
 
-/// Adds what a virtual machine's plugin counted, once: its file gets another name afterwards.
-fn merge_counts(directory: &Path) -> Result<()> {
-    let counted = directory.join(GUEST).join(COUNTED);
-    if !counted.exists() {
-        return Ok(());
+/// The frames of a journal in a recording.
+fn frames(
+    dir: &Dir,
+    name: &str,
+    each: impl FnMut(journal::Frame) -> Result<()>,
+) -> Result<Option<journal::Tail>> {
+    let (file, length) = dir.file(name).with_context(|| format!("cannot open {name}"))?;
+    journal::read(BufReader::with_capacity(1 << 20, file), length, each)
+}
+
+/// What a virtual machine's plugin counted, as frames of a journal that belong to the recording's own.
+fn counted(dir: &Dir) -> Result<Vec<u8>> {
+    let guest = match dir.below(GUEST) {
+        Ok(guest) => guest,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    if !guest.has(COUNTED) {
+        return Ok(Vec::new());
     }
-    merge(directory, Counted::read(&counted)?)?;
-    fs::rename(&counted, counted.with_extension("merged"))?;
-    Ok(())
+    let (file, length) = guest.file(COUNTED)?;
+    let counted = Counted::from_file(file, length)?;
+    let mut known = Tables::default();
+    frames(dir, JOURNAL, |frame| Ok(known.add(frame)?))?;
+    let mut bytes = Vec::new();
+    merge(&known, counted).encode(&mut bytes);
+    Ok(bytes)
 }
 
 /// Time of the last row that has one, ns.
@@ -108,49 +143,73 @@ fn last_time(tables: &Tables) -> u64 {
     .unwrap_or(0)
 }
 
-struct Segments<'a> {
-    rank: &'a Path,
+struct Writing<'a> {
+    segments: &'a mut Segments,
     survey: SampleSurvey,
-    samples: usize,
-    faults: usize,
+    /// Segments written of each table.
+    written: HashMap<&'static str, usize>,
+    /// Time of the last row in them, ns.
+    last_ns: u64,
+    /// What the resolver has to know of the objects in them.
+    objects: WrittenObjects,
 }
 
-impl Segments<'_> {
-    fn samples(&mut self, tables: &mut Tables) -> Result<()> {
-        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
-        segment(self.rank, &mut self.samples, &mut tables.samples)
+impl<'a> Writing<'a> {
+    fn new(segments: &'a mut Segments) -> Writing<'a> {
+        Writing {
+            segments,
+            survey: SampleSurvey::default(),
+            written: HashMap::new(),
+            last_ns: 0,
+            objects: WrittenObjects::default(),
+        }
     }
 
-    fn faults(&mut self, tables: &mut Tables) -> Result<()> {
-        segment(self.rank, &mut self.faults, &mut tables.faults)
+    fn add_survey(&mut self, tables: &Tables) {
+        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
+    }
+
+    /// Writes the tables that grow with the length of a run, as soon as they fill a segment.
+    fn full(&mut self, tables: &mut Tables) -> Result<()> {
+        if tables.samples.len() >= SEGMENT_ROWS {
+            self.add_survey(tables);
+        }
+        if tables.objects.len() >= SEGMENT_ROWS {
+            self.objects.add(&tables.objects);
+        }
+        macro_rules! write_full {
+            ($($field:ident),*) => {$(
+                if tables.$field.len() >= SEGMENT_ROWS {
+                    self.last_ns = self.last_ns.max(last_time(tables));
+                    self.segment(&mut tables.$field)?;
+                }
+            )*};
+        }
+        write_full!(samples, faults, objects, object_ends, range_events, homes);
+        Ok(())
     }
 
     /// Writes what is left of every table; an empty table still gets a file, so
     /// that queries over a recording find all of them.
     fn rest(&mut self, tables: &mut Tables) -> Result<()> {
-        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
         macro_rules! write_all {
             ($($field:ident: $type:ident,)*) => {$(
-                let mut number = match stringify!($field) {
-                    "samples" => self.samples,
-                    "faults" => self.faults,
-                    _ => 0,
-                };
-                if number == 0 || !tables.$field.is_empty() {
-                    segment(self.rank, &mut number, &mut tables.$field)?;
+                if !self.written.contains_key(stringify!($field)) || !tables.$field.is_empty() {
+                    self.segment(&mut tables.$field)?;
                 }
             )*};
         }
         for_each_table!(write_all);
         Ok(())
     }
-}
 
-fn segment<T: Columns>(rank: &Path, number: &mut usize, table: &mut T) -> Result<()> {
-    let path = rank.join(format!("{}-{:04}.parquet", T::TABLE, number));
-    let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-    write(table, &file).with_context(|| format!("cannot write {}", path.display()))?;
-    file.sync_data().with_context(|| format!("cannot sync {}", path.display()))?;
-    *number += 1;
-    Ok(())
+    fn segment<T: Columns>(&mut self, table: &mut T) -> Result<()> {
+        let number = self.written.entry(T::TABLE).or_default();
+        let name = format!("{}-{number:04}.parquet", T::TABLE);
+        let file: File = self.segments.create(&name).with_context(|| format!("cannot create {name}"))?;
+        write(table, &file).with_context(|| format!("cannot write {name}"))?;
+        file.sync_data().with_context(|| format!("cannot sync {name}"))?;
+        *number += 1;
+        Ok(())
+    }
 }

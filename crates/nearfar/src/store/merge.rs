@@ -2,13 +2,13 @@
 //! ids become threads of the recording, instruction addresses become locations, process ids
 //! become address spaces.
 
-use super::{JOURNAL, Tables};
+use super::Tables;
 use anyhow::{Context, Result};
 use nearfar_model::recording::raw::{RawPages, RawSample, RawSamples};
 use nearfar_model::recording::*;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufReader, Write};
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
 /// Share of the lines by page up to which it does not matter whose they are: what runs between a
@@ -36,8 +36,19 @@ impl Counted {
     /// # Errors
     /// If the file cannot be read or is another version's.
     pub fn read(path: &Path) -> Result<Counted> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let length = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
+        Counted::from_file(file, length)
+    }
+
+    /// The same of the first `length` bytes of an open file.
+    ///
+    /// # Errors
+    /// As of [`Counted::read`].
+    pub fn from_file(file: File, length: u64) -> Result<Counted> {
         let mut counted = Counted::default();
-        let tail = frames(path, |frame| {
+        let file = BufReader::with_capacity(1 << 20, file);
+        let tail = journal::read::<_, anyhow::Error>(file, length, |frame| {
             match frame.table.as_str() {
                 RawSamples::TABLE => journal::append_to(&mut counted.samples, frame),
                 RawPages::TABLE => journal::append_to(&mut counted.pages, frame),
@@ -60,20 +71,9 @@ impl Counted {
     }
 }
 
-fn frames(path: &Path, each: impl FnMut(journal::Frame) -> Result<()>) -> Result<Option<journal::Tail>> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    journal::read(BufReader::with_capacity(1 << 20, file), each)
-}
-
-/// Appends what was counted to the journal of `recording`. Gives the number of samples of lines from and to memory.
-///
-/// # Errors
-/// If the recording's journal cannot be read or written.
-pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
-    let path = recording.join(JOURNAL);
-    let mut known = Tables::default();
-    frames(&path, |frame| Ok(known.add(frame)?))?;
-    let mut places = Places::new(&known);
+/// The rows that what was counted adds to a recording of which `known` is known.
+pub fn merge(known: &Tables, counted: Counted) -> Tables {
+    let mut places = Places::new(known);
     let mut new = Tables { cpu_epochs: counted.epochs, epoch_traffic: counted.traffic, ..Tables::default() };
     let mut strangers = 0u64;
     for i in 0..counted.samples.len() {
@@ -122,15 +122,7 @@ pub fn merge(recording: &Path, counted: Counted) -> Result<usize> {
                 .into(),
         });
     }
-    let samples = new.samples.rung.iter().filter(|&&rung| rung == SampleRung::Simulated as u8).count();
-    let mut bytes = Vec::new();
-    new.encode(&mut bytes);
-    let mut journal = OpenOptions::new()
-        .append(true)
-        .open(&path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
-    journal.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(samples)
+    new
 }
 
 /// Look-ups in the tables that the recorder in the guest wrote.
@@ -290,12 +282,8 @@ mod tests {
         }
     }
 
-    /// What is in the journal after `pages` and samples of these threads were merged.
+    /// What is added when `pages` and samples of these threads are merged.
     fn merged(pages: &[(u32, u64)], samples: &[u32]) -> Tables {
-        let directory = tempfile::tempdir().unwrap();
-        let mut bytes = Vec::new();
-        known().encode(&mut bytes);
-        std::fs::write(directory.path().join(JOURNAL), bytes).unwrap();
         let mut counted = Counted::default();
         for &(pid, lines) in pages {
             counted.pages.push(RawPage {
@@ -309,10 +297,7 @@ mod tests {
             });
         }
         samples.iter().for_each(|&tid| counted.samples.push(raw(tid, 0x1800, 1)));
-        merge(directory.path(), counted).unwrap();
-        let mut all = Tables::default();
-        frames(&directory.path().join(JOURNAL), |frame| Ok(all.add(frame)?)).unwrap();
-        all
+        merge(&known(), counted)
     }
 
     #[test]

@@ -10,10 +10,17 @@
 //!
 //! Nothing is ever overwritten: a recording's directory must not exist before,
 //! and the journal is removed only after every segment has been synced.
+//!
+//! A recording may come from somebody else. It is opened once ([`dir`]), read without following links, and written to
+//! only if it is our own; nobody else may enter one that we make.
 
+pub mod dir;
 pub mod finish;
+mod known;
 pub mod merge;
 pub mod open;
+mod quiet;
+mod segments;
 pub mod write;
 
 pub use finish::{Finished, finish};
@@ -48,6 +55,7 @@ macro_rules! for_each_table {
             chains: ChainFrames,
             objects: MemoryObjects,
             object_ends: ObjectEnds,
+            allocation_groups: AllocationGroups,
             site_names: SiteNames,
             range_events: RangeEvents,
             homes: Homes,
@@ -74,6 +82,15 @@ macro_rules! tables {
             /// Encodes all rows as journal frames and empties the tables.
             pub fn encode(&mut self, out: &mut Vec<u8>) {
                 $(journal::encode(&mut self.$field, out);)*
+            }
+
+            /// Removes rows that no recorder writes; gives the tables that had some, and how many.
+            pub(crate) fn keep_sound(&mut self) -> Vec<(&'static str, u64)> {
+                use nearfar_model::recording::sound::Sound;
+                [$((<$type as Columns>::TABLE, self.$field.keep_sound())),*]
+                    .into_iter()
+                    .filter(|&(_, removed)| removed > 0)
+                    .collect()
             }
 
             /// Adds the rows of a journal frame; tables of a later version are skipped.

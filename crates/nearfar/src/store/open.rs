@@ -1,12 +1,16 @@
 //! Opening a recording for analysis.
 
-use super::{META, RANK, Tables, for_each_table};
+use super::dir::Dir;
+use super::finish::{finish_in, finish_into};
+use super::segments::{Memory, Segments};
+use super::{JOURNAL, META, RANK, Tables, for_each_table};
 use nearfar_model::analyze::{Input, SampleSource};
-use nearfar_model::recording::parquet::{StoreError, read};
+use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Why a recording cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +53,17 @@ pub enum OpenFailure {
         /// What is wrong.
         why: String,
     },
+    /// One that was interrupted and cannot be completed.
+    #[error(
+        "the recording {path} was interrupted and cannot be completed: {why}. Nothing of it is lost; \
+         TMPDIR=/a/place/with/room nearfar report {path} completes it there."
+    )]
+    Unfinished {
+        /// Which recording.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A recording in progress.
     #[error("{path} is still being recorded by process {pid}; wait for it to end.")]
     Busy {
@@ -79,18 +94,48 @@ pub struct Stored {
 
 /// Segment files of samples.
 pub struct SampleFiles {
-    paths: Vec<PathBuf>,
+    segments: Segments,
+    names: Vec<String>,
     survey: Option<SampleSurvey>,
+    /// Files that could not be read, and why; rows that no recorder writes.
+    unusable: Mutex<Vec<String>>,
+}
+
+impl SampleFiles {
+    /// What could not be read so far, in words; to be asked after an analysis.
+    pub fn unusable(&self) -> Vec<String> {
+        let mut all = self.unusable.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    fn note(&self, why: String) {
+        self.unusable.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(why);
+    }
 }
 
 impl SampleSource for SampleFiles {
     fn segments(&self) -> usize {
-        self.paths.len()
+        self.names.len()
     }
     fn segment(&self, i: usize) -> Result<AccessSamples, String> {
-        let path = &self.paths[i];
-        let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        read(file).map_err(|e| format!("{}: {e}", path.display()))
+        let name = &self.names[i];
+        match self.segments.read::<AccessSamples>(name, &mut Memory::default()) {
+            Ok(mut samples) => {
+                let removed = samples.keep_sound();
+                if removed > 0 {
+                    self.note(format!("{RANK}/{name}: {removed} of its rows cannot be and are left out."));
+                }
+                Ok(samples)
+            }
+            // The others still say something, unless there is no other.
+            Err(error) if self.names.len() > 1 => {
+                self.note(format!("{RANK}/{name} cannot be read ({error}): its samples are missing."));
+                Ok(AccessSamples::default())
+            }
+            Err(error) => Err(format!("{RANK}/{name}: {error}")),
+        }
     }
     fn survey(&self) -> Result<SampleSurvey, String> {
         self.survey.clone().ok_or_else(|| "meta.json has no survey of the samples".into())
@@ -107,7 +152,8 @@ pub fn newest_recording(directory: &Path) -> Result<PathBuf, OpenFailure> {
     entries
         .flatten()
         .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "nearfar") && p.join(META).exists())
+        .filter(|p| p.extension().is_some_and(|e| e == "nearfar"))
+        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META)))
         .max_by_key(|p| read_meta(p).map_or((String::new(), 0), |m| (m.started, m.start_ns)))
         .ok_or_else(|| OpenFailure::NoneHere(directory.to_owned()))
 }
@@ -129,27 +175,40 @@ fn keep_freed_memory() {
 #[cfg(not(target_env = "gnu"))]
 fn keep_freed_memory() {}
 
+/// Largest meta.json, bytes; ours have some thousand.
+const MOST_META: u64 = 16 << 20;
+/// The tables without which there is nothing to report.
+const ESSENTIAL: [&str; 3] = [Processes::TABLE, Threads::TABLE, AccessSamples::TABLE];
+
 /// Opens a recording. One that was never closed is finished first: symbols are
-/// looked up and its journal becomes Parquet.
+/// looked up and its journal becomes Parquet. Where it is not ours, that happens in
+/// files without a name, and nothing is written to it.
 ///
 /// # Errors
 /// See [`OpenFailure`].
 pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
     keep_freed_memory();
-    let mut meta = read_meta(path)?;
+    let dir = open_dir(path)?;
+    let mut meta = read_meta_in(&dir)?;
     let mut remarks = Vec::new();
-    if path.join(super::JOURNAL).exists() {
+    let mut unnamed = None;
+    if dir.has(JOURNAL) {
         if meta.state == "open" && meta.recorder_pid != 0 && alive(meta.recorder_pid, meta.recorder_start) {
             return Err(OpenFailure::Busy { path: path.to_owned(), pid: meta.recorder_pid });
         }
-        let finished = super::finish(path, &mut meta)
-            .map_err(|e| OpenFailure::Damaged { path: path.to_owned(), why: format!("{e:#}") })?;
-        if let Some(tail) = finished.cut_off {
-            remarks.push(format!("{} bytes at the end were cut off: {}", tail.bytes, tail.why));
-        }
+        unnamed = complete(&dir, &mut meta, &mut remarks)?;
     }
-    let rank = path.join(RANK);
-    let t = load_all(&rank)?;
+    let segments = match unnamed {
+        Some(segments) => segments,
+        None => {
+            let damaged = |e: io::Error| OpenFailure::Damaged {
+                path: path.join(RANK),
+                why: format!("its tables are missing ({e})"),
+            };
+            Segments::Here(dir.below(RANK).map_err(damaged)?)
+        }
+    };
+    let t = load_all(&path.join(RANK), &segments, &mut remarks)?;
     let input = Input {
         meta,
         processes: t.processes,
@@ -162,6 +221,7 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         chains: t.chains,
         objects: t.objects,
         object_ends: t.object_ends,
+        allocation_groups: t.allocation_groups,
         site_names: t.site_names,
         range_events: t.range_events,
         homes: t.homes,
@@ -173,26 +233,87 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         page_traffic: t.page_traffic,
         losses: t.losses,
     };
-    let paths = segments(&rank, AccessSamples::TABLE, AccessSamples::ADDED)?;
-    let samples = SampleFiles { paths, survey: input.meta.survey.clone() };
+    let names = files(&path.join(RANK), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
+    let survey = input.meta.survey.clone();
+    let samples = SampleFiles { segments, names, survey, unusable: Mutex::default() };
     Ok(Stored { input, samples, remarks })
+}
+
+fn open_dir(path: &Path) -> Result<Dir, OpenFailure> {
+    Dir::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenFailure::Missing(path.to_owned()),
+        io::ErrorKind::NotADirectory => OpenFailure::Foreign {
+            path: path.to_owned(),
+            why: "a recording is a directory, this is none".into(),
+        },
+        _ => OpenFailure::Io { path: path.to_owned(), error },
+    })
+}
+
+/// Finishes a recording that has a journal: in its place if it is ours and has room, else in files without a
+/// name, which it gives.
+fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Option<Segments>, OpenFailure> {
+    let mut elsewhere = dir.foreign().map(str::to_owned);
+    let mut finished = None;
+    if elsewhere.is_none() {
+        match dir.lock() {
+            // Somebody else has finished it while we waited.
+            Ok(()) if !dir.has(JOURNAL) => {
+                *meta = read_meta_in(dir)?;
+                return Ok(None);
+            }
+            Ok(()) => {
+                let mut here = meta.clone();
+                match finish_in(dir, &mut here) {
+                    Ok(found) => {
+                        *meta = here;
+                        finished = Some(found);
+                    }
+                    Err(error) => elsewhere = Some(format!("that failed: {error:#}")),
+                }
+            }
+            Err(error) => elsewhere = Some(format!("it cannot be locked: {error}")),
+        }
+    }
+    let mut segments = None;
+    if let Some(why) = elsewhere {
+        let mut unnamed = Segments::Unnamed(Vec::new());
+        let found = finish_into(dir, &mut unnamed, meta).map_err(|error| {
+            let (path, why) = (dir.path().to_owned(), format!("{error:#}"));
+            // A journal that cannot be read is damaged wherever it is finished.
+            match dir.file(JOURNAL) {
+                Err(_) => OpenFailure::Damaged { path, why },
+                Ok(_) => OpenFailure::Unfinished { path, why },
+            }
+        })?;
+        finished = Some(found);
+        segments = Some(unnamed);
+        remarks.push(format!(
+            "The recording was interrupted and is not completed in its place ({why}): this report rests on temporary \
+             files, and nothing was written to the recording."
+        ));
+    }
+    if let Some(tail) = finished.and_then(|f| f.cut_off) {
+        remarks.push(format!("{} bytes at the end were cut off: {}", tail.bytes, tail.why));
+    }
+    Ok(segments)
 }
 
 /// Reads and checks meta.json.
 pub(crate) fn read_meta(path: &Path) -> Result<Meta, OpenFailure> {
-    if !path.exists() {
-        return Err(OpenFailure::Missing(path.to_owned()));
-    }
-    let foreign = |why: String| OpenFailure::Foreign { path: path.to_owned(), why };
-    if !path.is_dir() {
-        return Err(foreign("a recording is a directory, this is a file".into()));
-    }
-    let text = fs::read_to_string(path.join(META)).map_err(|e| match e.kind() {
+    read_meta_in(&open_dir(path)?)
+}
+
+/// The same in a directory that is open.
+pub(super) fn read_meta_in(dir: &Dir) -> Result<Meta, OpenFailure> {
+    let foreign = |why: String| OpenFailure::Foreign { path: dir.path().to_owned(), why };
+    let bytes = dir.read(META, MOST_META).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => foreign("it has no meta.json".into()),
-        _ => OpenFailure::Io { path: path.join(META), error: e },
+        io::ErrorKind::InvalidData => foreign(format!("its meta.json cannot be read: {e}")),
+        _ => OpenFailure::Io { path: dir.path().join(META), error: e },
     })?;
     let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| foreign(format!("its meta.json is no JSON ({e})")))?;
+        serde_json::from_slice(&bytes).map_err(|e| foreign(format!("its meta.json is no JSON ({e})")))?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     let Some(format) = format else {
         return Err(foreign("its meta.json names no format".into()));
@@ -200,13 +321,16 @@ pub(crate) fn read_meta(path: &Path) -> Result<Meta, OpenFailure> {
     if format > u64::from(FORMAT_VERSION) {
         let by = value.get("nearfar").and_then(|v| v.as_str()).unwrap_or("(unknown)").to_owned();
         return Err(OpenFailure::Newer {
-            path: path.to_owned(),
+            path: dir.path().to_owned(),
             by,
-            found: format as u32,
+            found: u32::try_from(format).unwrap_or(u32::MAX),
             known: FORMAT_VERSION,
         });
     }
-    serde_json::from_value(value).map_err(|e| foreign(format!("its meta.json is incomplete ({e})")))
+    let meta: Meta =
+        serde_json::from_value(value).map_err(|e| foreign(format!("its meta.json is incomplete ({e})")))?;
+    meta.check().map_err(|why| foreign(format!("in its meta.json, {why}")))?;
+    Ok(meta)
 }
 
 /// Whether a process of this number runs that began at the same time.
@@ -215,47 +339,65 @@ fn alive(pid: u32, start: u64) -> bool {
 }
 
 /// The files of a table; none only if it was `added` after the recording may have been made.
-fn segments(rank: &Path, table: &str, added: bool) -> Result<Vec<PathBuf>, OpenFailure> {
+fn files(rank: &Path, segments: &Segments, table: &str, added: bool) -> Result<Vec<String>, OpenFailure> {
     let damaged = |why: String| OpenFailure::Damaged { path: rank.to_owned(), why };
-    let entries = fs::read_dir(rank).map_err(|e| damaged(format!("its tables are missing ({e})")))?;
+    let names = segments.names().map_err(|e| damaged(format!("its tables are missing ({e})")))?;
     let prefix = format!("{table}-");
-    let mut paths: Vec<PathBuf> = entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| {
-            let name = p.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.strip_prefix(&prefix)
-                .is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
-        })
-        .collect();
-    if paths.is_empty() && !added {
+    let of_table = |name: &String| {
+        name.strip_prefix(&prefix).is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
+    };
+    let found: Vec<String> = names.into_iter().filter(of_table).collect();
+    if found.is_empty() && !added {
         return Err(damaged(format!("its table `{table}` is missing")));
     }
-    paths.sort();
-    Ok(paths)
+    Ok(found)
 }
 
-/// Reads every table but the samples, which stay on disk.
-fn load_all(rank: &Path) -> Result<Tables, OpenFailure> {
+/// Reads every table but the samples, which stay on disk. A table that cannot be read is a remark, if
+/// there is something to report without it.
+fn load_all(rank: &Path, segments: &Segments, remarks: &mut Vec<String>) -> Result<Tables, OpenFailure> {
     let mut tables = Tables::default();
+    let mut memory = Memory::default();
     macro_rules! load_each {
         ($($field:ident: $type:ident,)*) => {$(
             if stringify!($field) != AccessSamples::TABLE {
-                tables.$field = load(rank)?;
+                tables.$field = load(rank, segments, &mut memory, remarks)?;
             }
         )*};
     }
     for_each_table!(load_each);
+    for (table, removed) in tables.keep_sound() {
+        remarks.push(format!("{removed} rows of its table `{table}` cannot be and are left out."));
+    }
     Ok(tables)
 }
 
-fn load<T: Columns>(rank: &Path) -> Result<T, OpenFailure> {
+fn load<T: Columns>(
+    rank: &Path,
+    segments: &Segments,
+    memory: &mut Memory,
+    remarks: &mut Vec<String>,
+) -> Result<T, OpenFailure> {
+    let essential = ESSENTIAL.contains(&T::TABLE);
     let mut all = T::default();
-    for path in segments(rank, T::TABLE, T::ADDED)? {
-        let file = File::open(&path).map_err(|error| OpenFailure::Io { path: path.clone(), error })?;
-        let mut part: T = read(file)
-            .map_err(|e: StoreError| OpenFailure::Damaged { path: path.clone(), why: e.to_string() })?;
-        all.append(&mut part);
+    let names = match files(rank, segments, T::TABLE, T::ADDED) {
+        Ok(names) => names,
+        Err(error) if essential => return Err(error),
+        Err(_) => {
+            remarks.push(format!("Its table `{}` is missing: what was in it is unknown.", T::TABLE));
+            return Ok(all);
+        }
+    };
+    for name in names {
+        match segments.read::<T>(&name, memory) {
+            Ok(mut part) => all.append(&mut part),
+            Err(error) if essential => {
+                return Err(OpenFailure::Damaged { path: rank.join(name), why: error.to_string() });
+            }
+            Err(error) => {
+                remarks.push(format!("{RANK}/{name} cannot be read ({error}): what was in it is unknown."))
+            }
+        }
     }
     Ok(all)
 }
@@ -266,11 +408,19 @@ mod tests {
 
     #[test]
     fn a_table_that_is_newer_than_the_recording_is_empty_and_any_other_is_missed() {
-        let rank = tempfile::tempdir().unwrap();
-        assert!(load::<CpuEpochs>(rank.path()).unwrap().is_empty());
-        let error = load::<Threads>(rank.path()).unwrap_err().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let rank = directory.path();
+        let segments = Segments::Here(Dir::open(rank).unwrap());
+        let mut remarks = Vec::new();
+        assert!(load::<CpuEpochs>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap().is_empty());
+        assert!(remarks.is_empty());
+        let error =
+            load::<Threads>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap_err().to_string();
         assert!(error.contains("its table `threads` is missing"), "{error}");
-        // No place for tables at all is damage, whichever table is asked for.
-        assert!(load::<CpuEpochs>(&rank.path().join("nowhere")).is_err());
+        // What is no base of everything is missed aloud.
+        assert!(
+            load::<PageFaults>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap().is_empty()
+        );
+        assert_eq!(remarks, ["Its table `faults` is missing: what was in it is unknown."]);
     }
 }

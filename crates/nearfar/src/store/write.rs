@@ -1,8 +1,9 @@
 //! Writing a recording while its program runs.
 
+use super::dir::Dir;
 use super::{JOURNAL, META, RANK, Tables};
 use nearfar_model::recording::{Columns, Loss, Meta};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 /// the program that is recorded.
 pub struct Writer {
     directory: PathBuf,
+    dir: Dir,
     journal: File,
     /// Rows that wait for the next [`Writer::flush`].
     pub tables: Tables,
@@ -17,7 +19,14 @@ pub struct Writer {
     pub meta: Meta,
     failed: Option<io::Error>,
     frames: Vec<u8>,
+    /// Bytes of the journal so far, and how long it may become.
+    written: u64,
+    most: u64,
+    full: bool,
 }
+
+/// What is kept free below the limit for what is known only at the end: losses, ends, names of modules. Bytes. // chosen
+const KEPT_FREE: u64 = 1 << 20;
 
 /// Why a recording could not be begun.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +48,8 @@ pub enum CreateError {
 
 /// Makes the directory of a new recording: `output`, or the first of the form
 /// `APP-001.nearfar` in the current directory that does not exist. Others may be looking
-/// for theirs at the same time: whoever makes it has it.
+/// for theirs at the same time: whoever makes it has it. Nobody else may enter it: a recording has the names of
+/// files, functions and arguments.
 ///
 /// # Errors
 /// If it exists or cannot be made.
@@ -49,7 +59,7 @@ pub fn reserve(output: Option<&Path>, app: &str) -> Result<PathBuf, CreateError>
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(io)?;
         }
-        fs::create_dir(path).map_err(|error| match error.kind() {
+        Dir::make(path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => CreateError::Exists(path.to_owned()),
             _ => io(error),
         })?;
@@ -68,21 +78,32 @@ pub fn reserve(output: Option<&Path>, app: &str) -> Result<PathBuf, CreateError>
 }
 
 impl Writer {
-    /// Begins a recording in a directory that [`reserve`] made, and writes its first meta.json.
+    /// Begins a recording in a directory that [`reserve`] made, and writes its first meta.json. Its journal takes at
+    /// most about `most` bytes.
     ///
     /// # Errors
     /// If something was recorded there already, or nothing can be written.
-    pub fn create(directory: &Path, meta: Meta) -> Result<Writer, CreateError> {
+    pub fn create(directory: &Path, meta: Meta, most: u64) -> Result<Writer, CreateError> {
         let io = |error| CreateError::Io { path: directory.to_owned(), error };
-        let journal = OpenOptions::new().append(true).create_new(true).open(directory.join(JOURNAL));
-        let journal = journal.map_err(|error| match error.kind() {
+        let dir = Dir::open(directory).map_err(io)?;
+        let journal = dir.create(JOURNAL, true).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => CreateError::Exists(directory.to_owned()),
             _ => io(error),
         })?;
-        fs::create_dir_all(directory.join(RANK)).map_err(io)?;
-        write_meta(directory, &meta).map_err(io)?;
+        dir.below_or_make(RANK).map_err(io)?;
+        write_meta(&dir, &meta).map_err(io)?;
         let directory = directory.to_owned();
-        Ok(Writer { directory, journal, tables: Tables::default(), meta, failed: None, frames: Vec::new() })
+        let (tables, failed, frames) = (Tables::default(), None, Vec::new());
+        let (written, full) = (0, false);
+        Ok(Writer { directory, dir, journal, tables, meta, failed, frames, written, most, full })
+    }
+
+    /// Writes meta.json as it is known by now, so that the recording of a recorder that is killed knows it, too.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn note_meta(&self) -> io::Result<()> {
+        write_meta(&self.dir, &self.meta)
     }
 
     /// The recording's absolute path.
@@ -99,16 +120,38 @@ impl Writer {
     /// error is returned once, and [`Writer::failure`] keeps it.
     pub fn flush(&mut self) -> io::Result<()> {
         self.frames.clear();
+        if self.full {
+            // What others refer to and what ends still belongs in; it is little.
+            self.tables = Tables {
+                losses: std::mem::take(&mut self.tables.losses),
+                process_ends: std::mem::take(&mut self.tables.process_ends),
+                object_ends: std::mem::take(&mut self.tables.object_ends),
+                phases: std::mem::take(&mut self.tables.phases),
+                ..Tables::default()
+            };
+        }
         self.tables.encode(&mut self.frames);
         if self.failed.is_some() {
             return Ok(());
         }
+        let after = self.written.saturating_add(self.frames.len() as u64);
+        // A batch that would not fit is kept out as a whole, but for the last words.
+        if after > self.most.saturating_sub(KEPT_FREE) && (!self.full || after > self.most) {
+            self.full = true;
+            return Ok(());
+        }
+        self.written = after;
         if let Err(error) = self.journal.write_all(&self.frames) {
             let copy = io::Error::new(error.kind(), error.to_string());
             self.failed = Some(error);
             return Err(copy);
         }
         Ok(())
+    }
+
+    /// Whether the journal has reached its limit: no more rows are taken.
+    pub fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Why rows are being dropped, if they are.
@@ -124,17 +167,12 @@ impl Writer {
             return Err(error);
         }
         self.journal.sync_data()?;
-        write_meta(&self.directory, &self.meta)?;
+        write_meta(&self.dir, &self.meta)?;
         Ok(self.directory)
     }
 }
 
 /// Replaces meta.json as a whole: a crash leaves the old one or the new one.
-pub(super) fn write_meta(directory: &Path, meta: &Meta) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(meta).map_err(io::Error::other)?;
-    let temporary = directory.join("meta.json.new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    fs::rename(temporary, directory.join(META))
+pub(super) fn write_meta(dir: &Dir, meta: &Meta) -> io::Result<()> {
+    dir.replace(META, serde_json::to_string_pretty(meta).map_err(io::Error::other)?.as_bytes())
 }

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -48,7 +49,12 @@ pub(super) struct Image {
 
 impl Image {
     pub fn open(path: &Path) -> Result<Image> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        // The path is a recording's word: a FIFO would be waited for.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+            .open(path)
+            .with_context(|| format!("cannot open {}", path.display()))?;
         let meta =
             file.metadata().with_context(|| format!("cannot read the attributes of {}", path.display()))?;
         // A device or a fifo would block or grow for ever.

@@ -14,6 +14,21 @@ const SMALLEST_STATIC: u64 = 4096;
 /// allocation: `float *a = make_grid(n)` is two frames away from malloc.
 const NAMING_FRAMES: usize = 4;
 
+/// Objects that are on disk already, of so many that memory should not hold them all.
+#[derive(Debug, Default)]
+pub struct WrittenObjects {
+    chains: HashSet<u32>,
+    next: u32,
+}
+
+impl WrittenObjects {
+    /// Notes what is needed of objects that are about to be written.
+    pub fn add(&mut self, objects: &MemoryObjects) {
+        self.chains.extend(&objects.chain);
+        self.next = self.next.max(objects.id.iter().max().map_or(0, |&id| id.saturating_add(1)));
+    }
+}
+
 /// Looks up what addresses mean, module by module.
 #[derive(Default)]
 pub struct Resolver {
@@ -26,13 +41,13 @@ impl Resolver {
         Resolver::default()
     }
 
-    /// Fills `symbols` and `site_names` and adds static variables to `objects`.
+    /// Fills `symbols` and `site_names` and adds static variables to `objects`, of which some may be `written`.
     /// Modules that changed since the recording are noted as a loss and stay unresolved.
-    pub fn resolve(&mut self, tables: &mut Tables, meta: &Meta) {
+    pub fn resolve(&mut self, tables: &mut Tables, meta: &Meta, written: &WrittenObjects) {
         self.open_modules(tables);
         self.add_symbols(tables);
-        self.add_site_names(tables);
-        self.add_statics(tables, meta);
+        self.add_site_names(tables, written);
+        self.add_statics(tables, meta, written);
     }
 
     fn open_modules(&mut self, tables: &mut Tables) {
@@ -82,7 +97,7 @@ impl Resolver {
         }
     }
 
-    fn add_site_names(&self, tables: &mut Tables) {
+    fn add_site_names(&self, tables: &mut Tables, written: &WrittenObjects) {
         let runtime: HashSet<u32> = tables.modules.rows().filter(|m| m.runtime == 1).map(|m| m.id).collect();
         let locations: HashMap<u32, (u32, u64)> =
             tables.locations.rows().map(|l| (l.id, (l.module, l.file_offset))).collect();
@@ -90,9 +105,8 @@ impl Resolver {
         for frame in tables.chains.rows() {
             chains.entry(frame.chain).or_default().push(frame.location);
         }
-        let sites: HashSet<u32> =
-            tables.objects.chain.iter().copied().filter(|&chain| chain != NONE).collect();
-        let mut sites: Vec<u32> = sites.into_iter().collect();
+        let sites: HashSet<u32> = tables.objects.chain.iter().chain(&written.chains).copied().collect();
+        let mut sites: Vec<u32> = sites.into_iter().filter(|&chain| chain != NONE).collect();
         sites.sort_unstable();
         let mut known = HashMap::new();
         for chain in sites {
@@ -116,9 +130,10 @@ impl Resolver {
     }
 
     /// Static variables become objects, and their declaration an allocation site.
-    fn add_statics(&self, tables: &mut Tables, meta: &Meta) {
+    fn add_statics(&self, tables: &mut Tables, meta: &Meta, written: &WrittenObjects) {
         let smallest = SMALLEST_STATIC.min(meta.min_object_bytes.max(1));
-        let mut next_object = tables.objects.id.iter().max().map_or(0, |&id| id + 1);
+        let last = tables.objects.id.iter().max().map_or(0, |&id| id + 1);
+        let mut next_object = last.max(written.next);
         let mut next_location = tables.locations.id.iter().max().map_or(0, |&id| id + 1);
         let mut next_chain = tables.chains.chain.iter().max().map_or(0, |&id| id + 1);
         let mut done = HashSet::new();

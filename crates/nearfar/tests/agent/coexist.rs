@@ -34,7 +34,7 @@ int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[
     assert!(output.status.success() && output.stdout == b"done\n");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let (mut records, mut lost) = (0, 0);
-    file.drain(|record| match record.body {
+    file.drain(u64::MAX, |record| match record.body {
         AgentBody::Lost { count, why: LostWhy::RingFull } => lost += count,
         _ => records += 1,
     });

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nearfar::collect::agent::{AgentBody, AgentFile, AgentLoss, AgentRecord, Allocation, Settings};
+use nearfar::collect::agent::{
+    AgentBody, AgentFile, AgentLoss, AgentRecord, Allocation, Settings, ShortLived,
+};
 
 /// A directory for one test's programs.
 pub struct Scratch(pub PathBuf);
@@ -68,6 +70,7 @@ pub struct Run {
     pub output: Output,
     pub records: Vec<AgentRecord>,
     pub loss: AgentLoss,
+    pub short: ShortLived,
 }
 
 impl Run {
@@ -97,7 +100,11 @@ impl Run {
 }
 
 pub fn settings() -> Settings {
-    Settings { min_object_bytes: 100_000, small_sample_bytes: 0, ..Settings::default() }
+    Settings { min_object_bytes: 100_000, small_sample_bytes: 0, alloc_rate: 0, ..Settings::default() }
+}
+
+fn now_ns() -> u64 {
+    nearfar::collect::proc::monotonic_ns()
 }
 
 pub fn run_with(settings: &Settings, command: &mut Command) -> Run {
@@ -109,12 +116,12 @@ pub fn run_with(settings: &Settings, command: &mut Command) -> Run {
     // Outputs here are smaller than a pipe holds.
     while child.try_wait().unwrap().is_none() {
         assert!(start.elapsed() < Duration::from_secs(60), "the program hangs");
-        file.drain(|record| records.push(record));
+        file.drain(now_ns(), |record| records.push(record));
         std::thread::sleep(Duration::from_millis(2));
     }
     let output = child.wait_with_output().unwrap();
-    file.drain(|record| records.push(record));
-    Run { output, records, loss: file.lost() }
+    file.drain(u64::MAX, |record| records.push(record));
+    Run { output, records, loss: file.lost(), short: file.short_lived() }
 }
 
 pub fn run(program: &Path) -> Run {

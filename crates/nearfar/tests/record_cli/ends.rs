@@ -155,3 +155,36 @@ fn a_running_process_is_recorded_until_ctrl_c_and_goes_on() {
     send(pid, libc::SIGTERM);
     assert_eq!(text(&target.wait_with_output().unwrap().stdout), "done 15\n");
 }
+
+#[test]
+fn a_recording_stops_growing_at_its_largest_size_and_says_so() {
+    let scratch = Scratch::new();
+    let program = scratch.c(
+        "faults",
+        "
+int main(void) {
+    for (int i = 0; i < 60; i++) {
+        size_t bytes = 16 << 20;
+        char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        madvise(p, bytes, MADV_NOHUGEPAGE);
+        for (size_t k = 0; k < bytes; k += 4096) p[k] = 1;
+        munmap(p, bytes);
+    }
+    puts(\"done\");
+    return 4;
+}",
+    );
+    if !perf_works() {
+        return;
+    }
+    let output = scratch.recorder("r", &["--max-size", "3M"]).arg(&program).output().unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(4), "done\n"));
+    assert!(text(&output.stderr).contains("as large as --max-size allows"), "{}", text(&output.stderr));
+    let size: u64 = std::fs::read_dir(scratch.path("r/run/rank=0"))
+        .unwrap()
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    assert!(size < 4 << 20, "{size}");
+    let report = scratch.report("r", &[]);
+    assert!(report.notes().contains("--max-size"), "{}", report.notes());
+}

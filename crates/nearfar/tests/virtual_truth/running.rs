@@ -164,10 +164,12 @@ fn control_c_keeps_what_is_known_and_leaves_no_process() {
     assert!(report.samples("simulated") > 1000, "{}", report.samples("simulated"));
 }
 
+/// Of all threads of `parent`: which of them starts the emulator is its own affair.
 fn children(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let list = std::fs::read_to_string(path).unwrap();
-    list.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+    let lists = threads.flat_map(|thread| std::fs::read_to_string(thread.unwrap().path().join("children")));
+    let lists: Vec<String> = lists.collect();
+    lists.iter().flat_map(|list| list.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
 }
 
 const WIDE: &str = r#"

@@ -71,15 +71,15 @@ impl Worker<'_> {
         let used_now = s.resolution[i] != Resolution::Object as u8 && !initial;
         // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
         let evicted = s.rung[i] == SampleRung::Simulated as u8 && s.access[i] == Access::Unknown as u8;
-        let folios = context.folios[thing as usize];
+        let folios = context.folios_of(thing);
         if folios != 0 && fact.node != UNKNOWN && used_now {
             let shift = 63 - folios.leading_zeros();
             let key = (row, (fact.space, shift, s.address[i] >> shift));
             let folio = tally.folios.entry(key).or_default();
             if remote {
-                let object = &context.finder.spaces.things[thing as usize];
+                let object = context.finder.spaces.things.get(thing);
                 folio.remote += weight;
-                let outside = home.folio && !context.finder.touched_in(home.touch, object);
+                let outside = home.folio && !context.finder.touched_in(home.touch, &object);
                 folio.remote_by_neighbour += if outside { weight } else { 0 };
             }
             folio.by_node.resize(self.nodes, 0);
@@ -89,7 +89,7 @@ impl Worker<'_> {
             return;
         }
         let about = &context.rows.rows[row as usize];
-        let object = &context.finder.spaces.things[thing as usize];
+        let object = context.finder.spaces.things.get(thing);
         let (base, extent) = if about.kind == ObjectKind::SmallHeap {
             (about.base, about.extent)
         } else {

@@ -19,6 +19,9 @@ use crate::recording::{NONE, ObjectKind};
 /// all pages that must agree for several allocations to be called alike. // chosen
 const AGREE: f64 = 0.9;
 
+/// Most pages of a row that are asked for their user: 1 TiB of them. // chosen
+const MOST_PAGES: u64 = 1 << 28;
+
 /// Says repairs as a file can.
 pub struct Planner<'a> {
     input: &'a Input,
@@ -67,7 +70,7 @@ impl<'a> Planner<'a> {
             bytes: about
                 .things
                 .iter()
-                .map(|&t| self.context.finder.spaces.things[t as usize].bytes)
+                .map(|&t| self.context.finder.spaces.things.get(t).bytes)
                 .max()
                 .unwrap_or(0),
             blocks: Vec::new(),
@@ -137,23 +140,28 @@ impl<'a> Planner<'a> {
     fn line(&self, row: &Row) -> Option<SiteId> {
         let shared =
             self.context.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
-        let chain = self.input.objects.chain.get(*row.things.first()? as usize).copied()?;
-        let caller = self.context.sites.of_chain(chain)[1];
+        let caller = self.context.sites.of_chain(row.chain?)[1];
         caller.filter(|_| shared).or(row.site)
     }
 
     /// By page; without counts by the samples of a 512th of the object, which are those of all its allocations.
-    fn users(&self, row: u32, thing: u32) -> Users {
-        let Some(exact) = self.context.exact else { return self.sampled_users(row, thing) };
-        let thing = &self.context.finder.spaces.things[thing as usize];
-        let (from, to) = page_range(thing, self.input.meta.page_bytes.max(1));
+    fn users(&self, by_bin: &Users, thing: u32) -> Users {
+        let Some(exact) = self.context.exact else { return self.sampled_users(by_bin, thing) };
+        let thing = self.context.finder.spaces.things.get(thing);
+        let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
         let user = |p| exact.page(thing.space, p).map_or(UNKNOWN, |p| p.user);
         filled((from..to).map(user).collect())
     }
 
-    fn sampled_users(&self, row: u32, thing: u32) -> Users {
-        let thing = &self.context.finder.spaces.things[thing as usize];
-        let (from, to) = page_range(thing, self.input.meta.page_bytes.max(1));
+    fn sampled_users(&self, by_bin: &Users, thing: u32) -> Users {
+        let thing = self.context.finder.spaces.things.get(thing);
+        let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
+        let pages = (to - from).max(1);
+        (0..pages).map(|p| by_bin[(p * BINS as u64 / pages) as usize]).collect()
+    }
+
+    /// Who is seen most in each 512th of a row's objects.
+    fn users_by_bin(&self, row: u32) -> Users {
         let mut votes = vec![vec![0u64; self.context.finder.nodes.count]; BINS];
         for (&(_, thread), used) in self.tally.uses.iter().filter(|u| u.0.0 == row && u.0.1 != NONE) {
             let node = self.context.node_of_user(self.tally, thread);
@@ -166,9 +174,7 @@ impl<'a> Planner<'a> {
             let (node, &most) = v.iter().enumerate().max_by_key(|x| *x.1)?;
             (most > 0).then_some(node as NodeIndex)
         };
-        let by_bin: Users = filled(votes.iter().map(|v| most(v).unwrap_or(UNKNOWN)).collect());
-        let pages = (to - from).max(1);
-        (0..pages).map(|p| by_bin[(p * BINS as u64 / pages) as usize]).collect()
+        filled(votes.iter().map(|v| most(v).unwrap_or(UNKNOWN)).collect())
     }
 
     fn where_used(&self, id: u32, row: &Row, part: &mut RepairPart) -> Result<(), String> {
@@ -180,9 +186,16 @@ impl<'a> Planner<'a> {
             );
         }
         let spaces = &self.context.finder.spaces;
+        let page = self.input.meta.page_bytes.max(1);
+        let pages = row.things.iter().map(|&t| spaces.things.get(t).bytes / page + 1);
+        if pages.fold(0, u64::saturating_add) > MOST_PAGES {
+            let count = row.things.len();
+            return Err(format!("its {count} allocations have more pages than are looked at one by one"));
+        }
         let mut things = row.things.clone();
-        things.sort_by_key(|&t| (spaces.things[t as usize].born, t));
-        let users: Vec<Users> = things.iter().map(|&t| self.users(id, t)).collect();
+        things.sort_by_key(|&t| (spaces.things.get(t).born, t));
+        let by_bin = self.users_by_bin(id);
+        let users: Vec<Users> = things.iter().map(|&t| self.users(&by_bin, t)).collect();
         let used: Vec<(u32, &Users)> = things
             .iter()
             .copied()
@@ -192,7 +205,7 @@ impl<'a> Planner<'a> {
         let Some(&(longest, whole)) = used.iter().max_by_key(|(_, u)| u.len()) else {
             return Err("no line of it was counted".to_string());
         };
-        let longest = &spaces.things[longest as usize];
+        let longest = spaces.things.get(longest);
         if used.len() == 1 {
             return self.blocks(whole, longest.address, longest.bytes, part);
         }

@@ -60,6 +60,8 @@ pub enum AgentBody {
         address: u64,
         /// Its size.
         bytes: u64,
+        /// When it ended, ns of CLOCK_MONOTONIC, where that is told late; else 0.
+        died_ns: u64,
         /// Because realloc was called on it: an `Alloc` with this `previous` follows.
         reallocated: bool,
     },
@@ -127,6 +129,15 @@ pub enum AgentBody {
         /// More pieces follow.
         more: bool,
     },
+    /// Allocations that were not told one by one.
+    Group {
+        /// Key of their call chain; 0: of sites beyond those that are counted apart.
+        site: u64,
+        /// How many.
+        count: u64,
+        /// Their bytes in all.
+        bytes: u64,
+    },
 }
 
 /// An allocation or mapping and its site.
@@ -164,6 +175,8 @@ pub struct Allocation {
     pub sp: u64,
     /// Frame pointer of the caller.
     pub bp: u64,
+    /// When it was made, ns of CLOCK_MONOTONIC, where that is told late; else 0.
+    pub born_ns: u64,
     /// Memory from `sp` upwards; empty if this key's stack was sent before.
     pub stack: Vec<u8>,
 }
@@ -194,6 +207,10 @@ pub enum LostWhy {
     SigprofTaken,
     /// A thread got no timer; the count is the error number.
     TimerRefused,
+    /// The thread's alternate signal stack is too short for a handler; the count is its bytes.
+    SmallSignalStack,
+    /// The program shut itself in with a seccomp filter.
+    Sandbox,
     /// A code of a later version.
     Other(u32),
 }
@@ -218,7 +235,8 @@ mirrored! {
     RawRecord = 24 { kind: u16, flags: u16, size: u32, tid: u32, cpu: u32, time: u64 }
     RawHello = 24 { pid: u32, parent: u32, parent_generation: u64, path_bytes: u32, unused: u32 }
     RawStack = 16 { low: u64, high: u64 }
-    RawAlloc = 72 { address: u64, bytes: u64, represents: u64, previous: u64, site: u64, rip: u64, rsp: u64, rbp: u64, stack_bytes: u32, unused: u32 }
+    RawAlloc = 80 { address: u64, bytes: u64, represents: u64, previous: u64, site: u64, rip: u64, rsp: u64, rbp: u64, born: u64, stack_bytes: u32, unused: u32 }
+    RawGroup = 24 { site: u64, count: u64, bytes: u64 }
     RawRange = 24 { address: u64, bytes: u64, to: u64 }
     RawHomes = 24 { address: u64, stride: u64, runs: u32, unused: u32 }
     RawRun = 8 { node: i16, unused: u16, pages: u32 }
@@ -281,7 +299,12 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
         7 => AgentBody::Alloc(allocation(head.flags, rest)?),
         8 => {
             let (range, _) = take::<RawRange>(rest)?;
-            AgentBody::Free { address: range.address, bytes: range.bytes, reallocated: head.flags & 1 != 0 }
+            AgentBody::Free {
+                address: range.address,
+                bytes: range.bytes,
+                died_ns: range.to,
+                reallocated: head.flags & 1 != 0,
+            }
         }
         9 => {
             let (range, _) = take::<RawRange>(rest)?;
@@ -327,11 +350,17 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
                 2 => LostWhy::HomesBudget,
                 3 => LostWhy::SigprofTaken,
                 4 => LostWhy::TimerRefused,
+                5 => LostWhy::SmallSignalStack,
+                6 => LostWhy::Sandbox,
                 other => LostWhy::Other(other),
             };
             AgentBody::Lost { count: lost.count, why }
         }
         18 => AgentBody::Maps { text: named()?.1.to_vec(), more: head.flags & 1 != 0 },
+        19 => {
+            let (group, _) = take::<RawGroup>(rest)?;
+            AgentBody::Group { site: group.site, count: group.count, bytes: group.bytes }
+        }
         _ => return None,
     };
     Some((Head { tid: head.tid, time: head.time }, body))
@@ -363,6 +392,7 @@ fn allocation(flags: u16, bytes: &[u8]) -> Option<Allocation> {
         ip: raw.rip,
         sp: raw.rsp,
         bp: raw.rbp,
+        born_ns: raw.born,
         stack: blob(rest, raw.stack_bytes.into())?.to_vec(),
     })
 }

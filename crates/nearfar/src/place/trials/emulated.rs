@@ -117,6 +117,8 @@ fn once(
         agent: true,
         no_perf: false,
         homes_interval: 1.0,
+        max_size: u64::MAX,
+        user: None,
         objects: placement.objects.clone(),
         inside_guest: None,
     };

@@ -175,7 +175,7 @@ fn once(command: &[OsString], candidate: &Candidate, measure: &Measure) -> anyho
             policy: policy.as_ref(),
             streams: Some([nothing.as_raw_fd(), outputs[0].as_raw_fd(), outputs[1].as_raw_fd()]),
             no_huge_pages: candidate.no_huge_pages,
-            guest: false,
+            ..Before::default()
         };
         let held = Held::start(command, &variables, &before)?;
         let begin = Instant::now();

@@ -2,7 +2,7 @@
 
 use super::{Site, Way, WhereError, activity, look};
 use crate::collect::proc;
-use crate::collect::target::{Before, Ending, Held, INTERRUPTED, StartError, pass_signals_to};
+use crate::collect::target::{Before, Ending, Held, INTERRUPTED, StartError};
 use nearfar_model::whereabouts::Whereabouts;
 use nearfar_model::whereabouts::activity::Activity;
 use std::ffi::OsString;
@@ -95,8 +95,8 @@ pub fn run(
     every: Option<Duration>,
     mut each: impl FnMut(&Whereabouts),
 ) -> Result<Watched, StartError> {
-    let held = Held::start(command, &[], &Before::default())?;
-    pass_signals_to(held.pid());
+    let mut held = Held::start(command, &[], &Before::default())?;
+    held.pass_signals();
     let before = activity::read(&site.machine);
     let begin = Instant::now();
     let running = held.release()?;

@@ -1,0 +1,230 @@
+//! Parquet's headers, walked before the parquet crate sees them: how much a file asks for is known
+//! before anything is allocated for it.
+//!
+//! Only what the limits need of Thrift's compact protocol. The parquet crate reads the same bytes again;
+//! a field that comes twice counts with its last value in both.
+
+/// Nesting of what is skipped; our own headers have four levels.
+const DEPTH: u32 = 16;
+
+/// Type codes of the compact protocol.
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I16: u8 = 4;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const STRUCT: u8 = 12;
+
+/// Bytes that are being read.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let value = self.varint()?;
+        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    fn pass(&mut self, bytes: u64) -> Option<()> {
+        let end = self.at.checked_add(usize::try_from(bytes).ok()?)?;
+        (end <= self.bytes.len()).then(|| self.at = end)
+    }
+
+    /// Type and length of a list; it cannot be longer than the bytes that are left.
+    fn list(&mut self) -> Option<(u8, usize)> {
+        let head = self.byte()?;
+        let length = match head >> 4 {
+            15 => usize::try_from(self.varint()?).ok()?,
+            short => usize::from(short),
+        };
+        (length <= self.bytes.len() - self.at).then_some((head & 15, length))
+    }
+
+    fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
+        if depth == 0 {
+            return None;
+        }
+        match kind {
+            TRUE | FALSE => Some(()),
+            BYTE => self.pass(1),
+            I16 | I32 | I64 => self.varint().map(|_| ()),
+            DOUBLE => self.pass(8),
+            BINARY => {
+                let length = self.varint()?;
+                self.pass(length)
+            }
+            LIST | SET => {
+                let (kind, length) = self.list()?;
+                // Inside a list a boolean has a byte of its own.
+                let kind = if matches!(kind, TRUE | FALSE) { BYTE } else { kind };
+                (0..length).try_for_each(|_| self.skip(kind, depth - 1))
+            }
+            STRUCT => self.fields(|reader, _, kind| reader.skip(kind, depth - 1)),
+            _ => None,
+        }
+    }
+
+    /// Calls `each` with number and type of every field of a struct; it has to read or skip it.
+    fn fields(&mut self, mut each: impl FnMut(&mut Self, i64, u8) -> Option<()>) -> Option<()> {
+        let mut last = 0i64;
+        loop {
+            let head = self.byte()?;
+            if head & 15 == 0 {
+                return Some(());
+            }
+            last = match head >> 4 {
+                0 => self.signed()?,
+                step => last.checked_add(i64::from(step))?,
+            };
+            each(self, last, head & 15)?;
+        }
+    }
+
+    /// An integer field, or the field skipped.
+    fn number(&mut self, kind: u8, into: &mut i64) -> Option<()> {
+        match kind {
+            I16 | I32 | I64 => {
+                *into = self.signed()?;
+                Some(())
+            }
+            _ => self.skip(kind, DEPTH),
+        }
+    }
+}
+
+/// Columns and groups of a file's footer, itself and the lists in it: (elements of the schema, row groups).
+/// `None` if it is no footer.
+pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut reader = Reader { bytes, at: 0 };
+    let (mut elements, mut groups) = (0, 0);
+    reader.fields(|r, field, kind| {
+        if matches!(field, 2 | 4) && kind == LIST {
+            let (kind, length) = r.list()?;
+            let most = if field == 2 { &mut elements } else { &mut groups };
+            *most = length.max(*most);
+            return (0..length).try_for_each(|_| r.skip(kind, DEPTH));
+        }
+        r.skip(kind, DEPTH)
+    })?;
+    Some((elements, groups))
+}
+
+/// What a page's header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PageHead {
+    /// Bytes of the header itself.
+    pub header_bytes: usize,
+    /// Bytes of the page when unpacked.
+    pub unpacked_bytes: i64,
+    /// Bytes of the page in the file.
+    pub packed_bytes: i64,
+    /// Values in it.
+    pub values: i64,
+    /// Whether it is a dictionary.
+    pub dictionary: bool,
+}
+
+/// Reads a page's header at the begin of `bytes`.
+pub(super) fn page(bytes: &[u8]) -> Option<PageHead> {
+    const DICTIONARY: i64 = 2;
+    let mut reader = Reader { bytes, at: 0 };
+    let mut head = PageHead::default();
+    let mut what = -1;
+    reader.fields(|r, field, kind| match field {
+        1 => r.number(kind, &mut what),
+        2 => r.number(kind, &mut head.unpacked_bytes),
+        3 => r.number(kind, &mut head.packed_bytes),
+        // Headers of data pages of both versions and of dictionaries: all begin with the number of values.
+        5 | 7 | 8 if kind == STRUCT => r.fields(|r, field, kind| match field {
+            1 => {
+                let mut values = 0;
+                r.number(kind, &mut values)?;
+                head.values = values.max(head.values);
+                Some(())
+            }
+            _ => r.skip(kind, DEPTH),
+        }),
+        _ => r.skip(kind, DEPTH),
+    })?;
+    head.dictionary = what == DICTIONARY;
+    head.header_bytes = reader.at;
+    Some(head)
+}
+
+/// The number of values of a delta-encoded stream of integers, and where it ends. `None` if it is none.
+pub(super) fn delta(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut reader = Reader { bytes, at: 0 };
+    let (block, minis, count) = (reader.varint()?, reader.varint()?, reader.varint()?);
+    reader.varint()?;
+    if minis == 0 || !block.is_multiple_of(minis) || !(block / minis).is_multiple_of(32) {
+        return None;
+    }
+    let each = block / minis;
+    // The first value is in the header.
+    let mut left = count.saturating_sub(1);
+    while left > 0 {
+        reader.varint()?;
+        let widths = reader.at..reader.at.checked_add(usize::try_from(minis).ok()?)?;
+        let widths = reader.bytes.get(widths)?;
+        reader.at += widths.len();
+        for &width in widths {
+            if left == 0 {
+                break;
+            }
+            reader.pass((each / 8).checked_mul(u64::from(width))?)?;
+            left = left.saturating_sub(each);
+        }
+        if each == 0 {
+            return None;
+        }
+    }
+    Some((count, reader.at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_longer_than_its_bytes_is_no_footer() {
+        // Field 2, a list of 2^40 structs.
+        assert_eq!(footer(&[0x29, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0]), None);
+        // Structs in structs in structs.
+        assert_eq!(footer(&[0x1c; 100]), None);
+        assert_eq!(footer(&[0]), Some((0, 0)));
+    }
+
+    #[test]
+    fn a_delta_stream_that_counts_more_than_it_has_is_none() {
+        // 128 a block in 4 parts, 2^28 values, and then nothing.
+        assert_eq!(delta(&[0x80, 1, 4, 0x80, 0x80, 0x80, 0x80, 1, 0]), None);
+        assert_eq!(delta(&[0x80, 1, 4, 1, 0]), Some((1, 5)));
+        // Parts of no values would never end.
+        assert_eq!(delta(&[0, 4, 9, 0, 0, 0, 0, 0, 0]), None);
+    }
+}

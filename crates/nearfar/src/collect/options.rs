@@ -1,0 +1,121 @@
+//! What a recording is asked for, and what comes of it.
+
+use super::policy::Policy;
+use super::target::{Ending, StartError, User};
+use crate::place::objects::ObjectPolicies;
+use crate::store::CreateError;
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::cpulist::CpuList;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How call chains are taken with samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CallGraph {
+    /// None.
+    None,
+    /// By frame pointers: cheap, wrong where code was compiled without them.
+    Fp,
+    /// By .eh_frame from a copy of the stack: right, 8 KiB a sample.
+    Dwarf,
+}
+
+/// What to record and where.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The recording; `None`: a free name in the current directory.
+    pub output: Option<PathBuf>,
+    /// Samples per second of CPU time and thread.
+    pub hz: f64,
+    /// Allocations from this size on are recorded one by one, bytes.
+    pub min_object: u64,
+    /// Machine to judge by, kept as a wish.
+    pub wish: Option<String>,
+    /// Call chains of samples.
+    pub call_graph: CallGraph,
+    /// Use the preload agent.
+    pub agent: bool,
+    /// Do not use perf events even if they work (to test the signal rung).
+    pub no_perf: bool,
+    /// Seconds between looks at page homes.
+    pub homes_interval: f64,
+    /// Most bytes of the recording while it grows.
+    pub max_size: u64,
+    /// Policies of single objects.
+    pub objects: Option<ObjectPolicies>,
+    /// Whom the program runs as, and whose the recording is; `None`: ours.
+    pub user: Option<User>,
+    /// Set where this recorder runs inside the virtual machine. Nothing is sampled then (the
+    /// plugin does that) and the journal is left for the host to finish.
+    pub inside_guest: Option<Inside>,
+}
+
+/// What the recorder inside the virtual machine was told by the one outside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Inside {
+    /// The recording's directory, which the host has made.
+    pub recording: PathBuf,
+    /// Cpus that the program may use.
+    pub cpus: CpuList,
+    /// Where its memory goes, if not to the node of the first touch.
+    pub policy: Option<Policy>,
+    /// Policies of single objects.
+    pub objects: Option<ObjectPolicies>,
+    /// The machine that is emulated.
+    pub machine: Machine,
+    /// How it is emulated: threads, pages, prefetcher; for the report.
+    pub how: String,
+    /// Process id of the recorder outside, and its start time: as in [`Meta`].
+    pub recorder: (u32, u64),
+}
+
+/// What is recorded.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// A command to start.
+    Command(Vec<OsString>),
+    /// A running process.
+    Process(u32),
+}
+
+/// Why nothing was recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The program could not be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The recording could not be begun.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// There is no such process.
+    #[error("there is no process {0} (see `ps -e`)")]
+    NoProcess(u32),
+    /// The process is somebody else's.
+    #[error("process {pid} belongs to user {owner}: attach as that user, or with sudo")]
+    NotYours {
+        /// The process.
+        pid: u32,
+        /// Its user id.
+        owner: u32,
+    },
+    /// Attaching needs perf events.
+    #[error(
+        "attaching to a running process needs perf events, and these do not work here: {0}. \
+         `nearfar doctor` says what unlocks them; or start the program under `nearfar record -- command`."
+    )]
+    AttachWithoutPerf(String),
+    /// Anything else.
+    #[error(transparent)]
+    Other(#[from] anyhow::Error),
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// The recording.
+    pub directory: PathBuf,
+    /// How the program ended; `None` after attaching.
+    pub ending: Option<Ending>,
+    /// Lines for the user.
+    pub summary: Vec<String>,
+}

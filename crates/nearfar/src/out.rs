@@ -1,0 +1,38 @@
+//! The one way to the terminal but for pages, which `model::report` makes harmless itself: names, paths and reasons
+//! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_model::plain`]).
+//!
+//! `tests/output.rs` sees to it that nothing else prints.
+
+use nearfar_model::plain;
+use std::io::Write;
+
+/// Writes a message to standard error, with its line feed. If nobody reads it, that is no reason to end.
+pub fn message(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", plain::lines(text));
+}
+
+/// Writes lines that were put together here to standard error.
+pub fn page_to_stderr(text: &str) {
+    let _ = write!(std::io::stderr().lock(), "{}", plain::page(text));
+}
+
+/// Writes lines that were put together here to standard output.
+///
+/// # Errors
+/// Those of the system.
+pub fn page(text: &str) -> std::io::Result<()> {
+    write!(std::io::stdout().lock(), "{}", plain::page(text))
+}
+
+/// Writes what is being done over the last line of a terminal.
+pub fn progress(text: &str) {
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[K{}", plain::line(text));
+}
+
+/// A message of the form of [`format!`] to standard error.
+#[macro_export]
+macro_rules! say {
+    ($($words:tt)*) => {
+        $crate::out::message(&format!($($words)*))
+    };
+}

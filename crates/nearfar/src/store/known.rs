@@ -1,0 +1,45 @@
+//! What a recording that nobody closed can still say of itself: from its rows.
+
+use super::Tables;
+use nearfar_model::recording::{Columns, Meta, ObjectKind, Rung, RungReport, SampleRung, SampleSurvey};
+
+/// Completes the meta.json of a recorder that was killed: which rungs worked and whether the agent
+/// reported is known only at the end, but what they recorded is there.
+pub(super) fn complete(meta: &mut Meta, tables: &Tables, survey: &SampleSurvey, faults: bool) {
+    if meta.state != "open" {
+        return;
+    }
+    let heap = |&kind: &u8| kind == ObjectKind::Heap as u8 || kind == ObjectKind::SmallHeap as u8;
+    if tables.objects.kind.iter().any(heap) {
+        meta.agent = true;
+        meta.agent_why.clear();
+    } else if !meta.agent && meta.agent_why.is_empty() {
+        meta.agent_why =
+            "it is not known whether it would have: the recorder was killed, and there is no heap \
+                          object in what it wrote"
+                .into();
+    }
+    let mut found = |rung: Rung, why: &str| {
+        if !meta.rungs.iter().any(|r| r.rung == rung && r.active) {
+            meta.rungs.retain(|r| r.rung != rung);
+            meta.rungs.push(RungReport { rung, active: true, why: why.into(), hz: 0.0 });
+        }
+    };
+    let why = "known from its rows: the recorder was killed before it said so";
+    if survey.samples > 0 {
+        // Segments that are written already are of the same rung as the rows that are left.
+        for (code, rung) in [
+            (SampleRung::Clock, Rung::Clock),
+            (SampleRung::Signal, Rung::Signal),
+            (SampleRung::Hardware, Rung::Hardware),
+            (SampleRung::Simulated, Rung::Simulated),
+        ] {
+            if tables.samples.rung.contains(&(code as u8)) {
+                found(rung, why);
+            }
+        }
+    }
+    if faults || !tables.faults.is_empty() || !tables.homes.is_empty() {
+        found(Rung::Pages, why);
+    }
+}
