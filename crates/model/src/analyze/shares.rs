@@ -27,7 +27,16 @@ pub struct Shares {
     pub exact: bool,
 }
 
+/// Widest 95 % interval of a share from samples that is still told: one sample that happens to be near must not
+/// be read as "0 % remote". Wider than half of everything, it tells nothing. // chosen
+const WIDEST_TOLD: f64 = 0.5;
+
 impl Shares {
+    /// A share as the report tells it: `None` (unknown) if it is of so few samples that it says nothing.
+    pub fn told(&self, share: Option<f64>, interval: Option<Interval>) -> Option<f64> {
+        share.filter(|_| self.exact || interval.is_some_and(|i| i.high - i.low <= WIDEST_TOLD))
+    }
+
     /// From samples.
     pub fn of_samples(tally: &Tally, nodes: &Nodes) -> Shares {
         let total = tally.total.weight.max(1) as f64;

@@ -87,7 +87,8 @@ pub struct Report {
     pub basis: Basis,
     /// Which part of the run they are of.
     pub region: Region,
-    /// Remote share of all samples whose page's home is known; null if none is.
+    /// Remote share of all samples whose page's home is known; null if none is, or so few that the interval
+    /// covers more than half of everything.
     pub remote_share: Option<f64>,
     /// 95 % interval of `remote_share`; its bounds where it is exact.
     pub remote_share_ci: Option<Interval>,

@@ -124,6 +124,7 @@ fn run(page: &mut Page, r: &Report) {
              `nearfar report --as 2x22` judges the same recording on two"
             .to_owned(),
         None if r.counters.is_some() => "unknown: no line with a known home was counted".to_owned(),
+        None if r.remote_share_ci.is_some() => format!("unknown: too few {}", units(r)),
         None => "unknown: no sample's page has a known node".to_owned(),
     };
     page.item(0, "remote", &format!("{remote}{}", sections::distances(r)));

@@ -132,6 +132,15 @@ fn too_few_samples_are_unknown_not_clean() {
 }
 
 #[test]
+fn a_sample_or_two_are_no_share() {
+    // Two of two near samples: anything up to 84 % may be far, so "0 % remote" would be a lie.
+    let r = serial(2, 1).on(2);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert_eq!((r.remote_share, r.remote_time_share), (None, None));
+    assert!(r.remote_share_ci.is_some_and(|i| i.high - i.low > 0.5), "{:?}", r.remote_share_ci);
+}
+
+#[test]
 fn no_samples_at_all_are_unknown() {
     let r = World::new(2).on(2);
     assert_eq!(r.verdict, Verdict::Unknown);

@@ -66,7 +66,7 @@ pub struct Inside {
     pub machine: Machine,
     /// How it is emulated: threads, pages, prefetcher; for the report.
     pub how: String,
-    /// Process id of the recorder outside, and its start time: as in [`Meta`].
+    /// Process id of the recorder outside, and its start time: as in [`nearfar_model::recording::Meta`].
     pub recorder: (u32, u64),
 }
 

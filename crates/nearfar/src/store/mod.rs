@@ -25,9 +25,10 @@ pub mod write;
 
 pub use finish::{Finished, finish};
 pub(crate) use open::read_meta;
-pub use open::{OpenFailure, Stored, newest_recording, open};
+pub use open::{OpenFailure, Stored, meta_of, newest_recording, open};
 pub use write::{CreateError, Writer, reserve};
 
+use nearfar_model::analyze::Input;
 use nearfar_model::recording::*;
 
 /// File names inside a recording.
@@ -85,7 +86,7 @@ macro_rules! tables {
             }
 
             /// Removes rows that no recorder writes; gives the tables that had some, and how many.
-            pub(crate) fn keep_sound(&mut self) -> Vec<(&'static str, u64)> {
+            pub fn keep_sound(&mut self) -> Vec<(&'static str, u64)> {
                 use nearfar_model::recording::sound::Sound;
                 [$((<$type as Columns>::TABLE, self.$field.keep_sound())),*]
                     .into_iter()
@@ -107,3 +108,34 @@ macro_rules! tables {
     };
 }
 for_each_table!(tables);
+
+impl Tables {
+    /// What an analysis reads of them, and the samples, which it reads apart.
+    pub fn into_input(self, meta: Meta) -> (Input, AccessSamples) {
+        let input = Input {
+            meta,
+            processes: self.processes,
+            process_ends: self.process_ends,
+            threads: self.threads,
+            faults: self.faults,
+            locations: self.locations,
+            modules: self.modules,
+            symbols: self.symbols,
+            chains: self.chains,
+            objects: self.objects,
+            object_ends: self.object_ends,
+            allocation_groups: self.allocation_groups,
+            site_names: self.site_names,
+            range_events: self.range_events,
+            homes: self.homes,
+            mappings: self.mappings,
+            phases: self.phases,
+            counters: self.counters,
+            cpu_epochs: self.cpu_epochs,
+            epoch_traffic: self.epoch_traffic,
+            page_traffic: self.page_traffic,
+            losses: self.losses,
+        };
+        (input, self.samples)
+    }
+}

@@ -209,30 +209,7 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         }
     };
     let t = load_all(&path.join(RANK), &segments, &mut remarks)?;
-    let input = Input {
-        meta,
-        processes: t.processes,
-        process_ends: t.process_ends,
-        threads: t.threads,
-        faults: t.faults,
-        locations: t.locations,
-        modules: t.modules,
-        symbols: t.symbols,
-        chains: t.chains,
-        objects: t.objects,
-        object_ends: t.object_ends,
-        allocation_groups: t.allocation_groups,
-        site_names: t.site_names,
-        range_events: t.range_events,
-        homes: t.homes,
-        mappings: t.mappings,
-        phases: t.phases,
-        counters: t.counters,
-        cpu_epochs: t.cpu_epochs,
-        epoch_traffic: t.epoch_traffic,
-        page_traffic: t.page_traffic,
-        losses: t.losses,
-    };
+    let (input, _) = t.into_input(meta);
     let names = files(&path.join(RANK), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
     let survey = input.meta.survey.clone();
     let samples = SampleFiles { segments, names, survey, unusable: Mutex::default() };
@@ -312,24 +289,45 @@ pub(super) fn read_meta_in(dir: &Dir) -> Result<Meta, OpenFailure> {
         io::ErrorKind::InvalidData => foreign(format!("its meta.json cannot be read: {e}")),
         _ => OpenFailure::Io { path: dir.path().join(META), error: e },
     })?;
-    let value: serde_json::Value =
-        serde_json::from_slice(&bytes).map_err(|e| foreign(format!("its meta.json is no JSON ({e})")))?;
-    let format = value.get("format").and_then(serde_json::Value::as_u64);
-    let Some(format) = format else {
-        return Err(foreign("its meta.json names no format".into()));
+    meta_of(&bytes).map_err(|e| match e {
+        NoMeta::Foreign(why) => foreign(why),
+        NoMeta::Newer { by, found } => {
+            OpenFailure::Newer { path: dir.path().to_owned(), by, found, known: FORMAT_VERSION }
+        }
+    })
+}
+
+/// Why bytes are no meta.json of ours.
+#[derive(Debug)]
+pub enum NoMeta {
+    /// They are none, or say what cannot be.
+    Foreign(String),
+    /// A later version wrote them.
+    Newer {
+        /// Which one.
+        by: String,
+        /// Its format.
+        found: u32,
+    },
+}
+
+/// Reads and checks the bytes of a meta.json.
+///
+/// # Errors
+/// See [`NoMeta`].
+pub fn meta_of(bytes: &[u8]) -> Result<Meta, NoMeta> {
+    let value: serde_json::Value = serde_json::from_slice(bytes)
+        .map_err(|e| NoMeta::Foreign(format!("its meta.json is no JSON ({e})")))?;
+    let Some(format) = value.get("format").and_then(serde_json::Value::as_u64) else {
+        return Err(NoMeta::Foreign("its meta.json names no format".into()));
     };
     if format > u64::from(FORMAT_VERSION) {
         let by = value.get("nearfar").and_then(|v| v.as_str()).unwrap_or("(unknown)").to_owned();
-        return Err(OpenFailure::Newer {
-            path: dir.path().to_owned(),
-            by,
-            found: u32::try_from(format).unwrap_or(u32::MAX),
-            known: FORMAT_VERSION,
-        });
+        return Err(NoMeta::Newer { by, found: u32::try_from(format).unwrap_or(u32::MAX) });
     }
-    let meta: Meta =
-        serde_json::from_value(value).map_err(|e| foreign(format!("its meta.json is incomplete ({e})")))?;
-    meta.check().map_err(|why| foreign(format!("in its meta.json, {why}")))?;
+    let meta: Meta = serde_json::from_value(value)
+        .map_err(|e| NoMeta::Foreign(format!("its meta.json is incomplete ({e})")))?;
+    meta.check().map_err(|why| NoMeta::Foreign(format!("in its meta.json, {why}")))?;
     Ok(meta)
 }
 

@@ -38,6 +38,7 @@ use object::elf;
 use object::read::elf::Dyn as _;
 
 pub use lines::Frame;
+pub use names::readable;
 pub use receiver::{NameSource, NamedVariable};
 pub use runtime::{is_allocator_function, is_library_frame, is_runtime, spins};
 pub use statics::StaticVariable;

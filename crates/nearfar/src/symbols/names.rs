@@ -18,7 +18,7 @@ pub(super) fn is_mangled(name: &str) -> bool {
 ///   (gcc: `main._omp_fn.0`, clang: `main.omp_outlined`), becomes
 ///   `main [omp parallel]`. The compilers use the same names for tasks. Clang before
 ///   17 writes only `.omp_outlined.`, which becomes `[omp parallel]`.
-pub(super) fn readable(name: &str) -> String {
+pub fn readable(name: &str) -> String {
     // glibc's and libstdc++'s versioned symbols: `memcpy@@GLIBC_2.14`.
     let name = name.split("@@").next().unwrap_or(name);
     // glibc's names for its own calls to what it also exports.
