@@ -23,6 +23,8 @@ fn build_agent() {
         // No library and none of the compiler's own references to one: agent/system.h says why.
         .args(["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-U_FORTIFY_SOURCE"])
         .args(["-fno-tree-loop-distribute-patterns"])
+        // The program's sanitizer has no place in it, nor the fuzzer's.
+        .arg("-fno-sanitize=all")
         // A hook finds its caller's stack pointer through its own frame pointer.
         .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
         // Our malloc is not the compiler's: no calls of it may be invented or removed.
@@ -54,7 +56,7 @@ fn build_init() {
     let status = compiler
         .to_command()
         // The guest has no libraries.
-        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-static", "-s"])
+        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-static", "-s", "-fno-sanitize=all"])
         .args(["-Wall", "-Wextra", "-Werror"])
         .args(c_files(&directory))
         .arg("-o")

@@ -239,6 +239,9 @@ struct OnArgs {
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
     #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..), requires = "on")]
     lines_per_sample: u32,
+    /// Keep what the program writes in the virtual machine: no file of this host changes but the recording
+    #[arg(long, requires = "on")]
+    read_only: bool,
     /// Stop the program after this time (90s, 5m, 1h) and report what is known by then
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "on")]
     budget: Option<std::time::Duration>,
@@ -258,6 +261,7 @@ impl OnArgs {
         add(self.thp != crate::guest::HugePages::Madvise, &format!("--thp {}", self.thp.text()));
         add(self.numa_balancing, "--numa-balancing");
         add(self.no_prefetch, "--no-prefetch");
+        add(self.read_only, "--read-only");
         words.join(" ")
     }
 }

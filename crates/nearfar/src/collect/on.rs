@@ -39,6 +39,8 @@ pub struct OnOptions {
     pub memory_per_node: u64,
     /// DRAM lines per sample.
     pub lines_per_sample: u32,
+    /// What the program writes stays in the virtual machine; only the recording is written.
+    pub read_only: bool,
     /// Stop the program after this time.
     pub budget: Option<Duration>,
     /// No progress on stderr.
@@ -88,7 +90,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     let inside_file = prepare(&recording, &directory, &shape, options, on)?;
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
-    say(whose_files());
+    say(whose_files(on.read_only));
     let begin = Instant::now();
     let mut job = Job {
         environment: environment(bound),
@@ -99,6 +101,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
             arguments: plugin_arguments(&directory, &shape, snapshot.about(), on),
             preload,
         }),
+        writable: on.read_only.then(|| recording.clone()),
         // The recorder inside hands signals on.
         signals_to_group: false,
         stop: stop_after(on.budget, recording.join(crate::store::JOURNAL)),
@@ -250,14 +253,21 @@ fn environment(bound: bool) -> Vec<(OsString, OsString)> {
 }
 
 /// The virtual machine is no sandbox: its root directory is the host's.
-fn whose_files() -> &'static str {
+fn whose_files(read_only: bool) -> &'static str {
     // SAFETY: no preconditions.
     match unsafe { libc::geteuid() } {
-        0 => {
-            "mind: the program in the virtual machine writes to this host's files, and as root to all of them; run it \
-             as a user without such rights if you do not trust it"
+        _ if read_only => {
+            "the program in the virtual machine reads this host's files; what it writes stays in the virtual machine's \
+             memory and is gone with it, but for the recording (--read-only)"
         }
-        _ => "the program in the virtual machine reads and writes this host's files with your rights",
+        0 => {
+            "mind: the program in the virtual machine writes to this host's files, and as root to all of them; \
+             --read-only keeps them as they are"
+        }
+        _ => {
+            "the program in the virtual machine reads and writes this host's files with your rights \
+             (--read-only keeps them as they are)"
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::initramfs;
 use super::kernel::Kernel;
 use super::memory_file::{in_memory, path_of};
 use super::process::{Vm, is_panic};
-use super::qemu::{self, Qemu};
+use super::qemu::{self, Exports, Qemu};
 use super::shape::{Shape, memory_name};
 use super::signals::Relay;
 use super::snapshot::{self, About, Nameless};
@@ -104,7 +104,7 @@ impl Setup {
     /// Everything that the memory of a booted machine depends on.
     fn key(&self, shape: &Shape) -> u64 {
         let parts = &*self.parts;
-        let arguments = qemu::arguments(shape, Path::new(""));
+        let arguments = qemu::arguments(shape, Path::new(""), &Exports::none());
         // Not by content: of 25 MB, that would take as long as the resume.
         let identity = |file: &Path| {
             let about = std::fs::metadata(file).ok()?;
@@ -129,7 +129,7 @@ impl Setup {
         let pvh = unpacked.is_some();
         let kernel = in_memory(&unpacked.unwrap_or(image))?;
         let initrd = in_memory(&parts.initramfs)?;
-        let mut arguments = qemu::arguments(shape, &path_of(&kernel));
+        let mut arguments = qemu::arguments(shape, &path_of(&kernel), &Exports::none());
         arguments.extend(["-initrd".into(), path_of(&initrd).into()]);
         let mut vm = Vm::start(&parts.qemu.program, &arguments, &[&initrd, &kernel], &[])?;
         drop((kernel, initrd));

@@ -44,6 +44,7 @@ pub(super) mod field {
     pub const TERMINAL: u32 = 12;
     pub const FIRST_PID: u32 = 13;
     pub const ONE_OUTPUT: u32 = 14;
+    pub const WRITABLE: u32 = 15;
 }
 
 /// Whom a signal is for.

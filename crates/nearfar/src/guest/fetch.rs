@@ -45,7 +45,10 @@ pub(super) fn from_package(
     let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // linux-image-6.1.0-56-amd64_6.1.192-2_amd64.deb: the same release is rebuilt at times.
     let target = cache.join("kernels").join(name.trim_end_matches(".deb"));
-    if target.join("vmlinuz").is_file() {
+    // An earlier version may have kept fewer modules.
+    let whole =
+        |target: &Path| target.join("vmlinuz").is_file() && modules::load(&target.join("modules")).is_ok();
+    if whole(&target) {
         return Ok(target);
     }
     progress(Progress::Unpacking { package: name.clone() });
@@ -76,10 +79,14 @@ pub(super) fn from_package(
     let _ = fs::copy(all.join("modules.builtin"), result.join("modules/modules.builtin"));
     fs::copy(&image, result.join("vmlinuz")).map_err(failed())?;
     fs::create_dir_all(cache.join("kernels")).map_err(failed())?;
+    // Machines that run keep their open files.
+    if target.exists() && !whole(&target) {
+        let _ = fs::rename(&target, scratch.path().join("old"));
+    }
     match fs::rename(&result, &target) {
         Ok(()) => Ok(target),
         // Somebody else was faster, with the same files.
-        Err(_) if target.join("vmlinuz").is_file() => Ok(target),
+        Err(_) if whole(&target) => Ok(target),
         Err(error) => Err(failed()(error)),
     }
 }

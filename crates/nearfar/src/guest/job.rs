@@ -89,6 +89,9 @@ pub struct Job {
     pub signals_to_group: bool,
     /// Asked about ten times a second whether to stop.
     pub stop: Box<dyn FnMut() -> Verdict + Send>,
+    /// The one directory of the host that can be written to; what is written elsewhere stays in the guest's memory
+    /// and is gone with it. `None`: everything can be, with the rights of the user.
+    pub writable: Option<PathBuf>,
     /// Between SIGTERM and SIGKILL after a [`Verdict::Stop`]. The guest is slow.
     pub grace: Duration,
 }
@@ -108,6 +111,7 @@ impl Job {
             stderr: Stream::Inherit,
             signals_to_group: true,
             stop: Box::new(|| Verdict::GoOn),
+            writable: None,
             grace: Duration::from_secs(30),
         }
     }
@@ -128,6 +132,9 @@ impl Job {
             bytes(field::VARIABLE, &[name.as_bytes(), b"=", value.as_bytes()].concat());
         }
         bytes(field::DIRECTORY, self.directory.as_os_str().as_bytes());
+        if let Some(directory) = &self.writable {
+            bytes(field::WRITABLE, directory.as_os_str().as_bytes());
+        }
         bytes(field::THP, self.huge_pages.text().as_bytes());
         bytes(field::SEED, &host::random::<64>());
         if let Some(name) = host::name() {

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What init needs to be heard and to see the host's files; the rest follows from them.
-const WANTED: [&str; 4] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p"];
+/// What init needs to be heard, to see the host's files and to keep writes from them; the rest follows from them.
+const WANTED: [&str; 5] = ["virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay"];
 
 /// A module, decompressed.
 pub(super) struct Module {

@@ -3,6 +3,7 @@
 use super::error::GuestError;
 use super::shape::Shape;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,8 +72,43 @@ impl Qemu {
     }
 }
 
+/// What the guest gets of the host's files. The devices are the same always, or no snapshot would fit.
+pub(super) struct Exports<'a> {
+    /// The one directory that can be written to; `None`: all can, and this one is not asked for.
+    pub writable: Option<&'a Path>,
+}
+
+impl Exports<'_> {
+    /// For a machine that only boots.
+    pub fn none() -> Exports<'static> {
+        Exports { writable: Some(Path::new("/")) }
+    }
+
+    /// The values of two `-fsdev`. QEMU itself refuses writes to what is read-only: nothing in the guest can
+    /// change that.
+    fn arguments(&self) -> [OsString; 2] {
+        // none: what cannot be set for want of rights (the owner, mostly) is no error. New
+        // files belong to the user of QEMU, who is the user of nearfar.
+        let device = |id: &str, path: &Path, writable: bool| {
+            let mut text = OsString::from(format!("local,id={id},security_model=none,multidevs=remap"));
+            text.push(if writable { ",path=" } else { ",readonly=on,path=" });
+            // A comma ends a value; twice, it is one.
+            for (i, part) in path.as_os_str().as_bytes().split(|&b| b == b',').enumerate() {
+                text.push(if i > 0 { ",," } else { "" });
+                text.push(OsStr::from_bytes(part));
+            }
+            text
+        };
+        let root = Path::new("/");
+        [
+            device("host", root, self.writable.is_none()),
+            device("out", self.writable.unwrap_or(root), self.writable.is_some_and(|path| path != root)),
+        ]
+    }
+}
+
 /// Arguments that booting and resuming have in common: the same machine, device by device.
-pub(super) fn arguments(shape: &Shape, kernel: &Path) -> Vec<OsString> {
+pub(super) fn arguments(shape: &Shape, kernel: &Path, exports: &Exports) -> Vec<OsString> {
     let mut out: Vec<OsString> = [
         "-nodefaults",
         "-no-user-config",
@@ -95,20 +131,13 @@ pub(super) fn arguments(shape: &Shape, kernel: &Path) -> Vec<OsString> {
     out.push("-append".into());
     out.push(shape.kernel_arguments().into());
     out.extend(
-        [
-            "-device",
-            "virtio-serial-pci",
-            "-device",
-            "virtserialport,chardev=channel,name=nearfar,nr=1",
-            // none: what cannot be set for want of rights (the owner, mostly) is no error. New
-            // files belong to the user of QEMU, who is the user of nearfar.
-            "-fsdev",
-            "local,id=host,path=/,security_model=none,multidevs=remap",
-            "-device",
-            "virtio-9p-pci,fsdev=host,mount_tag=host",
-        ]
-        .map(OsString::from),
+        ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=channel,name=nearfar,nr=1"]
+            .map(OsString::from),
     );
+    for (id, fsdev) in ["host", "out"].iter().zip(exports.arguments()) {
+        out.extend(["-fsdev".into(), fsdev, "-device".into()]);
+        out.push(format!("virtio-9p-pci,fsdev={id},mount_tag={id}").into());
+    }
     out
 }
 

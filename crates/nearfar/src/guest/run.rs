@@ -9,7 +9,7 @@ use super::job::{Job, Outcome, Stream, Verdict};
 use super::memory_file::path_of;
 use super::output::Output;
 use super::process::{Vm, is_panic};
-use super::qemu;
+use super::qemu::{self, Exports};
 use super::signals::Relay;
 use super::snapshot;
 use super::vmlinux;
@@ -87,7 +87,8 @@ impl Snapshot {
         } else {
             parts.kernel.image.clone()
         };
-        let mut arguments = qemu::arguments(&self.shape, &kernel);
+        let mut arguments =
+            qemu::arguments(&self.shape, &kernel, &Exports { writable: job.writable.as_deref() });
         arguments.extend(["-incoming".into(), OsString::from(format!("fd:{}", file.as_raw_fd()))]);
         let mut variables = Vec::new();
         if let Some(plugin) = &job.plugin {

@@ -69,6 +69,35 @@ fn files_are_the_hosts_and_new_ones_the_users() {
     assert_eq!(std::fs::metadata(directory.path().join("new")).unwrap().uid(), me.0);
 }
 
+/// Overwriting, appending, mapping, renaming, removing, and root's way round by a second mount: the files stay.
+#[test]
+fn read_only_files_are_changed_in_the_guest_alone() {
+    let Some(snapshot) = snapshot() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    for name in ["over", "more", "away", "gone"] {
+        std::fs::write(path(name), "old").unwrap();
+    }
+    // A comma ends a value on the emulator's command line.
+    std::fs::create_dir(path("a,place")).unwrap();
+    let script = "set -e; echo new > over; echo new >> more; mv away there; rm gone; mkdir made; echo kept > a,place/file\n\
+                  cat over more there; ls -d made gone 2>/dev/null || true\n\
+                  mkdir again && mount -t 9p -o trans=virtio,version=9p2000.L host again 2>/dev/null \
+                  && ! touch again/var/tmp/x 2>/dev/null || true";
+    let mut job = job(&["sh", "-c", script]);
+    job.directory = directory.path().to_owned();
+    job.writable = Some(path("a,place"));
+    let said = run(snapshot, job).unwrap();
+    assert_eq!((said.text(), said.stderr.as_str()), ("new\noldnew\noldmade\n", ""));
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    assert_eq!(["over", "more", "away", "gone"].map(read), ["old"; 4]);
+    assert_eq!(read("a,place/file"), "kept\n");
+    let mut names: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a,place", "away", "gone", "more", "over"]);
+}
+
 /// Written through a shared mapping, which 9p only has with a cache.
 #[test]
 fn files_can_be_mapped_and_written() {

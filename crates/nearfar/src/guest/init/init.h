@@ -44,7 +44,7 @@ void send_all(void);
 /* job.c */
 struct job {
     char **arguments, **variables;
-    char *directory, *thp, *hostname;
+    char *directory, *thp, *hostname, *writable;
     bool balancing, one_output;
     uint64_t *user;
     size_t user_count;
@@ -61,7 +61,7 @@ void world_clock(void);
 #define NEW_ROOT "/host"
 void world_settings(const struct job *job);
 /* False, with errno and `what` set, if something that the program needs is not to be had. */
-bool world_mount(const char **what);
+bool world_mount(const struct job *job, const char **what);
 void world_leave(void);
 
 /* child.c */

@@ -48,6 +48,7 @@ struct job job_parse(const struct frame *frame) {
         case NF_ARGUMENT: append(&job.arguments, &arguments, as_text(bytes, size)); break;
         case NF_VARIABLE: append(&job.variables, &variables, as_text(bytes, size)); break;
         case NF_DIRECTORY: job.directory = as_text(bytes, size); break;
+        case NF_WRITABLE: job.writable = as_text(bytes, size); break;
         case NF_THP: job.thp = as_text(bytes, size); break;
         case NF_HOSTNAME: job.hostname = as_text(bytes, size); break;
         case NF_BALANCING: job.balancing = number(bytes, size, 0) != 0; break;

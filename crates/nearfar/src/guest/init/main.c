@@ -103,7 +103,7 @@ int main(void) {
     world_clock();
     world_settings(&job);
     const char *what = "";
-    if (!world_mount(&what)) refuse(errno, what);
+    if (!world_mount(&job, &what)) refuse(errno, what);
     struct streams streams;
     pid_t child = child_start(&job, &streams, &what);
     if (child < 0) refuse(errno, what);

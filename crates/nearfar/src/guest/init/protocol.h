@@ -54,6 +54,7 @@ enum {
     NF_FIRST_PID = 13,  /* process ids are given from here on */
     NF_ONE_OUTPUT = 14, /* 1: stdout and stderr are the same file on the host, so also here:
                          * only then does anybody see the order of what is written to both */
+    NF_WRITABLE = 15,   /* the one directory of the host that can be written to; without: all */
 };
 
 #endif

@@ -101,16 +101,17 @@ void world_settings(const struct job *job) {
     if (job->first_pid) set_number("/proc/sys/kernel/ns_last_pid", job->first_pid);
 }
 
+/* loose: pages of the host's files are cached and can be mapped, also shared and writable;
+ * nobody else changes them meanwhile, as a rule. 512000 bytes are the most that the kernel's
+ * ring of 128 pages takes (net/9p/trans_virtio.c). */
+#define OF_THE_HOST "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=client"
+
 struct filesystem {
     const char *source, *where, *type, *options;
     bool needed;
 };
 
 static const struct filesystem FILESYSTEMS[] = {
-    /* loose: pages of the host's files are cached and can be mapped, also shared and
-     * writable; nobody else changes them meanwhile, as a rule. 512000 bytes are the most
-     * that the kernel's ring of 128 pages takes (net/9p/trans_virtio.c). */
-    {"host", NEW_ROOT, "9p", "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=client", true},
     {"proc", NEW_ROOT "/proc", "proc", NULL, true},
     {"sysfs", NEW_ROOT "/sys", "sysfs", NULL, true},
     {"devtmpfs", NEW_ROOT "/dev", "devtmpfs", NULL, true},
@@ -134,8 +135,38 @@ static void device_links(void) {
     }
 }
 
-bool world_mount(const char **what) {
+/* The host's files, which the emulator lets nobody change, below a layer of memory that takes
+ * what is written; and the one directory that is written to for good. */
+static bool mount_read_only_root(const char *writable, const char **what) {
+    char where[4200];
+    if (snprintf(where, sizeof where, NEW_ROOT "%s", writable) >= (int)sizeof where) {
+        errno = ENAMETOOLONG;
+        *what = "the writable directory";
+        return false;
+    }
+    make_directory("/below");
+    make_directory("/layer");
+    *what = "/below";
+    if (mount("host", "/below", "9p", MS_RDONLY, OF_THE_HOST) != 0) return false;
+    *what = "/layer";
+    if (mount("tmpfs", "/layer", "tmpfs", 0, "mode=755,size=75%") != 0) return false;
+    make_directory("/layer/written");
+    make_directory("/layer/work");
+    *what = NEW_ROOT;
+    if (mount("overlay", NEW_ROOT, "overlay", 0, "lowerdir=/below,upperdir=/layer/written,workdir=/layer/work") != 0)
+        return false;
+    *what = writable;
+    return mount("out", where, "9p", 0, OF_THE_HOST) == 0;
+}
+
+bool world_mount(const struct job *job, const char **what) {
     make_directory(NEW_ROOT);
+    if (job->writable) {
+        if (!mount_read_only_root(job->writable, what)) return false;
+    } else if (mount("host", NEW_ROOT, "9p", 0, OF_THE_HOST) != 0) {
+        *what = NEW_ROOT;
+        return false;
+    }
     for (size_t i = 0; i < sizeof FILESYSTEMS / sizeof *FILESYSTEMS; i++) {
         const struct filesystem *wanted = &FILESYSTEMS[i];
         /* Below /dev and /sys the directories are the guest's own; on the host, they must exist. */
