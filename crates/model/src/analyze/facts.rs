@@ -210,9 +210,10 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
             if f.remote_share.is_some() {
-                f.remote_ci = share_interval(&counts.blocks, &counts.known);
+                let own = counts.blocks.all();
+                f.remote_ci = share_interval(&own, &counts.known);
                 let stake = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
-                let blocks: Vec<Block> = counts.blocks.iter().zip(&tally.total_blocks).map(stake).collect();
+                let blocks: Vec<Block> = own.iter().zip(&tally.total_blocks).map(stake).collect();
                 f.stake_ci = share_interval(&blocks, &tally.total);
             }
             if let Some(counted) = exact.get(&key) {

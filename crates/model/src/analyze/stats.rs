@@ -69,6 +69,53 @@ pub struct Block {
     pub whole: u64,
 }
 
+/// The blocks of one of many rows: those that hold anything, in order, until they are many. A hundred thousand
+/// objects with a sample or two each would take 3 KiB each otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct SparseBlocks {
+    held: Vec<(u8, Block)>,
+}
+
+const _: () = assert!(BLOCKS <= 256, "a block's number is a byte");
+
+impl SparseBlocks {
+    /// Adds to a block.
+    #[inline]
+    pub fn add(&mut self, number: usize, part: u64, whole: u64) {
+        let number = number as u8;
+        let at = match self.held.last() {
+            // Samples come in the order of time, mostly.
+            Some(last) if last.0 == number => self.held.len() - 1,
+            Some(last) if last.0 > number => match self.held.binary_search_by_key(&number, |b| b.0) {
+                Ok(at) => at,
+                Err(at) => {
+                    self.held.insert(at, (number, Block::default()));
+                    at
+                }
+            },
+            _ => {
+                self.held.push((number, Block::default()));
+                self.held.len() - 1
+            }
+        };
+        let block = &mut self.held[at].1;
+        block.part += part;
+        block.whole += whole;
+    }
+
+    /// Adds another's blocks.
+    pub fn merge(&mut self, other: &SparseBlocks) {
+        other.held.iter().for_each(|&(number, b)| self.add(usize::from(number), b.part, b.whole));
+    }
+
+    /// All blocks, the empty ones too.
+    pub fn all(&self) -> Vec<Block> {
+        let mut all = vec![Block::default(); BLOCKS];
+        self.held.iter().for_each(|&(number, b)| all[usize::from(number)] = b);
+        all
+    }
+}
+
 /// The 95 % interval of Σpart / Σwhole; `whole` are the samples behind the denominator.
 /// `None` if there are none.
 pub fn share_interval(blocks: &[Block], whole: &Sum) -> Option<Interval> {

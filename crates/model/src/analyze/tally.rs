@@ -3,7 +3,7 @@
 
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
-use super::stats::{BLOCKS, Block, Sum};
+use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use crate::recording::{Resolution, SampleRung};
 
 /// Bins of an object's extent, for patterns and ranges.
@@ -97,7 +97,7 @@ pub struct RowTally {
     /// Samples that are remote.
     pub remote_samples: u64,
     /// Remote over known, per block of time.
-    pub blocks: Vec<Block>,
+    pub blocks: SparseBlocks,
     /// Weight by distance class, in the order of [`super::attribute::CLASSES`].
     pub by_class: [u64; 4],
     /// Threads on followed pages: (page, thread) → samples.
@@ -376,16 +376,12 @@ impl LineUse {
 }
 
 impl RowTally {
-    /// Empty, with blocks.
-    pub fn new() -> RowTally {
-        RowTally { blocks: vec![Block::default(); BLOCKS], ..RowTally::default() }
-    }
     fn merge(&mut self, other: RowTally) {
         self.sum.merge(&other.sum);
         self.known.merge(&other.known);
         self.remote += other.remote;
         self.remote_samples += other.remote_samples;
-        add_blocks(&mut self.blocks, &other.blocks);
+        self.blocks.merge(&other.blocks);
         add(&mut self.by_class, &other.by_class);
         self.followed.merge(other.followed);
     }

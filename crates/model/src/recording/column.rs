@@ -41,7 +41,48 @@ pub enum Column {
     /// IEEE double.
     F64(Vec<f64>),
     /// UTF-8 text.
-    Text(Vec<String>),
+    Text(Vec<Text>),
+}
+
+/// A text of a table that may have ten million rows: 8 bytes where it is empty, as most are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text(#[allow(clippy::box_collection)] Option<Box<String>>); // a thin pointer; Box<str> is a wide one
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text((!text.is_empty()).then(|| Box::new(text)))
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        text.to_owned().into()
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> String {
+        text.0.map_or_else(String::new, |text| *text)
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        self.0.as_deref().map_or("", String::as_str)
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl std::fmt::Display for Text {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self)
+    }
 }
 
 impl Column {
@@ -185,7 +226,17 @@ macro_rules! value {
         }
     )*};
 }
-value!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i16 => I16, f64 => F64, String => Text);
+value!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, i16 => I16, f64 => F64, Text => Text);
+
+impl Value for String {
+    const KIND: ColumnKind = ColumnKind::Text;
+    fn wrap(values: Vec<Self>) -> Column {
+        Column::Text(values.into_iter().map(Text::from).collect())
+    }
+    fn unwrap(column: Column) -> Result<Vec<Self>, Column> {
+        Text::unwrap(column).map(|values| values.into_iter().map(String::from).collect())
+    }
+}
 
 /// Defines a row type, its columns and its schema from one list of fields.
 ///

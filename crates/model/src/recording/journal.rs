@@ -221,7 +221,7 @@ fn decode_values(kind: ColumnKind, rows: usize, bytes: &[u8]) -> Option<Column> 
             for _ in 0..rows {
                 let length = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
                 let text = rest.get(4..4 + length)?;
-                values.push(String::from_utf8(text.to_vec()).ok()?);
+                values.push(String::from_utf8(text.to_vec()).ok()?.into());
                 rest = &rest[4 + length..];
             }
             if !rest.is_empty() {

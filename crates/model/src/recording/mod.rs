@@ -16,7 +16,7 @@ pub mod survey;
 pub mod tables;
 mod thrift;
 
-pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError};
+pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
 pub use meta::{Meta, Rung, RungReport};
 pub use survey::SampleSurvey;
 pub use tables::*;

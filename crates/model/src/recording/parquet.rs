@@ -5,7 +5,7 @@
 //! and addresses byte-stream split, which made 10 M samples 87 MB in a trial;
 //! everything else is dictionary-encoded, all of it compressed with zstd.
 
-use super::column::{Column, ColumnKind, Columns, TableError};
+use super::column::{Column, ColumnKind, Columns, TableError, Text};
 pub use super::limits::most_memory;
 use super::limits::{self, Budget, CheckedPages};
 use bytes::Bytes;
@@ -96,7 +96,7 @@ pub fn write<T: Columns, W: Write + Send>(table: &mut T, out: W) -> Result<(), S
             Column::F64(v) => put::<DoubleType>(&mut writer, v)?,
             Column::Text(v) => put::<ByteArrayType>(
                 &mut writer,
-                v.into_iter().map(|s| ByteArray::from(s.into_bytes())).collect(),
+                v.into_iter().map(|s| ByteArray::from(String::from(s).into_bytes())).collect(),
             )?,
         }
         writer.close()?;
@@ -225,9 +225,9 @@ fn get(
             values
         }};
     }
-    let mut text = |x: ByteArray| -> Result<String, StoreError> {
+    let mut text = |x: ByteArray| -> Result<Text, StoreError> {
         budget.take(x.len() as u64)?;
-        Ok(String::from_utf8_lossy(x.data()).into_owned())
+        Ok(String::from_utf8_lossy(x.data()).into_owned().into())
     };
     /// What fits always.
     fn fine<T>(value: T) -> Result<T, StoreError> {

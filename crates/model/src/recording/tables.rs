@@ -4,6 +4,7 @@
 //! virtual, of one address space (`process`). `u32::MAX` ([`super::NONE`]) means
 //! "no such row" in every column that points into another table.
 
+use super::column::Text;
 use crate::table;
 
 /// What a count has that was not made.
@@ -187,7 +188,7 @@ table! {
         /// Call chain of the allocation; u32::MAX if unknown.
         chain: u32,
         /// Name known from the system (mapping, symbol, `nearfar_name`); empty if none.
-        name: String,
+        name: Text,
         /// The object it was reallocated from; its pages may have moved with it.
         previous: u32,
         /// For a sampled small allocation: bytes of allocations that it stands for; else equal to `bytes`.

@@ -141,7 +141,7 @@ fn blocks_end_at_the_last_byte_once() {
 #[test]
 fn predictions_name_files_as_briefly_as_the_rest_of_the_page() {
     let mut w = allocations(&[(BASE, 64 * PAGE, (0..64).map(|page| page / 32).collect())]);
-    w.input.objects.name[0] = String::new();
+    w.input.objects.name[0] = Text::default();
     w.input.symbols.file.fill("/opt/library/source/make.c".to_string());
     let r = w.real();
     assert_eq!(part(&r).object, "allocation at /opt/library/source/make.c:5");

@@ -252,7 +252,7 @@ impl AgentEvents {
             born_ns: if a.born_ns == 0 { time_ns } else { a.born_ns },
             thread,
             chain,
-            name: String::new(),
+            name: Text::default(),
             previous,
             represents: a.represents.max(a.bytes),
         });
@@ -300,7 +300,7 @@ impl AgentEvents {
             born_ns,
             thread,
             chain,
-            name,
+            name: name.into(),
             previous,
             represents,
         });

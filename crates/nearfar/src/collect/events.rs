@@ -272,7 +272,7 @@ impl Interpreter {
                     born_ns: time_ns,
                     thread: NONE,
                     chain: NONE,
-                    name,
+                    name: name.into(),
                     previous: NONE,
                     represents: map.end - low,
                 });

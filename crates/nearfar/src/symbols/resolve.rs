@@ -182,7 +182,7 @@ impl Resolver {
                     born_ns: map.time_ns,
                     thread: NONE,
                     chain,
-                    name: variable.name.clone(),
+                    name: variable.name.clone().into(),
                     previous: NONE,
                     represents: variable.bytes,
                 });

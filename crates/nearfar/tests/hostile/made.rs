@@ -119,7 +119,7 @@ impl Made<'_> {
             born_ns: 2,
             thread: 0,
             chain: if kind == ObjectKind::Heap { 0 } else { NONE },
-            name,
+            name: name.into(),
             previous: NONE,
             represents: bytes,
         };

@@ -169,9 +169,9 @@ fn twist(column: &mut Column, random: &mut Random) {
             change(v, random, |r, _| *r.of(&[0.0, -1.0, f64::NAN, f64::INFINITY, 1e308, 1e-308, -0.0]))
         }
         Column::Text(v) => change(v, random, |r, old| match r.below(5) {
-            0 => String::new(),
+            0 => Text::default(),
             1 => crate::names::evil(old),
-            2 => format!("/{old}/{old}"),
+            2 => format!("/{old}/{old}").into(),
             3 => "x".repeat(r.below(10_000)),
             _ => "\u{202e}\u{fffd}ß数/a:1".into(),
         }),

@@ -27,17 +27,16 @@ impl Worker<'_> {
         let row = context.rows.of_thing[thing as usize];
         let Fact { weight, home, known, remote, .. } = *fact;
         let tally = &mut self.tally;
-        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::new(RowTally::new()));
+        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::default());
         counts.sum.add(weight);
         if known {
             counts.known.add(weight);
             counts.by_class[fact.class] += weight;
-            counts.blocks[fact.block].whole += weight;
+            counts.blocks.add(fact.block, if remote { weight } else { 0 }, weight);
         }
         if remote {
             counts.remote += weight;
             counts.remote_samples += 1;
-            counts.blocks[fact.block].part += weight;
         }
         let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
         tally.lines.of((row, site)).add(weight, known, remote, fact.store);
