@@ -155,7 +155,7 @@ fn tables(rank: &Path) {
             born_ns: 10,
             thread: 0,
             chain: NONE,
-            name: format!("a{i}"),
+            name: format!("a{i}").into(),
             previous: NONE,
             represents: PAGES * PAGE,
         });

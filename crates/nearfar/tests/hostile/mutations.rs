@@ -170,9 +170,9 @@ fn twist(column: &mut Column, random: &mut Random) {
         }
         Column::Text(v) => change(v, random, |r, old| match r.below(5) {
             0 => Text::default(),
-            1 => crate::names::evil(old),
+            1 => crate::names::evil(old).into(),
             2 => format!("/{old}/{old}").into(),
-            3 => "x".repeat(r.below(10_000)),
+            3 => "x".repeat(r.below(10_000)).into(),
             _ => "\u{202e}\u{fffd}ß数/a:1".into(),
         }),
     }

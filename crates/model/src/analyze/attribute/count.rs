@@ -3,7 +3,7 @@
 use super::Worker;
 use crate::analyze::homes::Home;
 use crate::analyze::nodes::UNKNOWN;
-use crate::analyze::tally::{BINS, RowTally, home_slot};
+use crate::analyze::tally::{BINS, home_slot};
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
 
 /// What was found out about a sample.
