@@ -156,7 +156,7 @@ impl Journal {
             born_ns: self.time,
             thread: 0,
             chain: 0,
-            name: String::new(),
+            name: Text::default(),
             previous: NONE,
             represents: bytes,
         });
