@@ -33,6 +33,14 @@ struct slot {
 _Static_assert(sizeof(struct slot) == 64, "one cache line each");
 
 static struct slot *slots;
+/* Which pages of the table were ever written to: a walk over the others would be a page fault each, a thousand in
+ * every process that ends. */
+enum { PER_PAGE = 64 };
+static _Atomic uint8_t written[SLOTS / PER_PAGE];
+
+static bool unwritten(unsigned slot) {
+    return !atomic_load_explicit(&written[slot % SLOTS / PER_PAGE], memory_order_relaxed);
+}
 /* How many recorded objects fall on each filter byte; 255 sticks. */
 _Atomic uint8_t nf_object_filter[4096];
 
@@ -90,6 +98,9 @@ static struct slot *insert(uintptr_t address) {
         uintptr_t found = atomic_load_explicit(&candidate->address, memory_order_relaxed);
         while (found == EMPTY || found == REMOVED) {
             if (atomic_compare_exchange_weak(&candidate->address, &found, address)) {
+                _Atomic uint8_t *page = &written[(unsigned)(candidate - slots) / PER_PAGE];
+                if (!atomic_load_explicit(page, memory_order_relaxed))
+                    atomic_store_explicit(page, 1, memory_order_relaxed);
                 filter_add(address, 1);
                 return candidate;
             }
@@ -331,6 +342,12 @@ void nf_objects_tell(bool all) {
     }
     uint64_t now = nf_now(CLOCK_MONOTONIC);
     for (unsigned i = 0; i < (all ? SLOTS : AT_ONCE); i++, cursor++) {
+        if (unwritten(cursor)) {
+            unsigned skipped = PER_PAGE - 1 - cursor % PER_PAGE;
+            i += skipped;
+            cursor += skipped;
+            continue;
+        }
         struct slot *s = &slots[cursor % SLOTS];
         uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
         if (state != UNTOLD && state != DORMANT) continue;
@@ -374,6 +391,10 @@ void nf_objects_after_fork(void) {
 
 void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *state) {
     for (unsigned i = 0; slots && i < SLOTS; i++) {
+        if (unwritten(i)) {
+            i += PER_PAGE - 1;
+            continue;
+        }
         struct slot *s = &slots[i];
         uintptr_t address = atomic_load_explicit(&s->address, memory_order_acquire);
         size_t bytes = atomic_load_explicit(&s->bytes, memory_order_acquire);
