@@ -3,8 +3,12 @@
  * loaded it does that itself, told by its own variables; this is for all other threads. */
 #include "agent.h"
 
+#include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
+#include <string.h>
 
 enum { MOST = 8192, /* the kernel's own limit of cpus */
        BITS = 8 * sizeof(unsigned long) };
@@ -80,4 +84,65 @@ void nf_pins_before_exec(void) {
 void nf_pins_before_filter(void) {
     if (pinning) set_affinity(all);
     pinning = false;
+}
+
+/* Libraries that make as many threads as the calling thread has cpus: loaded by a program that runs already (Python's
+ * NumPy), they would find the main thread's one. */
+static bool sizes_a_pool(const char *path) {
+    static const char *const NAMES[] = {"openblas", "blis", "mkl_", "tbb", "gomp", "libomp", "iomp"};
+    const char *file = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/') file = at + 1;
+    for (unsigned i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        for (const char *at = file; *at; at++) {
+            size_t same = 0;
+            while (NAMES[i][same] && at[same] == NAMES[i][same]) same++;
+            if (!NAMES[i][same]) return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the code at `caller` is told of all cpus of the team. Everybody else, the program above all, hears the truth. */
+static bool is_told_all(const void *caller) {
+    static _Atomic(int (*)(const void *, Dl_info *)) find;
+    if (!pinning) return false;
+    int (*look)(const void *, Dl_info *) = atomic_load(&find);
+    if (!look) {
+        void *found = nf_symbol("dladdr");
+        memcpy(&look, &found, sizeof look);
+        atomic_store(&find, look);
+    }
+    Dl_info info = {0};
+    int saved = errno;
+    bool told = look && look(caller, &info) && info.dli_fname && sizes_a_pool(info.dli_fname);
+    errno = saved;
+    return told;
+}
+
+/* As the C libraries answer: 0, and nothing set behind what the kernel wrote. */
+static int affinity_of(pid_t thread, size_t bytes, cpu_set_t *set, bool told_all) {
+    long got = nf_sys(SYS_sched_getaffinity, thread, bytes < INT_MAX ? bytes : INT_MAX, set);
+    if (got < 0) return (int)-got;
+    memset((char *)set + got, 0, bytes - (size_t)got);
+    if (told_all) memcpy(set, all, bytes < sizeof all ? bytes : sizeof all);
+    return 0;
+}
+
+EXPORT int sched_getaffinity(pid_t thread, size_t bytes, cpu_set_t *set) {
+    int error = affinity_of(thread, bytes, set, thread == 0 && is_told_all(__builtin_return_address(0)));
+    return (int)nf_answer(-error);
+}
+
+EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes, cpu_set_t *set) {
+    static _Atomic(int (*)(pthread_t, size_t, cpu_set_t *)) next;
+    int (*call)(pthread_t, size_t, cpu_set_t *) = atomic_load(&next);
+    if (!call) {
+        call = NF_NEXT(pthread_getaffinity_np);
+        if (!call) return ENOSYS;
+        atomic_store(&next, call);
+    }
+    int error = call(thread, bytes, set);
+    if (!error && is_told_all(__builtin_return_address(0))) memcpy(set, all, bytes < sizeof all ? bytes : sizeof all);
+    return error;
 }

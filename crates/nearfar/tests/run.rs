@@ -103,6 +103,73 @@ fn an_allocation_in_inlined_code_is_that_of_the_line_that_called_it() {
     assert!(said.contains("inlined.cpp:4: 1 allocation of 3.8 MiB in whole pages"), "{said}");
 }
 
+/// A program that loads a library which sizes its pool of threads, as OpenBLAS does, by the cpus that it may use.
+const POOL: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+static int own(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? -1 : CPU_COUNT(&set);
+}
+#ifdef LIBRARY
+static int found;
+__attribute__((constructor)) static void count(void) { found = own(); }
+int cpus(void) { return found; }
+int cpus_of_thread(void) {
+    cpu_set_t set;
+    return pthread_getaffinity_np(pthread_self(), sizeof set, &set) ? -1 : CPU_COUNT(&set);
+}
+#else
+int main(int n, char **v) {
+    for (int i = 1; i < n; i++) {
+        void *library = dlopen(v[i], RTLD_NOW);
+        if (!library) { puts(dlerror()); return 2; }
+        int (*count)(void) = (int (*)(void))dlsym(library, "cpus");
+        int (*thread)(void) = (int (*)(void))dlsym(library, "cpus_of_thread");
+        printf("%d %d, program %d\n", count(), thread(), own());
+    }
+}
+#endif
+"#;
+
+#[test]
+fn a_library_that_counts_cpus_sees_the_teams_and_the_program_its_own() {
+    let two = Command::new("nproc")
+        .output()
+        .is_ok_and(|o| text(&o.stdout).trim().parse::<u32>().is_ok_and(|n| n >= 2));
+    if !common::has("cc") || !two {
+        println!("skipped: no C compiler, or one cpu");
+        return;
+    }
+    let scratch = common::Scratch::new();
+    let program = scratch.compile("cc", "pool.c", POOL, &["-ldl"]);
+    let libraries: Vec<String> = ["libopenblas-made.so.0", "libother.so"]
+        .iter()
+        .map(|name| {
+            let path = scratch.path(name);
+            let source = scratch.path("pool.c");
+            let built = Command::new("cc")
+                .args(["-DLIBRARY", "-fPIC", "-shared", "-o"])
+                .arg(&path)
+                .arg(source)
+                .status();
+            assert!(built.unwrap().success());
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+        .args(["run", "-q", "--threads", "2", "--bind", "compact", "--"])
+        .arg(&program)
+        .args(&libraries)
+        .output()
+        .unwrap();
+    assert_eq!(text(&output.stdout), "2 2, program 1\n1 1, program 1\n", "{}", text(&output.stderr));
+}
+
 /// Objects in parts and in turns on the one node that every machine has.
 const PARTS: &str = r#"
 static char grid[1 << 20];
