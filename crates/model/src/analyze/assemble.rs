@@ -243,7 +243,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         name_from: row.name_from.to_string(),
         kind: row.kind.text().to_string(),
         bytes: row.bytes,
-        count: if row.kind == ObjectKind::File { 1 } else { row.things.len() as u64 },
+        count: if row.kind == ObjectKind::File { 1 } else { row.count },
         allocated_at: site.and_then(|s| s.at.clone()),
         allocated_in: site.and_then(|s| s.function.clone()),
         first_touch: first_touch(input, context, f),

@@ -129,7 +129,7 @@ fn take_apart(
     input.objects.chain = Vec::new();
     input.objects.represents = Vec::new();
     let input = &*input;
-    let spaces = space::Spaces::new(input, things);
+    let spaces = space::Spaces::new(input, things, &rows.of_thing);
     let nodes = nodes::Nodes::new(input, judge, &survey, &threads);
     let placements = placement::Placements::new(input, &spaces, &threads);
     let looks = homes::Looks::new(input, &spaces, &nodes);

@@ -23,6 +23,8 @@ pub struct Row {
     pub chain: Option<u32>,
     /// Size in bytes; for sampled small allocations, what they stand for.
     pub bytes: u64,
+    /// How many things; for sampled small allocations, how many they stand for.
+    pub count: u64,
     /// Extent over which offsets are counted: the largest object, or the area of small ones.
     pub extent: u64,
     /// Begin of that area for small allocations; 0 where offsets count from each object's begin.
@@ -96,6 +98,7 @@ impl Rows {
                         things: Vec::new(),
                         chain: None,
                         bytes: 0,
+                        count: 0,
                         extent: 0,
                         base: 0,
                     });
@@ -128,9 +131,12 @@ impl Rows {
             row.things.shrink_to_fit();
             row.chain = row.things.first().and_then(|&t| input.objects.chain.get(t as usize)).copied();
             let things = row.things.iter().map(|&t| all.get(t));
+            row.count = row.things.len() as u64;
             if row.kind == ObjectKind::SmallHeap {
                 let stands_for = row.things.iter().map(|&t| input.objects.represents[t as usize]);
-                row.bytes = stands_for.fold(0, u64::saturating_add);
+                row.bytes = stands_for.clone().fold(0, u64::saturating_add);
+                let each = stands_for.zip(things.clone()).map(|(b, t)| b as f64 / t.bytes.max(1) as f64);
+                row.count = (each.sum::<f64>().round() as u64).max(row.count);
                 row.base = things.clone().map(|t| t.address).min().unwrap_or(0);
                 let end = things.map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
                 row.extent = end - row.base;

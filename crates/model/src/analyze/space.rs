@@ -9,9 +9,9 @@ use super::layer::{Layer, Overlap, Span, Spans, Validity};
 use crate::recording::{NONE, ObjectKind};
 use std::mem::take;
 
-/// How far behind a sampled small allocation its unsampled neighbours are believed
-/// to be of the same kind: the agent samples one in so many bytes, and allocators
-/// fill an area in order. // assumed
+/// How far apart two sampled small allocations of one site may be for what is between them to be believed of that site,
+/// too: the agent samples one in so many bytes, and allocators fill an area in order. Behind a single one nothing is
+/// known: an address belongs to an object inside its bytes only. // assumed
 const SMALL_REACH: u64 = 128 << 10;
 
 /// Longest line of forked processes that is followed for what a child shares with its parents. Shells and
@@ -147,6 +147,25 @@ impl Spans for Things {
     }
 }
 
+/// The first of some objects, nearest first, that lived at a time, or else that had lived by then.
+#[derive(Default)]
+struct Within {
+    alive: Option<(u32, u32)>,
+    dead: Option<(u32, u32)>,
+}
+
+impl Within {
+    fn see(&mut self, thing: &Thing, time: u64, id: u32, row: u32) {
+        if thing.born <= time {
+            let place = if time < thing.died { &mut self.alive } else { &mut self.dead };
+            place.get_or_insert((id, row));
+        }
+    }
+    fn best(&self) -> Option<(u32, u32)> {
+        self.alive.or(self.dead)
+    }
+}
+
 /// Position of a `process` id; unknown ids count as the first space.
 fn position(ids: &IdIndex, process: u32) -> u32 {
     ids.get(process).unwrap_or(0) as u32
@@ -160,7 +179,7 @@ pub struct Space {
     /// Forks of this space, in the order of time: (when, child, when the child dropped its copy).
     pub forks: Vec<(u64, u32, u64)>,
     fine: [Layer; 3],
-    small: Vec<(u64, u32)>,
+    small: Vec<(u64, u32, u32)>,
     coarse: [Layer; 2],
 }
 
@@ -179,7 +198,8 @@ pub struct Spaces {
 
 impl Spaces {
     /// Builds the lookup.
-    pub fn new(input: &Input, things: Things) -> Spaces {
+    /// `rows`: which row of the report each thing is in.
+    pub fn new(input: &Input, things: Things, rows: &[u32]) -> Spaces {
         let p = &input.processes;
         let mut s = Spaces { ids: IdIndex::new(&p.id), things, ..Spaces::default() };
         s.spaces.resize_with(p.id.len().max(1), Space::default);
@@ -206,7 +226,7 @@ impl Spaces {
             }
         }
         s.spaces.iter_mut().for_each(|s| s.forks.sort_unstable());
-        s.build();
+        s.build(rows);
         s
     }
 
@@ -242,7 +262,7 @@ impl Spaces {
         position(&self.ids, process)
     }
 
-    fn build(&mut self) {
+    fn build(&mut self, rows: &[u32]) {
         let n = self.spaces.len();
         let things = &self.things;
         let mut layers: Vec<[Vec<u32>; 5]> = (0..n).map(|_| Default::default()).collect();
@@ -254,7 +274,7 @@ impl Spaces {
                 (NONE, ObjectKind::Static) => 1,
                 (NONE, ObjectKind::Stack) => 2,
                 (NONE, ObjectKind::SmallHeap) => {
-                    self.spaces[space].small.push((t.address, id));
+                    self.spaces[space].small.push((t.address, id, rows[id as usize]));
                     continue;
                 }
                 (NONE, _) => 3,
@@ -270,7 +290,7 @@ impl Spaces {
                 Layer::new(stacks, things, Overlap::Nests),
             ];
             s.coarse = [areas, mappings].map(|ids| Layer::new(ids, things, Overlap::Nests));
-            s.small.sort_by_key(|&(address, id)| (address, things.born[id as usize]));
+            s.small.sort_by_key(|&(address, id, _)| (address, things.born[id as usize]));
             self.any_small |= !s.small.is_empty();
         }
     }
@@ -370,27 +390,32 @@ impl Spaces {
         self.things.get(thing).kind == ObjectKind::Anonymous
     }
 
-    /// The nearest sampled small allocation at or before the address, a living one if there is one.
+    /// The sampled small allocation that the address lies in, a living one if there is one; or one of the same site
+    /// below it, if the next one above is of that site, too.
     fn small_at(&self, space: u32, address: u64, time: u64) -> Option<u32> {
         let (mut s, mut t) = (space, time);
         loop {
             let space = &self.spaces[s as usize];
             let end = space.small.partition_point(|x| x.0 <= address);
-            let mut dead = None;
-            for &(from, id) in space.small[..end].iter().rev().take(64) {
-                if address - from > SMALL_REACH {
-                    break;
-                }
+            let near = |&&(from, ..): &&(u64, u32, u32)| from.abs_diff(address) <= SMALL_REACH;
+            let below = space.small[..end].iter().rev().take_while(near).take(64);
+            let above = space.small[end..].iter().take_while(near).take(64);
+            let (mut within, mut before, mut after) = (Within::default(), Within::default(), Within::default());
+            for &(from, id, row) in below {
                 let thing = self.things.get(id);
-                if thing.born <= t {
-                    if t < thing.died {
-                        return Some(id);
-                    }
-                    dead = dead.or(Some(id));
+                before.see(&thing, t, id, row);
+                if address - from < thing.bytes {
+                    within.see(&thing, t, id, row);
                 }
             }
-            if dead.is_some() {
-                return dead;
+            if let Some((id, _)) = within.best() {
+                return Some(id);
+            }
+            above.for_each(|&(_, id, row)| after.see(&self.things.get(id), t, id, row));
+            if let (Some((id, row)), Some((_, other))) = (before.best(), after.best())
+                && row == other
+            {
+                return Some(id);
             }
             let (parent, fork) = space.parent?;
             (s, t) = (parent, t.min(fork));

@@ -295,7 +295,7 @@ pub struct ObjectRow {
     pub kind: String,
     /// Size in bytes (sum over the site's objects that lived; estimated for sampled small ones).
     pub bytes: u64,
-    /// Number of objects in this row.
+    /// Number of objects in this row; estimated for sampled small ones.
     pub count: u64,
     /// `file:line` of the allocation in the program's own code.
     pub allocated_at: Option<String>,

@@ -180,7 +180,9 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
     let name = match o.count {
         0 | 1 => shorten(&o.name, name_width),
         n => {
-            let times = format!(" ×{}", count(n));
+            // Of small ones only some were seen.
+            let about = if o.kind == "small heap" { "≈" } else { "" };
+            let times = format!(" ×{about}{}", count(n));
             let room = name_width.saturating_sub(columns(&times));
             format!("{}{times}", shorten(&o.name, room))
         }
