@@ -400,7 +400,8 @@ impl Spaces {
             let near = |&&(from, ..): &&(u64, u32, u32)| from.abs_diff(address) <= SMALL_REACH;
             let below = space.small[..end].iter().rev().take_while(near).take(64);
             let above = space.small[end..].iter().take_while(near).take(64);
-            let (mut within, mut before, mut after) = (Within::default(), Within::default(), Within::default());
+            let (mut within, mut before, mut after) =
+                (Within::default(), Within::default(), Within::default());
             for &(from, id, row) in below {
                 let thing = self.things.get(id);
                 before.see(&thing, t, id, row);

@@ -125,7 +125,11 @@ pub fn share_interval(blocks: &[Block], whole: &Sum) -> Option<Interval> {
     if total == 0 || n <= 0.0 {
         return None;
     }
-    let n = n.max(1.0);
+    // Where the parts do not vary nothing shows how samples of one moment hang together: a phase of a thousand samples
+    // in one block of time is one observation of it, not a thousand.
+    let moments = blocks.iter().filter(|b| b.whole > 0).count() as f64;
+    let spread = if part == 0 || part >= total { n.min(moments) } else { n };
+    let n = spread.max(1.0);
     if part == 0 {
         return Some(Interval { low: 0.0, high: 1.0 - (ALPHA / 2.0).powf(1.0 / n) });
     }
@@ -283,11 +287,23 @@ mod tests {
     #[test]
     fn none_of_n_gets_the_exact_bound() {
         // 1 - 0.025^(1/100) = 0.03622 (Clopper–Pearson tables, 0 of 100).
-        let i = share_interval(&[Block { part: 0, whole: 100 }], &sum(100)).unwrap();
+        let i = share_interval(&[Block { part: 0, whole: 1 }; 100], &sum(100)).unwrap();
         assert_eq!(i.low, 0.0);
         assert!((i.high - 0.036_22).abs() < 1e-5, "{i:?}");
-        let i = share_interval(&[Block { part: 100, whole: 100 }], &sum(100)).unwrap();
+        let i = share_interval(&[Block { part: 1, whole: 1 }; 100], &sum(100)).unwrap();
         assert!((i.low - 0.963_78).abs() < 1e-5 && i.high == 1.0, "{i:?}");
+    }
+
+    #[test]
+    fn a_thousand_samples_of_one_moment_are_one_observation() {
+        let mut blocks = vec![Block::default(); BLOCKS];
+        blocks[7] = Block { part: 0, whole: 1000 };
+        let i = share_interval(&blocks, &sum(1000)).unwrap();
+        assert!(i.high > 0.9, "{i:?}");
+        blocks[150] = Block { part: 0, whole: 1000 };
+        // 1 - 0.025^(1/2)
+        let i = share_interval(&blocks, &sum(2000)).unwrap();
+        assert!((i.high - 0.841_9).abs() < 1e-3, "{i:?}");
     }
 
     #[test]

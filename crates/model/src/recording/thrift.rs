@@ -117,9 +117,11 @@ impl Reader<'_> {
     }
 }
 
-/// Columns and groups of a file's footer, itself and the lists in it: (elements of the schema, row groups).
+/// Columns and groups of a file's footer, itself and the lists in it: (elements of the schema, row groups). An
+/// element that claims to have more children than there are elements counts as so many: room is made for them.
 /// `None` if it is no footer.
 pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
+    const CHILDREN: i64 = 5;
     let mut reader = Reader { bytes, at: 0 };
     let (mut elements, mut groups) = (0, 0);
     reader.fields(|r, field, kind| {
@@ -127,7 +129,18 @@ pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
             let (kind, length) = r.list()?;
             let most = if field == 2 { &mut elements } else { &mut groups };
             *most = length.max(*most);
-            return (0..length).try_for_each(|_| r.skip(kind, DEPTH));
+            return (0..length).try_for_each(|_| match (field, kind) {
+                (2, STRUCT) => r.fields(|r, field, kind| {
+                    if field != CHILDREN {
+                        return r.skip(kind, DEPTH);
+                    }
+                    let mut children = 0;
+                    r.number(kind, &mut children)?;
+                    elements = elements.max(usize::try_from(children).unwrap_or(usize::MAX));
+                    Some(())
+                }),
+                _ => r.skip(kind, DEPTH),
+            });
         }
         r.skip(kind, DEPTH)
     })?;

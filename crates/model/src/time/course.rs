@@ -107,12 +107,13 @@ impl Course {
         sum
     }
 
-    /// Mean latency of a line from a cache of another node, ns.
+    /// Mean latency of a line from a cache of another node, ns. Nodes without cpus (CXL, HBM) have no caches, and
+    /// nobody measured a latency from them.
     pub fn transfer_ns(&self) -> f64 {
-        let rows = self.parameters.latency.iter().enumerate();
-        let far: Vec<f64> = rows
-            .flat_map(|(i, row)| row.iter().enumerate().filter(move |(j, _)| *j != i).map(|(_, ns)| *ns))
-            .collect();
+        let mut nodes: Vec<usize> = self.parameters.places.iter().map(|p| p.node).collect();
+        nodes.dedup(); // places are in order of nodes
+        let pairs = nodes.iter().flat_map(|&i| nodes.iter().map(move |&j| (i, j))).filter(|(i, j)| i != j);
+        let far: Vec<f64> = pairs.map(|(i, j)| self.parameters.latency[i][j]).collect();
         far.iter().sum::<f64>() / far.len().max(1) as f64
     }
 

@@ -317,7 +317,8 @@ fn an_address_belongs_to_a_small_allocation_inside_it_or_between_two_of_its_site
     sample(32, 1764, 160); // one behind it
     sample(40, 0, 320); // 32 KB behind it
     let r = w.on(2);
-    let share = |name: &str| r.objects.iter().find(|o| o.name == name).map(|o| (o.stall_share * 630.0).round());
+    let share =
+        |name: &str| r.objects.iter().find(|o| o.name == name).map(|o| (o.stall_share * 630.0).round());
     assert_eq!(share("allocation at main.c:10"), Some(30.0), "{:?}", r.objects);
     assert_eq!(share("allocation at main.c:30"), Some(80.0));
     assert!((r.unattributed_share * 630.0 - 520.0).abs() < 1e-6, "{}", r.unattributed_share);

@@ -316,6 +316,16 @@ fn memory_brought_home_takes_the_time_of_near_lines() {
     within(comparison.guess(course.pieces()), 1.0, 1e-9);
 }
 
+/// Its expanders have no cpus: rows of the latency matrix that nobody measured.
+#[test]
+fn lines_from_other_caches_come_from_nodes_that_have_caches() {
+    let m = described("epyc-9224-2s-nps2-cxl");
+    assert!(m.nodes.iter().any(|n| n.cpus.is_empty()));
+    let world = World::all(0..12, &[(0, reads(N))]);
+    let ns = Course::new(&m, &world.cpus, &world.traffic).unwrap().transfer_ns();
+    assert!(ns > 80.0 && ns < 400.0, "{ns}");
+}
+
 #[test]
 fn a_straggler_is_no_phase_where_times_are_compared_and_many_short_phases_are() {
     let m = broadwell();
