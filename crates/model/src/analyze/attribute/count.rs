@@ -27,7 +27,7 @@ impl Worker<'_> {
         let row = context.rows.of_thing[thing as usize];
         let Fact { weight, home, known, remote, .. } = *fact;
         let tally = &mut self.tally;
-        let counts = tally.rows[row as usize].get_or_insert_with(|| Box::default());
+        let counts = tally.rows[row as usize].get_or_insert_with(Box::default);
         counts.sum.add(weight);
         if known {
             counts.known.add(weight);
