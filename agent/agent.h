@@ -124,10 +124,10 @@ void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t
 /* Its end, before the memory can be anybody else's. Its bytes; 0 if it was not known. `told`, if not NULL: whether
  * its beginning was told. */
 size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told);
-/* Its bytes; 0 if it is not known. */
-size_t nf_object_bytes(uintptr_t address);
-/* Takes it out without a word: its bytes; 0 if it was not known. */
-size_t nf_object_forget(uintptr_t address);
+/* Its bytes, and the flags of its ALLOC; 0 if it is not known. */
+size_t nf_object_bytes(uintptr_t address, uint16_t *flags);
+/* Takes it out without a word: its bytes, and the flags of its ALLOC; 0 if it was not known. */
+size_t nf_object_forget(uintptr_t address, uint16_t *flags);
 void nf_objects_after_fork(void);
 /* Tells what was only noted and is still there; all of it, or what is ripe. */
 void nf_objects_tell(bool all);

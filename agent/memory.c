@@ -21,48 +21,79 @@ static void range(uint16_t kind, uintptr_t address, size_t bytes, uintptr_t to) 
     errno = saved;
 }
 
-static void mapped(void *p, size_t bytes, int protection, int flags, uintptr_t previous, struct nf_site site) {
+static void begins(uint16_t note, void *p, size_t bytes, uintptr_t previous, struct nf_site site) {
+    if (bytes >= nf_process.record_from && nf_enter()) {
+        nf_object_begins(note, (uintptr_t)p, bytes, previous, &site);
+        nf_leave();
+    }
+}
+
+static void mapped(void *p, size_t bytes, int protection, int flags, struct nf_site site) {
     bool anonymous = flags & MAP_ANONYMOUS, shared = (flags & MAP_TYPE) != MAP_PRIVATE;
     if (bytes < nf_process.min_object || (!anonymous && !shared)) return;
     if (anonymous) nf_place((uintptr_t)p, bytes, &site);
     int saved = errno;
-    if (bytes >= nf_process.record_from && nf_enter()) {
-        uint16_t note = NF_MMAP;
-        if (shared) note |= NF_ALLOC_SHARED;
-        if (!anonymous) note |= NF_ALLOC_FILE;
-        if (protection == PROT_NONE) note |= NF_ALLOC_NONE;
-        if (flags & MAP_HUGETLB) note |= NF_ALLOC_HUGE;
-        nf_object_begins(note, (uintptr_t)p, bytes, previous, &site);
-        nf_leave();
-    }
+    uint16_t note = NF_MMAP;
+    if (shared) note |= NF_ALLOC_SHARED;
+    if (!anonymous) note |= NF_ALLOC_FILE;
+    if (protection == PROT_NONE) note |= NF_ALLOC_NONE;
+    if (flags & MAP_HUGETLB) note |= NF_ALLOC_HUGE;
+    begins(note, p, bytes, 0, site);
     if (flags & (MAP_POPULATE | MAP_LOCKED)) range(POPULATE, (uintptr_t)p, bytes, 0);
     errno = saved;
 }
 
+/* As it was mapped: shared memory stays that, and a file's. */
+static void remapped(void *p, size_t bytes, uint16_t flags, uintptr_t previous, struct nf_site site) {
+    if (bytes < nf_process.min_object) return;
+    if (!(flags & NF_ALLOC_FILE)) nf_place((uintptr_t)p, bytes, &site);
+    int saved = errno;
+    begins(flags & (uint16_t)~NF_ALLOC_RESTORED, p, bytes, previous, site);
+    errno = saved;
+}
+
+/* What was told of a mapping that is about to go. */
+struct gone {
+    size_t bytes; /* 0: it was no recorded object */
+    uint16_t flags;
+};
+
 /* FREE for a mapping that is recorded and goes as a whole; else RANGE tells what goes. Of one that came and went in a
- * storm of others nothing was told, and nothing is. */
-static void unmapping(uintptr_t address, size_t bytes) {
+ * storm of others nothing was told, and nothing is. Nothing goes where the kernel will refuse anyway. */
+static struct gone unmapping(uintptr_t address, size_t bytes) {
     bool told = true;
-    size_t recorded = 0;
+    struct gone gone = {0};
+    if (address % 4096 || !bytes) return gone;
     if (nf_object_possible(address) && bytes >= nf_process.min_object && nf_enter()) {
         int saved = errno;
-        size_t known = nf_object_bytes(address);
-        if (known && (known <= bytes || known - bytes < 4096)) recorded = nf_object_ends(address, 0, true, &told);
+        size_t known = nf_object_bytes(address, &gone.flags);
+        if (known && (known <= bytes || known - bytes < 4096)) gone.bytes = nf_object_ends(address, 0, true, &told);
         errno = saved;
         nf_leave();
     }
-    if (told || !recorded || recorded < bytes) range(UNMAP, address, bytes, 0);
+    if (told || !gone.bytes || gone.bytes < bytes) range(UNMAP, address, bytes, 0);
+    return gone;
+}
+
+/* The call failed: the object is still there. */
+static void not_unmapped(uintptr_t address, struct gone gone, struct nf_site site) {
+    int saved = errno;
+    if (gone.bytes && nf_enter()) {
+        nf_object_begins(gone.flags | NF_ALLOC_RESTORED, address, gone.bytes, address, &site);
+        nf_leave();
+    }
+    errno = saved;
 }
 
 static void *map(void *at, size_t bytes, int protection, int flags, int fd, off_t offset, struct nf_site site) {
     static __typeof__(&mmap) next;
     if (UNLIKELY(!next)) next = NF_NEXT(mmap);
-    if (UNLIKELY(flags & MAP_FIXED)) {
-        unmapping((uintptr_t)at, bytes);
-    }
+    struct gone gone = {0};
+    if (UNLIKELY(flags & MAP_FIXED)) gone = unmapping((uintptr_t)at, bytes);
     void *p = next ? next(at, bytes, protection, flags, fd, offset)
                    : (void *)nf_answer(nf_sys(SYS_mmap, at, bytes, protection, flags, fd, offset));
-    if (p != MAP_FAILED) mapped(p, bytes, protection, flags, 0, site);
+    if (p != MAP_FAILED) mapped(p, bytes, protection, flags, site);
+    else not_unmapped((uintptr_t)at, gone, site);
     return p;
 }
 
@@ -76,8 +107,10 @@ EXPORT void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 EXPORT int munmap(void *at, size_t bytes) {
     static __typeof__(&munmap) next;
     if (UNLIKELY(!next)) next = NF_NEXT(munmap);
-    unmapping((uintptr_t)at, bytes);
-    return next ? next(at, bytes) : (int)nf_answer(nf_sys(SYS_munmap, at, bytes));
+    struct gone gone = unmapping((uintptr_t)at, bytes);
+    int result = next ? next(at, bytes) : (int)nf_answer(nf_sys(SYS_munmap, at, bytes));
+    if (UNLIKELY(result != 0)) not_unmapped((uintptr_t)at, gone, NF_SITE());
+    return result;
 }
 
 EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
@@ -91,22 +124,17 @@ EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
         va_end(rest);
     }
     /* Before: afterwards the address may be another thread's. */
-    size_t recorded = nf_object_possible((uintptr_t)old) ? nf_object_forget((uintptr_t)old) : 0;
+    struct gone gone = {0};
+    if (nf_object_possible((uintptr_t)old)) gone.bytes = nf_object_forget((uintptr_t)old, &gone.flags);
     void *p = next ? next(old, old_bytes, bytes, flags, to)
                    : (void *)nf_answer(nf_sys(SYS_mremap, old, old_bytes, bytes, flags, to));
     if (p == MAP_FAILED) {
-        int saved = errno;
-        struct nf_site site = NF_SITE();
-        if (recorded && nf_enter()) {
-            nf_object_begins(NF_MMAP | NF_ALLOC_RESTORED, (uintptr_t)old, recorded, (uintptr_t)old, &site);
-            nf_leave();
-        }
-        errno = saved;
+        not_unmapped((uintptr_t)old, gone, NF_SITE());
         return p;
     }
     if (p != old) range(MOVE, (uintptr_t)old, old_bytes < bytes ? old_bytes : bytes, (uintptr_t)p);
     else if (bytes < old_bytes) range(UNMAP, (uintptr_t)old + bytes, old_bytes - bytes, 0);
-    if (recorded) mapped(p, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, (uintptr_t)old, NF_SITE());
+    if (gone.bytes) remapped(p, bytes, gone.flags, (uintptr_t)old, NF_SITE());
     return p;
 }
 

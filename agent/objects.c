@@ -309,13 +309,15 @@ size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, boo
     return bytes;
 }
 
-size_t nf_object_bytes(uintptr_t address) {
+size_t nf_object_bytes(uintptr_t address, uint16_t *flags) {
     struct slot *s = slots ? find(address) : NULL;
     uint32_t state = s ? atomic_load_explicit(&s->state, memory_order_acquire) : NOTHING;
-    return state == TOLD || state == UNTOLD ? s->bytes : 0;
+    if (state != TOLD && state != UNTOLD) return 0;
+    *flags = (uint16_t)s->flags;
+    return s->bytes;
 }
 
-size_t nf_object_forget(uintptr_t address) {
+size_t nf_object_forget(uintptr_t address, uint16_t *flags) {
     struct slot *s = slots ? find(address) : NULL;
     enum state was = s ? take(s) : BUSY;
     if (was == BUSY) return 0;
@@ -324,6 +326,7 @@ size_t nf_object_forget(uintptr_t address) {
         return 0;
     }
     size_t bytes = s->bytes;
+    *flags = (uint16_t)s->flags;
     if (was == UNTOLD) hold(-1);
     if (ours(s)) {
         atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);

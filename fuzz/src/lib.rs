@@ -178,7 +178,7 @@ const MOST_FILES: usize = 400;
 
 /// A captured machine: lines `= PATH` below sys/ and proc/, each with the file's content behind it.
 pub fn topology(bytes: &[u8]) {
-    let Ok(root) = tempfile::Builder::new().prefix("nearfar-fuzz-").tempdir_in("/dev/shm") else { return };
+    let Ok(root) = tempfile::Builder::new().prefix("fuzzed-").tempdir_in("/dev/shm") else { return };
     let mut rest = bytes;
     for _ in 0..MOST_FILES {
         let end = rest.windows(3).position(|w| w == b"\n= ").unwrap_or(rest.len());
@@ -241,7 +241,7 @@ pub fn names(bytes: &[u8]) {
 
 /// An ELF file: symbols, lines, variables, unwind tables.
 pub fn dwarf(bytes: &[u8]) {
-    let Ok(file) = tempfile::Builder::new().prefix("nearfar-fuzz-").tempfile_in("/dev/shm") else { return };
+    let Ok(file) = tempfile::Builder::new().prefix("fuzzed-").tempfile_in("/dev/shm") else { return };
     if fs::write(file.path(), bytes).is_err() {
         return;
     }

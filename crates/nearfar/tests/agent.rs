@@ -264,6 +264,35 @@ int main(void) {
     assert!((165..=175).contains(&homes(true)), "{}", homes(true));
 }
 
+/// Shared memory that grows stays shared; what the kernel refuses to unmap is still there.
+#[test]
+fn a_remapped_mapping_stays_what_it_was_and_a_refused_end_is_none() {
+    let scratch = Scratch::new("remap");
+    let program = scratch.c(
+        "remap.c",
+        "
+int main(void) {
+    char *shared = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *kept = mmap(NULL, 3 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    shared = mremap(shared, 2 << 20, 4 << 20, MREMAP_MAYMOVE);
+    if (munmap(kept + 1, 3 << 20) == 0) return 1;
+    if (mmap(kept, 3 << 20, PROT_READ, MAP_PRIVATE | MAP_FIXED, 999, 0) != MAP_FAILED) return 2;
+    printf(\"kept=%p\\n\", kept);
+    return shared == MAP_FAILED;
+}",
+    );
+    let run = run(&program);
+    run.ok();
+    assert!(run.of_size(2 << 20)[0].1.shared && run.of_size(4 << 20)[0].1.shared, "{:?}", run.of_size(4 << 20));
+    let kept = printed(&run.text(), "kept");
+    let ended = |b: &AgentBody| matches!(b, AgentBody::Free { address, .. } if *address == kept);
+    let ends = run.records.iter().filter(|r| ended(&r.body)).count();
+    let restored = run.of_size(3 << 20).iter().filter(|(_, a)| a.restored).count();
+    assert_eq!(ends, restored, "an end that was told is taken back");
+    let dropped = |b: &AgentBody| matches!(b, AgentBody::Range { kind: 2, address, .. } if *address == kept + 1);
+    assert!(!run.has(dropped), "an unaligned range goes nowhere");
+}
+
 #[test]
 fn objects_alive_at_the_end_have_their_homes_told() {
     let scratch = Scratch::new("exit");

@@ -2,7 +2,8 @@
 
 use super::advice::{self, ALL, Use};
 use super::facts::{RowFacts, Toucher, percent};
-use super::nodes::Nodes;
+use super::hash::FastSet;
+use super::nodes::{NodeIndex, Nodes};
 use super::value::{Basis, Pattern};
 
 /// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
@@ -156,19 +157,27 @@ pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes) -> Case<'a> {
 
 /// One thread placed the pages that the remote samples lie on.
 fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
-    let top = r.touchers.first()?;
-    if (top.remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
+    // One that migrated meanwhile is one thread all the same.
+    let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
+    let sums = |thread: u32| of_thread(thread).fold((0, 0), |sum, t| (sum.0 + t.remote, sum.1 + t.weight));
+    let top = r.touchers.iter().max_by_key(|t| (sums(t.thread).0, t.remote, std::cmp::Reverse(t.tid)))?;
+    let (remote, weight) = sums(top.thread);
+    if (remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
         return None;
     }
-    if (top.remote as f64) < MOSTLY_HALO * top.weight as f64 {
+    if (remote as f64) < MOSTLY_HALO * weight as f64 {
         return None;
     }
-    let elsewhere = r.user_nodes.iter().any(|&(n, _)| n != top.node);
+    let mut on: Vec<NodeIndex> = of_thread(top.thread).map(|t| t.node).collect();
+    on.sort_unstable();
+    let elsewhere = on.len() > 1 || r.user_nodes.iter().any(|&(n, _)| n != top.node);
     if !elsewhere {
         return None;
     }
     let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
-    let node = nodes.ids.get(usize::from(top.node)).map_or("?".to_string(), u32::to_string);
+    let number = |n: &NodeIndex| nodes.ids.get(usize::from(*n)).map_or("?".to_string(), u32::to_string);
+    let numbers: Vec<String> = on.iter().map(number).collect();
+    let node = format!("node{} {}", if on.len() > 1 { "s" } else { "" }, numbers.join(", "));
     let placed = r.placed_pages();
     let whole =
         if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
@@ -176,7 +185,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     Some(Case {
         text: text.replace('@', &ALL.to_string()),
         own: format!(
-            "{}: {whole} pages placed by thread {} (node {node}) {}; {} remote{}",
+            "{}: {whole} pages placed by thread {} ({node}) {}; {} remote{}",
             r.name,
             top.tid,
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
@@ -295,10 +304,11 @@ fn shifted(r: &RowFacts) -> bool {
 /// Several threads placed the pages, and others use them.
 fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
+    let toucher_threads = r.touchers.iter().map(|t| t.thread).collect::<FastSet<u32>>().len();
     let shifted = shifted(r);
     let least = if shifted { LEAST_SHIFTED } else { MOSTLY_HALO };
     if r.remote_share.is_none_or(|s| s < least)
-        || r.touchers.len() < 2 && !shifted
+        || toucher_threads < 2 && !shifted
         || (known as f64) < 0.5 * r.remote as f64
     {
         return None;
@@ -321,7 +331,7 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         own: format!(
             "{}: {} threads placed its pages, most of them {}; {}",
             r.name,
-            r.touchers.len(),
+            toucher_threads,
             advice::place(&top.at, &top.function),
             remote_sentence(r),
         ),

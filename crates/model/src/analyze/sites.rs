@@ -81,10 +81,8 @@ impl Sites {
             rows.sort_by_key(|&r| input.symbols.depth[r]);
             let module = modules.get(input.locations.module[l]).map(|m| m as u32);
             let runtime = module.is_some_and(|m| input.modules.runtime[m as usize] == 1);
-            let place = module.map(|m| {
-                let path = &input.modules.path[m as usize];
-                format!("{}+{:#x}", names::base(path), input.locations.file_offset[l])
-            });
+            let library = module.map(|m| names::base(&input.modules.path[m as usize]));
+            let place = library.map(|base| format!("{base}+{:#x}", input.locations.file_offset[l]));
             let site = |row: Option<usize>| {
                 let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
                 let name =
@@ -96,6 +94,8 @@ impl Sites {
                 });
                 let outer = around.map(names::short).or_else(|| function.clone());
                 let at = match (file, row) {
+                    // Nobody has the runtime's source, and a line of it is nothing to change: whose code it is.
+                    (Some(_), _) if runtime => library.map(str::to_owned),
                     (Some(f), Some(r)) => {
                         Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
                     }
@@ -221,6 +221,7 @@ fn is_library(function: &str, file: &str) -> bool {
         || file.contains("/include/c++/")
         || file.contains("/include/nearfar/")
         || file.starts_with("/rustc/")
+        || is_c_library(file)
     {
         return true;
     }
@@ -228,6 +229,14 @@ fn is_library(function: &str, file: &str) -> bool {
     let head = function.split(['<', '(']).next().unwrap_or(function);
     let name = head.rsplit(' ').next().unwrap_or(head);
     ["std::", "__gnu_cxx::"].iter().any(|p| name.starts_with(p)) || head.starts_with("operator new")
+}
+
+/// Source files of glibc, as they are named in programs that are linked with it statically: distributions build it in a
+/// directory that they call `.`.
+fn is_c_library(file: &str) -> bool {
+    const DIRECTORIES: [&str; 7] =
+        ["./string/", "./malloc/", "./nptl/", "./elf/", "./csu/", "./stdlib/", "./libio/"];
+    file.contains("/sysdeps/") || file.contains("/glibc-") || DIRECTORIES.iter().any(|d| file.starts_with(d))
 }
 
 /// Functions of malloc implementations, by the names they carry in glibc, jemalloc, tcmalloc and mimalloc.

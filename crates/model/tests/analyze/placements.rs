@@ -357,6 +357,26 @@ fn a_real_machine_is_judged_by_where_pages_are() {
 }
 
 #[test]
+fn a_thread_that_migrates_while_it_initialises_is_still_one_thread() {
+    let mut w = World::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", 128);
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 128);
+    // The second half from the other node.
+    w.input.faults.cpu.iter_mut().skip(64).for_each(|cpu| *cpu = 2);
+    let work = w.own("work", 20);
+    for i in 0..1600 {
+        w.sample(WORK + i, (i % 4) as u32, work, a + i / 4 % 128 * PAGE);
+    }
+    let r = w.real();
+    assert_eq!(r.remote_share, Some(0.5));
+    assert_eq!(kinds(&r), [("shared_read_mostly", "a")], "{:?}", r.findings);
+    let said = &r.findings[0].evidence[0];
+    assert!(said.contains("all 128 pages placed by thread 1000 (nodes 0, 1)"), "{said}");
+}
+
+#[test]
 fn pages_seen_but_never_touched_are_unseen() {
     let (mut w, ip, a) = world();
     w.touch(100, 0, ip, a, 16);

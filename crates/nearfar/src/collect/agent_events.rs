@@ -202,6 +202,10 @@ impl AgentEvents {
             return; // address space without memory; files come as mappings
         }
         let process = to.world.space_of(pid, time_ns, tables);
+        let alive = to.world.spaces[process as usize].objects.get(&a.address);
+        if a.restored && a.previous == a.address && alive.is_some_and(|o| o.bytes == a.bytes) {
+            return; // mremap failed, and nobody had told of an end
+        }
         let mut chain = match to.world.site(process, a.site) {
             Some(chain) => chain,
             None => {

@@ -153,7 +153,7 @@ pub struct Allocation {
     pub represents: u64,
     /// Address it was reallocated from; else 0. May equal `address`.
     pub previous: u64,
-    /// realloc failed: the object at `previous` lives on.
+    /// realloc, mremap or munmap failed: the object at `previous` lives on.
     pub restored: bool,
     /// The agent could not note it: no `Free` will come.
     pub untracked: bool,
