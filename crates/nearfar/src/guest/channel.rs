@@ -238,6 +238,7 @@ mod tests {
             ("TERMINAL", field::TERMINAL),
             ("FIRST_PID", field::FIRST_PID),
             ("ONE_OUTPUT", field::ONE_OUTPUT),
+            ("WRITABLE", field::WRITABLE),
         ];
         ours.sort();
         assert_eq!(theirs, ours);
