@@ -142,7 +142,8 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
         let row = &context.rows.rows[f.row];
         let mapped = |&t: &u32| {
             let t = spaces.things.get(t);
-            let mapping = spaces.mapping_at(t.space, t.address, t.died).0;
+            // Just before its end: at the end of time itself nothing is mapped.
+            let mapping = spaces.mapping_at(t.space, t.address, t.died.saturating_sub(1)).0;
             mapping.is_some_and(|m| spaces.things.get(m).kind == ObjectKind::File)
         };
         match row.kind {
@@ -344,9 +345,17 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
         f.used_at = site.at.clone();
         f.used_in = site.function.clone();
     }
+    // A line that initialised some pages may be the whole of the program, called serially at first.
+    let to_others: u64 = f.lines.iter().map(|l| l.1.stores_to_others).sum();
+    let samples: u64 = f.lines.iter().map(|l| l.1.sum.samples).sum();
     f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
+        && to_others as f64 <= BORDER * samples as f64
         && f.written.is_none_or(|w| w <= WRITTEN);
 }
+
+/// Largest share of an object's samples that store to pages of other threads while it still counts as read only: pages
+/// at the borders of a parallel initialisation. // chosen
+const BORDER: f64 = 0.02;
 
 /// A second node's share from which on a folio counts as used by both; below, it is the neighbours'
 /// look across the border that small pages would have, too. // chosen

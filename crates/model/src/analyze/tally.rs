@@ -35,6 +35,8 @@ pub struct LineUse {
     pub remote: u64,
     /// Samples that store.
     pub stores: u64,
+    /// Those of them on pages that another thread touched first, at whatever line.
+    pub stores_to_others: u64,
 }
 
 /// Samples on pages of one group of touches.
@@ -372,6 +374,7 @@ impl LineUse {
         self.known += other.known;
         self.remote += other.remote;
         self.stores += other.stores;
+        self.stores_to_others += other.stores_to_others;
     }
 }
 

@@ -161,6 +161,42 @@ fn unknown_homes_are_unknown_not_clean() {
     assert!(r.verdict_why.contains("First touches were not recorded"), "{}", r.verdict_why);
 }
 
+/// Constants of the program's file: read by all, never placed by it.
+#[test]
+fn a_table_that_is_only_read_in_the_programs_file_decides_nothing() {
+    let verdict = |access: Access| {
+        let mut w = World::new(4);
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 1024);
+        for t in 0..4 {
+            w.touch(100, t, init, a + u64::from(t) * 256 * PAGE, 256);
+        }
+        w.use_blocked(4, 200, work, a, 1024);
+        let (start, bytes) = (0x60_0000, 16 * PAGE);
+        w.object(ObjectKind::Static, start, bytes, 0, "table");
+        w.input.mappings.push(Mapping {
+            time_ns: 0,
+            process: 0,
+            start,
+            end: start + bytes,
+            offset: 0,
+            module: NONE,
+            flags: 1,
+            name: "/home/u/app".into(),
+        });
+        for i in 0..800 {
+            let address = start + i % 16 * PAGE;
+            w.sample_as(WORK + i, (i % 4) as u32, work, address, Resolution::Exact, access);
+        }
+        let r = w.on(2);
+        (r.verdict, r.verdict_why)
+    };
+    let (clean, why) = verdict(Access::Load);
+    assert_eq!(clean, Verdict::Clean, "{why}");
+    let (unknown, why) = verdict(Access::Store);
+    assert_eq!(unknown, Verdict::Unknown, "{why}");
+}
+
 #[test]
 fn one_node_can_have_nothing_far() {
     let r = serial(4, 200).real();

@@ -356,6 +356,25 @@ fn a_real_machine_is_judged_by_where_pages_are() {
     assert_eq!(r.machine.binding, "recorded");
 }
 
+/// The kernel's first call was by one thread alone: its line touched the pages first, and all threads write there later.
+#[test]
+fn a_kernel_that_was_first_called_serially_is_no_initialisation() {
+    let kind = |access: Access| {
+        let mut w = World::new(4);
+        let kernel = w.own("kernel", 10);
+        let a = w.array("a", 128);
+        w.touch(100, 0, kernel, a, 128);
+        for i in 0..1600 {
+            let address = a + i / 4 % 128 * PAGE;
+            w.sample_as(WORK + i, (i % 4) as u32, kernel, address, Resolution::Exact, access);
+        }
+        let r = w.on(2);
+        kinds(&r).first().map(|k| k.0.to_owned())
+    };
+    assert_eq!(kind(Access::Load).as_deref(), Some("shared_read_mostly"));
+    assert_eq!(kind(Access::Store).as_deref(), Some("shared_read_write"));
+}
+
 #[test]
 fn a_thread_that_migrates_while_it_initialises_is_still_one_thread() {
     let mut w = World::new(4);

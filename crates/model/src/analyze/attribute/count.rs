@@ -65,8 +65,13 @@ impl Worker<'_> {
             used.by_home.resize(self.nodes + 1, 0);
         }
         used.by_home[home_slot(home.node, self.nodes)] += weight;
-        // The initialisation is not the use: the touching line's own samples say nothing of the pattern.
-        let initial = fact.store && group != NONE && context.groups.groups[group as usize].site == site;
+        // The initialisation is not the use: the touching line's own samples say nothing of the pattern. But a kernel
+        // whose first call was serial is the use where other threads run it.
+        let toucher = context.groups.groups.get(group as usize);
+        let initial = fact.store && toucher.is_some_and(|g| g.site == site && g.thread == thread);
+        if fact.store && toucher.is_some_and(|g| g.thread != thread) {
+            tally.lines.of((row, site)).stores_to_others += 1;
+        }
         let used_now = s.resolution[i] != Resolution::Object as u8 && !initial;
         // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
         let evicted = s.rung[i] == SampleRung::Simulated as u8 && s.access[i] == Access::Unknown as u8;
