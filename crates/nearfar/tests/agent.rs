@@ -283,13 +283,18 @@ int main(void) {
     );
     let run = run(&program);
     run.ok();
-    assert!(run.of_size(2 << 20)[0].1.shared && run.of_size(4 << 20)[0].1.shared, "{:?}", run.of_size(4 << 20));
+    assert!(
+        run.of_size(2 << 20)[0].1.shared && run.of_size(4 << 20)[0].1.shared,
+        "{:?}",
+        run.of_size(4 << 20)
+    );
     let kept = printed(&run.text(), "kept");
     let ended = |b: &AgentBody| matches!(b, AgentBody::Free { address, .. } if *address == kept);
     let ends = run.records.iter().filter(|r| ended(&r.body)).count();
     let restored = run.of_size(3 << 20).iter().filter(|(_, a)| a.restored).count();
     assert_eq!(ends, restored, "an end that was told is taken back");
-    let dropped = |b: &AgentBody| matches!(b, AgentBody::Range { kind: 2, address, .. } if *address == kept + 1);
+    let dropped =
+        |b: &AgentBody| matches!(b, AgentBody::Range { kind: 2, address, .. } if *address == kept + 1);
     assert!(!run.has(dropped), "an unaligned range goes nowhere");
 }
 

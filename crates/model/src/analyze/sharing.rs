@@ -28,6 +28,8 @@ struct Row {
     hot: u64,
     lines: usize,
     apart: bool,
+    /// Whether each of them has one thread that writes, and only readers else.
+    one_writer: bool,
     threads: FastSet<u32>,
 }
 
@@ -41,7 +43,8 @@ pub fn findings(
 ) -> Vec<Finding> {
     let mut by_row: FastMap<u32, Row> = FastMap::default();
     for (&(row, ..), users) in tally.transfers.iter().filter(|t| t.0.0 != NONE) {
-        let sum = by_row.entry(row).or_insert_with(|| Row { apart: true, ..Row::default() });
+        let sum =
+            by_row.entry(row).or_insert_with(|| Row { apart: true, one_writer: true, ..Row::default() });
         let lines: u64 = users.values().map(|n| n[0]).sum();
         sum.all += lines;
         let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
@@ -53,6 +56,8 @@ pub fn findings(
             sum.hot += lines;
             sum.lines += 1;
             sum.apart &= apart(users);
+            let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
+            sum.one_writer &= writers.len() == 1;
             sum.threads.extend(users.keys().map(|u| u.0));
         }
     }
@@ -100,15 +105,30 @@ fn finding(input: &Input, context: &Context, rows: &[RowFacts], id: u32, row: Ro
     let (kind, text, advice) = match row.apart {
         true => (
             "false_sharing",
-            format!(
-                "threads of several nodes write to different bytes of the same cache line{s} of {}",
-                about.name
-            ),
+            match row.one_writer {
+                true => format!(
+                    "a thread writes to {}, and threads of other nodes read different bytes of the same cache line{s}",
+                    about.name
+                ),
+                false => format!(
+                    "threads of several nodes write to different bytes of the same cache line{s} of {}",
+                    about.name
+                ),
+            },
             format!(
                 "Give each thread's part of {} cache lines of its own (alignas({LINE}), or {} bytes apart because of \
                  the prefetcher), or sum in a local variable and write once.",
                 about.name,
                 2 * LINE
+            ),
+        ),
+        false if row.one_writer => (
+            "contended_line",
+            format!("a thread writes to bytes of {} that threads of other nodes read", about.name),
+            format!(
+                "Write to {} less often, or let the others look at it less often: each look after a write fetches the \
+                 line from the writer's node.",
+                about.name
             ),
         ),
         false => (
