@@ -1,8 +1,10 @@
 //! Parquet's headers, walked before the parquet crate sees them: how much a file asks for is known
 //! before anything is allocated for it.
 //!
-//! Only what the limits need of Thrift's compact protocol. The parquet crate reads the same bytes again;
-//! a field that comes twice counts with its last value in both.
+//! Only what the limits need of Thrift's compact protocol. The parquet crate reads the same bytes again; a field that
+//! comes twice counts with its last value in both. It reads a field that it knows as what it should be, whatever type
+//! the bytes claim: so each must be of its type here (`Shape`), or the two would read different things, and what was
+//! checked would not be what is read. Fields that the crate does not write are refused.
 
 /// Nesting of what is skipped; our own headers have four levels.
 const DEPTH: u32 = 16;
@@ -120,11 +122,104 @@ impl Reader<'_> {
     }
 }
 
+/// What a field is, after parquet.thrift of parquet-format 2.11.
+enum Type {
+    /// Of 16, 32 or 64 bits: written alike.
+    Int,
+    Bool,
+    Binary,
+    Struct(Shape),
+    List(&'static Type),
+}
+
+/// Fields of a struct, by number.
+type Shape = &'static [(i64, Type)];
+
+use Type::{Binary, Bool, Int, List, Struct};
+
+const KEY_VALUE: Type = Struct(&[(1, Binary), (2, Binary)]);
+const STATISTICS: Type = Struct(&[
+    (1, Binary),
+    (2, Binary),
+    (3, Int),
+    (4, Int),
+    (5, Binary),
+    (6, Binary),
+    (7, Bool),
+    (8, Bool),
+    (9, Int),
+]);
+// Without the logical type, which nothing of ours has.
+const SCHEMA_ELEMENT: Type =
+    Struct(&[(1, Int), (2, Int), (3, Int), (4, Binary), (5, Int), (6, Int), (7, Int), (8, Int), (9, Int)]);
+const COLUMN: Type = Struct(&[
+    (1, Int),
+    (2, List(&Int)),
+    (3, List(&Binary)),
+    (4, Int),
+    (5, Int),
+    (6, Int),
+    (7, Int),
+    (8, List(&KEY_VALUE)),
+    (9, Int),
+    (10, Int),
+    (11, Int),
+    (12, STATISTICS),
+    (13, List(&Struct(&[(1, Int), (2, Int), (3, Int)]))),
+    (14, Int),
+    (15, Int),
+    (16, Struct(&[(1, Int), (2, List(&Int)), (3, List(&Int))])),
+]);
+const CHUNK: Type = Struct(&[(1, Binary), (2, Int), (3, COLUMN), (4, Int), (5, Int), (6, Int), (7, Int)]);
+const SORTING: Type = Struct(&[(1, Int), (2, Bool), (3, Bool)]);
+const GROUP: Type =
+    Struct(&[(1, List(&CHUNK)), (2, Int), (3, Int), (4, List(&SORTING)), (5, Int), (6, Int), (7, Int)]);
+const FILE: Type = Struct(&[
+    (1, Int),
+    (2, List(&SCHEMA_ELEMENT)),
+    (3, Int),
+    (4, List(&GROUP)),
+    (5, List(&KEY_VALUE)),
+    (6, Binary),
+    (7, List(&Struct(&[(1, Struct(&[]))]))),
+]);
+const PAGE: Type = Struct(&[
+    (1, Int),
+    (2, Int),
+    (3, Int),
+    (4, Int),
+    (5, Struct(&[(1, Int), (2, Int), (3, Int), (4, Int), (5, STATISTICS)])),
+    (6, Struct(&[])),
+    (7, Struct(&[(1, Int), (2, Int), (3, Bool)])),
+    (8, Struct(&[(1, Int), (2, Int), (3, Int), (4, Int), (5, Int), (6, Int), (7, Bool), (8, STATISTICS)])),
+]);
+
+impl Reader<'_> {
+    /// Reads over a value that claims to be of `kind`; `None` if it is not what it should be.
+    fn typed(&mut self, kind: u8, should: &Type) -> Option<()> {
+        match (should, kind) {
+            (Int, I16 | I32 | I64) => self.varint().map(|_| ()),
+            (Bool, TRUE | FALSE) => Some(()),
+            (Binary, BINARY) => self.skip(BINARY, DEPTH),
+            (Struct(shape), STRUCT) => self.fields(|r, field, kind| {
+                let (_, should) = shape.iter().find(|(number, _)| *number == field)?;
+                r.typed(kind, should)
+            }),
+            (List(each), LIST) => {
+                let (kind, length) = self.list()?;
+                (0..length).try_for_each(|_| self.typed(kind, each))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Columns and groups of a file's footer, itself and the lists in it: (elements of the schema, row groups). An
 /// element that claims to have more children than there are elements counts as so many: room is made for them.
 /// `None` if it is no footer.
 pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
     const CHILDREN: i64 = 5;
+    Reader { bytes, at: 0 }.typed(STRUCT, &FILE)?;
     let mut reader = Reader { bytes, at: 0 };
     let (mut elements, mut groups) = (0, 0);
     reader.fields(|r, field, kind| {
@@ -168,6 +263,7 @@ pub(super) struct PageHead {
 /// Reads a page's header at the begin of `bytes`.
 pub(super) fn page(bytes: &[u8]) -> Option<PageHead> {
     const DICTIONARY: i64 = 2;
+    Reader { bytes, at: 0 }.typed(STRUCT, &PAGE)?;
     let mut reader = Reader { bytes, at: 0 };
     let mut head = PageHead::default();
     let mut what = -1;
@@ -233,6 +329,17 @@ mod tests {
         // Structs in structs in structs.
         assert_eq!(footer(&[0x1c; 100]), None);
         assert_eq!(footer(&[0]), Some((0, 0)));
+    }
+
+    #[test]
+    fn a_field_of_another_type_than_it_should_be_is_refused() {
+        // Field 1 of a page is its kind, an integer; here it claims to be bytes, of which the crate would read one.
+        assert!(page(&[0x15, 0, 0x15, 2, 0x15, 2, 0]).is_some());
+        assert_eq!(page(&[0x18, 1, 0, 0x15, 2, 0x15, 2, 0]), None);
+        // A list of booleans takes a byte each, for which the crate does not look: here as field 9.
+        assert_eq!(page(&[0x15, 0, 0x15, 2, 0x15, 2, 0x69, 0x21, 1, 1, 0]), None);
+        // A field that is none.
+        assert_eq!(footer(&[0xf5, 0, 0]), None);
     }
 
     #[test]
