@@ -181,7 +181,8 @@ const FILE: Type = Struct(&[
     (4, List(&GROUP)),
     (5, List(&KEY_VALUE)),
     (6, Binary),
-    (7, List(&Struct(&[(1, Struct(&[]))]))),
+    // How values are ordered: by their type; floats as IEEE 754 says.
+    (7, List(&Struct(&[(1, Struct(&[])), (2, Struct(&[]))]))),
 ]);
 const PAGE: Type = Struct(&[
     (1, Int),
