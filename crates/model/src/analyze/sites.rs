@@ -95,7 +95,7 @@ impl Sites {
                 let outer = around.map(names::short).or_else(|| function.clone());
                 let at = match (file, row) {
                     // Nobody has the runtime's source, and a line of it is nothing to change: whose code it is.
-                    (Some(_), _) if runtime => library.map(str::to_owned),
+                    (Some(f), _) if runtime || is_c_library(f) => library.map(str::to_owned),
                     (Some(f), Some(r)) => {
                         Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
                     }

@@ -338,6 +338,25 @@ fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
     assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
 }
 
+/// Nobody has libc's source: its lines are not shown, and in a static program its functions are not the program's.
+#[test]
+fn a_source_line_of_libc_is_no_site() {
+    const FILE: &str = "./string/../sysdeps/x86_64/multiarch/memset-vec-unaligned-erms.S";
+    for runtime in [1, 0] {
+        let (mut w, _, a) = world();
+        let memset = w.code("memset", FILE, 245, runtime);
+        let caller = w.own("clear", 15);
+        let chain = w.chain(&[memset, caller]);
+        w.touch(100, 0, memset, a, 64);
+        let r = sampled(&mut w, a);
+        let at = r.objects[0].first_touch[0].at.clone().unwrap_or_default();
+        assert!(!at.contains("sysdeps"), "{at}");
+        w.input.faults.chain[60] = chain;
+        let r = w.on(2);
+        assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
+    }
+}
+
 #[test]
 fn a_real_machine_is_judged_by_where_pages_are() {
     let (mut w, ip, a) = world();

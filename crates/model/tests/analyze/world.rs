@@ -119,7 +119,7 @@ impl World {
         id
     }
 
-    fn code(&mut self, function: &str, file: &str, line: u32, module: u32) -> u32 {
+    pub fn code(&mut self, function: &str, file: &str, line: u32, module: u32) -> u32 {
         let id = self.input.locations.len() as u32;
         let address = 0x400000 + u64::from(id) * 4;
         self.input.locations.push(Location {
