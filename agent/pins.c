@@ -120,18 +120,15 @@ static bool is_told_all(const void *caller) {
     return told;
 }
 
-/* As the C libraries answer: 0, and nothing set behind what the kernel wrote. */
-static int affinity_of(pid_t thread, size_t bytes, cpu_set_t *set, bool told_all) {
-    long got = nf_sys(SYS_sched_getaffinity, thread, bytes < INT_MAX ? bytes : INT_MAX, set);
-    if (got < 0) return (int)-got;
-    memset((char *)set + got, 0, bytes - (size_t)got);
-    if (told_all) memcpy(set, all, bytes < sizeof all ? bytes : sizeof all);
-    return 0;
-}
+static void tell_all(size_t bytes, cpu_set_t *set) { memcpy(set, all, bytes < sizeof all ? bytes : sizeof all); }
 
+/* As the C libraries answer: 0, and nothing set behind what the kernel wrote. */
 EXPORT int sched_getaffinity(pid_t thread, size_t bytes, cpu_set_t *set) {
-    int error = affinity_of(thread, bytes, set, thread == 0 && is_told_all(__builtin_return_address(0)));
-    return (int)nf_answer(-error);
+    long got = nf_sys(SYS_sched_getaffinity, thread, bytes < INT_MAX ? bytes : INT_MAX, set);
+    if (got < 0) return (int)nf_answer(got);
+    memset((char *)set + got, 0, bytes - (size_t)got);
+    if (thread == 0 && is_told_all(__builtin_return_address(0))) tell_all(bytes, set);
+    return 0;
 }
 
 EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes, cpu_set_t *set) {
@@ -143,6 +140,6 @@ EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes, cpu_set_t *set
         atomic_store(&next, call);
     }
     int error = call(thread, bytes, set);
-    if (!error && is_told_all(__builtin_return_address(0))) memcpy(set, all, bytes < sizeof all ? bytes : sizeof all);
+    if (!error && is_told_all(__builtin_return_address(0))) tell_all(bytes, set);
     return error;
 }

@@ -107,36 +107,8 @@ fn caught_panics_are_none() {
 pub fn table(bytes: &[u8]) {
     caught_panics_are_none();
     let Some((&which, file)) = bytes.split_first() else { return };
-    fn read<T: Columns>(file: &[u8]) {
-        let most = parquet::most_memory(file.len() as u64);
-        let _ = parquet::read_within::<T>(bytes::Bytes::copy_from_slice(file), most);
-    }
-    use nearfar_model::recording::*;
-    let all: [fn(&[u8]); 22] = [
-        read::<Processes>,
-        read::<ProcessEnds>,
-        read::<Threads>,
-        read::<AccessSamples>,
-        read::<PageFaults>,
-        read::<Locations>,
-        read::<Modules>,
-        read::<Symbols>,
-        read::<ChainFrames>,
-        read::<MemoryObjects>,
-        read::<ObjectEnds>,
-        read::<AllocationGroups>,
-        read::<SiteNames>,
-        read::<RangeEvents>,
-        read::<Homes>,
-        read::<Mappings>,
-        read::<Phases>,
-        read::<Counters>,
-        read::<CpuEpochs>,
-        read::<EpochTraffics>,
-        read::<PageTraffics>,
-        read::<Losses>,
-    ];
-    all[usize::from(which) % all.len()](file);
+    let table = Tables::NAMES[usize::from(which) % Tables::NAMES.len()];
+    let _ = Tables::default().add_file(table, bytes::Bytes::copy_from_slice(file));
 }
 
 /// A meta.json, and a report of a recording that is otherwise empty.

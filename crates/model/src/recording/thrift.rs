@@ -6,20 +6,14 @@
 //! the bytes claim: so each must be of its type here (`Shape`), or the two would read different things, and what was
 //! checked would not be what is read. Fields that the crate does not write are refused.
 
-/// Nesting of what is skipped; our own headers have four levels.
-const DEPTH: u32 = 16;
-
 /// Type codes of the compact protocol.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
-const BYTE: u8 = 3;
 const I16: u8 = 4;
 const I32: u8 = 5;
 const I64: u8 = 6;
-const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
 const LIST: u8 = 9;
-const SET: u8 = 10;
 const STRUCT: u8 = 12;
 
 /// Bytes that are being read.
@@ -67,29 +61,20 @@ impl Reader<'_> {
         (length <= self.bytes.len() - self.at).then_some((head & 15, length))
     }
 
-    fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
-        if depth == 0 {
-            return None;
-        }
+    /// Reads over a value of a type that `typed` lets pass.
+    fn skip(&mut self, kind: u8) -> Option<()> {
         match kind {
             TRUE | FALSE => Some(()),
-            BYTE => self.pass(1),
             I16 | I32 | I64 => self.varint().map(|_| ()),
-            DOUBLE => self.pass(8),
             BINARY => {
                 let length = self.varint()?;
                 self.pass(length)
             }
-            LIST | SET => {
+            LIST => {
                 let (kind, length) = self.list()?;
-                // Inside a list a boolean has a byte of its own, for which the parquet crate does not look: what it reads
-                // next would not be what was looked at here. Our own headers have no such lists.
-                if matches!(kind, TRUE | FALSE) {
-                    return None;
-                }
-                (0..length).try_for_each(|_| self.skip(kind, depth - 1))
+                (0..length).try_for_each(|_| self.skip(kind))
             }
-            STRUCT => self.fields(|reader, _, kind| reader.skip(kind, depth - 1)),
+            STRUCT => self.fields(|reader, _, kind| reader.skip(kind)),
             _ => None,
         }
     }
@@ -110,15 +95,10 @@ impl Reader<'_> {
         }
     }
 
-    /// An integer field, or the field skipped.
-    fn number(&mut self, kind: u8, into: &mut i64) -> Option<()> {
-        match kind {
-            I16 | I32 | I64 => {
-                *into = self.signed()?;
-                Some(())
-            }
-            _ => self.skip(kind, DEPTH),
-        }
+    /// An integer field.
+    fn number(&mut self, into: &mut i64) -> Option<()> {
+        *into = self.signed()?;
+        Some(())
     }
 }
 
@@ -201,7 +181,7 @@ impl Reader<'_> {
         match (should, kind) {
             (Int, I16 | I32 | I64) => self.varint().map(|_| ()),
             (Bool, TRUE | FALSE) => Some(()),
-            (Binary, BINARY) => self.skip(BINARY, DEPTH),
+            (Binary, BINARY) => self.skip(BINARY),
             (Struct(shape), STRUCT) => self.fields(|r, field, kind| {
                 let (_, should) = shape.iter().find(|(number, _)| *number == field)?;
                 r.typed(kind, should)
@@ -231,17 +211,17 @@ pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
             return (0..length).try_for_each(|_| match (field, kind) {
                 (2, STRUCT) => r.fields(|r, field, kind| {
                     if field != CHILDREN {
-                        return r.skip(kind, DEPTH);
+                        return r.skip(kind);
                     }
                     let mut children = 0;
-                    r.number(kind, &mut children)?;
+                    r.number(&mut children)?;
                     elements = elements.max(usize::try_from(children).unwrap_or(usize::MAX));
                     Some(())
                 }),
-                _ => r.skip(kind, DEPTH),
+                _ => r.skip(kind),
             });
         }
-        r.skip(kind, DEPTH)
+        r.skip(kind)
     })?;
     Some((elements, groups))
 }
@@ -269,20 +249,20 @@ pub(super) fn page(bytes: &[u8]) -> Option<PageHead> {
     let mut head = PageHead::default();
     let mut what = -1;
     reader.fields(|r, field, kind| match field {
-        1 => r.number(kind, &mut what),
-        2 => r.number(kind, &mut head.unpacked_bytes),
-        3 => r.number(kind, &mut head.packed_bytes),
+        1 => r.number(&mut what),
+        2 => r.number(&mut head.unpacked_bytes),
+        3 => r.number(&mut head.packed_bytes),
         // Headers of data pages of both versions and of dictionaries: all begin with the number of values.
         5 | 7 | 8 if kind == STRUCT => r.fields(|r, field, kind| match field {
             1 => {
                 let mut values = 0;
-                r.number(kind, &mut values)?;
+                r.number(&mut values)?;
                 head.values = values.max(head.values);
                 Some(())
             }
-            _ => r.skip(kind, DEPTH),
+            _ => r.skip(kind),
         }),
-        _ => r.skip(kind, DEPTH),
+        _ => r.skip(kind),
     })?;
     head.dictionary = what == DICTIONARY;
     head.header_bytes = reader.at;

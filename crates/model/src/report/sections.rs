@@ -5,6 +5,7 @@ use super::layout::*;
 use super::text::units;
 use crate::analyze::{Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow};
 use crate::machine::DistanceClass;
+use crate::recording::ObjectKind;
 
 /// Rows shown of each list; the JSON has them all.
 const FINDINGS: usize = 3;
@@ -181,7 +182,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         0 | 1 => shorten(&o.name, name_width),
         n => {
             // Of small ones only some were seen.
-            let about = if o.kind == "small heap" { "≈" } else { "" };
+            let about = if o.kind == ObjectKind::SmallHeap.text() { "≈" } else { "" };
             let times = format!(" ×{about}{}", count(n));
             let room = name_width.saturating_sub(columns(&times));
             format!("{}{times}", shorten(&o.name, room))

@@ -28,6 +28,7 @@ pub(crate) use open::read_meta;
 pub use open::{OpenFailure, Stored, meta_of, newest_recording, open};
 pub use write::{CreateError, Writer, reserve};
 
+use bytes::Bytes;
 use nearfar_model::analyze::Input;
 use nearfar_model::recording::*;
 
@@ -92,6 +93,21 @@ macro_rules! tables {
                     .into_iter()
                     .filter(|&(_, removed)| removed > 0)
                     .collect()
+            }
+
+            /// The tables' names, in their order.
+            pub const NAMES: &[&str] = &[$(<$type as Columns>::TABLE),*];
+
+            /// Adds the rows of a Parquet file of the table of that name; of another name, none.
+            ///
+            /// # Errors
+            /// If it is no such file, or asks for more than a file of its size may.
+            pub fn add_file(&mut self, table: &str, file: Bytes) -> Result<(), parquet::StoreError> {
+                match table {
+                    $(<$type as Columns>::TABLE => self.$field.append(&mut parquet::read(file)?),)*
+                    _ => {}
+                }
+                Ok(())
             }
 
             /// Adds the rows of a journal frame; tables of a later version are skipped.
