@@ -198,7 +198,7 @@ pub fn decoder(bytes: &[u8]) {
     assert_eq!(decoder.resolve(0, &registers, |_| function()), found);
     let within = start..=start.wrapping_add(code.len() as u64);
     assert!(found.operand_ip == ip || within.contains(&found.operand_ip), "{found:?}");
-    decoder.access_at(0, ip, |_| function());
+    decoder.access_at(ip, function());
     let _: Option<Described> = describe(code);
 }
 

@@ -1,5 +1,7 @@
 //! Programs with known placements, and what the analysis must say of them.
 
+#[path = "analyze/cached.rs"]
+mod cached;
 #[path = "analyze/cases.rs"]
 mod cases;
 #[path = "analyze/many.rs"]

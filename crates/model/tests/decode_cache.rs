@@ -42,10 +42,10 @@ fn a_fault_learns_what_its_instruction_does() {
     ];
     for (hex, text, access) in cases {
         let bytes = bytes(hex);
-        let found = Decoder::new().access_at(1, START, |_| Some(code(&bytes)));
+        let found = Decoder::new().access_at(START, Some(code(&bytes)));
         assert_eq!(found, access, "{text}");
     }
-    assert_eq!(Decoder::new().access_at(1, START, |_| None), Access::Unknown);
+    assert_eq!(Decoder::new().access_at(START, None), Access::Unknown);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn any_bytes_are_survived() {
             let found = decoder.resolve(round, &registers, |_| Some(code));
             let addressed = !matches!(found.resolution, Resolution::Unresolved | Resolution::Compute);
             assert_eq!(addressed, found.address != 0);
-            decoder.access_at(round, registers.ip, |_| Some(code));
+            decoder.access_at(registers.ip, Some(code));
         }
     }
 }

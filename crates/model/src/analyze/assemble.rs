@@ -1,6 +1,7 @@
 //! From counts to the report's values.
 
 use super::attribute::Context;
+use super::cached;
 use super::code::Code;
 use super::counts::Counts;
 use super::facts::{self, RowFacts};
@@ -33,7 +34,11 @@ pub fn assemble(
     let nodes = context.finder.nodes;
     let basis = context.measure.basis;
     let total = tally.total.weight.max(1) as f64;
-    let shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
+    let mut shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
+    let caches = cached::bound(input, judge, context, tally, rows);
+    if let Ok(bound) = &caches {
+        shares.bounded(bound.at_most());
+    }
     let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
     let planner = Planner::new(input, &judge.machine, context, tally);
     let memory_bound = counts.memory_bound();
@@ -48,6 +53,7 @@ pub fn assemble(
             .as_ref()
             .map_or(Vec::new(), |p| sharing::findings(input, context, tally, rows, &p.course)),
         planner: &planner,
+        cached: caches.is_ok(),
     };
     let (findings, not_worth) = findings::findings(rows, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
@@ -60,6 +66,7 @@ pub fn assemble(
         counted: counts.lines(),
         what_if: what_if.as_ref(),
         memory_bound,
+        caches: caches.as_ref().ok(),
     };
     let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);
     let code = Code { context, tally };
@@ -87,6 +94,11 @@ pub fn assemble(
         },
         recorded_on: recorded_on(input),
         rungs: rungs(input, tally),
+        cpu: (meta.target_cpu_s > 0.0 && meta.target_system_s >= 0.0).then_some(CpuTime {
+            seconds: meta.target_cpu_s,
+            kernel_seconds: meta.target_system_s,
+            page_faults: meta.target_faults,
+        }),
         basis,
         region: if context.region.is_marked() { Region::Marked } else { Region::Whole },
         remote_share: shares.told(shares.remote, shares.remote_ci),
@@ -94,6 +106,8 @@ pub fn assemble(
         remote_share_exact: shares.exact,
         remote_time_share: shares.told(shares.remote_of_all, shares.remote_of_all_ci),
         remote_time_share_ci: shares.remote_of_all_ci,
+        caches_why: caches.as_ref().err().cloned(),
+        caches: caches.ok(),
         distance: shares.distance,
         home_unknown_share: share(tally.home_unknown, tally.memory.weight),
         unattributed_share: tally.unattributed as f64 / total,

@@ -160,9 +160,13 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
     rows.iter().filter(in_file).filter(unplaced).map(sum).sum()
 }
 
-type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
+/// Sums in the order of their second key, by row.
+pub(super) type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
 
-fn by_row<'a, K: Copy + Ord + 'a, V>(sums: impl Iterator<Item = (&'a (u32, K), &'a V)>) -> ByRow<K, &'a V> {
+/// Sums of (row, key), by row.
+pub(super) fn by_row<'a, K: Copy + Ord + 'a, V>(
+    sums: impl Iterator<Item = (&'a (u32, K), &'a V)>,
+) -> ByRow<K, &'a V> {
     let mut rows: ByRow<K, &'a V> = FastMap::default();
     for (&(row, key), value) in sums {
         rows.entry(row).or_default().push((key, value));

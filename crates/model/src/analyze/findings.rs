@@ -48,13 +48,15 @@ pub struct Setting<'a> {
     pub shared: Vec<Finding>,
     /// How to say them.
     pub planner: &'a Planner<'a>,
+    /// The caches held all of the program's memory: where it lies costs nothing.
+    pub cached: bool,
 }
 
 /// All findings, first the one with most to gain, or, where that is not known, with most at stake; and those
 /// that are known to gain too little.
 pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotWorth>) {
     let &Setting { tally, nodes, basis, memory_bound, engine, .. } = setting;
-    if nodes.count < 2 {
+    if nodes.count < 2 || setting.cached {
         return (Vec::new(), Vec::new());
     }
     let total = tally.total.weight.max(1) as f64;

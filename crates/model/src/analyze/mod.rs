@@ -16,6 +16,7 @@ mod advice;
 mod assemble;
 mod attribute;
 mod blocks;
+mod cached;
 mod cases;
 mod code;
 mod counts;

@@ -37,6 +37,15 @@ impl Shares {
         share.filter(|_| self.exact || interval.is_some_and(|i| i.high - i.low <= WIDEST_TOLD))
     }
 
+    /// Takes into account that no more than `most` of the time can have gone to far memory: samples on far pages
+    /// say where pages are, and the share of the time is somewhere below.
+    pub fn bounded(&mut self, most: f64) {
+        if let Some(sampled) = self.remote_of_all_ci {
+            self.remote_of_all = None;
+            self.remote_of_all_ci = Some(Interval { low: 0.0, high: sampled.high.min(most) });
+        }
+    }
+
     /// From samples.
     pub fn of_samples(tally: &Tally, nodes: &Nodes) -> Shares {
         let total = tally.total.weight.max(1) as f64;

@@ -83,6 +83,8 @@ pub struct Report {
     pub recorded_on: String,
     /// The rungs that produced the numbers.
     pub rungs: Vec<RungUse>,
+    /// CPU time that the program took, in the kernel too; null if unknown. Shares are of time outside the kernel.
+    pub cpu: Option<CpuTime>,
     /// What every share below is a share of.
     pub basis: Basis,
     /// Which part of the run they are of.
@@ -98,6 +100,10 @@ pub struct Report {
     pub remote_time_share: Option<f64>,
     /// 95 % interval of `remote_time_share`.
     pub remote_time_share_ci: Option<Interval>,
+    /// What the caches must have answered; null with `caches_why`.
+    pub caches: Option<CacheBound>,
+    /// Why that is not known.
+    pub caches_why: Option<String>,
     /// Share of samples by distance of the page's home; of the samples whose home is known.
     pub distance: Vec<DistanceShare>,
     /// Share of samples whose page's home is unknown, of those that touch memory.
@@ -138,6 +144,41 @@ impl Report {
     /// Samples of the rungs that sample; page events are no samples.
     pub fn samples(&self) -> u64 {
         self.rungs.iter().filter(|r| r.rung != "pages").map(|r| r.samples).sum()
+    }
+}
+
+/// CPU time of all processes that the command waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CpuTime {
+    /// All of it, seconds.
+    pub seconds: f64,
+    /// Of it, in the kernel, seconds.
+    pub kernel_seconds: f64,
+    /// Page faults, the kernel's own on the program's memory included.
+    pub page_faults: u64,
+}
+
+/// A program whose memory fits the last-level cache: how much of its time far memory can have taken at most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheBound {
+    /// Most memory that its processes had at a time, bytes; at least that of the largest process times the most
+    /// processes at a time.
+    pub memory_bytes: u64,
+    /// Level of the cache that holds it.
+    pub cache_level: u32,
+    /// Capacity of one instance of it, bytes.
+    pub cache_bytes: u64,
+    /// Share of the time that fetching all of it from far memory takes, as often as it can have been fetched.
+    pub far_share_at_most: f64,
+    /// Share of the samples that caches of other nodes can have answered: on data that several nodes use and somebody
+    /// writes. Upper end of its 95 % interval.
+    pub between_nodes_at_most: f64,
+}
+
+impl CacheBound {
+    /// Share of the time that went to far memory or to another node's caches, at most.
+    pub fn at_most(&self) -> f64 {
+        (self.far_share_at_most + self.between_nodes_at_most).min(1.0)
     }
 }
 

@@ -8,7 +8,7 @@
 use super::facts::percent;
 use super::input::{Input, Judge};
 use super::tally::Tally;
-use super::value::{Basis, Finding, Interval, Verdict, WhatIf};
+use super::value::{Basis, CacheBound, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
 use crate::recording::{Resolution, Rung};
 
@@ -37,6 +37,8 @@ pub struct Evidence<'a> {
     pub counted: Option<u64>,
     /// What other placements of memory are predicted to give, if that could be predicted.
     pub what_if: Option<&'a WhatIf>,
+    /// What the caches must have answered.
+    pub caches: Option<&'a CacheBound>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
 }
@@ -69,6 +71,9 @@ pub fn verdict(
     }
     if n == 0 {
         return unknown(format!("There are no samples. {}", rung_reason(input)));
+    }
+    if let Some(caches) = evidence.caches {
+        return of_caches(caches, n);
     }
     let memory = tally.memory.weight.max(1) as f64;
     let all = tally.total.weight.max(1) as f64;
@@ -127,6 +132,43 @@ pub fn verdict(
         percent(unknown_weight / memory),
         home_reason(input, judge)
     ))
+}
+
+/// The verdict on a program that a cache holds as a whole.
+fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
+    let mib = |bytes: u64| bytes as f64 / (1u64 << 20) as f64;
+    let held = format!(
+        "The program had at most {:.1} MiB of memory at a time, which the level {} cache ({:.0} MiB) holds",
+        mib(caches.memory_bytes),
+        caches.cache_level,
+        mib(caches.cache_bytes)
+    );
+    let (far, between) = (caches.far_share_at_most, caches.between_nodes_at_most);
+    if caches.at_most() <= THRESHOLD && (samples >= LEAST_SAMPLES || between == 0.0) {
+        return clean(format!(
+            "{held}: at most {} of the time can have gone to far memory or to other nodes' caches",
+            percent(caches.at_most())
+        ));
+    }
+    let why = if far > THRESHOLD {
+        format!(
+            "{held}, but fetching it once may take {} of so short a run: record a longer one.",
+            percent(far)
+        )
+    } else if samples < LEAST_SAMPLES {
+        format!(
+            "{held}; {samples} samples are too few to tell whether nodes share its data ({LEAST_SAMPLES} are needed): \
+             record longer or with a higher rate (-F)."
+        )
+    } else {
+        format!(
+            "{held}, so where its pages lie costs next to nothing. But up to {} of the time is on data that threads of \
+             several nodes use and write, and a clock cannot tell whether their caches took it from each other: \
+             `nearfar record --on MACHINE` counts it.",
+            percent(between)
+        )
+    };
+    (Verdict::Unknown, why)
 }
 
 /// The verdict where lines are counted instead of time.

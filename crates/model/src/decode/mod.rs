@@ -113,12 +113,25 @@ const KEPT_INSTRUCTIONS: usize = 256 * 1024;
 
 /// Resolves samples; decodes each sampled instruction once.
 pub struct Decoder {
-    plans: HashMap<(u32, u64), Plan>,
-    accesses: HashMap<(u32, u64), Access>,
-    /// Decoded functions by their start: neighbouring samples share them.
-    functions: BTreeMap<(u32, u64), Function>,
+    /// By address space: those of ten thousand short processes come and go beside a long one.
+    known: HashMap<u32, Known>,
     kept: usize,
     factory: InstructionInfoFactory,
+}
+
+/// What is known of the code of an address space.
+#[derive(Default)]
+struct Known {
+    plans: HashMap<u64, Plan>,
+    /// Decoded functions by their start: neighbouring samples share them.
+    functions: BTreeMap<u64, Function>,
+}
+
+impl Known {
+    /// Instructions of the functions.
+    fn kept(&self) -> usize {
+        self.functions.values().map(|f| f.instructions.len()).sum()
+    }
 }
 
 impl Default for Decoder {
@@ -130,13 +143,7 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder that knows no code yet.
     pub fn new() -> Self {
-        Decoder {
-            plans: HashMap::new(),
-            accesses: HashMap::new(),
-            functions: BTreeMap::new(),
-            kept: 0,
-            factory: InstructionInfoFactory::new(),
-        }
+        Decoder { known: HashMap::new(), kept: 0, factory: InstructionInfoFactory::new() }
     }
 
     /// The address that a sample of the address space `space` stands for.
@@ -149,12 +156,13 @@ impl Decoder {
         registers: &Registers,
         code: impl FnOnce(u64) -> Option<FunctionCode<'c>>,
     ) -> Resolved {
-        let key = (space, registers.ip);
-        if !self.plans.contains_key(&key) {
-            let plan = self.plan(space, registers.ip, code);
-            self.plans.insert(key, plan);
+        if let Some(plan) = self.known.get(&space).and_then(|known| known.plans.get(&registers.ip)) {
+            return plan.resolve(registers);
         }
-        self.plans[&key].resolve(registers)
+        let plan = self.plan(space, registers.ip, code);
+        let resolved = plan.resolve(registers);
+        self.known.entry(space).or_default().plans.insert(registers.ip, plan);
+        resolved
     }
 
     /// What the instruction at `ip` does to memory, as a page fault there asks.
@@ -162,38 +170,28 @@ impl Decoder {
     /// One with two operands (`movs`, `push [m]`) may have faulted at either:
     /// load and store together. Unknown where there is no code or no operand,
     /// as when the instruction itself had to be fetched.
-    pub fn access_at<'c>(
-        &mut self,
-        space: u32,
-        ip: u64,
-        code: impl FnOnce(u64) -> Option<FunctionCode<'c>>,
-    ) -> Access {
-        if let Some(access) = self.accesses.get(&(space, ip)) {
-            return *access;
-        }
-        let bytes = code(ip).and_then(|code| {
+    pub fn access_at(&mut self, ip: u64, code: Option<FunctionCode<'_>>) -> Access {
+        let bytes = code.and_then(|code| {
             let offset = usize::try_from(ip.checked_sub(code.start)?).ok()?;
             code.bytes.get(offset..)
         });
-        let access = bytes.map_or(Access::Unknown, |bytes| {
+        bytes.map_or(Access::Unknown, |bytes| {
             let instruction = X86::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
             operand::access(&instruction, self.factory.info(&instruction))
-        });
-        self.accesses.insert((space, ip), access);
-        access
+        })
     }
 
     /// Drops what is known of an address space: it was replaced by exec, or its
     /// code changed.
     pub fn forget(&mut self, space: u32) {
-        self.plans.retain(|(known, _), _| *known != space);
-        self.accesses.retain(|(known, _), _| *known != space);
-        self.functions.retain(|(known, _), _| *known != space);
-        self.kept = self.functions.values().map(|f| f.instructions.len()).sum();
+        if let Some(known) = self.known.remove(&space) {
+            self.kept -= known.kept();
+        }
     }
 
     fn plan<'c>(&mut self, space: u32, ip: u64, code: impl FnOnce(u64) -> Option<FunctionCode<'c>>) -> Plan {
-        let known = self.functions.range((space, 0)..=(space, ip)).next_back();
+        let known = self.known.entry(space).or_default();
+        let known = known.functions.range(..=ip).next_back();
         let place = known.and_then(|(_, function)| Some((function, function.index(ip)?)));
         if let Some((function, at)) = place {
             return Plan::build(function, at, &mut self.factory);
@@ -207,11 +205,14 @@ impl Decoder {
         };
         if whole {
             if self.kept > KEPT_INSTRUCTIONS {
-                self.functions.clear();
+                self.known.values_mut().for_each(|known| known.functions.clear());
                 self.kept = 0;
             }
             self.kept += function.instructions.len();
-            self.functions.insert((space, function.start), function);
+            let functions = &mut self.known.entry(space).or_default().functions;
+            if let Some(replaced) = functions.insert(function.start, function) {
+                self.kept -= replaced.instructions.len();
+            }
         }
         plan
     }

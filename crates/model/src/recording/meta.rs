@@ -89,6 +89,20 @@ pub struct Meta {
     pub recorder_cpu_s: f64,
     /// CPU time of the target, seconds; 0 if unknown.
     pub target_cpu_s: f64,
+    /// CPU time of the target in the kernel, seconds, part of `target_cpu_s`; −1 if unknown.
+    #[serde(default = "unknown_seconds")]
+    pub target_system_s: f64,
+    /// Largest resident size that one of the target's processes had, bytes (ru_maxrss, with what it had of the recorder
+    /// before it began); 0 if unknown.
+    #[serde(default)]
+    pub largest_process_bytes: u64,
+    /// Page faults of the target, the kernel's own on its memory included; 0 if unknown.
+    #[serde(default)]
+    pub target_faults: u64,
     /// Share of time stolen by the hypervisor while recording; −1 if unknown.
     pub steal_share: f64,
+}
+
+fn unknown_seconds() -> f64 {
+    -1.0
 }

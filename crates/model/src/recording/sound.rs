@@ -35,7 +35,7 @@ impl Meta {
         if self.start_ns > LAST_NS || self.end_ns > LAST_NS {
             return Err("it begins or ends more than a hundred years after its machine started".into());
         }
-        let shares = [self.recorder_cpu_s, self.target_cpu_s, self.steal_share];
+        let shares = [self.recorder_cpu_s, self.target_cpu_s, self.target_system_s, self.steal_share];
         let odd = |x: &f64| !(-1.0..=1e12).contains(x);
         if let Some(x) = shares.into_iter().chain(self.rungs.iter().map(|r| r.hz)).find(odd) {
             return Err(format!("it has {x} for a rate, a share or seconds of cpu time"));

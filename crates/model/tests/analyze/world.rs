@@ -68,6 +68,9 @@ impl World {
             ],
             recorder_cpu_s: 0.0,
             target_cpu_s: 0.0,
+            target_system_s: -1.0,
+            largest_process_bytes: 0,
+            target_faults: 0,
             steal_share: -1.0,
         };
         let input = Input {
@@ -364,7 +367,12 @@ impl World {
 
     /// As if on a machine of `nodes` nodes.
     pub fn on(&self, nodes: u32) -> Report {
-        let judge = Judge { machine: machine(nodes, 4), assume: Some(Bind::Compact), whole: false };
+        self.on_machine(machine(nodes, 4))
+    }
+
+    /// As if on a machine, threads compact.
+    pub fn on_machine(&self, machine: Machine) -> Report {
+        let judge = Judge { machine, assume: Some(Bind::Compact), whole: false };
         analyze_with(&self.input, &self.samples, &judge, 2).expect("an analysis")
     }
 

@@ -179,7 +179,7 @@ impl Interpreter {
             epoch: NONE,
             rung: rung as u8,
         };
-        if self.world.spins(space, ip, registers.ip) {
+        if self.world.spins(space, registers.ip) {
             row.resolution = Resolution::Spinning as u8;
         } else if self.decode {
             let resolved = self
@@ -215,8 +215,7 @@ impl Interpreter {
     ) {
         let space = self.world.space_of(pid, time_ns, tables);
         let thread = self.world.thread(pid, tid, time_ns, tables);
-        let location = self.world.fault_location(space, ip, tables);
-        let access = self.world.with_code(space, ip, |decoder, code| decoder.access_at(space, ip, |_| code));
+        let (location, access) = self.world.fault_location(space, ip, tables);
         let chain = match self.waiting_chain.remove(&tid) {
             Some((its_ip, its_address, chain)) if (its_ip, its_address) == (ip, address) => chain,
             _ => NONE,

@@ -247,7 +247,7 @@ impl Session<'_> {
         let mut last_flush = begin;
         let mut look_every = Duration::from_secs_f64(self.options.homes_interval);
         let mut last_look = begin;
-        let (ending, target_cpu) = loop {
+        let (ending, taken) = loop {
             let wake = running.as_ref().map_or(-1, Running::poll_fd);
             let filling = self.agent.as_ref().is_ok_and(|agent| agent.filling);
             let tick_ms = if filling { BUSY_TICK_MS } else { TICK_MS };
@@ -256,10 +256,10 @@ impl Session<'_> {
                 None => wait_for(&[wake], tick_ms),
             }
             let ended = match (&running, subject) {
-                (Some(running), _) => running.try_wait().map(|(ending, cpu)| (Some(ending), cpu)),
+                (Some(running), _) => running.try_wait().map(|(ending, taken)| (Some(ending), Some(taken))),
                 (None, Subject::Process(pid)) => {
                     let gone = proc::start_time(*pid).is_none();
-                    (gone || interrupted()).then_some((None, 0.0))
+                    (gone || interrupted()).then_some((None, None))
                 }
                 (None, Subject::Command(_)) => unreachable!("a command is always started"),
             };
@@ -280,7 +280,11 @@ impl Session<'_> {
         };
         // While attached, Ctrl-C ended the recording; now it ends us.
         super::target::signals_are_ours();
-        self.writer.meta.target_cpu_s = target_cpu;
+        if let Some(taken) = taken {
+            let meta = &mut self.writer.meta;
+            (meta.target_cpu_s, meta.target_system_s) = (taken.cpu_s, taken.system_s);
+            (meta.largest_process_bytes, meta.target_faults) = (taken.largest_bytes, taken.faults);
+        }
         if let (Some(before), Some(now)) = (ticks, cpu_times(Path::new("/"))) {
             self.writer.meta.steal_share = now.steal_share_since(&before).unwrap_or(-1.0);
         }
@@ -428,6 +432,7 @@ impl Session<'_> {
         if self.options.inside_guest.is_some() {
             // Seconds of an emulated cpu are nobody's time.
             (meta.recorder_cpu_s, meta.target_cpu_s, meta.steal_share) = (0.0, 0.0, -1.0);
+            meta.target_system_s = -1.0;
         }
         self.flush();
         let mut meta = self.writer.meta.clone();

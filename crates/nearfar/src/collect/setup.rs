@@ -182,6 +182,9 @@ pub(super) fn first_meta(
         survey: None,
         recorder_cpu_s: 0.0,
         target_cpu_s: 0.0,
+        target_system_s: -1.0,
+        largest_process_bytes: 0,
+        target_faults: 0,
         steal_share: -1.0,
     }
 }

@@ -396,8 +396,8 @@ impl Running {
         unsafe { libc::poll(&mut descriptor, 1, time.as_millis().max(1) as i32) };
     }
 
-    /// How it ended and its CPU time in seconds, children included; `None` while it runs.
-    pub fn try_wait(&self) -> Option<(Ending, f64)> {
+    /// How it ended and what it took, children included; `None` while it runs.
+    pub fn try_wait(&self) -> Option<(Ending, Taken)> {
         // SAFETY: the kernel fills a siginfo of ours, zeros if the child runs. It is not reaped by this.
         let ended = unsafe {
             let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -418,14 +418,34 @@ impl Running {
             return None;
         }
         let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-        let cpu = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        let taken = Taken {
+            cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            system_s: seconds(usage.ru_stime),
+            // In KiB on Linux, getrusage(2).
+            largest_bytes: count(usage.ru_maxrss) << 10,
+            faults: count(usage.ru_minflt) + count(usage.ru_majflt),
+        };
         let ending = if libc::WIFSIGNALED(status) {
             Ending::Signal(libc::WTERMSIG(status))
         } else {
             Ending::Exit(libc::WEXITSTATUS(status))
         };
-        Some((ending, cpu))
+        Some((ending, taken))
     }
+}
+
+/// What a program took, all of its processes that were waited for together.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// CPU time, seconds.
+    pub cpu_s: f64,
+    /// Of it, in the kernel.
+    pub system_s: f64,
+    /// Largest resident size of one process, bytes.
+    pub largest_bytes: u64,
+    /// Page faults.
+    pub faults: u64,
 }
 
 /// Keeps this thread, and those that it starts, on these cpus.

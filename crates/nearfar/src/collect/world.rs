@@ -7,7 +7,7 @@ use crate::store::Tables;
 use crate::symbols::{Module, Unwinder, is_runtime, spins};
 use nearfar_model::decode::{Decoder, FunctionCode};
 use nearfar_model::recording::*;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +38,21 @@ pub struct LiveObject {
     pub chain: u32,
 }
 
+/// Keys are addresses and numbers that the kernel gave, one look-up for each event and more: the standard hash
+/// was a tenth of the recorder's time where ten thousand processes start and end.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// A code address, and what was found out about it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Its number.
+    id: u32,
+    /// What its instruction does to memory.
+    access: Option<Access>,
+    /// Whether it belongs to a runtime's wait loop.
+    spins: Option<bool>,
+}
+
 /// An address space.
 #[derive(Debug, Default)]
 pub struct Space {
@@ -46,14 +61,14 @@ pub struct Space {
     /// Mappings by first byte; they do not overlap. Shared with the parent until one of them changes its own: most
     /// children exec soon, and a program may have 100,000.
     pub maps: Arc<BTreeMap<u64, MapEntry>>,
-    locations: HashMap<u64, u32>,
-    chains: HashMap<Box<[u32]>, u32>,
-    /// Whether samples at a location are a runtime's wait loop.
-    spinning: HashMap<u32, bool>,
+    locations: Map<u64, Place>,
+    chains: Map<Box<[u32]>, u32>,
     /// Live objects of the agent by address.
-    pub objects: HashMap<u64, LiveObject>,
+    pub objects: Map<u64, LiveObject>,
     /// Call chains by the agent's site key.
-    pub sites: HashMap<u64, u32>,
+    pub sites: Map<u64, u32>,
+    /// Path of the program; empty if it could not be read.
+    executable: Arc<str>,
     /// The address space it was forked from.
     pub parent: Option<u32>,
     /// Whether the agent reported in from it.
@@ -75,9 +90,9 @@ pub struct Loaded {
 pub struct World {
     /// By address-space number.
     pub spaces: Vec<Space>,
-    live: HashMap<u32, u32>,
+    live: Map<u32, u32>,
     /// Live threads by kernel thread id: number and address space.
-    threads: HashMap<u32, (u32, u32)>,
+    threads: Map<u32, (u32, u32)>,
     thread_count: u32,
     /// By module number.
     pub modules: Vec<Loaded>,
@@ -89,8 +104,8 @@ pub struct World {
     pub decoder: Decoder,
     /// Call chains by .eh_frame.
     pub unwinder: Unwinder,
-    /// Module and file offset of every instruction that has faulted.
-    faulted: HashSet<(u32, u64)>,
+    /// Instructions that have faulted, by module and file offset, and what they do to memory.
+    faulted: Map<(u32, u64), Access>,
     /// Set when an instruction of a runtime library faulted that had not faulted before.
     pub new_runtime_site: bool,
 }
@@ -130,7 +145,13 @@ impl World {
             // The objects of the parent stay the parent's: lookups fall back to it.
             space.maps = Arc::clone(&self.spaces[from as usize].maps);
             self.unwinder.fork(from, id);
+            space.executable = Arc::clone(&self.spaces[from as usize].executable);
         }
+        // A child that exec'd meanwhile is another program by now: what it was is its parent's.
+        if space.executable.is_empty() {
+            space.executable = proc::executable(pid).into();
+        }
+        let executable = space.executable.to_string();
         self.spaces.push(space);
         self.live.insert(pid, id);
         tables.processes.push(Process {
@@ -139,7 +160,7 @@ impl World {
             parent,
             forked: forked as u8,
             start_ns: time_ns,
-            executable: proc::executable(pid),
+            executable,
         });
         id
     }
@@ -252,12 +273,12 @@ impl World {
     /// The number of a code address.
     pub fn location(&mut self, space: u32, address: u64, tables: &mut Tables) -> u32 {
         let s = &mut self.spaces[space as usize];
-        if let Some(&id) = s.locations.get(&address) {
-            return id;
+        if let Some(place) = s.locations.get(&address) {
+            return place.id;
         }
         let id = self.location_count;
         self.location_count += 1;
-        s.locations.insert(address, id);
+        s.locations.insert(address, Place { id, access: None, spins: None });
         let (module, file_offset) = match s.map_at(address) {
             Some((start, map)) => (map.module, map.offset + (address - start)),
             None => (NONE, 0),
@@ -266,19 +287,33 @@ impl World {
         id
     }
 
-    /// Notes a faulting instruction; tells the collector of new ones in runtime libraries.
-    pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> u32 {
+    /// The number of a faulting instruction, and what it does to memory; tells the collector of new ones in
+    /// runtime libraries.
+    pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> (u32, Access) {
+        if let Some(&Place { id, access: Some(access), .. }) = self.spaces[space as usize].locations.get(&ip)
+        {
+            return (id, access);
+        }
         let before = self.location_count;
         let id = self.location(space, ip, tables);
-        if id >= before {
-            // The same library instruction in another process is not new: a shell
-            // script's hundred children all start in the same loader.
-            let s = &self.spaces[space as usize];
-            let place = s.map_at(ip).map_or((NONE, ip), |(start, m)| (m.module, m.offset + (ip - start)));
-            let runtime = self.modules.get(place.0 as usize).is_none_or(|m| m.runtime);
-            self.new_runtime_site |= self.faulted.insert(place) && runtime;
+        // The same library instruction in another process is not new: a shell
+        // script's hundred children all start in the same loader.
+        let s = &self.spaces[space as usize];
+        let (module, offset) =
+            s.map_at(ip).map_or((NONE, ip), |(start, m)| (m.module, m.offset + (ip - start)));
+        let known = self.faulted.get(&(module, offset)).copied();
+        let access = match known {
+            Some(access) if module != NONE => access,
+            _ => self.with_code(space, ip, |decoder, code| decoder.access_at(ip, code)),
+        };
+        self.faulted.insert((module, offset), access);
+        if id >= before && known.is_none() {
+            self.new_runtime_site |= self.modules.get(module as usize).is_none_or(|m| m.runtime);
         }
-        id
+        if let Some(place) = self.spaces[space as usize].locations.get_mut(&ip) {
+            place.access = Some(access);
+        }
+        (id, access)
     }
 
     /// The number of a call chain: `frames[0]` is where it happened, the others are return addresses.
@@ -328,13 +363,15 @@ impl World {
     }
 
     /// Whether an instruction belongs to a runtime's wait loop.
-    pub fn spins(&mut self, space: u32, location: u32, address: u64) -> bool {
-        if let Some(&known) = self.spaces[space as usize].spinning.get(&location) {
-            return known;
-        }
-        let answer = self.spins_uncached(space, address);
-        self.spaces[space as usize].spinning.insert(location, answer);
-        answer
+    pub fn spins(&mut self, space: u32, address: u64) -> bool {
+        let known = self.spaces[space as usize].locations.get(&address).and_then(|place| place.spins);
+        known.unwrap_or_else(|| {
+            let answer = self.spins_uncached(space, address);
+            if let Some(place) = self.spaces[space as usize].locations.get_mut(&address) {
+                place.spins = Some(answer);
+            }
+            answer
+        })
     }
 
     fn spins_uncached(&self, space: u32, address: u64) -> bool {
@@ -347,11 +384,8 @@ impl World {
         if !runtime && !file.is_static_executable() {
             return false;
         }
-        let function = file
-            .vaddr_of_file_offset(map.offset + (address - start))
-            .and_then(|vaddr| file.frames(vaddr).pop())
-            .map(|frame| frame.function)
-            .filter(|name| !name.is_empty());
+        let function =
+            file.vaddr_of_file_offset(map.offset + (address - start)).and_then(|v| file.function(v));
         spins(&file.path().to_string_lossy(), function.as_deref())
     }
 

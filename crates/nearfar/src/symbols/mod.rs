@@ -177,6 +177,15 @@ impl Module {
         self.image.bytes_at(&range)
     }
 
+    /// The function that the code at `vaddr` was compiled into, by its symbol; None without one. Asks no DWARF
+    /// where there are symbols: it is for questions while the program runs.
+    pub fn function(&self, vaddr: u64) -> Option<String> {
+        let symbol = self.functions().name(vaddr).map(names::readable);
+        symbol
+            .or_else(|| self.frames(vaddr).pop().map(|frame| frame.function))
+            .filter(|name| !name.is_empty())
+    }
+
     /// Source positions of `vaddr`, the innermost inlined function first.
     ///
     /// Without debug information: one frame with the symbol's name, an empty file and

@@ -61,6 +61,9 @@ impl Made<'_> {
             survey: None,
             recorder_cpu_s: 0.1,
             target_cpu_s: 10.0,
+            target_system_s: 1.0,
+            largest_process_bytes: 1 << 30,
+            target_faults: 1000,
             steal_share: 0.06,
         }
     }

@@ -226,8 +226,8 @@ fn wait_for_all(copies: &mut [Copy]) -> bool {
     loop {
         let mut open = false;
         for copy in copies.iter_mut().filter(|c| c.ending.is_none()) {
-            if let Some((ending, cpu)) = copy.running.try_wait() {
-                copy.cpu = cpu;
+            if let Some((ending, taken)) = copy.running.try_wait() {
+                copy.cpu = taken.cpu_s;
                 copy.took = copy.begin.elapsed().as_secs_f64();
                 copy.ending = Some(ending);
                 continue;
