@@ -1,7 +1,7 @@
 //! What `nearfar diff` says of two reports, on constructed ones with known answers.
 
 use nearfar_model::analyze::*;
-use nearfar_model::compare::{Change, Comparison, DecidedBy, Gate, RowChange, compare};
+use nearfar_model::compare::{Change, Comparison, DecidedBy, Gate, RowChange, compare, compare_same_work};
 use nearfar_model::machine::DistanceClass;
 use nearfar_model::report::compare::{to_json, to_text};
 use nearfar_model::time::Binding;
@@ -339,6 +339,9 @@ fn what_makes_them_hard_to_compare_is_said() {
     after.exit = Some("signal 11 (SIGSEGV)".into());
     after.threads.pop();
     let c = compare(&before, &after);
+    assert_eq!(c.verdict, Change::Unknown);
+    assert!(c.why.contains("one ended with exit 0, the other with signal 11 (SIGSEGV)"), "{}", c.why);
+    let c = compare_same_work(&before, &after);
     for words in
         ["two sockets and another", "`512` is now `1024`", "signal 11", "8 threads before and 7 after"]
     {
@@ -357,8 +360,49 @@ fn what_makes_them_hard_to_compare_is_said() {
     signal.rungs[0].rung = "signal".into();
     signal.command.push("--fast".into());
     let c = compare(&clock(SERIAL), &signal);
+    assert_eq!(c.verdict, Change::Unknown);
+    assert!(c.why.contains("arguments differ") && c.why.contains("--same-work"), "{}", c.why);
+    assert!(c.objects.iter().all(|o| o.change == Change::Unknown));
+    assert!(matches!(c.gate(1000.0), Gate::Unknown(_)));
+    let c = compare_same_work(&clock(SERIAL), &signal);
     assert!(warned(&c, "clock and signal") && warned(&c, "`--fast` is new"), "{:?}", c.warnings);
     assert_eq!(c.verdict, Change::Repaired);
+}
+
+/// Half the problem takes half the time.
+#[test]
+fn fewer_instructions_are_other_work() {
+    let ran = |instructions: u64, matrix: [[f64; 2]; 2], seconds: f64| {
+        let mut r = counted(matrix, seconds);
+        let counters = r.counters.as_mut().expect("counted");
+        let cpu = CpuCounts {
+            cpu: 0,
+            node: Some(0),
+            instructions,
+            ipc: None,
+            l1_hit: None,
+            l2_hit: None,
+            l3_hit: None,
+            dram_local: 0,
+            dram_remote: 0,
+            cache_transfers: 0,
+            tlb_misses: 0,
+            huge_tlb_misses: 0,
+        };
+        counters.cpus = vec![cpu.clone(), CpuCounts { cpu: 1, ..cpu }];
+        r
+    };
+    let before = ran(1_000_000_000, SERIAL, 0.04);
+    let c = compare(&before, &ran(500_000_000, NEAR, 0.02));
+    assert_eq!((c.verdict, c.decided_by), (Change::Unknown, None));
+    assert!(c.why.contains("1.00 billion instructions, the first 2.00 billion: 0.50 times"), "{}", c.why);
+    assert!(matches!(c.gate(1000.0), Gate::Unknown(_)));
+    // The same count is the same work, whatever the arguments are.
+    let mut after = ran(1_050_000_000, NEAR, 0.02);
+    after.command = vec!["grid".into(), "--init=parallel".into()];
+    let c = compare(&before, &after);
+    assert_eq!(c.verdict, Change::Repaired, "{}", c.why);
+    assert_eq!(c.work_why, None);
 }
 
 #[test]

@@ -80,7 +80,16 @@ fn recordings_are_compared() {
     let (serial, parallel) = (scratch.path("serial"), scratch.path("parallel"));
     let (serial, parallel) = (serial.to_str().unwrap(), parallel.to_str().unwrap());
 
-    let output = diff(&["--as", "2x1", "--json", serial, parallel]);
+    // `serial` and `parallel` could be anything.
+    let output = diff(&["--as", "2x1", serial, parallel]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.starts_with("Unknown") && said.contains("--same-work"), "{said}");
+    let output = diff(&["--as", "2x1", "--fail-if-worse", "5", serial, parallel]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+
+    let same = |arguments: &[&str]| diff(&[&["--same-work"], arguments].concat());
+    let output = same(&["--as", "2x1", "--json", serial, parallel]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema"], 1);
@@ -97,7 +106,7 @@ fn recordings_are_compared() {
     let warnings = json["warnings"].to_string();
     assert!(warnings.contains("`serial` is now `parallel`"), "{warnings}");
 
-    let output = diff(&["--as", "2x1", "--fail-if-worse", "5%", "--width", "100", serial, parallel]);
+    let output = same(&["--as", "2x1", "--fail-if-worse", "5%", "--width", "100", serial, parallel]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stdout);
     assert!(said.starts_with("Repaired: the remote share of stall time went from"), "{said}");
@@ -111,11 +120,11 @@ fn recordings_are_compared() {
     }
 
     // The loss of the repair.
-    let output = diff(&["--as", "2x1", "--fail-if-worse", "5", parallel, serial]);
+    let output = same(&["--as", "2x1", "--fail-if-worse", "5", parallel, serial]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     let said = text(&output.stderr);
     assert!(said.lines().count() == 1 && said.contains("percentage points more; 5 are allowed"), "{said}");
-    let output = diff(&["--as", "2x1", parallel, serial]);
+    let output = same(&["--as", "2x1", parallel, serial]);
     assert_eq!(output.status.code(), Some(0));
 
     // What cannot be told does not pass.

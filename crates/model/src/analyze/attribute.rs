@@ -239,7 +239,10 @@ impl<'a> Worker<'a> {
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
         let tally = &mut self.tally;
         tally.total.add(weight);
-        tally.total_blocks[block].whole += weight;
+        if resolution != Resolution::Spinning {
+            tally.working.add(weight);
+            tally.working_blocks[block].whole += weight;
+        }
         tally.by_resolution[resolution as usize] += weight;
         tally.by_rung[usize::from(s.rung[i]).min(SampleRung::ALL.len())][resolution as usize] += 1;
         let mut home = Home::UNKNOWN;
@@ -286,7 +289,7 @@ impl<'a> Worker<'a> {
                 if remote {
                     tally.remote += weight;
                     tally.known_blocks[block].part += weight;
-                    tally.total_blocks[block].part += weight;
+                    tally.working_blocks[block].part += weight;
                 }
             } else {
                 tally.home_unknown += weight;

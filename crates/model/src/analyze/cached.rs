@@ -90,10 +90,10 @@ pub fn bound(
         cells.filter_map(|(from, to)| m.get(from, to)).max_by(f64::total_cmp)
     });
     let far_ns = fetched * instances.min(active) as f64 * ns.unwrap_or(FAR_NS);
-    let total = tally.total.weight.max(1) as f64;
+    let total = tally.working.weight.max(1) as f64;
     let open = open(context, tally, facts) as f64 / total;
     // From samples, so with what 95 of 100 recordings stay below.
-    let n = tally.total.samples.max(1) as f64;
+    let n = tally.working.samples.max(1) as f64;
     let margin = 1.96 * (open * (1.0 - open).max(0.0) / n).sqrt();
     Ok(CacheBound {
         memory_bytes: footprint,
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn parts_of_their_own_are_not_open() {
-        let (low, high) = (on(0..256, 2), on(256..512, 2));
+        let (low, high) = (on(0..256, 10), on(256..512, 10));
         assert_eq!(of_several_nodes(&[(0, &low), (1, &high)]), 0);
         // Two of one node meet; nobody takes a line from another node.
         assert_eq!(of_several_nodes(&[(1, &low), (1, &low)]), 0);

@@ -218,8 +218,8 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
                 let own = counts.blocks.all();
                 f.remote_ci = share_interval(&own, &counts.known);
                 let stake = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
-                let blocks: Vec<Block> = own.iter().zip(&tally.total_blocks).map(stake).collect();
-                f.stake_ci = share_interval(&blocks, &tally.total);
+                let blocks: Vec<Block> = own.iter().zip(&tally.working_blocks).map(stake).collect();
+                f.stake_ci = share_interval(&blocks, &tally.working);
             }
             if let Some(counted) = exact.get(&key) {
                 use_counts(&mut f, counted);

@@ -59,7 +59,7 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
     if nodes.count < 2 || setting.cached {
         return (Vec::new(), Vec::new());
     }
-    let total = tally.total.weight.max(1) as f64;
+    let total = tally.working.weight.max(1) as f64;
     let mut groups: Vec<Vec<Case>> = Vec::new();
     let mut cases: Vec<Case> = rows.iter().filter_map(|r| case(r, nodes)).collect();
     if let Ok(engine) = engine {
@@ -175,7 +175,7 @@ fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, 
     if nodes.assumed {
         return None;
     }
-    let total = tally.total.weight.max(1) as f64;
+    let total = tally.working.weight.max(1) as f64;
     let (mut wandering, mut away, mut remote) = (0u64, 0u64, 0u64);
     for (t, far) in tally.threads.iter().filter_map(|t| Some((t, wanders(t)?))) {
         wandering += 1;

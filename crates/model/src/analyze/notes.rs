@@ -8,7 +8,7 @@ use super::pace::Pace;
 use super::tally::Tally;
 use super::value::Basis;
 use super::verdict::unresolved_share;
-use crate::recording::{Columns, Losses, RangeKind};
+use crate::recording::{Columns, Losses, RangeKind, Resolution};
 use std::collections::BTreeMap;
 
 /// All notes.
@@ -42,6 +42,14 @@ pub fn notes(
         n.push(format!(
             "The hypervisor took {} of the time: shares may lean towards what ran then.",
             percent(meta.steal_share)
+        ));
+    }
+    let waiting = tally.resolved(Resolution::Spinning) as f64 / tally.total.weight.max(1) as f64;
+    if waiting >= MUCH_WAITING {
+        n.push(format!(
+            "{} of the CPU time is spent in wait loops of the threads' runtime: threads wait for others that have more to \
+             do, or are late. Placement cannot win that time, so shares of time leave it out.",
+            percent(waiting)
         ));
     }
     lines(&mut n, input, context, tally);
@@ -107,6 +115,9 @@ pub fn notes(
     }
     n
 }
+
+/// Part of the time from which on waiting is worth a line. // chosen
+const MUCH_WAITING: f64 = 0.05;
 
 /// Reasons that are named for one kind of loss.
 const REASONS: usize = 3;

@@ -15,7 +15,7 @@ pub struct Shares {
     pub remote: Option<f64>,
     /// Its interval.
     pub remote_ci: Option<Interval>,
-    /// Remote, of all.
+    /// Remote, of all but waiting for other threads.
     pub remote_of_all: Option<f64>,
     /// Its interval.
     pub remote_of_all_ci: Option<Interval>,
@@ -54,8 +54,8 @@ impl Shares {
         Shares {
             remote: far.then(|| tally.remote as f64 / tally.known.weight as f64),
             remote_ci: if far { share_interval(&tally.known_blocks, &tally.known) } else { None },
-            remote_of_all: far.then(|| tally.remote as f64 / total),
-            remote_of_all_ci: if far { share_interval(&tally.total_blocks, &tally.total) } else { None },
+            remote_of_all: far.then(|| tally.remote as f64 / tally.working.weight.max(1) as f64),
+            remote_of_all_ci: if far { share_interval(&tally.working_blocks, &tally.working) } else { None },
             distance: distance(&tally.by_class, tally.known.weight),
             matrix: tally.matrix.chunks(nodes.count.max(1)).map(row).collect(),
             exact: false,

@@ -213,6 +213,9 @@ impl ThreadTally {
 pub struct Tally {
     /// All samples.
     pub total: Sum,
+    /// Those that do not wait for another thread in a runtime's loop: what shares of time are shares of. A thread that
+    /// waits asleep has no samples at all, and how a runtime waits is not to decide whether memory matters.
+    pub working: Sum,
     /// Samples that touch memory.
     pub memory: Sum,
     /// Samples whose home is known.
@@ -231,8 +234,8 @@ pub struct Tally {
     pub by_class: [u64; 4],
     /// Remote over known, per block of time.
     pub known_blocks: Vec<Block>,
-    /// Remote over all, per block of time.
-    pub total_blocks: Vec<Block>,
+    /// Remote over all that work, per block of time.
+    pub working_blocks: Vec<Block>,
     /// Thread's node × home node.
     pub matrix: Vec<u64>,
     /// By thread.
@@ -268,7 +271,7 @@ impl Tally {
     pub fn new(threads: usize, nodes: usize, rows: usize) -> Tally {
         Tally {
             known_blocks: vec![Block::default(); BLOCKS],
-            total_blocks: vec![Block::default(); BLOCKS],
+            working_blocks: vec![Block::default(); BLOCKS],
             matrix: vec![0; nodes * nodes],
             threads: vec![
                 ThreadTally {
@@ -286,6 +289,7 @@ impl Tally {
     /// Adds another worker's counts.
     pub fn merge(&mut self, other: Tally) {
         self.total.merge(&other.total);
+        self.working.merge(&other.working);
         self.memory.merge(&other.memory);
         self.known.merge(&other.known);
         self.remote += other.remote;
@@ -297,7 +301,7 @@ impl Tally {
         }
         add(&mut self.by_class, &other.by_class);
         add_blocks(&mut self.known_blocks, &other.known_blocks);
-        add_blocks(&mut self.total_blocks, &other.total_blocks);
+        add_blocks(&mut self.working_blocks, &other.working_blocks);
         add(&mut self.matrix, &other.matrix);
         for (to, from) in self.threads.iter_mut().zip(&other.threads) {
             to.sum.merge(&from.sum);

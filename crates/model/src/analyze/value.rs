@@ -96,7 +96,8 @@ pub struct Report {
     pub remote_share_ci: Option<Interval>,
     /// Whether remote shares, distances and the matrix are of counts of every line instead of samples.
     pub remote_share_exact: bool,
-    /// Share of all samples that are remote for certain: the time at stake, or the lines.
+    /// Share of all samples that are remote for certain: the time at stake, or the lines. Of time, waiting for other
+    /// threads is left out. Null if unknown: then the interval may still say what it is at most.
     pub remote_time_share: Option<f64>,
     /// 95 % interval of `remote_time_share`.
     pub remote_time_share_ci: Option<Interval>,

@@ -59,7 +59,7 @@ pub fn verdict(
                 .to_string(),
         );
     }
-    let n = tally.total.samples;
+    let n = tally.working.samples;
     if evidence.basis == Basis::DramLines && (n > 0 || evidence.counted.is_some()) {
         return of_lines(input, judge, tally, evidence, findings);
     }
@@ -69,6 +69,9 @@ pub fn verdict(
                 .to_string(),
         );
     }
+    if n == 0 && tally.total.samples > 0 {
+        return unknown("All samples are of threads that wait for other threads.".to_string());
+    }
     if n == 0 {
         return unknown(format!("There are no samples. {}", rung_reason(input)));
     }
@@ -76,7 +79,7 @@ pub fn verdict(
         return of_caches(caches, n);
     }
     let memory = tally.memory.weight.max(1) as f64;
-    let all = tally.total.weight.max(1) as f64;
+    let all = tally.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
         if (tally.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
             return clean(percent(tally.memory.weight as f64 / all) + " of the time touches memory at all");
@@ -194,7 +197,7 @@ fn of_lines(
     // Unknown homes may all be far; exact counts have their unknown ends in the interval's denominator.
     let blind = match evidence.counted {
         Some(_) => 0.0,
-        None => tally.home_unknown as f64 / tally.total.weight.max(1) as f64,
+        None => tally.home_unknown as f64 / tally.working.weight.max(1) as f64,
     };
     let far = (interval.high + blind).min(1.0);
     let (low, high) = match &evidence.memory_bound {
@@ -246,10 +249,10 @@ fn of_lines(
             )),
         };
     }
-    if evidence.counted.is_none() && tally.total.samples < LEAST_SAMPLES {
+    if evidence.counted.is_none() && tally.working.samples < LEAST_SAMPLES {
         return unknown(format!(
             "{} samples are too few for a verdict ({LEAST_SAMPLES} are needed), and no page was counted.",
-            tally.total.samples
+            tally.working.samples
         ));
     }
     if high <= THRESHOLD {

@@ -6,6 +6,7 @@ mod nodes;
 mod rows;
 mod value;
 mod warnings;
+mod work;
 
 pub use change::{EFFECT, FEW, SAME_RUN};
 pub use value::*;
@@ -16,11 +17,20 @@ use crate::time::Binding;
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// Compares two reports.
+/// Compares two reports, if they are of the same work as far as can be seen.
 pub fn compare(before: &Report, after: &Report) -> Comparison {
+    compared(before, after, work::differs(before, after))
+}
+
+/// Compares two reports that are of the same work, whatever it looks like: somebody knows.
+pub fn compare_same_work(before: &Report, after: &Report) -> Comparison {
+    compared(before, after, Ok(()))
+}
+
+fn compared(before: &Report, after: &Report, work: Result<(), String>) -> Comparison {
     let order = nodes::renumber(before, after);
     let renumbered = renumbered(before, after, order.as_deref());
-    let comparable = Comparable::new(before, after);
+    let comparable = Comparable::new(before, after, work);
     let (b, mut a) = (side(before), side(after));
     if let Some(time) = &mut a.time {
         time.binds = rename(time.binds, &renumbered);
@@ -43,6 +53,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
         nodes: rows::nodes(before, after, order.as_deref(), &comparable),
         before: b,
         after: a,
+        work_why: comparable.work.as_ref().err().cloned(),
         time_why: time.as_ref().err().cloned(),
         time: time.ok(),
         remote_why: remote.as_ref().err().cloned(),
@@ -62,7 +73,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
 fn twice(c: &mut Comparison) {
     c.verdict = Change::NoEffect;
     c.why = "both recordings say exactly the same: they are one, or copies".to_owned();
-    c.decided_by = None;
+    (c.decided_by, c.work_why) = (None, None);
     let rows = c.objects.iter_mut().chain(&mut c.functions).map(|r| &mut r.change);
     rows.chain(c.nodes.iter_mut().map(|n| &mut n.change)).for_each(|change| *change = Change::NoEffect);
 }
@@ -75,10 +86,12 @@ struct Comparable {
     time: Result<(), String>,
     /// Whether the machine is the same.
     machine: bool,
+    /// Whether the work is the same.
+    work: Result<(), String>,
 }
 
 impl Comparable {
-    fn new(before: &Report, after: &Report) -> Comparable {
+    fn new(before: &Report, after: &Report, work: Result<(), String>) -> Comparable {
         let shares = match (before.basis, after.basis) {
             (b, a) if b == a => Ok(()),
             (b, a) => Err(format!(
@@ -93,7 +106,9 @@ impl Comparable {
                           takes all of both"
                 .to_owned()),
         };
-        Comparable { shares, time, machine: before.machine.name == after.machine.name }
+        // Regions and ways of recording that differ say so themselves.
+        let work = if time.is_ok() { work } else { Ok(()) };
+        Comparable { shares, time, machine: before.machine.name == after.machine.name, work }
     }
 }
 
@@ -154,7 +169,8 @@ fn side(r: &Report) -> Side {
         remote_share: r.remote_time_share,
         remote_share_ci: r.remote_time_share_ci,
         home_unknown_share: r.home_unknown_share,
-        memory_share: 1.0 - r.compute_share - r.spinning_share,
+        // Of the time that is not spent waiting, as the remote share is.
+        memory_share: 1.0 - r.compute_share / (1.0 - r.spinning_share).max(1e-9),
         dram: r.counters.as_ref().map(dram),
     }
 }
@@ -194,6 +210,10 @@ fn verdict(
     remote: &Result<Difference, String>,
     comparable: &Comparable,
 ) -> Decided {
+    if let Err(why) = &comparable.work {
+        let why = format!("not comparable: {why}. If it is the same work all the same, say --same-work");
+        return (Change::Unknown, why, None);
+    }
     if let Ok(t) = time {
         return by_time(before, after, *t, comparable.machine);
     }

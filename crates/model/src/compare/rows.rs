@@ -191,7 +191,7 @@ fn judged(before: Option<Far>, after: Option<Far>, comparable: &Comparable) -> C
     // Counts of different parts of the run are no counts of the same work; their shares are what is left.
     let lines = |f: Far| Far { lines: f.lines.filter(|_| comparable.time.is_ok()), ..f };
     match (before, after) {
-        (Some(_), Some(_)) if comparable.shares.is_err() => Change::Unknown,
+        (Some(_), Some(_)) if comparable.shares.is_err() || comparable.work.is_err() => Change::Unknown,
         (Some(b), Some(a)) => change::row(&lines(b), &lines(a)),
         (Some(_), None) => Change::OnlyBefore,
         (None, _) => Change::OnlyAfter,

@@ -64,6 +64,8 @@ pub struct Comparison {
     pub before: Side,
     /// The second.
     pub after: Side,
+    /// Why the two are not known to have done the same work; null if they did as far as can be seen.
+    pub work_why: Option<String>,
     /// Modelled time after over before; null with `time_why`.
     pub time: Option<TimeChange>,
     /// Why the times are not compared.

@@ -89,7 +89,6 @@ pub fn renumbered(pairs: &[(u32, u32)]) -> String {
 
 /// Which words differ, folders aside.
 fn commands(before: &[String], after: &[String]) -> Option<String> {
-    let brief = |words: &[String]| -> Vec<String> { words.iter().map(|w| word(w)).collect() };
     let (b, a) = (brief(before), brief(after));
     if b == a {
         return None;
@@ -119,6 +118,11 @@ fn commands(before: &[String], after: &[String]) -> Option<String> {
         }
     }
     Some(format!("the commands differ: {}", changes.join(", ")))
+}
+
+/// Words without folders.
+pub fn brief(words: &[String]) -> Vec<String> {
+    words.iter().map(|w| word(w)).collect()
 }
 
 /// `--file=/a/b/c` is `--file=c`.

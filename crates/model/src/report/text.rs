@@ -143,7 +143,7 @@ fn run(page: &mut Page, r: &Report) {
         // Lines that moved touched memory, all of them.
         Basis::DramLines => format!("of {}: page's node unknown {unknown}; {lost}", units(r)),
         Basis::StallTime => format!(
-            "page's node unknown {unknown} of samples that touch memory; {lost}; computing {}; spinning {}",
+            "page's node unknown {unknown} of samples that touch memory; {lost}; computing {}; waiting for other threads {}",
             percent(Some(r.compute_share)),
             percent(Some(r.spinning_share))
         ),

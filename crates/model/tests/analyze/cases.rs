@@ -39,6 +39,37 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
     assert_eq!(r.node_matrix, vec![vec![0.5, 0.0], vec![0.5, 0.0]]);
 }
 
+/// Threads that wait in a loop or asleep: the same program.
+#[test]
+fn how_threads_wait_changes_no_share_of_time() {
+    let asleep = serial(4, 200).on(2);
+    let mut w = serial(4, 200);
+    let barrier = w.own("gomp_barrier_wait_end", 40);
+    for i in 0..800u64 {
+        let time = WORK + i * 250_000 + 7;
+        w.sample_as(time, (i % 4) as u32, barrier, 0, Resolution::Spinning, Access::Unknown);
+    }
+    let spinning = w.on(2);
+    assert!((spinning.spinning_share - 0.5).abs() < 1e-9);
+    near(spinning.remote_time_share, asleep.remote_time_share.unwrap());
+    assert_eq!(spinning.remote_time_share_ci, asleep.remote_time_share_ci);
+    assert_eq!((spinning.verdict, &spinning.verdict_why), (asleep.verdict, &asleep.verdict_why));
+    assert!((spinning.findings[0].stake - asleep.findings[0].stake).abs() < 1e-9);
+    let told = |r: &nearfar_model::analyze::Report| {
+        r.notes.iter().any(|n| n.contains("50 % of the CPU time is spent in wait loops"))
+    };
+    assert!(told(&spinning) && !told(&asleep), "{:?}", spinning.notes);
+    // Waiting alone is no evidence.
+    let mut idle = World::new(2);
+    let barrier = idle.own("gomp_barrier_wait_end", 40);
+    for i in 0..800u64 {
+        idle.sample_as(WORK + i, (i % 2) as u32, barrier, 0, Resolution::Spinning, Access::Unknown);
+    }
+    let r = idle.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(r.verdict_why.contains("wait for other threads"), "{}", r.verdict_why);
+}
+
 #[test]
 fn more_nodes_more_remote() {
     near(serial(8, 200).on(4).remote_share, 0.75);

@@ -4,7 +4,7 @@ use super::look::Look;
 use super::report::judged;
 use anyhow::{Context, Result};
 use clap::Args;
-use nearfar_model::compare::{Gate, compare};
+use nearfar_model::compare::{Gate, compare, compare_same_work};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::compare::{to_json, to_text};
 use std::io::Write;
@@ -30,6 +30,9 @@ pub(super) struct DiffArgs {
     /// by as many percentage points (5%, 5)
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     fail_if_worse: Option<f64>,
+    /// Both did the same work, although arguments, exit status or instructions differ
+    #[arg(long)]
+    same_work: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -58,7 +61,9 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
         judged(path, args.machine.as_deref(), args.bind, args.whole)
             .with_context(|| format!("cannot compare {}", path.display()))
     };
-    let mut comparison = compare(&report(&args.before)?, &report(&args.after)?);
+    let (before, after) = (report(&args.before)?, report(&args.after)?);
+    let mut comparison =
+        if args.same_work { compare_same_work(&before, &after) } else { compare(&before, &after) };
     comparison.before.recording = args.before.display().to_string();
     comparison.after.recording = args.after.display().to_string();
     let mut out = std::io::stdout().lock();
