@@ -80,6 +80,7 @@ pub fn pattern_sentence(r: &RowFacts) -> String {
         Pattern::Cyclic => "threads take turns in small chunks of",
         Pattern::AllOver => "every thread uses all of",
         Pattern::OneThread => "only one thread uses",
+        Pattern::OwnThread => "each thread uses its own of",
         Pattern::Unknown => "there are too few samples to tell how threads share",
     };
     format!("{how} {ALL}")
@@ -150,7 +151,7 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
         (Use::Serial, Pattern::AllOver) => format!(
             "{interleave}: every thread uses all of it, so no thread's node is right, but all memory controllers then share the load."
         ),
-        (Use::Serial, Pattern::OneThread) => {
+        (Use::Serial, Pattern::OneThread | Pattern::OwnThread) => {
             let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
             format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
         }

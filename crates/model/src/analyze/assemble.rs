@@ -68,7 +68,12 @@ pub fn assemble(
         memory_bound,
         caches: caches.as_ref().ok(),
     };
-    let (verdict, verdict_why) = verdict(input, judge, tally, &evidence, &findings);
+    let ended_early = ended_early(input);
+    let (mut verdict, mut verdict_why) = verdict(input, judge, tally, &evidence, &findings);
+    if let (Verdict::Clean, Some(early)) = (verdict, &ended_early) {
+        verdict = Verdict::Unknown;
+        verdict_why = format!("The run ended early ({early}). Up to then: {verdict_why}");
+    }
     let code = Code { context, tally };
     let meta = &input.meta;
     let end =
@@ -78,6 +83,7 @@ pub fn assemble(
         verdict,
         verdict_why,
         command: meta.command.clone(),
+        ended_early,
         exit: (!meta.exit.is_empty()).then(|| meta.exit.clone()),
         seconds: (end - meta.start_ns) as f64 / 1e9,
         machine: JudgedMachine {
@@ -126,6 +132,15 @@ pub fn assemble(
         what_if_why: engine.as_ref().err().cloned(),
         notes: notes::notes(input, judge, context, tally, rows),
     }
+}
+
+/// Why the program's own end is not in the recording. Who attaches ends the recording, not the program.
+fn ended_early(input: &Input) -> Option<String> {
+    let l = &input.losses;
+    let reason = (0..l.len()).find(|&i| l.what[i] == "end").map(|i| l.why[i].clone());
+    let signal =
+        input.meta.exit.strip_prefix("signal ").map(|s| format!("the program was ended by signal {s}"));
+    reason.or(signal)
 }
 
 fn recorded_on(input: &Input) -> String {

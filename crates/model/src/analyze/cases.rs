@@ -86,7 +86,7 @@ fn remote_sentence(r: &RowFacts) -> String {
 
 /// The case of a row, if its remote lines or time are explained by something.
 pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
-    if r.remote == 0 {
+    if r.remote == 0 || r.own_stacks {
         return None;
     }
     // Small allocations are seen as samples of them: their pages are more than those counted here.
@@ -174,7 +174,10 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     if !elsewhere {
         return None;
     }
-    let share = r.pages_of(top.thread) as f64 / r.placed_pages().max(1) as f64;
+    let pages = r.pages_of(top.thread);
+    let share = pages as f64 / r.placed_pages().max(1) as f64;
+    // One line of several: what is remote lies on what it placed, the other pages are others' work.
+    let at_line = (0 < top.pages_at && (top.pages_at as f64) < SERIAL * pages as f64).then_some(top.pages_at);
     let number = |n: &NodeIndex| nodes.ids.get(usize::from(*n)).map_or("?".to_string(), u32::to_string);
     let numbers: Vec<String> = on.iter().map(number).collect();
     let node = format!("node{} {}", if on.len() > 1 { "s" } else { "" }, numbers.join(", "));
@@ -185,9 +188,10 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     Some(Case {
         text: text.replace('@', &ALL.to_string()),
         own: format!(
-            "{}: {whole} pages placed by thread {} ({node}) {}; {} remote{}",
+            "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
             r.name,
             top.tid,
+            at_line.map_or(String::new(), |n| format!(", {n} of them, with most of what is remote,")),
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
             percent(r.remote_share.unwrap_or(0.0)),
             // Counted per page, so more than a guess.

@@ -35,7 +35,9 @@ pub struct Toucher {
     pub remote_by_allocator: u64,
     /// Of it, on pages that are elsewhere than where it touched them.
     pub remote_away: u64,
-    /// The line with most of it.
+    /// Pages that it placed at that line; 0 where pages were not counted.
+    pub pages_at: u64,
+    /// The line with most of what is remote.
     pub at: Option<String>,
     /// The function.
     pub function: Option<String>,
@@ -58,6 +60,9 @@ pub struct RowFacts {
     pub name: String,
     /// Whether it was allocated.
     pub heap: bool,
+    /// Stacks of threads that others created: each is its thread's own. What they were touched first by others is the
+    /// little that creating a thread writes there, which no placement of the program's data mends.
+    pub own_stacks: bool,
     /// Remote weight.
     pub remote: u64,
     /// Weight by distance, in the order of [`super::attribute::CLASSES`].
@@ -198,6 +203,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             row,
             name: about.name.clone(),
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
+            own_stacks: about.kind == ObjectKind::Stack && !about.name.starts_with("main thread"),
             remote: counts.remote,
             by_class: counts.by_class,
             allocations: about.things.len(),
@@ -210,6 +216,9 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         }
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
         (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
+        if f.own_stacks {
+            f.pattern = Pattern::OwnThread;
+        }
         who_uses(&mut f, input, context, tally, used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
@@ -299,11 +308,16 @@ fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, u
 fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u32, &TouchUse)]) {
     let mut sites: FastSet<SiteId> = FastSet::default();
     let mut places: FastMap<(u32, NodeIndex), usize> = FastMap::default();
+    // Several groups of touches may have one line: what it placed is the sum of them.
+    let mut pages: FastMap<(u32, NodeIndex, SiteId), u64> = FastMap::default();
+    for ((g, _), n) in &f.origins.by_group {
+        *pages.entry((g.thread, g.node, g.site)).or_default() += n;
+    }
+    let mut remote_at: FastMap<(usize, SiteId), u64> = FastMap::default();
     let mut ranked: Vec<&(u32, &TouchUse)> = touches.iter().filter(|t| t.0 != NONE).collect();
     ranked.sort_by_key(|t| (std::cmp::Reverse(t.1.remote), t.0));
     for (group, used) in ranked {
         let g = &context.groups.groups[*group as usize];
-        let site = context.sites.get(g.site);
         sites.insert(g.site);
         f.remote_by_folio += used.remote_by_folio;
         let at = match places.get(&(g.thread, g.node)) {
@@ -318,9 +332,10 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                     remote: 0,
                     remote_by_allocator: 0,
                     remote_away: 0,
-                    at: site.at.clone(),
-                    function: site.function.clone(),
-                    outer: site.outer.clone(),
+                    pages_at: 0,
+                    at: None,
+                    function: None,
+                    outer: None,
                     allocator_at: None,
                     allocator_function: None,
                     allocator_outer: None,
@@ -328,6 +343,8 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                 f.touchers.len() - 1
             }
         };
+        *remote_at.entry((at, g.site)).or_default() += used.remote;
+        let site = context.sites.get(g.site);
         let t = &mut f.touchers[at];
         t.weight += used.weight;
         t.remote += used.remote;
@@ -340,6 +357,18 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                 t.allocator_outer = site.outer.clone();
             }
         }
+    }
+    let mut best: Vec<Option<(u64, u64, std::cmp::Reverse<SiteId>)>> = vec![None; f.touchers.len()];
+    for (&(at, site), &remote) in &remote_at {
+        let t = &f.touchers[at];
+        let placed = pages.get(&(t.thread, t.node, site)).copied().unwrap_or(0);
+        best[at] = best[at].max(Some((remote, placed, std::cmp::Reverse(site))));
+    }
+    for (t, best) in f.touchers.iter_mut().zip(best) {
+        let Some((_, placed, std::cmp::Reverse(site))) = best else { continue };
+        let site = context.sites.get(site);
+        t.pages_at = placed;
+        (t.at, t.function, t.outer) = (site.at.clone(), site.function.clone(), site.outer.clone());
     }
     f.touchers.sort_by_key(|t| (std::cmp::Reverse(t.remote), t.tid));
     let main = f.lines.iter().filter(|l| !sites.contains(&l.0)).max_by_key(|l| (l.1.remote, l.1.sum.weight));

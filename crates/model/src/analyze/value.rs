@@ -75,6 +75,9 @@ pub struct Report {
     pub command: Vec<String>,
     /// How it ended: `exit 0`, `signal 11 (SIGSEGV)`; null if unknown.
     pub exit: Option<String>,
+    /// Why the recording does not go to the program's own end: stopped, killed, by a signal; null if it does. Such a
+    /// run is never `clean`.
+    pub ended_early: Option<String>,
     /// Length of the recording, seconds of wall time.
     pub seconds: f64,
     /// The machine it is judged on.
@@ -289,6 +292,8 @@ pub enum Pattern {
     Blocked,
     /// Threads take turns in small chunks.
     Cyclic,
+    /// Stacks, each its own thread's.
+    OwnThread,
     /// Every thread everywhere.
     AllOver,
     /// Only one thread uses it.

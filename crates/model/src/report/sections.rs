@@ -193,6 +193,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         Pattern::Cyclic => "in turns",
         Pattern::AllOver => "all over",
         Pattern::OneThread => "by one thread",
+        Pattern::OwnThread => "each by its own",
         Pattern::Unknown => "unknown",
     };
     let rest = match &o.dram {

@@ -76,11 +76,20 @@ fn verdict(page: &mut Page, r: &Report) {
             (Style::Bad, format!("{costs}{share}: one node's memory has more to do than the others'."))
         }
         Verdict::Affected => (Style::Bad, format!("{costs}{share}.")),
+        Verdict::Unknown if r.ended_early.is_some() => {
+            (Style::Unsure, "No verdict on NUMA placement: the run ended early.".to_owned())
+        }
         Verdict::Unknown => {
             (Style::Unsure, "No verdict on NUMA placement: the evidence does not carry one.".to_owned())
         }
     };
     page.headline(style, &text);
+    if let Some(early) = r.ended_early.as_deref().filter(|_| r.verdict == Verdict::Affected) {
+        page.headline(
+            Style::Unsure,
+            &format!("The run ended early: {early}. This is about the time up to then."),
+        );
+    }
     page.item(0, "why", &r.verdict_why);
 }
 

@@ -39,6 +39,41 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
     assert_eq!(r.node_matrix, vec![vec![0.5, 0.0], vec![0.5, 0.0]]);
 }
 
+#[test]
+fn a_run_that_ended_early_is_never_clean() {
+    let clean = || {
+        let mut w = World::new(2);
+        let work = w.own("work", 20);
+        let a = w.array("a", 64);
+        w.touch(100, 0, work, a, 32);
+        w.touch(100, 1, work, a + 32 * PAGE, 32);
+        w.use_blocked(2, 400, work, a, 64);
+        w
+    };
+    assert_eq!(clean().on(2).verdict, Verdict::Clean);
+    assert_eq!(clean().on(2).ended_early, None);
+    let mut by_signal = clean();
+    by_signal.input.meta.exit = "signal 2 (SIGINT)".into();
+    let r = by_signal.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.ended_early.as_deref(), Some("the program was ended by signal 2 (SIGINT)"));
+    assert!(
+        r.verdict_why.starts_with("The run ended early") && r.verdict_why.contains("Up to then: 0 % to"),
+        "{}",
+        r.verdict_why
+    );
+    let mut by_budget = clean();
+    let why = "the program was stopped when its --budget was used up";
+    by_budget.input.losses.push(Loss { time_ns: 0, what: "end".into(), count: 0, why: why.into() });
+    let r = by_budget.on(2);
+    assert_eq!((r.verdict, r.ended_early.as_deref()), (Verdict::Unknown, Some(why)));
+    // What was found is found.
+    let mut affected = serial(4, 200);
+    affected.input.meta.exit = "signal 15 (SIGTERM)".into();
+    let r = affected.on(2);
+    assert!(r.verdict == Verdict::Affected && r.ended_early.is_some());
+}
+
 /// Threads that wait in a loop or asleep: the same program.
 #[test]
 fn how_threads_wait_changes_no_share_of_time() {

@@ -1,7 +1,7 @@
 //! Which fault placed a page: fork, discard, hint faults, recycled memory, large folios, moves.
 
 use crate::world::*;
-use nearfar_model::analyze::Report;
+use nearfar_model::analyze::{Pattern, Report};
 use nearfar_model::recording::*;
 
 /// Thread 3 samples page `p` of the array and thread 0 makes the other node exist.
@@ -336,6 +336,60 @@ fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
     w.input.faults.chain[60] = chain;
     let r = w.on(2);
     assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
+}
+
+/// glibc's pthread_create writes the new thread's descriptor into the top of its stack, where its thread-local data are.
+#[test]
+fn stacks_that_their_creator_touched_first_are_no_finding() {
+    let mut w = World::new(2);
+    let create = w.own("main", 10);
+    let work = w.own("work", 20);
+    let mut tops = Vec::new();
+    for t in 0..2u64 {
+        let stack = BASE + (t << 24);
+        w.object(ObjectKind::Stack, stack, 64 * PAGE, 20, "thread's stack");
+        tops.push(stack + 63 * PAGE);
+    }
+    for &top in &tops {
+        w.touch(100, 0, create, top, 1);
+    }
+    for i in 0..1000u64 {
+        for t in 0..2u32 {
+            w.sample(WORK + i * 1_000_000 + u64::from(t), t, work, tops[t as usize] + i % 4000);
+        }
+    }
+    let r = w.on(2);
+    assert!((r.remote_share.unwrap() - 0.5).abs() < 0.01);
+    assert!(r.findings.is_empty(), "{}", r.findings[0].cause.text);
+    assert_eq!(r.objects[0].pattern, Pattern::OwnThread);
+    // The main thread's stack may hold what others use: a variable that is shared by mistake.
+    w.input.objects.name.iter_mut().for_each(|name| *name = "main thread's stack".into());
+    assert_eq!(w.on(2).findings.len(), 1);
+}
+
+/// A hundred pages by one line, a thousand by two kinds of touches at another: each kind alone has fewer remote samples.
+#[test]
+fn touches_of_one_line_count_together() {
+    let mut w = World::new(2);
+    let (few, many, work) = (w.own("sys_used", 10), w.own("fill", 20), w.own("work", 30));
+    let a = w.array("a", 1000);
+    w.touch(100, 0, few, a, 400);
+    // Half of the others are read first: two groups.
+    for p in 400..1000 {
+        if p % 2 == 0 {
+            w.fault_as(600 + 2 * p, 0, many, a + p * PAGE, Access::Load);
+        }
+        w.fault_as(601 + 2 * p, 0, many, a + p * PAGE, Access::Store);
+    }
+    for i in 0..4000u64 {
+        w.sample(WORK + i * 250_000, 1, work, a + (i * 7919 % 1000) * PAGE);
+        w.sample(WORK + i * 250_000 + 1, 0, work, a + 17 * PAGE);
+    }
+    let r = w.on(2);
+    let f = &r.findings[0];
+    assert_eq!(f.cause.function.as_deref(), Some("fill"), "{:?}", f.evidence);
+    let said = &f.evidence[0];
+    assert!(said.contains("all 1000 pages placed by thread 1000 (node 0), 600 of them, with most of what is remote, at main.c:20"), "{said}");
 }
 
 /// Nobody has libc's source: its lines are not shown, and in a static program its functions are not the program's.

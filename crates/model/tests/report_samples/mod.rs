@@ -134,6 +134,7 @@ pub fn affected() -> Report {
             .into(),
         command: vec!["./triad".into(), "33554432".into()],
         exit: Some("exit 0".into()),
+        ended_early: None,
         seconds: 9.32,
         machine: JudgedMachine {
             name: "2x22".into(),

@@ -27,6 +27,10 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         let (width, color) = args.look.resolve();
         write!(out, "{}", to_text(&report, width, color))?;
     }
+    if let (Some(_), Some(early)) = (&args.fail_on, &report.ended_early) {
+        crate::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");
+        return Ok(ExitCode::from(1));
+    }
     let failed = match args.fail_on.as_deref() {
         Some("affected") => report.verdict == Verdict::Affected,
         Some(_) => report.verdict != Verdict::Clean,

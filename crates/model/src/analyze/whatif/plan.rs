@@ -50,7 +50,7 @@ impl<'a> Planner<'a> {
     /// What fits how an object is used, where no time is known; `None` if that is not known either.
     pub fn fitting(&self, facts: &RowFacts) -> Option<RepairPart> {
         let repair = match facts.pattern {
-            Pattern::Blocked | Pattern::OneThread => Repair::WhereUsed,
+            Pattern::Blocked | Pattern::OneThread | Pattern::OwnThread => Repair::WhereUsed,
             Pattern::AllOver | Pattern::Cyclic => Repair::Interleave,
             Pattern::Unknown => return None,
         };
