@@ -258,6 +258,15 @@ impl Exact {
         })
     }
 
+    /// Lines of the node that uses a page most, less those of all others; 0 if it has no more.
+    pub fn lead(&self, input: &Input, nodes: &Nodes, page: &PageUse) -> f64 {
+        let signed = |f: PageFlow| {
+            let lines = f.lines[0] + f.lines[1] - f.leftover;
+            if f.from == page.user { lines } else { -lines }
+        };
+        self.flows(input, nodes, page).map(signed).sum::<f64>().max(0.0)
+    }
+
     /// The node that would use a line most if the page lay and was initialised where it is used: the page's main
     /// user, but for lines that a node wrote and that were dirty before the counts began.
     pub fn user(

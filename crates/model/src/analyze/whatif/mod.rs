@@ -4,6 +4,7 @@
 //! and a counter of a whole machine does not say of which object they were.
 
 mod flows;
+mod parts;
 mod plan;
 
 use super::cases::MOSTLY_HALO;

@@ -1,7 +1,8 @@
 //! A repair as a placement file can say it: which allocations, which of their bytes on which node.
 
+use super::parts::{PageUser, simplest};
 use crate::analyze::attribute::Context;
-use crate::analyze::facts::RowFacts;
+use crate::analyze::facts::{RowFacts, percent};
 use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
@@ -33,7 +34,7 @@ pub struct Planner<'a> {
 }
 
 /// Who uses the pages of an allocation.
-type Users = Vec<NodeIndex>;
+type Users = Vec<PageUser>;
 
 impl<'a> Planner<'a> {
     /// From the recording and what was counted.
@@ -149,7 +150,12 @@ impl<'a> Planner<'a> {
         let Some(exact) = self.context.exact else { return self.sampled_users(by_bin, thing) };
         let thing = self.context.finder.spaces.things.get(thing);
         let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
-        let user = |p| exact.page(thing.space, p).map_or(UNKNOWN, |p| p.user);
+        let user = |p| {
+            exact.page(thing.space, p).map_or(NOBODY, |page| PageUser {
+                node: page.user,
+                weight: exact.lead(self.input, self.context.finder.nodes, page),
+            })
+        };
         filled((from..to).map(user).collect())
     }
 
@@ -172,9 +178,11 @@ impl<'a> Planner<'a> {
         }
         let most = |v: &Vec<u64>| {
             let (node, &most) = v.iter().enumerate().max_by_key(|x| *x.1)?;
-            (most > 0).then_some(node as NodeIndex)
+            let others = v.iter().sum::<u64>() - most;
+            let weight = most.saturating_sub(others) as f64;
+            (most > 0).then_some(PageUser { node: node as NodeIndex, weight })
         };
-        filled(votes.iter().map(|v| most(v).unwrap_or(UNKNOWN)).collect())
+        filled(votes.iter().map(|v| most(v).unwrap_or(NOBODY)).collect())
     }
 
     fn where_used(&self, id: u32, row: &Row, part: &mut RepairPart) -> Result<(), String> {
@@ -200,7 +208,7 @@ impl<'a> Planner<'a> {
             .iter()
             .copied()
             .zip(&users)
-            .filter(|(_, u)| u.first().is_some_and(|&n| n != UNKNOWN))
+            .filter(|(_, u)| u.first().is_some_and(|u| u.node != UNKNOWN))
             .collect();
         let Some(&(longest, whole)) = used.iter().max_by_key(|(_, u)| u.len()) else {
             return Err("no line of it was counted".to_string());
@@ -223,9 +231,9 @@ impl<'a> Planner<'a> {
         let mut agreed = 0;
         let common: Users = (0..pages)
             .map(|p| {
-                let (node, votes) = majority(used.iter().map(|(_, u)| at(u, p)));
+                let (node, votes) = majority(used.iter().map(|(_, u)| at(u, p).node));
                 agreed += votes;
-                node
+                PageUser { node, weight: (2 * votes).saturating_sub(used.len()) as f64 }
             })
             .collect();
         if (agreed as f64) < AGREE * (pages * used.len()) as f64 {
@@ -239,7 +247,13 @@ impl<'a> Planner<'a> {
         let page = self.input.meta.page_bytes.max(1);
         let first = address / page * page;
         let mut at = 0usize;
-        for run in users.chunk_by(|a, b| a == b) {
+        let pattern = simplest(users).map_err(|unexplained| {
+            format!(
+                "no simple pattern tells which node uses which part of it: the best one leaves {} of its lines elsewhere",
+                percent(unexplained)
+            )
+        })?;
+        for run in pattern.chunk_by(|a, b| a == b) {
             at += run.len();
             let end = (first + at as u64 * page).saturating_sub(address).min(bytes);
             // Allocations that begin within a page may have one page more than their bytes fill.
@@ -265,18 +279,21 @@ fn majority(of: impl Iterator<Item = NodeIndex>) -> (NodeIndex, usize) {
 
 /// The node that uses nearly all of an allocation.
 fn main_user(users: &Users) -> Option<NodeIndex> {
-    let (node, most) = majority(users.iter().copied());
+    let (node, most) = majority(users.iter().map(|u| u.node));
     (node != UNKNOWN && most as f64 >= AGREE * users.len() as f64).then_some(node)
 }
 
-/// Pages without lines go with their neighbours.
+/// Of a page without lines.
+const NOBODY: PageUser = PageUser { node: UNKNOWN, weight: 0.0 };
+
+/// Pages without lines go with their neighbours, and tell nothing.
 fn filled(mut users: Users) -> Users {
-    let mut last = users.iter().copied().find(|&u| u != UNKNOWN).unwrap_or(UNKNOWN);
+    let mut last = users.iter().map(|u| u.node).find(|&n| n != UNKNOWN).unwrap_or(UNKNOWN);
     for user in &mut users {
-        if *user == UNKNOWN {
-            *user = last;
+        if user.node == UNKNOWN {
+            *user = PageUser { node: last, ..NOBODY };
         }
-        last = *user;
+        last = user.node;
     }
     users
 }
