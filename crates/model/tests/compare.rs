@@ -370,6 +370,23 @@ fn what_makes_them_hard_to_compare_is_said() {
     assert_eq!(c.verdict, Change::Repaired);
 }
 
+#[test]
+fn two_runs_that_caches_hold_are_no_effect() {
+    let held = |most: f64| {
+        let mut r = clock(SERIAL);
+        (r.remote_time_share, r.remote_time_share_ci) = (None, ci(0.0, most));
+        r
+    };
+    let c = compare(&held(0.012), &held(0.004));
+    assert_eq!(c.verdict, Change::NoEffect, "{}", c.why);
+    assert!(c.why.contains("at most 1.2 % and 0.4 %"), "{}", c.why);
+    assert_eq!(c.gate(5.0), Gate::Passed);
+    // What may be much is not known.
+    let c = compare(&held(0.012), &held(0.3));
+    assert_eq!(c.verdict, Change::Unknown);
+    assert!(matches!(c.gate(5.0), Gate::Unknown(_)));
+}
+
 /// Half the problem takes half the time.
 #[test]
 fn fewer_instructions_are_other_work() {

@@ -9,8 +9,9 @@
 //! - a store to a page shared since a fork takes a copy (`do_wp_page`);
 //! - a page whose range was discarded or unmapped is unplaced again;
 //! - where the kernel balances no memory (AutoNUMA off), a later store fault on a
-//!   placed page places it again, unless its protection changed since: no other
-//!   fault can hit a page that is there. The losers of a race for a page fault, too;
+//!   placed page places it again, unless its protection changed since, by mprotect or
+//!   by a fork whose child has gone: no other fault can hit a page that is there. The
+//!   losers of a race for a page fault, too;
 //! - a load of a private file's page maps the page cache's page, which whoever read
 //!   the file first has placed;
 //! - a fault that mapped a large page places all of it;
@@ -114,6 +115,14 @@ type Fork = (u64, u32, u64);
 /// Two threads that store to a page at once both fault, and one of them places it: as long as
 /// clearing a page of 2 MiB may take. // assumed
 const RACE_NS: u64 = 1_000_000;
+
+/// Whether a space was forked between two times. A fork protects the parent's pages against writing: where no child
+/// shares them any more, the next store faults and takes the page as it is (`wp_page_reuse` of mm/memory.c).
+fn forked(spaces: &Spaces, space: u32, since: u64, until: u64) -> bool {
+    let forks = &spaces.spaces[space as usize].forks;
+    let after = forks.partition_point(|f| f.0 <= since);
+    forks.get(after).is_some_and(|f| f.0 <= until)
+}
 
 /// A fault to decide on.
 struct At {
@@ -294,6 +303,7 @@ impl Placements {
             && store
             && time.saturating_sub(now.time) > RACE_NS
             && !protects.changed(space, address, now.time, time)
+            && !forked(spaces, space, now.time, time)
         {
             Some(How::Refault)
         } else {

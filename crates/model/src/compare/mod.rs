@@ -217,10 +217,22 @@ fn verdict(
     if let Ok(t) = time {
         return by_time(before, after, *t, comparable.machine);
     }
+    if let (Ok(()), Some(why)) = (&comparable.time, both_bounded(before, after)) {
+        return (Change::NoEffect, why, None);
+    }
     match (&comparable.time, remote) {
         (Ok(()), Ok(d)) => by_share(before, after, *d),
         (Err(why), _) | (_, Err(why)) => (Change::Unknown, why.clone(), None),
     }
+}
+
+/// Caches hold both: of neither a share is known, and no difference can be larger than what both may be at most.
+fn both_bounded(before: &Side, after: &Side) -> Option<String> {
+    let most = |s: &Side| s.remote_share_ci.filter(|_| s.remote_share.is_none()).map(|ci| ci.high);
+    let (b, a) = (most(before)?, most(after)?);
+    (b.max(a) <= SAME_RUN).then(|| {
+        format!("at most {} and {} of the time went to far memory: caches hold both", percent(b), percent(a))
+    })
 }
 
 fn by_time(before: &Side, after: &Side, t: TimeChange, same_machine: bool) -> Decided {

@@ -338,6 +338,39 @@ fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
     assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
 }
 
+/// fork protects the parent's pages; once the child has gone, a store faults and takes its page back as it is.
+#[test]
+fn a_page_taken_back_after_a_fork_is_not_placed_anew() {
+    let run = |gone: u64| {
+        let mut w = World::new(2);
+        let (init, again, work) = (w.own("init", 10), w.own("again", 20), w.own("work", 30));
+        let a = w.array("a", 64);
+        w.touch(1_000_000, 0, init, a, 64);
+        let process = w.process(0, true, 10_000_000);
+        w.input.process_ends.push(ProcessEnd { process, time_ns: gone });
+        w.touch(900_000_000, 1, again, a, 64);
+        w.use_blocked(1, 400, work, a, 64);
+        w.samples.thread.fill(1);
+        w.samples.cpu.fill(1);
+        // Both threads have samples, so each has a node.
+        w.compute(2, 100, work);
+        w.on(2)
+    };
+    // The child lived until half a second: the pages stay with thread 0, which is far from thread 1.
+    let r = run(500_000_000);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(r.objects[0].first_touch.len(), 1, "{:?}", r.objects[0].first_touch);
+    assert_eq!(r.objects[0].first_touch[0].function.as_deref(), Some("init"));
+    // It lives on: the store takes a copy, on the writer's node.
+    let r = run(5_000_000_000);
+    assert_eq!(r.remote_share, Some(0.0));
+    assert!(
+        r.objects[0].first_touch.iter().any(|t| t.how == "copy-on-write"),
+        "{:?}",
+        r.objects[0].first_touch
+    );
+}
+
 /// glibc's pthread_create writes the new thread's descriptor into the top of its stack, where its thread-local data are.
 #[test]
 fn stacks_that_their_creator_touched_first_are_no_finding() {

@@ -108,10 +108,28 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
         }
     }
     // Counts by page are exact or nothing: without a part of the threads they would look exact.
-    if unowned as f64 > MOST_UNOWNED * (owned + unowned) as f64 {
-        new.page_traffic = PageTraffics::default();
-    }
     new.losses = counted.losses;
+    if unowned as f64 > MOST_UNOWNED * (owned + unowned) as f64 {
+        new.losses.push(Loss {
+            time_ns: 0,
+            what: "page counts".into(),
+            count: new.page_traffic.len() as u64,
+            why: format!(
+                "{unowned} of {} lines were moved by processes that had not said who they are: objects are known from \
+                 samples, and what moving their pages would give is not predicted",
+                owned + unowned
+            ),
+        });
+        new.page_traffic = PageTraffics::default();
+    } else if unowned > 0 {
+        new.losses.push(Loss {
+            time_ns: 0,
+            what: "lines of pages".into(),
+            count: unowned,
+            why: "moved by threads before they said who they are: counted in the traffic, of no object"
+                .into(),
+        });
+    }
     if strangers > 0 {
         new.losses.push(Loss {
             time_ns: 0,
@@ -302,8 +320,14 @@ mod tests {
 
     #[test]
     fn pages_are_counted_by_process_unless_too_much_is_of_nobody() {
-        assert_eq!(merged(&[(10, 990), (0, 10)], &[]).page_traffic.read_lines, [990]);
-        assert!(merged(&[(10, 980), (0, 20)], &[]).page_traffic.read_lines.is_empty());
+        let few = merged(&[(10, 990), (0, 10)], &[]);
+        assert_eq!(few.page_traffic.read_lines, [990]);
+        assert_eq!((few.losses.what[0].as_str(), few.losses.count[0]), ("lines of pages", 10));
+        let much = merged(&[(10, 980), (0, 20)], &[]);
+        assert!(much.page_traffic.read_lines.is_empty());
+        assert_eq!((much.losses.what[0].as_str(), much.losses.count[0]), ("page counts", 1));
+        assert!(much.losses.why[0].starts_with("20 of 1000 lines"), "{}", much.losses.why[0]);
+        assert_eq!(merged(&[(10, 1000)], &[]).losses.len(), 0);
     }
 
     #[test]
