@@ -272,10 +272,10 @@ impl World {
 
     /// The number of a code address.
     pub fn location(&mut self, space: u32, address: u64, tables: &mut Tables) -> u32 {
-        let s = &mut self.spaces[space as usize];
-        if let Some(place) = s.locations.get(&address) {
+        if let Some((_, place)) = self.place(space, address) {
             return place.id;
         }
+        let s = &mut self.spaces[space as usize];
         let id = self.location_count;
         self.location_count += 1;
         s.locations.insert(address, Place { id, access: None, spins: None });
@@ -285,6 +285,21 @@ impl World {
         };
         tables.locations.push(Location { id, process: space, address, module, file_offset });
         id
+    }
+
+    /// What is known of a code address, and the address space that has it: a fork's child runs its parent's code until
+    /// one of the two maps something else there.
+    fn place(&self, space: u32, address: u64) -> Option<(u32, Place)> {
+        let own = &self.spaces[space as usize];
+        let mut at = space;
+        loop {
+            let s = &self.spaces[at as usize];
+            if let Some(&place) = s.locations.get(&address) {
+                let same = at == space || Arc::ptr_eq(&s.maps, &own.maps) || own.same_code(s, address);
+                return same.then_some((at, place));
+            }
+            at = s.parent?;
+        }
     }
 
     /// The number of a faulting instruction, and what it does to memory; tells the collector of new ones in
@@ -310,9 +325,7 @@ impl World {
         if id >= before && known.is_none() {
             self.new_runtime_site |= self.modules.get(module as usize).is_none_or(|m| m.runtime);
         }
-        if let Some(place) = self.spaces[space as usize].locations.get_mut(&ip) {
-            place.access = Some(access);
-        }
+        self.note(space, ip, |place| place.access = Some(access));
         (id, access)
     }
 
@@ -364,14 +377,21 @@ impl World {
 
     /// Whether an instruction belongs to a runtime's wait loop.
     pub fn spins(&mut self, space: u32, address: u64) -> bool {
-        let known = self.spaces[space as usize].locations.get(&address).and_then(|place| place.spins);
+        let known = self.place(space, address).and_then(|(_, place)| place.spins);
         known.unwrap_or_else(|| {
             let answer = self.spins_uncached(space, address);
-            if let Some(place) = self.spaces[space as usize].locations.get_mut(&address) {
-                place.spins = Some(answer);
-            }
+            self.note(space, address, |place| place.spins = Some(answer));
             answer
         })
+    }
+
+    /// Keeps what was found out about a code address.
+    fn note(&mut self, space: u32, address: u64, change: impl FnOnce(&mut Place)) {
+        let owner = self.place(space, address).map(|(owner, _)| owner);
+        let places = owner.map(|owner| &mut self.spaces[owner as usize].locations);
+        if let Some(place) = places.and_then(|places| places.get_mut(&address)) {
+            change(place);
+        }
     }
 
     fn spins_uncached(&self, space: u32, address: u64) -> bool {
@@ -443,6 +463,12 @@ fn read_memory(pid: u32, address: u64, bytes: u64, buffer: &mut Vec<u8>) -> Opti
 }
 
 impl Space {
+    /// Whether both have the same bytes of the same file mapped at `address`.
+    fn same_code(&self, other: &Space, address: u64) -> bool {
+        let of = |s: &Space| s.map_at(address).map(|(start, m)| (start, m.module, m.offset));
+        of(self).is_some_and(|mine| mine.1 != NONE && of(other) == Some(mine))
+    }
+
     /// The mapping that holds `address`, with its first byte.
     pub fn map_at(&self, address: u64) -> Option<(u64, &MapEntry)> {
         let (&start, map) = self.maps.range(..=address).next_back()?;
