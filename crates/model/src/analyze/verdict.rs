@@ -15,6 +15,9 @@ use crate::recording::{Resolution, Rung};
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
 /// infinite speed on the far side would save less than a tenth of the time. // chosen
 pub const THRESHOLD: f64 = 0.10;
+/// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
+/// opposite verdicts (docs/diff.md has what runs differed by). // chosen
+const MARGIN: f64 = 0.01;
 /// Fewest samples for a verdict: at 300, a true 5 % is told from 10 % in 19 of 20 recordings.
 pub const LEAST_SAMPLES: u64 = 300;
 /// Largest share of memory samples whose home is unknown for "clean".
@@ -211,6 +214,16 @@ fn of_lines(
     if let Some(what_if) = evidence.what_if {
         // What a repair gains says more than what is remote: much of it may cost nothing, or be nobody's fault.
         if let Some(f) = findings.first() {
+            let gain = f.predicted.as_ref().map(|p| 1.0 - p.ratio);
+            if let Some(gain) = gain.filter(|&g| g < WORTH + MARGIN) {
+                return unknown(format!(
+                    "{traffic}, and {bound}; the best repair is predicted to save {} of the time, so little above what \
+                     is worth a change ({}) that another run may fall below: count more work. First cause: {}.",
+                    percent(gain),
+                    percent(WORTH),
+                    f.cause.text
+                ));
+            }
             return (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text));
         }
         // Predictions are of lines whose ends are known.
@@ -230,6 +243,14 @@ fn of_lines(
                 ));
             }
             Some(p) if 1.0 - p.ratio >= WORTH => {}
+            Some(p) if 1.0 - p.ratio > WORTH - MARGIN => {
+                return unknown(format!(
+                    "{traffic}, and {bound}; another placement of memory is predicted to save {} of the time, so \
+                     little below what is worth a change ({}) that another run may be above: count more work.",
+                    percent(1.0 - p.ratio),
+                    percent(WORTH)
+                ));
+            }
             _ => {
                 return (
                     Verdict::Clean,
@@ -240,6 +261,13 @@ fn of_lines(
                 );
             }
         }
+    }
+    if evidence.counted.is_some() && low > THRESHOLD - MARGIN && high < THRESHOLD + MARGIN {
+        return unknown(format!(
+            "{traffic}, and {bound}: that is within {} of {}, where another run may be on the other side: count more work.",
+            percent(MARGIN),
+            percent(THRESHOLD)
+        ));
     }
     if low > THRESHOLD {
         return match findings.first() {

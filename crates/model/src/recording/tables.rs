@@ -115,7 +115,7 @@ table! {
     Location / Locations = "locations" {
         /// Row id.
         id: u32,
-        /// Its address space.
+        /// Its address space; a fork's child refers to those of its parent while both have the same file there.
         process: u32,
         /// Virtual address in that address space.
         address: u64,

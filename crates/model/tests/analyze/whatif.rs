@@ -86,6 +86,32 @@ fn no_prediction_is_certain() {
     }
 }
 
+/// Runs that differ by a tenth of their arithmetic: between clean and affected there is room for two runs of one program.
+#[test]
+fn verdicts_of_runs_that_hardly_differ_are_never_opposite() {
+    let run = |operations: u64| {
+        let mut w = waiting();
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", PAGES);
+        w.touch(100, 0, init, a, PAGES);
+        for page in 0..PAGES {
+            let (epoch, user) = ((page % 256) as u32, (page * 4 / PAGES) as u32);
+            w.moves((epoch, 1), user, work, a + page * PAGE, 0, 20);
+            w.works(epoch, 1, user, operations);
+        }
+        w.real()
+    };
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    let mut operations = 200.0;
+    while operations < 1e7 {
+        verdicts.push(run(operations as u64).verdict);
+        operations *= 1.1;
+    }
+    assert!(verdicts.contains(&Verdict::Clean) && verdicts.contains(&Verdict::Affected), "{verdicts:?}");
+    let opposite = |pair: &[Verdict]| pair.contains(&Verdict::Clean) && pair.contains(&Verdict::Affected);
+    assert!(!verdicts.windows(2).any(opposite), "{verdicts:?}");
+}
+
 /// Allocations by one line that thread 0 initialises: (address, bytes, node that uses each page).
 fn allocations(list: &[(u64, u64, Vec<u32>)]) -> World {
     let mut w = waiting();

@@ -305,8 +305,7 @@ impl World {
     /// The number of a faulting instruction, and what it does to memory; tells the collector of new ones in
     /// runtime libraries.
     pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> (u32, Access) {
-        if let Some(&Place { id, access: Some(access), .. }) = self.spaces[space as usize].locations.get(&ip)
-        {
+        if let Some((_, Place { id, access: Some(access), .. })) = self.place(space, ip) {
             return (id, access);
         }
         let before = self.location_count;
