@@ -11,7 +11,7 @@ use nearfar_model::decode::{Decoder, Described, FunctionCode, Registers, describ
 use nearfar_model::fix::Fix;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::{Bind, assign};
-use nearfar_model::recording::{AccessSamples, Columns, Meta, journal as frames, parquet};
+use nearfar_model::recording::{AccessSamples, Columns, Meta, journal as frames};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::report::{to_json, to_text, topology as shown};
 use std::fs;
@@ -89,23 +89,10 @@ pub fn journal(bytes: &[u8]) {
     report(&input, &samples);
 }
 
-/// Panics of the Parquet crate are caught where it is called and become errors; the fuzzer ends at the first panic
-/// that it hears of, so it may not hear of these.
-fn caught_panics_are_none() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !parquet::reading() {
-                before(info);
-            }
-        }));
-    });
-}
-
 /// A Parquet file of the table whose number is the first byte.
 pub fn table(bytes: &[u8]) {
-    caught_panics_are_none();
+    // The fuzzer ends at the first panic that it hears of: what is caught and becomes an error is none.
+    nearfar::caught::quietly();
     let Some((&which, file)) = bytes.split_first() else { return };
     let table = Tables::NAMES[usize::from(which) % Tables::NAMES.len()];
     let _ = Tables::default().add_file(table, bytes::Bytes::copy_from_slice(file));
@@ -213,6 +200,7 @@ pub fn names(bytes: &[u8]) {
 
 /// An ELF file: symbols, lines, variables, unwind tables.
 pub fn dwarf(bytes: &[u8]) {
+    nearfar::caught::quietly();
     let Ok(file) = tempfile::Builder::new().prefix("fuzzed-").tempfile_in("/dev/shm") else { return };
     if fs::write(file.path(), bytes).is_err() {
         return;
@@ -222,7 +210,7 @@ pub fn dwarf(bytes: &[u8]) {
     for offset in (0..bytes.len() as u64).step_by((bytes.len() / 64).max(16)) {
         let Some(vaddr) = module.vaddr_of_file_offset(offset) else { continue };
         module.frames(vaddr);
-        module.variable_at_call(vaddr);
+        module.received_at_call(vaddr);
         if let Some(range) = module.function_range(vaddr) {
             module.code(range);
         }

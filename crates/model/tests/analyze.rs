@@ -4,6 +4,8 @@
 mod cached;
 #[path = "analyze/cases.rs"]
 mod cases;
+#[path = "analyze/helpers.rs"]
+mod helpers;
 #[path = "analyze/many.rs"]
 mod many;
 #[path = "analyze/placements.rs"]

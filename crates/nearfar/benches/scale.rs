@@ -295,6 +295,7 @@ fn remapped(j: &mut Journal, count: u64) {
             address: BASE,
             bytes: BYTES,
             to: 0,
+            thread: 0,
         });
     }
 }

@@ -1,6 +1,7 @@
 //! Everything of nearfar that touches the host: command line, collection,
 //! symbolisation, discovery. The pure half is the crate `nearfar-model`.
 
+pub mod caught;
 pub mod cli;
 pub mod collect;
 pub mod discover;

@@ -89,8 +89,13 @@ fn pages_are_counted_exactly_whatever_kind_of_memory_they_are() {
     // 51 frames of a page and a little more; a few pages of the stack are there from the start.
     let stack = count("down", 'w');
     assert!((45..=60).contains(&stack), "{stack}");
-    // The kernel's own writes are not seen, and not invented.
+    // The kernel's own writes are seen where it allows that, and not invented.
     assert_eq!(count("fill_by_read", 'w'), 0);
+    let filled = faults_of_the_kernel(&stored, 112 * 4096);
+    assert_eq!(filled, if may_see_the_kernel() { 110 } else { 0 });
+    if filled > 0 {
+        assert!(functions_in_chains(&stored, "fill_by_read") > 0, "no chain leads from read to its caller");
+    }
     // Threads: each half its own.
     let halves = faults_of(&stored, "half");
     assert_eq!(halves.len(), 2, "{halves:?}");
@@ -98,6 +103,34 @@ fn pages_are_counted_exactly_whatever_kind_of_memory_they_are() {
     // memset faults inside the C library; its caller is what the report names.
     let memset = functions_in_chains(&stored, "fill_by_memset");
     assert!(memset > 0, "no chain leads from memset to its caller");
+}
+
+/// Whether perf tells this user of faults in the kernel: CAP_PERFMON, CAP_SYS_ADMIN, or perf_event_paranoid below 2.
+fn may_see_the_kernel() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();
+    let may = u64::from_str_radix(line.trim(), 16).unwrap();
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
+    may & (1 << 38 | 1 << 21) != 0 || paranoid.trim().parse::<i32>().unwrap() < 2
+}
+
+/// Faults that the kernel took on objects of so many bytes.
+fn faults_of_the_kernel(input: &nearfar_model::analyze::Input, bytes: u64) -> usize {
+    let (objects, faults, modules) = (&input.objects, &input.faults, &input.modules);
+    let Some(kernel) = modules.path.iter().position(|p| p == nearfar_model::recording::KERNEL_MODULE) else {
+        return 0;
+    };
+    let locations = &input.locations;
+    let of_kernel: Vec<u32> = (0..locations.id.len())
+        .filter(|&l| locations.module[l] == modules.id[kernel])
+        .map(|l| locations.id[l])
+        .collect();
+    let inside = |address: u64| {
+        (0..objects.id.len())
+            .any(|o| objects.bytes[o] == bytes && address.wrapping_sub(objects.address[o]) < bytes)
+    };
+    let of_kernel = (0..faults.ip.len()).filter(|&f| of_kernel.contains(&faults.ip[f]));
+    of_kernel.filter(|&f| inside(faults.address[f])).count()
 }
 
 type Faults = std::collections::BTreeMap<(String, char), u64>;
@@ -182,6 +215,35 @@ fn the_report_names_both_threads_that_placed_an_array_and_their_pages() {
     );
     assert_eq!(array.touchers().iter().map(|t| t.1).collect::<Vec<_>>(), [2048, 2048]);
     assert!(array.touches().iter().all(|t| t.2.contains("worked.c:")), "{:?}", array.touches());
+}
+
+/// MAP_POPULATE and MADV_POPULATE_WRITE place pages without a fault: they are the calling thread's.
+#[test]
+fn what_a_call_populates_is_placed_by_the_thread_that_calls() {
+    let scratch = Scratch::new();
+    let source = r#"
+static char *array;
+static void *rest(void *p) { if (madvise(array + 2048 * PAGE, 2048 * PAGE, 23)) _exit(5); return p; }
+FRESH long work(volatile char *p, long n) { long s = 0; for (int k = 0; k < 60; k++) for (long i = 0; i < n * PAGE; i += 64) s += p[i]; return s; }
+int main(void) {
+    array = mmap(0, 4096 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *more = mmap(0, 4096 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    write_pages(array, 2048);
+    pthread_t t; pthread_create(&t, 0, rest, 0); pthread_join(t, 0);
+    printf("%ld %ld\n", work(array, 4096), work(more, 4096));
+    return 0;
+}"#;
+    if !perf_works() {
+        return;
+    }
+    let program = scratch.c("populated", source);
+    let run = scratch.record("r", &[], &[program.to_str().unwrap()]);
+    let [array, more] = ["array", "more"].map(|name| run.report.object(name));
+    let populated = |o: &Object| o.touches().iter().filter(|t| t.3 == "populate").map(|t| t.0).sum::<u64>();
+    assert_eq!((populated(&array), populated(&more)), (2048, 4096), "{array:?} {more:?}");
+    let [first, second] = array.touchers()[..] else { panic!("{array:?}") };
+    assert_eq!((first.1, second.1), (2048, 2048));
+    assert_eq!(more.touchers().len(), 1, "{more:?}");
 }
 
 #[test]
@@ -316,7 +378,9 @@ fn the_stencils_three_placements_are_told_apart() {
             assert!(number(&run.report.0["remote_share"]) <= 0.12, "{}", run.report.0["remote_share"]);
             assert!(measured <= 0.12, "{measured}");
         } else {
-            assert!((measured - remote).abs() <= 0.03, "{init}: {measured}");
+            // Four standard deviations of a share of so many samples: three runs, one in 5,000 of them outside.
+            let deviation = (remote * (1.0 - remote) / samples).sqrt();
+            assert!((measured - remote).abs() <= 4.0 * deviation, "{init}: {measured}");
             let cause = &run.report.0["findings"][0];
             assert!(cause["objects"][0] == "prev" || cause["objects"][0] == "next", "{cause}");
             assert!(cause["cause"]["at"].as_str().unwrap().contains("iso3dfd.cpp:"), "{cause}");

@@ -4,16 +4,16 @@ mod common;
 
 use common::{Scratch, alone, nearfar, perf_works, text};
 
-/// Two arrays that one thread initialises and two use, each its half.
+/// An array larger than caches that one thread initialises and two use, each its half.
 const SERIAL: &str = r#"
 #include <omp.h>
 #include <stdlib.h>
-enum { N = 4 << 20 };
+enum { N = 16 << 20 };
 int main(void) {
     double *grid = malloc(N * sizeof *grid);
     for (long i = 0; i < N; i++) grid[i] = i % 7;
     double sum = 0;
-    for (int k = 0; k < 60; k++)
+    for (int k = 0; k < 20; k++)
 #pragma omp parallel for schedule(static) reduction(+ : sum)
         for (long i = 0; i < N; i++) sum += grid[i];
     return sum < 0;
@@ -41,7 +41,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
         .split_once("blocks = [")
         .map(|(_, rest)| rest.split(['[', ',', ']', '\n']).filter_map(|w| w.trim().parse().ok()).collect())
         .unwrap();
-    assert!((ends[0] / (8 * (4 << 20)) as f64 - 0.5).abs() < 0.02, "{written}");
+    assert!((ends[0] / (8 * (16 << 20)) as f64 - 0.5).abs() < 0.02, "{written}");
     assert_eq!(fix(&["-o", file.to_str().unwrap()]).status.code(), Some(2));
     assert_eq!(text(&fix(&["-o", "-"]).stdout), written);
     // On one node there is nothing to place.

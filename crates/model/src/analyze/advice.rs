@@ -2,6 +2,7 @@
 
 use super::facts::RowFacts;
 use super::nodes::{NodeIndex, Nodes};
+use super::program::{Managed, Program};
 use super::value::Pattern;
 
 /// Stands in a sentence for the names of all objects of a finding that it holds for.
@@ -86,8 +87,30 @@ pub fn pattern_sentence(r: &RowFacts) -> String {
     format!("{how} {ALL}")
 }
 
+/// What can be done where a runtime decides where objects lie.
+fn of_runtime(runtime: Managed) -> String {
+    let spread = "spread its memory over the nodes (numactl --interleave=all)";
+    let alone = "run one process for each node, each on its own (nearfar run -N NODE)";
+    match runtime {
+        Managed::Java => format!(
+            "The Java virtual machine places {ALL}. Let it know the nodes (-XX:+UseNUMA: new objects lie on their thread's \
+             node), or {spread}, or {alone}."
+        ),
+        Managed::Go => format!(
+            "Go's runtime places {ALL}, on the node of whoever touches its pages first: {spread}, or {alone}."
+        ),
+        Managed::V8 => {
+            format!("V8 places {ALL}, on the node of whoever touches its pages first: {spread}, or {alone}.")
+        }
+    }
+}
+
 /// The advice.
-pub fn advise(r: &RowFacts, cause: Use) -> String {
+pub fn advise(r: &RowFacts, program: Program, cause: Use) -> String {
+    // What a policy did is not the runtime's, and what nobody saw may not be.
+    if let Some(runtime) = program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Unexplained)) {
+        return of_runtime(runtime);
+    }
     let name = ALL;
     let used = place(&r.used_at, &r.used_in);
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
@@ -105,6 +128,13 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
         (Use::Straddling, _) => format!(
             "Align each thread's part of {name} to the large page size, or turn large pages off for it \
              (madvise(MADV_NOHUGEPAGE)) and compare: one first touch places a whole large page."
+        ),
+        (Use::Mismatch, Pattern::AllOver) if !program.openmp => format!(
+            "Let each thread work on what it touched first{touched}, also {used}; if every thread really needs all of {name}, \
+             interleave it."
+        ),
+        (Use::Mismatch, _) if !program.openmp => format!(
+            "Divide {name} among the threads{touched} as {used}, so that each thread uses what it touched first."
         ),
         (Use::Mismatch, Pattern::AllOver) => format!(
             "If the loops use schedule(dynamic), give both the initialisation{touched} and the loop {used} schedule(static), \
@@ -125,6 +155,9 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
         (Use::Unexplained, _) => {
             format!("{interleave}, or record from the program's start so that the first touches are seen.")
         }
+        (Use::Serial, Pattern::Blocked) if !program.openmp => format!(
+            "Let each thread initialise the part of {name} that it uses {used}: what touches a page first places it."
+        ),
         (Use::Serial, Pattern::Blocked) => format!(
             "Initialise {name} in parallel with the same static schedule as the loop {used}: each thread then first touches what it later uses."
         ),
@@ -137,6 +170,12 @@ pub fn advise(r: &RowFacts, cause: Use) -> String {
                  every page is used from one node."
             )
         }
+        (Use::Serial, Pattern::Cyclic) if !program.openmp => format!(
+            "Threads take turns in {name}: give each a part of at least a page {used}, and let it initialise that part. \
+             Otherwise: {}{}.",
+            interleave[..1].to_lowercase(),
+            &interleave[1..]
+        ),
         (Use::Serial, Pattern::Cyclic) => format!(
             "Threads take turns in {name}: make the chunks of the loop {used} at least a page and initialise with the same schedule. Otherwise: {}{}.",
             interleave[..1].to_lowercase(),

@@ -8,12 +8,14 @@ use super::facts::{self, RowFacts};
 use super::findings::Setting;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
+use super::program::Program;
 use super::shares::{Shares, distance, share};
+use super::sites::Site;
 use super::tally::Tally;
 use super::value::*;
-use super::verdict::{Evidence, rung_text, verdict};
+use super::verdict::{Evidence, THRESHOLD, rung_text, verdict};
 use super::whatif::{Engine, Planner};
-use super::{findings, notes, sharing};
+use super::{findings, held, notes, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, Rung, SampleRung};
 
@@ -39,9 +41,14 @@ pub fn assemble(
     if let Ok(bound) = &caches {
         shares.bounded(bound.at_most());
     }
+    let held = if caches.is_ok() { None } else { held::held(input, judge, context, tally, rows) };
+    if let Some(held) = &held {
+        shares.lowered(&held.report, THRESHOLD);
+    }
     let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
     let planner = Planner::new(input, &judge.machine, context, tally);
     let memory_bound = counts.memory_bound();
+    let program = Program::of(&input.modules, &input.symbols);
     let setting = Setting {
         tally,
         nodes,
@@ -54,6 +61,8 @@ pub fn assemble(
             .map_or(Vec::new(), |p| sharing::findings(input, context, tally, rows, &p.course)),
         planner: &planner,
         cached: caches.is_ok(),
+        held: held.as_ref().map(|h| &h.rows),
+        program,
     };
     let (findings, not_worth) = findings::findings(rows, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
@@ -67,6 +76,7 @@ pub fn assemble(
         what_if: what_if.as_ref(),
         memory_bound,
         caches: caches.as_ref().ok(),
+        held: held.as_ref().map(|h| &h.report),
     };
     let ended_early = ended_early(input);
     let (mut verdict, mut verdict_why) = verdict(input, judge, tally, &evidence, &findings);
@@ -75,6 +85,9 @@ pub fn assemble(
         verdict_why = format!("The run ended early ({early}). Up to then: {verdict_why}");
     }
     let code = Code { context, tally };
+    let functions = code.functions(input);
+    let mut notes = notes::notes(input, judge, context, tally, rows);
+    notes.extend(notes::generated(program, &functions));
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -114,6 +127,7 @@ pub fn assemble(
         remote_time_share_ci: shares.remote_of_all_ci,
         caches_why: caches.as_ref().err().cloned(),
         caches: caches.ok(),
+        caches_may_hold: held.map(|h| h.report),
         distance: shares.distance,
         home_unknown_share: share(tally.home_unknown, tally.memory.weight),
         unattributed_share: tally.unattributed as f64 / total,
@@ -122,7 +136,7 @@ pub fn assemble(
         node_matrix: shares.matrix,
         threads: threads(input, context, tally),
         objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f)).collect(),
-        functions: code.functions(input),
+        functions,
         findings,
         counters: counts.counted(judge, nodes, context.region),
         counters_why: counts.traffic.as_ref().err().cloned(),
@@ -130,7 +144,7 @@ pub fn assemble(
         time_why: counts.pace.as_ref().err().cloned(),
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
-        notes: notes::notes(input, judge, context, tally, rows),
+        notes,
     }
 }
 
@@ -275,6 +289,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         count: if row.kind == ObjectKind::File { 1 } else { row.count },
         allocated_at: site.and_then(|s| s.at.clone()),
         allocated_in: site.and_then(|s| s.function.clone()),
+        allocated_through: row.through.iter().map(|&s| through(context.sites.get(s))).collect(),
         first_touch: first_touch(input, context, f),
         pages: f.pages.clone(),
         folio_bytes: f.folio_bytes.clone(),
@@ -289,6 +304,16 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         accessed_at: code.used_at(f),
         pattern: f.pattern,
         thread_ranges: listed(&f.ranges).map(range).collect(),
+    }
+}
+
+/// An allocation helper: `memory (kernels.c:38)`.
+fn through(site: &Site) -> String {
+    let function = site.function.as_deref().map(|f| f.split(" (inlined in").next().unwrap_or(f));
+    match (function, &site.at) {
+        (Some(f), Some(at)) => format!("{f} ({at})"),
+        (Some(one), None) => one.to_owned(),
+        (None, at) => at.clone().unwrap_or_else(|| "?".to_owned()),
     }
 }
 

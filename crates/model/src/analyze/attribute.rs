@@ -13,6 +13,7 @@ use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::pace::Pace;
 use super::pages::Folios;
+use super::reach::{PIECE, Trail};
 use super::region::Region;
 use super::rows::Rows;
 use super::shares::class;
@@ -105,7 +106,9 @@ pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) 
         let n = segment.time_ns.len();
         let part = gather(workers, |w| {
             let mut worker = Worker::new(context);
-            worker.segment(&segment, n * w / workers..n * (w + 1) / workers);
+            let pieces = n.div_ceil(PIECE);
+            let begin = |w: usize| (pieces * w / workers * PIECE).min(n);
+            worker.segment(&segment, begin(w)..begin(w + 1));
             Ok(worker.tally)
         })?;
         match &mut total {
@@ -144,6 +147,7 @@ struct Worker<'a> {
     context: &'a Context<'a>,
     nodes: usize,
     tally: Tally,
+    trail: Trail,
     /// Direct-mapped answers of the object lookup: (space, validity, thing).
     cache: Vec<(u32, Validity, u32)>,
     /// Home of a whole object, for samples that know only the object.
@@ -162,6 +166,7 @@ impl<'a> Worker<'a> {
             context,
             nodes,
             tally: Tally::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
+            trail: Trail::default(),
             cache: vec![(NONE, never, NONE); CACHE],
             uniform: FastMap::default(),
             first_ns,
@@ -183,6 +188,9 @@ impl<'a> Worker<'a> {
             }
             std::hint::black_box(seen);
             for i in batch..end {
+                if i % PIECE == 0 {
+                    self.trail.clear();
+                }
                 self.sample(s, i);
             }
             batch = end;

@@ -8,28 +8,29 @@
 //! on data that several nodes use, and somebody writes, stay open.
 
 use super::attribute::Context;
-use super::facts::{RowFacts, by_row};
+use super::facts::{RowFacts, by_row, mib};
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::tally::{BINS, Tally, Use};
 use super::value::{Basis, CacheBound};
+use crate::machine::CacheLevel;
 use crate::recording::{Columns, ObjectKind};
 
 /// Part of a cache that is sure to hold what fits it. Physical pages fall on its sets at random: at half the
 /// capacity, a set of 16 ways is asked for 8 lines on average and for more than 16 in 0.4 of 100 cases (Poisson).
-const SURELY_HELD: f64 = 0.5;
+pub(super) const SURELY_HELD: f64 = 0.5;
 /// Largest part of the CPU time that may be the kernel's: its copies go through the caches, too. // chosen
 const MOST_KERNEL: f64 = 0.1;
-/// Latency of far memory where the machine's is not known, ns: above that of all described machines but the
-/// busiest. // assumed
+/// Latency of far memory where the machine's is not known, ns: above that of the other socket's memory on every
+/// machine of `machines/`, 210 at most; a CXL module may be slower. // assumed
 const FAR_NS: f64 = 250.0;
 /// Bytes of a cache line, of every machine that is described.
 const LINE: f64 = 64.0;
 /// What the kernel maps at once of a file that is in memory (fault_around_bytes, its default).
 const FILE_FAULT: u64 = 64 << 10;
 /// Samples that a piece of an object needs, on average, to tell who uses it. // chosen
-const PER_PIECE: u64 = 20;
+pub(super) const PER_PIECE: u64 = 20;
 
 /// The bound, or why there is none.
 pub fn bound(
@@ -55,8 +56,7 @@ pub fn bound(
     if (0..losses.len()).any(|i| losses.what[i] == "processes" || losses.what[i] == "end") {
         return Err("processes went on after the recording, and how much memory they had is not known".into());
     }
-    let machine = if judge.machine.caches.is_empty() { &meta.machine } else { &judge.machine };
-    let Some(last) = machine.caches.iter().max_by_key(|c| c.level) else {
+    let Some(last) = last_level(input, judge) else {
         return Err("the machine's caches are not known".into());
     };
     let footprint = meta.largest_process_bytes.saturating_mul(most_at_once(input));
@@ -84,12 +84,7 @@ pub fn bound(
     let cores = judge.machine.cpu_count() / judge.machine.threads_per_core.max(1) as usize;
     let instances = (cores / last.cores_per_instance.max(1) as usize).max(context.finder.nodes.count);
     let active = tally.threads.iter().filter(|t| t.sum.samples > 0).count().max(1);
-    let ns = judge.machine.figures.latency_ns.as_ref().and_then(|m| {
-        let n = judge.machine.nodes.len();
-        let cells = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
-        cells.filter_map(|(from, to)| m.get(from, to)).max_by(f64::total_cmp)
-    });
-    let far_ns = fetched * instances.min(active) as f64 * ns.unwrap_or(FAR_NS);
+    let far_ns = fetched * instances.min(active) as f64 * far_latency(judge);
     let total = tally.working.weight.max(1) as f64;
     let open = open(context, tally, facts) as f64 / total;
     // From samples, so with what 95 of 100 recordings stay below.
@@ -104,9 +99,20 @@ pub fn bound(
     })
 }
 
-/// Bytes as MiB.
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / (1u64 << 20) as f64
+/// Latency of the farthest memory of the judged machine, idle, ns.
+pub(super) fn far_latency(judge: &Judge) -> f64 {
+    let ns = judge.machine.figures.latency_ns.as_ref().and_then(|m| {
+        let n = judge.machine.nodes.len();
+        let cells = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+        cells.filter_map(|(from, to)| m.get(from, to)).max_by(f64::total_cmp)
+    });
+    ns.unwrap_or(FAR_NS)
+}
+
+/// The last-level cache of the judged machine; of the recorded one where a shape names no caches.
+pub(super) fn last_level<'a>(input: &'a Input, judge: &'a Judge) -> Option<&'a CacheLevel> {
+    let machine = if judge.machine.caches.is_empty() { &input.meta.machine } else { &judge.machine };
+    machine.caches.iter().max_by_key(|c| c.level)
 }
 
 /// Most processes that were alive at a time.

@@ -4,6 +4,7 @@ use super::advice::{self, ALL, Use};
 use super::facts::{RowFacts, Toucher, percent};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes};
+use super::program::Program;
 use super::value::{Basis, Pattern};
 
 /// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
@@ -85,12 +86,12 @@ fn remote_sentence(r: &RowFacts) -> String {
 }
 
 /// The case of a row, if its remote lines or time are explained by something.
-pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
+pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     if r.remote == 0 || r.own_stacks {
         return None;
     }
     // Small allocations are seen as samples of them: their pages are more than those counted here.
-    let found = allocator(r);
+    let found = allocator(r, program);
     // What came from DRAM was not cached, however small.
     let cached = r.basis == Basis::StallTime && (1..=CACHED_PAGES).contains(&r.pages.total);
     if found.is_some() || cached {
@@ -98,12 +99,12 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
     }
     // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
     cpuless(r)
-        .or_else(|| straddling(r))
-        .or_else(|| by_policy(r))
-        .or_else(|| shifted(r).then(|| mismatch(r)).flatten())
-        .or_else(|| serial(r, nodes))
-        .or_else(|| mismatch(r))
-        .or_else(|| unexplained(r))
+        .or_else(|| straddling(r, program))
+        .or_else(|| by_policy(r, program))
+        .or_else(|| shifted(r).then(|| mismatch(r, program)).flatten())
+        .or_else(|| serial(r, nodes, program))
+        .or_else(|| mismatch(r, program))
+        .or_else(|| unexplained(r, program))
 }
 
 /// Most of what is remote lies on a node without cpus: slower for everybody.
@@ -123,7 +124,7 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 }
 
 /// A policy (mbind, numactl, an automatic migration) put the pages elsewhere than where they were touched.
-fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn by_policy<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     let away: u64 = r.touchers.iter().map(|t| t.remote_away).sum();
     if (away as f64) < SERIAL * r.remote as f64 || r.remote_share.is_none_or(|s| s < MOSTLY_HALO) {
         return None;
@@ -138,25 +139,25 @@ fn by_policy<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             remote_what(r),
             remote_sentence(r)
         ),
-        advice: advice::advise(r, Use::Policy),
+        advice: advice::advise(r, program, Use::Policy),
         ..Case::new("placed_by_policy", r, Some(top))
     })
 }
 
 /// No remote lines to blame, yet the time model finds that they would be served faster from elsewhere: one
 /// node's memory has too much to do while another's has little.
-pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes) -> Case<'a> {
+pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Case<'a> {
     Case {
         text: format!("the memory that {ALL} lies on has more to do than that of other nodes"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
-        advice: advice::advise(r, Use::Crowded),
+        advice: advice::advise(r, program, Use::Crowded),
         ..Case::new("crowded_memory", r, r.touchers.first())
     }
 }
 
 /// One thread placed the pages that the remote samples lie on.
-fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
+fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     // One that migrated meanwhile is one thread all the same.
     let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
     let sums = |thread: u32| of_thread(thread).fold((0, 0), |sum, t| (sum.0 + t.remote, sum.1 + t.weight));
@@ -201,7 +202,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes) -> Option<Case<'a>> {
             )),
         ),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
-        advice: advice::advise(r, cause),
+        advice: advice::advise(r, program, cause),
         ..Case::new(kind, r, Some(top))
     })
 }
@@ -238,7 +239,7 @@ fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
 }
 
 /// The allocator's own writes (chunk headers) placed the pages, before the program wrote to them.
-fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn allocator<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     let by_allocator: u64 = r.touchers.iter().map(|t| t.remote_by_allocator).sum();
     let top = r.touchers.iter().max_by_key(|t| t.remote_by_allocator)?;
     if (by_allocator as f64) < SERIAL * r.remote as f64 || !r.heap {
@@ -261,13 +262,13 @@ fn allocator<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             top.tid,
             advice::place(&top.allocator_at, &top.allocator_function),
         ),
-        advice: advice::advise(r, Use::Allocator),
+        advice: advice::advise(r, program, Use::Allocator),
         ..Case::new("allocator_placed_pages", r, None)
     })
 }
 
 /// Remote samples lie in large folios at the borders between the parts of two nodes.
-fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn straddling<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
     // Where every thread goes everywhere, the size of the pages changes nothing.
     let few = matches!(r.pattern, Pattern::Blocked | Pattern::Cyclic | Pattern::OneThread);
@@ -292,7 +293,7 @@ fn straddling<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             folio >> 10,
             r.shared_folios,
         ),
-        advice: advice::advise(r, Use::Straddling),
+        advice: advice::advise(r, program, Use::Straddling),
         ..Case::new("huge_page_straddling", r, Some(top))
     })
 }
@@ -306,7 +307,7 @@ fn shifted(r: &RowFacts) -> bool {
 }
 
 /// Several threads placed the pages, and others use them.
-fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn mismatch<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
     let toucher_threads = r.touchers.iter().map(|t| t.thread).collect::<FastSet<u32>>().len();
     let shifted = shifted(r);
@@ -339,14 +340,14 @@ fn mismatch<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
             advice::place(&top.at, &top.function),
             remote_sentence(r),
         ),
-        advice: advice::advise(r, Use::Mismatch),
+        advice: advice::advise(r, program, Use::Mismatch),
         ..Case::new(kind, r, Some(top))
     })
 }
 
 /// None of the above. A few remote lines need no explanation; if moving the object gains all the same, its
 /// memory is [`crowded`].
-fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn unexplained<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     if r.basis == Basis::DramLines && r.remote_share.is_some_and(|s| s < LEAST_SHIFTED) {
         return None;
     }
@@ -360,7 +361,7 @@ fn unexplained<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     Some(Case {
         text,
         own: format!("{}: {}{unseen}", r.name, remote_sentence(r)),
-        advice: advice::advise(r, Use::Unexplained),
+        advice: advice::advise(r, program, Use::Unexplained),
         ..Case::new("remote_unexplained", r, None)
     })
 }

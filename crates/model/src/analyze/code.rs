@@ -12,6 +12,9 @@ use super::value::{Basis, Bound, DramLines, FunctionRow, UseRow};
 /// Lines of code listed per object and function.
 const MOST_LINES: usize = 10;
 
+/// A function of which neither name nor file is known.
+pub const NAMELESS: &str = "?";
+
 /// Where the answers of the pass over samples are.
 #[derive(Clone, Copy)]
 pub struct Code<'a> {
@@ -101,7 +104,7 @@ impl Code<'_> {
         let mut by_function: FastMap<(String, u32), Vec<(u32, LineUse)>> = FastMap::default();
         for (&site, line) in self.tally.functions.iter() {
             let s = self.context.sites.get(site);
-            let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| "?".to_string());
+            let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| NAMELESS.to_string());
             by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
         }
         let of = |site: u32| {

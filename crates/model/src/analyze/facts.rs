@@ -133,6 +133,11 @@ impl RowFacts {
     }
 }
 
+/// Bytes as MiB.
+pub fn mib(bytes: u64) -> f64 {
+    bytes as f64 / (1u64 << 20) as f64
+}
+
 /// `12.3 %`, for sentences.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;

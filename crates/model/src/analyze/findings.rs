@@ -7,7 +7,9 @@
 use super::advice;
 use super::cases::{Case, case, crowded};
 use super::facts::{RowFacts, percent};
+use super::hash::FastSet;
 use super::nodes::Nodes;
+use super::program::Program;
 use super::tally::{Tally, ThreadTally};
 use super::value::{Basis, Cause, Finding, NotWorth};
 use super::whatif::{Engine, Planner, WORTH};
@@ -50,6 +52,10 @@ pub struct Setting<'a> {
     pub planner: &'a Planner<'a>,
     /// The caches held all of the program's memory: where it lies costs nothing.
     pub cached: bool,
+    /// Rows that caches may have held, if any.
+    pub held: Option<&'a FastSet<usize>>,
+    /// What it is written in.
+    pub program: Program,
 }
 
 /// All findings, first the one with most to gain, or, where that is not known, with most at stake; and those
@@ -60,13 +66,19 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
         return (Vec::new(), Vec::new());
     }
     let total = tally.working.weight.max(1) as f64;
+    let held = |r: &RowFacts| setting.held.is_some_and(|rows| rows.contains(&r.row));
     let mut groups: Vec<Vec<Case>> = Vec::new();
-    let mut cases: Vec<Case> = rows.iter().filter_map(|r| case(r, nodes)).collect();
+    let mut cases: Vec<Case> =
+        rows.iter().filter(|r| !held(r)).filter_map(|r| case(r, nodes, setting.program)).collect();
     if let Ok(engine) = engine {
         // What every placement of today leaves alone may still lie where too many want it.
         let have: Vec<u32> = cases.iter().map(|c| c.row.row as u32).collect();
         let others = engine.others(&have);
-        cases.extend(rows.iter().filter(|r| others.contains(&(r.row as u32))).map(|r| crowded(r, nodes)));
+        cases.extend(
+            rows.iter()
+                .filter(|r| others.contains(&(r.row as u32)))
+                .map(|r| crowded(r, nodes, setting.program)),
+        );
     }
     for case in cases {
         let same = |g: &&mut Vec<Case>| {

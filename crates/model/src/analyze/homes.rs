@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span, Spans};
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
-use super::placement::Placements;
+use super::placement::{How, Placements};
 use super::space::{Spaces, Thing};
 use crate::recording::NONE;
 use std::collections::BTreeMap;
@@ -242,10 +242,13 @@ impl Finder<'_> {
     /// Node of the thread that made a touch, at that time.
     pub fn toucher_node(&self, touch: u32) -> NodeIndex {
         let x = &self.placements.touches[touch as usize];
-        if x.fault == NONE {
-            return UNKNOWN;
+        match (x.how, x.fault) {
+            (How::Gone, _) => UNKNOWN,
+            // On which cpu it ran then is not recorded.
+            (_, NONE) if !self.nodes.assumed => UNKNOWN,
+            (_, NONE) => self.nodes.of_thread(x.thread),
+            (_, fault) => self.nodes.running(x.thread, self.fault_cpus[fault as usize]),
         }
-        self.nodes.running(x.thread, self.fault_cpus[x.fault as usize])
     }
 
     /// Whether a touch was on one of a thing's pages.
@@ -267,7 +270,8 @@ impl Finder<'_> {
 
     /// Whether a fault mapped more than a base page.
     pub fn is_large(&self, fault: u32) -> bool {
-        u32::from(self.fault_shifts[fault as usize]) > self.placements.page_bytes.trailing_zeros()
+        let shift = self.fault_shifts.get(fault as usize).copied().unwrap_or_default();
+        u32::from(shift) > self.placements.page_bytes.trailing_zeros()
     }
 
     fn seen_present(&self, space: u32, address: u64) -> bool {

@@ -1,7 +1,7 @@
 //! Names of functions as a reader says them: no return type, no parameters, short template arguments; and of files.
 
 /// What the body of a parallel region carries behind its function's name.
-const OUTLINED: &str = "[omp parallel]";
+pub const OUTLINED: &str = "[omp parallel]";
 /// Longest template arguments that are kept, characters. // chosen
 const ARGUMENTS: usize = 16;
 /// Stands for a space that belongs to a name, while those around a return type are looked for.

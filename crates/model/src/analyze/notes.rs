@@ -2,16 +2,42 @@
 
 use super::assemble::MOST_ROWS;
 use super::attribute::Context;
+use super::code::NAMELESS;
 use super::facts::{RowFacts, percent, read_only_files};
 use super::input::{Input, Judge};
 use super::pace::Pace;
+use super::program::{Managed, Program};
 use super::tally::Tally;
-use super::value::Basis;
+use super::value::{Basis, FunctionRow};
 use super::verdict::unresolved_share;
-use crate::recording::{Columns, Losses, RangeKind, Resolution};
+use crate::recording::{Columns, Losses, NONE, RangeKind, Resolution};
 use std::collections::BTreeMap;
 
-/// All notes.
+/// Share of the samples in generated code without names from which on it is said. // chosen
+const MUCH_NAMELESS: f64 = 0.05;
+
+/// How the functions of generated code get names, where much of the time is in code of no file.
+pub fn generated(program: Program, functions: &[FunctionRow]) -> Option<String> {
+    let share: f64 = functions.iter().filter(|f| f.function == NAMELESS).map(|f| f.stall_share).sum();
+    let how = match program.managed {
+        Some(Managed::Java) => {
+            "`java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit` (from Java 17 on) writes them"
+        }
+        Some(Managed::V8) => "`node --perf-basic-prof` writes them",
+        _ => {
+            "runtimes that generate code can write them (Java: -XX:+DumpPerfMapAtExit, Node: --perf-basic-prof)"
+        }
+    };
+    (share >= MUCH_NAMELESS).then(|| {
+        format!(
+            "{} of the samples are in generated code whose functions have no names: {how} to /tmp/perf-PID.map, where they are \
+             found.",
+            percent(share)
+        )
+    })
+}
+
+/// All other notes.
 pub fn notes(
     input: &Input,
     judge: &Judge,
@@ -168,7 +194,7 @@ fn storms(n: &mut Vec<String>, input: &Input, context: &Context) {
     for i in 0..g.count.len() {
         count = count.saturating_add(g.count[i]);
         bytes = bytes.saturating_add(g.bytes[i]);
-        let [site, _] = context.sites.of_chain(g.chain[i]);
+        let site = context.sites.of_chain(g.chain[i]);
         let line = site.and_then(|site| context.sites.get(site).at.clone());
         let sum = lines.entry(line.unwrap_or_else(|| "unknown lines".into())).or_default();
         *sum = sum.saturating_add(g.count[i]);
@@ -310,9 +336,13 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
             n.push("Recorded on one node: shares of time are of that machine; far memory is slower, so its share would be larger.".to_string());
         }
     }
-    if has(RangeKind::Populate) {
+    // Recordings before the calls' threads were kept, or more than is followed.
+    let r = &input.range_events;
+    let unknown = |i: usize| r.kind[i] == RangeKind::Populate as u8 && r.thread[i] == NONE;
+    if (0..r.kind.len()).any(unknown) {
         n.push(
-            "The kernel populated some ranges (MAP_POPULATE, mlock): these pages have no first touch."
+            "The kernel populated some ranges (MAP_POPULATE, mlock), and this recording does not say for which threads: these \
+             pages have no first touch."
                 .to_string(),
         );
     }

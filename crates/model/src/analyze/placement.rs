@@ -12,9 +12,11 @@
 //!   placed page places it again, unless its protection changed since, by mprotect or
 //!   by a fork whose child has gone: no other fault can hit a page that is there. The
 //!   losers of a race for a page fault, too;
+//! - what the kernel touches for the program is taken to be filled (`read`, `recv`), except pages of files;
 //! - a load of a private file's page maps the page cache's page, which whoever read
 //!   the file first has placed;
 //! - a fault that mapped a large page places all of it;
+//! - a call that populates a range takes the pages that are not there yet, for the thread that called;
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
@@ -24,6 +26,7 @@ use super::layer::{Layer, Overlap, Span};
 use super::page_table::{PER_BLOCK, PageTable};
 use super::space::Spaces;
 use crate::recording::{Access, NONE, ObjectKind, RangeKind};
+use std::ops::Range;
 
 /// How a page came to be where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +39,8 @@ pub enum How {
     CopyOnWrite,
     /// A store after the page had been given back.
     Refault,
+    /// A call placed it with others, before anybody used it: MAP_POPULATE, mlock.
+    Populate,
     /// It moved here with mremap or realloc.
     Moved,
     /// Not a placement: the page was given back.
@@ -50,6 +55,7 @@ impl How {
             How::Read => "read",
             How::CopyOnWrite => "copy-on-write",
             How::Refault => "refault",
+            How::Populate => "populate",
             How::Moved => "moved",
             How::Gone => "gone",
         }
@@ -63,7 +69,7 @@ pub struct Touch {
     pub time: u64,
     /// Faulting thread (position in the threads table; [`NONE`] if unknown).
     pub thread: u32,
-    /// Row of the fault; [`NONE`] for [`How::Gone`].
+    /// Row of the fault; [`NONE`] for [`How::Gone`] and [`How::Populate`].
     pub fault: u32,
     /// The placement of this page before this one; [`NONE`] if none.
     pub older: u32,
@@ -99,6 +105,8 @@ pub struct Placements {
     pub not_placements: u64,
     /// Base page size.
     pub page_bytes: u64,
+    /// Pages of ranges that were populated, up to [`MOST_POPULATED`].
+    populated: u64,
     /// Whether nothing but a lost page makes a store fault on a placed page.
     certain: bool,
     /// Pages of each space.
@@ -111,6 +119,10 @@ pub struct Placements {
 
 /// When, the child, and when the child dropped its copy.
 type Fork = (u64, u32, u64);
+
+/// Pages that are followed when ranges are populated, 64 GiB of 4 KiB: a recording may name any range. Beyond, who placed
+/// them is unknown. // chosen
+const MOST_POPULATED: u64 = 1 << 24;
 
 /// Two threads that store to a page at once both fault, and one of them places it: as long as
 /// clearing a page of 2 MiB may take. // assumed
@@ -165,7 +177,7 @@ impl Placements {
         let protects = Protects::new(input, spaces);
         for (time, _, event) in events {
             match event {
-                Event::Range(i) => p.range_event(input, spaces, i as usize),
+                Event::Range(i) => p.range_event(input, spaces, threads, i as usize),
                 Event::Realloc(i) => p.realloc(spaces, i, rows.get(input.objects.previous[i as usize]), time),
                 Event::Fault(i) => p.fault(input, spaces, threads, &protects, i),
             }
@@ -252,7 +264,12 @@ impl Placements {
             // Inherited shared memory is one memory: all of it is kept with the space that made it.
             space = kind.map_or(space, |t| t.space);
         }
-        let store = Access::from_code(f.access[i]) != Some(Access::Load);
+        let store = match Access::from_code(f.access[i]) {
+            Some(Access::Load) => false,
+            // The kernel's for the program: read() fills anonymous memory, and a file's page is mostly read itself.
+            Some(Access::Unknown) => !file,
+            _ => true,
+        };
         let at = At { space, address, time, store, shared };
         match self.decide(spaces, protects, &at) {
             Some(how) => {
@@ -336,7 +353,7 @@ impl Placements {
             .any(|&(_, child, gone)| time < gone && self.tables[child as usize].head(page) == NONE)
     }
 
-    fn range_event(&mut self, input: &Input, spaces: &Spaces, i: usize) {
+    fn range_event(&mut self, input: &Input, spaces: &Spaces, threads: &IdIndex, i: usize) {
         let r = &input.range_events;
         let space = spaces.position(r.process[i]);
         // The system calls want an aligned address and round the length up.
@@ -355,7 +372,51 @@ impl Placements {
                     self.move_page(space, page, target + (page - from), time);
                 }
             }
+            Some(RangeKind::Populate) => {
+                if let Some(thread) = threads.get(r.thread[i]) {
+                    self.populate(
+                        spaces,
+                        space,
+                        from..to,
+                        Touch { thread: thread as u32, ..Touch::new(time, How::Populate) },
+                    );
+                }
+            }
             _ => {}
+        }
+    }
+
+    /// Places the pages of a range that are not there. Files' stay as they are: their pages are the page cache's.
+    fn populate(&mut self, spaces: &Spaces, space: u32, pages: Range<u64>, touch: Touch) {
+        let mapping = spaces.mapping_at(space, pages.start.saturating_mul(self.page_bytes), touch.time).0;
+        let kind = mapping.map(|m| spaces.things.get(m).kind);
+        if kind == Some(ObjectKind::File)
+            || pages.end.saturating_sub(pages.start) > MOST_POPULATED - self.populated
+        {
+            return;
+        }
+        self.populated += pages.end.saturating_sub(pages.start);
+        let space = match mapping {
+            // As with faults: shared memory is kept with the space that made it.
+            Some(m) if kind == Some(ObjectKind::Shared) => spaces.things.get(m).space,
+            _ => space,
+        };
+        // Pages with the same past share one entry.
+        let mut last: Option<u32> = None;
+        for page in pages {
+            let older = self.tables[space as usize].head(page);
+            let free = match older {
+                NONE => self.inherited(space, page).is_none(),
+                head => self.touches[head as usize].how == How::Gone,
+            };
+            if free {
+                let id = match last.filter(|&l| self.touches[l as usize].older == older) {
+                    Some(id) => id,
+                    None => self.add(older, touch),
+                };
+                last = Some(id);
+                self.tables[space as usize].set(page, id, true);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Objects as a reader thinks of them: everything allocated at one place under one name is one row.
 
 use super::hash::FastMap;
+use super::helpers::{Origin, Origins};
 use super::input::Input;
 use super::sites::{SiteId, Sites};
 use super::space::{Thing, Things};
@@ -15,8 +16,10 @@ pub struct Row {
     pub name: String,
     /// How the name was found.
     pub name_from: &'static str,
-    /// The allocation's line in the program's own code.
+    /// The allocation's line in the program's own code: that of the caller where allocation helpers hand it on.
     pub site: Option<SiteId>,
+    /// Those helpers' lines, outermost first.
+    pub through: Vec<SiteId>,
     /// Its things (positions in [`super::space::Spaces::things`]).
     pub things: Vec<u32>,
     /// Call chain of the first of them, if it is an object.
@@ -42,9 +45,8 @@ pub struct Rows {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key<'a> {
-    /// Heap: kind, name, and the two innermost user frames (the second tells apart what an
-    /// allocation helper of the program hands out); without frames, the size.
-    Site(ObjectKind, &'a str, [Option<SiteId>; 2], u64),
+    /// Heap: kind, name, and the path that the allocation came ([`Origin::path`]); without frames, the size.
+    Site(ObjectKind, &'a str, Option<u32>, u64),
     /// Anything with an address of its own.
     Place(ObjectKind, &'a str, u64, u64),
 }
@@ -54,19 +56,27 @@ impl Rows {
     pub fn new(input: &Input, things: &Things, sites: &Sites) -> Rows {
         let mut rows = Rows { of_thing: vec![NONE; things.len()], ..Rows::default() };
         let mut keys: FastMap<Key, u32> = FastMap::default();
-        let mut names = Names::new(input, things);
+        let origins = Origins::new(input, things, sites);
+        let mut names = Names { input, things, origins: &origins, grown_from: FastMap::default() };
         let mut last: Option<(Key, u32)> = None;
         for id in 0..things.len() {
             let thing = things.get(id as u32);
             let (name, from) = names.of(id, &thing);
-            let frames = match thing.mapping {
-                NONE => sites.of_chain(input.objects.chain[id]),
-                _ => [None, None],
+            let origin = match thing.mapping {
+                NONE => names.origin(id),
+                _ => None,
+            };
+            // Of a static variable the line that declares it.
+            let site = match (origin, thing.mapping) {
+                (Some(origin), _) => origin.site,
+                (None, NONE) => sites.of_chain(input.objects.chain[id]),
+                _ => None,
             };
             let key = match thing.kind {
                 ObjectKind::Heap | ObjectKind::SmallHeap => {
-                    let size = if frames[0].is_none() && name.is_none() { thing.bytes } else { 0 };
-                    Key::Site(thing.kind, name.unwrap_or_default(), frames, size)
+                    let size = if site.is_none() && name.is_none() { thing.bytes } else { 0 };
+                    let path = origin.filter(|o| o.site.is_some()).map(|o| o.path);
+                    Key::Site(thing.kind, name.unwrap_or_default(), path, size)
                 }
                 kind @ (ObjectKind::Stack | ObjectKind::File) => {
                     Key::Place(kind, name.unwrap_or_default(), 0, 0)
@@ -81,7 +91,7 @@ impl Rows {
             let row = match last.filter(|l| l.0 == key) {
                 Some((_, row)) => row,
                 None => *keys.entry(key).or_insert_with(|| {
-                    let (name, name_from) = match (name, frames[0].map(|f| sites.get(f))) {
+                    let (name, name_from) = match (name, site.map(|f| sites.get(f))) {
                         (Some(name), _) => (name.to_string(), from),
                         (None, Some(site)) => match (&site.at, &site.function) {
                             (Some(at), _) => (format!("allocation at {at}"), "site"),
@@ -94,7 +104,8 @@ impl Rows {
                         kind: thing.kind,
                         name,
                         name_from,
-                        site: frames[0],
+                        site,
+                        through: origin.map_or_else(Vec::new, |o| o.through.clone()),
                         things: Vec::new(),
                         chain: None,
                         bytes: 0,
@@ -152,18 +163,14 @@ impl Rows {
 struct Names<'a> {
     input: &'a Input,
     things: &'a Things,
-    /// By chain, with how the name was found.
-    of_site: FastMap<u32, (&'a str, &'static str)>,
+    origins: &'a Origins<'a>,
     /// By reallocated object without a name: the one with a name that it grew from; [`NONE`] if there is none.
     grown_from: FastMap<u32, u32>,
 }
 
 impl<'a> Names<'a> {
-    fn new(input: &'a Input, things: &'a Things) -> Names<'a> {
-        let s = &input.site_names;
-        let from = |how: &str| if how == "dwarf" { "dwarf" } else { "source" };
-        let named = (0..s.chain.len()).map(|i| (s.chain[i], (s.name[i].as_str(), from(&s.how[i]))));
-        Names { input, things, of_site: named.collect(), grown_from: FastMap::default() }
+    fn origin(&self, id: usize) -> Option<&'a Origin<'a>> {
+        self.origins.get(self.input.objects.chain[id])
     }
 
     /// Name of a thing, and how it was found.
@@ -193,8 +200,7 @@ impl<'a> Names<'a> {
         if !o.name[id].is_empty() {
             return Some((&o.name[id], None));
         }
-        let site = self.of_site.get(&o.chain[id]).filter(|_| o.chain[id] != NONE);
-        site.map(|&(name, how)| (name, Some(how)))
+        self.origin(id)?.name.map(|(name, how)| (name, Some(how)))
     }
 
     /// A reallocated object keeps the name of what it grew from.

@@ -5,7 +5,7 @@ use super::nodes::{NodeIndex, Nodes};
 use super::stats::share_interval;
 use super::tally::Tally;
 use super::traffic::Traffic;
-use super::value::{DistanceShare, Interval};
+use super::value::{CacheHeld, DistanceShare, Interval};
 use crate::machine::DistanceClass;
 
 /// The report's shares of everything.
@@ -43,6 +43,15 @@ impl Shares {
         if let Some(sampled) = self.remote_of_all_ci {
             self.remote_of_all = None;
             self.remote_of_all_ci = Some(Interval { low: 0.0, high: sampled.high.min(most) });
+        }
+    }
+
+    /// Takes into account that caches may have answered samples on far pages; how many of them, nobody knows. Where
+    /// that decides on which side of `limit` the share of the time lies, the share is unknown.
+    pub fn lowered(&mut self, held: &CacheHeld, limit: f64) {
+        if let Some(sampled) = &mut self.remote_of_all_ci {
+            sampled.low = (sampled.low - held.far_share).max(0.0);
+            self.remote_of_all = self.remote_of_all.filter(|_| !held.leaves_open(*sampled, limit));
         }
     }
 

@@ -8,7 +8,7 @@
 use super::hash::{FastMap, IdIndex};
 use super::input::Input;
 use super::names;
-use crate::recording::NONE;
+use crate::recording::{KERNEL_MODULE, NONE};
 
 /// Index of a [`Site`] in [`Sites`].
 pub type SiteId = u32;
@@ -28,21 +28,35 @@ pub struct Site {
     pub runtime: bool,
 }
 
+/// User frames that are kept of a call chain: a line of the program, and those that called for it. // assumed
+const MOST_FRAMES: usize = 8;
+
+/// A line of the program in a call chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserFrame {
+    /// The line.
+    pub site: SiteId,
+    /// Location of the instruction, by id.
+    pub location: u32,
+    /// Which of the functions that were inlined there: the symbols' depth.
+    pub depth: u16,
+}
+
 /// All sites of a recording, computed once: samples only index.
 #[derive(Debug, Default)]
 pub struct Sites {
     sites: Vec<Site>,
     ids: FastMap<Site, SiteId>,
     locations: IdIndex,
-    /// Per location: the user frame in it, if it has one.
-    user: Vec<Option<SiteId>>,
+    /// Per location: the user frames in it, of inlined functions first; none if it has none.
+    user: Vec<Vec<UserFrame>>,
     /// Per location: the innermost function, whatever it is.
     raw: Vec<SiteId>,
     in_runtime: Vec<bool>,
     allocator: Vec<bool>,
     chains: IdIndex,
-    /// Per chain: its user frames, innermost first, two at most.
-    chain_user: Vec<[Option<SiteId>; 2]>,
+    /// Per chain: its user frames, innermost first, as many as [`MOST_FRAMES`].
+    chain_user: Vec<Vec<UserFrame>>,
     chain_first: Vec<u32>,
     /// The site of a location nothing is known of.
     pub unknown: SiteId,
@@ -82,7 +96,10 @@ impl Sites {
             let module = modules.get(input.locations.module[l]).map(|m| m as u32);
             let runtime = module.is_some_and(|m| input.modules.runtime[m as usize] == 1);
             let library = module.map(|m| names::base(&input.modules.path[m as usize]));
-            let place = library.map(|base| format!("{base}+{:#x}", input.locations.file_offset[l]));
+            let place = library.map(|base| match base {
+                KERNEL_MODULE => base.to_owned(),
+                _ => format!("{base}+{:#x}", input.locations.file_offset[l]),
+            });
             let site = |row: Option<usize>| {
                 let file = row.map(|r| input.symbols.file[r].as_str()).filter(|f| !f.is_empty());
                 let name =
@@ -106,18 +123,19 @@ impl Sites {
             let own = rows
                 .iter()
                 .copied()
-                .find(|&r| !is_library(&input.symbols.function[r], &input.symbols.file[r]));
-            let user = match (runtime, own, rows.is_empty()) {
-                (true, _, _) => None,
-                (false, Some(r), _) => Some(site(Some(r))),
+                .filter(|&r| !is_library(&input.symbols.function[r], &input.symbols.file[r]));
+            let id = input.locations.id[l];
+            let user: Vec<(u16, Site)> = match (runtime, rows.is_empty()) {
+                (true, _) => Vec::new(),
+                (false, false) => own.map(|r| (input.symbols.depth[r], site(Some(r)))).collect(),
                 // Stripped code of the program itself: the offset is the best name there is.
-                (false, None, true) => module.map(|_| site(None)),
-                (false, None, false) => None,
+                (false, true) => module.map(|_| (0, site(None))).into_iter().collect(),
             };
             let raw = site(rows.first().copied());
             self.allocator.push(rows.iter().any(|&r| is_allocator(&input.symbols.function[r])));
             self.in_runtime.push(runtime);
-            let user = user.map(|u| self.intern(u));
+            let frame = |(depth, u)| UserFrame { site: self.intern(u), location: id, depth };
+            let user = user.into_iter().map(frame).collect();
             self.user.push(user);
             let raw = self.intern(raw);
             self.raw.push(raw);
@@ -133,20 +151,16 @@ impl Sites {
         while at < order.len() {
             let chain = t.chain[order[at] as usize];
             let end = at + order[at..].partition_point(|&r| t.chain[r as usize] == chain);
-            let mut users = [None, None];
-            let mut found = 0;
-            for &r in &order[at..end] {
-                let Some(l) = self.locations.get(t.location[r as usize]) else {
-                    continue;
-                };
-                if let Some(u) = self.user[l] {
-                    users[found] = Some(u);
-                    found += 1;
-                    if found == users.len() {
-                        break;
-                    }
+            let mut users: Vec<UserFrame> = Vec::new();
+            let located = order[at..end].iter().filter_map(|&r| self.locations.get(t.location[r as usize]));
+            for l in located {
+                users.extend(&self.user[l]);
+                // Who called the function around a parallel region is known of one of its threads only.
+                if users.len() >= MOST_FRAMES || users.last().is_some_and(|f| self.is_outlined(f.site)) {
+                    break;
                 }
             }
+            users.truncate(MOST_FRAMES);
             ids.push(chain);
             self.chain_user.push(users);
             self.chain_first.push(t.location[order[at] as usize]);
@@ -160,26 +174,34 @@ impl Sites {
         &self.sites[id as usize]
     }
 
-    /// The innermost user frame of a chain and, second, that frame's user caller.
-    pub fn of_chain(&self, chain: u32) -> [Option<SiteId>; 2] {
-        if chain == NONE {
-            return [None, None];
-        }
-        self.chains.get(chain).map_or([None, None], |c| self.chain_user[c])
+    /// Whether a site lies in what a compiler cut out of a parallel region.
+    fn is_outlined(&self, site: SiteId) -> bool {
+        self.get(site).outer.as_deref().is_some_and(|f| f.ends_with(names::OUTLINED))
+    }
+
+    /// The user frames of a chain, innermost first: each was called by the next.
+    pub fn frames(&self, chain: u32) -> &[UserFrame] {
+        let known = if chain == NONE { None } else { self.chains.get(chain) };
+        known.map_or(&[], |c| &self.chain_user[c])
+    }
+
+    /// The innermost user frame of a chain.
+    pub fn of_chain(&self, chain: u32) -> Option<SiteId> {
+        self.frames(chain).first().map(|f| f.site)
     }
 
     /// Where the program was: the location's own user frame, else the chain's.
     #[inline]
     pub fn of_code(&self, location: u32, chain: u32) -> Option<SiteId> {
         let l = self.locations.get(location)?;
-        self.user[l].or_else(|| self.of_chain(chain)[0])
+        self.user[l].first().map(|f| f.site).or_else(|| self.of_chain(chain))
     }
 
     /// The function that a location lies in, stepped out of nothing but library inlines.
     #[inline]
     pub fn function_of(&self, location: u32) -> SiteId {
         match self.locations.get(location) {
-            Some(l) => self.user[l].unwrap_or(self.raw[l]),
+            Some(l) => self.user[l].first().map_or(self.raw[l], |f| f.site),
             None => self.unknown,
         }
     }

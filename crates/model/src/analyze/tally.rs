@@ -3,6 +3,7 @@
 
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::reach::Reach;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use crate::recording::{Resolution, SampleRung};
 
@@ -244,6 +245,8 @@ pub struct Tally {
     pub rows: Vec<Option<Box<RowTally>>>,
     /// By (row, thread).
     pub uses: Sums<(u32, u32), Use>,
+    /// By (row, node of the cpus): of samples on far pages.
+    pub reach: FastMap<(u32, NodeIndex), Reach>,
     /// By (row, site).
     pub lines: Sums<(u32, u32), LineUse>,
     /// By function's site, of all samples.
@@ -324,6 +327,9 @@ impl Tally {
             to.addressed += from.addressed;
             grow_add(&mut to.by_home, &from.by_home);
             grow_add(&mut to.bins, &from.bins);
+        }
+        for (key, from) in other.reach {
+            self.reach.entry(key).or_default().merge(&from);
         }
         for (key, from) in other.lines {
             self.lines.of(key).merge(&from);

@@ -42,26 +42,33 @@ impl Groups {
         let mut named: FastMap<(u32, u32), SiteId> = FastMap::default();
         let f = &input.faults;
         for (t, touch) in finder.placements.touches.iter().enumerate() {
-            if touch.fault == NONE {
+            if touch.how == How::Gone {
                 groups.of_touch.push(NONE);
                 continue;
             }
             let i = touch.fault as usize;
-            let chain = match f.chain[i] {
-                NONE if sites.of_code(f.ip[i], NONE).is_none() => {
-                    chains.nearest(f.thread[i], f.ip[i], f.time_ns[i])
+            let (site, allocator) = match touch.fault {
+                // A call that populated the range: whose line, is not recorded.
+                NONE => (sites.unknown, false),
+                _ => {
+                    let chain = match f.chain[i] {
+                        NONE if sites.of_code(f.ip[i], NONE).is_none() => {
+                            chains.nearest(f.thread[i], f.ip[i], f.time_ns[i])
+                        }
+                        chain => chain,
+                    };
+                    let named = named.entry((f.ip[i], chain)).or_insert_with(|| {
+                        sites.of_code(f.ip[i], chain).unwrap_or_else(|| sites.raw(f.ip[i]))
+                    });
+                    (*named, sites.is_allocator(f.ip[i]))
                 }
-                chain => chain,
             };
-            let site = *named
-                .entry((f.ip[i], chain))
-                .or_insert_with(|| sites.of_code(f.ip[i], chain).unwrap_or_else(|| sites.raw(f.ip[i])));
             let group = Group {
                 thread: touch.thread,
                 node: finder.toucher_node(t as u32),
                 site,
                 how: touch.how,
-                allocator: sites.is_allocator(f.ip[i]),
+                allocator,
             };
             let id = match last {
                 Some((g, id)) if g == group => id,
@@ -95,7 +102,7 @@ impl NearChains {
         let f = &input.faults;
         let mut by_code: FastMap<(u32, u32), Vec<(u64, u32)>> = FastMap::default();
         for i in 0..f.time_ns.len() {
-            if f.chain[i] != NONE && sites.of_chain(f.chain[i])[0].is_some() {
+            if f.chain[i] != NONE && sites.of_chain(f.chain[i]).is_some() {
                 by_code.entry((f.thread[i], f.ip[i])).or_default().push((f.time_ns[i], f.chain[i]));
             }
         }

@@ -108,6 +108,9 @@ pub struct Report {
     pub caches: Option<CacheBound>,
     /// Why that is not known.
     pub caches_why: Option<String>,
+    /// Objects that caches may have held, in a program that they cannot hold as a whole: their samples on far pages are
+    /// in the upper end of `remote_time_share_ci` only. Null if there are hardly any.
+    pub caches_may_hold: Option<CacheHeld>,
     /// Share of samples by distance of the page's home; of the samples whose home is known.
     pub distance: Vec<DistanceShare>,
     /// Share of samples whose page's home is unknown, of those that touch memory.
@@ -165,8 +168,8 @@ pub struct CpuTime {
 /// A program whose memory fits the last-level cache: how much of its time far memory can have taken at most.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheBound {
-    /// Most memory that its processes had at a time, bytes; at least that of the largest process times the most
-    /// processes at a time.
+    /// Memory that its processes had at a time at most, bytes: that of the largest, times the most processes at a
+    /// time.
     pub memory_bytes: u64,
     /// Level of the cache that holds it.
     pub cache_level: u32,
@@ -183,6 +186,30 @@ impl CacheBound {
     /// Share of the time that went to far memory or to another node's caches, at most.
     pub fn at_most(&self) -> f64 {
         (self.far_share_at_most + self.between_nodes_at_most).min(1.0)
+    }
+}
+
+/// Objects of which so little is in use that caches may have answered the samples on their far pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheHeld {
+    /// Share of the time that has samples on their far pages.
+    pub far_share: f64,
+    /// Level of the cache.
+    pub cache_level: u32,
+    /// Capacity of one instance of it, bytes.
+    pub cache_bytes: u64,
+    /// Bytes that one node uses at a time of the first of them.
+    pub object_bytes: u64,
+    /// Their names, those with most such samples first.
+    pub objects: Vec<String>,
+}
+
+impl CacheHeld {
+    /// Whether their samples decide on which side of a limit far memory's share of the time lies, given its interval.
+    pub fn leaves_open(&self, interval: Interval, limit: f64) -> bool {
+        let without = interval.high - self.far_share;
+        let with = interval.low + self.far_share;
+        interval.low <= limit && interval.high > limit && (without <= limit || with > limit)
     }
 }
 
@@ -265,7 +292,7 @@ pub struct TouchRow {
     pub at: Option<String>,
     /// Function of the touch.
     pub function: Option<String>,
-    /// How the pages came: `write`, `read`, `copy-on-write`, `refault`, `inherited` (recycled heap), `moved`.
+    /// How the pages came: `write`, `read`, `copy-on-write`, `refault`, `populate` (MAP_POPULATE, mlock), `inherited` (recycled heap), `moved`.
     pub how: String,
 }
 
@@ -348,6 +375,8 @@ pub struct ObjectRow {
     pub allocated_at: Option<String>,
     /// Function of the allocation.
     pub allocated_in: Option<String>,
+    /// Allocation helpers of the program through which that line got the memory, outermost first: `function (file:line)`.
+    pub allocated_through: Vec<String>,
     /// Who placed the pages, most pages first.
     pub first_touch: Vec<TouchRow>,
     /// Pages by origin.

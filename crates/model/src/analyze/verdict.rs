@@ -5,12 +5,13 @@
 //! nothing. There the time at stake is the remote share of the lines times the share of the time
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
-use super::facts::percent;
+use super::advice::listed;
+use super::facts::{mib, percent};
 use super::input::{Input, Judge};
 use super::tally::Tally;
-use super::value::{Basis, CacheBound, Finding, Interval, Verdict, WhatIf};
+use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
-use crate::recording::{Resolution, Rung};
+use crate::recording::{KERNEL_MODULE, Resolution, Rung};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
 /// infinite speed on the far side would save less than a tenth of the time. // chosen
@@ -20,6 +21,8 @@ pub const THRESHOLD: f64 = 0.10;
 const MARGIN: f64 = 0.01;
 /// Fewest samples for a verdict: at 300, a true 5 % is told from 10 % in 19 of 20 recordings.
 pub const LEAST_SAMPLES: u64 = 300;
+/// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
+const SAID: f64 = 0.05;
 /// Largest share of memory samples whose home is unknown for "clean".
 pub const MOST_UNKNOWN: f64 = 0.25;
 
@@ -42,6 +45,8 @@ pub struct Evidence<'a> {
     pub what_if: Option<&'a WhatIf>,
     /// What the caches must have answered.
     pub caches: Option<&'a CacheBound>,
+    /// Objects that caches may have held.
+    pub held: Option<&'a CacheHeld>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
 }
@@ -84,20 +89,27 @@ pub fn verdict(
     let memory = tally.memory.weight.max(1) as f64;
     let all = tally.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
+        if let (Some(held), Some(interval)) = (evidence.held, interval) {
+            return unknown(may_be_held(held, interval));
+        }
         if (tally.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
             return clean(percent(tally.memory.weight as f64 / all) + " of the time touches memory at all");
         }
         return unknown(format!("No page's home is known. {}", home_reason(input, judge)));
     };
     if interval.low > THRESHOLD {
+        let range = match evidence.held {
+            Some(held) if held.far_share >= SAID => {
+                format!("at least {} if a cache held {}", percent(interval.low), objects(held))
+            }
+            _ => format!("95 % interval {} to {}", percent(interval.low), percent(interval.high)),
+        };
         return match findings.first() {
             Some(f) => (
                 Verdict::Affected,
                 format!(
-                    "{} of the time is spent on far memory (95 % interval {} to {}); first cause: {}.",
+                    "{} of the time is spent on far memory ({range}); first cause: {}.",
                     percent(share),
-                    percent(interval.low),
-                    percent(interval.high),
                     f.cause.text
                 ),
             ),
@@ -140,9 +152,41 @@ pub fn verdict(
     ))
 }
 
+/// Why there is no verdict where caches may have answered what decides it.
+fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
+    let one = held.objects.len() == 1;
+    format!(
+        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({:.0} \
+         MiB) may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
+         `nearfar record --on MACHINE` counts what came from memory.",
+        percent(held.far_share),
+        objects(held),
+        if one { "it" } else { "them" },
+        if one { "" } else { "of the first " },
+        amount(held.object_bytes),
+        held.cache_level,
+        mib(held.cache_bytes),
+        percent(interval.low),
+        percent(interval.high)
+    )
+}
+
+/// The names of what caches may hold.
+fn objects(held: &CacheHeld) -> String {
+    listed(&held.objects.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// `8.5 MiB`, `70 KiB`.
+fn amount(bytes: u64) -> String {
+    if bytes < 1 << 20 {
+        format!("{} KiB", bytes.div_ceil(1 << 10))
+    } else {
+        format!("{:.1} MiB", mib(bytes))
+    }
+}
+
 /// The verdict on a program that a cache holds as a whole.
 fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
-    let mib = |bytes: u64| bytes as f64 / (1u64 << 20) as f64;
     let held = format!(
         "The program had at most {:.1} MiB of memory at a time, which the level {} cache ({:.0} MiB) holds",
         mib(caches.memory_bytes),
@@ -337,9 +381,27 @@ fn home_reason(input: &Input, judge: &Judge) -> String {
         let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
         return format!("The agent did not report{why}, so allocations are unknown.");
     }
+    let (all, seen) = (input.meta.target_faults, input.faults.time_ns.len() as u64);
+    let unseen = all.saturating_sub(seen);
+    // Known of a command only; a recorder that lost faults says so elsewhere.
+    if unseen as f64 > KERNEL_FILLED * all as f64 {
+        let unseen = format!("{} of the page faults", percent(unseen as f64 / all as f64));
+        return match input.modules.path.iter().any(|path| path == KERNEL_MODULE) {
+            true => format!(
+                "{unseen} were not the program's own, but of ranges that the kernel populated at once (mlockall, or calls that the agent does not see)."
+            ),
+            false => format!(
+                "{unseen} were the kernel's while it filled the program's memory (read, recv), which an ordinary user does not see: \
+                 `sudo sysctl kernel.perf_event_paranoid=1`, then record again."
+            ),
+        };
+    }
     "Pages may have been placed before the recording or by the kernel: record from the program's start."
         .to_string()
 }
+
+/// Part of a program's page faults that were not seen, from which on they are why homes are unknown. // chosen
+const KERNEL_FILLED: f64 = 0.5;
 
 /// Share of samples that are unresolved, for notes.
 pub fn unresolved_share(tally: &Tally) -> f64 {

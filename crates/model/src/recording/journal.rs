@@ -14,6 +14,12 @@
 //!              u8 kind, u32 bytes, little-endian values (text: u32 length + UTF-8 each)
 //! ```
 //!
+//! A column other than the first whose values are all the same has 0x80 added to its kind
+//! and holds one value: of what a storm of allocations writes, that is two thirds, and
+//! most of a recorder's time is the copying of these bytes. The first column is always
+//! whole, and texts that stand for many are short: a frame takes no more memory than a
+//! small multiple of its bytes.
+//!
 //! A recorder that dies in the middle of an append leaves a frame whose length or
 //! checksum is wrong; everything before it is whole. [`read`] stops there and says
 //! how many bytes it could not use.
@@ -26,6 +32,12 @@ const MAGIC: &[u8; 4] = b"NFJ1";
 const FIXED_HEADER: usize = 13;
 /// The checksum covers everything behind itself, the name included.
 const CHECKED_FROM: usize = 12;
+/// Added to the kind of a column that holds one value for all rows.
+const SAME: u8 = 0x80;
+/// Longest text that may stand for many, bytes. // chosen: names of anonymous mappings
+const MOST_SAME_TEXT: usize = 32;
+/// More columns than any table has, also a later version's. // chosen
+const MOST_COLUMNS: usize = 256;
 
 /// Encodes all rows of `table` as one frame and empties the table. No rows give no bytes.
 pub fn encode<T: Columns>(table: &mut T, out: &mut Vec<u8>) {
@@ -42,11 +54,12 @@ pub fn encode<T: Columns>(table: &mut T, out: &mut Vec<u8>) {
     let payload = out.len();
     out.extend_from_slice(&(rows as u32).to_le_bytes());
     out.extend_from_slice(&(columns.len() as u16).to_le_bytes());
-    for column in &columns {
-        out.push(code(column.kind()));
+    for (i, column) in columns.iter().enumerate() {
+        let same = i > 0 && is_same(column);
+        out.push(code(column.kind()) | if same { SAME } else { 0 });
         let length_at = out.len();
         out.extend_from_slice(&[0; 4]);
-        encode_values(column, out);
+        encode_values(column, if same { 1 } else { rows }, out);
         let length = (out.len() - length_at - 4) as u32;
         out[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
     }
@@ -150,12 +163,20 @@ fn decode_payload(payload: &[u8]) -> Option<Vec<Column>> {
     let rows = u32::from_le_bytes(payload.get(..4)?.try_into().ok()?) as usize;
     let width = u16::from_le_bytes(payload.get(4..6)?.try_into().ok()?) as usize;
     let mut rest = &payload[6..];
+    if width > MOST_COLUMNS {
+        return None;
+    }
     let mut columns = Vec::with_capacity(width);
-    for _ in 0..width {
-        let kind = kind_of(*rest.first()?)?;
+    for i in 0..width {
+        let code = *rest.first()?;
+        let kind = kind_of(code & !SAME)?;
         let length = u32::from_le_bytes(rest.get(1..5)?.try_into().ok()?) as usize;
         let values = rest.get(5..5 + length)?;
-        let column = decode_values(kind, rows, values)?;
+        let column = match code & SAME {
+            0 => decode_values(kind, rows, values)?,
+            _ if i == 0 || values.len() > MOST_SAME_TEXT + 4 => return None,
+            _ => repeated(decode_values(kind, 1, values)?, rows),
+        };
         columns.push(column);
         rest = &rest[5 + length..];
     }
@@ -187,15 +208,48 @@ fn kind_of(code: u8) -> Option<ColumnKind> {
     })
 }
 
-fn encode_values(column: &Column, out: &mut Vec<u8>) {
+/// Whether one value can stand for all.
+fn is_same(column: &Column) -> bool {
+    fn all<T: PartialEq>(values: &[T]) -> bool {
+        values.split_first().is_some_and(|(first, rest)| rest.iter().all(|x| x == first))
+    }
     match column {
-        Column::U8(v) => out.extend_from_slice(v),
-        Column::U16(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
-        Column::U32(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
-        Column::U64(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
-        Column::I16(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
-        Column::F64(v) => v.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
-        Column::Text(v) => v.iter().for_each(|s| {
+        Column::U8(v) => all(v),
+        Column::U16(v) => all(v),
+        Column::U32(v) => all(v),
+        Column::U64(v) => all(v),
+        Column::I16(v) => all(v),
+        // By their bits: a NaN is no other NaN, and 0 is not -0.
+        Column::F64(_) => false,
+        Column::Text(v) => v.first().is_some_and(|t| t.len() <= MOST_SAME_TEXT) && all(v),
+    }
+}
+
+fn repeated(column: Column, rows: usize) -> Column {
+    fn each<T: Clone>(mut values: Vec<T>, rows: usize) -> Vec<T> {
+        values.pop().map_or_else(Vec::new, |value| vec![value; rows])
+    }
+    match column {
+        Column::U8(v) => Column::U8(each(v, rows)),
+        Column::U16(v) => Column::U16(each(v, rows)),
+        Column::U32(v) => Column::U32(each(v, rows)),
+        Column::U64(v) => Column::U64(each(v, rows)),
+        Column::I16(v) => Column::I16(each(v, rows)),
+        Column::F64(v) => Column::F64(each(v, rows)),
+        Column::Text(v) => Column::Text(each(v, rows)),
+    }
+}
+
+/// The first `rows` values.
+fn encode_values(column: &Column, rows: usize, out: &mut Vec<u8>) {
+    match column {
+        Column::U8(v) => out.extend_from_slice(&v[..rows]),
+        Column::U16(v) => v[..rows].iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::U32(v) => v[..rows].iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::U64(v) => v[..rows].iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::I16(v) => v[..rows].iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::F64(v) => v[..rows].iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes())),
+        Column::Text(v) => v[..rows].iter().for_each(|s| {
             out.extend_from_slice(&(s.len() as u32).to_le_bytes());
             out.extend_from_slice(s.as_bytes());
         }),
@@ -274,6 +328,51 @@ mod tests {
         assert_eq!(frames(&journal()).0, ["threads", "losses"]);
         assert_eq!(threads.len(), 3);
         assert_eq!(threads.row(2).name, "t2");
+    }
+
+    #[test]
+    fn a_value_that_all_rows_share_is_written_once() {
+        let mut threads = Threads::default();
+        let row =
+            |id: u32, name: &str| Thread { id, process: 5, tid: 100 + id, start_ns: 7, name: name.into() };
+        for id in 0..1000 {
+            threads.push(row(id, "worker"));
+        }
+        let (written, mut one) = (threads.clone(), Vec::new());
+        encode(&mut threads, &mut one);
+        // Two columns of u32 differ.
+        assert!((8000..8200).contains(&one.len()), "{}", one.len());
+        let again = |bytes: &[u8]| {
+            let mut read_back = Threads::default();
+            let tail = read::<_, std::io::Error>(bytes, bytes.len() as u64, |frame| {
+                append_to(&mut read_back, frame).unwrap();
+                Ok(())
+            });
+            assert_eq!(tail.unwrap(), None);
+            read_back
+        };
+        assert_eq!(again(&one), written);
+        // A long text and the first column never stand for many: a small file would be a large table.
+        let long = "n".repeat(MOST_SAME_TEXT + 1);
+        let mut same = Threads::default();
+        for _ in 0..1000 {
+            same.push(row(3, &long));
+        }
+        let (written, mut whole) = (same.clone(), Vec::new());
+        encode(&mut same, &mut whole);
+        assert!(whole.len() > 1000 * (4 + long.len() + 4), "{}", whole.len());
+        assert_eq!(again(&whole), written);
+    }
+
+    #[test]
+    fn rows_that_no_column_holds_are_refused() {
+        // A thousand million rows of one value each, in a few bytes.
+        let mut payload = 1_000_000_000_u32.to_le_bytes().to_vec();
+        payload.extend(1_u16.to_le_bytes());
+        payload.push(code(ColumnKind::U32) | SAME);
+        payload.extend(4_u32.to_le_bytes());
+        payload.extend(7_u32.to_le_bytes());
+        assert_eq!(decode_payload(&payload), None);
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub fn write<T: Columns, W: Write + Send>(table: &mut T, out: W) -> Result<(), S
         let encoding = match (spec.kind, spec.name) {
             (ColumnKind::U64, name) if name.ends_with("_ns") => Some(Encoding::DELTA_BINARY_PACKED),
             (ColumnKind::U64, _) => Some(Encoding::BYTE_STREAM_SPLIT),
+            // Numbered as they come: each its own value, and a step of one from the row before.
+            (ColumnKind::U32, "id" | "object") => Some(Encoding::DELTA_BINARY_PACKED),
             _ => None,
         };
         if let Some(encoding) = encoding {
@@ -94,16 +96,23 @@ pub fn write<T: Columns, W: Write + Send>(table: &mut T, out: W) -> Result<(), S
             Column::I16(v) => put::<Int32Type>(&mut writer, v.into_iter().map(i32::from).collect())?,
             Column::U64(v) => put::<Int64Type>(&mut writer, v.into_iter().map(|x| x as i64).collect())?,
             Column::F64(v) => put::<DoubleType>(&mut writer, v)?,
-            Column::Text(v) => put::<ByteArrayType>(
-                &mut writer,
-                v.into_iter().map(|s| ByteArray::from(String::from(s).into_bytes())).collect(),
-            )?,
+            Column::Text(v) => put::<ByteArrayType>(&mut writer, shared_texts(&v))?,
         }
         writer.close()?;
     }
     group.close()?;
     file.close()?;
     Ok(())
+}
+
+/// Rows that follow each other mostly have the same text: then it is there once.
+fn shared_texts(texts: &[Text]) -> Vec<ByteArray> {
+    let mut last: Option<(&Text, ByteArray)> = None;
+    let shared = texts.iter().map(|text| match &last {
+        Some((before, bytes)) if *before == text => bytes.clone(),
+        _ => last.insert((text, ByteArray::from(text.as_bytes().to_vec()))).1.clone(),
+    });
+    shared.collect()
 }
 
 fn put<D: DataType>(

@@ -97,7 +97,7 @@ table! {
         thread: u32,
         /// Kernel index of the cpu it ran on.
         cpu: u16,
-        /// The faulting instruction (a location).
+        /// The faulting instruction (a location); that of module `[kernel]` where the kernel filled or read the page for the program.
         ip: u32,
         /// The faulting data address (not rounded).
         address: u64,
@@ -221,14 +221,20 @@ table! {
 }
 
 table! {
-    /// A variable's name for the objects allocated at a site.
+    /// The variables that the functions of an allocation's call chain put the memory into, innermost first.
     SiteName / SiteNames = "site_names" {
         /// The allocation's call chain.
         chain: u32,
-        /// The variable's name as in the source.
+        /// The variable's name as in the source; empty where the function returns the memory at once.
         name: String,
         /// How it was found: `dwarf` or `source`.
         how: String,
+        /// The frame's location; u32::MAX in older recordings, which name the innermost frame that has a name.
+        location: u32 = super::NONE,
+        /// Which of the functions inlined there: the symbols' `depth`.
+        depth: u16 = 0,
+        /// 1 if that function returns the memory to its caller, an allocation helper; 0 if not; 2 if its source was not to be had.
+        handed_on: u8 = 2,
     }
 }
 
@@ -247,6 +253,8 @@ table! {
         bytes: u64,
         /// New first byte (mremap); else 0.
         to: u64,
+        /// The thread that called; u32::MAX if unknown.
+        thread: u32 = super::NONE,
     }
 }
 
@@ -417,6 +425,9 @@ table! {
         why: String,
     }
 }
+
+/// [`Module::path`] of the kernel's code: one location stands for all of it.
+pub const KERNEL_MODULE: &str = "[kernel]";
 
 /// Begin of [`Loss::why`] of the end of a recording that nobody closed: its recorder did not live to count what it lost.
 pub const KILLED: &str = "the recorder was killed or its disk was full";

@@ -96,6 +96,7 @@ impl Names {
         for o in &mut r.objects {
             self.text(&mut o.name);
             self.some(&mut o.allocated_at);
+            o.allocated_through.iter_mut().for_each(|h| self.text(h));
             o.first_touch.iter_mut().for_each(|t| self.some(&mut t.at));
             o.accessed_at.iter_mut().for_each(|u| self.some(&mut u.at));
         }

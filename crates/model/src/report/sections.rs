@@ -221,7 +221,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         "static" => "static".to_owned(),
         _ => o.allocated_at.as_deref().map_or_else(
             || "allocated at unknown place".to_owned(),
-            |at| format!("allocated {}", shorten(at, room)),
+            |at| format!("allocated {}{}", shorten(at, room), helpers(&o.allocated_through)),
         ),
     };
     let placed = placed_by(r, &o.first_touch, room);
@@ -237,6 +237,17 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
     // Names of files are what a reader looks for: a second line rather than half of them.
     page.line(&shorten(&format!("   {allocated}; {placed};"), page.width));
     page.line(&shorten(&format!("   {used}"), page.width));
+}
+
+/// The functions that a line called for its memory: ` through memory()`, ` through take() and pool()`.
+fn helpers(through: &[String]) -> String {
+    let names: Vec<String> =
+        through.iter().map(|h| format!("{}()", h.split(" (").next().unwrap_or(h))).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [first @ .., last] if !first.is_empty() => format!(" through {} and {last}", first.join(", ")),
+        [one, ..] => format!(" through {one}"),
+    }
 }
 
 /// A share, or the range of it where that says more: `50.0 %`, `43–57 %`.

@@ -79,6 +79,11 @@ fn verdict(page: &mut Page, r: &Report) {
         Verdict::Unknown if r.ended_early.is_some() => {
             (Style::Unsure, "No verdict on NUMA placement: the run ended early.".to_owned())
         }
+        // Else its share of the time is known.
+        Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => (
+            Style::Unsure,
+            "No verdict on NUMA placement: caches may hold what lies on far pages.".to_owned(),
+        ),
         Verdict::Unknown => {
             (Style::Unsure, "No verdict on NUMA placement: the evidence does not carry one.".to_owned())
         }
@@ -134,7 +139,13 @@ fn run(page: &mut Page, r: &Report) {
         Some(_) if r.caches.is_some() => {
             format!("{known} of {} lie on pages of other nodes, but caches answered", units(r))
         }
-        Some(_) => format!("{known} of {} whose page's node is known", units(r)),
+        Some(_) => {
+            let held = r.caches_may_hold.as_ref().map_or(String::new(), |held| {
+                let share = percent(Some(held.far_share));
+                format!("; {share} of all samples are on other nodes' pages that a cache may have held")
+            });
+            format!("{known} of {} whose page's node is known{held}", units(r))
+        }
         None if r.machine.node_ids.len() == 1 => "nothing can be remote on one node; \
              `nearfar report --as 2x22` judges the same recording on two"
             .to_owned(),

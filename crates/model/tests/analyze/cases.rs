@@ -20,6 +20,36 @@ fn near(found: Option<f64>, expected: f64) {
     assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
 }
 
+/// Nobody is told of schedules or libraries that the program does not have.
+#[test]
+fn advice_is_in_the_words_of_the_programs_runtime() {
+    let with = |path: &str| {
+        let mut w = serial(4, 200);
+        let id = w.input.modules.len() as u32;
+        w.input.modules.push(Module { id, path: path.into(), build_id: String::new(), runtime: 1 });
+        w.on(2).findings[0].advice.clone()
+    };
+    assert!(with("/usr/lib/libgomp.so.1").contains("same static schedule as the loop in work at main.c:20"));
+    let java = with("/usr/lib/jvm/lib/server/libjvm.so");
+    assert!(java.contains("-XX:+UseNUMA") && !java.contains("schedule"), "{java}");
+    assert!(java.contains("places a"), "{java}");
+}
+
+/// Code that a runtime generated has no file, and only the runtime knows its names.
+#[test]
+fn generated_code_without_names_comes_with_what_names_it() {
+    let mut w = serial(4, 200);
+    let of_files = |w: &World| w.on(2).notes.iter().any(|n| n.contains("generated code"));
+    assert!(!of_files(&w));
+    w.input.symbols = Symbols::default();
+    w.input.locations.module.fill(NONE);
+    let java = Module { id: 99, path: "/usr/lib/libjvm.so".into(), build_id: String::new(), runtime: 0 };
+    w.input.modules.push(java);
+    let r = w.on(2);
+    let note = r.notes.iter().find(|n| n.contains("generated code")).expect("a note");
+    assert!(note.starts_with("100 % of the samples") && note.contains("DumpPerfMapAtExit"), "{note}");
+}
+
 #[test]
 fn serial_initialisation_is_half_remote_on_two_nodes() {
     let r = serial(4, 200).on(2);
@@ -31,7 +61,11 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
     assert_eq!((f.kind.as_str(), f.rank), ("serial_first_touch", 1));
     assert_eq!(f.cause.at.as_deref(), Some("main.c:10"));
     assert_eq!(f.cause.function.as_deref(), Some("init"));
-    assert!(f.advice.contains("same static schedule as the loop in work at main.c:20"), "{}", f.advice);
+    assert!(
+        f.advice.contains("Let each thread initialise the part of a that it uses in work"),
+        "{}",
+        f.advice
+    );
     assert!(f.predicted.is_none() && f.predicted_why.is_some());
     assert_eq!(r.objects[0].pattern, Pattern::Blocked);
     assert_eq!(r.objects[0].first_touch[0].pages, 1024);

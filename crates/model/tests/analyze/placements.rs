@@ -48,6 +48,33 @@ fn a_store_places_and_a_hint_fault_does_not() {
     );
 }
 
+/// MAP_POPULATE and mlock take the pages that are not there yet, on the node of the thread that calls.
+#[test]
+fn a_call_that_populates_places_what_is_not_there() {
+    let populated = |thread: u32, before: u64, discarded: u64| {
+        let (mut w, ip, a) = world();
+        w.touch(100, 3, ip, a, before);
+        w.range(500, RangeKind::Discard, a, discarded * PAGE, 0);
+        w.range_by(thread, 600, RangeKind::Populate, (a, 64 * PAGE), 0);
+        let r = sampled(&mut w, a);
+        (r.remote_share, pages_of(&r, "populate"))
+    };
+    assert_eq!(populated(0, 0, 0), (Some(1.0), 64));
+    assert_eq!(populated(3, 0, 0), (Some(0.0), 64));
+    assert_eq!(populated(0, 64, 0), (Some(0.0), 0));
+    // Half of the pages, and samples on the first 16 once more than on the others; what is listed is who came first.
+    assert_eq!(populated(0, 64, 32), (Some(0.5 + 8.0 / 400.0), 0));
+    // Recorded before threads were: who called is unknown, and nobody is guessed.
+    assert_eq!(populated(NONE, 0, 0), (None, 0));
+}
+
+#[test]
+fn a_populated_range_without_end_takes_no_memory_and_places_nothing() {
+    let (mut w, _, a) = world();
+    w.range_by(0, 600, RangeKind::Populate, (a, 1 << 56), 0);
+    assert_eq!(sampled(&mut w, a).remote_share, None);
+}
+
 #[test]
 fn after_a_discard_the_next_store_places_anew() {
     let (mut w, ip, a) = world();

@@ -63,9 +63,8 @@ fn many_small_gains_without_a_cause_are_unknown_not_clean() {
     assert!(r.verdict_why.contains("of none of them enough to name a cause"), "{}", r.verdict_why);
 }
 
-#[test]
-fn no_prediction_is_certain() {
-    // Half of it is remote, and nobody waits for it.
+/// Half of an array is remote, and each page comes with so many operations.
+fn half_remote(operations: u64) -> Report {
     let mut w = waiting();
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", PAGES);
@@ -73,9 +72,15 @@ fn no_prediction_is_certain() {
     for page in 0..PAGES {
         let (epoch, user) = ((page % 256) as u32, (page * 4 / PAGES) as u32);
         w.moves((epoch, 1), user, work, a + page * PAGE, 0, 20);
-        w.works(epoch, 1, user, 10_000_000);
+        w.works(epoch, 1, user, operations);
     }
-    let r = w.real();
+    w.real()
+}
+
+#[test]
+fn no_prediction_is_certain() {
+    // Half of it is remote, and nobody waits for it.
+    let r = half_remote(10_000_000);
     let what_if = r.what_if.as_ref().unwrap();
     let not_worth = what_if.not_worth.iter().map(|n| &n.predicted);
     let all = not_worth.chain(what_if.repairs.iter().map(|r| &r.predicted)).chain([&what_if.all_local]);
@@ -89,22 +94,10 @@ fn no_prediction_is_certain() {
 /// Runs that differ by a tenth of their arithmetic: between clean and affected there is room for two runs of one program.
 #[test]
 fn verdicts_of_runs_that_hardly_differ_are_never_opposite() {
-    let run = |operations: u64| {
-        let mut w = waiting();
-        let (init, work) = (w.own("init", 10), w.own("work", 20));
-        let a = w.array("a", PAGES);
-        w.touch(100, 0, init, a, PAGES);
-        for page in 0..PAGES {
-            let (epoch, user) = ((page % 256) as u32, (page * 4 / PAGES) as u32);
-            w.moves((epoch, 1), user, work, a + page * PAGE, 0, 20);
-            w.works(epoch, 1, user, operations);
-        }
-        w.real()
-    };
     let mut verdicts: Vec<Verdict> = Vec::new();
     let mut operations = 200.0;
     while operations < 1e7 {
-        verdicts.push(run(operations as u64).verdict);
+        verdicts.push(half_remote(operations as u64).verdict);
         operations *= 1.1;
     }
     assert!(verdicts.contains(&Verdict::Clean) && verdicts.contains(&Verdict::Affected), "{verdicts:?}");

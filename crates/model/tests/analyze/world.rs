@@ -208,6 +208,11 @@ impl World {
     }
 
     pub fn range(&mut self, time_ns: u64, kind: RangeKind, address: u64, bytes: u64, to: u64) {
+        self.range_by(NONE, time_ns, kind, (address, bytes), to);
+    }
+
+    pub fn range_by(&mut self, thread: u32, time_ns: u64, kind: RangeKind, range: (u64, u64), to: u64) {
+        let (address, bytes) = range;
         self.input.range_events.push(RangeEvent {
             time_ns,
             process: 0,
@@ -215,6 +220,7 @@ impl World {
             address,
             bytes,
             to,
+            thread,
         });
     }
 

@@ -87,6 +87,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         count: 1,
         allocated_at: Some(format!("triad.c:{line}")),
         allocated_in: Some("main".into()),
+        allocated_through: vec!["take (pool.c:7)".into()],
         first_touch: vec![TouchRow {
             thread: 4242,
             node: Some(0),
@@ -174,6 +175,7 @@ pub fn affected() -> Report {
         remote_time_share_ci: interval(0.443, 0.483),
         caches: None,
         caches_why: None,
+        caches_may_hold: None,
         distance: distance(0.499, 0.501),
         home_unknown_share: 0.004,
         unattributed_share: 0.021,

@@ -132,7 +132,9 @@ impl AgentEvents {
             }
             AgentBody::Range { kind, address, bytes, to: target } => {
                 let process = to.world.space_of(pid, time_ns, tables);
-                tables.range_events.push(RangeEvent { time_ns, process, kind, address, bytes, to: target });
+                let thread = to.world.thread(pid, tid, time_ns, tables);
+                let to = target;
+                tables.range_events.push(RangeEvent { time_ns, process, kind, address, bytes, to, thread });
             }
             AgentBody::PhaseBegin(name) => self.begin_phase(pid, tid, time_ns, name, to, tables),
             AgentBody::PhaseEnd(name) => self.end_phase(pid, tid, time_ns, name, to, tables),
@@ -224,6 +226,7 @@ impl AgentEvents {
             _ if a.shared => ObjectKind::Shared,
             _ => ObjectKind::Heap,
         };
+        let thread = to.world.thread(pid, tid, time_ns, tables);
         let mut previous = NONE;
         if a.previous != 0
             && let Some((old, freed_ns)) = self.reallocated.remove(&(pid, a.previous))
@@ -242,10 +245,10 @@ impl AgentEvents {
                     address: a.previous,
                     bytes: old.bytes.min(a.bytes),
                     to: a.address,
+                    thread,
                 });
             }
         }
-        let thread = to.world.thread(pid, tid, time_ns, tables);
         let id = to.world.next_object();
         tables.objects.push(MemoryObject {
             id,

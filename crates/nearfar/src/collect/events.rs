@@ -80,11 +80,13 @@ impl Interpreter {
                 self.fault(time_ns, pid, tid, cpu, ip, address, page_bytes, tables);
             }
             Body::FaultChain { ip, address, registers, stack } => {
-                let Some(registers) = general_registers(&registers, ip) else {
+                // The kernel's own instruction has no frames; those of the call that it works for do.
+                let at = if in_kernel(ip) { user_ip(&registers).unwrap_or(ip) } else { ip };
+                let Some(registers) = general_registers(&registers, at) else {
                     return;
                 };
                 let space = self.world.space_of(pid, time_ns, tables);
-                let regs = Regs { ip, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
+                let regs = Regs { ip: at, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
                 let frames = self.world.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES);
                 let chain = self.world.chain(space, &frames, tables);
                 match self.last_fault.get(&tid) {
@@ -215,7 +217,11 @@ impl Interpreter {
     ) {
         let space = self.world.space_of(pid, time_ns, tables);
         let thread = self.world.thread(pid, tid, time_ns, tables);
-        let (location, access) = self.world.fault_location(space, ip, tables);
+        let (location, access) = match in_kernel(ip) {
+            // What it copies to or from is not known of its instruction.
+            true => (self.world.kernel_location(space, tables), Access::Unknown),
+            false => self.world.fault_location(space, ip, tables),
+        };
         let chain = match self.waiting_chain.remove(&tid) {
             Some((its_ip, its_address, chain)) if (its_ip, its_address) == (ip, address) => chain,
             _ => NONE,
@@ -369,6 +375,23 @@ fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, 
 }
 
 /// Registers in the kernel's order (ax bx cx dx si di bp sp ip r8…r15) as the decoder wants them.
+/// Whether an instruction is the kernel's: on x86-64 and AArch64 its half of the addresses has the top bit set.
+fn in_kernel(ip: u64) -> bool {
+    ip >> 63 == 1
+}
+
+/// Where the program entered the kernel.
+fn user_ip(kernel: &[u64]) -> Option<u64> {
+    kernel.get(USER_IP).copied().filter(|&ip| ip != 0 && !in_kernel(ip))
+}
+
+/// Position of the instruction pointer among the registers asked for.
+#[cfg(target_arch = "x86_64")]
+const USER_IP: usize = 8;
+/// Position of the instruction pointer among the registers asked for.
+#[cfg(target_arch = "aarch64")]
+const USER_IP: usize = 32;
+
 pub(super) fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
     let &[ax, bx, cx, dx, si, di, bp, sp, _ip, r8, r9, r10, r11, r12, r13, r14, r15] = kernel else {
         return None;

@@ -75,6 +75,11 @@ pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
+/// Whether a thread whose status this is has ended and is only still listed (`Z`, `X`; proc_pid_status(5)).
+pub fn has_ended(status: &str) -> bool {
+    field(status, "State").is_some_and(|state| state.starts_with(['Z', 'X']))
+}
+
 /// `1234 kB` in bytes.
 pub fn kib(value: &str) -> Option<u64> {
     value.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

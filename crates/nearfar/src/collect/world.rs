@@ -99,6 +99,8 @@ pub struct World {
     module_numbers: HashMap<String, u32>,
     chain_count: u32,
     location_count: u32,
+    /// The kernel's location, once it is needed.
+    kernel: Option<u32>,
     object_count: u32,
     /// Rule P.
     pub decoder: Decoder,
@@ -287,6 +289,19 @@ impl World {
         id
     }
 
+    /// The one location that stands for all instructions of the kernel.
+    pub fn kernel_location(&mut self, space: u32, tables: &mut Tables) -> u32 {
+        if let Some(id) = self.kernel {
+            return id;
+        }
+        let module = self.module(0, KERNEL_MODULE, tables);
+        let id = self.location_count;
+        self.location_count += 1;
+        tables.locations.push(Location { id, process: space, address: 0, module, file_offset: 0 });
+        self.kernel = Some(id);
+        id
+    }
+
     /// What is known of a code address, and the address space that has it: a fork's child runs its parent's code until
     /// one of the two maps something else there.
     fn place(&self, space: u32, address: u64) -> Option<(u32, Place)> {
@@ -295,7 +310,7 @@ impl World {
         loop {
             let s = &self.spaces[at as usize];
             if let Some(&place) = s.locations.get(&address) {
-                let same = at == space || Arc::ptr_eq(&s.maps, &own.maps) || own.same_code(s, address);
+                let same = at == space || own.same_code(s, address);
                 return same.then_some((at, place));
             }
             at = s.parent?;
@@ -465,7 +480,10 @@ impl Space {
     /// Whether both have the same bytes of the same file mapped at `address`.
     fn same_code(&self, other: &Space, address: u64) -> bool {
         let of = |s: &Space| s.map_at(address).map(|(start, m)| (start, m.module, m.offset));
-        of(self).is_some_and(|mine| mine.1 != NONE && of(other) == Some(mine))
+        // Generated code may change in one of them.
+        of(self).is_some_and(|mine| {
+            mine.1 != NONE && (Arc::ptr_eq(&self.maps, &other.maps) || of(other) == Some(mine))
+        })
     }
 
     /// The mapping that holds `address`, with its first byte.

@@ -144,6 +144,7 @@ fn weigh(look: &Look, seen: &RankSeen, doubted: usize) -> Weight {
     match &seen.look {
         _ if strays && doubted < TIMES => Weight::Doubted,
         Some(best) if !strays && look.threads < best.threads => Weight::None,
+        Some(best) if !strays && best.own.is_some() && look.own.is_none() => Weight::None,
         _ => Weight::Counts,
     }
 }
@@ -209,6 +210,8 @@ mod tests {
         assert_eq!(weigh(&look("2", 1), &seen, 0), Weight::None);
         assert_eq!(weigh(&look("2-3", 2), &seen, 0), Weight::Counts);
         assert_eq!(weigh(&look("1", 1), &seen, TIMES), Weight::Counts, "an error is not dropped");
+        seen.look = Some(Look { own: Some(BTreeMap::from([(1, 4096)])), ..look("2-3", 2) });
+        assert_eq!(weigh(&look("2-3", 2), &seen, 0), Weight::None, "known memory is not forgotten");
     }
 
     #[test]

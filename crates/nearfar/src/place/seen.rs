@@ -36,6 +36,9 @@ impl Seen {
             .into_iter()
             .filter_map(|tid| {
                 let status = proc::status(pid, tid).ok()?;
+                if proc::has_ended(&status) {
+                    return None;
+                }
                 Some(Thread { tid, allowed: proc::allowed_cpus(&status)? })
             })
             .collect();
@@ -44,6 +47,10 @@ impl Seen {
         }
         // A walk over all pages, during which the program may wait: not where there is one node anyway.
         let text = (machine.nodes.len() > 1).then(|| proc::numa_maps(pid).ok()).flatten();
+        // Without any mapping it is about to end: the kernel takes memory first, threads last.
+        if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            return None;
+        }
         let own = text.map(|text| own_bytes(&text, proc::page_bytes()));
         Some(Seen { at, threads, own })
     }
@@ -118,6 +125,22 @@ pub(crate) fn mib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else the look at what remains of a program replaces the one that saw its memory.
+    #[test]
+    fn a_process_that_has_ended_and_was_not_waited_for_is_not_looked_at() {
+        let machine = Machine::from_shape("2x2").unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::uninit();
+        // SAFETY: the kernel writes to `info`; the child stays to be waited for.
+        let waited = unsafe {
+            libc::waitid(libc::P_PID, child.id(), info.as_mut_ptr(), libc::WEXITED | libc::WNOWAIT)
+        };
+        assert_eq!(waited, 0);
+        assert!(!proc::threads(child.id()).is_empty(), "the kernel still lists it");
+        assert_eq!(Seen::look(child.id(), &machine, 1.0), None);
+        child.wait().unwrap();
+    }
 
     #[test]
     fn what_overrules_a_placement_is_said() {

@@ -107,8 +107,8 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
             unowned += lines;
         }
     }
-    // Counts by page are exact or nothing: without a part of the threads they would look exact.
     new.losses = counted.losses;
+    // Counts by page are exact or nothing: without a part of the threads they would look exact.
     if unowned as f64 > MOST_UNOWNED * (owned + unowned) as f64 {
         new.losses.push(Loss {
             time_ns: 0,

@@ -19,7 +19,6 @@ pub mod finish;
 mod known;
 pub mod merge;
 pub mod open;
-mod quiet;
 mod segments;
 pub mod write;
 

@@ -2,7 +2,6 @@
 //! without a name, which vanish with this process however it ends.
 
 use super::dir::{Dir, read_at_most};
-use super::quiet::quiet_reader;
 use bytes::Bytes;
 use nearfar_model::recording::Columns;
 use nearfar_model::recording::parquet::{StoreError, most_memory, read_within};
@@ -80,7 +79,7 @@ impl Segments {
 
     /// The rows of a file.
     pub(super) fn read<T: Columns>(&self, name: &str, memory: &mut Memory) -> Result<T, SegmentError> {
-        quiet_reader();
+        crate::caught::quietly();
         let bytes = match self {
             Segments::Here(dir) => dir.read(name, MOST_FILE)?,
             Segments::Unnamed(all) => {

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use gimli::{EndianSlice, RunTimeEndian};
@@ -133,7 +132,7 @@ impl Lines {
         // A panic leaves the caches either filled or empty, never half: they are set
         // once, after their value is complete. So the lock's poison means nothing.
         let context = self.context.lock().unwrap_or_else(|e| e.into_inner());
-        catch_unwind(AssertUnwindSafe(|| question(&context))).ok()?
+        crate::caught::or_none(|| question(&context))?
     }
 
     /// Parses the unit that holds an offset of `.debug_info`.

@@ -17,6 +17,7 @@
 mod debug_file;
 mod dies;
 mod functions;
+mod generated;
 mod image;
 mod lines;
 mod names;
@@ -39,7 +40,7 @@ use object::read::elf::Dyn as _;
 
 pub use lines::Frame;
 pub use names::readable;
-pub use receiver::{NameSource, NamedVariable};
+pub use receiver::{NameSource, Received};
 pub use runtime::{is_allocator_function, is_library_frame, is_runtime, spins};
 pub use statics::StaticVariable;
 pub use unwind::{Regs, Unwinder};
@@ -227,19 +228,17 @@ impl Module {
         statics::statics(self, min_bytes)
     }
 
-    /// The variable that receives what the call at `vaddr` allocates.
+    /// The variables that the call at `vaddr` puts memory into, in each function of the program's own that it lies
+    /// in, innermost first.
     ///
-    /// `vaddr` lies in the call instruction (return address − 1). The line is that of
-    /// the innermost frame of the user's own code, so an allocation inside an inlined
-    /// `std::vector` is named after the vector. None when the call cannot be
-    /// attributed: above all when the whole frame is library code that was not
-    /// inlined, or hands the memory to its caller (`return malloc(n)`); then ask again
-    /// with the next return address up the stack. Several candidates that cannot be
-    /// told apart are joined: `a|b`.
+    /// `vaddr` is an address inside the call instruction (return address − 1). Code of C++'s own headers is left
+    /// out, so an allocation inside an inlined `std::vector` is named after the vector. Functions without a name
+    /// for it are left out unless they hand the memory to their caller (`return malloc(n)`): ask with the next
+    /// return address up the stack. Several candidates that cannot be told apart are joined: `a|b`.
     ///
     /// The source file is read only if it is not newer than the binary.
-    pub fn variable_at_call(&self, vaddr: u64) -> Option<NamedVariable> {
-        receiver::variable_at_call(self, vaddr)
+    pub fn received_at_call(&self, vaddr: u64) -> Vec<Received> {
+        receiver::received_at_call(self, vaddr)
     }
 
     fn functions(&self) -> &Functions {

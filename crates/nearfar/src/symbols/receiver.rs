@@ -1,4 +1,4 @@
-//! Names the variable that an allocation goes to.
+//! Names the variable that an allocation goes to, and tells functions that only hand memory on.
 //!
 //! Two witnesses: the DWARF, which knows the variables declared on the call's line,
 //! and the text of that line. Where both speak and agree, or the text is not at hand,
@@ -35,37 +35,46 @@ impl NameSource {
     }
 }
 
-/// The variable that receives an allocation.
+/// What becomes of an allocation in one of the functions that a call lies in: the innermost of those that were
+/// inlined there, or one around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedVariable {
-    /// As the source writes it: `prev`, `this->data`, `s->field`; `a|b` when several
-    /// allocations of one line cannot be told apart.
-    pub name: String,
-    /// Where the name was found.
+pub struct Received {
+    /// Position of the function among [`Module::frames`] of the call.
+    pub depth: u16,
+    /// The variable as the source writes it: `prev`, `this->data`, `s->field`; `a|b` when several allocations of
+    /// one line cannot be told apart. None where no variable receives it or none is known.
+    pub name: Option<String>,
+    /// Where the name was found, or that the function hands it on.
     pub how: NameSource,
-    /// File and line of the call in the user's code.
-    pub at: Frame,
+    /// Whether the function returns the memory: what it calls it says nothing of what it is for. None where its
+    /// source is not to be had.
+    pub handed_on: Option<bool>,
 }
 
-pub(super) fn variable_at_call(module: &Module, vaddr: u64) -> Option<NamedVariable> {
-    let at = module
-        .frames(vaddr)
-        .into_iter()
-        .find(|f| !is_library_frame(f) && f.line > 0 && !f.file.is_empty())?;
-    let declared = module.lines().map_or_else(Vec::new, |lines| declared_on_line(lines, vaddr, &at));
+/// For each function of the program's own at the call, innermost first; those of which nothing is known are
+/// left out.
+pub(super) fn received_at_call(module: &Module, vaddr: u64) -> Vec<Received> {
+    let frames = module.frames(vaddr);
+    let own =
+        frames.iter().enumerate().filter(|(_, f)| !is_library_frame(f) && f.line > 0 && !f.file.is_empty());
+    own.filter_map(|(depth, at)| received(module, vaddr, depth as u16, at)).collect()
+}
+
+fn received(module: &Module, vaddr: u64, depth: u16, at: &Frame) -> Option<Received> {
+    let declared = module.lines().map_or_else(Vec::new, |lines| declared_on_line(lines, vaddr, at));
     let from_dwarf = unique(&declared, at.column);
-    let from_source = || {
-        let language = Language::of_file(&at.file)?;
-        let text = module.source_text(Path::new(&at.file))?;
-        source::receiver(&text, at.line, at.column, language)
+    let language = Language::of_file(&at.file);
+    let text = language.and_then(|_| module.source_text(Path::new(&at.file)));
+    let (text, language) = (text.as_deref(), language.unwrap_or(Language::C));
+    let from_source = text.and_then(|text| source::receiver(text, at.line, at.column, language));
+    let (name, how) = match (from_dwarf, from_source) {
+        (Some(dwarf), Some(text)) if text.split('|').any(|t| t == dwarf) => (Some(dwarf), NameSource::Dwarf),
+        (_, Some(text)) => (Some(text), NameSource::Source),
+        (Some(dwarf), None) => (Some(dwarf), NameSource::Dwarf),
+        (None, None) => (None, NameSource::Source),
     };
-    let (name, how) = match (from_dwarf, from_source()) {
-        (Some(dwarf), Some(text)) if text.split('|').any(|t| t == dwarf) => (dwarf, NameSource::Dwarf),
-        (_, Some(text)) => (text, NameSource::Source),
-        (Some(dwarf), None) => (dwarf, NameSource::Dwarf),
-        (None, None) => return None,
-    };
-    Some(NamedVariable { name, how, at })
+    let handed_on = text.map(|text| source::hands_on(text, at.line, name.as_deref(), language));
+    (name.is_some() || handed_on == Some(true)).then_some(Received { depth, name, how, handed_on })
 }
 
 struct Variable {

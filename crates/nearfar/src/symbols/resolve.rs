@@ -2,11 +2,13 @@
 //! allocation site, and the static variables of every module.
 
 use super::Module;
+use super::generated::PerfMap;
 use crate::store::Tables;
 use nearfar_model::recording::*;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Static variables below this size are not worth an object of their own, bytes.
 const SMALLEST_STATIC: u64 = 4096;
@@ -29,6 +31,34 @@ impl WrittenObjects {
     }
 }
 
+/// Names of generated code, by the runtimes that wrote them. Inside a virtual machine processes have numbers of their
+/// own, which mean others here.
+fn add_generated(tables: &mut Tables, meta: &Meta) {
+    let inside = meta.rungs.iter().any(|r| r.rung == Rung::Simulated && r.active);
+    let Some(since) = meta.started.parse::<jiff::Timestamp>().ok().filter(|_| !inside) else {
+        return;
+    };
+    let since = SystemTime::from(since);
+    let pids: HashMap<u32, u32> = tables.processes.rows().map(|p| (p.id, p.pid)).collect();
+    let mut maps: HashMap<u32, Option<PerfMap>> = HashMap::new();
+    for i in 0..tables.locations.len() {
+        let location = tables.locations.row(i);
+        let Some(&pid) = pids.get(&location.process).filter(|_| location.module == NONE) else {
+            continue;
+        };
+        let map = maps.entry(pid).or_insert_with(|| PerfMap::of(pid, since));
+        if let Some(name) = map.as_ref().and_then(|map| map.name(location.address)) {
+            tables.symbols.push(Symbol {
+                location: location.id,
+                depth: 0,
+                function: name.to_owned(),
+                file: String::new(),
+                line: 0,
+            });
+        }
+    }
+}
+
 /// Looks up what addresses mean, module by module.
 #[derive(Default)]
 pub struct Resolver {
@@ -46,6 +76,7 @@ impl Resolver {
     pub fn resolve(&mut self, tables: &mut Tables, meta: &Meta, written: &WrittenObjects) {
         self.open_modules(tables);
         self.add_symbols(tables);
+        add_generated(tables, meta);
         self.add_site_names(tables, written);
         self.add_statics(tables, meta, written);
     }
@@ -110,20 +141,24 @@ impl Resolver {
         sites.sort_unstable();
         let mut known = HashMap::new();
         for chain in sites {
-            let own_frames = chains.get(&chain).into_iter().flatten().filter_map(|l| locations.get(l));
-            let own_frames = own_frames.filter(|(module, _)| !runtime.contains(module)).take(NAMING_FRAMES);
-            for &(module, offset) in own_frames {
-                let name = known.entry((module, offset)).or_insert_with(|| {
+            let own_frames =
+                chains.get(&chain).into_iter().flatten().filter_map(|l| Some((*l, locations.get(l)?)));
+            let own_frames =
+                own_frames.filter(|(_, (module, _))| !runtime.contains(module)).take(NAMING_FRAMES);
+            for (location, &(module, offset)) in own_frames {
+                let found = known.entry((module, offset)).or_insert_with(|| {
                     let file = self.files.get(&module)?.as_ref()?;
-                    file.variable_at_call(file.vaddr_of_file_offset(offset)?)
+                    Some(file.received_at_call(file.vaddr_of_file_offset(offset)?))
                 });
-                if let Some(named) = name {
+                for received in found.iter().flatten() {
                     tables.site_names.push(SiteName {
                         chain,
-                        name: named.name.clone(),
-                        how: named.how.as_str().to_owned(),
+                        name: received.name.clone().unwrap_or_default(),
+                        how: received.how.as_str().to_owned(),
+                        location,
+                        depth: received.depth,
+                        handed_on: received.handed_on.map_or(2, u8::from),
                     });
-                    break;
                 }
             }
         }

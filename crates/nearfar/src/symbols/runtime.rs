@@ -6,6 +6,7 @@
 //! offers.
 
 use super::Frame;
+use nearfar_model::recording::KERNEL_MODULE;
 
 /// File names, without version, of libraries that act for their caller. Python, numpy,
 /// BLAS and the like are not among them: work done there is the program's own.
@@ -60,6 +61,7 @@ const RUNTIME: &[&str] = &[
 pub fn is_runtime(path: &str) -> bool {
     let file = file_name(path);
     file == "[vdso]"
+        || file == KERNEL_MODULE
         || file.starts_with("linux-vdso")
         || file.starts_with("nearfar-agent") && file.contains(".so")
         || library(file).is_some_and(|name| {
@@ -268,6 +270,7 @@ mod tests {
             "/opt/nearfar-agent-1234.so",
             "nearfar-agent.so",
             "[vdso]",
+            "[kernel]",
         ] {
             assert!(is_runtime(path), "{path}");
         }

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use framehop::{ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Unwinder as _};
@@ -128,10 +127,8 @@ impl Unwinder {
         let mut chain = Vec::with_capacity(max.min(64));
         // framehop and gimli trust damaged tables in places, where their arithmetic
         // panics if overflow checks are on. Such a file costs this chain its outer end.
-        let walk = AssertUnwindSafe(|| {
-            known.walk(&mut self.cache, regs, (stack_base, stack), max, &mut chain);
-        });
-        if catch_unwind(walk).is_err() {
+        let walk = || known.walk(&mut self.cache, regs, (stack_base, stack), max, &mut chain);
+        if crate::caught::or_none(walk).is_none() {
             // The cache may have been left in the middle of an update.
             self.cache = Default::default();
         }

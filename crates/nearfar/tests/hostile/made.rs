@@ -131,7 +131,14 @@ impl Made<'_> {
         t.objects.push(object(2, ObjectKind::File, 0x7e00_0000_0000, 16 * PAGE, n("/home/u/mapped")));
         t.objects.push(object(3, ObjectKind::Heap, HEAP + (1 << 30), 1 << 20, n("unused")));
         t.object_ends.push(ObjectEnd { object: 3, time_ns: 3 });
-        t.site_names.push(SiteName { chain: 0, name: n("site"), how: n("dwarf") });
+        t.site_names.push(SiteName {
+            chain: 0,
+            name: n("site"),
+            how: n("dwarf"),
+            location: 0,
+            depth: 0,
+            handed_on: 0,
+        });
         t.mappings.push(Mapping {
             time_ns: 1,
             process: 0,
@@ -165,6 +172,7 @@ impl Made<'_> {
                 address,
                 bytes: PAGE,
                 to: 0,
+                thread: 0,
             });
         }
         t.range_events.push(RangeEvent {
@@ -174,6 +182,7 @@ impl Made<'_> {
             address: HEAP + (1 << 30),
             bytes: PAGE,
             to: HEAP + (3 << 30),
+            thread: 0,
         });
         for page in 0..PAGES {
             // One thread touches first, all use in blocks.

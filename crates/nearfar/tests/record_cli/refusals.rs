@@ -109,7 +109,8 @@ fn a_program_too_short_for_samples_gets_no_verdict() {
 fn a_report_can_fail_a_build_and_refuses_machines_it_does_not_know() {
     let (true, Some(program)) = (perf_works(), workload("triad")) else { return };
     let scratch = Scratch::new();
-    let command = [program.to_str().unwrap(), "--elements", "2000000", "--iterations", "300"];
+    // 128 MiB an array: more than caches hold.
+    let command = [program.to_str().unwrap(), "--elements", "16000000", "--iterations", "40"];
     let run = scratch.record("r", &[], &command);
     assert_eq!(run.report.verdict(), "affected", "{}", run.report.0["verdict_why"]);
     let report = |flags: &[&str]| {

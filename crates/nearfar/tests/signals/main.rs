@@ -108,6 +108,17 @@ fn target(scratch: &Scratch) -> String {
     scratch.compile("gcc", "target.c", SOURCE, &[]).display().to_string()
 }
 
+/// Whoever starts the tests in the background or under nohup has them ignore signals, which stay ignored then.
+fn not_ignored(command: &mut Command, signal: i32) {
+    // SAFETY: between fork and exec, one system call.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(signal, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+}
+
 /// What each way gives of a signal in this mode; all the same as alone.
 fn check(mode: &str, value: Option<i32>) {
     let scratch = Scratch::new();
@@ -177,9 +188,11 @@ fn a_shell_traps_it() {
             ready.display()
         );
         let mut alone = None;
-        for (way, command) in
+        for (way, mut command) in
             ways(&scratch, &format!("shell{signal}"), &["bash".into(), "-c".into(), script.clone()])
         {
+            // A shell cannot trap what it was started to ignore.
+            not_ignored(&mut command, signal);
             let child = started(command, &ready);
             send(&child, signal, None);
             let (output, status, errors) = end(child);
@@ -271,6 +284,7 @@ fn signals_after_the_end_are_the_recorders() {
         let (reader, writer) = std::io::pipe().unwrap();
         fill(&writer);
         let mut command = scratch.recorder("r", &["--no-perf"]);
+        not_ignored(&mut command, signal);
         let mut child = command.arg("true").stderr(writer).stdout(Stdio::null()).spawn().unwrap();
         // Finished: nothing is left but to say so.
         wait_for("the end of the recording", || {

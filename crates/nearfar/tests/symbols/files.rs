@@ -26,7 +26,7 @@ fn a_stripped_program_keeps_its_function_bounds() {
                 assert_eq!(bare.function_range(address), Some(range.clone()), "{name}");
             }
             assert!(bare.frames(addresses[0]).is_empty());
-            assert_eq!(bare.variable_at_call(addresses[0]), None);
+            assert_eq!(bare.received_at_call(addresses[0]), []);
         }
         assert_eq!(bare.is_static_executable(), flags.contains(&"-static"));
         assert_eq!(full.build_id(), bare.build_id());
@@ -129,7 +129,7 @@ fn damaged_files_never_panic() {
         for address in [0, 0x1000, 0x1080, 0x1180, 0x11c0, u64::MAX] {
             let _ = (
                 module.frames(address),
-                module.variable_at_call(address),
+                module.received_at_call(address),
                 module.vaddr_of_file_offset(address),
             );
             if let Some(range) = module.function_range(address) {

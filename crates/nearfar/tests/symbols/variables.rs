@@ -1,9 +1,20 @@
 //! Names of static variables, and of what calls allocate.
 
 use crate::compiled::{C_SOURCE, CPP_SOURCE, FORTRAN_SOURCE, compile, hex, strip, tool};
-use nearfar::symbols::{Module, NameSource};
+use nearfar::symbols::{Module, NameSource, Received};
 use std::path::Path;
 use tempfile::TempDir;
+
+/// What the innermost function of the program's own does with what the call allocates.
+pub fn innermost(module: &Module, vaddr: u64) -> Option<Received> {
+    module.received_at_call(vaddr).into_iter().next()
+}
+
+/// The first name, with its line.
+fn named(module: &Module, vaddr: u64) -> Option<(u32, String)> {
+    let received = module.received_at_call(vaddr).into_iter().find(|r| r.name.is_some())?;
+    Some((module.frames(vaddr)[usize::from(received.depth)].line, received.name?))
+}
 
 /// The addresses of calls whose target's name contains `target`, in order.
 fn calls(path: &Path, target: &str) -> Vec<u64> {
@@ -89,8 +100,7 @@ fn c_allocations_are_named() {
             let mut names: Vec<_> = calls(&path, target)
                 .iter()
                 // The caller's side knows return addresses: any byte of the call will do.
-                .filter_map(|&c| module.variable_at_call(c + 4))
-                .map(|v| v.name)
+                .filter_map(|&c| Some(named(&module, c + 4)?.1))
                 .collect();
             names.sort();
             names
@@ -98,23 +108,23 @@ fn c_allocations_are_named() {
         assert_eq!(names("malloc"), ["p", "prev", "q", "s->field"], "{flags:?}");
         assert_eq!(names("calloc"), ["a"]);
         assert_eq!(names("posix_memalign"), ["mem"]);
-        let first = module.variable_at_call(calls(&path, "malloc")[0]).unwrap();
+        let first = innermost(&module, calls(&path, "malloc")[0]).unwrap();
         assert_eq!(first.how, NameSource::Dwarf);
         // Without the source, the DWARF still names what is declared on the line.
         let source = dir.path().join("a.c");
         let hidden = dir.path().join("hidden");
         std::fs::rename(&source, &hidden).unwrap();
         let module = Module::open(&path).unwrap();
-        let first = module.variable_at_call(calls(&path, "malloc")[0]).unwrap();
-        assert_eq!((first.name.as_str(), first.how), ("prev", NameSource::Dwarf));
-        assert_eq!(module.variable_at_call(calls(&path, "calloc")[0]), None);
+        let first = innermost(&module, calls(&path, "malloc")[0]).unwrap();
+        assert_eq!((first.name.as_deref(), first.how), (Some("prev"), NameSource::Dwarf));
+        assert_eq!(named(&module, calls(&path, "calloc")[0]), None);
         // A source newer than the binary is not believed.
         std::fs::copy(&hidden, &source).unwrap();
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
         let file = std::fs::File::options().append(true).open(&source).unwrap();
         file.set_modified(later).unwrap();
         let module = Module::open(&path).unwrap();
-        assert_eq!(module.variable_at_call(calls(&path, "calloc")[0]), None);
+        assert_eq!(named(&module, calls(&path, "calloc")[0]), None);
         drop(file);
         std::fs::rename(&hidden, &source).unwrap();
     }
@@ -130,8 +140,8 @@ fn cpp_allocations_are_named() {
     let mut names: Vec<_> = calls(&path, "_Zn")
         .iter()
         .chain(&calls(&path, "malloc"))
-        .filter_map(|&c| module.variable_at_call(c + 4))
-        .map(|v| format!("{}:{}", v.at.line, v.name))
+        .filter_map(|&c| named(&module, c + 4))
+        .map(|(line, name)| format!("{line}:{name}"))
         .collect();
     names.sort();
     names.dedup();
@@ -151,11 +161,8 @@ fn fortran_allocations_are_named() {
             return;
         };
         let module = Module::open(&path).unwrap();
-        let mut names: Vec<_> = calls(&path, "malloc")
-            .iter()
-            .filter_map(|&c| module.variable_at_call(c + 4))
-            .map(|v| v.name)
-            .collect();
+        let mut names: Vec<_> =
+            calls(&path, "malloc").iter().filter_map(|&c| Some(named(&module, c + 4)?.1)).collect();
         names.sort();
         names.dedup();
         assert_eq!(names, ["a|b", "u"], "{flags:?}");

@@ -4,6 +4,7 @@ use super::Worker;
 use crate::analyze::homes::Home;
 use crate::analyze::nodes::UNKNOWN;
 use crate::analyze::tally::{BINS, home_slot};
+use crate::analyze::value::Basis;
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
 
 /// What was found out about a sample.
@@ -108,5 +109,10 @@ impl Worker<'_> {
         used.addressed += 1;
         used.bins[bin] += 1;
         counts.followed.add(page, thread, 1);
+        if context.measure.basis == Basis::StallTime
+            && let Some(step) = self.trail.step((row, thread), s.address[i], s.time_ns[i]).filter(|_| remote)
+        {
+            tally.reach.entry((row, fact.node)).or_default().add(step);
+        }
     }
 }

@@ -137,11 +137,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The innermost line, or its caller's where a helper of the program allocates several objects.
+    /// The object's line, or its caller's where a function of the program allocates several objects in one line.
     fn line(&self, row: &Row) -> Option<SiteId> {
         let shared =
             self.context.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
-        let caller = self.context.sites.of_chain(row.chain?)[1];
+        let mut frames = self.context.sites.frames(row.chain?).iter().map(|f| f.site);
+        let caller = frames.by_ref().find(|&f| Some(f) == row.site).and_then(|_| frames.next());
         caller.filter(|_| shared).or(row.site)
     }
 

@@ -115,10 +115,14 @@ pub struct PerfSet {
     kinds: Layouts,
     bursting: bool,
     settings: PerfSettings,
+    /// Whether faults that the kernel takes for the program are among them.
+    kernel_faults: bool,
 }
 
 impl PerfSet {
-    /// Opens the events on `cpus` (kernel indexes).
+    /// Opens the events on `cpus` (kernel indexes). Where the kernel allows it (perf_event_paranoid of 1 or less, or
+    /// CAP_PERFMON), with the faults that it takes itself while it fills the program's memory: read and recv place
+    /// pages as stores do.
     ///
     /// # Errors
     /// If the kernel refuses any of them; nothing stays open then.
@@ -130,7 +134,16 @@ impl PerfSet {
             if sizes.iter().sum::<usize>() * cpus.len() > RING_BUDGET && !smallest {
                 continue;
             }
-            match PerfSet::open_with(target, cpus, settings, sizes) {
+            let opened = match PerfSet::open_with(target, cpus, settings, sizes, settings.faults) {
+                Err(OpenError::Refused { error, .. })
+                    if settings.faults
+                        && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM)) =>
+                {
+                    PerfSet::open_with(target, cpus, settings, sizes, false)
+                }
+                other => other,
+            };
+            match opened {
                 Err(OpenError::Ring { cpu, error }) => refused = Some(OpenError::Ring { cpu, error }),
                 other => return other,
             }
@@ -143,6 +156,7 @@ impl PerfSet {
         cpus: &[u32],
         settings: &PerfSettings,
         sizes: [usize; 2],
+        kernel_faults: bool,
     ) -> Result<PerfSet, OpenError> {
         let mut set = PerfSet {
             rings: Vec::new(),
@@ -150,6 +164,7 @@ impl PerfSet {
             kinds: Layouts::default(),
             bursting: true,
             settings: settings.clone(),
+            kernel_faults,
         };
         for &cpu in cpus {
             match set.open_cpu(target, cpu, sizes) {
@@ -173,7 +188,7 @@ impl PerfSet {
         // The descriptor whose ring the others of its class write to.
         let mut owners: [Option<RawFd>; 2] = [None; 2];
         for &pid in pids {
-            for (what, mut attr, kind, burst) in attributes(&self.settings) {
+            for (what, mut attr, kind, burst) in attributes(&self.settings, self.kernel_faults) {
                 attr.set_enable_on_exec(on_exec as u64);
                 let class = if kind == Kind::FaultChain { RingClass::Chains } else { RingClass::Complete };
                 attr.wakeup_watermark = sizes[class as usize] as u32 / 4;
@@ -280,7 +295,10 @@ pub fn wait_for(fds: &[RawFd], timeout_ms: i32) {
 }
 
 /// The events of one target on one cpu: name for errors, attributes, kind, whether it is a burst event.
-fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Kind, bool)> {
+fn attributes(
+    settings: &PerfSettings,
+    kernel_faults: bool,
+) -> Vec<(&'static str, perf_event_attr, Kind, bool)> {
     let mut list = Vec::new();
     let plain = (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_IP) as u64;
     if settings.hz > 0.0 {
@@ -308,6 +326,7 @@ fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Ki
         {
             let mut attr = base(config as u64, 1);
             attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE) as u64;
+            attr.set_exclude_kernel(u64::from(!kernel_faults));
             list.push((what, attr, Kind::Fault, false));
         }
         // Chains count all faults, not the minor ones: events of the same kind share one set of sample
@@ -318,6 +337,7 @@ fn attributes(settings: &PerfSettings) -> Vec<(&'static str, perf_event_attr, Ki
                 plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER) as u64;
             attr.sample_regs_user = REGISTERS;
             attr.sample_stack_user = stack;
+            attr.set_exclude_kernel(u64::from(!kernel_faults));
             list.push(("faults with stack", attr, Kind::FaultChain, burst));
         }
     }

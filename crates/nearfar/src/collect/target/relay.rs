@@ -145,8 +145,10 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
         if let Some(by @ (libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) = stopped {
             stop(by);
         }
-        if signal == libc::SIGSYS && !sent {
-            // A system call of ours was forbidden in a way that is to end us.
+        // The program has just ended, and this was sent to us.
+        let late = child == 0 && sent && !own && !inherited::ignored(signal);
+        // A system call of ours was forbidden in a way that is to end us.
+        if late || (signal == libc::SIGSYS && !sent) {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
         }

@@ -92,7 +92,7 @@ pub(super) fn candidates(window: &Window<'_>, column: u32, cpp: bool) -> Vec<Can
 
 /// Blanks comments, strings, character constants and preprocessor lines. A
 /// preprocessor line leaves a `;`, because no statement reaches across it.
-fn clean(text: &[u8]) -> Vec<u8> {
+pub(super) fn clean(text: &[u8]) -> Vec<u8> {
     let mut code = text.to_vec();
     let mut i = 0;
     let mut line_begins = true;
@@ -134,7 +134,7 @@ fn clean(text: &[u8]) -> Vec<u8> {
 }
 
 /// The statements that have a part on the line.
-fn statements(code: &[u8], line: &Range<usize>) -> Vec<Range<usize>> {
+pub(super) fn statements(code: &[u8], line: &Range<usize>) -> Vec<Range<usize>> {
     let first = skip_spaces(code, line.start).min(line.end);
     let start = code[..first].iter().rposition(|b| matches!(b, b';' | b'{' | b'}')).map_or(0, |i| i + 1);
     let mut found = Vec::new();

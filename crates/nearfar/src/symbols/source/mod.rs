@@ -8,6 +8,7 @@
 mod c;
 mod expressions;
 mod fortran;
+mod helper;
 #[cfg(test)]
 mod tests;
 
@@ -66,6 +67,12 @@ pub(super) fn receiver(text: &str, line: u32, column: u32, language: Language) -
     decide(candidates, window.position(column))
 }
 
+/// Whether the function around the line hands the memory on to its caller, by the `name` that receives it there.
+/// Only functions in C and C++ are looked at: Fortran's seldom return what they allocate.
+pub(super) fn hands_on(text: &str, line: u32, name: Option<&str>, language: Language) -> bool {
+    matches!(language, Language::C | Language::Cpp) && helper::hands_on(text, line, name)
+}
+
 /// The lines around the one asked for.
 struct Window<'a> {
     text: &'a str,
@@ -75,8 +82,12 @@ struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn new(text: &'a str, line: u32) -> Option<Window<'a>> {
+        Window::around(text, line, LINES_BEFORE, LINES_AFTER)
+    }
+
+    fn around(text: &'a str, line: u32, before: usize, after: usize) -> Option<Window<'a>> {
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        let first = index.saturating_sub(LINES_BEFORE);
+        let first = index.saturating_sub(before);
         let (mut start, mut end, mut asked) = (None, 0, None);
         let mut at = 0;
         for (i, l) in text.split_inclusive('\n').enumerate() {
@@ -88,7 +99,7 @@ impl<'a> Window<'a> {
             }
             at += l.len();
             end = at;
-            if i >= index + LINES_AFTER {
+            if i >= index + after {
                 break;
             }
         }
