@@ -69,14 +69,17 @@ need_cargo() {
     fi
 }
 
-# Into target/workloads, where the tests and the benchmarks look for them.
+# build_workloads [NAME...]: all or some of them, into target/workloads, where the tests and the benchmarks look.
 build_workloads() {
-    local options=()
+    local options=() targets=()
+    if [ $# -gt 0 ]; then
+        targets=(--target "$@")
+    fi
     if [ "$(uname -m)" = x86_64 ] && ! grep -qw avx2 /proc/cpuinfo; then
         options+=(-DNEARFAR_WORKLOADS_AVX2=OFF)
     fi
     cmake -S workloads -B target/workloads-build -DCMAKE_BUILD_TYPE=Release "${options[@]}" >target/workloads-cmake.log ||
         { cat target/workloads-cmake.log >&2; return 1; }
-    cmake --build target/workloads-build -j "$(nproc)" >target/workloads-build.log ||
+    cmake --build target/workloads-build -j "$(nproc)" "${targets[@]}" >target/workloads-build.log ||
         { cat target/workloads-build.log >&2; return 1; }
 }
