@@ -34,6 +34,10 @@ static inline void nf_pause(void) {
 
 enum { NF_RANGES = 4 };
 
+/* The kernel can forbid a thread to read the time stamp counter (prctl(PR_SET_TSC), strict seccomp): the instruction
+ * then is a SIGSEGV, and the C library's clock_gettime uses it. Threads, forks and new images inherit that. */
+enum nf_counter { NF_COUNTER_UNASKED = 0, NF_COUNTER_ALLOWED, NF_COUNTER_FORBIDDEN };
+
 /* A thread's private state. Initial-exec: reaching it must not allocate. */
 struct nf_thread {
     /* > 0 while this thread is inside the agent: hooks that are reached from
@@ -55,6 +59,7 @@ struct nf_thread {
     } modules[NF_RANGES]; /* where words of its stack pointed to last */
     uint32_t dice;       /* and of the small samples: the handler may interrupt its use */
     bool timer_stopped;  /* its alternate signal stack is too short */
+    uint8_t counter;     /* enum nf_counter: whether it may read the time stamp counter */
     /* What the handler of a tick writes: on a short signal stack there is no room for it. */
     struct nf_sample sample;
     uintptr_t chain[NF_MAX_CHAIN];
@@ -75,6 +80,7 @@ struct nf_process {
     uint64_t start_ns;
     _Atomic bool mute;         /* and not even records can be written */
     _Atomic bool quiet;        /* under a seccomp filter of the program's own: no system calls (sandbox.c) */
+    _Atomic bool installing;   /* a thread is asking the kernel for a filter */
     struct nf_header *header;
     struct nf_segment *segment; /* NULL: not attached */
     char *ring;
@@ -104,10 +110,17 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
              size_t tail_bytes, bool wait);
 /* 0 if it is not known and may not be asked for. */
 uint32_t nf_tid(void);
+/* 0 if this thread may not read a clock: see nf_has_clock. */
 uint64_t nf_now(clockid_t clock);
+/* False in a thread that may neither read the time stamp counter nor make a system call. */
+bool nf_has_clock(void);
 void nf_clock_init(void);
 void nf_yield(void);
 void nf_lost(enum nf_why why, uint64_t count);
+/* The same of the time `at`: needs neither a clock nor a process that is not mute. */
+void nf_lost_at(enum nf_why why, uint64_t count, uint64_t at);
+/* A record could not be written, since this thread may not make the calls for it. */
+void nf_lost_quietly(void);
 /* The process is about to end: waits longer for room in the ring. */
 void nf_last_words(void);
 /* Has the whole ring in memory; false if it cannot be had. */
@@ -115,6 +128,8 @@ bool nf_fill_ring(void);
 
 /* sandbox.c */
 bool nf_sandboxed_from_outside(const struct nf_header *header);
+/* While a thread asks the kernel for a filter, which may be refused: waits for the answer, without a system call. */
+void nf_await_filter(void);
 static inline bool nf_quiet(void) { return UNLIKELY(atomic_load_explicit(&nf_process.quiet, memory_order_relaxed)); }
 
 /* objects.c: live recorded objects by address. */
@@ -174,6 +189,7 @@ unsigned nf_pins_next(void);
 void nf_pin_thread(unsigned thread);
 void nf_pins_before_exec(void);
 void nf_pins_before_filter(void);
+void nf_pins_without_filter(void);
 
 /* places.c: policies of objects, also where nothing is recorded */
 size_t nf_places_init(void);
@@ -185,7 +201,7 @@ void nf_sampling_thread_start(void);
 void nf_sampling_thread_end(void);
 void nf_sampling_before_exec(void);
 void nf_sampling_exec_failed(void);
-/* Ends all timers for good, or begins anew. */
+/* Stops all timers; and has them run again, of all threads. */
 void nf_sampling_pause(void);
 void nf_sampling_resume(void);
 
@@ -195,6 +211,10 @@ void nf_send_maps(void);
 /* Enters the agent: false if the thread is already inside or nothing is recorded. */
 static inline bool nf_enter(void) {
     if (nf_self.guard || !nf_attached()) return false;
+    if (nf_quiet() && !nf_has_clock()) {
+        nf_lost_quietly();
+        return false;
+    }
     nf_self.guard = 1;
     return true;
 }

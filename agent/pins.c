@@ -15,7 +15,7 @@ enum { MOST = 8192, /* the kernel's own limit of cpus */
 static unsigned short cpus[MOST];
 static unsigned long all[MOST / BITS];
 static unsigned count; /* 0: no list */
-static bool pinning;   /* false where a runtime does it */
+static bool pinning;   /* false where a runtime does it, and under a filter of the program's */
 static _Atomic unsigned created;
 static unsigned skipped[64], skips; /* ascending */
 
@@ -80,10 +80,22 @@ void nf_pins_before_exec(void) {
     if (count) set_affinity(all);
 }
 
+static unsigned long before_filter[MOST / BITS];
+static bool widened;
+
 /* A filter that is about to come may forbid to pin later threads: they may not all inherit this one's cpu. */
 void nf_pins_before_filter(void) {
+    widened = pinning && nf_sys(SYS_sched_getaffinity, 0, sizeof before_filter, before_filter) > 0;
     if (pinning) set_affinity(all);
     pinning = false;
+}
+
+/* It did not come. */
+void nf_pins_without_filter(void) {
+    if (!widened) return;
+    set_affinity(before_filter);
+    pinning = true;
+    widened = false;
 }
 
 /* Libraries that make as many threads as the calling thread has cpus: loaded by a program that runs already (Python's

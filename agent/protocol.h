@@ -60,7 +60,8 @@
  * same call often gets the same block again: that is the same object going on, and counted in GROUP as well.
  *
  * Sandboxes. A program may install a seccomp filter that ends it at a call which it does not expect. From then on
- * the agent makes no system call: rings are filled up before, what needs a call is left out and said (LOST).
+ * the agent makes no system call: rings are filled up before, what needs a call is left out and said (LOST). A thread
+ * that may not read the time stamp counter either (strict seccomp, PR_SET_TSC) has no clock, and writes no records.
  *
  * All numbers are in the machine's byte order; both sides run on one machine. */
 #ifndef NEARFAR_PROTOCOL_H
@@ -151,7 +152,8 @@ struct nf_segment {
     uint64_t claimed_boot_ns; /* CLOCK_BOOTTIME at the claim: tells a reused pid */
     uint64_t lost_full;    /* records dropped because the ring was full; atomic */
     uint64_t lost_busy;    /* records dropped because the lock was taken (handler, re-entry); atomic */
-    uint64_t lost_quiet;   /* records of threads that began under the program's own filter; atomic */
+    uint64_t lost_quiet;   /* records of threads that began under the program's own filter, or that have no clock
+                            * under it; atomic */
     uint32_t ring_bytes;   /* of this ring; atomic */
     uint32_t unused0;
     uint64_t unused;

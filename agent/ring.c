@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/prctl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -27,6 +28,8 @@ static atomic_flag lock = ATOMIC_FLAG_INIT;
 static _Atomic bool stalled;
 /* Bytes of the ring that are surely in memory; under the lock. */
 static size_t in_memory;
+/* Of the last record; under the lock. */
+static uint64_t last_time;
 static bool last_words;
 static uint64_t last_words_until;
 
@@ -44,10 +47,24 @@ void nf_clock_init(void) {
     memcpy(&library_clock, &f, sizeof library_clock);
 }
 
+/* A thread that nobody of us started may have inherited that it is forbidden, and so may a new image. */
+static bool counter_allowed(void) {
+    if (UNLIKELY(nf_self.counter == NF_COUNTER_UNASKED)) {
+        int state = PR_TSC_ENABLE;
+        if (nf_quiet()) return false;
+        /* Where the kernel does not know the question nothing is forbidden. */
+        bool forbidden = nf_sys(SYS_prctl, PR_GET_TSC, &state) == 0 && state == PR_TSC_SIGSEGV;
+        nf_self.counter = forbidden ? NF_COUNTER_FORBIDDEN : NF_COUNTER_ALLOWED;
+    }
+    return LIKELY(nf_self.counter == NF_COUNTER_ALLOWED);
+}
+
+bool nf_has_clock(void) { return counter_allowed() || !nf_quiet(); }
+
 uint64_t nf_now(clockid_t clock) {
     struct timespec t = {0};
-    if (LIKELY(library_clock != NULL)) library_clock(clock, &t);
-    else nf_sys(SYS_clock_gettime, clock, &t);
+    if (LIKELY(library_clock != NULL && counter_allowed())) library_clock(clock, &t);
+    else if (!nf_quiet()) nf_sys(SYS_clock_gettime, clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -244,6 +261,7 @@ static void detach_quietly(void) {
 void nf_after_fork(void) {
     if (!nf_process.header) return;
     bool wiped = !atomic_load(alive);
+    if (wiped) atomic_store(&nf_process.installing, false);
     if (nf_quiet()) {
         if (wiped && nf_process.segment) detach_quietly();
         return;
@@ -335,14 +353,15 @@ bool nf_fill_ring(void) {
     return whole;
 }
 
-bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
-             size_t tail_bytes, bool wait) {
-    if (UNLIKELY(!nf_attached())) return false;
-    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell_record(kind);
+void nf_lost_quietly(void) { __atomic_add_fetch(&nf_process.segment->lost_quiet, 1, __ATOMIC_RELAXED); }
+
+/* `at`: the record's time; 0 = now, which needs a clock, as waiting does. */
+static bool emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+                 size_t tail_bytes, bool wait, uint64_t at) {
     struct nf_segment *s = nf_process.segment;
     uint32_t tid = nf_tid();
-    if (UNLIKELY(!tid)) {
-        __atomic_add_fetch(&s->lost_quiet, 1, __ATOMIC_RELAXED);
+    if (UNLIKELY(!tid || !(at || nf_has_clock()))) {
+        nf_lost_quietly();
         return false;
     }
     size_t size = (sizeof(struct nf_record) + body_bytes + tail_bytes + 7) & ~(size_t)7;
@@ -376,7 +395,9 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
             record->tid = tid;
             record->cpu = kind == NF_SAMPLE ? nf_cpu() : 0;
             /* Under the lock: records of a process are in the order of their times. */
-            record->time = nf_now(CLOCK_MONOTONIC);
+            if (!at) last_time = nf_now(CLOCK_MONOTONIC);
+            else if (at > last_time) last_time = at;
+            record->time = last_time;
             if (body_bytes) copy(to + sizeof *record, body, body_bytes);
             if (tail_bytes) copy(to + sizeof *record + body_bytes, tail, tail_bytes);
             __atomic_store_n(&s->head, head + pad + size, __ATOMIC_RELEASE);
@@ -396,6 +417,18 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
         }
         nf_yield();
     }
+}
+
+bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+             size_t tail_bytes, bool wait) {
+    if (UNLIKELY(!nf_attached())) return false;
+    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell_record(kind);
+    return emit(kind, flags, body, body_bytes, tail, tail_bytes, wait, 0);
+}
+
+void nf_lost_at(enum nf_why why, uint64_t count, uint64_t at) {
+    struct nf_lost lost = {.count = count, .why = why};
+    if (nf_process.segment) emit(NF_LOST, 0, &lost, sizeof lost, NULL, 0, false, at);
 }
 
 void nf_lost(enum nf_why why, uint64_t count) {

@@ -19,11 +19,19 @@ enum { TIMERS = 1024 };
 /* Kernel ids + 1 of this process's timers, so that any thread can end all of them. */
 static _Atomic int timers[TIMERS];
 static _Atomic bool active;
+/* The program has asked for SIGPROF: from then on it is the program's, whatever comes. */
+static _Atomic bool given;
 static struct sigaction original;
 static __typeof__(&sigaction) next_sigaction;
 static const char OUR_TIMER;
 
 static uint64_t cpu_ns(void) { return nf_now(CLOCK_THREAD_CPUTIME_ID); }
+
+static void run_for(int id, long first_ns, long period_ns) {
+    struct itimerspec when = {.it_interval = {period_ns / 1000000000, period_ns % 1000000000},
+                              .it_value = {first_ns / 1000000000, first_ns % 1000000000}};
+    nf_sys(SYS_timer_settime, id, 0, &when, NULL);
+}
 
 /* Periods between 7/8 and 9/8: a loop that is in step with the timer would hide. */
 static void arm(int id) {
@@ -32,12 +40,8 @@ static void arm(int id) {
     nf_self.jitter = x;
     long period = (long)(1000000000u / nf_process.signal_hz);
     long jittered = period - period / 8 + (long)(x % (uint32_t)(period / 4 + 1));
-    struct itimerspec when = {.it_interval = {period / 1000000000, period % 1000000000},
-                              .it_value = {jittered / 1000000000, jittered % 1000000000}};
-    nf_sys(SYS_timer_settime, id, 0, &when, NULL);
+    run_for(id, jittered, period);
 }
-
-static void set_handler(void);
 
 static void forget_timers(void) {
     for (unsigned i = 0; i < TIMERS; i++) {
@@ -46,10 +50,27 @@ static void forget_timers(void) {
     }
 }
 
+static void set_all_timers(bool running) {
+    long period = running ? (long)(1000000000u / nf_process.signal_hz) : 0;
+    for (unsigned i = 0; i < TIMERS; i++) {
+        int id = atomic_load(&timers[i]);
+        if (id) run_for(id - 1, period, period);
+    }
+}
+
+static void on_tick(int signal, siginfo_t *info, void *raw);
+
 /* Ignoring a signal discards those on their way: none of ours may reach the program. */
-static void step_back(void) {
+static void step_back(bool for_good) {
+    struct sigaction now;
+    if (for_good) atomic_store(&given, true);
     if (!atomic_exchange(&active, false)) return;
-    forget_timers();
+    /* The program has installed its handler by a call that is not watched. */
+    bool taken = next_sigaction(SIGPROF, NULL, &now) == 0 && now.sa_sigaction != on_tick;
+    if (taken) atomic_store(&given, true);
+    if (for_good || taken) forget_timers();
+    else set_all_timers(false);
+    if (taken) return;
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     next_sigaction(SIGPROF, &ignore, NULL);
     next_sigaction(SIGPROF, &original, NULL);
@@ -96,7 +117,7 @@ static void on_tick(int signal, siginfo_t *info, void *raw) {
     int saved = errno;
     if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &OUR_TIMER) {
         /* Somebody else's SIGPROF: let it do what it would have done without us. */
-        step_back();
+        step_back(true);
         nf_sys(SYS_tgkill, nf_sys(SYS_getpid), nf_sys(SYS_gettid), signal);
         errno = saved;
         return;
@@ -112,13 +133,13 @@ static void on_tick(int signal, siginfo_t *info, void *raw) {
     nf_self.guard = 1;
     nf_emit(NF_SAMPLE, 0, sample, sizeof *sample, nf_self.chain, sample->chain * sizeof nf_self.chain[0], false);
     nf_self.guard = guard;
-    if (nf_self.timer) arm(nf_self.timer - 1);
+    if (nf_self.timer && atomic_load(&active)) arm(nf_self.timer - 1);
     errno = saved;
 }
 
-static void set_handler(void) {
+static void set_handler(struct sigaction *before) {
     struct sigaction ours = {.sa_sigaction = on_tick, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-    next_sigaction(SIGPROF, &ours, NULL);
+    next_sigaction(SIGPROF, &ours, before);
 }
 
 void nf_sampling_init(void) {
@@ -126,10 +147,11 @@ void nf_sampling_init(void) {
     next_sigaction = NF_NEXT(sigaction);
     if (!next_sigaction || next_sigaction(SIGPROF, NULL, &original) != 0) return;
     if (original.sa_handler != SIG_DFL) {
+        atomic_store(&given, true);
         nf_lost(NF_SIGPROF_TAKEN, 0);
         return;
     }
-    set_handler();
+    set_handler(NULL);
     atomic_store(&active, true);
 }
 
@@ -169,6 +191,7 @@ void nf_sampling_thread_start(void) {
 void nf_sampling_thread_end(void) {
     int timer = nf_self.timer;
     nf_self.timer = 0;
+    if (nf_quiet()) return; /* the kernel ends it with the process */
     for (unsigned i = 0; timer && i < TIMERS; i++) {
         int expected = timer;
         if (atomic_compare_exchange_strong(&timers[i], &expected, 0)) {
@@ -180,17 +203,25 @@ void nf_sampling_thread_end(void) {
 
 /* The kernel ends timers at exec, but a signal already on its way would meet the
  * new image's default action, which is to die. */
-void nf_sampling_before_exec(void) { step_back(); }
+void nf_sampling_before_exec(void) { step_back(false); }
 
 void nf_sampling_exec_failed(void) {
-    if (!nf_process.signal_hz || nf_quiet() || !next_sigaction || original.sa_handler != SIG_DFL) return;
-    set_handler();
+    struct sigaction before;
+    if (!nf_process.signal_hz || nf_quiet() || !next_sigaction || atomic_load(&given)) return;
+    set_handler(&before);
+    if (before.sa_handler != SIG_DFL) {
+        /* Another thread has taken it meanwhile, or it was taken by a way that is not watched. */
+        next_sigaction(SIGPROF, &before, NULL);
+        atomic_store(&given, true);
+        forget_timers();
+        return;
+    }
     atomic_store(&active, true);
-    nf_self.timer = 0;
+    set_all_timers(true);
     nf_sampling_thread_start();
 }
 
-void nf_sampling_pause(void) { step_back(); }
+void nf_sampling_pause(void) { step_back(false); }
 void nf_sampling_resume(void) { nf_sampling_exec_failed(); }
 
 /* Bytes of a signal stack that a tick takes: the kernel's frame with the processor's registers, and the handler. */
@@ -231,16 +262,15 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *old) {
 }
 
 /* The program asks for SIGPROF: it gets it as if we had never been there. */
-static bool hand_over(int signal) {
-    if (signal != SIGPROF || !atomic_load(&active) || nf_quiet() || !nf_is_own_process()) return false;
+static void hand_over(int signal) {
+    if (signal != SIGPROF || !nf_process.signal_hz || atomic_load(&given) || nf_quiet() || !nf_is_own_process()) return;
     int saved = errno;
-    step_back();
+    step_back(true);
     if (nf_enter()) {
         nf_lost(NF_SIGPROF_TAKEN, 0);
         nf_leave();
     }
     errno = saved;
-    return true;
 }
 
 EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *old) {

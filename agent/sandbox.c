@@ -4,14 +4,23 @@
  * records into a ring that is in memory as a whole. What needs a call is left out and said: samples of the signal
  * rung, homes, thread stacks, new threads' records, pins and placements.
  *
+ * Strict seccomp also forbids the time stamp counter to its thread, as prctl(PR_SET_TSC) does: `nf_self.counter`.
+ *
  * A filter that was there before the program began (a container's, a launcher's) is the recorder's own, which has
  * tried, or one that somebody installed on the way: then the agent does not attach. */
 #include "agent.h"
 
+#include <linux/capability.h>
+#include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/uio.h>
+
+#ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
+#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1UL << 3)
+#endif
 
 static unsigned long field(const char *text, const char *name, unsigned long otherwise) {
     size_t length = strlen(name);
@@ -39,38 +48,118 @@ bool nf_sandboxed_from_outside(const struct nf_header *header) {
     return __atomic_load_n(&header->filtering, __ATOMIC_RELAXED) != 0;
 }
 
-static bool installs(long operation) { return operation == PR_SET_SECCOMP; }
+/* Whether the kernel is sure to refuse this call, as it does the calls by which libraries ask what it can: then
+ * nothing is done for it. Only what is certain: for anything else there is `undo`. */
+static bool surely_refused(long number, long a, long b, long c) {
+    bool by_prctl = number == SYS_prctl;
+    bool strict = by_prctl ? b == SECCOMP_MODE_STRICT : a == SECCOMP_SET_MODE_STRICT;
+    if (by_prctl && b != SECCOMP_MODE_STRICT && b != SECCOMP_MODE_FILTER) return true;
+    if (strict) return !by_prctl && (b || c);
+    struct sock_fprog filter;
+    struct iovec here = {&filter, sizeof filter}, there = {(void *)c, sizeof filter};
+    long got = nf_sys(SYS_process_vm_readv, nf_sys(SYS_getpid), &here, 1, &there, 1, 0);
+    if (got == -EFAULT || (got == (long)sizeof filter && (!filter.len || filter.len > BPF_MAXINSNS))) return true;
+    struct __user_cap_header_struct ask = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3];
+    return nf_sys(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 && nf_sys(SYS_capget, &ask, has) == 0 &&
+           !(has[0].effective & 1u << CAP_SYS_ADMIN);
+}
 
-static void begin(void) {
+/* Spins. The holder may be this very thread, below a signal handler. */
+static const unsigned PATIENCE = 1000000;
+
+void nf_await_filter(void) {
+    for (unsigned spins = 0; UNLIKELY(nf_process.installing) && spins < PATIENCE; spins++) nf_pause();
+}
+
+static bool refused(long number, long a, long b, long result) {
+    if (result < 0 && result > -4096) return true;
+    /* The number of a thread that has another filter, and so keeps all from being given this one. */
+    return number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER && result > 0 &&
+           (b & SECCOMP_FILTER_FLAG_TSYNC) && !(b & SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
+
+/* What is said of a filter and what is kept in case that the kernel refuses it. */
+struct before {
+    uint64_t time;
+    uint8_t counter;
+    bool mute;
+};
+
+/* All that needs a system call is done here, and nothing that `undo` could not take back. */
+static struct before prepare(bool strict) {
+    struct before before = {.counter = nf_self.counter};
     nf_pins_before_filter();
-    if (nf_process.header) __atomic_store_n(&nf_process.header->filtering, 1, __ATOMIC_RELAXED);
     if (nf_attached() && nf_is_own_process() && nf_enter()) {
         nf_objects_tell(true);
         nf_homes_at_exit();
-        nf_lost(NF_SANDBOX, 0);
+        nf_tid(); /* which cannot be asked for later */
+        before.time = nf_now(CLOCK_MONOTONIC);
         nf_leave();
         nf_sampling_pause();
         /* A clock that is a system call is none of ours any more. */
-        atomic_store(&nf_process.mute, !nf_fill_ring() || !(nf_process.flags & NF_SET_VDSO_CLOCK));
+        before.mute = !nf_fill_ring() || !(nf_process.flags & NF_SET_VDSO_CLOCK);
+        atomic_store(&nf_process.mute, before.mute);
     }
+    if (strict) nf_self.counter = NF_COUNTER_FORBIDDEN;
     atomic_store(&nf_process.quiet, true);
+    return before;
 }
 
-/* The kernel has refused it: all is as before. */
-static void not_installed(void) {
+static void undo(const struct before *before) {
+    nf_self.counter = before->counter;
     atomic_store(&nf_process.mute, false);
     atomic_store(&nf_process.quiet, false);
     nf_sampling_resume();
+    nf_pins_without_filter();
 }
 
+/* No system call from here on, and in a thread under strict seccomp no time either. */
+static void installed(const struct before *before) {
+    if (nf_process.header) __atomic_store_n(&nf_process.header->filtering, 1, __ATOMIC_RELAXED);
+    if (before->time) nf_lost_at(NF_SANDBOX, 0, before->time);
+}
+
+/* One thread at a time: what a second one installs must not be undone with what the kernel refuses to the first. */
 static long call_that_installs(long number, long a, long b, long c, long d, long e, long f) {
     int saved = errno;
-    bool first = !nf_quiet();
-    if (first) begin();
+    bool strict = number == SYS_prctl ? b == SECCOMP_MODE_STRICT : a == SECCOMP_SET_MODE_STRICT;
+    nf_await_filter();
+    bool held = !atomic_exchange(&nf_process.installing, true);
+    bool first = held && !nf_quiet() && !surely_refused(number, a, b, c);
+    struct before before;
+    uint8_t counter = nf_self.counter;
+    if (first) before = prepare(strict);
+    else if (strict) nf_self.counter = NF_COUNTER_FORBIDDEN;
     long result = nf_sys6(number, a, b, c, d, e, f);
-    if (first && result < 0 && result > -4096) not_installed();
+    if (refused(number, a, b, result)) {
+        if (first) undo(&before);
+        else nf_self.counter = counter;
+    } else if (first) {
+        installed(&before);
+    }
+    if (held) atomic_store(&nf_process.installing, false);
     errno = saved;
     return nf_answer(result);
+}
+
+/* Forbidden from before the call on: a tick of our timer may come right behind it. In the child of a vfork this is
+ * its parent's state, which it may make more careful but not less. */
+static long call_that_forbids(long number, long a, long b, long c, long d, long e, long f) {
+    uint8_t before = nf_self.counter;
+    if (b == PR_TSC_SIGSEGV) nf_self.counter = NF_COUNTER_FORBIDDEN;
+    long result = nf_sys6(number, a, b, c, d, e, f);
+    if (result < 0 && result > -4096) nf_self.counter = before;
+    else if (b == PR_TSC_ENABLE && !nf_quiet() && nf_is_own_process()) nf_self.counter = NF_COUNTER_ALLOWED;
+    return nf_answer(result);
+}
+
+typedef long call(long, long, long, long, long, long, long);
+/* What makes this call where something is to be done for it; else NULL. */
+static call *looked_at(long number, long a) {
+    if (number == SYS_seccomp) return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER ? call_that_installs : NULL;
+    if (number != SYS_prctl) return NULL;
+    return a == PR_SET_SECCOMP ? call_that_installs : a == PR_SET_TSC ? call_that_forbids : NULL;
 }
 
 EXPORT int prctl(int operation, ...) {
@@ -78,15 +167,15 @@ EXPORT int prctl(int operation, ...) {
     va_start(rest, operation);
     long a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long), d = va_arg(rest, long);
     va_end(rest);
-    if (UNLIKELY(installs(operation))) return (int)call_that_installs(SYS_prctl, operation, a, b, c, d, 0);
+    call *ours = looked_at(SYS_prctl, operation);
+    if (UNLIKELY(ours != NULL)) return (int)ours(SYS_prctl, operation, a, b, c, d, 0);
     return (int)nf_answer(nf_sys(SYS_prctl, operation, a, b, c, d));
 }
 
 /* What `syscall` does with the calls that are looked at. */
 __attribute__((used)) long nf_syscall_seen(long number, long a, long b, long c, long d, long e, long f) {
-    bool sets = (number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)) ||
-                (number == SYS_prctl && installs(a));
-    if (sets) return call_that_installs(number, a, b, c, d, e, f);
+    call *ours = looked_at(number, a);
+    if (ours) return ours(number, a, b, c, d, e, f);
     return nf_answer(nf_sys6(number, a, b, c, d, e, f));
 }
 

@@ -80,6 +80,7 @@ static void *begin_thread(void *raw) {
     struct begin begin = *(struct begin *)raw;
     free(raw);
     int saved = errno;
+    nf_await_filter();
     nf_pin_thread(begin.pin);
     if (nf_enter()) {
         nf_thread_here(false);
@@ -95,6 +96,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     if (UNLIKELY(!next_create)) next_create = NF_NEXT(pthread_create);
     if (UNLIKELY(!next_create)) return EAGAIN;
     int saved = errno;
+    nf_await_filter();
     struct begin *begin = nf_attached() || nf_pins() ? malloc(sizeof *begin) : NULL;
     errno = saved;
     if (!begin) return next_create(thread, attributes, run, argument);

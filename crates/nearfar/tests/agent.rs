@@ -5,6 +5,8 @@
 mod coexist;
 #[path = "agent/run.rs"]
 mod run;
+#[path = "agent/shut_in.rs"]
+mod shut_in;
 #[path = "agent/storms.rs"]
 mod storms;
 

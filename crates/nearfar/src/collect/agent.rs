@@ -74,7 +74,8 @@ pub struct AgentLoss {
     pub ring_full: u64,
     /// Records dropped because a signal handler met the writer's lock.
     pub busy: u64,
-    /// Records of threads that began under a seccomp filter of the program's own.
+    /// Records of threads that began under a seccomp filter of the program's own, or that may neither read the time
+    /// stamp counter nor make a system call.
     pub quiet: u64,
     /// Processes that found all segments taken.
     pub unclaimed: u64,

@@ -23,7 +23,11 @@ pub(super) fn note(
     let lost = agent.lost();
     // Full rings are rows of their own, with their times.
     for (count, why) in [
-        (lost.quiet, "threads that began under a seccomp filter of the program's own cannot be told apart"),
+        (
+            lost.quiet,
+            "threads under the program's own seccomp filter: those that began under it cannot be told apart, and \
+             those that may not read the time stamp counter either have no time",
+        ),
         (lost.damaged, "the program wrote over the agent's memory"),
     ] {
         lose("agent_records", count, why);

@@ -368,6 +368,7 @@ fn calls_are_survived() -> bool {
             libc::syscall(libc::SYS_process_vm_readv, libc::getpid(), none, 0usize, none, 0usize, 0usize);
             libc::syscall(libc::SYS_fallocate, -1, 0, 0u64, 0u64);
             libc::syscall(libc::SYS_madvise, none, 0usize, libc::MADV_WIPEONFORK);
+            libc::syscall(libc::SYS_prctl, libc::PR_GET_TSC, none);
             libc::syscall(libc::SYS_gettid);
             libc::syscall(libc::SYS_getppid);
             libc::syscall(libc::SYS_getcpu, none, none, none);
