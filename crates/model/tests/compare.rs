@@ -112,6 +112,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         what_if: None,
         what_if_why: Some("nothing was counted".into()),
         notes: Vec::new(),
+        pictures: Default::default(),
     }
 }
 

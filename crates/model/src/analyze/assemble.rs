@@ -145,6 +145,7 @@ pub fn assemble(
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
         notes,
+        pictures: super::pictures::pictures(judge),
     }
 }
 

@@ -36,6 +36,7 @@ mod pace;
 mod page_table;
 mod pages;
 mod pattern;
+mod pictures;
 mod placement;
 mod program;
 mod reach;

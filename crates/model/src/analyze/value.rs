@@ -2,9 +2,11 @@
 //! Field names are the JSON's; docs/report.schema.json describes the same.
 
 mod counted;
+mod pictures;
 mod whatif;
 
 pub use counted::*;
+pub use pictures::*;
 pub use whatif::*;
 
 use crate::machine::DistanceClass;
@@ -145,6 +147,8 @@ pub struct Report {
     pub what_if_why: Option<String>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
+    /// What pictures need beyond the above, aggregated to a fixed number of bins.
+    pub pictures: Pictures,
 }
 
 impl Report {

@@ -7,6 +7,7 @@
 pub mod compare;
 mod counted;
 pub mod cure;
+pub mod html;
 pub mod json;
 mod layout;
 pub mod measured;
@@ -20,5 +21,6 @@ pub mod trials;
 pub mod whatif;
 pub mod whereabouts;
 
+pub use html::to_html;
 pub use json::to_json;
 pub use text::to_text;

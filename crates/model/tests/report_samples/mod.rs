@@ -1,7 +1,7 @@
 //! Reports as an analysis would make them.
 
 use nearfar_model::analyze::*;
-use nearfar_model::machine::DistanceClass;
+use nearfar_model::machine::{DistanceClass, NodeKind};
 use nearfar_model::time::Binding;
 
 fn interval(low: f64, high: f64) -> Option<Interval> {
@@ -126,6 +126,31 @@ fn thread(index: u32, node: u32, by_home: Vec<f64>) -> ThreadRow {
     }
 }
 
+fn pictures() -> Pictures {
+    let node = |id: u32, cpus: &str| NodePicture {
+        id,
+        package: Some(id),
+        cpus: cpus.into(),
+        cpu_count: 44,
+        cores: 22,
+        kind: NodeKind::Dram,
+        memory_bytes: Some(64 << 30),
+        read_gb_per_s: Some(65.5),
+    };
+    let far = |near: f64, far: f64| vec![vec![Some(near), Some(far)], vec![Some(far), Some(near)]];
+    Pictures {
+        machine: MachinePicture {
+            nodes: vec![node(0, "0-21,44-65"), node(1, "22-43,66-87")],
+            caches: vec![CachePicture { level: 3, size_bytes: 55 << 20, cores_per_instance: 22 }],
+            links: vec![LinkPicture { from: 0, to: 1, gb_per_s: 38.4 }],
+            distances: vec![vec![10, 21], vec![21, 10]],
+            latency_ns: far(85.0, 135.0),
+            read_gb_per_s: far(65.5, 32.0),
+            sources: vec!["latency: a relative's MLC figures (confidence P)".into()],
+        },
+    }
+}
+
 pub fn affected() -> Report {
     Report {
         schema: 1,
@@ -239,6 +264,7 @@ pub fn affected() -> Report {
         what_if: None,
         what_if_why: Some("no page was counted".to_string()),
         notes: vec!["numa_balancing was off.".into()],
+        pictures: pictures(),
     }
 }
 

@@ -6,6 +6,7 @@ mod cure;
 mod diff;
 mod doctor;
 mod fix;
+mod html;
 mod layout;
 mod look;
 mod machine;
@@ -276,8 +277,10 @@ struct ReportArgs {
     #[arg(value_name = "REC")]
     recording: Option<PathBuf>,
     /// Write JSON (docs/report.schema.json)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
+    #[command(flatten)]
+    html: html::HtmlArgs,
     /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]
     machine: Option<String>,

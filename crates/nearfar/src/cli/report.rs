@@ -8,7 +8,7 @@ use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::Meta;
-use nearfar_model::report::{to_json, to_text};
+use nearfar_model::report::{to_html, to_json, to_text};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,12 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     };
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if let Some(file) = &args.html.html {
+        let about = super::html::about(&path, args.machine.as_deref(), &report);
+        // The page may go to standard output.
+        drop(out);
+        args.html.write(file, &to_html(&report, &about))?;
+    } else if args.json {
         writeln!(out, "{}", to_json(&report))?;
     } else {
         let (width, color) = args.look.resolve();

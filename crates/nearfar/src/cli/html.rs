@@ -1,0 +1,88 @@
+//! `--html FILE`: a page is written as a whole or not at all, and what is there stays unless the user says otherwise.
+
+use super::layout::quoted;
+use anyhow::{Context, Result, bail};
+use nearfar_model::analyze::Report;
+use nearfar_model::report::html::{About, Step};
+use nearfar_model::report::placement::to_placement;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// The flags of every command with a page.
+#[derive(clap::Args)]
+pub(super) struct HtmlArgs {
+    /// Write one HTML file for a browser, `-` for standard output; what exists is not overwritten
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// With --html: replace FILE if it is a regular file
+    #[arg(long, requires = "html")]
+    overwrite: bool,
+}
+
+impl HtmlArgs {
+    /// Writes the page to the file that was asked for.
+    pub(super) fn write(&self, file: &Path, page: &str) -> Result<()> {
+        if file == Path::new("-") {
+            return std::io::stdout().lock().write_all(page.as_bytes()).context("cannot write the page");
+        }
+        match file.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot look at {}", file.display())),
+            Ok(there) if !there.is_file() => {
+                bail!("{} is not a regular file and is not overwritten", file.display())
+            }
+            Ok(_) if !self.overwrite => bail!(
+                "{} exists and is not overwritten: choose another name, or add --overwrite",
+                file.display()
+            ),
+            Ok(_) => {}
+        }
+        let cannot = || format!("cannot write {}", file.display());
+        // What is replaced stays until its successor is whole.
+        let to = match self.overwrite {
+            true => {
+                let mut name = file.file_name().context("the page needs the name of a file")?.to_owned();
+                name.push(format!(".{}.part", std::process::id()));
+                file.with_file_name(name)
+            }
+            false => file.to_owned(),
+        };
+        let mut made = OpenOptions::new().write(true).create_new(true).open(&to).with_context(cannot)?;
+        let written = made.write_all(page.as_bytes()).and_then(|()| match self.overwrite {
+            true => std::fs::rename(&to, file),
+            false => Ok(()),
+        });
+        if written.is_err() {
+            // A full disk leaves no half page.
+            let _ = std::fs::remove_file(&to);
+        }
+        written.with_context(cannot)?;
+        let kilobytes = page.len().div_ceil(1000);
+        crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
+        Ok(())
+    }
+}
+
+/// What the reader of a recording's page types next.
+pub(super) fn about(recording: &Path, machine: Option<&str>, report: &Report) -> About {
+    let rec = quoted(recording.as_os_str());
+    let judged = machine.map_or(String::new(), |m| format!(" --as {}", quoted(m.as_ref())));
+    let step = |what: &str, command: String| Step { what: what.to_owned(), command };
+    let mut steps = Vec::new();
+    if let (Some(placement), _) = to_placement(report) {
+        let file = recording.with_extension("placement");
+        steps.push(step("write the repair as a placement file", format!("nearfar fix{judged} {rec}")));
+        steps.push(step("run with it, without a recompile", super::fix::next(&file, &placement, report)));
+    }
+    if !report.findings.is_empty() && !report.command.is_empty() {
+        let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();
+        let command = words.join(" ");
+        steps.push(step(
+            "record the changed program",
+            format!("nearfar record -o after.nearfar -- {command}"),
+        ));
+        steps.push(step("compare", format!("nearfar diff{judged} {rec} after.nearfar")));
+    }
+    About { recording: recording.display().to_string(), steps }
+}

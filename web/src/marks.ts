@@ -1,0 +1,61 @@
+// Small marks that all parts of the page share: bars of shares, legends, figures.
+import { h } from "./dom";
+import { percent, percentCi } from "./format";
+import type { Interval } from "./report";
+import { tip } from "./tip";
+
+/** Near, far and unknown parts of a whole as a bar; parts are shares from 0 to 1. */
+export function bar(near: number, far: number, unknown: number): HTMLElement {
+  const part = (kind: string, share: number): HTMLElement => {
+    const piece = h("i", { class: kind });
+    piece.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+    return piece;
+  };
+  return h("span", { class: "bar", "aria-hidden": "true" }, part("near", near), part("far", far), part("unknown", unknown));
+}
+
+/** A share with its interval and its source on hover and focus. */
+export function share(value: number | null, ci: Interval | null, source: string, exact = false): HTMLElement {
+  const text = h("span", { class: value === null ? "figure none" : "figure" }, percent(value));
+  return tip(text, () => {
+    if (value === null) return ["unknown: nothing was seen that would tell", source];
+    const range = exact ? "bounds of what was counted" : "95 % interval";
+    return [ci ? `${percentCi(value, ci)}, ${range}` : `${percent(value)}, no interval`, source];
+  });
+}
+
+/** `file:line` and function as a line of code. */
+export function place(at: string | null, name: string | null): HTMLElement {
+  if (at === null && name === null) return h("span", { class: "none" }, "unknown");
+  return h("span", { class: "place" }, at === null ? null : h("code", {}, at), name === null ? null : h("span", {}, ` ${name}`));
+}
+
+export function copyable(command: string): HTMLElement {
+  const button = h("button", { type: "button", class: "copy", "aria-label": `copy: ${command}` }, "copy");
+  const code = h("code", { tabindex: "0" }, command);
+  button.addEventListener("click", () => {
+    const done = (text: string): void => {
+      button.textContent = text;
+      setTimeout(() => (button.textContent = "copy"), 1500);
+    };
+    const select = (): void => {
+      getSelection()?.selectAllChildren(code);
+      done("selected");
+    };
+    // Pages of file:// may have no clipboard.
+    if (navigator.clipboard) navigator.clipboard.writeText(command).then(() => done("copied"), select);
+    else select();
+  });
+  return h("div", { class: "command" }, code, button);
+}
+
+export function legend(): HTMLElement {
+  const key = (kind: string, text: string): HTMLElement => h("span", { class: "key" }, h("i", { class: kind }), text);
+  return h(
+    "span",
+    { class: "legend" },
+    key("near", "near: the thread's own node"),
+    key("far", "far: another node"),
+    key("unknown", "unknown"),
+  );
+}

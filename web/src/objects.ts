@@ -1,0 +1,52 @@
+// Objects: what the program calls its memory.
+import type { Data } from "./data";
+import { sampled } from "./data";
+import { type Child, h, section } from "./dom";
+import { count, percent, shorten, size } from "./format";
+import { bar, place, share } from "./marks";
+import type { ObjectRow } from "./report";
+import { table } from "./table";
+import { PATTERNS } from "./words";
+
+/** Near, far and unknown parts of an object's share. */
+export function parts(o: ObjectRow): HTMLElement {
+  const known = o.stall_share * (1 - o.home_unknown_share);
+  const far = o.remote_share === null ? 0 : known * o.remote_share;
+  return bar(o.remote_share === null ? 0 : known - far, far, o.stall_share - (o.remote_share === null ? 0 : known));
+}
+
+function detail(d: Data, o: ObjectRow): HTMLElement {
+  const source = sampled(d.report);
+  const touched = o.first_touch.slice(0, 8).map((t) =>
+    h("li", {}, `${count(t.pages)} pages on ${t.node === null ? "an unknown node" : `node ${t.node}`} by thread ${t.thread} (${t.how}) `, place(t.at, t.function)),
+  );
+  const used = o.accessed_at.map((u) => h("li", {}, `${percent(u.stall_share)}, far `, share(u.remote_share, null, source), " ", place(u.at, u.function)));
+  const list = (title: string, items: Child[]): Child => (items.length === 0 ? null : h("div", {}, h("h4", {}, title), h("ul", {}, ...items)));
+  const where = o.allocated_at === null ? null : h("p", {}, "allocated at ", place(o.allocated_at, o.allocated_in), o.allocated_through.length > 0 ? ` through ${o.allocated_through.join(", ")}` : "");
+  const p = o.pages;
+  const pages = `${count(p.total)} pages: ${count(p.touched)} touched first here, ${count(p.inherited)} recycled, ${count(p.unseen)} present without a touch, ${count(p.absent_or_unknown)} absent or unknown`;
+  return h("div", { class: "object" }, h("p", {}, `${o.name}, named by ${o.name_from}`), where, p.total > 0 ? h("p", {}, pages) : null, h("div", { class: "columns" }, list("first touch", touched), list("used at", used)));
+}
+
+export function objects(d: Data): HTMLElement {
+  const r = d.report;
+  const source = sampled(r);
+  const rows = r.objects;
+  const all = table<ObjectRow>({
+    id: "object-table",
+    label: "objects",
+    rows,
+    text: (o) => `${o.name} ${o.kind} ${o.allocated_at ?? ""} ${PATTERNS[o.pattern]}`,
+    detail: (o) => detail(d, o),
+    columns: [
+      { name: "object", about: "variable, symbol, mapping or allocation site", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 44), o.count > 1 ? h("small", {}, ` ×${count(o.count)}`) : null) },
+      { name: "size", about: "bytes of all its objects", number: true, key: (o) => o.bytes, cell: (o) => size(o.bytes) },
+      { name: "time", about: "share of all samples", number: true, key: (o) => o.stall_share, cell: (o) => share(o.stall_share, null, source) },
+      { name: "", about: "near, far and unknown parts of that share", key: (o) => o.stall_share * (o.remote_share ?? 0), cell: parts },
+      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => o.remote_share, cell: (o) => share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) },
+      { name: "used in", about: "how threads use its address range", ascending: true, key: (o) => PATTERNS[o.pattern], cell: (o) => PATTERNS[o.pattern] },
+      { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => place(o.allocated_at, null) },
+    ],
+  });
+  return section("objects", "Objects", "What the program calls its memory, most time first. ▸ opens one.", all);
+}

@@ -1,0 +1,112 @@
+// A table that sorts by any column and filters by text.
+import { type Child, h } from "./dom";
+import { count } from "./format";
+
+export interface Column<T> {
+  name: string;
+  /** What the column is, with its unit. */
+  about: string;
+  /** What it sorts by; unknown comes last in both directions. */
+  key: (row: T) => number | string | null;
+  cell: (row: T) => Child;
+  number?: boolean;
+  /** First click sorts from the least; of numbers, from the most. */
+  ascending?: boolean;
+}
+
+interface Options<T> {
+  id: string;
+  label: string;
+  rows: T[];
+  columns: Column<T>[];
+  /** Column that it is sorted by at first, from the most; the order of `rows` without it. */
+  sort?: number;
+  /** What the filter looks in. */
+  text: (row: T) => string;
+  /** What a row shows when it is opened. */
+  detail?: (row: T) => Node;
+}
+
+/** Rows drawn at first: thousands of rows would make the first paint wait. */
+const FIRST = 50;
+
+export function table<T>(o: Options<T>): HTMLElement {
+  let sort = o.sort ?? -1;
+  let down = true;
+  let most = FIRST;
+  let word = "";
+  const body = h("tbody");
+  const status = h("span", { class: "count", role: "status" });
+  const more = h("button", { type: "button", class: "more", click: () => ((most = Infinity), draw()) });
+  const heads = o.columns.map((column, at) => {
+    const button = h("button", { type: "button", title: column.about, click: () => by(at) }, column.name);
+    return h("th", { scope: "col", class: column.number ? "number" : null }, button);
+  });
+
+  function by(at: number): void {
+    down = sort === at ? !down : !(o.columns[at]?.ascending ?? !o.columns[at]?.number);
+    sort = at;
+    draw();
+  }
+
+  function order(rows: T[]): T[] {
+    const column = o.columns[sort];
+    if (!column) return rows;
+    const keyed = rows.map((row, at) => ({ row, at, key: column.key(row) }));
+    keyed.sort((a, b) => {
+      if (a.key === null || b.key === null) return (a.key === null ? 1 : 0) - (b.key === null ? 1 : 0) || a.at - b.at;
+      const less = a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+      return (down ? -less : less) || a.at - b.at;
+    });
+    return keyed.map((k) => k.row);
+  }
+
+  function row(of: T): HTMLElement[] {
+    const cells = o.columns.map((column) => h("td", { class: column.number ? "number" : null }, column.cell(of)));
+    const line = h("tr", {}, ...cells);
+    if (!o.detail) return [line];
+    const detail = o.detail;
+    const under = h("tr", { class: "detail", hidden: true }, h("td", { colspan: o.columns.length }));
+    const toggle = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-label": "details" }, "▸");
+    const open = (): void => {
+      const shown = under.toggleAttribute("hidden") === false;
+      toggle.setAttribute("aria-expanded", String(shown));
+      toggle.textContent = shown ? "▾" : "▸";
+      if (shown && !under.firstElementChild?.hasChildNodes()) under.firstElementChild?.append(detail(of));
+    };
+    toggle.addEventListener("click", open);
+    cells[0]?.prepend(toggle);
+    return [line, under];
+  }
+
+  function draw(): void {
+    const found = word === "" ? o.rows : o.rows.filter((r) => o.text(r).toLowerCase().includes(word));
+    const shown = order(found).slice(0, most);
+    body.replaceChildren(...shown.flatMap(row));
+    status.textContent = `${count(found.length)} of ${count(o.rows.length)}`;
+    more.hidden = shown.length === found.length;
+    more.textContent = `show all ${count(found.length)}`;
+    heads.forEach((head, at) => {
+      if (at === sort) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+  }
+
+  const filter = h("input", {
+    type: "search",
+    placeholder: "filter",
+    "aria-label": `filter ${o.label}`,
+    input: (event) => {
+      word = (event.target as HTMLInputElement).value.toLowerCase();
+      draw();
+    },
+  });
+  draw();
+  return h(
+    "div",
+    { id: o.id, class: "table" },
+    o.rows.length > 3 ? h("div", { class: "tools" }, filter, status) : null,
+    h("div", { class: "scroll" }, h("table", { "aria-label": o.label }, h("thead", {}, h("tr", {}, ...heads)), body)),
+    more,
+  );
+}

@@ -1,0 +1,35 @@
+// Words for the values of enumerations.
+import type { Binding, Pattern, Repair } from "./report";
+
+export function repair(r: Repair): string {
+  switch (r.kind) {
+    case "where_used":
+      return "each page on the node that uses it";
+    case "interleave":
+      return "interleaved over all nodes";
+    case "weighted_interleave":
+      return "interleaved, by bandwidth";
+    case "bind":
+      return `all on node ${r.node}`;
+    case "same_schedule":
+      return "same schedule as the first touch";
+    case "replicate":
+      return "a copy on each node";
+  }
+}
+
+export const PATTERNS: Record<Pattern, string> = {
+  blocked: "blocks",
+  cyclic: "in turns",
+  own_thread: "own stacks",
+  all_over: "all over",
+  one_thread: "one thread",
+  unknown: "unknown",
+};
+
+/** The resource that binds. */
+export function binding(b: Binding): string {
+  const words = b.kind.replace(/_/g, " ");
+  if ("from" in b) return `${words} ${b.from}→${b.to}`;
+  return "node" in b ? `${words} of node ${b.node}` : words;
+}

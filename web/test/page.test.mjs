@@ -1,0 +1,192 @@
+// The page in a real browser: headless Chromium, pages of recordings of real programs, by the nearfar that was built.
+// NEARFAR_PAGE_DIR is where web/check put recordings and pages.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const nearfar = process.env.NEARFAR;
+const dir = process.env.NEARFAR_PAGE_DIR;
+const recording = join(dir, "iso.nearfar");
+let browser;
+
+const args = ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+before(async () => {
+  browser = await chromium.launch({ executablePath: "/usr/bin/chromium", chromiumSandbox: false, args });
+});
+after(async () => browser?.close());
+
+/** Opens a page; what the browser complains of, and what it asks the network for, is in `problems`. */
+async function open(file, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("dialog", (dialog) => (problems.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
+  page.on("request", (request) => request.url().startsWith("file:") || problems.push(`request: ${request.url()}`));
+  await page.goto(pathToFileURL(file).href);
+  await page.waitForSelector("html[data-ready]", { timeout: 10_000 });
+  return { page, problems, context };
+}
+
+function run(...words) {
+  return execFileSync(nearfar, words, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+function htmlOf(name, source, ...more) {
+  const file = join(dir, name);
+  rmSync(file, { force: true });
+  run("report", source, "--as", "2x22", "--html", file, ...more);
+  return file;
+}
+
+const percent = (share) => (share === null ? "unknown" : share > 0 && share < 0.0005 ? "< 0.1 %" : `${(share * 100).toFixed(1)} %`);
+
+test("verdict and top finding are on the first screen at both sizes, and nothing is complained of", async () => {
+  const file = htmlOf("first.html", recording);
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  for (const viewport of [{ width: 1400, height: 900 }, { width: 800, height: 600 }]) {
+    const { page, problems, context } = await open(file, { viewport });
+    const chip = await page.textContent("#verdict .chip");
+    assert.equal(chip, { affected: "affected", clean: "clean", unknown: "no verdict" }[report.verdict]);
+    const finding = report.findings[0];
+    if (finding) {
+      for (const selector of [".finding.first h3", ".finding.first .gain", ".finding.first strong"]) {
+        const box = await page.locator(selector).first().boundingBox();
+        assert.ok(box && box.y + box.height <= viewport.height, `${selector} is below the first screen: ${JSON.stringify(box)}`);
+      }
+      assert.equal(await page.textContent(".finding.first strong"), finding.advice);
+    }
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `the page scrolls sideways by ${wide} at ${viewport.width}`);
+    assert.deepEqual(problems, []);
+    await context.close();
+  }
+});
+
+test("numbers are those of --json", async () => {
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const { page, context } = await open(htmlOf("numbers.html", recording));
+  const rows = await page.$$eval("#object-table tbody tr:not(.detail)", (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+  assert.equal(rows.length, Math.min(50, report.objects.length));
+  report.objects.slice(0, rows.length).forEach((object, at) => {
+    assert.ok(rows[at].includes(percent(object.stall_share)), `${object.name}: ${rows[at]}`);
+    assert.ok(rows[at].includes(percent(object.remote_share)), `${object.name}: ${rows[at]}`);
+  });
+  const embedded = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).report);
+  assert.deepEqual(embedded, report);
+  await context.close();
+});
+
+test("tables sort and filter, by pointer and by keyboard", async () => {
+  const { page, problems, context } = await open(htmlOf("tables.html", recording));
+  const names = () => page.$$eval("#object-table tbody tr:not(.detail) .name", (all) => all.map((e) => e.textContent));
+  await page.click("#object-table th button:text-is('object')");
+  const up = await names();
+  assert.deepEqual(up, [...up].sort((a, b) => (a < b ? -1 : 1)));
+  await page.focus("#object-table th button:text-is('object')");
+  await page.keyboard.press("Enter");
+  assert.deepEqual(await names(), [...up].reverse());
+  const all = await names();
+  await page.fill("#object-table input", "vel");
+  const found = await names();
+  assert.ok(found.length > 0 && found.length < all.length && found.every((n) => n.includes("vel")), String(found));
+  await page.click("#object-table .open");
+  assert.ok(await page.isVisible("#object-table tr.detail"));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("every figure that is hovered or focused says its source", async () => {
+  const { page, context } = await open(htmlOf("tips.html", recording));
+  await page.focus("#object-table .figure");
+  assert.match(await page.textContent("#tip"), /source: .*samples/);
+  await page.keyboard.press("Escape");
+  assert.ok(await page.isHidden("#tip"));
+  await context.close();
+});
+
+test("both themes, by the system and by the switch", async () => {
+  const file = htmlOf("themes.html", recording);
+  const ground = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const seen = {};
+  for (const colorScheme of ["light", "dark"]) {
+    const { page, problems, context } = await open(file, { colorScheme });
+    seen[colorScheme] = await ground(page);
+    assert.deepEqual(problems, []);
+    await context.close();
+  }
+  assert.notEqual(seen.light, seen.dark);
+  const { page, context } = await open(file, { colorScheme: "light" });
+  await page.click("#theme");
+  assert.equal(await ground(page), seen.light);
+  await page.click("#theme");
+  assert.equal(await ground(page), seen.dark);
+  await context.close();
+});
+
+test("without scripts the page is the text report", async () => {
+  const file = htmlOf("text.html", recording);
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.goto(pathToFileURL(file).href);
+  const text = run("report", recording, "--as", "2x22", "--width", "100", "--color", "never");
+  assert.equal((await page.textContent("noscript pre")).trim(), text.trim());
+  await context.close();
+});
+
+const hostile = `</script><script>document.title="owned"</script><img src=x onerror="document.title='owned'">'"&lt;\u202e`;
+
+test("hostile names are inert wherever they stand", async () => {
+  const file = htmlOf("hostile.html", recording);
+  const page = readFileSync(file, "utf8");
+  const [before, rest] = page.split(`id="data">`);
+  const data = rest.slice(0, rest.indexOf("</script>"));
+  const fixed = new Set(["schema", "verdict", "kind", "basis", "region", "class", "pattern", "rung", "axis", "binds", "roof"]);
+  const poison = (value, key) => {
+    if (typeof value === "string") return fixed.has(key) ? value : hostile + value;
+    if (Array.isArray(value)) return value.map((v) => poison(v, key));
+    if (value && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, poison(v, k)]));
+    return value;
+  };
+  const bad = JSON.stringify(poison(JSON.parse(data), "")).replace(/</g, "\\u003c");
+  writeFileSync(file, `${before}id="data">${bad}${rest.slice(data.length)}`);
+  const opened = await open(file);
+  for (const button of await opened.page.$$("#object-table .open")) await button.click();
+  assert.deepEqual(opened.problems, []);
+  assert.notEqual(await opened.page.title(), "owned");
+  assert.equal(await opened.page.locator("img, iframe, object, embed, base, form, link").count(), 0);
+  assert.ok((await opened.page.textContent("h1")).includes("</script>"), "the name is shown as it is");
+  await opened.context.close();
+});
+
+test("a program with a hostile name is recorded and its page is inert", async () => {
+  // The directory is called `<`: its path closes an element.
+  const own = mkdtempSync(join(tmpdir(), "nearfar-page-"));
+  mkdirSync(join(own, "<"));
+  const program = join(own, "<", `script><script>document.title='owned'<!--`);
+  execFileSync("cp", [process.env.NEARFAR_PAGE_PROGRAM, program]);
+  const rec = join(own, "h.nearfar");
+  run("record", "-q", "-o", rec, "--", program, "64", "64", "64", "2", "64", "16", "16");
+  const { page, problems, context } = await open(htmlOf("named.html", rec));
+  assert.deepEqual(problems, []);
+  assert.ok((await page.textContent("#verdict .run code")).length > 10);
+  assert.notEqual(await page.title(), "owned");
+  await context.close();
+  rmSync(own, { recursive: true });
+});
+
+test("a page of a normal recording is small, and what exists is not overwritten unasked", () => {
+  const file = htmlOf("size.html", recording);
+  assert.ok(statSync(file).size < 3e6, `${statSync(file).size} bytes`);
+  assert.throws(() => run("report", recording, "--html", file), /exists and is not overwritten/);
+  run("report", recording, "--html", file, "--overwrite");
+  const folder = join(dir, "folder.html");
+  if (!existsSync(folder)) mkdirSync(folder);
+  assert.throws(() => run("report", recording, "--html", folder, "--overwrite"), /not a regular file/);
+});
