@@ -34,6 +34,7 @@ fn one_node_is_unknown_with_the_reason_and_nothing_is_run() {
     assert_eq!(json["placements"], Value::Array(Vec::new()));
     assert!(json["why"].as_str().unwrap().contains("has one memory node"), "{json}");
     assert!(!witness.exists());
+    assert_eq!(check(&["--fail-on", "harmful", "--", "true"]).status.code(), Some(3));
     let output = check(&["--fail-on", "unknown", "--", "true"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stdout);

@@ -86,7 +86,7 @@ fn recordings_are_compared() {
     let said = text(&output.stdout);
     assert!(said.starts_with("Unknown") && said.contains("--same-work"), "{said}");
     let output = diff(&["--as", "2x1", "--fail-if-worse", "5", serial, parallel]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
 
     let same = |arguments: &[&str]| diff(&[&["--same-work"], arguments].concat());
     let output = same(&["--as", "2x1", "--json", serial, parallel]);
@@ -129,7 +129,7 @@ fn recordings_are_compared() {
 
     // What cannot be told does not pass.
     let output = diff(&["--as", "1x2", "--fail-if-worse", "5", serial, parallel]);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
     assert!(text(&output.stderr).contains("cannot be told"), "{}", text(&output.stderr));
     assert!(text(&output.stdout).starts_with("Unknown"), "{}", text(&output.stdout));
 }

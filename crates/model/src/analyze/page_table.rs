@@ -88,9 +88,12 @@ impl PageTable {
             (base.max(from)..(base + PER_BLOCK).min(to), b as usize)
         })
     }
-    /// Notes that a page of this size was mapped here.
-    pub fn add_folio(&mut self, page: u64, shift: u32) {
-        *self.folios.entry(page / PER_BLOCK).or_default() |= 1 << shift;
+    /// Notes that `pages` pages were mapped here at once, as one of 2^`shift` bytes.
+    pub fn add_folio(&mut self, page: u64, pages: u64, shift: u32) {
+        let first = page / pages * pages / PER_BLOCK;
+        for block in first..first + pages.div_ceil(PER_BLOCK) {
+            *self.folios.entry(block).or_default() |= 1 << shift;
+        }
     }
     /// Sizes of large pages in the blocks of `from..to`.
     pub fn folios(&self, from: u64, to: u64) -> u64 {

@@ -105,7 +105,7 @@ pub struct Placements {
     pub not_placements: u64,
     /// Base page size.
     pub page_bytes: u64,
-    /// Pages of ranges that were populated, up to [`MOST_POPULATED`].
+    /// Pages of ranges that were populated, and of pages larger than a block of the table, up to [`MOST_POPULATED`].
     populated: u64,
     /// Whether nothing but a lost page makes a store fault on a placed page.
     certain: bool,
@@ -120,8 +120,8 @@ pub struct Placements {
 /// When, the child, and when the child dropped its copy.
 type Fork = (u64, u32, u64);
 
-/// Pages that are followed when ranges are populated, 64 GiB of 4 KiB: a recording may name any range. Beyond, who placed
-/// them is unknown. // chosen
+/// Pages that are followed when ranges are populated and when faults map more than 2 MiB, 64 GiB of 4 KiB: a recording may
+/// name any range. Beyond, who placed them is unknown. // chosen
 const MOST_POPULATED: u64 = 1 << 24;
 
 /// Two threads that store to a page at once both fault, and one of them places it: as long as
@@ -278,16 +278,28 @@ impl Placements {
                 let touch = Touch { thread, fault: row, zero, cache: zero && file, ..Touch::new(time, how) };
                 let base = self.page_bytes.trailing_zeros();
                 match u32::from(f.page_shift[i]) {
-                    // At most a block of the table at once: 2 MiB with pages of 4 KiB.
-                    shift if shift > base && shift - base <= PER_BLOCK.trailing_zeros() && shift < 64 => {
-                        self.push_folio(space, page, 1 << (shift - base), touch);
-                        self.tables[space as usize].add_folio(page, shift);
+                    shift if shift > base && self.affords(shift - base) => {
+                        let pages = 1 << (shift - base);
+                        self.push_folio(space, page, pages, touch);
+                        self.tables[space as usize].add_folio(page, pages, shift);
                     }
                     _ => self.push(space, page, touch),
                 }
             }
             None => self.not_placements += 1,
         }
+    }
+
+    /// Whether a page of 2^`order` base pages can be followed. Larger ones than a block of the table (2 MiB of pages of
+    /// 4 KiB), as hugetlbfs has of 1 GiB, count towards [`MOST_POPULATED`]: a damaged recording may name any size.
+    fn affords(&mut self, order: u32) -> bool {
+        if order <= PER_BLOCK.trailing_zeros() {
+            return true;
+        }
+        let pages = 1u64.checked_shl(order).unwrap_or(u64::MAX);
+        let affordable = pages <= MOST_POPULATED - self.populated;
+        self.populated += if affordable { pages } else { 0 };
+        affordable
     }
 
     /// How a fault places its page; `None` if it does not.

@@ -87,9 +87,9 @@ pub fn renumbered(pairs: &[(u32, u32)]) -> String {
     )
 }
 
-/// Which words differ, folders aside.
+/// Which words differ, the folder of the program aside.
 fn commands(before: &[String], after: &[String]) -> Option<String> {
-    let (b, a) = (brief(before), brief(after));
+    let (b, a) = (compared(before), compared(after));
     if b == a {
         return None;
     }
@@ -120,16 +120,46 @@ fn commands(before: &[String], after: &[String]) -> Option<String> {
     Some(format!("the commands differ: {}", changes.join(", ")))
 }
 
-/// Words without folders.
-pub fn brief(words: &[String]) -> Vec<String> {
-    words.iter().map(|w| word(w)).collect()
+/// Commands that run another one.
+const LAUNCHERS: [&str; 14] = [
+    "numactl", "env", "taskset", "nice", "chrt", "setarch", "stdbuf", "time", "timeout", "mpirun", "mpiexec",
+    "srun", "nearfar", "sh",
+];
+
+/// The words of a command as they are compared: the program without its folder, since a repaired program may lie in
+/// another; arguments with theirs, as written but for `./` and doubled slashes.
+pub fn compared(command: &[String]) -> Vec<String> {
+    let program = program(command);
+    let word = |(i, word): (usize, &String)| {
+        let word = tidy(word);
+        match i == 0 || i == program {
+            true => word.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&word).to_owned(),
+            false => word,
+        }
+    };
+    command.iter().enumerate().map(word).collect()
 }
 
-/// `--file=/a/b/c` is `--file=c`.
-fn word(word: &str) -> String {
+/// Which word is the program: behind a launcher, the first that is a path and no option or assignment.
+fn program(command: &[String]) -> usize {
+    let first = command.first().map_or("", |w| w.rsplit('/').next().unwrap_or(w));
+    if !LAUNCHERS.contains(&first) {
+        return 0;
+    }
+    let path = |w: &String| w.contains('/') && !w.starts_with('-') && !w.contains('=');
+    command.iter().skip(1).position(path).map_or(0, |i| i + 1)
+}
+
+/// A path without what says nothing: `./a//b` is `a/b`.
+fn tidy(word: &str) -> String {
     let (key, value) = match word.split_once('=') {
         Some((key, value)) if key.starts_with('-') => (format!("{key}="), value),
         _ => (String::new(), word),
     };
-    key + value.rsplit('/').find(|part| !part.is_empty()).unwrap_or(value)
+    if !value.contains('/') || value.contains("://") {
+        return key + value;
+    }
+    let root = if value.starts_with('/') { "/" } else { "" };
+    let parts: Vec<&str> = value.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    key + root + &parts.join("/")
 }

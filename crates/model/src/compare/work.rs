@@ -1,6 +1,6 @@
 //! Whether two recordings are of the same work: else less time, or less of it far, is no merit of a change.
 
-use super::warnings::brief;
+use super::warnings::compared;
 use crate::analyze::Report;
 
 /// Largest difference of the instructions of what counts as the same work. A repair of placement changes how memory is
@@ -48,10 +48,11 @@ fn many(n: u64) -> String {
     }
 }
 
-/// Whether the arguments are the same, folders and the program's own name aside: a repaired program may have another.
+/// Whether the arguments are the same, the program's own folder and name aside: a repaired program may have another.
+/// Folders of arguments count: `small/in.dat` and `large/in.dat` are other inputs.
 /// What stands before a command (numactl, env, a launcher) is not its argument.
 fn same_words(before: &[String], after: &[String]) -> bool {
-    let (b, a) = (brief(before), brief(after));
+    let (b, a) = (compared(before), compared(after));
     if b.is_empty() || a.is_empty() {
         // Attached: nobody knows.
         return true;
@@ -72,12 +73,21 @@ mod tests {
     }
 
     #[test]
-    fn launchers_folders_and_the_programs_name_are_no_arguments() {
+    fn launchers_and_the_programs_folder_and_name_are_no_arguments() {
         assert!(same("./a 10 x", "/tmp/build/b 10 x"));
         assert!(same("./a 10", "numactl --interleave=all ./a 10"));
         assert!(same("env OMP_NUM_THREADS=2 /bin/a 10", "a 10"));
-        assert!(same("./a --in=/x/y", "./a --in=/z/y"));
+        assert!(same("numactl -i all old/a 10 in/x", "numactl -i all new/a 10 in/x"));
+        assert!(same("./a ./in//x.dat", "./a in/x.dat"));
         assert!(same("", "./a 10"));
+    }
+
+    #[test]
+    fn a_file_of_another_folder_is_another_input() {
+        assert!(!same("./a small/in.dat", "./a large/in.dat"));
+        assert!(!same("./a --in=/x/y", "./a --in=/z/y"));
+        assert!(!same("./a in.dat", "numactl -i all ./a other/in.dat"));
+        assert!(!same("numactl -i all ./a small/in.dat", "numactl -i all ./a large/in.dat"));
     }
 
     #[test]

@@ -68,6 +68,24 @@ fn a_call_that_populates_places_what_is_not_there() {
     assert_eq!(populated(NONE, 0, 0), (None, 0));
 }
 
+/// One fault of hugetlbfs maps 1 GiB: all of it is where the thread that faulted was.
+#[test]
+fn a_page_of_a_gigabyte_is_placed_as_a_whole() {
+    let mut w = World::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", (1 << 30) / PAGE);
+    let aligned = a.next_multiple_of(1 << 30);
+    w.input.objects.address[0] = aligned;
+    w.fault_as(100, 3, ip, aligned + (700 << 20), Access::Store);
+    w.input.faults.page_shift[0] = 30;
+    w.use_blocked(4, 100, ip, aligned, (1 << 30) / PAGE);
+    let r = w.on(2);
+    assert_eq!((r.remote_share, r.home_unknown_share), (Some(0.5), 0.0));
+    // No machine has pages of 1 EiB: such a fault places the page that it names.
+    w.input.faults.page_shift[0] = 60;
+    assert!(w.on(2).home_unknown_share > 0.9);
+}
+
 #[test]
 fn a_populated_range_without_end_takes_no_memory_and_places_nothing() {
     let (mut w, _, a) = world();

@@ -4,6 +4,7 @@ use super::OnArgs;
 use super::fix::write_new;
 use super::look::Look;
 use super::record::{objects_here, on_options};
+use super::status;
 use crate::collect::on::{BINDING, require_pinned};
 use crate::collect::target::find_program;
 use crate::discover;
@@ -30,7 +31,8 @@ use std::time::UNIX_EPOCH;
 /// Runs the command as it is and under several placements, in rounds of random order after a run to warm
 /// up, and compares within rounds. Its outputs are kept aside (the end of a failed run's is shown), its
 /// input is empty. With --on, the machine is emulated and the model gives the time.
-/// Exit status: 0, or 1 with --fail-on, or 2 on errors, or 130 after Ctrl-C (what is known is printed).
+/// Exit status: 0; with --fail-on 1 if the verdict is that, 3 if there is none; 2 on errors; 130 after Ctrl-C (what is
+/// known is printed).
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(super) struct CheckArgs {
@@ -70,7 +72,8 @@ pub(super) struct CheckArgs {
     /// Keep the recordings of --on in this new directory
     #[arg(long, value_name = "DIR", requires = "on")]
     keep: Option<PathBuf>,
-    /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not harmless)
+    /// Exit with 1 if the verdict is this (with `unknown`, if it is not harmless); with `harmful`, exit with 3 if
+    /// there is no verdict
     #[arg(long, value_name = "VERDICT", value_parser = ["harmful", "unknown"])]
     fail_on: Option<String>,
     /// No progress
@@ -153,15 +156,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     }
     out.flush()?;
     let verdict = written.judged.verdict;
-    let failed = match args.fail_on.as_deref() {
-        Some("harmful") => verdict == Hurts::Harmful,
-        Some(_) => verdict != Hurts::Harmless,
-        None => false,
-    };
-    Ok(match (written.trials.interrupted, failed) {
-        (true, _) => ExitCode::from(130),
-        (false, failed) => ExitCode::from(u8::from(failed)),
-    })
+    let gate = status::gate(args.fail_on.as_deref(), verdict == Hurts::Harmful, verdict == Hurts::Unknown);
+    Ok(if written.trials.interrupted { ExitCode::from(130) } else { gate.into() })
 }
 
 fn measure(args: &CheckArgs) -> Result<Measure> {

@@ -2,6 +2,7 @@
 
 use super::look::Look;
 use super::report::judged;
+use super::status;
 use anyhow::{Context, Result};
 use clap::Args;
 use nearfar_model::compare::{Gate, compare, compare_same_work};
@@ -15,8 +16,7 @@ use std::process::ExitCode;
 ///
 /// Where both were counted on an emulated machine, the modelled time decides; else the remote share of the
 /// stall time and its interval. docs/diff.md says how.
-/// Exit status: 0; 1 if AFTER is worse than --fail-if-worse allows; 2 on errors, and with --fail-if-worse
-/// also if it cannot be told.
+/// Exit status: 0; with --fail-if-worse 1 if AFTER is worse than that, 3 if it cannot be told; 2 on errors.
 #[derive(Args)]
 #[command(after_help = DIFF_EXAMPLES)]
 pub(super) struct DiffArgs {
@@ -78,11 +78,11 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
         None | Some(Gate::Passed) => ExitCode::SUCCESS,
         Some(Gate::Worse(why)) => {
             crate::say!("nearfar: {why} (--fail-if-worse)");
-            ExitCode::from(1)
+            status::Gate::Caught.into()
         }
         Some(Gate::Unknown(why)) => {
             crate::say!("nearfar: {why} (--fail-if-worse)");
-            ExitCode::from(2)
+            status::Gate::Undecided.into()
         }
     })
 }

@@ -15,6 +15,7 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
+mod status;
 mod topo;
 mod where_is;
 
@@ -270,7 +271,8 @@ impl OnArgs {
 /// Say which objects are far, who placed their pages, where they are used, and what to change
 ///
 /// On a machine with one node the recording is judged as if on a machine of two
-/// such nodes; --as chooses another. Exit status: 0, or 1 with --fail-on, or 2 on errors.
+/// such nodes; --as chooses another. Exit status: 0; with --fail-on 1 if the verdict is that, 3 if there is none;
+/// 2 on errors (docs/exit-status.md).
 #[derive(Args)]
 struct ReportArgs {
     /// The recording [default: the newest *.nearfar here]
@@ -290,7 +292,8 @@ struct ReportArgs {
     /// Report the whole run even if the program marks a region of interest (nearfar.h)
     #[arg(long)]
     whole: bool,
-    /// Exit with 1 if the verdict is this (or, with `unknown`, also if it is not clean)
+    /// Exit with 1 if the verdict is this (with `unknown`, if it is not clean); with `affected`, exit with 3 if there
+    /// is no verdict or the run ended early
     #[arg(long, value_name = "VERDICT", value_parser = ["affected", "unknown"])]
     fail_on: Option<String>,
     #[command(flatten)]
@@ -417,7 +420,7 @@ pub fn main() -> ExitCode {
 /// Prints an error and gives the status for it.
 fn fail(error: &anyhow::Error) -> ExitCode {
     crate::say!("nearfar: {error:#}");
-    ExitCode::from(2)
+    ExitCode::from(status::ERROR)
 }
 
 fn write_man(directory: &std::path::Path) -> anyhow::Result<ExitCode> {

@@ -1,6 +1,6 @@
 //! `nearfar report`.
 
-use super::ReportArgs;
+use super::{ReportArgs, status};
 use crate::discover::machine_from_argument;
 use crate::store;
 use anyhow::{Context, Result};
@@ -34,14 +34,10 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     }
     if let (Some(_), Some(early)) = (&args.fail_on, &report.ended_early) {
         crate::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");
-        return Ok(ExitCode::from(1));
     }
-    let failed = match args.fail_on.as_deref() {
-        Some("affected") => report.verdict == Verdict::Affected,
-        Some(_) => report.verdict != Verdict::Clean,
-        None => false,
-    };
-    Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let bad = report.verdict == Verdict::Affected;
+    let unknown = report.verdict == Verdict::Unknown || report.ended_early.is_some();
+    Ok(status::gate(args.fail_on.as_deref(), bad, unknown).into())
 }
 
 /// The report of a recording.
