@@ -6,6 +6,8 @@ mod cached;
 mod cases;
 #[path = "analyze/helpers.rs"]
 mod helpers;
+#[path = "analyze/instances.rs"]
+mod instances;
 #[path = "analyze/many.rs"]
 mod many;
 #[path = "analyze/placements.rs"]

@@ -21,6 +21,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         allocated_at: Some(format!("/home/me/src/grid.c:{line}")),
         allocated_in: Some("main".into()),
         allocated_through: Vec::new(),
+        allocations: 1,
         first_touch: Vec::new(),
         pages: PageOrigins::default(),
         folio_bytes: Vec::new(),

@@ -9,9 +9,9 @@ use super::findings::Setting;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
 use super::program::Program;
-use super::shares::{Shares, distance, share};
+use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
-use super::tally::Tally;
+use super::tally::{RowTally, Tally};
 use super::value::*;
 use super::verdict::{Evidence, THRESHOLD, rung_text, verdict};
 use super::whatif::{Engine, Planner};
@@ -23,6 +23,9 @@ use crate::recording::{Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Reso
 const SCHEMA: u32 = 1;
 /// Longest lists in a report.
 pub(super) const MOST_ROWS: usize = 500;
+
+/// Samples of an object from which on its remote share is told, however wide its interval. // chosen
+const FEW: u64 = 100;
 
 /// Builds the report.
 pub fn assemble(
@@ -288,6 +291,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         kind: row.kind.text().to_string(),
         bytes: row.bytes,
         count: if row.kind == ObjectKind::File { 1 } else { row.count },
+        allocations: row.things.len() as u64,
         allocated_at: site.and_then(|s| s.at.clone()),
         allocated_in: site.and_then(|s| s.function.clone()),
         allocated_through: row.through.iter().map(|&s| through(context.sites.get(s))).collect(),
@@ -296,7 +300,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         folio_bytes: f.folio_bytes.clone(),
         samples: counts.map_or(0, |c| c.sum.samples),
         stall_share,
-        remote_share: f.remote_share,
+        remote_share: f.remote_share.filter(|_| !says_nothing(f, counts)),
         remote_share_ci: f.remote_ci,
         remote_share_exact: f.exact.is_some(),
         dram: code.of_object(f),
@@ -306,6 +310,13 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         pattern: f.pattern,
         thread_ranges: listed(&f.ranges).map(range).collect(),
     }
+}
+
+/// Whether an object's remote share is of so few samples that it says nothing.
+fn says_nothing(f: &RowFacts, counts: Option<&RowTally>) -> bool {
+    f.exact.is_none()
+        && counts.is_some_and(|c| c.known.samples < FEW)
+        && f.remote_ci.is_some_and(|i| i.high - i.low > WIDEST_TOLD)
 }
 
 /// An allocation helper: `memory (kernels.c:38)`.

@@ -348,6 +348,7 @@ impl<'a> Worker<'a> {
         user[0] += u64::from(s.lines[i]);
         user[1] += if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
         user[2] += 1;
+        user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
     }
 
     #[inline]

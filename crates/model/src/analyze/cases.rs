@@ -87,7 +87,7 @@ fn remote_sentence(r: &RowFacts) -> String {
 
 /// The case of a row, if its remote lines or time are explained by something.
 pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
-    if r.remote == 0 || r.own_stacks {
+    if r.remote == 0 || r.own_stacks || r.loaded {
         return None;
     }
     // Small allocations are seen as samples of them: their pages are more than those counted here.

@@ -9,12 +9,17 @@ use super::pages::{self, Origins};
 use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::stats::{Block, share_interval};
-use super::tally::{Folio, FolioUse, LineUse, Tally, TouchUse, Use};
+use super::tally::{Folio, FolioUse, InstanceUse, LineUse, Tally, TouchUse, Use};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
 /// Largest written part of the lines of what counts as only read: pages that it shares with others. // chosen
 const WRITTEN: f64 = 0.02;
+/// Bit of a mapping's flags: its pages may be executed.
+const EXECUTABLE: u8 = 4;
+/// Part of the samples of objects of one line that must be of each object's one thread for it to be that thread's. The
+/// same as for one object that one thread uses. // chosen
+const OWN: f64 = 0.97;
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
 const DETAILED: usize = 100;
 
@@ -63,6 +68,9 @@ pub struct RowFacts {
     /// Stacks of threads that others created: each is its thread's own. What they were touched first by others is the
     /// little that creating a thread writes there, which no placement of the program's data mends.
     pub own_stacks: bool,
+    /// Code and data of a library or of the program's file, of which no variable is known: they lie where the loader put
+    /// them, and nothing in the program places them.
+    pub loaded: bool,
     /// Remote weight.
     pub remote: u64,
     /// Weight by distance, in the order of [`super::attribute::CLASSES`].
@@ -157,17 +165,9 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
     let spaces = context.finder.spaces;
     let in_file = |f: &&RowFacts| {
         let row = &context.rows.rows[f.row];
-        let mapped = |&t: &u32| {
-            let t = spaces.things.get(t);
-            // Just before its end: at the end of time itself nothing is mapped.
-            let mapping = spaces.mapping_at(t.space, t.address, t.died.saturating_sub(1)).0;
-            mapping.is_some_and(|m| spaces.things.get(m).kind == ObjectKind::File)
-        };
-        match row.kind {
-            ObjectKind::File => true,
-            ObjectKind::Static => row.things.iter().all(mapped),
-            _ => false,
-        }
+        // What no sample stored to may be written all the same: the page's protection tells.
+        let constant = |&t: &u32| spaces.is_constant(context.input, t);
+        matches!(row.kind, ObjectKind::File | ObjectKind::Static) && row.things.iter().all(constant)
     };
     let unplaced = |f: &&RowFacts| {
         let counts = tally.rows[f.row].as_deref();
@@ -203,6 +203,11 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let folios = by_row(tally.folios.iter());
     let shared = shared_by_nodes(tally);
     let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
+    let instances = by_row(tally.instances.iter());
+    let executable: FastSet<&str> = (0..input.mappings.start.len())
+        .filter(|&i| input.mappings.flags[i] & EXECUTABLE != 0)
+        .map(|i| input.mappings.name[i].as_str())
+        .collect();
     let mut facts = Vec::with_capacity(order.len());
     let mut left = pages::ALL_PAGES;
     for (rank, row) in order.into_iter().enumerate() {
@@ -216,6 +221,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
             name: about.name.clone(),
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
             own_stacks: about.kind == ObjectKind::Stack && !about.name.starts_with("main thread"),
+            loaded: about.kind == ObjectKind::File && executable.contains(about.name.as_str()),
             remote: counts.remote,
             by_class: counts.by_class,
             allocations: about.things.len(),
@@ -228,7 +234,8 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         }
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
         (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
-        if f.own_stacks {
+        let one_each = about.things.len() > 1 && about.kind != ObjectKind::SmallHeap;
+        if f.own_stacks || one_each && own_instances(&about.things, &instances) {
             f.pattern = Pattern::OwnThread;
         }
         who_uses(&mut f, input, context, tally, used);
@@ -261,6 +268,22 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         facts.push(f);
     }
     facts
+}
+
+/// Whether each of a row's objects is used by one thread, and not all by the same. Laid over one another they would look
+/// as if every thread used all of one object.
+fn own_instances(things: &[u32], instances: &ByRow<u32, &InstanceUse>) -> bool {
+    let (mut all, mut own) = (0, 0);
+    let mut threads: FastSet<u32> = FastSet::default();
+    for users in things.iter().filter_map(|thing| instances.get(thing)) {
+        all += users.iter().map(|u| u.1.addressed).sum::<u64>();
+        if let Some((thread, most)) = users.iter().max_by_key(|u| u.1.addressed).filter(|u| u.1.addressed > 0)
+        {
+            own += most.addressed;
+            threads.insert(*thread);
+        }
+    }
+    all >= pattern::ENOUGH && threads.len() > 1 && own as f64 >= OWN * all as f64
 }
 
 /// Runs of homes and of users along the largest allocation.

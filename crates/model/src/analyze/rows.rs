@@ -6,6 +6,8 @@ use super::input::Input;
 use super::sites::{SiteId, Sites};
 use super::space::{Thing, Things};
 use crate::recording::{NONE, ObjectKind};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A row of the report's object table.
 #[derive(Clone, Debug)]
@@ -24,9 +26,9 @@ pub struct Row {
     pub things: Vec<u32>,
     /// Call chain of the first of them, if it is an object.
     pub chain: Option<u32>,
-    /// Size in bytes; for sampled small allocations, what they stand for.
+    /// Most bytes that its things had at a time; for sampled small allocations, what they stand for.
     pub bytes: u64,
-    /// How many things; for sampled small allocations, how many they stand for.
+    /// Most things at a time; for sampled small allocations, how many they stand for.
     pub count: u64,
     /// Extent over which offsets are counted: the largest object, or the area of small ones.
     pub extent: u64,
@@ -82,9 +84,7 @@ impl Rows {
                     Key::Place(kind, name.unwrap_or_default(), 0, 0)
                 }
                 // [heap] grows: its mappings differ in size and are one area.
-                kind if thing.mapping != NONE && name == Some("[heap]") => {
-                    Key::Place(kind, name.unwrap_or_default(), 0, 0)
-                }
+                kind if name == Some("[heap]") => Key::Place(kind, name.unwrap_or_default(), 0, 0),
                 kind => Key::Place(kind, name.unwrap_or_default(), thing.address, thing.bytes),
             };
             // A loop allocates the same again and again.
@@ -141,22 +141,47 @@ impl Rows {
             }
             row.things.shrink_to_fit();
             row.chain = row.things.first().and_then(|&t| input.objects.chain.get(t as usize)).copied();
-            let things = row.things.iter().map(|&t| all.get(t));
-            row.count = row.things.len() as u64;
+            let things = || row.things.iter().map(|&t| all.get(t));
             if row.kind == ObjectKind::SmallHeap {
-                let stands_for = row.things.iter().map(|&t| input.objects.represents[t as usize]);
-                row.bytes = stands_for.clone().fold(0, u64::saturating_add);
-                let each = stands_for.zip(things.clone()).map(|(b, t)| b as f64 / t.bytes.max(1) as f64);
-                row.count = (each.sum::<f64>().round() as u64).max(row.count);
-                row.base = things.clone().map(|t| t.address).min().unwrap_or(0);
-                let end = things.map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
+                let stands_for = || row.things.iter().map(|&t| input.objects.represents[t as usize] as f64);
+                let each = stands_for().zip(things()).map(|(b, t)| b / t.bytes.max(1) as f64);
+                let (bytes, count) = at_a_time(things().zip(stands_for().zip(each)));
+                (row.bytes, row.count) = (bytes as u64, (count.round() as u64).max(1));
+                row.base = things().map(|t| t.address).min().unwrap_or(0);
+                let end = things().map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
                 row.extent = end - row.base;
             } else {
-                row.bytes = things.clone().map(|t| t.bytes).fold(0, u64::saturating_add);
-                row.extent = things.map(|t| t.bytes).max().unwrap_or(0);
+                let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));
+                (row.bytes, row.count) = (bytes as u64, count as u64);
+                row.extent = things().map(|t| t.bytes).max().unwrap_or(0);
             }
         }
     }
+}
+
+/// The most bytes, and the most things, that lived at a time, each with what it stands for. Of a loop that frees what it
+/// allocated that is one, however often it goes round.
+fn at_a_time(things: impl Iterator<Item = (Thing, (f64, f64))>) -> (f64, f64) {
+    let mut lives: Vec<(u64, u64, f64, f64)> =
+        things.map(|(t, (bytes, count))| (t.born, t.died, bytes, count)).collect();
+    lives.sort_by_key(|life| life.0);
+    // The lives that have not ended, the next to end first.
+    let mut living: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let (mut bytes, mut count, mut most) = (0.0f64, 0.0f64, (0.0f64, 0.0f64));
+    for (i, &(born, died, b, n)) in lives.iter().enumerate() {
+        while let Some(&Reverse((end, ended))) = living.peek()
+            && end <= born
+        {
+            living.pop();
+            bytes -= lives[ended].2;
+            count -= lives[ended].3;
+        }
+        living.push(Reverse((died, i)));
+        bytes += b;
+        count += n;
+        most = (most.0.max(bytes), most.1.max(count));
+    }
+    most
 }
 
 /// The names that the system, the program or the debug information give things.

@@ -29,7 +29,7 @@ pub struct Shares {
 
 /// Widest 95 % interval of a share from samples that is still told: one sample that happens to be near must not
 /// be read as "0 % remote". Wider than half of everything, it tells nothing. // chosen
-const WIDEST_TOLD: f64 = 0.5;
+pub(super) const WIDEST_TOLD: f64 = 0.5;
 
 impl Shares {
     /// A share as the report tells it: `None` (unknown) if it is of so few samples that it says nothing.

@@ -46,6 +46,11 @@ pub fn findings(
         let sum =
             by_row.entry(row).or_insert_with(|| Row { apart: true, one_writer: true, ..Row::default() });
         let lines: u64 = users.values().map(|n| n[0]).sum();
+        // A barrier or lock of the runtime: its threads wait for each other, and nothing of the program's lies there.
+        let by_runtime: u64 = users.values().map(|n| n[3]).sum();
+        if 2 * by_runtime > lines {
+            continue;
+        }
         sum.all += lines;
         let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
         let written = users.values().any(|n| n[1] > 0);

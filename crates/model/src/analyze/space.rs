@@ -6,13 +6,16 @@
 use super::hash::IdIndex;
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span, Spans, Validity};
-use crate::recording::{NONE, ObjectKind};
+use crate::recording::{NONE, ObjectKind, RangeKind};
 use std::mem::take;
 
 /// How far apart two sampled small allocations of one site may be for what is between them to be believed of that site,
 /// too: the agent samples one in so many bytes, and allocators fill an area in order. Behind a single one nothing is
 /// known: an address belongs to an object inside its bytes only. // assumed
 const SMALL_REACH: u64 = 128 << 10;
+
+/// Bit of a mapping's flags: its pages may be written to.
+const WRITABLE: u8 = 2;
 
 /// Longest line of forked processes that is followed for what a child shares with its parents. Shells and
 /// build tools fork a few generations deep; a hundred thousand would make every look-up as long. // chosen
@@ -356,6 +359,33 @@ impl Spaces {
             };
             (s, t, own) = (parent, t.min(fork), false);
         }
+    }
+
+    /// Flags of the mapping at an address, as /proc/PID/maps had them; `None` if none was seen there.
+    pub fn flags_at(&self, input: &Input, space: u32, address: u64, time: u64) -> Option<u8> {
+        let (mut s, mut t) = (space, time);
+        loop {
+            if let Some(id) = self.spaces[s as usize].coarse[1].at(&self.things, address, t).0 {
+                return input.mappings.flags.get(self.things.get(id).mapping as usize).copied();
+            }
+            let (parent, fork) = self.spaces[s as usize].parent?;
+            (s, t) = (parent, t.min(fork));
+        }
+    }
+
+    /// Whether no page of a thing could be written to, as far as its mapping and the calls that change protections say.
+    pub fn is_constant(&self, input: &Input, thing: u32) -> bool {
+        let t = self.things.get(thing);
+        let r = &input.range_events;
+        let end = t.address.saturating_add(t.bytes);
+        let changed = |i: usize| {
+            r.kind[i] == RangeKind::Protect as u8
+                && r.address[i] < end
+                && r.address[i].saturating_add(r.bytes[i]) > t.address
+        };
+        // Just before its end: at the end of time itself nothing is mapped.
+        let flags = self.flags_at(input, t.space, t.address, t.died.saturating_sub(1));
+        flags.is_some_and(|flags| flags & WRITABLE == 0) && !(0..r.kind.len()).any(changed)
     }
 
     /// What covered any byte of `from..to` at some time of `since..=until`; mappings only where no

@@ -25,6 +25,17 @@ pub struct Use {
     pub bins: Vec<u32>,
 }
 
+/// A thread's use of one of a row's several objects.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InstanceUse {
+    /// Weight of its samples.
+    pub weight: u64,
+    /// Remote weight.
+    pub remote: u64,
+    /// Its samples outside the initialisation.
+    pub addressed: u64,
+}
+
 /// A line's use of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineUse {
@@ -54,8 +65,8 @@ pub struct TouchUse {
 }
 
 /// Who takes a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
-/// and the samples.
-pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 3]>;
+/// the samples, and how many lines a runtime's code took.
+pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 4]>;
 
 /// Samples that read and that wrote, in two halves.
 pub type Halves = [[u64; 2]; 2];
@@ -245,6 +256,8 @@ pub struct Tally {
     pub rows: Vec<Option<Box<RowTally>>>,
     /// By (row, thread).
     pub uses: Sums<(u32, u32), Use>,
+    /// By (thing, thread), of rows with several things.
+    pub instances: Sums<(u32, u32), InstanceUse>,
     /// By (row, node of the cpus): of samples on far pages.
     pub reach: FastMap<(u32, NodeIndex), Reach>,
     /// By (row, site).
@@ -327,6 +340,12 @@ impl Tally {
             to.addressed += from.addressed;
             grow_add(&mut to.by_home, &from.by_home);
             grow_add(&mut to.bins, &from.bins);
+        }
+        for (key, from) in other.instances {
+            let to = self.instances.of(key);
+            to.weight += from.weight;
+            to.remote += from.remote;
+            to.addressed += from.addressed;
         }
         for (key, from) in other.reach {
             self.reach.entry(key).or_default().merge(&from);

@@ -181,15 +181,18 @@ pub struct CacheBound {
     pub cache_bytes: u64,
     /// Share of the time that fetching all of it from far memory takes, as often as it can have been fetched.
     pub far_share_at_most: f64,
-    /// Share of the samples that caches of other nodes can have answered: on data that several nodes use and somebody
-    /// writes. Upper end of its 95 % interval.
+    /// Share of the time that threads can have spent on fetching their data again after they changed to another cache:
+    /// twice the upper end of the 95 % interval of the time that they were away from the one that they were at most.
+    pub moving_threads_at_most: f64,
+    /// Share of the samples that caches of other nodes can have answered: on data that several nodes use and that can be
+    /// written to. Upper end of its 95 % interval.
     pub between_nodes_at_most: f64,
 }
 
 impl CacheBound {
     /// Share of the time that went to far memory or to another node's caches, at most.
     pub fn at_most(&self) -> f64 {
-        (self.far_share_at_most + self.between_nodes_at_most).min(1.0)
+        (self.far_share_at_most + self.moving_threads_at_most + self.between_nodes_at_most).min(1.0)
     }
 }
 
@@ -371,10 +374,12 @@ pub struct ObjectRow {
     pub name_from: String,
     /// An object kind's text.
     pub kind: String,
-    /// Size in bytes (sum over the site's objects that lived; estimated for sampled small ones).
+    /// Most bytes that the site's objects had at a time; estimated for sampled small ones.
     pub bytes: u64,
-    /// Number of objects in this row; estimated for sampled small ones.
+    /// Most objects of this row at a time; estimated for sampled small ones.
     pub count: u64,
+    /// Objects of this row in the course of the run; of small ones those that were sampled.
+    pub allocations: u64,
     /// `file:line` of the allocation in the program's own code.
     pub allocated_at: Option<String>,
     /// Function of the allocation.

@@ -193,8 +193,13 @@ fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
         caches.cache_level,
         mib(caches.cache_bytes)
     );
-    let (far, between) = (caches.far_share_at_most, caches.between_nodes_at_most);
-    if caches.at_most() <= THRESHOLD && (samples >= LEAST_SAMPLES || between == 0.0) {
+    let CacheBound {
+        far_share_at_most: far,
+        moving_threads_at_most: moving,
+        between_nodes_at_most: between,
+        ..
+    } = *caches;
+    if caches.at_most() <= THRESHOLD && samples >= LEAST_SAMPLES {
         return clean(format!(
             "{held}: at most {} of the time can have gone to far memory or to other nodes' caches",
             percent(caches.at_most())
@@ -210,11 +215,17 @@ fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
             "{held}; {samples} samples are too few to tell whether nodes share its data ({LEAST_SAMPLES} are needed): \
              record longer or with a higher rate (-F)."
         )
+    } else if moving > between {
+        format!(
+            "{held}, but threads changed between caches, and each change fetches their data again: that can have taken up to \
+             {} of the time. Bind the threads (OMP_PROC_BIND=close OMP_PLACES=cores, or taskset) and record again.",
+            percent(moving)
+        )
     } else {
         format!(
-            "{held}, so where its pages lie costs next to nothing. But up to {} of the time is on data that threads of \
-             several nodes use and write, and a clock cannot tell whether their caches took it from each other: \
-             `nearfar record --on MACHINE` counts it.",
+            "{held}, so page placement hardly matters. But up to {} of the time is on data that threads of several nodes use, \
+             and timer samples cannot show whether one of them writes to it, and the others fetch it from that node's cache: \
+             `nearfar record --on MACHINE` counts that.",
             percent(between)
         )
     };

@@ -96,6 +96,10 @@ pub struct Meta {
     /// before it began); 0 if unknown.
     #[serde(default)]
     pub largest_process_bytes: u64,
+    /// Memory that the machine can give out as hugetlb pages, which `largest_process_bytes` leaves out, bytes: its pools
+    /// with what they may grow by, the larger of begin and end; `null` if unknown.
+    #[serde(default)]
+    pub hugetlb_bytes: Option<u64>,
     /// Page faults of the target, the kernel's own on its memory included; 0 if unknown.
     #[serde(default)]
     pub target_faults: u64,

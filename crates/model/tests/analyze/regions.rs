@@ -63,6 +63,16 @@ fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
     w.touch(1000, 1, init, a + 500 * PAGE, 500);
     w.use_blocked(2, 1000, work, a, 1000);
     let constants = w.object(ObjectKind::File, 0x40_0000, 16 * PAGE, 0, "/home/u/p/app");
+    w.input.mappings.push(Mapping {
+        time_ns: 0,
+        process: 0,
+        start: 0x40_0000,
+        end: 0x40_0000 + 16 * PAGE,
+        offset: 0,
+        module: 0,
+        flags: 1,
+        name: "/home/u/p/app".into(),
+    });
     w.fault_as(500, 0, work, 0x40_0008, Access::Load);
     for i in 0..1000 {
         w.sample(WORK + i * 2_000_000 + 7, (i % 2) as u32, work, 0x40_0000 + i % 16 * PAGE);
@@ -73,6 +83,9 @@ fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
     assert!((r.home_unknown_share - 1.0 / 3.0).abs() < 0.01);
     assert_eq!(r.verdict, nearfar_model::analyze::Verdict::Clean, "{}", r.verdict_why);
     assert!(r.notes.iter().any(|n| n.contains("mapped files")), "{:?}", r.notes);
+    // Zeroed variables in the last page of the file's data: that no sample stored to them makes them no constants.
+    w.input.mappings.flags[0] = 3;
+    assert_eq!(judged(&w, false).verdict, nearfar_model::analyze::Verdict::Unknown);
 }
 
 #[test]

@@ -246,40 +246,49 @@ fn lines_are_bound_by_what_bound_when_they_moved() {
 /// A line that one thread writes and others look at goes from cache to cache as well; nobody else writes there.
 #[test]
 fn who_writes_to_a_line_that_nodes_share_is_not_made_up() {
-    let finding = |writers: &[u32]| {
-        let mut w = timed(100, 1000);
-        let ip = w.own("spin", 40);
-        let a = w.input.objects.address[0];
-        for i in 0..64u32 {
-            let thread = i % 4;
-            let store = writers.contains(&thread);
-            w.samples.push(AccessSample {
-                time_ns: WORK + u64::from(i),
-                thread,
-                cpu: thread as u16,
-                ip,
-                operand_ip: ip,
-                address: a + u64::from(thread) * 8,
-                resolution: Resolution::Exact as u8,
-                access: if store { Access::Store } else { Access::Load } as u8,
-                chain: NONE,
-                weight_ns: 0,
-                rung: SampleRung::Transfer as u8,
-                lines: 10_000,
-                home: -1,
-                epoch: 0,
-            });
-        }
-        let r = w.real();
-        r.findings
-            .iter()
-            .find(|f| f.kind == "false_sharing")
-            .map(|f| f.cause.text.clone())
-            .expect("a finding")
-    };
+    let finding = |writers: &[u32]| taken_back_and_forth(writers, |w| w.own("spin", 40)).expect("a finding");
     let text = finding(&[0]);
     assert!(text.starts_with("a thread writes to "), "{text}");
     assert!(text.ends_with("threads of other nodes read different bytes of the same cache line"), "{text}");
     let text = finding(&[0, 1, 2, 3]);
     assert!(text.starts_with("threads of several nodes write to different bytes"), "{text}");
+}
+
+/// A barrier of OpenMP's runtime: nothing of the program's is in that line.
+#[test]
+fn lines_of_a_runtimes_own_barrier_are_no_finding() {
+    let barrier = |w: &mut World| w.libc("gomp_barrier_wait");
+    assert_eq!(taken_back_and_forth(&[0, 1, 2, 3], barrier), None);
+}
+
+/// What is found of a line that four threads, of which some write, take from each other's nodes with code of `ip`.
+fn taken_back_and_forth(writers: &[u32], ip: impl Fn(&mut World) -> u32) -> Option<String> {
+    let mut w = timed(100, 1000);
+    let ip = ip(&mut w);
+    let a = w.input.objects.address[0];
+    for i in 0..64u32 {
+        let thread = i % 4;
+        let store = writers.contains(&thread);
+        w.samples.push(AccessSample {
+            time_ns: WORK + u64::from(i),
+            thread,
+            cpu: thread as u16,
+            ip,
+            operand_ip: ip,
+            address: a + u64::from(thread) * 8,
+            resolution: Resolution::Exact as u8,
+            access: if store { Access::Store } else { Access::Load } as u8,
+            chain: NONE,
+            weight_ns: 0,
+            rung: SampleRung::Transfer as u8,
+            lines: 10_000,
+            home: -1,
+            epoch: 0,
+        });
+    }
+    let r = w.real();
+    r.findings
+        .iter()
+        .find(|f| f.kind == "false_sharing" || f.kind == "contended_line")
+        .map(|f| f.cause.text.clone())
 }

@@ -70,6 +70,7 @@ impl World {
             target_cpu_s: 0.0,
             target_system_s: -1.0,
             largest_process_bytes: 0,
+            hugetlb_bytes: Some(0),
             target_faults: 0,
             steal_share: -1.0,
         };

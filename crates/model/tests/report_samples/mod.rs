@@ -88,6 +88,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         allocated_at: Some(format!("triad.c:{line}")),
         allocated_in: Some("main".into()),
         allocated_through: vec!["take (pool.c:7)".into()],
+        allocations: 1,
         first_touch: vec![TouchRow {
             thread: 4242,
             node: Some(0),

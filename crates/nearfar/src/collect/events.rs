@@ -265,8 +265,11 @@ impl Interpreter {
         {
             self.world.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
         }
+        let unnamed = matches!(&*map.name, "" | "//anon") && !stack && map.flags & 8 == 0;
+        let known = if unnamed { self.unnamed(space, pid, map) } else { None };
         let object = match object_kind(map, stack, ours) {
             Some((kind, name, low)) => {
+                let name = known.unwrap_or(name);
                 let id = self.world.next_object();
                 tables.objects.push(MemoryObject {
                     id,
@@ -287,6 +290,20 @@ impl Interpreter {
         };
         let entry = MapEntry { end: map.end, offset: map.offset, module, object, owner: space };
         Arc::make_mut(&mut self.world.spaces[space as usize].maps).insert(map.start, entry);
+    }
+
+    /// What an anonymous mapping is for, by where it begins: zeroed variables behind the data of a file, or the heap of
+    /// brk(2), which perf of newer kernels gives no name.
+    fn unnamed(&mut self, space: u32, pid: u32, map: &proc::Map) -> Option<String> {
+        let before = self.world.spaces[space as usize].maps.range(..map.start).next_back();
+        let loaded =
+            |m: &MapEntry| self.world.modules.get(m.module as usize).is_some_and(|m| m.file.is_some());
+        if let Some((_, file)) = before.filter(|(_, m)| m.end == map.start && loaded(m)) {
+            let path = self.world.module_path(file.module);
+            return Some(format!("{} (.bss)", path.rsplit('/').next().unwrap_or(path)));
+        }
+        let heap = self.world.heap_begin(space, pid)?;
+        (map.start <= heap && heap < map.end).then(|| "[heap]".to_owned())
     }
 
     /// Removes `start..end` from the known mappings; what sticks out stays.

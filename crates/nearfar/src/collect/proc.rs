@@ -178,6 +178,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
     nth_of_stat(&String::from_utf8_lossy(&stat), 22)
 }
 
+/// Where the heap of a process begins (start_brk, /proc/PID/stat field 47); `None` where the kernel hides it.
+pub fn heap_begin(pid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    nth_of_stat(&String::from_utf8_lossy(&stat), 47).filter(|&begin| begin > 0)
+}
+
 /// User id that a process runs as; `None` if there is no such process.
 pub fn owner(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -252,7 +258,11 @@ mod tests {
         let me = std::process::id();
         assert!(start_time(me).is_some());
         assert!(threads(me).contains(&me));
-        assert!(maps(me).iter().any(|m| m.name == "[stack]"));
+        let maps = maps(me);
+        assert!(maps.iter().any(|m| m.name == "[stack]"));
+        let heap = heap_begin(me).expect("a process may know its own");
+        let named = maps.iter().find(|m| m.name == "[heap]").expect("the test's allocator uses brk");
+        assert!((named.start..named.end).contains(&heap));
         assert_eq!(start_time(u32::MAX - 1), None);
     }
 }

@@ -17,7 +17,7 @@ use super::setup::{
 };
 use super::target::inherited::too_little_to_finish;
 use super::target::{Before, Ending, Held, Running, User};
-use crate::discover::{self, cpu_times};
+use crate::discover::{self, cpu_times, hugetlb_bytes};
 use crate::place::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
 use crate::store::{CreateError, Finished, Writer, finish, reserve};
 use nearfar_model::recording::*;
@@ -284,6 +284,8 @@ impl Session<'_> {
             let meta = &mut self.writer.meta;
             (meta.target_cpu_s, meta.target_system_s) = (taken.cpu_s, taken.system_s);
             (meta.largest_process_bytes, meta.target_faults) = (taken.largest_bytes, taken.faults);
+            let now = hugetlb_bytes(Path::new("/"));
+            meta.hugetlb_bytes = meta.hugetlb_bytes.zip(now).map(|(before, now)| before.max(now));
         }
         if let (Some(before), Some(now)) = (ticks, cpu_times(Path::new("/"))) {
             self.writer.meta.steal_share = now.steal_share_since(&before).unwrap_or(-1.0);

@@ -75,6 +75,8 @@ pub struct Space {
     pub agent: bool,
     /// Ended.
     pub dead: bool,
+    /// Where its heap begins, once it was asked; `None` inside if the kernel did not say.
+    heap_begin: Option<Option<u64>>,
 }
 
 /// A file that was seen mapped.
@@ -241,6 +243,17 @@ impl World {
             .filter(|&(_, bytes)| bytes >= min_bytes)
             .map(|(address, bytes)| super::homes::Range { process: space, address, bytes })
             .collect()
+    }
+
+    /// Where the heap of brk(2) begins in a space that lives; asked once.
+    pub fn heap_begin(&mut self, space: u32, pid: u32) -> Option<u64> {
+        let known = &mut self.spaces[space as usize].heap_begin;
+        *known.get_or_insert_with(|| super::proc::heap_begin(pid))
+    }
+
+    /// Path of a module.
+    pub fn module_path(&self, number: u32) -> &str {
+        self.module_numbers.iter().find(|m| *m.1 == number).map_or("", |m| m.0.as_str())
     }
 
     /// A new object number.

@@ -60,6 +60,29 @@ fn times(tree: &Tree) -> Option<CpuTimes> {
     Some(CpuTimes { total: ticks.get(..8)?.iter().sum(), steal: ticks[7] })
 }
 
+/// Memory below `root` that hugetlb pages may take, bytes: every pool with what it may grow by. `None` if sysfs is not
+/// there or a pool cannot be read; a kernel without hugetlbfs has none.
+pub fn hugetlb_bytes(root: &Path) -> Option<u64> {
+    const POOLS: &str = "sys/kernel/mm/hugepages";
+    let tree = Tree::new(root);
+    if !tree.path("sys/kernel/mm").is_dir() {
+        return None;
+    }
+    let mut sum = 0u64;
+    for name in tree.names(POOLS) {
+        let Some(kib) =
+            name.strip_prefix("hugepages-").and_then(|n| n.strip_suffix("kB")?.parse::<u64>().ok())
+        else {
+            continue;
+        };
+        for file in ["nr_hugepages", "nr_overcommit_hugepages"] {
+            let pages: u64 = tree.parsed(&format!("{POOLS}/{name}/{file}"))?;
+            sum = sum.saturating_add(pages.saturating_mul(kib << 10));
+        }
+    }
+    Some(sum)
+}
+
 pub(super) fn read(tree: &Tree) -> KernelState {
     let status = tree.text("proc/self/status").unwrap_or_default();
     let allowed = |key: &str| {

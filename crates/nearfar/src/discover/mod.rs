@@ -21,7 +21,7 @@ mod topology;
 mod without_sys;
 
 pub use argument::{described_machines, machine_from_argument};
-pub use kernel::{CpuTimes, KernelState, cpu_times};
+pub use kernel::{CpuTimes, KernelState, cpu_times, hugetlb_bytes};
 pub use topology::topology;
 
 use anyhow::{Context, Result};

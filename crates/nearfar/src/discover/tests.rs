@@ -151,6 +151,23 @@ fn an_empty_tree_is_an_error_that_names_the_file() {
 }
 
 #[test]
+fn pools_of_hugetlb_pages_count_with_what_they_may_grow_by() {
+    let pool = |name: &str, file: &str| format!("sys/kernel/mm/hugepages/hugepages-{name}/{file}");
+    let files = [
+        (pool("2048kB", "nr_hugepages"), "3"),
+        (pool("2048kB", "nr_overcommit_hugepages"), "2"),
+        (pool("1048576kB", "nr_hugepages"), "1"),
+        (pool("1048576kB", "nr_overcommit_hugepages"), "0"),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    assert_eq!(hugetlb_bytes(tree(&files).path()), Some((10 << 20) + (1 << 30)));
+    // A pool of which a number cannot be read is unknown, not empty.
+    assert_eq!(hugetlb_bytes(tree(&files[..3]).path()), None);
+    assert_eq!(hugetlb_bytes(tree(&[("sys/kernel/mm/ksm/run", "0")]).path()), Some(0));
+    assert_eq!(hugetlb_bytes(tree(&[ONLINE]).path()), None);
+}
+
+#[test]
 fn the_kernel_state_resolves_inherited_folio_sizes() {
     let thp = "sys/kernel/mm/transparent_hugepage";
     let at = |name: &str| format!("{thp}/{name}/enabled");

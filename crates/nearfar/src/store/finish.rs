@@ -167,6 +167,7 @@ impl<'a> Writing<'a> {
 
     fn add_survey(&mut self, tables: &Tables) {
         self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
+        self.objects.add_samples(&tables.samples);
     }
 
     /// Writes the tables that grow with the length of a run, as soon as they fill a segment.

@@ -10,8 +10,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Static variables below this size are not worth an object of their own, bytes.
+/// Static variables below this size are objects of their own only where samples are near, bytes: programs have very many.
 const SMALLEST_STATIC: u64 = 4096;
+/// How near, log2 of bytes: addresses of samples are kept as numbers of such areas.
+const NEAR: u32 = 21;
 /// How many of the program's own frames are asked for the variable that takes an
 /// allocation: `float *a = make_grid(n)` is two frames away from malloc.
 const NAMING_FRAMES: usize = 4;
@@ -21,9 +23,22 @@ const NAMING_FRAMES: usize = 4;
 pub struct WrittenObjects {
     chains: HashSet<u32>,
     next: u32,
+    /// Areas of 2^[`NEAR`] bytes in which samples lie, of whatever process.
+    sampled: HashSet<u64>,
 }
 
 impl WrittenObjects {
+    /// Notes where samples lie that are about to be written.
+    pub fn add_samples(&mut self, samples: &AccessSamples) {
+        self.sampled.extend(samples.address.iter().map(|address| address >> NEAR));
+    }
+
+    /// Whether samples lie near a static variable.
+    fn are_near(&self, address: u64, bytes: u64) -> bool {
+        let last = address.saturating_add(bytes.saturating_sub(1));
+        (address >> NEAR..=last >> NEAR).any(|area| self.sampled.contains(&area))
+    }
+
     /// Notes what is needed of objects that are about to be written.
     pub fn add(&mut self, objects: &MemoryObjects) {
         self.chains.extend(&objects.chain);
@@ -185,8 +200,11 @@ impl Resolver {
             let Some(bias) = file.bias_of_mapping(map.start, map.offset) else {
                 continue;
             };
-            for variable in known.entry(map.module).or_insert_with(|| file.statics(smallest)) {
+            for variable in known.entry(map.module).or_insert_with(|| file.statics(1)) {
                 let address = variable.vaddr.wrapping_add(bias);
+                if variable.bytes < smallest && !written.are_near(address, variable.bytes) {
+                    continue;
+                }
                 let mut chain = NONE;
                 if !variable.file.is_empty() {
                     tables.locations.push(Location {

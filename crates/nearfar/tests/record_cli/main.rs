@@ -5,6 +5,7 @@
 mod common;
 
 mod ends;
+mod names;
 mod passing;
 mod programs;
 mod refusals;

@@ -66,6 +66,13 @@ impl Worker<'_> {
             used.by_home.resize(self.nodes + 1, 0);
         }
         used.by_home[home_slot(home.node, self.nodes)] += weight;
+        let about = &context.rows.rows[row as usize];
+        let several = about.things.len() > 1;
+        if several {
+            let instance = tally.instances.of((thing, thread));
+            instance.weight += weight;
+            instance.remote += if remote { weight } else { 0 };
+        }
         // The initialisation is not the use: the touching line's own samples say nothing of the pattern. But a kernel
         // whose first call was serial is the use where other threads run it.
         let toucher = context.groups.groups.get(group as usize);
@@ -93,7 +100,9 @@ impl Worker<'_> {
         if !used_now || evicted {
             return;
         }
-        let about = &context.rows.rows[row as usize];
+        if several {
+            tally.instances.of((thing, thread)).addressed += 1;
+        }
         let object = context.finder.spaces.things.get(thing);
         let (base, extent) = if about.kind == ObjectKind::SmallHeap {
             (about.base, about.extent)
