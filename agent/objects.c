@@ -1,34 +1,52 @@
 /* Live recorded objects by address, so that only their free() is recorded; and which of them were told.
  *
- * Open addressing without locks. An address belongs to one thread between the
- * allocator's return and free(), so a key is never inserted and removed at the
- * same time; only who tells late (nf_objects_tell) and the walk at exit run beside both. They
- * take a slot with BUSY, for as long as one record takes. */
+ * Open addressing. Each slot is a lock of its own: `word` is the epoch of the process that wrote it, and a state.
+ *
+ *  1. Who changes a slot, its address too, holds it: has taken the word from another state to BUSY.
+ *  2. Who has found a slot by its address looks at the address again when it holds it: in between the slot may have
+ *     become another's. Then it gives it back as it was, and looks anew.
+ *  3. Who empties a slot writes the address (REMOVED) first and the word (NOTHING) afterwards. The other way round an
+ *     object that is put there in between could never be found again.
+ *  4. Records of an address are written while its slot is held, or by the owner of a block before the allocator has
+ *     it back. So they are in the ring in the order of the events, whichever thread gets the address next.
+ *  5. A block has one owner, from the allocator's return to free(). Only the owner makes its slot's object begin and
+ *     end; others (nf_objects_tell) may hold the slot meanwhile, for as long as a record takes. The owner waits for
+ *     that; should it wait in vain, the record is counted as lost (lost_busy).
+ *  6. The table is a fork's child's, too. Words of an older epoch are its parent's: the objects are inherited; what is
+ *     held has lost its holder, since only the forking thread is in the child, and may be taken. Sums (`held`,
+ *     `alive_now`, untold) are of objects of the process's own.
+ *
+ * tests/agent/slots.c runs this very file through the interleavings of two and three threads. */
 #include "agent.h"
 
 #include <sys/mman.h>
 
-enum { SLOTS = 65536, PROBES = 64, AT_ONCE = 256 /* slots looked at in one go */ };
+#ifndef NF_SLOTS
+#define NF_SLOTS 65536
+#endif
+enum { SLOTS = NF_SLOTS, PROBES = SLOTS < 64 ? SLOTS : 64, AT_ONCE = 256 /* slots looked at in one go */ };
 static const uintptr_t EMPTY = 0, REMOVED = 1;
-static const unsigned PATIENCE = 4000; /* spins on a BUSY slot before its owner is taken for gone */
+/* How long a slot that is held is waited for: spins, and then this time where there is a clock. A record takes less,
+ * also into a full ring; longer takes only a holder that does not run. */
+static const unsigned PATIENCE = 4000;
+static const uint64_t WAIT_FOR_SLOT_NS = 100000000;
 
 enum state {
     NOTHING = 0,
     TOLD,    /* ALLOC was written */
     UNTOLD,  /* noted; `when` = its birth */
     DORMANT, /* told and freed, FREE not yet written; `when` = its end */
-    BUSY,
+    BUSY,    /* held by a thread */
 };
 
 struct slot {
     _Atomic uintptr_t address;
+    _Atomic uint64_t word;  /* epoch of the process that wrote it << 8 | state */
     _Atomic size_t bytes;
-    _Atomic uint64_t epoch; /* of the process that added it: a fork's child inherits the table */
-    _Atomic uint32_t state;
-    uint32_t flags;         /* of its ALLOC */
     uint64_t when;
     uint64_t site;
     uintptr_t rip, rsp;
+    uint32_t flags;         /* of its ALLOC */
 };
 _Static_assert(sizeof(struct slot) == 64, "one cache line each");
 
@@ -36,7 +54,7 @@ static struct slot *slots;
 /* Which pages of the table were ever written to: a walk over the others would be a page fault each, a thousand in
  * every process that ends. */
 enum { PER_PAGE = 64 };
-static _Atomic uint8_t written[SLOTS / PER_PAGE];
+static _Atomic uint8_t written[(SLOTS + PER_PAGE - 1) / PER_PAGE];
 
 static bool unwritten(unsigned slot) {
     return !atomic_load_explicit(&written[slot % SLOTS / PER_PAGE], memory_order_relaxed);
@@ -83,7 +101,7 @@ static struct slot *first_slot(uintptr_t address, unsigned k) {
 }
 
 static struct slot *find(uintptr_t address) {
-    for (unsigned k = 0; k < PROBES; k++) {
+    for (unsigned k = 0; slots && k < PROBES; k++) {
         struct slot *s = first_slot(address, k);
         uintptr_t found = atomic_load_explicit(&s->address, memory_order_acquire);
         if (found == address) return s;
@@ -92,45 +110,80 @@ static struct slot *find(uintptr_t address) {
     return NULL;
 }
 
-static struct slot *insert(uintptr_t address) {
-    for (unsigned k = 0; k < PROBES; k++) {
-        struct slot *candidate = first_slot(address, k);
-        uintptr_t found = atomic_load_explicit(&candidate->address, memory_order_relaxed);
-        while (found == EMPTY || found == REMOVED) {
-            if (atomic_compare_exchange_weak(&candidate->address, &found, address)) {
-                _Atomic uint8_t *page = &written[(unsigned)(candidate - slots) / PER_PAGE];
-                if (!atomic_load_explicit(page, memory_order_relaxed))
-                    atomic_store_explicit(page, 1, memory_order_relaxed);
-                filter_add(address, 1);
-                return candidate;
+static uint64_t word_of(enum state state) { return nf_process.epoch << 8 | state; }
+static enum state state_of(uint64_t word) { return (enum state)(word & 0xff); }
+/* Of an object of this process's own, not one that a fork's child has inherited. */
+static bool ours(uint64_t word) { return word >> 8 == nf_process.epoch; }
+static bool is_held(uint64_t word) { return word == word_of(BUSY); }
+static uint64_t look(const struct slot *s) { return atomic_load_explicit(&s->word, memory_order_acquire); }
+
+/* One try: from `word` to BUSY. */
+static bool take_from(struct slot *s, uint64_t word) {
+    return !is_held(word) &&
+           atomic_compare_exchange_strong_explicit(&s->word, &word, word_of(BUSY), memory_order_acquire, memory_order_relaxed);
+}
+
+static void give_back(struct slot *s, uint64_t word) { atomic_store_explicit(&s->word, word, memory_order_release); }
+static void give(struct slot *s, enum state state) { give_back(s, word_of(state)); }
+
+static void lost_record(void) {
+    if (nf_process.segment) __atomic_add_fetch(&nf_process.segment->lost_busy, 1, __ATOMIC_RELAXED);
+}
+
+/* The slot of this address, held, and the word it had; NULL if there is none. `*late`: it could not be had. */
+static struct slot *take(uintptr_t address, uint64_t *word, bool *late) {
+    uint64_t since = 0;
+    *late = false;
+    for (unsigned spins = 0;; spins++) {
+        struct slot *s = find(address);
+        if (!s) return NULL;
+        *word = look(s);
+        if (take_from(s, *word)) {
+            if (LIKELY(atomic_load_explicit(&s->address, memory_order_relaxed) == address)) return s;
+            give_back(s, *word);
+            continue;
+        }
+        if (spins >= PATIENCE) {
+            uint64_t now = nf_now(CLOCK_MONOTONIC);
+            if (!since) since = now;
+            if (!now || now - since > WAIT_FOR_SLOT_NS) {
+                *late = true;
+                lost_record();
+                return NULL;
             }
         }
+        if (spins % 64 == 63) nf_yield();
+        nf_pause();
+    }
+}
+
+/* A free slot for this address, which is in none; held. */
+static struct slot *insert(uintptr_t address) {
+    for (unsigned k = 0; k < PROBES; k++) {
+        struct slot *s = first_slot(address, k);
+        if (atomic_load_explicit(&s->address, memory_order_relaxed) > REMOVED) continue;
+        uint64_t word = look(s);
+        /* Another's that is in the making is passed by. */
+        if (!take_from(s, word)) continue;
+        if (atomic_load_explicit(&s->address, memory_order_relaxed) > REMOVED) {
+            give_back(s, word);
+            continue;
+        }
+        _Atomic uint8_t *page = &written[(unsigned)(s - slots) / PER_PAGE];
+        if (!atomic_load_explicit(page, memory_order_relaxed)) atomic_store_explicit(page, 1, memory_order_relaxed);
+        atomic_store_explicit(&s->address, address, memory_order_release);
+        filter_add(address, 1);
+        return s;
     }
     return NULL;
 }
 
-static bool ours(const struct slot *s) {
-    return atomic_load_explicit(&s->epoch, memory_order_relaxed) == nf_process.epoch;
-}
-
-/* The slot's state, which is BUSY from here on; BUSY: somebody else has it and does not give it back. */
-static enum state take(struct slot *s) {
-    for (unsigned spins = 0; spins < PATIENCE; spins++) {
-        uint32_t state = atomic_load_explicit(&s->state, memory_order_acquire);
-        if (state != BUSY && atomic_compare_exchange_weak(&s->state, &state, BUSY)) return (enum state)state;
-        if (spins % 64 == 63) nf_yield();
-        nf_pause();
-    }
-    return BUSY;
-}
-
-static void give(struct slot *s, enum state state) { atomic_store_explicit(&s->state, state, memory_order_release); }
-
+/* Of a slot that is held. */
 static void forget(struct slot *s) {
     uintptr_t address = atomic_load_explicit(&s->address, memory_order_relaxed);
     atomic_store_explicit(&s->bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&s->address, REMOVED, memory_order_relaxed);
     give(s, NOTHING);
-    atomic_store_explicit(&s->address, REMOVED, memory_order_release);
     filter_add(address, -1);
 }
 
@@ -202,36 +255,36 @@ static void tell_end(uintptr_t address, size_t bytes, uint16_t flags, uint64_t d
 
 /* The same call has got the same block again: one object that goes on. */
 static bool goes_on(const struct slot *s, uint16_t flags, size_t bytes, const struct nf_site *site) {
-    return s->bytes == bytes && s->flags == flags && s->rip == site->rip && s->rsp == site->rsp && ours(s);
+    return s->bytes == bytes && s->flags == flags && s->rip == site->rip && s->rsp == site->rsp;
 }
 
-/* A slot for a new object at this address, BUSY; NULL if there is none, or if the object is one that goes on
- * (`*done`). What was known at the address has ended. */
-static struct slot *slot_for(uintptr_t address, uint16_t flags, size_t bytes, const struct nf_site *site, bool *done) {
-    struct slot *s = find(address);
-    *done = false;
-    if (!s) {
-        s = insert(address);
-        if (s) give(s, BUSY);
-        return s;
-    }
-    enum state was = take(s);
-    if (was == BUSY) return NULL;
-    if (was == DORMANT || was == UNTOLD) hold(-1);
-    if (was == DORMANT) {
-        if (goes_on(s, flags, bytes, site)) {
-            atomic_fetch_add_explicit(&alive_now, 1, memory_order_relaxed);
-            count_group(s->site, bytes);
-            give(s, TOLD);
-            *done = true;
-            return NULL;
-        }
-        if (ours(s)) tell_end(address, s->bytes, 0, s->when);
-    } else if (ours(s)) {
-        /* Freed on a path that we do not see. */
-        atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
+/* What was known of the slot's address has ended: there is a new object. A fork's child tells that of what it has
+ * inherited; of what its parent had not told the reader knows nothing. */
+static void ended_unseen(const struct slot *s, uint64_t word, uintptr_t address) {
+    enum state was = state_of(word);
+    if (ours(word)) {
         if (was == UNTOLD) add(&nf_process.segment->untold, (uint64_t)-1);
+        if (was == UNTOLD || was == DORMANT) hold(-1);
+        if (was == UNTOLD || was == TOLD) atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
     }
+    if (was == TOLD || was == DORMANT || was == BUSY) tell_end(address, s->bytes, 0, was == DORMANT ? s->when : 0);
+}
+
+/* A slot for a new object at this address, held; NULL if there is none. `*done`: nothing is left to do, since the
+ * object is one that goes on, or its record is lost. */
+static struct slot *slot_for(uintptr_t address, uint16_t flags, size_t bytes, const struct nf_site *site, bool *done) {
+    uint64_t word;
+    struct slot *s = take(address, &word, done);
+    if (!s) return *done ? NULL : insert(address);
+    if (ours(word) && state_of(word) == DORMANT && goes_on(s, flags, bytes, site)) {
+        hold(-1);
+        atomic_fetch_add_explicit(&alive_now, 1, memory_order_relaxed);
+        count_group(s->site, bytes);
+        give(s, TOLD);
+        *done = true;
+        return NULL;
+    }
+    ended_unseen(s, word, address);
     return s;
 }
 
@@ -259,8 +312,7 @@ void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t
     s->rip = site->rip;
     s->rsp = site->rsp;
     s->site = 0;
-    atomic_store_explicit(&s->epoch, nf_process.epoch, memory_order_relaxed);
-    atomic_store_explicit(&s->bytes, bytes, memory_order_release);
+    atomic_store_explicit(&s->bytes, bytes, memory_order_relaxed);
     /* What realloc could not do takes back an end that was told. */
     if (more_than_ever || (flags & NF_ALLOC_RESTORED) || take_token() || !(known = nf_known_site(site))) {
         s->site = nf_record_alloc(flags, address, bytes, bytes, previous, site);
@@ -275,20 +327,22 @@ void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t
 }
 
 size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told) {
-    struct slot *s = slots ? find(address) : NULL;
-    enum state was = s ? take(s) : BUSY;
-    if (told) *told = was == TOLD;
-    if (was == BUSY) return 0;
+    uint64_t word;
+    bool late;
+    struct slot *s = take(address, &word, &late);
+    enum state was = s ? state_of(word) : NOTHING;
+    if (told) *told = was == TOLD || was == BUSY;
+    if (!s) return 0;
     if (was == DORMANT || was == NOTHING) {
-        give(s, was);
+        give_back(s, word);
         return 0;
     }
     size_t bytes = s->bytes;
-    bool mine = ours(s);
+    bool mine = ours(word);
     if (mine) atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
     if (was == UNTOLD) {
-        hold(-1);
         if (mine) {
+            hold(-1);
             add(&nf_process.segment->untold, (uint64_t)-1);
             add(&nf_process.segment->short_count, 1);
             add(&nf_process.segment->short_bytes, bytes);
@@ -309,28 +363,33 @@ size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, boo
     return bytes;
 }
 
+/* The owner asks: what is held is being told. */
 size_t nf_object_bytes(uintptr_t address, uint16_t *flags) {
-    struct slot *s = slots ? find(address) : NULL;
-    uint32_t state = s ? atomic_load_explicit(&s->state, memory_order_acquire) : NOTHING;
-    if (state != TOLD && state != UNTOLD) return 0;
+    struct slot *s = find(address);
+    enum state state = s ? state_of(look(s)) : NOTHING;
+    if (state == NOTHING || state == DORMANT) return 0;
     *flags = (uint16_t)s->flags;
     return s->bytes;
 }
 
 size_t nf_object_forget(uintptr_t address, uint16_t *flags) {
-    struct slot *s = slots ? find(address) : NULL;
-    enum state was = s ? take(s) : BUSY;
-    if (was == BUSY) return 0;
+    uint64_t word;
+    bool late;
+    struct slot *s = take(address, &word, &late);
+    enum state was = s ? state_of(word) : NOTHING;
+    if (!s) return 0;
     if (was == DORMANT || was == NOTHING) {
-        give(s, was);
+        give_back(s, word);
         return 0;
     }
     size_t bytes = s->bytes;
     *flags = (uint16_t)s->flags;
-    if (was == UNTOLD) hold(-1);
-    if (ours(s)) {
+    if (ours(word)) {
         atomic_fetch_sub_explicit(&alive_now, 1, memory_order_relaxed);
-        if (was == UNTOLD) add(&nf_process.segment->untold, (uint64_t)-1);
+        if (was == UNTOLD) {
+            hold(-1);
+            add(&nf_process.segment->untold, (uint64_t)-1);
+        }
     }
     forget(s);
     return bytes;
@@ -352,13 +411,12 @@ void nf_objects_tell(bool all) {
             continue;
         }
         struct slot *s = &slots[cursor % SLOTS];
-        uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
-        if (state != UNTOLD && state != DORMANT) continue;
-        enum state got = take(s);
-        if (got == BUSY) continue;
-        /* Its owner may have been faster: then it is for the next time. */
-        if (got != state || !ours(s) || (!all && now - s->when < NF_RIPE_NS)) {
-            give(s, got);
+        uint64_t word = look(s);
+        enum state state = state_of(word);
+        /* One that is held just now is its holder's; what its owner has done with it meanwhile is for the next time. */
+        if ((state != UNTOLD && state != DORMANT) || !ours(word) || !take_from(s, word)) continue;
+        if (!all && now - s->when < NF_RIPE_NS) {
+            give_back(s, word);
             continue;
         }
         uintptr_t address = atomic_load_explicit(&s->address, memory_order_relaxed);
@@ -369,10 +427,8 @@ void nf_objects_tell(bool all) {
             add(&nf_process.segment->untold, (uint64_t)-1);
             give(s, TOLD);
         } else {
-            size_t bytes = s->bytes;
-            uint64_t died = s->when;
+            tell_end(address, s->bytes, 0, s->when);
             forget(s);
-            tell_end(address, bytes, 0, died);
         }
     }
     if (all || cursor % SLOTS < AT_ONCE) tell_groups();
@@ -401,7 +457,8 @@ void nf_objects_each(bool (*f)(uintptr_t address, size_t bytes, void *), void *s
         struct slot *s = &slots[i];
         uintptr_t address = atomic_load_explicit(&s->address, memory_order_acquire);
         size_t bytes = atomic_load_explicit(&s->bytes, memory_order_acquire);
-        uint32_t is = atomic_load_explicit(&s->state, memory_order_relaxed);
-        if (address > REMOVED && bytes && (is == TOLD || is == UNTOLD) && ours(s) && !f(address, bytes, state)) return;
+        uint64_t word = look(s);
+        bool lives = state_of(word) == TOLD || state_of(word) == UNTOLD;
+        if (address > REMOVED && bytes && lives && ours(word) && !f(address, bytes, state)) return;
     }
 }

@@ -7,6 +7,8 @@ mod coexist;
 mod run;
 #[path = "agent/shut_in.rs"]
 mod shut_in;
+#[path = "agent/slots.rs"]
+mod slots;
 #[path = "agent/storms.rs"]
 mod storms;
 
