@@ -4,7 +4,9 @@ use super::fix::{next, write_new};
 use super::layout::quoted;
 use super::report::judged;
 use super::{OnArgs, look};
+use crate::collect::target::Ending;
 use crate::discover;
+use crate::guest::Relay;
 use anyhow::{Context, Result, bail};
 use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
@@ -14,7 +16,7 @@ use nearfar_model::trials::Judged;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 /// Find what is wrong, apply what repairs it, and prove it: record, fix, check and compare in one command
 ///
@@ -67,7 +69,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     }
     let directory = directory(args)?;
     let at = |name: &str| directory.join(name);
-    step(args, "record", &["-o".into(), at(BEFORE).into()])?;
+    step(args, "record", &["-o".into(), at(BEFORE).into()], &directory)?;
     let before = judged(&at(BEFORE), None, Bind::Compact, false)?;
     let (placement, left) = to_placement(&before);
     let file = at(FILE);
@@ -75,9 +77,9 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     if let Some(placement) = placement.as_ref().filter(|_| !before.findings.is_empty()) {
         write_new(&file, &placement.fix.to_toml())?;
         let with = [OsString::from("--placement"), file.clone().into()];
-        step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat())?;
+        step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat(), &directory)?;
         after = Some(judged(&at(AFTER), None, Bind::Compact, false)?);
-        trials = Some(check(args, &with, &at(RUNS))?);
+        trials = Some(check(args, &with, &at(RUNS), &directory)?);
     }
     let name = file.display().to_string();
     let placement = placement.as_ref().filter(|_| after.is_some());
@@ -136,9 +138,22 @@ fn nearfar(args: &CureArgs, what: &str) -> Result<Command> {
     Ok(command)
 }
 
-fn step(args: &CureArgs, what: &str, words: &[OsString]) -> Result<()> {
+/// Runs one of them to its end, also when we are asked to end: it then writes what it has, and we end afterwards, as
+/// asked.
+fn finished(command: &mut Command, directory: &Path) -> Result<ExitStatus> {
+    let relay = Relay::install().context("cannot catch signals")?;
+    let (status, asked) = relay.wait_for(&mut command.spawn()?)?;
+    drop(relay);
+    if let Some(signal) = asked {
+        crate::say!("nearfar: interrupted; what was recorded until then is in {}", directory.display());
+        Ending::Signal(signal).pass_on();
+    }
+    Ok(status)
+}
+
+fn step(args: &CureArgs, what: &str, words: &[OsString], directory: &Path) -> Result<()> {
     let mut command = nearfar(args, what)?;
-    let status = command.args(words).arg("--").args(&args.command).status()?;
+    let status = finished(command.args(words).arg("--").args(&args.command), directory)?;
     if !status.success() {
         bail!(
             "the program ended with {status} while it was recorded; what it did until then is in the directory"
@@ -147,7 +162,7 @@ fn step(args: &CureArgs, what: &str, words: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-fn check(args: &CureArgs, with: &[OsString], file: &Path) -> Result<Judged> {
+fn check(args: &CureArgs, with: &[OsString], file: &Path, directory: &Path) -> Result<Judged> {
     let mut command = nearfar(args, "check")?;
     let name = format!("placement {}", Path::new(&with[1]).file_name().unwrap_or_default().to_string_lossy());
     command.args(with).arg("--only").arg(name).arg("-o").arg(file);
@@ -157,7 +172,7 @@ fn check(args: &CureArgs, with: &[OsString], file: &Path) -> Result<Judged> {
     if let Some(metric) = &args.metric {
         command.arg("--metric").arg(metric);
     }
-    let status = command.arg("--").args(&args.command).stdout(Stdio::null()).status()?;
+    let status = finished(command.arg("--").args(&args.command).stdout(Stdio::null()), directory)?;
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("the runs with and without the repair failed ({status})"))?;
     serde_json::from_str(&text).with_context(|| file.display().to_string())

@@ -4,8 +4,9 @@ use super::{OnArgs, RecordArgs};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
 use crate::collect::target::inherited::too_little_to_record;
-use crate::collect::target::{StartError, User, run_instead};
+use crate::collect::target::{Ending, StartError, User, run_instead};
 use crate::discover;
+use crate::guest::GuestError;
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
 use crate::store::CreateError;
@@ -31,7 +32,17 @@ pub fn run(args: RecordArgs) -> ExitCode {
             crate::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
-        Err(error) => super::fail(&error.into()),
+        Err(error) => {
+            let interrupted = match &error {
+                RecordError::Other(error) => match error.downcast_ref() {
+                    Some(&GuestError::Interrupted { signal }) => Some(signal),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let failed = super::fail(&error.into());
+            interrupted.map_or(failed, |signal| Ending::Signal(signal).pass_on())
+        }
     }
 }
 

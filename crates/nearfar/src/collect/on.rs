@@ -7,10 +7,10 @@ use super::proc;
 use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
 use super::target::{Ending, find_program};
-use crate::guest::{self, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream, Verdict};
+use crate::guest::{self, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream, Verdict};
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
-use crate::store::{COUNTED, GUEST, finish, open, reserve};
+use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
@@ -85,9 +85,12 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     setup.qemu().require_plugins().map_err(anyhow::Error::from)?;
     let snapshot = setup.ensure_snapshot(&shape, &mut progress).map_err(anyhow::Error::from)?;
 
+    // From here on a signal is for the run: it must not leave the directory behind.
+    let relay = guest::Relay::install().context("cannot catch signals")?;
     let recording = reserve(options.output.as_deref(), &command_name(command))?;
     let directory = recording.join(GUEST);
-    let inside_file = prepare(&recording, &directory, &shape, options, on)?;
+    let inside_file =
+        prepare(&recording, &directory, &shape, options, on).inspect_err(|_| remove(&recording))?;
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
     say(whose_files(on.read_only));
@@ -114,21 +117,37 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         job.stderr = Stream::File(file.try_clone().map_err(anyhow::Error::from)?.into());
         job.stdout = Stream::File(file.into());
     }
-    let run = match snapshot.run(job) {
-        Ok(run) => run,
-        Err(error) => {
-            let nothing = !recording.join(crate::store::JOURNAL).exists();
-            if nothing {
-                let _ = std::fs::remove_dir_all(&recording);
-                return Err(anyhow::Error::from(error).into());
-            }
-            let shown = recording.display();
-            return Err(
-                anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}").into()
-            );
-        }
-    };
+    let run = recorded(&recording, snapshot.run_with(job, &relay))?;
+    drop(relay);
     close(recording, &run, begin.elapsed())
+}
+
+fn remove(recording: &Path) {
+    let _ = std::fs::remove_dir_all(recording);
+}
+
+/// The run, if the recorder in the virtual machine began a recording; otherwise its directory is removed.
+fn recorded(recording: &Path, run: Result<guest::Outcome, GuestError>) -> anyhow::Result<guest::Outcome> {
+    let begun = recording.join(META).exists();
+    if !begun {
+        remove(recording);
+    }
+    match run {
+        Ok(run) if begun => Ok(run),
+        Ok(run) => Err(match run.ending {
+            Ending::Signal(signal) => GuestError::Interrupted { signal }.into(),
+            Ending::Exit(status) => {
+                anyhow!(
+                    "the recorder in the virtual machine ended with status {status} before it recorded anything"
+                )
+            }
+        }),
+        Err(error) if begun => {
+            let shown = recording.display();
+            Err(anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}"))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Refuses parts and turns where threads may run anywhere on the machine of `on`.
@@ -409,4 +428,54 @@ fn note(recording: &Path, run: &guest::Outcome) -> anyhow::Result<()> {
     let path = recording.join(GUEST).join(COUNTED);
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path)?;
     file.write_all(&frame).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(ending: Ending) -> guest::Outcome {
+        let (console, trouble) = (String::new(), None);
+        guest::Outcome { ending, stopped: false, startup: Duration::ZERO, console, trouble }
+    }
+
+    /// A directory as it is before the recorder in the virtual machine has begun.
+    fn reserved(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("nearfar-on-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(path.join(GUEST)).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_run_that_ends_before_its_recorder_begins_leaves_no_directory() {
+        let path = reserved("interrupted");
+        let error = recorded(&path, Ok(outcome(Ending::Signal(libc::SIGINT)))).unwrap_err();
+        assert!(
+            matches!(
+                error.downcast_ref::<GuestError>(),
+                Some(GuestError::Interrupted { signal: libc::SIGINT })
+            ),
+            "{error:#}"
+        );
+        assert!(!path.exists());
+        let path = reserved("ended");
+        let error = recorded(&path, Ok(outcome(Ending::Exit(3)))).unwrap_err();
+        assert!(error.to_string().contains("status 3"), "{error:#}");
+        assert!(!path.exists());
+        let path = reserved("failed");
+        recorded(&path, Err(GuestError::Interrupted { signal: libc::SIGTERM })).unwrap_err();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_run_whose_recorder_has_begun_keeps_its_directory() {
+        let path = reserved("kept");
+        std::fs::write(path.join(META), "{}").unwrap();
+        assert!(recorded(&path, Ok(outcome(Ending::Signal(libc::SIGINT)))).is_ok());
+        let error = recorded(&path, Err(GuestError::Interrupted { signal: libc::SIGTERM })).unwrap_err();
+        assert!(error.to_string().contains("nearfar report"), "{error:#}");
+        assert!(path.join(META).exists());
+        std::fs::remove_dir_all(&path).unwrap();
+    }
 }

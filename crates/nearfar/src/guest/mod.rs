@@ -46,6 +46,7 @@ pub use job::{HugePages, Job, Outcome, Plugin, Stream, Verdict};
 pub use kernel::Kernel;
 pub use qemu::Qemu;
 pub use shape::{GuestOptions, Shape, ShapeError};
+pub(crate) use signals::Relay;
 pub use snapshot::About;
 
 /// What is being done, for the user who waits.

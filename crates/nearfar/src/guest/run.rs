@@ -36,14 +36,22 @@ impl Snapshot {
     ///
     /// # Errors
     /// If the program could not be run to its end.
-    pub fn run(&self, mut job: Job) -> Result<Outcome, GuestError> {
+    pub fn run(&self, job: Job) -> Result<Outcome, GuestError> {
         let relay = Relay::install().map_err(GuestError::host("cannot catch signals"))?;
-        match self.attempt(&mut job, &relay) {
+        self.run_with(job, &relay)
+    }
+
+    /// The same where signals are collected already: those that came before are for this run.
+    ///
+    /// # Errors
+    /// If the program could not be run to its end.
+    pub(crate) fn run_with(&self, mut job: Job, relay: &Relay) -> Result<Outcome, GuestError> {
+        match self.attempt(&mut job, relay) {
             // A damaged snapshot, or a QEMU that was replaced meanwhile: once more, from the start.
             Err(GuestError::Resume { .. }) => {
                 let _ = std::fs::remove_file(&self.path);
                 let again = self.setup.ensure_snapshot(&self.shape, &mut |_| {})?;
-                again.attempt(&mut job, &relay)
+                again.attempt(&mut job, relay)
             }
             other => other,
         }

@@ -2,12 +2,15 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::{Child, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Handed on to the program; SIGWINCH as the size of its terminal.
 const CAUGHT: [i32; 7] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
+/// Those that ask us to end.
+const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 /// Machines that may run at the same time in one process.
 const SLOTS: usize = 64;
 
@@ -18,14 +21,14 @@ static BEFORE: Mutex<(usize, Vec<(i32, libc::sigaction)>)> = Mutex::new((0, Vec:
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Caught {
+pub(crate) struct Caught {
     pub signal: i32,
     /// Sent by the terminal to the whole process group, not by a process to us.
     pub by_terminal: bool,
 }
 
 /// While it lives, signals are collected instead of ending this process. Every relay gets all.
-pub(super) struct Relay {
+pub(crate) struct Relay {
     read: OwnedFd,
     write: OwnedFd,
     slot: usize,
@@ -68,11 +71,33 @@ impl Relay {
         (got == 2).then(|| Caught { signal: i32::from(bytes[0]), by_terminal: bytes[1] != 0 })
     }
 
+    /// Waits until `child` has ended. It gets the signals that were sent to us alone; the terminal has sent its own to
+    /// both. Also gives the first signal that asked us to end.
+    ///
+    /// # Errors
+    /// If the child cannot be waited for.
+    pub fn wait_for(&self, child: &mut Child) -> io::Result<(ExitStatus, Option<i32>)> {
+        let mut asked = None;
+        loop {
+            while let Some(caught) = self.next() {
+                if !caught.by_terminal {
+                    // SAFETY: a child that was not waited for yet keeps its number.
+                    unsafe { libc::kill(child.id() as i32, caught.signal) };
+                }
+                asked = asked.or(ENDING.contains(&caught.signal).then_some(caught.signal));
+            }
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, asked));
+            }
+            let mut wait = libc::pollfd { fd: self.fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one descriptor of ours. The end of a child does not show there: look from time to time.
+            unsafe { libc::poll(&mut wait, 1, 50) };
+        }
+    }
+
     /// The next signal that asks us to end, if one has arrived.
     pub fn ending(&self) -> Option<i32> {
-        std::iter::from_fn(|| self.next())
-            .map(|caught| caught.signal)
-            .find(|s| [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(s))
+        std::iter::from_fn(|| self.next()).map(|caught| caught.signal).find(|signal| ENDING.contains(signal))
     }
 }
 
@@ -122,5 +147,49 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
             }
         }
         *libc::__errno_location() = errno;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    const WAITS: &str = "NEARFAR_TEST_WAITS";
+
+    /// Run by the test below, as a process of its own: signals to it must not reach other tests.
+    #[test]
+    fn waiter() {
+        if std::env::var_os(WAITS).is_none() {
+            return;
+        }
+        let relay = Relay::install().unwrap();
+        let script = "trap 'sleep 0.3; echo written; exit 7' TERM; echo waits; while :; do sleep 0.01; done";
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let (status, asked) = relay.wait_for(&mut child).unwrap();
+        println!("child {:?}, asked {asked:?}", status.code());
+    }
+
+    #[test]
+    fn who_waits_for_a_child_passes_a_signal_on_and_stays_until_it_has_written() {
+        let mut waiter = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "guest::signals::tests::waiter", "--nocapture"])
+            .env(WAITS, "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = waiter.stdout.take().unwrap();
+        let mut text = String::new();
+        let mut byte = [0];
+        while !text.contains("waits\n") {
+            assert_eq!(output.read(&mut byte).unwrap(), 1, "{text}");
+            text.push(char::from(byte[0]));
+        }
+        // SAFETY: no memory is involved.
+        unsafe { libc::kill(waiter.id() as i32, libc::SIGTERM) };
+        output.read_to_string(&mut text).unwrap();
+        assert!(waiter.wait().unwrap().success(), "{text}");
+        assert!(text.contains("written\nchild Some(7), asked Some(15)"), "{text}");
     }
 }

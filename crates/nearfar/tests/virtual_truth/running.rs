@@ -164,6 +164,43 @@ fn control_c_keeps_what_is_known_and_leaves_no_process() {
     assert!(report.samples("simulated") > 1000, "{}", report.samples("simulated"));
 }
 
+#[test]
+fn control_c_before_the_recorder_has_begun_leaves_nothing_behind() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "endless", ENDLESS);
+    // As soon as the directory is there; and when the plugin in the emulator has begun.
+    for (name, sign) in [("reserved", ""), ("begun", "guest/plugin.log")] {
+        let mut command = lab.command(name, &[]);
+        command.arg(&program).stdout(Stdio::null()).stderr(Stdio::piped());
+        // SAFETY: signal is async-signal-safe.
+        unsafe {
+            use std::os::unix::process::CommandExt;
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
+        let directory = lab.scratch.path(name);
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !directory.join(sign).exists() {
+            assert!(Instant::now() < deadline, "{name}: it does not begin");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: no memory is involved.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        let output = child.wait_with_output().unwrap();
+        let messages = text(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGINT), "{messages}");
+        assert!(!messages.contains("no nearfar recording"), "{messages}");
+        assert!(!directory.exists() || directory.join("meta.json").exists(), "{messages}");
+    }
+}
+
 /// Of all threads of `parent`: which of them starts the emulator is its own affair.
 fn children(parent: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
