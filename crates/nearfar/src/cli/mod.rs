@@ -15,6 +15,7 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
+mod sources;
 mod status;
 mod topo;
 mod where_is;
