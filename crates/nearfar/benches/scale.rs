@@ -24,7 +24,10 @@ const SAMPLES: u64 = 100_000;
 
 type Row = (&'static str, fn(&mut Journal));
 const ROWS: [Row; 10] = [
-    ("10,000,000 allocations", |j| allocations(j, 10_000_000, 1000, |_| 65_536)),
+    ("10,000,000 allocations", |j| {
+        let mut seed = 5;
+        allocations(j, 10_000_000, 1000, move |_| 65_536 + random(&mut seed) % 4 * 4096)
+    }),
     ("1,000,000 random sizes", |j| {
         let mut seed = 3;
         allocations(j, 1_000_000, 1, move |_| 65_536 + random(&mut seed) % (1 << 20) / 16 * 16)
@@ -33,9 +36,11 @@ const ROWS: [Row; 10] = [
     ("200,000 mmap and munmap", |j| remapped(j, 200_000)),
     ("30,000 arrays of one site", |j| live(j, 30_000, 1)),
     ("10,000 threads", |j| threads(j, 10_000)),
-    ("100,000 mappings", |j| mappings(j, 100_000, |i| (BASE + i * 4 * PAGE, BASE + (i * 4 + 3) * PAGE))),
+    ("100,000 mappings", |j| {
+        mappings(j, 100_000, |i| (BASE + i * 8 * PAGE, BASE + (i * 8 + 1 + hash(i) % 7) * PAGE))
+    }),
     ("100,000 overlapping mappings", |j| {
-        mappings(j, 100_000, |i| (BASE + i * PAGE, BASE + (200_000 - i) * PAGE))
+        mappings(j, 100_000, |i| (BASE + i * PAGE, BASE + (200_000 - i + hash(i) % 64) * PAGE))
     }),
     ("10,000 processes", |j| processes(j, 10_000)),
     ("1 TB of address space", terabyte),
@@ -96,6 +101,18 @@ fn random(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
+/// A number that belongs to another: sizes and orders that are irregular, and the same each time they are asked for.
+fn hash(i: u64) -> u64 {
+    let mut seed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    random(&mut seed);
+    random(&mut seed)
+}
+
+/// The numbers below `count`, each once, in no order: the step has no factor in common with counts of 2s, 3s and 5s.
+fn shuffled(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(move |i| i.wrapping_mul(7_368_787) % count)
+}
+
 /// A recording as its recorder leaves it: a journal and meta.json.
 struct Journal {
     file: File,
@@ -146,11 +163,15 @@ impl Journal {
     }
 
     fn object(&mut self, address: u64, bytes: u64) -> u32 {
+        self.object_of(ObjectKind::Heap, address, bytes)
+    }
+
+    fn object_of(&mut self, kind: ObjectKind, address: u64, bytes: u64) -> u32 {
         self.time += 1000;
         self.tables.objects.push(MemoryObject {
             id: self.objects,
             process: 0,
-            kind: ObjectKind::Heap as u8,
+            kind: kind as u8,
             address,
             bytes,
             born_ns: self.time,
@@ -248,12 +269,17 @@ impl Journal {
     }
 }
 
-/// Blocks that all live at once, each touched, used, and looked at so often.
+/// Blocks that live at once, each touched, used, and looked at so often; every seventh ends at once and begins anew.
 fn live(j: &mut Journal, count: u64, looks: u64) {
     const BYTES: u64 = 1 << 20;
     let at = |i: u64| BASE + i * (BYTES + PAGE) + 16;
-    for i in 0..count {
-        j.object(at(i), BYTES - 64);
+    let size = |i: u64| BYTES - 64 - hash(i) % 12 * 64 * 1024;
+    for i in shuffled(count) {
+        let object = j.object(at(i), size(i));
+        if i % 7 == 0 {
+            j.end(object);
+            j.object(at(i), size(i));
+        }
         (0..4).for_each(|p| j.fault((i % 16) as u32, at(i) + p * 65_536));
     }
     for look in 0..looks {
@@ -266,24 +292,39 @@ fn live(j: &mut Journal, count: u64, looks: u64) {
         }
     }
     for _ in 0..SAMPLES {
-        let address = at(j.random() % count) + j.random() % (BYTES - 64);
+        let block = j.random() % count;
+        let address = at(block) + j.random() % size(block);
         let thread = (j.random() % 16) as u32;
         j.sample(thread, address);
     }
 }
 
-/// The same buffer mapped, touched and unmapped again and again.
+/// A buffer of another size each time is mapped, touched, looked at and unmapped, again and again: as the kernel maps
+/// downwards, all end at one address.
 fn remapped(j: &mut Journal, count: u64) {
-    const BYTES: u64 = 4 << 20;
-    for p in 0..BYTES / PAGE {
-        j.fault(0, BASE + p * PAGE);
-    }
+    const MOST: u64 = 4 << 20;
     for i in 0..count {
-        let object = j.object(BASE, BYTES);
-        (0..2).for_each(|p| j.fault((i % 16) as u32, BASE + p * PAGE));
+        let bytes = (16 + j.random() % (MOST / PAGE - 16)) * PAGE;
+        let from = BASE + MOST - bytes;
+        let object = j.object_of(ObjectKind::Anonymous, from, bytes);
+        let pages = [0, bytes / PAGE / 2, bytes / PAGE - 1];
+        pages.iter().for_each(|p| j.fault((i % 16) as u32, from + p * PAGE));
         if i % (count / SAMPLES).max(1) == 0 {
-            let address = BASE + j.random() % (2 * PAGE);
+            let address = from + bytes / PAGE / 2 * PAGE + j.random() % PAGE;
             j.sample((i % 16) as u32, address);
+        }
+        for p in pages {
+            let (time_ns, address) = (j.time, from + p * PAGE);
+            let (node, page_shift) = ((i % 2) as i16, 12);
+            j.tables.homes.push(Home {
+                time_ns,
+                process: 0,
+                address,
+                pages: 1,
+                stride: PAGE,
+                node,
+                page_shift,
+            });
         }
         j.end(object);
         let unmap = RangeKind::Unmap as u8;
@@ -292,8 +333,8 @@ fn remapped(j: &mut Journal, count: u64) {
             time_ns,
             process,
             kind: unmap,
-            address: BASE,
-            bytes: BYTES,
+            address: from,
+            bytes,
             to: 0,
             thread: 0,
         });
@@ -305,7 +346,7 @@ fn threads(j: &mut Journal, count: u32) {
     (16..count).for_each(|id| j.thread(id, 0));
     let objects: Vec<u64> = (0..10).map(|i| BASE + i * 2 * BYTES).collect();
     objects.iter().for_each(|&address| {
-        j.object(address, BYTES);
+        j.object(address, BYTES + hash(address) % 16 * PAGE);
     });
     for i in 0..10 * SAMPLES {
         let (thread, address) = (i as u32 % count, objects[(j.random() % 10) as usize] + j.random() % BYTES);
@@ -332,7 +373,7 @@ fn mapping(j: &mut Journal, process: u32, from: u64, to: u64) {
 }
 
 fn mappings(j: &mut Journal, count: u64, place: impl Fn(u64) -> (u64, u64)) {
-    for i in 0..count {
+    for i in shuffled(count) {
         j.time += 1000;
         let (from, to) = place(i);
         mapping(j, 0, from, to);
@@ -352,7 +393,8 @@ fn processes(j: &mut Journal, count: u32) {
         j.thread(15 + id, id);
         j.time = j.time.max(u64::from(id) * 1000);
         for i in 0..10 {
-            mapping(j, id, BASE + i * (1 << 30), BASE + i * (1 << 30) + (1 << 20));
+            let bytes = (1 << 20) + hash(u64::from(id) + i) % 64 * PAGE;
+            mapping(j, id, BASE + i * (1 << 30), BASE + i * (1 << 30) + bytes);
         }
         for p in 0..10 {
             j.fault(15 + id, BASE + p * PAGE);

@@ -158,6 +158,39 @@ fn one_node_over_two_packages_is_numa_off_and_two_in_one_are_clusters() {
     // Two nodes that each span both packages are as good as none; one that does is odd, and the other remains.
     assert_eq!(state(TWO, files(|c| c % 2)), "interleaved");
     assert_eq!(state(TWO, files(|c| u32::from(c == 1))), "unknown");
+    // Two boards of two sockets each: no package is in two nodes.
+    assert_eq!(state(TWO, files(|c| c)), "packages_per_node");
+}
+
+/// As inside a virtual machine of 4x2: a ninth cpu, in a package of its own and in the last node, is the recorder's.
+#[test]
+fn a_cpu_that_is_not_the_machines_is_not_shown() {
+    let nodes: Vec<(u32, String)> =
+        (0..4).map(|n| (n, format!("{}-{}{}", 2 * n, 2 * n + 1, if n == 3 { ",8" } else { "" }))).collect();
+    let nodes: Vec<(u32, &str, u64, &str)> =
+        nodes.iter().map(|(n, cpus)| (*n, cpus.as_str(), 4096, "10 20 20 20")).collect();
+    let mut files = vec![("sys/devices/system/cpu/online".to_owned(), "0-8".to_owned())];
+    files.extend((0..9).flat_map(|c| {
+        let folder = format!("sys/devices/system/cpu/cpu{c}/topology");
+        [
+            (format!("{folder}/physical_package_id"), (c / 2).to_string()),
+            (format!("{folder}/thread_siblings_list"), c.to_string()),
+        ]
+    }));
+    let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    let dir = machine(&nodes, &files);
+    let all = nearfar::discover::topology(dir.path()).unwrap();
+    assert_eq!((all.packages.unwrap().len(), all.cpus.online.len()), (5, 9));
+    let own = nearfar::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap();
+    let packages = own.packages.unwrap();
+    assert_eq!((packages.len(), own.cpus.online.len(), own.cores.unwrap().len()), (4, 8, 8));
+    assert_eq!(packages[3].nodes, [3]);
+    assert_eq!(serde_json::to_value(own.numa.state).unwrap(), "node_per_package");
+    assert!(own.warnings.iter().all(|w| !w.contains("spans packages")), "{:?}", own.warnings);
+    let text = nearfar_model::report::topology::to_numactl(
+        &nearfar::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap(),
+    );
+    assert!(text.contains("node 3 cpus: 6 7\n"), "{text}");
 }
 
 #[test]

@@ -26,8 +26,10 @@ mod findings;
 mod hash;
 mod held;
 mod helpers;
+mod history;
 mod homes;
 mod layer;
+mod looks;
 mod measure;
 mod names;
 mod nodes;
@@ -138,7 +140,7 @@ fn take_apart(
     let spaces = space::Spaces::new(input, things, &rows.of_thing);
     let nodes = nodes::Nodes::new(input, judge, &survey, &threads);
     let placements = placement::Placements::new(input, &spaces, &threads);
-    let looks = homes::Looks::new(input, &spaces, &nodes);
+    let looks = looks::Looks::new(input, &spaces, &nodes);
     let finder = homes::Finder {
         spaces: &spaces,
         placements: &placements,

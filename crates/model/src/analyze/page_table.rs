@@ -2,6 +2,7 @@
 //! stretches, so a block of 512 slots is rarely wasted, and one hash lookup finds it.
 
 use super::hash::FastMap;
+use super::history::History;
 use crate::recording::NONE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -21,13 +22,16 @@ pub struct PageTable {
     folios: BTreeMap<u64, u64>,
     /// Per block: pages that are there and were not given back, one bit each.
     there: Vec<[u64; WORDS]>,
+    /// Of the blocks of which a page was placed or given back again: every change.
+    histories: FastMap<u32, History>,
     /// Numbers of blocks with such pages: a program that maps and unmaps again and again leaves many without.
     in_use: BTreeSet<u64>,
     /// All blocks by number, once nothing is added any more.
     sorted: Vec<(u64, u32)>,
 }
 
-const WORDS: usize = PER_BLOCK as usize / 64;
+/// Words of a bit for each page of a block.
+pub const WORDS: usize = PER_BLOCK as usize / 64;
 
 impl PageTable {
     /// Position of the block of a page, if anything in it was touched.
@@ -57,8 +61,14 @@ impl PageTable {
         let slot = &mut self.slots[b * PER_BLOCK as usize + offset];
         if *slot == NONE {
             self.used[b] = (self.used[b].0 + 1, offset as u16);
+            if let Some(history) = self.histories.get_mut(&(b as u32)) {
+                history.add(touch, offset as u16, there);
+            }
+            *slot = touch;
+        } else {
+            self.change(b, offset, touch, there);
+            self.slots[b * PER_BLOCK as usize + offset] = touch;
         }
-        *slot = touch;
         let bits = &mut self.there[b];
         let (word, bit) = (offset / 64, 1 << (offset % 64));
         if there {
@@ -72,6 +82,25 @@ impl PageTable {
                 self.in_use.remove(&number);
             }
         }
+    }
+    /// A page of a block that had a touch has another one. Until then all pages of the block had one each, and touches
+    /// are numbered in the order of time.
+    fn change(&mut self, b: usize, offset: usize, touch: u32, there: bool) {
+        let slots = &self.slots[b * PER_BLOCK as usize..][..PER_BLOCK as usize];
+        let history = self.histories.entry(b as u32).or_insert_with(|| {
+            let mut first: Vec<(u32, u16)> =
+                slots.iter().zip(0..).filter(|x| *x.0 != NONE).map(|(&t, page)| (t, page)).collect();
+            first.sort_unstable();
+            let mut history = History::default();
+            // The first touch of a page is never that it was given back.
+            first.into_iter().for_each(|(t, page)| history.add(t, page, true));
+            history
+        });
+        history.add(touch, offset as u16, there);
+    }
+    /// The changes of a block, if any of its pages had more than one touch.
+    pub fn history(&self, b: usize) -> Option<&History> {
+        self.histories.get(&(b as u32))
     }
     /// Nothing is added any more.
     pub fn close(&mut self) {

@@ -1,6 +1,7 @@
 //! Pages of objects: which folios they are in, and who placed them.
 
 use super::hash::FastMap;
+use super::history::Memo;
 use super::homes::Finder;
 use super::input::Input;
 use super::placement::How;
@@ -87,6 +88,7 @@ fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     let mut looked = 0u64;
     if !finder.looks.is_empty() {
         let step = ((to - from) / FOLIO_PROBES).max(1);
+        let mut memo = Memo::default();
         for p in (from..to).step_by(step as usize) {
             let Some(shift) = finder.looks.present(thing.space, p * page) else {
                 continue;
@@ -95,7 +97,7 @@ fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
             if u32::from(shift) > page.trailing_zeros() {
                 found |= 1 << shift;
             } else if shift == 0 && finder.placements.at(thing.space, p, thing.died).is_none() {
-                found |= smallest_folio(finder, thing, p, enabled);
+                found |= smallest_folio(finder, thing, p, enabled, &mut memo);
             }
         }
     }
@@ -105,12 +107,12 @@ fn folios(input: &Input, finder: &Finder, thing: &Thing) -> u64 {
     found
 }
 
-fn smallest_folio(finder: &Finder, thing: &Thing, page: u64, enabled: u64) -> u64 {
+fn smallest_folio(finder: &Finder, thing: &Thing, page: u64, enabled: u64, memo: &mut Memo) -> u64 {
     let mut left = enabled;
     while left != 0 {
         let bit = left & left.wrapping_neg();
         left &= left - 1;
-        if finder.folio_touch(thing.space, page, thing.died, bit).is_some() {
+        if finder.folio_touch(thing.space, page, thing.died, bit, memo).is_some() {
             return bit;
         }
     }
@@ -184,8 +186,9 @@ pub fn origins(
             || sizes != 0
             || finder.spaces.spaces[thing.space as usize].parent.is_some();
         let mut seen = 0;
+        let mut memo = Memo::default();
         let mut count = |p: u64| {
-            let (touch, inherited) = origin(input, finder, sites, &thing, t, p, sizes);
+            let (touch, inherited) = origin(input, finder, sites, t, p, sizes, &mut memo);
             if let Some(group) = touch.and_then(|t| groups.get(t)) {
                 seen += 1;
                 if inherited {
@@ -248,12 +251,13 @@ fn origin(
     input: &Input,
     finder: &Finder,
     sites: &Sites,
-    thing: &Thing,
     id: u32,
     page: u64,
     folios: u64,
+    memo: &mut Memo,
 ) -> (Option<u32>, bool) {
     let p = finder.placements;
+    let thing = finder.spaces.things.get(id);
     let heap = thing.kind == ObjectKind::Heap;
     let real = |t: &u32| {
         let zero = p.touches[*t as usize].zero;
@@ -267,7 +271,7 @@ fn origin(
     let before = p.at(thing.space, page, born.max(if heap { 0 } else { thing.died })).filter(real);
     let found = before.or_else(|| match folios {
         0 => None,
-        folios => finder.folio_touch(thing.space, page, thing.died, folios),
+        folios => finder.folio_touch(thing.space, page, thing.died, folios, memo),
     });
     let Some(t) = found else { return (None, false) };
     let touch = &p.touches[t as usize];

@@ -21,6 +21,7 @@
 //!   take none. They are counted as `not_placements`.
 
 use super::hash::IdIndex;
+use super::history::{Memo, among};
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span};
 use super::page_table::{PER_BLOCK, PageTable};
@@ -79,6 +80,8 @@ pub struct Touch {
     jump: u32,
     /// How many there are before this one.
     depth: u32,
+    /// The first of this and those before it that placed a page of the program's own; [`NONE`] if none did.
+    first: u32,
     /// How.
     pub how: How,
     /// A load that took no page of its own: the zero page (unless the page is seen present)
@@ -92,7 +95,8 @@ impl Touch {
     fn new(time: u64, how: How) -> Touch {
         let none = NONE;
         let (zero, cache) = (false, false);
-        Touch { time, thread: none, fault: none, older: none, jump: none, depth: 0, how, zero, cache }
+        let (older, jump, first) = (none, none, none);
+        Touch { time, thread: none, fault: none, older, jump, depth: 0, first, how, zero, cache }
     }
 }
 
@@ -196,16 +200,20 @@ impl Placements {
     /// A touch that comes after another.
     fn add(&mut self, older: u32, touch: Touch) -> u32 {
         let id = self.touches.len() as u32;
-        let (mut jump, mut depth) = (id, 0);
+        let (mut jump, mut depth, mut first) = (id, 0, NONE);
         if older != NONE {
             let before = &self.touches[older as usize];
+            first = before.first;
             let far = &self.touches[before.jump as usize];
             let farther = &self.touches[far.jump as usize];
             depth = before.depth + 1;
             let alike = before.depth - far.depth == far.depth - farther.depth;
             jump = if alike { far.jump } else { older };
         }
-        self.touches.push(Touch { older, jump, depth, ..touch });
+        if first == NONE && touch.how != How::Gone && !touch.zero {
+            first = id;
+        }
+        self.touches.push(Touch { older, jump, depth, first, ..touch });
         id
     }
 
@@ -503,8 +511,13 @@ impl Placements {
     /// The first placement of a page at or after `time`, up to `until`.
     pub fn first_since(&self, space: u32, page: u64, time: u64, until: u64) -> Option<u32> {
         let mut touch = self.made_by(self.tables[space as usize].head(page), until);
+        let first = self.touches.get(touch as usize).map_or(NONE, |t| t.first);
+        if first != NONE && self.touches[first as usize].time >= time {
+            return Some(first);
+        }
         let mut found = None;
-        while touch != NONE {
+        // Where none took a page of its own, the latest of the zero page counts.
+        while touch != NONE && (first != NONE || found.is_none()) {
             let x = &self.touches[touch as usize];
             if x.time < time {
                 break;
@@ -520,32 +533,37 @@ impl Placements {
 
     /// The one live touch in an aligned folio of `pages` pages; `None` if there is none or several.
     /// Several faults mean that the folio was never one: a folio faults once.
-    pub fn in_folio(&self, space: u32, page: u64, pages: u64, time: u64) -> Option<u32> {
+    pub fn in_folio(&self, space: u32, page: u64, pages: u64, time: u64, memo: &mut Memo) -> Option<u32> {
         let first = page / pages * pages;
         let table = &self.tables[space as usize];
         let mut found = None;
+        // Whether there are two.
+        let mut add = |page: u64| {
+            let touch = self.at(space, page, time).filter(|&t| !self.touches[t as usize].zero);
+            touch.is_some_and(|touch| found.replace(touch).is_some())
+        };
         for (range, b) in table.blocks_of(first, first + pages) {
+            let base = range.start / PER_BLOCK * PER_BLOCK;
             let (used, last) = table.used[b];
-            let range = if used == 1 {
-                let only = range.start / PER_BLOCK * PER_BLOCK + u64::from(last);
-                if range.contains(&only) { only..only + 1 } else { range.end..range.end }
+            let several = if used == 1 {
+                let only = base + u64::from(last);
+                range.contains(&only) && add(only)
+            } else if let (Some(history), None) = (table.history(b), self.parents[space as usize]) {
+                let made = |touch: u32| self.touches[touch as usize].time <= time;
+                let there = memo.of(space, b, time, || history.there(made).0);
+                among(there, range.start - base..range.end - base).any(|p| add(base + p))
             } else {
-                range
+                // A page that was touched here only later was the parent's at that time.
+                let slots = &table.slots[b * PER_BLOCK as usize..];
+                range.into_iter().any(|p| slots[(p % PER_BLOCK) as usize] != NONE && add(p))
             };
-            let slots = &table.slots[b * PER_BLOCK as usize..];
-            for p in range {
-                if slots[(p % PER_BLOCK) as usize] != NONE
-                    && let Some(touch) = self.at(space, p, time)
-                    && !self.touches[touch as usize].zero
-                    && found.replace(touch).is_some()
-                {
-                    return None;
-                }
+            if several {
+                return None;
             }
         }
         found.or_else(|| {
             let (parent, fork) = self.parents[space as usize]?;
-            self.in_folio(parent, page, pages, time.min(fork))
+            self.in_folio(parent, page, pages, time.min(fork), memo)
         })
     }
 

@@ -382,6 +382,12 @@ pub fn rung_text(rung: Rung) -> &'static str {
 fn home_reason(input: &Input, judge: &Judge) -> String {
     if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty()) {
         let pages = input.meta.rungs.iter().find(|r| r.rung == Rung::Pages);
+        if pages.is_some_and(|r| r.active) {
+            // They were recorded, and none is there: what ended the recording early is the reason, if anything did.
+            let end = input.losses.what.iter().position(|what| what == "end");
+            let why = end.map_or(String::new(), |at| format!(": {}", input.losses.why[at]));
+            return format!("First touches were not recorded{why}. Record again, from the program's start.");
+        }
         let why = pages
             .filter(|r| !r.active && !r.why.is_empty())
             .map_or(String::new(), |r| format!(" ({})", r.why));

@@ -3,6 +3,7 @@
 use super::survey::SampleSurvey;
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A rung of the ladder: where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +64,9 @@ pub struct Meta {
     pub machine: Machine,
     /// What `record --as` asked for; `report --as` decides.
     pub wish: Option<String>,
+    /// The machine of that name when it was recorded; `null` without a wish and in older recordings.
+    #[serde(default)]
+    pub wished_machine: Option<Machine>,
     /// Smallest allocation recorded one by one, bytes.
     pub min_object_bytes: u64,
     /// Base page size, bytes.
@@ -105,6 +109,33 @@ pub struct Meta {
     pub target_faults: u64,
     /// Share of time stolen by the hypervisor while recording; −1 if unknown.
     pub steal_share: f64,
+    /// CRC-32 (of zlib and Ethernet) of each file of the tables, by its name in run/rank=0; empty in older recordings.
+    #[serde(default)]
+    pub checksums: BTreeMap<String, u32>,
+}
+
+/// What stands before the checksum of meta.json itself, which is its last field: the CRC-32 of all bytes before this.
+const CHECKSUM: &str = ",\n  \"checksum\": ";
+
+impl Meta {
+    /// The bytes of meta.json.
+    ///
+    /// # Errors
+    /// If a number is one that JSON does not have.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        let json = serde_json::to_string_pretty(self)?;
+        let text = json.strip_suffix("\n}").unwrap_or(&json);
+        let sum = crc32fast::hash(text.as_bytes());
+        Ok(format!("{text}{CHECKSUM}{sum}\n}}\n"))
+    }
+}
+
+/// Whether the bytes of a meta.json are those that were written; `None` where that cannot be told, as of older recordings.
+pub fn is_whole(json: &[u8]) -> Option<bool> {
+    let at = json.windows(CHECKSUM.len()).rposition(|bytes| bytes == CHECKSUM.as_bytes())?;
+    let rest = std::str::from_utf8(&json[at + CHECKSUM.len()..]).ok()?;
+    let sum: u32 = rest.trim_end().strip_suffix('}')?.trim_end().parse().ok()?;
+    Some(sum == crc32fast::hash(&json[..at]))
 }
 
 fn unknown_seconds() -> f64 {

@@ -17,7 +17,7 @@ pub mod tables;
 mod thrift;
 
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
-pub use meta::{Meta, Rung, RungReport};
+pub use meta::{Meta, Rung, RungReport, is_whole};
 pub use survey::SampleSurvey;
 pub use tables::*;
 

@@ -4,6 +4,7 @@
 use super::column::Columns;
 use super::meta::Meta;
 use super::tables::*;
+use crate::machine::Machine;
 use serde_json::Value;
 
 /// Latest time, ns after the boot of the recorded machine: 146 years. // chosen
@@ -48,51 +49,51 @@ impl Meta {
                 return Err("the threads of its survey are in disorder".into());
             }
         }
-        self.check_machine().map_err(|why| format!("its machine cannot be: {why}"))
+        for machine in std::iter::once(&self.machine).chain(&self.wished_machine) {
+            check_machine(machine).map_err(|why| format!("its machine cannot be: {why}"))?;
+        }
+        Ok(())
     }
+}
 
-    fn check_machine(&self) -> Result<(), String> {
-        let m = &self.machine;
-        let n = m.nodes.len();
-        if n == 0 || n > MOST_NODES {
-            return Err(format!("{n} nodes"));
+fn check_machine(m: &Machine) -> Result<(), String> {
+    let n = m.nodes.len();
+    if n == 0 || n > MOST_NODES {
+        return Err(format!("{n} nodes"));
+    }
+    if m.cpu_count() > MOST_CPUS || m.figures.cores.len() > MOST_CPUS {
+        return Err(format!("{} cpus", m.cpu_count()));
+    }
+    let mut ids: Vec<u32> = m.nodes.iter().map(|node| node.id).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err("two nodes have the same number".into());
+    }
+    let square = |rows: &[usize]| rows.is_empty() || rows.len() == n && rows.iter().all(|&r| r == n);
+    if !square(&m.distances.iter().map(Vec::len).collect::<Vec<_>>()) {
+        return Err("its distances are no square of its nodes".into());
+    }
+    for (what, matrix) in [("latency_ns", &m.figures.latency_ns), ("pair_read_gbs", &m.figures.pair_read_gbs)]
+    {
+        let Some(matrix) = matrix else { continue };
+        if !square(&matrix.rows.iter().map(Vec::len).collect::<Vec<_>>()) {
+            return Err(format!("{what} is no square of its nodes"));
         }
-        if m.cpu_count() > MOST_CPUS || m.figures.cores.len() > MOST_CPUS {
-            return Err(format!("{} cpus", m.cpu_count()));
+        let cells = matrix.rows.iter().flatten().filter_map(|cell| cell.0);
+        if let Some(x) = cells.into_iter().find(|x| !BETWEEN_NODES.contains(x)) {
+            return Err(format!("{what} has {x:e}"));
         }
-        let mut ids: Vec<u32> = m.nodes.iter().map(|node| node.id).collect();
-        ids.sort_unstable();
-        if ids.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err("two nodes have the same number".into());
-        }
-        let square = |rows: &[usize]| rows.is_empty() || rows.len() == n && rows.iter().all(|&r| r == n);
-        if !square(&m.distances.iter().map(Vec::len).collect::<Vec<_>>()) {
-            return Err("its distances are no square of its nodes".into());
-        }
-        for (what, matrix) in
-            [("latency_ns", &m.figures.latency_ns), ("pair_read_gbs", &m.figures.pair_read_gbs)]
-        {
-            let Some(matrix) = matrix else { continue };
-            if !square(&matrix.rows.iter().map(Vec::len).collect::<Vec<_>>()) {
-                return Err(format!("{what} is no square of its nodes"));
-            }
-            let cells = matrix.rows.iter().flatten().filter_map(|cell| cell.0);
-            if let Some(x) = cells.into_iter().find(|x| !BETWEEN_NODES.contains(x)) {
-                return Err(format!("{what} has {x:e}"));
-            }
-        }
-        if let Some(bytes) = m.figures.line_bytes.filter(|b| !b.is_power_of_two() || !(8..=4096).contains(b))
-        {
-            return Err(format!("a cache line of {bytes} bytes"));
-        }
-        let caches = &m.caches;
-        if let Some(c) = caches.iter().find(|c| c.latency_cycles.is_some_and(|x| !(0.0..=1e9).contains(&x))) {
-            return Err(format!("a latency of {:?} cycles", c.latency_cycles));
-        }
-        match serde_json::to_value(&m.figures) {
-            Ok(figures) => check_figures(&figures),
-            Err(error) => Err(error.to_string()),
-        }
+    }
+    if let Some(bytes) = m.figures.line_bytes.filter(|b| !b.is_power_of_two() || !(8..=4096).contains(b)) {
+        return Err(format!("a cache line of {bytes} bytes"));
+    }
+    let caches = &m.caches;
+    if let Some(c) = caches.iter().find(|c| c.latency_cycles.is_some_and(|x| !(0.0..=1e9).contains(&x))) {
+        return Err(format!("a latency of {:?} cycles", c.latency_cycles));
+    }
+    match serde_json::to_value(&m.figures) {
+        Ok(figures) => check_figures(&figures),
+        Err(error) => Err(error.to_string()),
     }
 }
 

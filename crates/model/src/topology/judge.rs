@@ -32,13 +32,24 @@ fn numa(t: &Topology) -> Numa {
     let per_package = packages.iter().map(|p| p.nodes.len()).max().unwrap_or(0);
     // Without all packages nothing can be said of the nodes in one.
     let all_known = t.nodes.iter().filter(|n| !n.cpus.is_empty()).all(|n| n.package.is_some());
-    let (state, mut why) = if !spanning.is_empty() && spanning.len() == with_cpus {
+    // Sockets of one board: no package is in two nodes.
+    let boards = with_cpus > 1 && packages.iter().all(|p| p.nodes.len() <= 1);
+    let all_span = !spanning.is_empty() && spanning.len() == with_cpus;
+    let (state, mut why) = if all_span && !boards {
         let hidden = match t.virtual_machine {
             Some(true) => "the hypervisor shows sockets but not where their memory is",
-            _ => "the firmware interleaves memory over the sockets (NUMA off), or a hypervisor hides them",
+            _ => {
+                "the firmware interleaves memory over the sockets (NUMA off), or a hypervisor hides them, or the \
+                 packages share one memory (a front-side bus, as before 2008)"
+            }
         };
         let why = format!("off as far as the kernel can see: {} several packages; {hidden}", have(&spanning));
         (NumaState::Interleaved, why)
+    } else if all_span {
+        let why = format!(
+            "on, {with_cpus} nodes, each with cpus of several packages (sockets of one board or cell share its memory)"
+        );
+        (NumaState::PackagesPerNode, why)
     } else if with_cpus <= 1 && packages.len() <= 1 {
         (NumaState::OneNode, "one node has all cpus, so no memory is another cpu's".to_owned())
     } else if !spanning.is_empty() {

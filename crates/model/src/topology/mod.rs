@@ -103,6 +103,8 @@ pub enum NumaState {
     NodePerPackage,
     /// Several nodes in a package: SNC, NPS, cluster-on-die, or chips in one package.
     NodesPerPackage,
+    /// Several nodes, each with cpus of several packages: boards or cells whose sockets share a memory.
+    PackagesPerNode,
     /// Several nodes, or one, in packages that are not known.
     Unknown,
 }

@@ -232,6 +232,27 @@ fn too_few_samples_are_unknown_not_clean() {
     assert!(r.verdict_why.contains("too few"), "{}", r.verdict_why);
 }
 
+/// Page faults work, and the disk was full before any was written.
+#[test]
+fn a_full_disk_is_not_said_to_be_a_missing_permission() {
+    let mut w = World::new(2);
+    let init = w.own("init", 10);
+    let a = w.array("a", 4096);
+    for i in 0..400 {
+        w.sample(WORK + i * 1_000_000, (i % 2) as u32, init, a + i * 64);
+    }
+    let why = "the disk was full".to_owned();
+    w.input.losses.push(Loss { time_ns: WORK, what: "end".into(), count: 0, why });
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(!r.verdict_why.contains("perf_event_open"), "{}", r.verdict_why);
+    assert!(
+        r.verdict_why.contains("First touches were not recorded: the disk was full"),
+        "{}",
+        r.verdict_why
+    );
+}
+
 #[test]
 fn a_sample_or_two_are_no_share() {
     // Two of two near samples: anything up to 84 % may be far, so "0 % remote" would be a lie.

@@ -122,3 +122,37 @@ fn no_page_size_of_a_damaged_file_is_believed() {
     assert_eq!(w.real().objects[0].folio_bytes, [0u64; 0]);
     assert_eq!(w.on(2).objects[0].samples, 50);
 }
+
+/// A loop that maps a buffer of another size each time, touches three of its pages, has them looked at, and unmaps it.
+#[test]
+fn fifty_thousand_mappings_of_their_own_sizes_one_at_a_time_are_told_apart() {
+    let mut w = World::new(2);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    w.input.meta.folio_bytes = vec![64 << 10, 2 << 20];
+    let chain = w.chain(&[init]);
+    let count = 50_000u64;
+    // The kernel maps downwards: all end at one address.
+    let end = BASE + (8 << 20);
+    for i in 0..count {
+        let pages = 16 + w.random() % 1024;
+        let (time, address) = (WORK + i * 1000, end - pages * PAGE);
+        let id = w.object(ObjectKind::Anonymous, address, pages * PAGE, time, "buffer");
+        w.input.objects.chain[id as usize] = chain;
+        w.end(id, time + 900);
+        let thread = (i % 2) as u32;
+        for (at, page) in [0, pages / 2, pages - 1].into_iter().enumerate() {
+            w.touch(time + 1 + at as u64, thread, init, address + page * PAGE, 1);
+            w.home(time + 800, address + page * PAGE, 1, thread as i16, 12);
+        }
+        if i % 100 < 2 {
+            // Thread 0 reads what it placed itself, then what thread 1 placed.
+            w.sample(time + 500, 0, work, address + pages / 2 * PAGE + 64);
+        }
+        w.range(time + 900, RangeKind::Unmap, address, pages * PAGE, 0);
+    }
+    w.compute(2, 10, work);
+    let r = w.real();
+    let buffer = &r.objects[0];
+    assert_eq!((buffer.name.as_str(), buffer.samples, buffer.count), ("buffer", 1000, count));
+    assert!(w.on(2).objects[0].remote_share == Some(0.5));
+}

@@ -54,6 +54,7 @@ impl World {
             exit: "exit 0".into(),
             machine: machine(1, 8),
             wish: None,
+            wished_machine: None,
             min_object_bytes: 65536,
             page_bytes: PAGE,
             folio_bytes: Vec::new(),
@@ -73,6 +74,7 @@ impl World {
             hugetlb_bytes: Some(0),
             target_faults: 0,
             steal_share: -1.0,
+            checksums: Default::default(),
         };
         let input = Input {
             meta,

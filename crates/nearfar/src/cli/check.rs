@@ -8,6 +8,7 @@ use super::status;
 use crate::collect::on::{BINDING, require_pinned};
 use crate::collect::target::find_program;
 use crate::discover;
+use crate::input;
 use crate::place::objects::ObjectPolicies;
 use crate::place::trials::metric::Measure;
 use crate::place::trials::native::{self, Rounds};
@@ -164,6 +165,12 @@ fn measure(args: &CheckArgs) -> Result<Measure> {
     let Some(text) = &args.metric else { return Ok(Measure::Time) };
     let expression =
         Regex::new(text).map_err(|error| anyhow!("--metric is no regular expression: {error}"))?;
+    if expression.captures_len() < 2 {
+        bail!(
+            "--metric `{text}` has no group, so it is not known which number to compare: put the number in parentheses, \
+             as in 'throughput: ([0-9.]+)'"
+        );
+    }
     let less_is_better = match (args.less_is_better, args.more_is_better) {
         (true, _) => Some(true),
         (_, true) => Some(false),
@@ -173,7 +180,8 @@ fn measure(args: &CheckArgs) -> Result<Measure> {
 }
 
 fn read(file: &Path) -> Result<Written> {
-    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text =
+        input::read(file, input::MOST_MADE).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(&text)
         .with_context(|| format!("{} was not written by nearfar check --output", file.display()))
 }
@@ -184,6 +192,8 @@ fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> R
     let setting = setting(&machine, args)?;
     let nodes = whole_nodes(&machine, &setting);
     if let [] | [_] = nodes[..] {
+        // A name that is wrong everywhere is wrong here, too.
+        chosen(plan(&machine, &setting), args.only.as_deref())?;
         return Ok(one_node(args, &machine, measure.metric("")));
     }
     let plan = chosen(plan(&machine, &setting), args.only.as_deref())?;

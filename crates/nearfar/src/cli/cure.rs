@@ -1,8 +1,8 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
 use super::fix::{next, write_new};
-use super::html::{HtmlArgs, about};
 use super::layout::quoted;
+use super::machine::EMULATED;
 use super::report::judged;
 use super::{OnArgs, look};
 use crate::collect::target::Ending;
@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::cure::{Cure, Outcome, to_text};
-use nearfar_model::report::html::{compared, to_html};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::trials::Judged;
 use std::ffi::OsString;
@@ -33,15 +32,13 @@ pub(super) struct CureArgs {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Runs with and without the repair [default: 12, or 2 with --on]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
     /// A number in the program's output instead of its run time: `throughput: ([0-9.]+) MPoints/s`
     #[arg(long, value_name = "REGEX", conflicts_with = "on")]
     metric: Option<String>,
     #[command(flatten)]
     on: OnArgs,
-    #[command(flatten)]
-    html: HtmlArgs,
     #[command(flatten)]
     look: look::Look,
     /// The program and its arguments
@@ -61,12 +58,13 @@ const RUNS: &str = "check.json";
 
 /// Does all of it.
 pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
+    super::refuse_unknown_option("cure", args.command.first());
     if args.on.machine.on.is_none() {
         let machine = discover::discover(Path::new("/"))?.machine;
         if machine.nodes.len() < 2 {
             bail!(
                 "this machine has one memory node: no placement can be tried here. Try it on an emulated one: \
-                 nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- {}",
+                 nearfar cure {EMULATED} -- {}",
                 args.command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
             );
         }
@@ -97,9 +95,6 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         comparison: comparison.as_ref(),
         judged: trials.as_ref(),
     };
-    if let Some(file) = &args.html.html {
-        args.html.write(file, &html_page(args, &cure, &at(BEFORE)))?;
-    }
     let (width, color) = args.look.resolve();
     let mut out = std::io::stdout().lock();
     write!(out, "{}", to_text(&cure, width, color))?;
@@ -111,19 +106,6 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         Outcome::Healthy | Outcome::Cured => ExitCode::SUCCESS,
         Outcome::NotCured | Outcome::SourceOnly | Outcome::Unknown => ExitCode::from(1),
     })
-}
-
-/// Before and after side by side; the report alone where nothing was applied.
-fn html_page(args: &CureArgs, cure: &Cure, before: &Path) -> String {
-    let mut about = about(before, None, cure.before);
-    args.html.add_sources(&mut about, before, cure.before);
-    match (cure.comparison, cure.after) {
-        (Some(comparison), Some(after)) => {
-            let text = |width| to_text(cure, width, false);
-            compared(comparison, (cure.before, after), &about, cure.proven().as_ref(), text)
-        }
-        _ => to_html(cure.before, &about),
-    }
 }
 
 /// A directory that was not there.
@@ -193,7 +175,7 @@ fn check(args: &CureArgs, with: &[OsString], file: &Path, directory: &Path) -> R
         command.arg("--metric").arg(metric);
     }
     let status = finished(command.arg("--").args(&args.command).stdout(Stdio::null()), directory)?;
-    let text = std::fs::read_to_string(file)
+    let text = crate::input::read_text(file, crate::input::MOST_MADE)
         .with_context(|| format!("the runs with and without the repair failed ({status})"))?;
     serde_json::from_str(&text).with_context(|| file.display().to_string())
 }

@@ -3,9 +3,12 @@
 use super::DoctorArgs;
 use crate::collect::agent::{AgentFile, Settings};
 use crate::collect::homes::{Range, look};
+use crate::collect::on::plugin_files;
 use crate::collect::selftest::{Skid, measure_skid};
 use crate::collect::setup::probe_perf;
+use crate::collect::target::find_program;
 use crate::discover::{self, cpu_times};
+use crate::guest::{Kernel, Qemu};
 use anyhow::Result;
 use nearfar_model::recording::Homes;
 use serde::Serialize;
@@ -91,8 +94,39 @@ fn diagnose() -> Result<Diagnosis> {
 }
 
 fn simulated() -> RungState {
-    let why = "this version of nearfar has no virtual machine yet".into();
-    RungState { rung: "simulated", gives: "every access, counted exactly", works: false, why, unlock: None }
+    let mut state = RungState {
+        rung: "simulated",
+        gives: "every access, counted exactly, on a machine you do not have (--on)",
+        works: false,
+        why: String::new(),
+        unlock: None,
+    };
+    match virtual_machine() {
+        Ok(why) => (state.works, state.why) = (true, why),
+        Err((why, unlock)) => (state.why, state.unlock) = (why, unlock),
+    }
+    state
+}
+
+/// What a virtual machine would run with; else what is missing, and the command that brings it.
+fn virtual_machine() -> Result<String, (String, Option<String>)> {
+    let qemu =
+        Qemu::find().map_err(|error| (error.to_string(), Some("sudo apt install qemu-system-x86".into())))?;
+    qemu.require_plugins().map_err(|error| (error.to_string(), None))?;
+    plugin_files().map_err(|error| (error.to_string(), None))?;
+    match Kernel::here().map_err(|error| (error.to_string(), None))? {
+        Some(kernel) => {
+            Ok(format!("QEMU {} with kernel {} ({})", qemu.version, kernel.release, kernel.image.display()))
+        }
+        None if find_program("apt-get".as_ref()).is_ok() => Ok(format!(
+            "QEMU {}; the guest's kernel is downloaded from Debian's archive when it is first needed (70 MB, apt-get)",
+            qemu.version
+        )),
+        None => Err((
+            "the guest has no kernel yet, and there is no apt-get to download Debian's".into(),
+            Some("export NEARFAR_GUEST_KERNEL=linux-image-VERSION-amd64.deb, Debian's package".into()),
+        )),
+    }
 }
 
 fn hardware() -> RungState {

@@ -1,7 +1,9 @@
 //! `nearfar fix`.
 
 use super::layout::quoted;
+use super::machine::EMULATED;
 use super::report::judged;
+use crate::discover;
 use crate::store;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Report, Verdict};
@@ -62,18 +64,21 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     write_new(&file, &text)?;
     let names: Vec<&str> = placement.fix.objects.iter().map(|o| o.label()).collect();
     crate::say!("nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted);
-    crate::say!("nearfar: next: {}", next(&file, &placement, &report));
+    let nodes = discover::discover(Path::new("/")).map_or(0, |here| here.machine.nodes.len());
+    for line in next_steps(&file, &placement, &report, nodes) {
+        crate::say!("nearfar: {line}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a file that must not be there yet.
 pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
-    let made = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
-    if made.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::AlreadyExists) {
-        bail!("{} exists and is not overwritten: choose another name (-o)", file.display());
+    match crate::output::create(file, text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            bail!("{} exists and is not overwritten: choose another name (-o)", file.display())
+        }
+        made => made.with_context(|| format!("cannot write {}", file.display())),
     }
-    made.and_then(|mut f| f.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// Why there is nothing to place.
@@ -83,6 +88,23 @@ fn nothing(report: &Report) -> String {
         (_, Some(finding)) => format!("change the source instead: {}", finding.advice),
         (_, None) => report.verdict_why.clone(),
     }
+}
+
+/// What to type, on a machine of so many nodes.
+fn next_steps(file: &Path, placement: &Placement, report: &Report, nodes: usize) -> Vec<String> {
+    let here = next(file, placement, report);
+    if nodes != 1 {
+        return vec![format!("next: {here}")];
+    }
+    let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();
+    let file = quoted(file.as_os_str());
+    vec![
+        format!("this machine has one node, where nothing can be placed. On one that has several: {here}"),
+        format!(
+            "on the emulated machine that was recorded, or another: nearfar record {EMULATED} --placement {file} -- {}",
+            words.join(" ")
+        ),
+    ]
 }
 
 /// The line that applies it.

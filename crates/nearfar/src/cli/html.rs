@@ -1,11 +1,11 @@
 //! `--html FILE`: a page is written as a whole or not at all, and what is there stays unless the user says otherwise.
 
 use super::layout::quoted;
+use crate::output;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::Report;
 use nearfar_model::report::html::{About, Step};
 use nearfar_model::report::placement::to_placement;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,20 +18,9 @@ pub(super) struct HtmlArgs {
     /// With --html: replace FILE if it is a regular file
     #[arg(long, requires = "html")]
     overwrite: bool,
-    /// With --html: show source lines around the hottest ones, too
-    #[arg(long, requires = "html")]
-    source: bool,
 }
 
 impl HtmlArgs {
-    /// Adds source lines to what a page says, where they were asked for.
-    pub(super) fn add_sources(&self, about: &mut About, recording: &Path, report: &Report) {
-        if self.source {
-            let recorded = recording.join("meta.json").metadata().and_then(|m| m.modified()).ok();
-            (about.sources, about.sources_missing) = super::sources::gather(report, recorded);
-        }
-    }
-
     /// Writes the page to the file that was asked for.
     pub(super) fn write(&self, file: &Path, page: &str) -> Result<()> {
         if file == Path::new("-") {
@@ -50,25 +39,11 @@ impl HtmlArgs {
             Ok(_) => {}
         }
         let cannot = || format!("cannot write {}", file.display());
-        // What is replaced stays until its successor is whole.
-        let to = match self.overwrite {
-            true => {
-                let mut name = file.file_name().context("the page needs the name of a file")?.to_owned();
-                name.push(format!(".{}.part", std::process::id()));
-                file.with_file_name(name)
-            }
-            false => file.to_owned(),
+        let made = match self.overwrite {
+            true => output::replace(file, page.as_bytes()),
+            false => output::create(file, page.as_bytes()),
         };
-        let mut made = OpenOptions::new().write(true).create_new(true).open(&to).with_context(cannot)?;
-        let written = made.write_all(page.as_bytes()).and_then(|()| match self.overwrite {
-            true => std::fs::rename(&to, file),
-            false => Ok(()),
-        });
-        if written.is_err() {
-            // A full disk leaves no half page.
-            let _ = std::fs::remove_file(&to);
-        }
-        written.with_context(cannot)?;
+        made.with_context(cannot)?;
         let kilobytes = page.len().div_ceil(1000);
         crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
         Ok(())
@@ -95,5 +70,5 @@ pub(super) fn about(recording: &Path, machine: Option<&str>, report: &Report) ->
         ));
         steps.push(step("compare", format!("nearfar diff{judged} {rec} after.nearfar")));
     }
-    About { recording: recording.display().to_string(), steps, ..About::default() }
+    About { recording: recording.display().to_string(), steps }
 }

@@ -89,6 +89,7 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
             }
         };
     }
+    super::refuse_unknown_option("layout", args.command.first());
     match go(args) {
         Ok(code) => code,
         Err(error) => super::fail(&error),

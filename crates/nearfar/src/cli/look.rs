@@ -7,8 +7,8 @@ use std::io::IsTerminal;
 #[derive(Args)]
 pub(super) struct Look {
     /// Width of the text in columns [default: the terminal's]
-    #[arg(long, value_name = "COLUMNS")]
-    width: Option<usize>,
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    width: Option<u16>,
     /// Colour: auto, always or never
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = ["auto", "always", "never"])]
     color: String,
@@ -22,7 +22,7 @@ impl Look {
             "never" => false,
             _ => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        (self.width.unwrap_or_else(terminal_width), color)
+        (self.width.map_or_else(terminal_width, usize::from), color)
     }
 
     /// The same as flags, for this program's other self that has no terminal of its own.

@@ -6,15 +6,19 @@ use clap::Args;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::scale::{ScaleOptions, scale};
 
+/// Flags of a machine that can be emulated on any host, for advice. A shape such as 2x2 cannot: it has no caches.
+pub(super) const EMULATED: &str = "--on xeon-e5-2699v4-2s --cpus-per-node 4";
+
 /// The machine, and how much of it is to be there.
 #[derive(Args)]
 #[command(next_help_heading = "On a machine you do not have")]
 pub(super) struct MachineArgs {
-    /// Run on an emulated MACHINE: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    /// Run on an emulated MACHINE: a machine file, or the name of one that comes with nearfar; where nothing is counted
+    /// (topo), also a shape such as 2x22
     #[arg(long, value_name = "MACHINE")]
     pub on: Option<String>,
     /// Scale the machine down to N cpus per node; caches and bandwidths that they share shrink with them
-    #[arg(long, value_name = "N", requires = "on")]
+    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=4096))]
     cpus_per_node: Option<u32>,
     /// Keep the hardware threads of each core [default: one per core]
     #[arg(long, requires = "on")]

@@ -34,7 +34,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
         write!(out, "{}", to_text(&measured, width, color))?;
     }
     if let Some(file) = &args.output {
-        std::fs::write(file, measured.into_machine(machine).to_toml())
+        crate::output::create(file, measured.into_machine(machine).to_toml().as_bytes())
             .with_context(|| format!("cannot write the machine file {}", file.display()))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! The command line: one definition of all flags, from which parser, help, man
 //! pages and completions come.
 
+mod cache;
 mod check;
 mod cure;
 mod diff;
@@ -15,7 +16,6 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
-mod sources;
 mod status;
 mod topo;
 mod where_is;
@@ -65,6 +65,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
+    Cache(cache::CacheArgs),
     /// Keep what the recorder inherited to us open
     #[command(name = crate::collect::holder::COMMAND, hide = true)]
     Hold,
@@ -100,7 +101,7 @@ struct RecordArgs {
     #[arg(long = "as", value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
     /// Record a running process until it ends or Ctrl-C
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "on"])]
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "on"], value_parser = parse_pid())]
     pid: Option<u32>,
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
@@ -240,7 +241,7 @@ struct OnArgs {
     #[arg(long, requires = "on")]
     no_prefetch: bool,
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
-    #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..), requires = "on")]
+    #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "on")]
     lines_per_sample: u32,
     /// Keep what the program writes in the virtual machine: no file of this host changes but the recording
     #[arg(long, requires = "on")]
@@ -394,7 +395,7 @@ pub fn main() -> ExitCode {
     // A pipe that closes early (| head) ends us silently, as it does other tools.
     // SAFETY: sets a disposition before any other thread runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let result = match Cli::parse().command {
+    let result = match parsed().command {
         Command::Record(args) => return record::run(args),
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => check::run(&args),
@@ -408,6 +409,7 @@ pub fn main() -> ExitCode {
         Command::Measure(args) => measure::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Cache(args) => cache::run(&args),
         Command::Hold => crate::collect::holder::wait(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
@@ -416,6 +418,40 @@ pub fn main() -> ExitCode {
         Command::Man { directory } => write_man(&directory),
     };
     result.unwrap_or_else(|error| fail(&error))
+}
+
+/// Refuses what looks like an option but was taken for the program to run, with the nearest option there is: commands
+/// whose program needs no `--` take every word that they do not know for its name. Behind `--` it is meant.
+fn refuse_unknown_option(sub: &str, program: Option<&OsString>) {
+    if !program.is_some_and(|word| word.as_encoded_bytes().starts_with(b"-")) {
+        return;
+    }
+    let strict = command().mut_subcommand(sub, |sub| {
+        sub.mut_arg("command", |arg| arg.trailing_var_arg(false).allow_hyphen_values(false).last(true))
+    });
+    if let Err(error) = strict.try_get_matches() {
+        error.exit();
+    }
+}
+
+/// What was typed; a program without `--` before it gets a hint.
+fn parsed() -> Cli {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    Cli::try_parse().unwrap_or_else(|mut error| {
+        let word = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+            (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
+                word.clone()
+            }
+            _ => error.exit(),
+        };
+        let sub = std::env::args().nth(1).unwrap_or_default();
+        let takes = |c: &clap::Command| c.get_arguments().any(|a| a.get_id() == "command" && a.is_last_set());
+        if command().find_subcommand(&sub).is_some_and(takes) {
+            let tip = format!("the program and its arguments come behind `--`: nearfar {sub} -- {word}");
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        error.exit()
+    })
 }
 
 /// Prints an error and gives the status for it.
@@ -455,20 +491,29 @@ fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
         _ => return Err(error()),
     };
     let seconds = number.parse::<f64>().map_err(|_| error())? * factor;
-    // The upper bound only keeps the conversion from overflowing.
-    if (1.0..1e9).contains(&seconds) {
+    if (1.0..=1e6).contains(&seconds) {
         Ok(std::time::Duration::from_secs_f64(seconds))
     } else {
-        Err("give at least one second".into())
+        Err("give between 1 and 1000000 seconds".into())
     }
 }
 
+/// Numbers that a process can have: Linux's PID_MAX_LIMIT on 64 bits.
+fn parse_pid() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=1 << 22)
+}
+
+/// Up to eleven days: more than any run, and no time that is calculated from it overflows.
 fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(s) if s >= 0.1 && s.is_finite() => Ok(s),
-        _ => Err("give at least 0.1 seconds".into()),
+        Ok(s) if (0.1..=1e6).contains(&s) => Ok(s),
+        _ => Err("give between 0.1 and 1000000 seconds".into()),
     }
 }
+
+/// Most bytes that can be asked for: 1 PiB, beyond any machine's memory, and its multiples by nodes and threads
+/// still fit 64 bits.
+pub(crate) const MOST_BYTES: u64 = 1 << 50;
 
 /// `65536`, `64K`, `64KiB`, `1M`, `2G`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -483,8 +528,8 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| error())?;
     let bytes = number.checked_mul(factor).ok_or_else(error)?;
-    if bytes < 64 {
-        return Err("give at least 64 bytes".into());
+    if !(64..=MOST_BYTES).contains(&bytes) {
+        return Err("give at least 64 bytes and at most a million GiB".into());
     }
     Ok(bytes)
 }
@@ -498,11 +543,67 @@ mod tests {
         command().debug_assert();
     }
 
+    /// Whether the parser takes `value` for `arg`. What is missing beside it is another error, and comes later.
+    fn takes(sub: &str, arg: &clap::Arg, value: &str) -> bool {
+        let word = match arg.get_long() {
+            Some(long) => format!("--{long}={value}"),
+            None => value.to_owned(),
+        };
+        match command().try_get_matches_from(["nearfar", sub, &word]) {
+            Ok(_) => true,
+            Err(error) => {
+                use clap::error::ErrorKind::{InvalidValue, UnknownArgument, ValueValidation};
+                !matches!(error.kind(), InvalidValue | UnknownArgument | ValueValidation)
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_of_every_flag_has_limits() {
+        let absurd = [
+            "1e308",
+            "-1e308",
+            "inf",
+            "-inf",
+            "nan",
+            "1e19",
+            "1e18",
+            "-1",
+            "4294967296",
+            "18446744073709551615",
+            "18446744073709551616",
+            "340282366920938463463374607431768211456",
+        ];
+        let mut numbers = Vec::new();
+        for sub in command().get_subcommands() {
+            for arg in
+                sub.get_arguments().filter(|a| a.get_action().takes_values() && a.get_id() != "command")
+            {
+                let name = format!("{} {}", sub.get_name(), arg.get_id());
+                let sane = ["1", "2", "64", "100"].iter().any(|value| takes(sub.get_name(), arg, value));
+                if !sane || takes(sub.get_name(), arg, "words") {
+                    continue;
+                }
+                // Sizes may have more than 32 bits.
+                let size = takes(sub.get_name(), arg, "1G");
+                for value in absurd.iter().filter(|v| !size || **v != "4294967296") {
+                    assert!(!takes(sub.get_name(), arg, value), "{name} takes {value}");
+                }
+                numbers.push(name);
+            }
+        }
+        for known in ["record homes_interval", "record max_size", "where pid", "report width", "run skip"] {
+            assert!(numbers.iter().any(|n| n == known), "{known} is not among {numbers:?}");
+        }
+        assert!(numbers.len() > 40, "{numbers:?}");
+    }
+
     #[test]
     fn sizes_are_read_with_their_unit() {
         assert_eq!(parse_bytes("64K"), Ok(65536));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
         assert_eq!(parse_bytes("100"), Ok(100));
+        assert_eq!(parse_bytes("1048576G"), Ok(MOST_BYTES));
         assert!(parse_bytes("12Q").is_err() && parse_bytes("K").is_err() && parse_bytes("0").is_err());
     }
 }

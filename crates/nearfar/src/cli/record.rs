@@ -7,6 +7,7 @@ use crate::collect::target::inherited::too_little_to_record;
 use crate::collect::target::{Ending, StartError, User, run_instead};
 use crate::discover;
 use crate::guest::GuestError;
+use crate::input;
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
 use crate::store::CreateError;
@@ -78,15 +79,18 @@ fn kept_off(error: &RecordError) -> Option<String> {
 }
 
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
-    if let Some(machine) = &args.machine {
-        discover::machine_from_argument(machine).with_context(|| format!("--as {machine}"))?;
-    }
+    let wished = |name: &String| {
+        discover::machine_from_argument(name)
+            .with_context(|| format!("--as {name}"))
+            .map(|m| (name.clone(), m))
+    };
+    let wish = args.machine.as_ref().map(wished).transpose()?;
     let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
     let mut options = Options {
         output: args.output,
         hz: args.frequency,
         min_object: args.min_object,
-        wish: args.machine,
+        wish,
         call_graph: args.call_graph,
         agent: !args.no_agent,
         no_perf: args.no_perf,
@@ -147,7 +151,8 @@ pub(super) fn objects_here(file: &Path, command: &[OsString]) -> anyhow::Result<
 }
 
 fn read_inside(path: &Path) -> anyhow::Result<Inside> {
-    let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        input::read(path, input::MOST_MADE).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| path.display().to_string())
 }
 

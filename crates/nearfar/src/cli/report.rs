@@ -1,9 +1,9 @@
 //! `nearfar report`.
 
 use super::{ReportArgs, status};
-use crate::discover::machine_from_argument;
+use crate::discover::{machine_from_argument, machine_without_a_file};
 use crate::store;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
@@ -22,8 +22,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.html.html {
-        let mut about = super::html::about(&path, args.machine.as_deref(), &report);
-        args.html.add_sources(&mut about, &path, &report);
+        let about = super::html::about(&path, args.machine.as_deref(), &report);
         // The page may go to standard output.
         drop(out);
         args.html.write(file, &to_html(&report, &about))?;
@@ -56,10 +55,10 @@ pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool
 /// the recorded one if it has several nodes, else two of it.
 fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
     let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
-    let argument = match (asked, &meta.wish) {
+    let machine = match (asked, &meta.wish) {
         (Some("here"), _) => return Ok(recorded()),
-        (Some(asked), _) => asked.to_owned(),
-        (None, Some(wish)) => wish.clone(),
+        (Some(asked), _) => machine_from_argument(asked).with_context(|| format!("--as {asked}"))?,
+        (None, Some(wish)) => wished(wish, meta)?,
         (None, None) if meta.machine.nodes.len() > 1 => return Ok(recorded()),
         (None, None) => {
             let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
@@ -67,6 +66,20 @@ fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Ju
             return Ok(Judge { machine, assume: Some(bind), whole });
         }
     };
-    let machine = machine_from_argument(&argument).with_context(|| format!("--as {argument}"))?;
     Ok(Judge { machine, assume: Some(bind), whole })
+}
+
+/// The machine that `record --as` asked for. Older recordings have only its name: no file of this host is opened
+/// because a recording names it.
+fn wished(name: &str, meta: &Meta) -> Result<Machine> {
+    if let Some(machine) = &meta.wished_machine {
+        return Ok(machine.clone());
+    }
+    machine_without_a_file(name).unwrap_or_else(|| {
+        bail!(
+            "the recording asks to be judged by the machine file `{name}`, which is not in it, and files that a \
+             recording names are not opened. If that is your file, name it: --as {name}; --as here judges by the \
+             machine that was recorded"
+        )
+    })
 }

@@ -22,7 +22,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
     let topology = read(args)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.svg {
-        std::fs::write(file, to_svg(&topology))
+        crate::output::replace(file, to_svg(&topology).as_bytes())
             .with_context(|| format!("cannot write the picture to {}", file.display()))?;
     } else if args.json {
         write!(out, "{}", topology.to_json())?;
@@ -36,6 +36,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
 }
 
 fn read(args: &TopoArgs) -> Result<Topology> {
+    let here = Path::new("/");
     match (&args.machine, &args.from) {
         (Some(argument), _) => {
             let machine = discover::machine_from_argument(argument)?;
@@ -45,7 +46,11 @@ fn read(args: &TopoArgs) -> Result<Topology> {
         (None, Some(folder)) => discover::topology(folder).with_context(|| {
             format!("{} holds no captured machine; give a folder with sys/ in it", folder.display())
         }),
-        (None, None) => discover::topology(Path::new("/")),
+        (None, None) => match &args.on_cpus {
+            // numactl in there shows the recorder's cpu, too.
+            Some(cpus) if !args.numactl => discover::topology_of_cpus(here, cpus),
+            _ => discover::topology(here),
+        },
     }
 }
 
@@ -58,7 +63,7 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     let snapshot = Setup::find(&mut say)?.ensure_snapshot(&shape, &mut say)?;
     let own_cpus = shape.machine_cpus();
     crate::say!(
-        "nearfar: the machine's own cpus are {own_cpus}, {} is the recorder's; caches are those that QEMU shows, \
+        "nearfar: the machine's cpus are {own_cpus}; cpu {}, which only the recorder uses, is shown by --numactl only; caches are those that QEMU shows, \
          `record --on` simulates those of the description",
         shape.housekeeping
     );

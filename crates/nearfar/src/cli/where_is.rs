@@ -1,6 +1,7 @@
 //! `nearfar where`.
 
 use super::look::Look;
+use super::machine::EMULATED;
 use super::parse_seconds;
 use crate::collect::target::interrupt_ends_recording;
 use crate::place::whereabouts::everyone::look_at_all;
@@ -30,7 +31,7 @@ use std::time::Duration;
 #[command(override_usage = "nearfar where [OPTIONS] <PID | --all | -- COMMAND...>")]
 pub(super) struct WhereArgs {
     /// The process
-    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"])]
+    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"], value_parser = super::parse_pid())]
     pid: Option<u32>,
     /// All processes that you may look at, a line each
     #[arg(long, conflicts_with_all = ["command", "interval"])]
@@ -39,7 +40,7 @@ pub(super) struct WhereArgs {
     #[arg(short, long, value_name = "S", value_parser = parse_seconds)]
     interval: Option<f64>,
     /// End after so many looks
-    #[arg(short = 'n', long, value_name = "N", requires = "interval", conflicts_with = "command", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", requires = "interval", conflicts_with = "command", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     count: Option<u64>,
     /// Count page by page, however large: mmap and munmap of the process wait meanwhile
     #[arg(long, conflicts_with = "sample")]
@@ -123,7 +124,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
 fn say_one_node() {
     crate::say!(
         "nearfar: this machine has one memory node: all pages are on it, and no thread is far from any. On one that \
-         is emulated: nearfar record --on 2x2 -- COMMAND"
+         is emulated: nearfar record {EMULATED} -- COMMAND"
     );
 }
 

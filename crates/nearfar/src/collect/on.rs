@@ -107,7 +107,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         writable: on.read_only.then(|| recording.clone()),
         // The recorder inside hands signals on.
         signals_to_group: false,
-        stop: stop_after(on.budget, recording.join(crate::store::JOURNAL)),
+        stop: stop_after(on.budget, recording.join(crate::store::JOURNAL), on.quiet),
         ..Job::new(recorder_inside(command, options, &inside_file)?)
     };
     if let Some(path) = &on.aside {
@@ -168,7 +168,8 @@ fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
     }
     let list: Vec<String> = missing.iter().map(|m| format!("  {m}")).collect();
     Err(anyhow!(
-        "{} cannot be emulated, its description lacks\n{}\n(docs/machine-file.md says how to write it)",
+        "{} cannot be emulated, its description lacks\n{}\n(docs/machine-file.md says how to write it). A machine that \
+         comes with nearfar has all of it: --on xeon-e5-2699v4-2s --cpus-per-node 4",
         machine.name,
         list.join("\n")
     ))
@@ -308,19 +309,44 @@ fn estimate(on: &OnOptions, shape: &Shape, bound: bool) -> String {
     )
 }
 
-/// The budget is the program's: it begins with the recorder's journal, not with the machine.
-fn stop_after(budget: Option<Duration>, journal: PathBuf) -> Box<dyn FnMut() -> Verdict + Send> {
+/// The budget is the program's: it begins with the recorder's journal, not with the machine. Says now and then that the
+/// program still runs.
+fn stop_after(budget: Option<Duration>, journal: PathBuf, quiet: bool) -> Box<dyn FnMut() -> Verdict + Send> {
     let mut begin: Option<Instant> = None;
+    let mut next = FIRST_WORD;
     Box::new(move || {
-        let Some(budget) = budget else { return Verdict::GoOn };
         if begin.is_none() && journal.exists() {
             begin = Some(Instant::now());
         }
-        match begin {
-            Some(begin) if begin.elapsed() > budget => Verdict::Stop,
-            _ => Verdict::GoOn,
+        let Some(runs) = begin.map(|begin| begin.elapsed()) else { return Verdict::GoOn };
+        if budget.is_some_and(|budget| runs > budget) {
+            return Verdict::Stop;
         }
+        if runs >= next && !quiet {
+            let bytes = std::fs::metadata(&journal).map_or(0, |about| about.len());
+            crate::say!("nearfar: {}", still_runs(runs, budget, bytes));
+            next = after(next);
+        }
+        Verdict::GoOn
     })
+}
+
+/// When it is first said that the program runs, and how often at least. // chosen
+const FIRST_WORD: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(120);
+
+/// Ever more rarely: 10, 20, 40, 80, 160 s, then every two minutes.
+fn after(said: Duration) -> Duration {
+    said + said.min(EVERY)
+}
+
+fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> String {
+    let of = budget.map(|budget| format!(" of at most {} s", budget.as_secs())).unwrap_or_default();
+    format!(
+        "the program has run for {} s{of}; {:.1} MB of its allocations, page faults and page homes are recorded",
+        runs.as_secs(),
+        journal_bytes as f64 / 1e6
+    )
 }
 
 /// The plugin's arguments for a run whose files are in `directory`.
@@ -477,5 +503,16 @@ mod tests {
         assert!(error.to_string().contains("nearfar report"), "{error:#}");
         assert!(path.join(META).exists());
         std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_run_is_said_to_go_on_ever_more_rarely() {
+        let seconds: Vec<u64> = std::iter::successors(Some(FIRST_WORD), |&t| Some(after(t)))
+            .take(7)
+            .map(|t| t.as_secs())
+            .collect();
+        assert_eq!(seconds, [10, 20, 40, 80, 160, 280, 400]);
+        let line = still_runs(Duration::from_secs(20), Some(Duration::from_secs(300)), 1_200_000);
+        assert!(line.contains("for 20 s of at most 300 s; 1.2 MB"), "{line}");
     }
 }

@@ -30,8 +30,8 @@ pub struct Options {
     pub hz: f64,
     /// Allocations from this size on are recorded one by one, bytes.
     pub min_object: u64,
-    /// Machine to judge by, kept as a wish.
-    pub wish: Option<String>,
+    /// Machine to judge by, as it was named and as it was then.
+    pub wish: Option<(String, Machine)>,
     /// Call chains of samples.
     pub call_graph: CallGraph,
     /// Use the preload agent.

@@ -53,6 +53,13 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
     let inside = options.inside_guest.is_some();
+    if !options.agent && options.no_perf {
+        return Err(anyhow::anyhow!(
+            "--no-agent and --no-perf together leave nothing that records: samples come from perf events or from the \
+             agent's timers. Leave one of them out"
+        )
+        .into());
+    }
     let agent = make_agent(subject, options, perf_refused.is_some() && !inside);
     let skid = if inside {
         Skid::Untested
@@ -471,6 +478,11 @@ impl Session<'_> {
         } else {
             String::new()
         };
+        if meta.rungs.iter().all(|rung| !rung.active) {
+            let why: Vec<&str> =
+                meta.rungs.iter().map(|rung| rung.why.as_str()).filter(|w| !w.is_empty()).collect();
+            summary.push(format!("nearfar: nothing was sampled: {}", why.join("; ")));
+        }
         summary.push(format!(
             "nearfar: {samples} {samples_name} samples in {:.1} s{share}",
             (meta.end_ns - meta.start_ns) as f64 * 1e-9

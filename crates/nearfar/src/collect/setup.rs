@@ -169,7 +169,8 @@ pub(super) fn first_meta(
         end_ns: 0,
         exit: String::new(),
         machine: inside.map_or(&host.machine, |inside| &inside.machine).clone(),
-        wish: options.wish.clone(),
+        wish: options.wish.as_ref().map(|(name, _)| name.clone()),
+        wished_machine: options.wish.as_ref().map(|(_, machine)| machine.clone()),
         min_object_bytes: options.min_object,
         page_bytes: page_bytes(),
         folio_bytes: host.kernel.folio_bytes.clone(),
@@ -187,6 +188,7 @@ pub(super) fn first_meta(
         hugetlb_bytes: discover::hugetlb_bytes(Path::new("/")),
         target_faults: 0,
         steal_share: -1.0,
+        checksums: Default::default(),
     }
 }
 

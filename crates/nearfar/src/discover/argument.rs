@@ -1,8 +1,10 @@
 //! The machine that `--as` or `--on` names.
 
+use crate::input;
 use anyhow::{Context, Result, bail};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::shape::ShapeError;
+use std::path::Path;
 
 macro_rules! described {
     ($($name:literal)*) => {
@@ -33,6 +35,25 @@ pub fn described_machines() -> impl Iterator<Item = &'static str> {
     DESCRIBED.iter().map(|(name, _)| *name)
 }
 
+fn described(argument: &str) -> Option<&'static (&'static str, &'static str)> {
+    let name = argument.strip_suffix(".toml").unwrap_or(argument);
+    DESCRIBED.iter().find(|(n, _)| *n == name)
+}
+
+fn of_description((name, text): &(&str, &str)) -> Result<Machine> {
+    Machine::from_toml(text).with_context(|| format!("the machine {name} that comes with nearfar"))
+}
+
+/// The machine that needs no file: a shape, or the name of one that comes with nearfar. Anything else is `None`.
+/// What a recording names goes through here: it must not have files of this host opened.
+pub fn machine_without_a_file(argument: &str) -> Option<Result<Machine>> {
+    match Machine::from_shape(argument) {
+        Ok(machine) => Some(Ok(machine)),
+        Err(e @ ShapeError::Size { .. }) => Some(Err(e.into())),
+        Err(ShapeError::Form(_)) => described(argument).map(of_description),
+    }
+}
+
 /// The machine of a command-line argument: a shape (`2x22`), the name of a
 /// machine that comes with nearfar, or the path of a machine file. Write `./2x22`
 /// for a file whose name looks like a shape.
@@ -42,14 +63,11 @@ pub fn machine_from_argument(argument: &str) -> Result<Machine> {
         Err(e @ ShapeError::Size { .. }) => return Err(e.into()),
         Err(ShapeError::Form(_)) => {}
     }
-    let name = argument.strip_suffix(".toml").unwrap_or(argument);
-    let by_name = DESCRIBED.iter().find(|(n, _)| *n == name);
-    match (std::fs::read_to_string(argument), by_name) {
+    let by_name = described(argument);
+    match (input::read_text(Path::new(argument), input::MOST_WRITTEN), by_name) {
         // A file that was named is meant, even beside a machine of the same name.
         (Ok(text), _) => Machine::from_toml(&text).with_context(|| format!("the machine file {argument}")),
-        (Err(_), Some((name, text))) => {
-            Machine::from_toml(text).with_context(|| format!("the machine {name} that comes with nearfar"))
-        }
+        (Err(_), Some(described)) => of_description(described),
         (Err(error), None) => bail!(
             "no machine `{argument}`. Tried:\n  \
              as a shape: expected NODESxCPUS such as 2x22, or PACKAGESxNODESxCPUS such as 2x4x14\n  \

@@ -4,6 +4,7 @@
 //! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
 
 use super::Tree;
+use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::topology::{Limit, Limits};
 use std::io::ErrorKind;
 
@@ -27,6 +28,25 @@ pub(super) fn limits(tree: &Tree, who: &str) -> Limits {
         }),
         hidden_groups: hidden(&memory).into_iter().chain(hidden(&cpu)).reduce(|a, b| a || b),
     }
+}
+
+/// Cpus and nodes that the cpuset of a captured process allows: on the live machine /proc/self/status says the same. Version
+/// 1 has them in files of the group, version 2 as effective ones of the nearest group that has any, and where only
+/// /dev/cpuset was captured (batch systems mount it there), the files have short names (cpuset(7)).
+pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<CpuList>) {
+    let (folders, prefix, suffix) = match hierarchy(tree, "self", "cpuset") {
+        Ok(h) if h.version == 1 => (vec![h.groups().swap_remove(0).0], "cpuset.", ""),
+        Ok(h) => (h.groups().into_iter().map(|(folder, _)| folder).collect(), "cpuset.", ".effective"),
+        Err(_) => {
+            let group = tree.text("proc/self/cpuset").filter(|g| !g.split('/').any(|part| part == ".."));
+            let folder = group.map(|group| format!("dev/cpuset/{}", group.trim_matches('/')));
+            (folder.into_iter().collect(), "", "")
+        }
+    };
+    let list = |what: &str| folders.iter().find_map(|f| tree.list(&format!("{f}/{prefix}{what}{suffix}")));
+    // An empty file is no limit: the group has not been set up.
+    let some = |list: Option<CpuList>| list.filter(|l| !l.is_empty());
+    (some(list("cpus")), some(list("mems")))
 }
 
 /// Where one controller has its groups, and which of them is the process's.

@@ -8,6 +8,10 @@ pub(super) const CPU: &str = "sys/devices/system/cpu";
 /// The cpus that run. Old kernels have no list; there a cpu is online unless its
 /// own `online` file says 0.
 pub(super) fn online(tree: &Tree) -> Option<CpuList> {
+    all_online(tree).map(|cpus| tree.counted(cpus)).filter(|cpus| !cpus.is_empty())
+}
+
+fn all_online(tree: &Tree) -> Option<CpuList> {
     let listed = tree.list(&format!("{CPU}/online"));
     if let Some(list) = listed.filter(|l| !l.is_empty()) {
         return Some(list);
@@ -52,7 +56,7 @@ pub(super) fn cores(tree: &Tree, online: &CpuList) -> Vec<CpuList> {
 /// The cpus that are there, running or not.
 pub(super) fn present(tree: &Tree) -> Option<CpuList> {
     let listed = tree.list(&format!("{CPU}/present")).unwrap_or_else(|| tree.numbered(CPU, "cpu"));
-    (!listed.is_empty()).then_some(listed)
+    (!listed.is_empty()).then(|| tree.counted(listed))
 }
 
 /// Number of dies that the cpus of one package are on; `None` if any does not tell.

@@ -89,6 +89,11 @@ pub(super) fn read(tree: &Tree) -> KernelState {
         let line = status.lines().find_map(|l| l.strip_prefix(key))?;
         line.trim().parse().ok()
     };
+    let (mut allowed_cpus, mut allowed_mems) = (allowed("Cpus_allowed_list:"), allowed("Mems_allowed_list:"));
+    if !tree.is_live() {
+        let (cpus, mems) = super::cgroups::allowed(tree);
+        (allowed_cpus, allowed_mems) = (allowed_cpus.or(cpus), allowed_mems.or(mems));
+    }
     KernelState {
         numa_balancing: tree.parsed("proc/sys/kernel/numa_balancing"),
         thp: chosen(tree, &format!("{THP}/enabled")),
@@ -96,8 +101,8 @@ pub(super) fn read(tree: &Tree) -> KernelState {
         perf_event_paranoid: tree.parsed("proc/sys/kernel/perf_event_paranoid"),
         virtual_machine: virtual_machine(tree),
         online: CpuList::default(),
-        allowed_cpus: allowed("Cpus_allowed_list:"),
-        allowed_mems: allowed("Mems_allowed_list:"),
+        allowed_cpus,
+        allowed_mems,
         cpu_times: times(tree),
     }
 }

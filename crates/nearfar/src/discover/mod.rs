@@ -20,9 +20,9 @@ mod smbios;
 mod topology;
 mod without_sys;
 
-pub use argument::{described_machines, machine_from_argument};
+pub use argument::{described_machines, machine_from_argument, machine_without_a_file};
 pub use kernel::{CpuTimes, KernelState, cpu_times, hugetlb_bytes};
-pub use topology::topology;
+pub use topology::{topology, topology_of_cpus};
 
 use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
@@ -154,16 +154,25 @@ fn name(tree: &Tree, nodes: &[NumaNode]) -> String {
 /// Files below a root folder. What cannot be read is absent, not an error.
 struct Tree {
     root: PathBuf,
+    /// The only cpus that count; `None`: all.
+    only: Option<CpuList>,
 }
 
 impl Tree {
     fn new(root: &Path) -> Self {
-        Tree { root: root.to_owned() }
+        Tree { root: root.to_owned(), only: None }
     }
 
     /// Whether this is the machine that the program runs on, not a captured one.
     fn is_live(&self) -> bool {
         self.root == Path::new("/")
+    }
+
+    fn counted(&self, cpus: CpuList) -> CpuList {
+        match &self.only {
+            Some(only) => cpus.iter().filter(|&c| only.contains(c)).collect(),
+            None => cpus,
+        }
     }
 
     fn path(&self, relative: &str) -> PathBuf {
@@ -178,7 +187,7 @@ impl Tree {
 
     /// The same for what says why it is unknown.
     fn try_text(&self, relative: &str) -> std::io::Result<String> {
-        let bytes = std::fs::read(self.path(relative))?;
+        let bytes = crate::input::read(&self.path(relative), crate::input::MOST_MADE)?;
         let blank = |c: char| c.is_whitespace() || c == '\0';
         Ok(String::from_utf8_lossy(&bytes).trim_matches(blank).to_owned())
     }

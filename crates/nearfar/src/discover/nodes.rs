@@ -129,8 +129,8 @@ fn package(tree: &Tree, node: &NumaNode, alone: bool, warnings: &mut Vec<String>
         warnings.push(if alone {
             format!(
                 "node {id} spans packages {first} and {other}: the firmware interleaves memory over \
-                 sockets (NUMA off), or the hypervisor hides the sockets; far accesses cannot be told \
-                 from near ones here"
+                 sockets (NUMA off), or a hypervisor hides where it is, or the sockets share one memory (a \
+                 front-side bus); far accesses cannot be told from near ones here"
             )
         } else {
             format!(

@@ -61,7 +61,9 @@ pub(super) fn read(
     for cpu in online.iter() {
         let path = tree.path(&format!("dev/cpu/{cpu}/msr"));
         let mut bytes = [0; 8];
-        let file = File::open(&path);
+        // Live it is a device; in a captured tree it can only be a copy.
+        let file =
+            if tree.is_live() { File::open(&path) } else { crate::input::open(&path).map(|(file, _)| file) };
         match file.and_then(|f| f.read_exact_at(&mut bytes, u64::from(register.number))) {
             Ok(()) => add(&mut states, cpu, register, u64::from_le_bytes(bytes)),
             Err(error) => unread.push((cpu, why(tree, &path.display().to_string(), &error))),

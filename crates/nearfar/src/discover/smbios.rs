@@ -19,7 +19,7 @@ const TABLE: &str = "sys/firmware/dmi/tables/DMI";
 pub(super) fn modules(tree: &Tree, packages: Option<usize>) -> Result<MemoryModules, String> {
     let path = tree.path(TABLE);
     let file = path.display();
-    let bytes = std::fs::read(&path).map_err(|e| match e.kind() {
+    let bytes = crate::input::read(&path, crate::input::MOST_MADE).map_err(|e| match e.kind() {
         ErrorKind::PermissionDenied => {
             format!("only root may read {file}, the firmware's list; type: sudo nearfar topo")
         }

@@ -16,37 +16,48 @@ use std::path::Path;
 /// # Errors
 /// Only if not even a list of cpus can be found.
 pub fn topology(root: &Path) -> Result<Topology> {
-    let tree = Tree::new(root);
-    let Read { discovered, folders } = super::read(&tree)?;
+    read_topology(&Tree::new(root))
+}
+
+/// The same as if the machine had these cpus only, as the virtual machine has one more, for the recorder.
+///
+/// # Errors
+/// As of [`topology`].
+pub fn topology_of_cpus(root: &Path, only: &CpuList) -> Result<Topology> {
+    read_topology(&Tree { only: Some(only.clone()), ..Tree::new(root) })
+}
+
+fn read_topology(tree: &Tree) -> Result<Topology> {
+    let Read { discovered, folders } = super::read(tree)?;
     let (machine, kernel) = (&discovered.machine, &discovered.kernel);
     let source = machine.figures.topology.as_ref().map_or("sysfs", |p| p.source.as_str());
     let mut t = Topology::from_machine(machine, source);
     let online = kernel.online.clone();
     t.cpus_without_node = online.iter().filter(|&c| machine.node_of_cpu(c).is_none()).collect();
-    t.packages = packages(&tree, &online, &t.nodes);
-    t.caches = super::caches::instances(&tree, &online);
+    t.packages = packages(tree, &online, &t.nodes);
+    t.caches = super::caches::instances(tree, &online);
     // All cores, also those that no node lists.
     t.cores = Some(machine.figures.cores.clone()).filter(|c| !c.is_empty());
     t.threads_per_core = t.cores.as_ref().map(|_| machine.threads_per_core);
     for (node, folders) in t.nodes.iter_mut().zip(&folders) {
-        complete(&tree, node, folders);
+        complete(tree, node, folders);
     }
     t.cpus = Cpus {
-        offline: cpus::present(&tree).map(|p| p.iter().filter(|&c| !online.contains(c)).collect()),
+        offline: cpus::present(tree).map(|p| p.iter().filter(|&c| !online.contains(c)).collect()),
         isolated: tree.list("sys/devices/system/cpu/isolated"),
         online,
     };
-    t.memory_modules = smbios::modules(&tree, t.packages.as_ref().map(Vec::len)).into();
-    t.prefetchers = prefetchers::read(&tree, &t.cpus.online, kernel.virtual_machine).into();
-    t.tiers = tiers(&tree);
-    t.devices = devices::read(&tree);
+    t.memory_modules = smbios::modules(tree, t.packages.as_ref().map(Vec::len)).into();
+    t.prefetchers = prefetchers::read(tree, &t.cpus.online, kernel.virtual_machine).into();
+    t.tiers = tiers(tree);
+    t.devices = devices::read(tree);
     t.virtual_machine = kernel.virtual_machine;
     t.allowed = Allowed {
         cpus: kernel.allowed_cpus.clone(),
         nodes: kernel.allowed_mems.clone(),
         policy: tree.text("proc/self/numa_maps").and_then(|maps| policy(&maps)),
         cgroup: tree.text("proc/self/cgroup").and_then(|groups| cgroup(&groups)),
-        limits: cgroups::limits(&tree, "self"),
+        limits: cgroups::limits(tree, "self"),
     };
     t.settings = Settings {
         numa_balancing: kernel.numa_balancing,

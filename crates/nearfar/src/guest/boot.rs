@@ -97,7 +97,7 @@ impl Setup {
         }
         progress(Progress::Booting { nodes: shape.nodes.len(), cpus: shape.cpus.len() });
         let about = self.boot(shape, &path, &relay, progress)?;
-        snapshot::prune(&self.parts.cache);
+        snapshot::prune(&self.parts.cache, snapshot::KEPT_BYTES);
         Ok(found(about))
     }
 
@@ -147,7 +147,7 @@ impl Setup {
         let call = function("smp_call_function_many_cond").ok();
         let boot = begun.elapsed();
 
-        progress(Progress::Saving);
+        progress(Progress::Saving { directory: parts.cache.clone() });
         vm.qmp.greet()?;
         // Not stopped before: it would resume as a stopped one. It is idle, so nothing changes.
         let ram_ends = self.ram_ends(&mut vm, shape, &hello)?;

@@ -2,11 +2,13 @@
 //! other's way: files appear whole or not at all, and whoever makes one holds a lock.
 
 use super::error::GuestError;
+use super::snapshot;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The directory `guest` below nearfar's cache; made if it is missing. Only its owner may write
 /// to it: what lies there is loaded into QEMU and run.
@@ -74,6 +76,57 @@ fn try_lock(file: &File) -> io::Result<bool> {
         error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
         error => Err(error),
+    }
+}
+
+/// What is kept for virtual machines.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Booted machines, the latest used first: name, bytes on the disk, when it was used last.
+    pub snapshots: Vec<(String, u64, SystemTime)>,
+    /// Kernels: name and bytes on the disk.
+    pub kernels: Vec<(String, u64)>,
+}
+
+/// What is kept now.
+///
+/// # Errors
+/// If no cache directory can be used.
+pub fn kept() -> Result<Kept, GuestError> {
+    let directory = directory()?;
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let snapshots = snapshot::all(&directory).into_iter().rev();
+    let snapshots = snapshots.map(|(used, path, bytes)| (name(&path), bytes, used)).collect();
+    let kernels = fs::read_dir(directory.join("kernels")).into_iter().flatten().flatten();
+    let mut kernels: Vec<(String, u64)> =
+        kernels.map(|e| (name(&e.path()), bytes_below(&e.path()))).collect();
+    kernels.sort();
+    Ok(Kept { directory, snapshots, kernels })
+}
+
+fn bytes_below(path: &Path) -> u64 {
+    let Ok(about) = fs::symlink_metadata(path) else { return 0 };
+    let below = if about.is_dir() { fs::read_dir(path).ok() } else { None };
+    about.blocks() * 512 + below.into_iter().flatten().flatten().map(|e| bytes_below(&e.path())).sum::<u64>()
+}
+
+/// Removes all of it. A machine that runs has its files open and is not disturbed; one that boots is waited for.
+///
+/// # Errors
+/// Those of the system.
+pub fn clear() -> Result<(), GuestError> {
+    let directory = directory()?;
+    let _alone = Lock::take(&directory, "boot.lock", &mut || Ok(()))?;
+    let failed = |path: &Path| GuestError::host(format!("cannot remove {}", path.display()));
+    for (_, path, _) in snapshot::all(&directory) {
+        fs::remove_file(&path).map_err(failed(&path))?;
+    }
+    let kernels = directory.join("kernels");
+    match fs::remove_dir_all(&kernels) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&kernels)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -18,6 +18,20 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// The kernel that is here already, downloading nothing; `None` if [`Kernel::find`] would have to.
+    ///
+    /// # Errors
+    /// If one was named that cannot be used.
+    pub fn here() -> Result<Option<Kernel>, GuestError> {
+        let named = std::env::var_os("NEARFAR_GUEST_KERNEL").is_some_and(|n| !n.is_empty());
+        if named {
+            return Kernel::find(&mut |_| {}).map(Some);
+        }
+        let cache = cache::directory()?;
+        let kept = newest(cached(&cache), |at| Kernel::new(&at.join("vmlinuz"), &at.join("modules")));
+        Ok(kept.or_else(|_| newest(installed(), |image| Kernel::new(image, &modules_of(image)))).ok())
+    }
+
     /// In this order: `NEARFAR_GUEST_KERNEL` (a vmlinuz, or Debian's package of one), the cache,
     /// /boot, and what `apt-get download` brings.
     ///

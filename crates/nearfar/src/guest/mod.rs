@@ -41,6 +41,7 @@ mod tail;
 mod vmlinux;
 
 pub use boot::{Setup, Snapshot};
+pub use cache::{Kept, clear, kept};
 pub use error::GuestError;
 pub use job::{HugePages, Job, Outcome, Plugin, Stream, Verdict};
 pub use kernel::Kernel;
@@ -48,6 +49,8 @@ pub use qemu::Qemu;
 pub use shape::{GuestOptions, Shape, ShapeError};
 pub(crate) use signals::Relay;
 pub use snapshot::About;
+
+use std::path::PathBuf;
 
 /// What is being done, for the user who waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +75,10 @@ pub enum Progress {
         cpus: usize,
     },
     /// The booted machine is written to the cache.
-    Saving,
+    Saving {
+        /// Where to.
+        directory: PathBuf,
+    },
 }
 
 impl std::fmt::Display for Progress {
@@ -87,7 +93,13 @@ impl std::fmt::Display for Progress {
                     "booting the virtual machine of {nodes} nodes and {cpus} cpus (once for this machine)"
                 )
             }
-            Progress::Saving => f.write_str("keeping it for the next time"),
+            Progress::Saving { directory } => write!(
+                f,
+                "keeping it for the next time in {} (all such machines together take at most {} MiB; `nearfar cache` \
+                 shows and removes them)",
+                directory.display(),
+                snapshot::KEPT_BYTES >> 20
+            ),
         }
     }
 }

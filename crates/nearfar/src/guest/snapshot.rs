@@ -9,15 +9,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// Bytes before the stream: magic, length of the JSON (u64), JSON, zeros.
 pub(super) const HEADER: u64 = 64 << 10;
 const MAGIC: &[u8; 16] = b"nearfar guest 1\n";
-/// Snapshots kept; the ones unused for longest go first.
-const KEPT: usize = 12;
+/// Bytes of all snapshots that are kept; the ones unused for longest go first. // chosen: ten small machines
+pub(super) const KEPT_BYTES: u64 = 1 << 30;
 
 /// What is known of a booted machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,23 +146,65 @@ pub(super) fn open(path: &Path) -> Option<(File, About)> {
     Some((file, about))
 }
 
-/// Removes the snapshots unused for longest, beyond those kept.
-pub(super) fn prune(directory: &Path) {
-    let mut all: Vec<(SystemTime, std::path::PathBuf)> = fs::read_dir(directory)
+/// The snapshots of a directory, unused for longest first, with the bytes that each takes on the disk.
+pub(super) fn all(directory: &Path) -> Vec<(SystemTime, PathBuf, u64)> {
+    let mut all: Vec<(SystemTime, PathBuf, u64)> = fs::read_dir(directory)
         .into_iter()
         .flatten()
         .flatten()
         .filter(|entry| entry.path().extension().is_some_and(|e| e == "snapshot"))
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .filter_map(|entry| {
+            let about = entry.metadata().ok()?;
+            Some((about.modified().ok()?, entry.path(), about.blocks() * 512))
+        })
         .collect();
     all.sort();
-    let surplus = all.len().saturating_sub(KEPT);
-    for (_, path) in &all[..surplus] {
-        let _ = fs::remove_file(path);
+    all
+}
+
+/// Removes the snapshots unused for longest, beyond `most` bytes; the latest stays.
+pub(super) fn prune(directory: &Path, most: u64) {
+    let all = all(directory);
+    let mut kept: u64 = all.iter().map(|x| x.2).sum();
+    for (_, path, bytes) in all.iter().take(all.len().saturating_sub(1)) {
+        if kept <= most {
+            break;
+        }
+        if fs::remove_file(path).is_ok() {
+            kept -= bytes;
+        }
     }
 }
 
 /// Room for the header, so that QEMU writes behind it.
 pub(super) fn reserve_header(file: &mut File) -> Result<(), GuestError> {
     file.write_all(&vec![0; HEADER as usize]).map_err(GuestError::host("cannot write the snapshot"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_snapshots_unused_for_longest_go_first_and_the_latest_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        for (age, name) in ["c", "a", "b", "latest"].into_iter().enumerate() {
+            let path = directory.path().join(format!("{name}.snapshot"));
+            fs::write(&path, vec![1; 40_960]).unwrap();
+            File::open(&path).unwrap().set_modified(begin + Duration::from_secs(age as u64)).unwrap();
+        }
+        fs::write(directory.path().join("kernel"), "not a snapshot").unwrap();
+        let names = || -> Vec<String> {
+            let stem = |p: &PathBuf| p.file_stem().unwrap().to_string_lossy().into_owned();
+            all(directory.path()).iter().map(|(_, path, _)| stem(path)).collect()
+        };
+        let each = all(directory.path())[0].2;
+        assert_eq!(names(), ["c", "a", "b", "latest"]);
+        prune(directory.path(), 2 * each);
+        assert_eq!(names(), ["b", "latest"]);
+        prune(directory.path(), 0);
+        assert_eq!(names(), ["latest"]);
+        assert!(directory.path().join("kernel").exists());
+    }
 }

@@ -4,6 +4,7 @@
 use crate::collect::agent::shared_memory;
 use crate::collect::policy::Policy;
 use crate::collect::target::find_program;
+use crate::input;
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
 use nearfar_model::fix::{Fix, FixObject, FixPolicy};
@@ -123,7 +124,8 @@ impl ObjectPolicies {
     /// # Errors
     /// If the file, a node, a module, a line or a variable is not there.
     pub fn read(file: &Path, command: &[OsString], machine: &Machine, may: Option<&CpuList>) -> Result<Self> {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text = input::read_text(file, input::MOST_WRITTEN)
+            .with_context(|| format!("cannot read {}", file.display()))?;
         let fix = Fix::from_toml(&text).with_context(|| file.display().to_string())?;
         let program = match (&fix.program, command.first()) {
             (Some(program), _) => find_program(OsStr::new(program))?,

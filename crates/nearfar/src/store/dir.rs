@@ -3,7 +3,8 @@
 //!
 //! A recording may have been made by somebody who wishes us ill, and be changed while we read it.
 
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use crate::input::{Links, odd, open_at};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -27,21 +28,6 @@ pub struct Dir {
     path: PathBuf,
     /// Why nothing may be written here, if so.
     foreign: Option<String>,
-}
-
-fn odd(why: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, why.into())
-}
-
-fn kind(mode: fs::RawMode) -> &'static str {
-    match FileType::from_raw_mode(mode) {
-        FileType::Directory => "a directory",
-        FileType::Symlink => "a symbolic link",
-        FileType::Fifo => "a FIFO",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        _ => "something unknown",
-    }
 }
 
 impl Dir {
@@ -140,18 +126,7 @@ impl Dir {
     /// # Errors
     /// If it is not there, or is anything else than a regular file.
     pub fn file(&self, name: &str) -> io::Result<(File, u64)> {
-        // Asked first, since opening a device alone can do something.
-        let seen = fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
-            return Err(odd(format!("it is {} and no regular file", kind(seen.st_mode))));
-        }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let fd = fs::openat(&self.fd, name, flags, Mode::empty())?;
-        let is = fs::fstat(&fd)?;
-        if FileType::from_raw_mode(is.st_mode) != FileType::RegularFile {
-            return Err(odd(format!("it is {} and no regular file", kind(is.st_mode))));
-        }
-        Ok((File::from(fd), u64::try_from(is.st_size).unwrap_or(0)))
+        open_at(&self.fd, Path::new(name), Links::Refuse)
     }
 
     /// All of a regular file of at most `most` bytes.

@@ -2,13 +2,13 @@
 
 use super::dir::Dir;
 use super::merge::{Counted, merge};
-use super::segments::Segments;
+use super::segments::{Checked, Segments};
 use super::{COUNTED, GUEST, JOURNAL, RANK, Tables, for_each_table, write::write_meta};
 use crate::symbols::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
 use nearfar_model::recording::{Columns, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
@@ -95,6 +95,7 @@ pub(super) fn finish_into(dir: &Dir, segments: &mut Segments, meta: &mut Meta) -
     Resolver::new().resolve(&mut tables, meta, &segments.objects);
     segments.rest(&mut tables)?;
     meta.survey = Some(segments.survey);
+    meta.checksums = segments.checksums;
     meta.state = "closed".into();
     Ok(Finished { cut_off: tail })
 }
@@ -148,6 +149,8 @@ struct Writing<'a> {
     survey: SampleSurvey,
     /// Segments written of each table.
     written: HashMap<&'static str, usize>,
+    /// CRC-32 of each.
+    checksums: BTreeMap<String, u32>,
     /// Time of the last row in them, ns.
     last_ns: u64,
     /// What the resolver has to know of the objects in them.
@@ -160,6 +163,7 @@ impl<'a> Writing<'a> {
             segments,
             survey: SampleSurvey::default(),
             written: HashMap::new(),
+            checksums: BTreeMap::new(),
             last_ns: 0,
             objects: WrittenObjects::default(),
         }
@@ -208,9 +212,12 @@ impl<'a> Writing<'a> {
         let number = self.written.entry(T::TABLE).or_default();
         let name = format!("{}-{number:04}.parquet", T::TABLE);
         let file: File = self.segments.create(&name).with_context(|| format!("cannot create {name}"))?;
-        write(table, &file).with_context(|| format!("cannot write {name}"))?;
+        let mut checked = Checked::new(&file);
+        write(table, &mut checked).with_context(|| format!("cannot write {name}"))?;
+        let checksum = checked.checksum();
         file.sync_data().with_context(|| format!("cannot sync {name}"))?;
         *number += 1;
+        self.checksums.insert(name, checksum);
         Ok(())
     }
 }

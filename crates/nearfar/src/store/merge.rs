@@ -36,8 +36,8 @@ impl Counted {
     /// # Errors
     /// If the file cannot be read or is another version's.
     pub fn read(path: &Path) -> Result<Counted> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let length = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
+        let (file, length) =
+            crate::input::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         Counted::from_file(file, length)
     }
 

@@ -7,6 +7,7 @@ use super::{JOURNAL, META, RANK, Tables, for_each_table};
 use nearfar_model::analyze::{Input, SampleSource};
 use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,7 @@ pub struct Stored {
 pub struct SampleFiles {
     segments: Segments,
     names: Vec<String>,
+    checksums: BTreeMap<String, u32>,
     survey: Option<SampleSurvey>,
     /// Files that could not be read, and why; rows that no recorder writes.
     unusable: Mutex<Vec<String>>,
@@ -121,7 +123,7 @@ impl SampleSource for SampleFiles {
     }
     fn segment(&self, i: usize) -> Result<AccessSamples, String> {
         let name = &self.names[i];
-        match self.segments.read::<AccessSamples>(name, &mut Memory::default()) {
+        match self.segments.read::<AccessSamples>(name, &self.checksums, &mut Memory::default()) {
             Ok(mut samples) => {
                 let removed = samples.keep_sound();
                 if removed > 0 {
@@ -189,8 +191,8 @@ const ESSENTIAL: [&str; 3] = [Processes::TABLE, Threads::TABLE, AccessSamples::T
 pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
     keep_freed_memory();
     let dir = open_dir(path)?;
-    let mut meta = read_meta_in(&dir)?;
     let mut remarks = Vec::new();
+    let mut meta = read_checked(&dir, &mut remarks)?;
     let mut unnamed = None;
     if dir.has(JOURNAL) {
         if meta.state == "open" && meta.recorder_pid != 0 && alive(meta.recorder_pid, meta.recorder_start) {
@@ -208,11 +210,11 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
             Segments::Here(dir.below(RANK).map_err(damaged)?)
         }
     };
-    let t = load_all(&path.join(RANK), &segments, &mut remarks)?;
+    let t = load_all(&path.join(RANK), &segments, &meta.checksums, &mut remarks)?;
     let (input, _) = t.into_input(meta);
     let names = files(&path.join(RANK), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
-    let survey = input.meta.survey.clone();
-    let samples = SampleFiles { segments, names, survey, unusable: Mutex::default() };
+    let (survey, checksums) = (input.meta.survey.clone(), input.meta.checksums.clone());
+    let samples = SampleFiles { segments, names, checksums, survey, unusable: Mutex::default() };
     Ok(Stored { input, samples, remarks })
 }
 
@@ -283,12 +285,23 @@ pub(crate) fn read_meta(path: &Path) -> Result<Meta, OpenFailure> {
 
 /// The same in a directory that is open.
 pub(super) fn read_meta_in(dir: &Dir) -> Result<Meta, OpenFailure> {
+    read_checked(dir, &mut Vec::new())
+}
+
+/// The same; a wrong checksum is a remark.
+fn read_checked(dir: &Dir, remarks: &mut Vec<String>) -> Result<Meta, OpenFailure> {
     let foreign = |why: String| OpenFailure::Foreign { path: dir.path().to_owned(), why };
     let bytes = dir.read(META, MOST_META).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => foreign("it has no meta.json".into()),
         io::ErrorKind::InvalidData => foreign(format!("its meta.json cannot be read: {e}")),
         _ => OpenFailure::Io { path: dir.path().join(META), error: e },
     })?;
+    if is_whole(&bytes) == Some(false) {
+        remarks.push(format!(
+            "{META} has a wrong checksum: it was changed or damaged after it was written. What this report says of the \
+             machine, the command and the times may be wrong."
+        ));
+    }
     meta_of(&bytes).map_err(|e| match e {
         NoMeta::Foreign(why) => foreign(why),
         NoMeta::Newer { by, found } => {
@@ -341,25 +354,34 @@ fn files(rank: &Path, segments: &Segments, table: &str, added: bool) -> Result<V
     let damaged = |why: String| OpenFailure::Damaged { path: rank.to_owned(), why };
     let names = segments.names().map_err(|e| damaged(format!("its tables are missing ({e})")))?;
     let prefix = format!("{table}-");
-    let of_table = |name: &String| {
-        name.strip_prefix(&prefix).is_some_and(|n| n.len() == "0000.parquet".len() && n.ends_with(".parquet"))
+    // Four digits or, from the ten thousandth on, more.
+    let number = |name: &String| -> Option<u32> {
+        let digits = name.strip_prefix(&prefix)?.strip_suffix(".parquet")?;
+        (digits.len() >= 4 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
     };
-    let found: Vec<String> = names.into_iter().filter(of_table).collect();
+    let mut found: Vec<(u32, String)> =
+        names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+    found.sort_unstable();
     if found.is_empty() && !added {
         return Err(damaged(format!("its table `{table}` is missing")));
     }
-    Ok(found)
+    Ok(found.into_iter().map(|(_, name)| name).collect())
 }
 
 /// Reads every table but the samples, which stay on disk. A table that cannot be read is a remark, if
 /// there is something to report without it.
-fn load_all(rank: &Path, segments: &Segments, remarks: &mut Vec<String>) -> Result<Tables, OpenFailure> {
+fn load_all(
+    rank: &Path,
+    segments: &Segments,
+    checksums: &BTreeMap<String, u32>,
+    remarks: &mut Vec<String>,
+) -> Result<Tables, OpenFailure> {
     let mut tables = Tables::default();
     let mut memory = Memory::default();
     macro_rules! load_each {
         ($($field:ident: $type:ident,)*) => {$(
             if stringify!($field) != AccessSamples::TABLE {
-                tables.$field = load(rank, segments, &mut memory, remarks)?;
+                tables.$field = load(rank, segments, checksums, &mut memory, remarks)?;
             }
         )*};
     }
@@ -373,6 +395,7 @@ fn load_all(rank: &Path, segments: &Segments, remarks: &mut Vec<String>) -> Resu
 fn load<T: Columns>(
     rank: &Path,
     segments: &Segments,
+    checksums: &BTreeMap<String, u32>,
     memory: &mut Memory,
     remarks: &mut Vec<String>,
 ) -> Result<T, OpenFailure> {
@@ -387,7 +410,7 @@ fn load<T: Columns>(
         }
     };
     for name in names {
-        match segments.read::<T>(&name, memory) {
+        match segments.read::<T>(&name, checksums, memory) {
             Ok(mut part) => all.append(&mut part),
             Err(error) if essential => {
                 return Err(OpenFailure::Damaged { path: rank.join(name), why: error.to_string() });
@@ -409,16 +432,34 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let rank = directory.path();
         let segments = Segments::Here(Dir::open(rank).unwrap());
-        let mut remarks = Vec::new();
-        assert!(load::<CpuEpochs>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap().is_empty());
+        let (mut remarks, none) = (Vec::new(), BTreeMap::new());
+        assert!(
+            load::<CpuEpochs>(rank, &segments, &none, &mut Memory::default(), &mut remarks)
+                .unwrap()
+                .is_empty()
+        );
         assert!(remarks.is_empty());
-        let error =
-            load::<Threads>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap_err().to_string();
+        let error = load::<Threads>(rank, &segments, &none, &mut Memory::default(), &mut remarks)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("its table `threads` is missing"), "{error}");
         // What is no base of everything is missed aloud.
         assert!(
-            load::<PageFaults>(rank, &segments, &mut Memory::default(), &mut remarks).unwrap().is_empty()
+            load::<PageFaults>(rank, &segments, &none, &mut Memory::default(), &mut remarks)
+                .unwrap()
+                .is_empty()
         );
         assert_eq!(remarks, ["Its table `faults` is missing: what was in it is unknown."]);
+    }
+
+    #[test]
+    fn segments_are_found_in_the_order_of_their_numbers_however_many_there_are() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["9999", "10000", "0000", "123456", "12", "000x", "0001.parquet.99-0"] {
+            fs::write(directory.path().join(format!("samples-{name}.parquet")), "").unwrap();
+        }
+        let segments = Segments::Here(Dir::open(directory.path()).unwrap());
+        let found = files(directory.path(), &segments, "samples", false).unwrap();
+        assert_eq!(found, ["0000", "9999", "10000", "123456"].map(|n| format!("samples-{n}.parquet")));
     }
 }

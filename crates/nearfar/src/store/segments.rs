@@ -6,8 +6,9 @@ use bytes::Bytes;
 use nearfar_model::recording::Columns;
 use nearfar_model::recording::parquet::{StoreError, most_memory, read_within};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Seek, Write};
 use std::sync::Mutex;
 
 /// Largest file that is read, bytes; a segment of a million samples has ten million. // chosen
@@ -51,6 +52,9 @@ pub(super) enum SegmentError {
     /// The system refused, or it is no regular file, or it is too large.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// It is not the file that was written.
+    #[error("its checksum is wrong: it was changed or damaged after it was written")]
+    Changed,
     /// It is not what it should be.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -77,8 +81,13 @@ impl Segments {
         }
     }
 
-    /// The rows of a file.
-    pub(super) fn read<T: Columns>(&self, name: &str, memory: &mut Memory) -> Result<T, SegmentError> {
+    /// The rows of a file, if it has the checksum that it had when it was written; `checksums` are those known.
+    pub(super) fn read<T: Columns>(
+        &self,
+        name: &str,
+        checksums: &BTreeMap<String, u32>,
+        memory: &mut Memory,
+    ) -> Result<T, SegmentError> {
         crate::caught::quietly();
         let bytes = match self {
             Segments::Here(dir) => dir.read(name, MOST_FILE)?,
@@ -92,10 +101,43 @@ impl Segments {
                 read_at_most(file, length, MOST_FILE)?
             }
         };
+        if checksums.get(name).is_some_and(|&sum| sum != crc32fast::hash(&bytes)) {
+            return Err(SegmentError::Changed);
+        }
         let most = memory.left(bytes.len() as u64);
         let (table, used) = read_within(Bytes::from(bytes), most)?;
         memory.used += used;
         Ok(table)
+    }
+}
+
+/// Writes to a file and calculates the checksum of what it writes.
+pub(super) struct Checked<'a> {
+    file: &'a File,
+    sum: crc32fast::Hasher,
+}
+
+impl Checked<'_> {
+    /// Into an empty file.
+    pub(super) fn new(file: &File) -> Checked<'_> {
+        Checked { file, sum: crc32fast::Hasher::new() }
+    }
+
+    /// CRC-32 of all that was written.
+    pub(super) fn checksum(self) -> u32 {
+        self.sum.finalize()
+    }
+}
+
+impl Write for Checked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

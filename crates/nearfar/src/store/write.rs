@@ -174,5 +174,5 @@ impl Writer {
 
 /// Replaces meta.json as a whole: a crash leaves the old one or the new one.
 pub(super) fn write_meta(dir: &Dir, meta: &Meta) -> io::Result<()> {
-    dir.replace(META, serde_json::to_string_pretty(meta).map_err(io::Error::other)?.as_bytes())
+    dir.replace(META, meta.to_json().map_err(io::Error::other)?.as_bytes())
 }

@@ -41,7 +41,7 @@ pub(super) fn find(image: &Image) -> Option<Image> {
         let found = Image::open(&path).ok()?;
         let belongs = match (&id, found.build_id()) {
             (Some(ours), Some(theirs)) => *ours == theirs,
-            _ => link_crc.is_some_and(|crc| crc == crc32(found.elf().data())),
+            _ => link_crc.is_some_and(|crc| crc == crc32fast::hash(found.elf().data())),
         };
         belongs.then_some(found)
     })
@@ -74,22 +74,4 @@ fn debuginfod_cache() -> Option<PathBuf> {
         None => PathBuf::from(set("HOME")?).join(".cache"),
     };
     Some(cache.join("debuginfod_client"))
-}
-
-/// The checksum of `.gnu_debuglink` (CRC-32 as in zlib). Needed only for files
-/// without a build id, so a plain table is fast enough.
-fn crc32(bytes: &[u8]) -> u32 {
-    let mut table = [0u32; 256];
-    for (i, entry) in table.iter_mut().enumerate() {
-        *entry = (0..8).fold(i as u32, |c, _| if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 });
-    }
-    !bytes.iter().fold(!0, |c, &b| table[((c ^ u32::from(b)) & 0xff) as usize] ^ (c >> 8))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn crc_of_the_usual_check_string() {
-        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
-    }
 }

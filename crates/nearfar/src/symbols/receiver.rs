@@ -155,10 +155,10 @@ fn declared_on_line(lines: &Lines, vaddr: u64, at: &Frame) -> Vec<Variable> {
 pub(super) fn read_source(module: &Module, path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok()?;
     let newer = meta.modified().ok()? > module.image.modified?;
-    if newer || !meta.is_file() || meta.len() > MOST_SOURCE_BYTES {
+    if newer {
         return None;
     }
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = crate::input::read(path, MOST_SOURCE_BYTES).ok()?;
     // Old sources carry Latin-1 in their comments; columns count bytes either way.
     Some(match String::from_utf8(bytes) {
         Ok(text) => text,

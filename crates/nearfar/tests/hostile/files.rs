@@ -358,3 +358,56 @@ fn losses_are_said_once_for_each_kind() {
     assert!(said.contains("Lost: 5050 records of the agent (it was busy; the ring was full)."), "{said}");
     assert_eq!(said.matches("records of the agent").count(), 1);
 }
+
+/// Flips a bit here and there in each file: the report is the same, or says which file it is.
+#[test]
+fn no_flipped_bit_changes_a_report_silently() {
+    let scratch = Scratch::new();
+    let recording = Made::default().finished(&scratch.path("r"));
+    let json =
+        || nearfar().arg("report").arg("--json").arg(&recording).stdin(Stdio::null()).output().unwrap();
+    let whole = json();
+    assert!(whole.status.success());
+    let mut files: Vec<PathBuf> = tree(&recording).into_keys().filter(|path| path.is_file()).collect();
+    files.sort();
+    assert!(files.len() > 20, "{files:?}");
+    let (mut seed, mut said) = (11u64, 0);
+    for file in &files {
+        let good = fs::read(file).unwrap();
+        for _ in 0..4 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (at, bit) = ((seed >> 33) as usize % good.len(), seed >> 60 & 7);
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            fs::write(file, &bad).unwrap();
+            let output = json();
+            let name = file.file_name().unwrap().to_str().unwrap();
+            let (what, named) = (format!("{name}, bit {bit} of byte {at}"), all(&output).contains(name));
+            assert!(named || output.stdout == whole.stdout, "{what}: {}", all(&output));
+            // Without threads, processes or samples there is nothing to report.
+            let needed = ["threads-", "processes-", "samples-", "meta"].iter().any(|t| name.starts_with(t));
+            assert!(output.status.success() || needed, "{what}: {}", all(&output));
+            said += u32::from(named);
+        }
+        fs::write(file, &good).unwrap();
+    }
+    assert!(said > 80, "{said}");
+    assert_eq!(json().stdout, whole.stdout);
+}
+
+#[test]
+fn a_recording_without_checksums_opens_as_before() {
+    let scratch = Scratch::new();
+    let recording = Made::default().finished(&scratch.path("r"));
+    let file = recording.join("meta.json");
+    let before = report(&recording);
+    let mut meta: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert!(meta["checksums"].as_object().unwrap().len() >= 20);
+    for field in ["checksums", "checksum", "wished_machine"] {
+        meta.as_object_mut().unwrap().remove(field).unwrap();
+    }
+    fs::write(&file, serde_json::to_string_pretty(&meta).unwrap()).unwrap();
+    let after = report(&recording);
+    assert!(after.status.success(), "{}", all(&after));
+    assert_eq!(text(&after.stdout), text(&before.stdout));
+}

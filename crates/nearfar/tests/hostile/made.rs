@@ -49,6 +49,7 @@ impl Made<'_> {
             exit: n("exit 0"),
             machine,
             wish: None,
+            wished_machine: None,
             min_object_bytes: 65536,
             page_bytes: PAGE,
             folio_bytes: vec![65536, 2 << 20],
@@ -66,6 +67,7 @@ impl Made<'_> {
             hugetlb_bytes: Some(0),
             target_faults: 1000,
             steal_share: 0.06,
+            checksums: Default::default(),
         }
     }
 

@@ -128,3 +128,137 @@ fn a_report_can_fail_a_build_and_refuses_machines_it_does_not_know() {
         assert!(message.contains(garbage) && !message.contains("panicked"), "{message}");
     }
 }
+
+#[test]
+fn an_unknown_option_before_the_program_is_refused_with_the_nearest_name() {
+    for (sub, wrong, right) in
+        [("run", "--menbind", "--membind"), ("layout", "--rank", "--ranks"), ("cure", "--ruins", "--runs")]
+    {
+        let (status, message) = refused(nearfar().args([sub, wrong, "0", "--", "true"]));
+        assert_eq!(status, Some(2), "{message}");
+        assert!(message.contains(wrong) && message.contains(right), "{message}");
+    }
+    // Behind `--` it is the program's name.
+    let (status, message) = refused(nearfar().args(["run", "-N", "0", "--", "--menbind"]));
+    assert_eq!(status, Some(127), "{message}");
+}
+
+#[test]
+fn a_program_without_two_dashes_before_it_gets_a_hint() {
+    for sub in ["record", "check", "where"] {
+        let (status, message) = refused(nearfar().args([sub, "./app"]));
+        assert_eq!(status, Some(2), "{message}");
+        // `where` takes a number there.
+        assert!(sub == "where" || message.contains(&format!("nearfar {sub} -- ./app")), "{message}");
+    }
+    let (_, message) = refused(nearfar().args(["report", "a", "b"]));
+    assert!(!message.contains("behind"), "{message}");
+}
+
+#[test]
+fn check_refuses_what_it_cannot_look_for() {
+    let (status, message) = refused(nearfar().args(["check", "--metric", "seconds: [0-9.]+", "--", "true"]));
+    assert_eq!(status, Some(2), "{message}");
+    assert!(message.contains("no group"), "{message}");
+    let (status, message) = refused(nearfar().args(["check", "--only", "nosuch", "--", "true"]));
+    assert_eq!(status, Some(2), "{message}");
+    assert!(message.contains("`nosuch`"), "{message}");
+}
+
+/// A machine that comes with nearfar and is advised can be emulated; a shape cannot.
+#[test]
+fn what_is_advised_for_one_node_works() {
+    let output = nearfar().args(["where", &std::process::id().to_string()]).output().unwrap();
+    let said = text(&output.stderr);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let Some(at) = words.iter().position(|word| *word == "--on") else {
+        // Several nodes: nothing is advised.
+        return assert!(!said.contains("one memory node"), "{said}");
+    };
+    let machine = nearfar::discover::machine_from_argument(words[at + 1]).unwrap();
+    assert!(machine.missing_to_simulate().is_empty(), "{said}");
+    let shape = nearfar::discover::machine_from_argument("2x2").unwrap();
+    assert!(!shape.missing_to_simulate().is_empty());
+}
+
+#[test]
+fn what_is_kept_for_emulated_machines_is_shown_and_removed() {
+    let scratch = Scratch::new();
+    let cache = |flags: &[&str]| {
+        let output =
+            nearfar().arg("cache").args(flags).env("XDG_CACHE_HOME", scratch.directory()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let guest = scratch.path("nearfar/guest");
+    assert!(cache(&[]).contains(": 0 MiB"));
+    std::fs::create_dir(guest.join("kernels")).unwrap();
+    std::fs::write(guest.join("0123.snapshot"), vec![1; 3 << 20]).unwrap();
+    std::fs::write(guest.join("kernels/vmlinuz"), vec![1; 2 << 20]).unwrap();
+    let shown = cache(&[]);
+    for words in ["3 MiB  booted machine 0123.snapshot, used today", "2 MiB  kernel vmlinuz", "--clear"] {
+        assert!(shown.contains(words), "{shown}");
+    }
+    assert!(cache(&["--clear"]).contains("removed"));
+    assert!(!guest.join("0123.snapshot").exists() && !guest.join("kernels").exists());
+    assert!(cache(&[]).contains(": 0 MiB"));
+}
+
+/// Doctor says of the virtual machine what `record --on` needs: QEMU, its plugin, a kernel.
+#[test]
+fn doctor_knows_the_virtual_machine() {
+    let simulated = |path: Option<&str>| {
+        let mut command = nearfar();
+        command.args(["doctor", "--json"]);
+        if let Some(path) = path {
+            command.env("NEARFAR_QEMU", path);
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        all["rungs"].as_array().unwrap().iter().find(|r| r["rung"] == "simulated").unwrap().clone()
+    };
+    let here = simulated(None);
+    let qemu = nearfar::guest::Qemu::find();
+    let plugin = nearfar::collect::on::plugin_files();
+    match (&qemu, &plugin) {
+        (Ok(qemu), Ok(_)) if qemu.plugins => {
+            assert!(here["why"].as_str().unwrap().contains("QEMU") || here["works"] == false, "{here}")
+        }
+        _ => assert_eq!(here["works"], false, "{here}"),
+    }
+    let none = simulated(Some("/no/such/qemu"));
+    assert_eq!(none["works"], false);
+    assert!(none["why"].as_str().unwrap().contains("/no/such/qemu"), "{none}");
+    assert_eq!(none["unlock"], "sudo apt install qemu-system-x86");
+}
+
+/// On a full disk: the picture is there as a whole or not at all.
+#[test]
+fn a_picture_that_cannot_be_written_leaves_nothing() {
+    // SAFETY: no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        return crate::common::skip("a small file system needs root");
+    }
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=8k", "none"]).arg(&disk).status();
+    if !mounted.is_ok_and(|s| s.success()) {
+        return crate::common::skip("no tmpfs can be mounted here");
+    }
+    let picture = disk.join("machine.svg");
+    let draw = || refused(nearfar().args(["topo", "--machine", "xeon-8480p-2s", "--svg"]).arg(&picture));
+    std::fs::write(disk.join("filler"), vec![1; 4096]).unwrap();
+    let (status, message) = draw();
+    let there = picture.exists();
+    // One that was there before stays as it was.
+    let _ = std::fs::write(&picture, "old");
+    let again = draw();
+    let old = std::fs::read_to_string(&picture);
+    let left = std::fs::read_dir(&disk).unwrap().count();
+    Command::new("umount").arg(&disk).status().unwrap();
+    assert_eq!((status, again.0), (Some(2), Some(2)), "{message}");
+    assert!(message.contains("machine.svg") && !there, "{message}");
+    assert!(old.is_ok_and(|text| text == "old") && left == 2);
+}

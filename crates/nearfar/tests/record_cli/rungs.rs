@@ -27,9 +27,16 @@ fn without_perf_events_the_agents_timer_samples() {
     assert_signal_rung(&run.report);
     let chain = run.report.object("chain");
     assert!(chain.used_in(&["walk"]) > 0.5, "{chain:?}");
-    // Neither rung: no samples, no verdict, and the reason.
-    let run = scratch.record("s", &["--no-perf", "--no-agent"], &command);
-    assert_eq!((run.report.verdict(), run.report.samples("signal")), ("unknown", 0));
+}
+
+#[test]
+fn a_recording_in_which_nothing_can_be_is_refused() {
+    let scratch = Scratch::new();
+    let mark = scratch.path("ran");
+    let output = run(scratch.recorder("s", &["--no-perf", "--no-agent"]).arg("touch").arg(&mark));
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("leave nothing that records"), "{}", text(&output.stderr));
+    assert!(!mark.exists() && !scratch.path("s").exists());
 }
 
 #[test]

@@ -119,3 +119,40 @@ fn version_1_has_its_own_files_and_a_container_mounts_only_its_part() {
     assert_eq!(t["allowed"]["limits"]["cpu_quota"]["limit"], 0.5);
     assert!(warned(&t, "run at most 1 or raise the quota"), "{}", t["warnings"]);
 }
+
+/// What is captured of a machine has no /proc/self/status, but cgroup files of the process that captured it.
+#[test]
+fn a_captured_tree_says_what_its_cpuset_allows() {
+    let one = [
+        ("proc/self/cgroup", "4:cpuset:/batch/job\n1:name=systemd:/\n0::/"),
+        ("sys/fs/cgroup/cpuset/cpuset.cpus", "0-3"),
+        ("sys/fs/cgroup/cpuset/batch/job/cpuset.cpus", "0-1"),
+        ("sys/fs/cgroup/cpuset/batch/job/cpuset.mems", "1"),
+    ];
+    // The group has no file of its own: the nearest one around it counts.
+    let two = [
+        ("proc/self/cgroup", "0::/batch/job"),
+        ("sys/fs/cgroup/batch/job/cgroup.procs", ""),
+        ("sys/fs/cgroup/batch/cpuset.cpus.effective", "0-1"),
+        ("sys/fs/cgroup/batch/cpuset.mems.effective", "1"),
+        ("sys/fs/cgroup/cpuset.cpus.effective", "0-3"),
+    ];
+    let dev = [
+        ("proc/self/cpuset", "/torque/job"),
+        ("dev/cpuset/cpus", "0-3"),
+        ("dev/cpuset/torque/job/cpus", "0-1"),
+        ("dev/cpuset/torque/job/mems", "1"),
+    ];
+    for files in [&one[..], &two[..], &dev[..]] {
+        let t = read(machine(TWO, files).path());
+        assert_eq!(
+            (&t["allowed"]["cpus"], &t["allowed"]["nodes"]),
+            (&json!("0-1"), &json!("1")),
+            "{files:?}"
+        );
+        assert!(warned(&t, "so all of its memory is far"), "{}", t["warnings"]);
+    }
+    let outside = [("proc/self/cpuset", "/../../etc"), ("dev/cpuset/cpus", "0-3")];
+    let t = read(machine(TWO, &outside).path());
+    assert_eq!(t["allowed"]["cpus"], Value::Null);
+}

@@ -68,5 +68,9 @@ fn topo_reads_each_machine_as_numactl_does_there() {
         }
         let cpus = nodes.iter().filter(|n| n["cpus"] != "").count();
         assert_eq!(ours["allowed"]["cpus"], format!("0-{}", cpus - 1));
+        // And that one is not shown.
+        assert_eq!(ours["cpus"]["online"], format!("0-{}", cpus - 1));
+        let packages = ours["packages"].as_array().unwrap();
+        assert!(packages.iter().all(|p| p["nodes"] != serde_json::json!([])), "{packages:?}");
     }
 }

@@ -117,7 +117,7 @@ fn once(
         agent: true,
         no_perf: false,
         homes_interval: 1.0,
-        max_size: u64::MAX,
+        max_size: crate::cli::MOST_BYTES,
         user: None,
         objects: placement.objects.clone(),
         inside_guest: None,

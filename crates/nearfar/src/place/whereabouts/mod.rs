@@ -129,10 +129,7 @@ pub enum WhereError {
         of: u32,
     },
     /// It is another user's, or protected.
-    #[error(
-        "process {pid} ({name}) may not be looked at: {what} is refused ({why}). It {whose}. As root: \
-         sudo nearfar where {pid}"
-    )]
+    #[error("process {pid} ({name}) may not be looked at: {what} is refused ({why}). It {whose}. {advice}")]
     NotPermitted {
         /// Process id.
         pid: u32,
@@ -144,6 +141,8 @@ pub enum WhereError {
         why: io::Error,
         /// Whose it is.
         whose: String,
+        /// What to type.
+        advice: String,
     },
     /// It has ended since.
     #[error(
@@ -175,6 +174,17 @@ pub enum WhereError {
     },
 }
 
+/// What lets a user look at a process that is not his to look at.
+fn advice(user: u32, pid: u32) -> String {
+    match user {
+        // Root of a container, or without its capabilities.
+        0 => "Root may look at it only with the capability CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE), and not \
+              where a security module or another user namespace forbids it"
+            .to_owned(),
+        _ => format!("As root: sudo nearfar where {pid}"),
+    }
+}
+
 impl WhereError {
     /// In words of what an attempt at `what` met.
     fn of(pid: u32, name: &str, what: &str, why: io::Error) -> WhereError {
@@ -196,9 +206,21 @@ impl WhereError {
                     Some(owner) => format!("belongs to the user with number {owner}, you are {me}"),
                     None => "belongs to somebody else".to_owned(),
                 };
-                WhereError::NotPermitted { pid, name: name.to_owned(), what, why, whose }
+                let advice = advice(me, pid);
+                WhereError::NotPermitted { pid, name: name.to_owned(), what, why, whose, advice }
             }
             _ => WhereError::NotThere { what, why },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::advice;
+
+    #[test]
+    fn root_is_not_told_to_become_root() {
+        assert!(advice(1000, 7).contains("sudo nearfar where 7"));
+        assert!(!advice(0, 7).contains("sudo") && advice(0, 7).contains("CAP_SYS_PTRACE"));
     }
 }

@@ -1,0 +1,51 @@
+//! `nearfar cache`.
+
+use crate::guest::{clear, kept};
+use anyhow::Result;
+use clap::Args;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// Show what is kept for emulated machines, how much room it takes, and remove it with --clear
+///
+/// Booted machines are kept as files, up to 1 GiB, so that the next run begins in less than a second; and so is the
+/// kernel that they run, if it was downloaded. The next `--on` makes again what was removed.
+#[derive(Args)]
+pub(super) struct CacheArgs {
+    /// Remove all of it; machines that run are not disturbed
+    #[arg(long)]
+    clear: bool,
+}
+
+/// Shows or removes.
+pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
+    let kept = kept()?;
+    let all = kept.snapshots.iter().map(|s| s.1).chain(kept.kernels.iter().map(|k| k.1)).sum::<u64>();
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    // Writing to a String cannot fail.
+    let mut text = String::new();
+    if args.clear {
+        clear()?;
+        let _ = writeln!(text, "removed {} MiB from {}", mib(all), kept.directory.display());
+        crate::out::page(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _ = writeln!(text, "{}: {} MiB", kept.directory.display(), mib(all));
+    for (name, bytes, used) in &kept.snapshots {
+        let days = used.elapsed().map_or(0, |age| age.as_secs() / 86_400);
+        let when = match days {
+            0 => "used today".to_owned(),
+            1 => "used yesterday".to_owned(),
+            n => format!("used {n} days ago"),
+        };
+        let _ = writeln!(text, "{:>6} MiB  booted machine {name}, {when}", mib(*bytes));
+    }
+    for (name, bytes) in &kept.kernels {
+        let _ = writeln!(text, "{:>6} MiB  kernel {name}", mib(*bytes));
+    }
+    if all > 0 {
+        text.push_str("nearfar cache --clear removes all of it\n");
+    }
+    crate::out::page(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
