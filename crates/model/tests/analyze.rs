@@ -4,6 +4,8 @@
 mod cached;
 #[path = "analyze/cases.rs"]
 mod cases;
+#[path = "analyze/findings.rs"]
+mod findings;
 #[path = "analyze/helpers.rs"]
 mod helpers;
 #[path = "analyze/instances.rs"]

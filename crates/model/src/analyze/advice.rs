@@ -65,13 +65,13 @@ pub fn place(at: &Option<String>, function: &Option<String>) -> String {
     }
 }
 
-/// Where the users of an object run, as evidence: `the users run on nodes 0 and 1`.
+/// Where the threads that use an object run, as evidence: `the threads that use it run on nodes 0 and 1`.
 pub fn nodes_sentence(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
     let name = |&(n, _): &(NodeIndex, f64)| nodes.ids.get(usize::from(n)).map_or("?".into(), u32::to_string);
     let names: Vec<String> = users.iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let s = if names.len() == 1 { "" } else { "s" };
-    format!("the users run on node{s} {}", listed(&names))
+    format!("the threads that use it run on node{s} {}", listed(&names))
 }
 
 /// How the threads share the object, as evidence.
@@ -82,6 +82,10 @@ pub fn pattern_sentence(r: &RowFacts) -> String {
         Pattern::AllOver => "every thread uses all of",
         Pattern::OneThread => "only one thread uses",
         Pattern::OwnThread => "each thread uses its own of",
+        Pattern::Unknown if r.lacks_addresses() => {
+            "most samples name the object only, not the address (a random access or a chain of pointers), so it is not \
+             known how threads share"
+        }
         Pattern::Unknown => "there are too few samples to tell how threads share",
     };
     format!("{how} {ALL}")
@@ -97,10 +101,12 @@ fn of_runtime(runtime: Managed) -> String {
              node), or {spread}, or {alone}."
         ),
         Managed::Go => format!(
-            "Go's runtime places {ALL}, on the node of whoever touches its pages first: {spread}, or {alone}."
+            "Go's runtime places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
         ),
         Managed::V8 => {
-            format!("V8 places {ALL}, on the node of whoever touches its pages first: {spread}, or {alone}.")
+            format!(
+                "V8 places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
+            )
         }
     }
 }
@@ -149,11 +155,17 @@ pub fn advise(r: &RowFacts, program: Program, cause: Use) -> String {
              that use it ({used})."
         ),
         (Use::Arenas, _) => format!(
-            "Allocate and touch {name} in the thread that uses it ({used}), at the begin of its work."
+            "Allocate and initialise {name} in the thread that uses it ({used}), before its first loop."
         ),
         (Use::Crowded, _) => format!("{interleave}: all memory controllers then share the load."),
         (Use::Unexplained, _) => {
-            format!("{interleave}, or record from the program's start so that the first touches are seen.")
+            format!(
+                "{interleave}.{}",
+                match r.pages.unseen {
+                    0 => "",
+                    _ => " Its first touches were not recorded: they tell the line to change.",
+                }
+            )
         }
         (Use::Serial, Pattern::Blocked) if !program.openmp => format!(
             "Let each thread initialise the part of {name} that it uses {used}: what touches a page first places it."
@@ -194,8 +206,13 @@ pub fn advise(r: &RowFacts, program: Program, cause: Use) -> String {
             let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
             format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
         }
-        (Use::Serial, Pattern::Unknown) => format!(
-            "Initialise {name} in parallel, divided as the loop {used} divides it. Record longer or with a higher rate to see the division."
+        // What takes random places of it is no loop that divides it.
+        (Use::Serial, Pattern::Unknown) if r.lacks_addresses() => format!(
+            "{interleave} if every thread uses all of it {used}; if each thread uses a part of its own, let it \
+             initialise that part."
         ),
+        (Use::Serial, Pattern::Unknown) => {
+            format!("Initialise {name} in parallel, divided as the loop {used} divides it.")
+        }
     }
 }

@@ -48,10 +48,13 @@ pub fn assemble(
     if let Some(held) = &held {
         shares.lowered(&held.report, THRESHOLD);
     }
-    let engine = Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows);
+    let program = Program::of(&input.modules, &input.symbols);
+    let causes = findings::causes(rows, nodes, program, held.as_ref().map(|h| &h.rows), caches.is_ok());
+    let by_cause = findings::rows_of(&causes);
+    let engine =
+        Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows, &by_cause);
     let planner = Planner::new(input, &judge.machine, context, tally);
     let memory_bound = counts.memory_bound();
-    let program = Program::of(&input.modules, &input.symbols);
     let setting = Setting {
         tally,
         nodes,
@@ -61,13 +64,12 @@ pub fn assemble(
         shared: counts
             .pace
             .as_ref()
-            .map_or(Vec::new(), |p| sharing::findings(input, context, tally, rows, &p.course)),
+            .map_or(Vec::new(), |p| sharing::findings(context, tally, rows, &p.course)),
         planner: &planner,
         cached: caches.is_ok(),
-        held: held.as_ref().map(|h| &h.rows),
         program,
     };
-    let (findings, not_worth) = findings::findings(rows, &setting);
+    let (findings, not_worth) = findings::findings(rows, causes, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
     let evidence = Evidence {
         basis,

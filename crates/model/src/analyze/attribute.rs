@@ -70,6 +70,15 @@ impl Context<'_> {
         self.folios.of(self.input, &self.finder, thing)
     }
 
+    /// Whether a row is a variable of the program, not memory that a runtime has for itself.
+    pub fn is_variable(&self, row: u32) -> bool {
+        self.rows.rows.get(row as usize).is_some_and(|row| match row.kind {
+            ObjectKind::Static => true,
+            ObjectKind::Heap | ObjectKind::SmallHeap => row.site.is_some_and(|s| !self.sites.get(s).runtime),
+            _ => false,
+        })
+    }
+
     /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
     pub fn node_of_user(&self, tally: &Tally, thread: u32) -> NodeIndex {
         if self.finder.nodes.assumed {
@@ -341,12 +350,17 @@ impl<'a> Worker<'a> {
         let address = s.address[i];
         let thing = self.thing(space, address, s.time_ns[i]);
         let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
+        let stored = if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
+        let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
+        let at = self.tally.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
+        at[0] += u64::from(s.lines[i]);
+        at[1] += stored;
         let line = self.tally.transfers.entry((row, space, address / LINE)).or_default();
         // Few such threads have samples of memory, which would tell where they ran.
         let node = self.context.finder.nodes.running(thread, s.cpu[i]);
         let user = line.entry((thread, (address % LINE) as u8, node)).or_default();
         user[0] += u64::from(s.lines[i]);
-        user[1] += if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
+        user[1] += stored;
         user[2] += 1;
         user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
     }
@@ -396,8 +410,16 @@ impl<'a> Worker<'a> {
             pages.extend((from..to).step_by(step as usize));
         }
         let mut found: Option<Home> = None;
+        // Pages and a touch of each group of touches.
+        let mut by_group: FastMap<u32, (u64, u32)> = FastMap::default();
         for p in pages {
             let home = finder.home(thing.space, p * page, time, self.context.folios_of(id));
+            if let Some(&group) = self.context.groups.of_touch.get(home.touch as usize)
+                && home.node != UNKNOWN
+                && group != NONE
+            {
+                by_group.entry(group).or_insert((0, home.touch)).0 += 1;
+            }
             match found {
                 _ if home.node == UNKNOWN => {}
                 None => found = Some(home),
@@ -405,6 +427,11 @@ impl<'a> Worker<'a> {
                 Some(_) => return Home::UNKNOWN,
             }
         }
-        found.unwrap_or(Home::UNKNOWN)
+        // The first page may be the allocator's: what placed most of the pages speaks for all of them.
+        let touched = by_group.into_values().max_by_key(|&(pages, touch)| (pages, std::cmp::Reverse(touch)));
+        found.map_or(Home::UNKNOWN, |home| match touched {
+            Some((_, touch)) => Home { touch, ..home },
+            None => home,
+        })
     }
 }

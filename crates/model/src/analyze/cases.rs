@@ -40,6 +40,11 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
+    /// Whether the schedule of the loop that uses it is what repairs it.
+    pub(super) fn of_a_loop(&self) -> bool {
+        matches!(self.kind, "schedule_mismatch" | "offset_mismatch")
+    }
+
     /// At the line of the first touch by `top`; what is to be said is still empty, but for the pattern.
     fn new(kind: &'static str, row: &'a RowFacts, top: Option<&Toucher>) -> Case<'a> {
         Case {
@@ -113,7 +118,7 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
         return None;
     }
     Some(Case {
-        text: format!("{ALL} lies on a node without cpus, which is far from everybody"),
+        text: format!("{ALL} is on a node without cpus, which is far from every thread"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         advice: format!(
             "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
@@ -148,7 +153,7 @@ fn by_policy<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
 /// node's memory has too much to do while another's has little.
 pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Case<'a> {
     Case {
-        text: format!("the memory that {ALL} lies on has more to do than that of other nodes"),
+        text: format!("the memory controller that holds {ALL} is busier than the others"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, program, Use::Crowded),
@@ -161,7 +166,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'
     // One that migrated meanwhile is one thread all the same.
     let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
     let sums = |thread: u32| of_thread(thread).fold((0, 0), |sum, t| (sum.0 + t.remote, sum.1 + t.weight));
-    let top = r.touchers.iter().max_by_key(|t| (sums(t.thread).0, t.remote, std::cmp::Reverse(t.tid)))?;
+    let top = r.touchers.iter().max_by_key(|t| (sums(t.thread).0, t.remote, std::cmp::Reverse(t.index)))?;
     let (remote, weight) = sums(top.thread);
     if (remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
         return None;
@@ -186,18 +191,24 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'
     let whole =
         if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
     let (kind, cause, text) = serial_kind(r);
+    // Half of the pages are not the object.
+    let first = if share < SERIAL {
+        format!("{} of the pages of {ALL}", percent(share))
+    } else {
+        format!("the pages of {ALL}")
+    };
     Some(Case {
-        text: text.replace('@', &ALL.to_string()),
+        text: text.replace("#", &first).replace('@', &ALL.to_string()),
         own: format!(
             "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
             r.name,
-            top.tid,
-            at_line.map_or(String::new(), |n| format!(", {n} of them, with most of what is remote,")),
+            top.index,
+            at_line.map_or(String::new(), |n| format!(", {n} of them (with most of the remote accesses)")),
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
             percent(r.remote_share.unwrap_or(0.0)),
             // Counted per page, so more than a guess.
             r.least_remote().map_or(String::new(), |l| format!(
-                ", {} if each page lay where it is used most",
+                ", {} if each page were on the node that uses it most",
                 percent(l)
             )),
         ),
@@ -215,12 +226,12 @@ fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
             true => (
                 "shared_read_mostly",
                 Use::Serial,
-                "every thread reads all of @, which lies where one thread touched it first",
+                "every thread reads all of @, which is on the node of the one thread that touched it first",
             ),
             false => (
                 "shared_read_write",
                 Use::Serial,
-                "every thread reads and writes all of @, which lies where one thread touched it first",
+                "every thread reads and writes all of @, which is on the node of the one thread that touched it first",
             ),
         };
     }
@@ -228,14 +239,10 @@ fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
         return (
             "allocated_by_another_thread",
             Use::Arenas,
-            "one thread allocates and touches the memory of @ that others then have for themselves",
+            "one thread allocates and first-touches @; each part is then used by one other thread",
         );
     }
-    (
-        "serial_first_touch",
-        Use::Serial,
-        "one thread touches the pages of @ first, and other nodes' threads use them",
-    )
+    ("serial_first_touch", Use::Serial, "one thread touches # first, and threads on other nodes use them")
 }
 
 /// The allocator's own writes (chunk headers) placed the pages, before the program wrote to them.
@@ -259,7 +266,7 @@ fn allocator<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
             r.name,
             percent(by_allocator as f64 / r.remote.max(1) as f64),
             remote_what(r),
-            top.tid,
+            top.index,
             advice::place(&top.allocator_at, &top.allocator_function),
         ),
         advice: advice::advise(r, program, Use::Allocator),
@@ -323,7 +330,7 @@ fn mismatch<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
         true => (
             "offset_mismatch",
             format!(
-                "the threads touch {ALL} first in the order of their use, but with other bounds: the borders lie elsewhere"
+                "threads first-touch {ALL} in the order in which they use it, but with other bounds: the borders differ"
             ),
         ),
         false => (
@@ -352,9 +359,16 @@ fn unexplained<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
         return None;
     }
     let (text, unseen) = match r.pages.unseen {
-        0 => (format!("{ALL} lies on nodes other than its users', for no single reason"), String::new()),
+        0 => (
+            format!(
+                "most of {ALL} is on other nodes than the threads that use it; no single cause explains it"
+            ),
+            String::new(),
+        ),
         n => (
-            format!("{ALL} lies on nodes other than its users'; who placed its pages was not seen"),
+            format!(
+                "most of {ALL} is on other nodes than the threads that use it; its first touches were not recorded"
+            ),
             format!("; {n} of its pages were placed by the kernel or before the recording"),
         ),
     };

@@ -30,7 +30,8 @@ pub struct Lines {
     pub unknown: f64,
     /// Moved by the node that uses each page most: what would be local if every page lay there.
     pub by_main_user: f64,
-    /// Written, but for those that were dirty before the counts began.
+    /// Written, except for what initialised them: lines that were dirty before the counts began, and in counts of the
+    /// whole run the first write of each line.
     pub written: f64,
 }
 
@@ -61,7 +62,8 @@ impl Lines {
 }
 
 /// The lines of one page, from its rows of the table; `by_user` is scratch, one entry per node.
-fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) -> Lines {
+/// `initial`: whether the counts begin with the program, so that a line written once was initialised.
+fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], initial: bool) -> Lines {
     let (p, page) = (&input.page_traffic, input.meta.page_bytes);
     let mut lines = Lines::default();
     by_user.fill(0.0);
@@ -83,6 +85,9 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64]) 
         let before = leftover(page, p.read_lines[i as usize], written);
         lines.by_main_user += if from != UNKNOWN && from != main { before } else { 0.0 };
         lines.written += written as f64 - before;
+    }
+    if initial {
+        lines.written = (lines.written - (page / LINE) as f64).max(0.0);
     }
     lines
 }
@@ -189,7 +194,7 @@ impl Exact {
         let mut by_user = vec![0.0; nodes.count];
         let mut first = 0;
         for group in order.chunk_by(|&a, &b| place(a as usize) == place(b as usize)) {
-            let lines = page_lines(input, nodes, group, &mut by_user);
+            let lines = page_lines(input, nodes, group, &mut by_user, !region.is_marked());
             exact.total.add(&lines, 1.0);
             let (space, number) = place(group[0] as usize);
             let from = number * page;

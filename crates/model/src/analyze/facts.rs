@@ -28,8 +28,8 @@ const DETAILED: usize = 100;
 pub struct Toucher {
     /// Thread (position in the threads table).
     pub thread: u32,
-    /// Its kernel id.
-    pub tid: u32,
+    /// Its place in the order of creation, as the report's threads have it.
+    pub index: u32,
     /// Node it touched from.
     pub node: NodeIndex,
     /// Weight on its pages.
@@ -92,11 +92,13 @@ pub struct RowFacts {
     pub basis: Basis,
     /// 95 % interval of the remote share of all samples.
     pub stake_ci: Option<Interval>,
-    /// Who placed the pages that remote samples lie on, most remote weight first.
+    /// Threads that placed the pages with remote samples, most remote weight first.
     pub touchers: Vec<Toucher>,
+    /// Samples, and those whose exact address is known; of the others only the object is.
+    pub samples: [u64; 2],
     /// Nodes that use it, with the share of its samples.
     pub user_nodes: Vec<(NodeIndex, f64)>,
-    /// Kernel ids of the threads that use it, most first.
+    /// Threads that use it by their place in the order of creation, most first.
     pub users: Vec<u32>,
     /// Pages by origin.
     pub pages: PageOrigins,
@@ -130,6 +132,12 @@ impl RowFacts {
     /// Its remote share if every page lay on the node that uses it most, where pages were counted.
     pub fn least_remote(&self) -> Option<f64> {
         self.exact.and_then(|lines| lines.least_remote())
+    }
+    /// Whether there are samples enough, but most of them name the object only: a load that overwrites its own address,
+    /// as in a chain of pointers or an index read from memory.
+    pub fn lacks_addresses(&self) -> bool {
+        let [all, addressed] = self.samples;
+        self.basis == Basis::StallTime && all >= 2 * pattern::ENOUGH && 2 * addressed < all
     }
     /// Pages that a thread placed.
     pub fn pages_of(&self, thread: u32) -> u64 {
@@ -238,7 +246,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         if f.own_stacks || one_each && own_instances(&about.things, &instances) {
             f.pattern = Pattern::OwnThread;
         }
-        who_uses(&mut f, input, context, tally, used);
+        who_uses(&mut f, context, tally, used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
@@ -261,7 +269,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
                 pages::origins(input, finder, context.groups, context.sites, about, folios, &mut left);
             f.pages = f.origins.pages.clone();
         }
-        who_placed(&mut f, input, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
+        who_placed(&mut f, context, touchers.get(&key).map_or(&[][..], Vec::as_slice));
         let sizes = context.folios.of_row(input, &context.finder, &about.things);
         f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
         shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice), &shared);
@@ -322,13 +330,14 @@ fn use_counts(f: &mut RowFacts, counted: &RowLines) {
     }
 }
 
-fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {
+fn who_uses(f: &mut RowFacts, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {
     let nodes = context.finder.nodes;
     let total: u64 = used.iter().map(|u| u.1.sum.weight).sum();
+    f.samples = [used.iter().map(|u| u.1.sum.samples).sum(), used.iter().map(|u| u.1.addressed).sum()];
     let mut by_node: Vec<u64> = vec![0; nodes.count];
     let mut users: Vec<(u64, u32)> = Vec::new();
     for (thread, u) in used.iter().filter(|u| u.0 != NONE) {
-        users.push((u.sum.weight, input.threads.tid[*thread as usize]));
+        users.push((u.sum.weight, context.finder.nodes.order[*thread as usize]));
         let node = context.node_of_user(tally, *thread);
         if node != UNKNOWN {
             by_node[usize::from(node)] += u.sum.weight;
@@ -340,7 +349,7 @@ fn who_uses(f: &mut RowFacts, input: &Input, context: &Context, tally: &Tally, u
     f.user_nodes = by_node.iter().enumerate().filter(|x| *x.1 > 0).map(share).collect();
 }
 
-fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u32, &TouchUse)]) {
+fn who_placed(f: &mut RowFacts, context: &Context, touches: &[(u32, &TouchUse)]) {
     let mut sites: FastSet<SiteId> = FastSet::default();
     let mut places: FastMap<(u32, NodeIndex), usize> = FastMap::default();
     // Several groups of touches may have one line: what it placed is the sum of them.
@@ -361,7 +370,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
                 places.insert((g.thread, g.node), f.touchers.len());
                 f.touchers.push(Toucher {
                     thread: g.thread,
-                    tid: input.threads.tid.get(g.thread as usize).copied().unwrap_or(0),
+                    index: context.finder.nodes.order.get(g.thread as usize).copied().unwrap_or(0),
                     node: g.node,
                     weight: 0,
                     remote: 0,
@@ -405,7 +414,7 @@ fn who_placed(f: &mut RowFacts, input: &Input, context: &Context, touches: &[(u3
         t.pages_at = placed;
         (t.at, t.function, t.outer) = (site.at.clone(), site.function.clone(), site.outer.clone());
     }
-    f.touchers.sort_by_key(|t| (std::cmp::Reverse(t.remote), t.tid));
+    f.touchers.sort_by_key(|t| (std::cmp::Reverse(t.remote), t.index));
     let main = f.lines.iter().filter(|l| !sites.contains(&l.0)).max_by_key(|l| (l.1.remote, l.1.sum.weight));
     let main = main.or(f.lines.first());
     if let Some((site, _)) = main {

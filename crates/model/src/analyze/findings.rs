@@ -11,8 +11,8 @@ use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::program::Program;
 use super::tally::{Tally, ThreadTally};
-use super::value::{Basis, Cause, Finding, NotWorth};
-use super::whatif::{Engine, Planner, WORTH};
+use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
+use super::whatif::{Engine, Planner, SAME, WORTH};
 
 /// Least certain share of all samples that a finding must put at stake.
 const LEAST_STAKE: f64 = 0.01;
@@ -52,44 +52,71 @@ pub struct Setting<'a> {
     pub planner: &'a Planner<'a>,
     /// The caches held all of the program's memory: where it lies costs nothing.
     pub cached: bool,
-    /// Rows that caches may have held, if any.
-    pub held: Option<&'a FastSet<usize>>,
     /// What it is written in.
     pub program: Program,
 }
 
+/// Causes that explain what is remote, each with the objects that it placed.
+pub fn causes<'a>(
+    rows: &'a [RowFacts],
+    nodes: &Nodes,
+    program: Program,
+    held: Option<&FastSet<usize>>,
+    cached: bool,
+) -> Vec<Vec<Case<'a>>> {
+    let mut groups: Vec<Vec<Case>> = Vec::new();
+    if nodes.count < 2 || cached {
+        return groups;
+    }
+    let held = |r: &RowFacts| held.is_some_and(|rows| rows.contains(&r.row));
+    rows.iter()
+        .filter(|r| !held(r))
+        .filter_map(|r| case(r, nodes, program))
+        .for_each(|case| join(&mut groups, case));
+    groups
+}
+
+/// Rows of each cause.
+pub fn rows_of(causes: &[Vec<Case>]) -> Vec<Vec<u32>> {
+    causes.iter().map(|cases| cases.iter().map(|c| c.row.row as u32).collect()).collect()
+}
+
+/// Adds a case to those of the same cause.
+fn join<'a>(groups: &mut Vec<Vec<Case<'a>>>, case: Case<'a>) {
+    let same = |g: &&mut Vec<Case>| {
+        let loop_of = |c: &Case| c.row.used_in.clone().filter(|_| c.of_a_loop());
+        g[0].kind == case.kind
+            && (g[0].outer == case.outer && case.outer.is_some()
+                // Without a function, only the very place tells.
+                || g[0].at == case.at && case.at.is_some()
+                // The schedule of one loop is one change, wherever its arrays were initialised.
+                || loop_of(&g[0]) == loop_of(&case) && loop_of(&case).is_some())
+    };
+    match groups.iter_mut().find(same) {
+        Some(group) => group.push(case),
+        None => groups.push(vec![case]),
+    }
+}
+
 /// All findings, first the one with most to gain, or, where that is not known, with most at stake; and those
 /// that are known to gain too little.
-pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotWorth>) {
+pub fn findings<'a>(
+    rows: &'a [RowFacts],
+    mut groups: Vec<Vec<Case<'a>>>,
+    setting: &Setting,
+) -> (Vec<Finding>, Vec<NotWorth>) {
     let &Setting { tally, nodes, basis, memory_bound, engine, .. } = setting;
     if nodes.count < 2 || setting.cached {
         return (Vec::new(), Vec::new());
     }
     let total = tally.working.weight.max(1) as f64;
-    let held = |r: &RowFacts| setting.held.is_some_and(|rows| rows.contains(&r.row));
-    let mut groups: Vec<Vec<Case>> = Vec::new();
-    let mut cases: Vec<Case> =
-        rows.iter().filter(|r| !held(r)).filter_map(|r| case(r, nodes, setting.program)).collect();
     if let Ok(engine) = engine {
         // What every placement of today leaves alone may still lie where too many want it.
-        let have: Vec<u32> = cases.iter().map(|c| c.row.row as u32).collect();
-        let others = engine.others(&have);
-        cases.extend(
-            rows.iter()
-                .filter(|r| others.contains(&(r.row as u32)))
-                .map(|r| crowded(r, nodes, setting.program)),
-        );
-    }
-    for case in cases {
-        let same = |g: &&mut Vec<Case>| {
-            g[0].kind == case.kind && g[0].outer == case.outer && case.outer.is_some()
-                // Without a function, only the very place tells.
-                || g[0].kind == case.kind && g[0].at == case.at && case.at.is_some()
-        };
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(case),
-            None => groups.push(vec![case]),
-        }
+        let others = engine.others(&rows_of(&groups).concat());
+        rows.iter()
+            .filter(|r| others.contains(&(r.row as u32)))
+            .map(|r| crowded(r, nodes, setting.program))
+            .for_each(|case| join(&mut groups, case));
     }
     let least = |kind: &str| {
         if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE }
@@ -101,29 +128,46 @@ pub fn findings(rows: &[RowFacts], setting: &Setting) -> (Vec<Finding>, Vec<NotW
             samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind)
         });
     }
-    let mut found: Vec<Finding> = groups.into_iter().map(|g| finding(g, total, setting)).collect();
+    type Found = (Finding, Vec<u32>);
+    let mut found: Vec<Found> = groups
+        .into_iter()
+        .map(|g| {
+            let ids = g.iter().map(|c| c.row.row as u32).collect();
+            (finding(g, total, setting), ids)
+        })
+        .collect();
     // No repair of memory is tried for these: what far lines cost at most decides. Where a prediction is possible,
     // this is held against what predictions are held against.
     let worth = if engine.is_ok() { WORTH } else { LEAST_STAKE };
-    found.extend(unpinned(tally, nodes, basis, engine).filter(|f| f.stake * memory_bound >= worth));
-    found.extend(setting.shared.iter().cloned());
+    let others = unpinned(tally, nodes, basis, engine).filter(|f| f.stake * memory_bound >= worth);
+    found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is no finding either.
     let sure = |f: &Finding| f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
-    let (mut found, small): (Vec<Finding>, Vec<Finding>) =
-        found.into_iter().partition(|f| gain(f).is_none_or(|g| g >= WORTH) && sure(f));
-    found.sort_by(|a, b| {
+    let (mut found, small): (Vec<Found>, Vec<Found>) =
+        found.into_iter().partition(|(f, _)| gain(f).is_none_or(|g| g >= WORTH) && sure(f));
+    found.sort_by(|(a, _), (b, _)| {
         let key = |f: &Finding| gain(f).unwrap_or(f.stake * memory_bound);
         key(b).total_cmp(&key(a)).then_with(|| a.objects.cmp(&b.objects))
     });
-    for (i, f) in found.iter_mut().enumerate() {
+    let mut before: Vec<u32> = Vec::new();
+    for (i, (f, ids)) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
+        if let (Ok(engine), Some(own), false) = (engine, &f.predicted, before.is_empty()) {
+            let ratio = engine.after(&before, ids);
+            f.predicted_after_better = ((ratio - own.ratio).abs() >= SAME).then(|| Predicted {
+                ratio,
+                low: (ratio - (own.ratio - own.low)).max(0.0),
+                high: ratio + (own.high - own.ratio),
+            });
+        }
+        before.append(ids);
     }
     let not_worth = small
         .into_iter()
-        .filter(|f| f.stake >= LEAST_STAKE)
-        .filter_map(|f| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
-    (found, not_worth.collect())
+        .filter(|(f, _)| f.stake >= LEAST_STAKE)
+        .filter_map(|(f, _)| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
+    (found.into_iter().map(|f| f.0).collect(), not_worth.collect())
 }
 
 /// Objects of a finding that get a line of evidence of their own. // chosen
@@ -168,6 +212,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         repairs,
         predicted_why: predicted.is_none().then(|| no_prediction(basis, engine)),
         predicted,
+        predicted_after_better: None,
         stake: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
         rank: 0,
     }
@@ -220,6 +265,7 @@ fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, 
             .to_string(),
         repairs: Vec::new(),
         predicted: None,
+        predicted_after_better: None,
         predicted_why: Some(no_prediction(basis, engine)),
         stake,
         rank: 0,

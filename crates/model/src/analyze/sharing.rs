@@ -8,8 +8,8 @@ use super::attribute::Context;
 use super::exact::LINE;
 use super::facts::{RowFacts, percent};
 use super::hash::{FastMap, FastSet};
-use super::input::Input;
 use super::nodes::UNKNOWN;
+use super::sites::SiteId;
 use super::tally::{LineUsers, Tally};
 use super::value::{Cause, Finding};
 use super::whatif::WORTH;
@@ -21,36 +21,40 @@ const SAMPLES: u64 = 8;
 /// Part of a row's transfers that must be of such lines. // chosen
 const HOT: f64 = 0.5;
 
+/// Largest part of what is written (or read) at other threads' bytes where each thread has bytes of its own: somebody
+/// has to set them to zero, and a sum at the end reads all of them. // chosen
+const FOREIGN: f64 = 0.1;
+
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
 struct Row {
     all: u64,
     hot: u64,
     lines: usize,
-    apart: bool,
-    /// Whether each of them has one thread that writes, and only readers else.
-    one_writer: bool,
+    /// Of `hot`, on lines of which each thread uses bytes of its own.
+    apart: u64,
+    /// Of `hot`, on lines with one thread that writes, and only readers else.
+    one_writer: u64,
     threads: FastSet<u32>,
 }
 
 /// A finding for each object whose lines nodes take from each other for a part of the time that matters.
-pub fn findings(
-    input: &Input,
-    context: &Context,
-    tally: &Tally,
-    rows: &[RowFacts],
-    course: &Course,
-) -> Vec<Finding> {
+pub fn findings(context: &Context, tally: &Tally, rows: &[RowFacts], course: &Course) -> Vec<Finding> {
     let mut by_row: FastMap<u32, Row> = FastMap::default();
-    for (&(row, ..), users) in tally.transfers.iter().filter(|t| t.0.0 != NONE) {
-        let sum =
-            by_row.entry(row).or_insert_with(|| Row { apart: true, one_writer: true, ..Row::default() });
+    let mut taken = 0u64;
+    for (&(row, ..), users) in &tally.transfers {
         let lines: u64 = users.values().map(|n| n[0]).sum();
-        // A barrier or lock of the runtime: its threads wait for each other, and nothing of the program's lies there.
+        // A barrier or queue of the runtime: its threads wait for each other, and nothing of the program's is there. A
+        // lock that is a variable of the program is its own.
         let by_runtime: u64 = users.values().map(|n| n[3]).sum();
-        if 2 * by_runtime > lines {
+        if 2 * by_runtime > lines && !context.is_variable(row) {
             continue;
         }
+        taken += lines;
+        if row == NONE {
+            continue;
+        }
+        let sum = by_row.entry(row).or_default();
         sum.all += lines;
         let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
         let written = users.values().any(|n| n[1] > 0);
@@ -60,57 +64,74 @@ pub fn findings(
         {
             sum.hot += lines;
             sum.lines += 1;
-            sum.apart &= apart(users);
+            sum.apart += if apart(users) { lines } else { 0 };
             let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
-            sum.one_writer &= writers.len() == 1;
+            sum.one_writer += if writers.len() == 1 { lines } else { 0 };
             sum.threads.extend(users.keys().map(|u| u.0));
         }
     }
     let busy: f64 = course.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
+    // Cores may wait for several lines at a time: all of them cannot take more than the cores' time.
+    let each = course.transfer_ns().min(busy / taken.max(1) as f64);
     let mut found: Vec<Finding> = by_row
         .into_iter()
         .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
         .filter_map(|(id, row)| {
-            let share = row.hot as f64 * course.transfer_ns() / busy.max(1.0);
-            (share >= WORTH).then(|| finding(input, context, rows, id, row, share.min(1.0)))
+            let share = row.hot as f64 * each / busy.max(1.0);
+            (share >= WORTH).then(|| finding(context, tally, rows, id, row, share))
         })
         .collect();
     found.sort_by(|a, b| b.stake.total_cmp(&a.stake).then_with(|| a.objects.cmp(&b.objects)));
     found
 }
 
-/// Whether threads touch different bytes of a line.
+/// Whether each thread uses bytes of its own in a line. What counts is who writes a byte: a thread that reads all of
+/// them now and then shares nothing on purpose. Of a single writer's line, whether the readers want other bytes.
 fn apart(users: &LineUsers) -> bool {
-    let mut owner: FastMap<u8, (u32, u64)> = FastMap::default();
-    let mut others = 0;
-    let mut ordered: Vec<_> = users.iter().collect();
-    ordered.sort_unstable();
-    for (&(thread, byte, _), n) in ordered {
-        let first = owner.entry(byte).or_insert((thread, 0));
-        if first.0 == thread {
-            first.1 += n[0];
-        } else {
-            others += n[0];
-        }
+    let mut writers: FastMap<u8, FastMap<u32, u64>> = FastMap::default();
+    for (&(thread, byte, _), n) in users.iter().filter(|u| u.1[1] > 0) {
+        *writers.entry(byte).or_default().entry(thread).or_default() += n[1];
     }
-    // A sum at the end may be read by anybody.
-    others * 10 <= owner.values().map(|o| o.1).sum::<u64>()
+    let all: u64 = writers.values().flat_map(|w| w.values()).sum();
+    let own: u64 = writers.values().filter_map(|w| w.values().max()).sum();
+    let threads: FastSet<u32> = writers.values().flat_map(|w| w.keys().copied()).collect();
+    if threads.len() > 1 {
+        return (all - own) as f64 <= FOREIGN * all as f64;
+    }
+    let reads = |at: &dyn Fn(u8) -> bool| -> u64 {
+        let others = users.iter().filter(|u| !threads.contains(&u.0.0) && at(u.0.1));
+        others.map(|u| u.1[0]).sum()
+    };
+    reads(&|byte| writers.contains_key(&byte)) as f64 <= FOREIGN * reads(&|_| true) as f64
 }
 
-fn finding(input: &Input, context: &Context, rows: &[RowFacts], id: u32, row: Row, share: f64) -> Finding {
+/// The line of code that writes a row's lines most, where one was seen to write.
+fn written_at(tally: &Tally, facts: Option<&RowFacts>, id: u32) -> Option<SiteId> {
+    let taken = tally.taken_at.iter().filter(|t| t.0.0 == id).map(|(&(_, site), n)| (n[1], site));
+    let stored = facts.map_or(&[][..], |f| &f.lines).iter().map(|l| (l.1.stores, l.0));
+    let most = |of: &mut dyn Iterator<Item = (u64, SiteId)>| {
+        of.filter(|s| s.0 > 0).max_by_key(|s| (s.0, std::cmp::Reverse(s.1))).map(|s| s.1)
+    };
+    most(&mut taken.into_iter()).or_else(|| most(&mut stored.into_iter()))
+}
+
+fn finding(context: &Context, tally: &Tally, rows: &[RowFacts], id: u32, row: Row, share: f64) -> Finding {
     let about = &context.rows.rows[id as usize];
     let facts = rows.iter().find(|f| f.row == id as usize);
-    let site = about.site.map(|s| context.sites.get(s));
+    let written = written_at(tally, facts, id).map(|s| context.sites.get(s));
+    let allocated = about.site.map(|s| context.sites.get(s));
+    let site = written.or(allocated);
+    let one_writer = 2 * row.one_writer > row.hot;
     let count = row.lines;
     let s = if count == 1 { "" } else { "s" };
-    let mut tids: Vec<u32> =
-        row.threads.iter().filter_map(|&t| input.threads.tid.get(t as usize).copied()).collect();
-    tids.sort_unstable();
-    let names: Vec<String> = tids.iter().map(u32::to_string).collect();
-    let (kind, text, advice) = match row.apart {
+    let order = &context.finder.nodes.order;
+    let mut threads: Vec<u32> = row.threads.iter().filter_map(|&t| order.get(t as usize).copied()).collect();
+    threads.sort_unstable();
+    let names: Vec<String> = threads.iter().map(u32::to_string).collect();
+    let (kind, text, advice) = match 2 * row.apart > row.hot {
         true => (
             "false_sharing",
-            match row.one_writer {
+            match one_writer {
                 true => format!(
                     "a thread writes to {}, and threads of other nodes read different bytes of the same cache line{s}",
                     about.name
@@ -121,13 +142,13 @@ fn finding(input: &Input, context: &Context, rows: &[RowFacts], id: u32, row: Ro
                 ),
             },
             format!(
-                "Give each thread's part of {} cache lines of its own (alignas({LINE}), or {} bytes apart because of \
+                "Pad {}: give each thread's part cache lines of its own (alignas({LINE}), or {} bytes apart because of \
                  the prefetcher), or sum in a local variable and write once.",
                 about.name,
                 2 * LINE
             ),
         ),
-        false if row.one_writer => (
+        false if one_writer => (
             "contended_line",
             format!("a thread writes to bytes of {} that threads of other nodes read", about.name),
             format!(
@@ -146,25 +167,26 @@ fn finding(input: &Input, context: &Context, rows: &[RowFacts], id: u32, row: Ro
             ),
         ),
     };
-    let used = facts.map_or(String::new(), |f| format!(" {}", place(&f.used_at, &f.used_in)));
+    let used = written.map_or(String::new(), |s| format!("; it is written {}", place(&s.at, &s.function)));
     Finding {
         kind: kind.to_string(),
         objects: vec![about.name.clone()],
         cause: Cause {
-            at: facts.and_then(|f| f.used_at.clone()).or_else(|| site.and_then(|s| s.at.clone())),
-            function: facts.and_then(|f| f.used_in.clone()).or_else(|| site.and_then(|s| s.function.clone())),
+            at: site.and_then(|s| s.at.clone()),
+            function: site.and_then(|s| s.function.clone()),
             text,
         },
         evidence: vec![format!(
-            "{}: about {} times a cache of another node supplied one of {count} line{s}{used}; by {} threads: {}",
+            "{}: about {} times a cache of another node supplied one of {count} line{s}{used}; used by {} threads: {}",
             about.name,
             row.hot,
-            tids.len(),
+            threads.len(),
             advice::listed(&names.iter().map(String::as_str).collect::<Vec<_>>()),
         )],
         advice,
         repairs: Vec::new(),
         predicted: None,
+        predicted_after_better: None,
         predicted_why: Some(format!(
             "waiting for these lines is {} of the cores' time, but emulated cpus run in turns and take lines from each \
              other less often than real ones",

@@ -278,6 +278,8 @@ pub struct Tally {
     pub cells: FastMap<(u32, Cell), Halves>,
     /// Lines that caches of other nodes supplied, by (row, address space, number of the line).
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
+    /// The same lines by (row, site): all, and those that were taken to be written.
+    pub taken_at: FastMap<(u32, u32), [u64; 2]>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
 }
@@ -379,6 +381,9 @@ impl Tally {
         for (line, users) in other.transfers {
             let to = self.transfers.entry(line).or_default();
             users.into_iter().for_each(|(user, n)| add(to.entry(user).or_default(), &n));
+        }
+        for (site, from) in other.taken_at {
+            add(self.taken_at.entry(site).or_default(), &from);
         }
         self.other_basis += other.other_basis;
     }

@@ -340,13 +340,13 @@ fn pages_that_one_node_uses_each_can_be_placed_there_however_threads_take_turns(
     let parted = turns(0);
     assert!(parted.advice.contains("nearly every page is used from one node"), "{}", parted.advice);
     assert!(
-        parted.evidence[0].ends_with("50 % remote, 0 % if each page lay where it is used most"),
+        parted.evidence[0].ends_with("50 % remote, 0 % if each page were on the node that uses it most"),
         "{parted:?}"
     );
     // Every page is used by all: no place is right.
     let mixed = turns(1);
     assert!(!mixed.advice.contains("nearly every page"), "{}", mixed.advice);
-    assert!(mixed.evidence[0].contains("50 % if each page lay"), "{:?}", mixed.evidence);
+    assert!(mixed.evidence[0].contains("50 % if each page were"), "{:?}", mixed.evidence);
 }
 
 #[test]

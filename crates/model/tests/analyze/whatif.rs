@@ -11,7 +11,7 @@ use nearfar_model::report::placement::to_placement;
 use nearfar_model::report::to_text;
 
 /// Two nodes of two cpus whose threads wait for memory: ten instructions per line are less than its latency.
-fn waiting() -> World {
+pub fn waiting() -> World {
     let mut w = World::simulated(2, 2);
     w.input.meta.machine.figures = figures();
     w.input.meta.machine.figures.core.ipc.as_mut().expect("a figure").value = 10.0;

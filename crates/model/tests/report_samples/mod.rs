@@ -254,6 +254,7 @@ pub fn affected() -> Report {
                 .into(),
             repairs: vec![repair("grid", Repair::WhereUsed)],
             predicted: None,
+            predicted_after_better: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
             stake: 0.463,
             rank: 1,
@@ -397,6 +398,7 @@ pub fn many_threads() -> Report {
     more.objects = (0..7).map(|i| format!("part{i}")).collect();
     more.rank = 2;
     more.predicted = Some(Predicted { ratio: 0.71, low: 0.64, high: 0.8 });
+    more.predicted_after_better = Some(Predicted { ratio: 0.95, low: 0.88, high: 1.04 });
     more.evidence.truncate(1);
     r.findings.push(more);
     r

@@ -96,7 +96,8 @@ pub struct WhatIf {
     pub best: Option<Combination>,
     /// The best of what a placement file can say for an unmodified program; null if that is nothing.
     pub placeable: Option<Combination>,
-    /// If every line were local: no placement can be faster by more than what caches would change.
+    /// If every line were local, or, where that is better, the best that was found (one node's memory may have too much
+    /// to do although all of it is local): no placement can be faster by more than what caches would change.
     pub all_local: Predicted,
     /// All threads and memory on one node; null where they do not fit, or run on one node already.
     pub one_node: Option<OneNode>,

@@ -166,13 +166,15 @@ impl Flows {
         }
     }
 
-    /// The course's work with the memory of rows elsewhere. `half`: 0 and 1 for what one half of the samples says, 2 for all.
+    /// The course's work with the memory of rows elsewhere. `half`: 0 and 1 for what one half of the samples says, 2 for
+    /// all. `divides`: loops with another schedule divide their work evenly.
     pub fn moved(
         &self,
         course: &Course,
         comparison: &Comparison,
         repair: &dyn Fn(u32) -> Option<Repair>,
         half: usize,
+        divides: bool,
     ) -> Vec<Work> {
         let mut pieces = course.pieces().to_vec();
         // In order; one that takes long is there several times.
@@ -181,7 +183,7 @@ impl Flows {
             let parts = self.stretches.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
             apply(&self.transitions(parts, repair), &mut pieces[at], course);
             // A schedule is of a loop, not of an object: if one that matters gets it, all do.
-            if parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule)) {
+            if divides && parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule)) {
                 pieces[at].evened(|core| course.node_of_core(core));
             }
         }
