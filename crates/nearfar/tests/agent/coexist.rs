@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use nearfar::collect::agent::{AgentBody, AgentFile, AllocationKind, LostWhy, Settings};
 
-use crate::run::{PRELUDE, Scratch, has, printed, run, run_with, settings};
+use crate::run::{PRELUDE, Scratch, decimal, has, printed, run, run_with, settings};
 
 #[test]
 fn a_killed_program_leaves_whole_records() {
@@ -29,10 +28,9 @@ fn a_slow_recorder_costs_records_not_the_program() {
     let program = scratch.c("overflow.c", "
 int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[5] = 1; free(p); } puts(\"done\"); return 0; }");
     let mut file = AgentFile::create(&Settings { home_pages: 0, ..settings() }).unwrap();
-    let start = Instant::now();
+    // It ends although its ring is read only afterwards.
     let output = Command::new(&program).envs(file.environment()).output().unwrap();
     assert!(output.status.success() && output.stdout == b"done\n");
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let (mut records, mut lost) = (0, 0);
     file.drain(u64::MAX, |record| match record.body {
         AgentBody::Lost { count, why: LostWhy::RingFull } => lost += count,
@@ -127,43 +125,68 @@ int main(void) {{
 #[test]
 fn many_threads_allocating_at_once_lose_no_end() {
     let scratch = Scratch::new("stress");
-    let program = scratch.c("stress.c", "
+    // It counts what is told: blocks of 100,000 bytes and more.
+    let program = scratch.c(
+        "stress.c",
+        "
+static long made, freed;
+static size_t sizes[8][16];
+static void counts(size_t *size, size_t now) {
+    if (*size >= 100000) __atomic_add_fetch(&freed, 1, __ATOMIC_RELAXED);
+    if (now >= 100000) __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+    *size = now;
+}
 static void *work(void *x) {
-    unsigned seed = (unsigned)(long)x; void *held[16] = {0};
+    unsigned seed = (unsigned)(long)x; void *held[16] = {0}; size_t *size = sizes[(long)x];
     for (int i = 0; i < 4000; i++) {
         unsigned k = rand_r(&seed) % 16, n = 50000 + rand_r(&seed) % 200000;
         switch (rand_r(&seed) % 3) {
         case 0: free(held[k]); held[k] = malloc(n); break;
         case 1: held[k] = realloc(held[k], n); break;
-        default: free(held[k]); held[k] = NULL;
+        default: free(held[k]); held[k] = NULL; n = 0;
         }
+        counts(&size[k], n);
         if (held[k]) ((char *)held[k])[0] = 1;
     }
-    for (int k = 0; k < 16; k++) free(held[k]);
+    for (int k = 0; k < 16; k++) { free(held[k]); counts(&size[k], 0); }
     return NULL;
 }
-int main(void) { pthread_t t[8]; for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, work, (void *)i); for (int i = 0; i < 8; i++) pthread_join(t[i], NULL); return 0; }");
+int main(void) {
+    pthread_t t[8];
+    for (long i = 0; i < 8; i++) pthread_create(&t[i], NULL, work, (void *)i);
+    for (int i = 0; i < 8; i++) pthread_join(t[i], NULL);
+    printf(\"made=%ld\\nfreed=%ld\\n\", made, freed);
+    return 0;
+}",
+    );
     let run = run_with(&Settings { signal_hz: 1000, ..settings() }, &mut Command::new(&program));
     run.ok();
     assert_eq!(run.loss.damaged, 0);
-    assert!(run.allocations().count() > 10_000);
-    if run.loss.ring_full + run.loss.busy > 0 {
-        eprintln!("skipped the pairing: records were lost on a loaded machine");
-        return;
-    }
+    let lost = run.loss.ring_full + run.loss.busy;
+    let told = |of: fn(&AgentBody) -> bool| run.records.iter().filter(|r| of(&r.body)).count() as u64;
+    let begun = told(|b| matches!(b, AgentBody::Alloc(a) if a.kind == AllocationKind::Heap));
+    let ended = told(|b| matches!(b, AgentBody::Free { .. }));
+    let (made, freed) = (decimal(&run.text(), "made="), decimal(&run.text(), "freed="));
+    assert!(begun <= made && ended <= freed, "{begun} of {made} begin, {ended} of {freed} end");
+    // On a loaded machine the ring may be full at times. Each record that is missing is counted; samples may be
+    // among the lost, so the count may be larger.
+    assert!(made - begun + freed - ended <= lost, "{begun} of {made}, {ended} of {freed}, {lost} lost");
+    // A missing record leaves at most one begin without an end, or the reverse.
     let mut live = BTreeMap::new();
+    let mut unpaired = Vec::new();
     for record in &run.records {
-        match &record.body {
+        let odd = match &record.body {
             AgentBody::Alloc(a) if a.kind == AllocationKind::Heap => {
-                assert_eq!(live.insert(a.address, a.bytes), None, "allocated twice: {a:?}");
+                live.insert(a.address, a.bytes).is_some()
             }
-            AgentBody::Free { address, bytes, .. } => {
-                assert_eq!(live.remove(address), Some(*bytes))
-            }
-            _ => {}
+            AgentBody::Free { address, bytes, .. } => live.remove(address) != Some(*bytes),
+            _ => false,
+        };
+        if odd {
+            unpaired.push(format!("{:?}", record.body));
         }
     }
-    assert!(live.is_empty(), "{live:?}");
+    assert!((unpaired.len() + live.len()) as u64 <= lost, "{lost} lost; {unpaired:?}; {live:?}");
 }
 
 #[test]

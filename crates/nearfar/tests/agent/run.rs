@@ -134,3 +134,13 @@ pub fn printed(text: &str, label: &str) -> u64 {
     let end = after.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(after.len());
     u64::from_str_radix(&after[..end], 16).unwrap()
 }
+
+/// The number after `label` in the program's output.
+pub fn decimal(text: &str, label: &str) -> u64 {
+    let after = text.split(label).nth(1).unwrap_or_else(|| panic!("{label} in {text}"));
+    after
+        .lines()
+        .next()
+        .and_then(|word| word.trim().parse().ok())
+        .unwrap_or_else(|| panic!("{label} in {text}"))
+}

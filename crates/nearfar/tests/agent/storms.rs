@@ -1,6 +1,6 @@
 //! More allocations than can be told one by one: told late or counted, and no wrong word about any.
 
-use nearfar::collect::agent::{AgentBody, AgentFile, Settings};
+use nearfar::collect::agent::{AgentBody, AgentFile, LostWhy, Settings};
 use std::process::Command;
 
 use crate::run::{Scratch, run_with, settings};
@@ -140,9 +140,18 @@ int main(void) {
     assert_eq!(run.allocations().count(), 21);
     let ends = run.records.iter().filter(|r| matches!(r.body, AgentBody::Free { died_ns: 0, .. })).count();
     assert_eq!(ends, 21, "each end is told when it comes");
-    if run.has(|b| matches!(b, AgentBody::Lost { .. })) {
-        eprintln!("skipped: move_pages is not allowed here, or the machine is too slow for looks");
-        return;
+    let mut given_up = 0;
+    for record in &run.records {
+        match record.body {
+            AgentBody::Lost { why: LostWhy::HomesRefused, .. } => {
+                return eprintln!("skipped: move_pages is not allowed here");
+            }
+            // On a slow machine a look would take more than its share of the program's time.
+            AgentBody::Lost { why: LostWhy::HomesBudget, count } => given_up += count,
+            AgentBody::Lost { .. } => panic!("{record:?}"),
+            _ => {}
+        }
     }
-    assert!(run.records.iter().filter(|r| matches!(r.body, AgentBody::Homes { .. })).count() >= 20);
+    let looks = run.records.iter().filter(|r| matches!(r.body, AgentBody::Homes { .. })).count() as u64;
+    assert!(looks + given_up >= 20, "{looks} looks at 20 large objects that end, and {given_up} given up");
 }
