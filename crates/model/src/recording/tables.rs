@@ -133,7 +133,7 @@ table! {
         id: u32,
         /// Path as the kernel gave it.
         path: String,
-        /// Build id in hex; empty if none.
+        /// Build id in hex; empty if none; `another file` if it was gone and its path led to another one.
         build_id: String,
         /// 1 for libraries that run on behalf of their caller (libc, allocators, libstdc++, OpenMP runtimes): a site inside is reported as its caller's line.
         runtime: u8,

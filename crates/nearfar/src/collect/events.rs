@@ -4,7 +4,7 @@ use super::perf::event::{Body, Event};
 use super::proc;
 use super::world::{MapEntry, World};
 use crate::store::Tables;
-use crate::symbols::Regs;
+use crate::symbols::{Regs, is_agent};
 use nearfar_model::decode::Registers;
 use nearfar_model::recording::*;
 use std::collections::HashMap;
@@ -98,14 +98,14 @@ impl Interpreter {
                     }
                 }
             }
-            Body::Mmap { start, bytes, offset, protection, flags, name } => {
+            Body::Mmap { start, bytes, offset, protection, flags, file, name } => {
                 let space = self.world.space_of(pid, time_ns, tables);
                 let mut bits = (protection & 7) as u8;
                 if flags & libc::MAP_SHARED as u32 != 0 {
                     bits |= 8;
                 }
                 let stack = flags & libc::MAP_STACK as u32 != 0;
-                let map = proc::Map { start, end: start + bytes, flags: bits, offset, name };
+                let map = proc::Map { start, end: start + bytes, flags: bits, offset, file, name };
                 self.mapping(space, &map, stack, time_ns, tables);
             }
             Body::Comm { name, exec } => {
@@ -245,7 +245,7 @@ impl Interpreter {
         let file = map.name.starts_with('/') && map.name != "//anon";
         let ours = self.own_files.iter().any(|own| map.name.starts_with(own));
         let module = if file && !ours && !map.name.starts_with("/dev/") && !map.name.starts_with("/memfd:") {
-            self.world.module(pid, &map.name, tables)
+            self.world.module(pid, &map.name, map.file, tables)
         } else {
             NONE
         };
@@ -374,7 +374,12 @@ const MAIN_STACK: u64 = 8 << 20;
 fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, String, u64)> {
     let name = map.name.as_str();
     let (kind, text) = match name {
-        _ if ours || name.starts_with("anon_inode:") || name == "[vvar]" || name == "[vsyscall]" => {
+        _ if ours
+            || is_agent(name)
+            || name.starts_with("anon_inode:")
+            || name == "[vvar]"
+            || name == "[vsyscall]" =>
+        {
             return None;
         }
         "[stack]" => return Some((ObjectKind::Stack, "main thread's stack".into(), map.end - MAIN_STACK)),

@@ -1,8 +1,12 @@
 //! What /proc tells about processes.
 
 use nearfar_model::machine::cpulist::CpuList;
+use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// One line of /proc/PID/maps.
@@ -16,8 +20,42 @@ pub struct Map {
     pub flags: u8,
     /// File offset.
     pub offset: u64,
+    /// Which file; zeros if none.
+    pub file: FileId,
     /// Path or `[heap]`-like name; empty if anonymous.
     pub name: String,
+}
+
+/// A file, by what the kernel says of mappings of it. Zeros: not known, or no file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// As stat gives it.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+/// File systems that say the same numbers of a mapping as of the file: overlays and snapshots do not.
+const SAME_NUMBERS: [libc::c_long; 3] = [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::TMPFS_MAGIC];
+
+impl FileId {
+    /// Whether the file at `path` may be this one: where the numbers tell it, whether they agree.
+    pub fn may_be(self, path: &Path) -> bool {
+        let Ok(found) = fs::metadata(path) else { return false };
+        let same = (found.dev(), found.ino()) == (self.device, self.inode);
+        self == FileId::default()
+            || same
+            || !file_system(path).is_some_and(|kind| SAME_NUMBERS.contains(&kind))
+    }
+}
+
+fn file_system(path: &Path) -> Option<libc::c_long> {
+    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+    // SAFETY: all zero is a valid statfs, and the kernel fills it in.
+    unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &mut found) == 0).then_some(found.f_type as libc::c_long)
+    }
 }
 
 /// The mappings of a process; empty if it cannot be read.
@@ -39,7 +77,10 @@ impl Map {
             head
         };
         let (range, permissions, offset) = (field(), field(), field());
-        let (_device, _inode) = (field(), field());
+        let (device, inode) = (field(), field());
+        let (major, minor) = device.split_once(':')?;
+        let hex = |text: &str| u32::from_str_radix(text, 16).ok();
+        let device = libc::makedev(hex(major)?, hex(minor)?);
         let (start, end) = range.split_once('-')?;
         let flags = permissions.bytes().fold(0, |bits, letter| {
             bits | match letter {
@@ -55,6 +96,7 @@ impl Map {
             end: u64::from_str_radix(end, 16).ok()?,
             flags,
             offset: u64::from_str_radix(offset, 16).ok()?,
+            file: FileId { device, inode: inode.parse().ok()? },
             name: rest.trim_start().to_owned(),
         })
     }
@@ -232,10 +274,9 @@ mod tests {
     #[test]
     fn a_maps_line_with_blanks_in_its_name_is_read() {
         let map = Map::parse("7f00-8000 rw-s 00001000 00:01 42    /tmp/a b (deleted)").unwrap();
-        assert_eq!(
-            map,
-            Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, name: "/tmp/a b (deleted)".into() }
-        );
+        let file = FileId { device: libc::makedev(0, 1), inode: 42 };
+        let name = "/tmp/a b (deleted)".to_owned();
+        assert_eq!(map, Map { start: 0x7f00, end: 0x8000, flags: 11, offset: 0x1000, file, name });
         assert_eq!(Map::parse("1000-2000 ---p 0 00:00 0").unwrap().name, "");
     }
 
@@ -251,6 +292,18 @@ mod tests {
             (nth_of_stat(&stat, 22), nth_of_stat(&stat, 39), nth_of_stat::<u32>("7 (a", 22)),
             (Some(22), Some(5), None)
         );
+    }
+
+    #[test]
+    fn a_file_is_told_from_another_where_its_system_says_the_same_numbers_twice() {
+        let (mine, other) =
+            (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let about = fs::metadata(mine.path()).unwrap();
+        let id = FileId { device: about.dev(), inode: about.ino() };
+        assert!(id.may_be(mine.path()) && FileId::default().may_be(mine.path()));
+        assert!(!id.may_be(Path::new("/nonexistent")));
+        let told = SAME_NUMBERS.contains(&file_system(other.path()).unwrap());
+        assert_eq!(id.may_be(other.path()), !told);
     }
 
     #[test]

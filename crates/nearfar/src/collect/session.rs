@@ -19,7 +19,7 @@ use super::target::inherited::too_little_to_finish;
 use super::target::{Before, Ending, Held, Running, User};
 use crate::discover::{self, cpu_times, hugetlb_bytes};
 use crate::place::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
-use crate::store::{CreateError, Finished, Writer, finish, reserve};
+use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
 use nearfar_model::recording::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -449,6 +449,7 @@ impl Session<'_> {
         let path = self.writer.directory().to_owned();
         let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
         let let_report_finish = too_little_to_finish();
+        let opened = self.interpreter.world.opened();
         match self.writer.close() {
             Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(_) if let_report_finish.is_some() => summary.push(format!(
@@ -456,7 +457,7 @@ impl Session<'_> {
                 let_report_finish.unwrap_or_default()
             )),
             // The program ran: what fails now is said, and its exit status is still what counts.
-            Ok(directory) => match finish(&directory, &mut meta) {
+            Ok(directory) => match finish_with(&directory, &mut meta, opened) {
                 Ok(Finished { .. }) => {}
                 Err(error) => summary.push(format!(
                     "nearfar: the recording could not be finished: {error:#}. Its journal is kept; `nearfar report` \

@@ -9,8 +9,11 @@ use nearfar_model::decode::{Decoder, FunctionCode};
 use nearfar_model::recording::*;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// In place of a build id: the file was gone with its process, and what the path leads to here is another file.
+const ANOTHER_FILE: &str = "another file";
 
 /// A file or region mapped into an address space.
 #[derive(Clone, Debug)]
@@ -98,7 +101,10 @@ pub struct World {
     thread_count: u32,
     /// By module number.
     pub modules: Vec<Loaded>,
-    module_numbers: HashMap<String, u32>,
+    /// By path and file: in another root directory, or under another mount, a path is another file.
+    module_numbers: HashMap<(String, proc::FileId), u32>,
+    /// By path and build id: of a file that was replaced by an equal one, or is in each of many containers.
+    equal_modules: HashMap<(String, String), u32>,
     chain_count: u32,
     location_count: u32,
     /// The kernel's location, once it is needed.
@@ -253,7 +259,7 @@ impl World {
 
     /// Path of a module.
     pub fn module_path(&self, number: u32) -> &str {
-        self.module_numbers.iter().find(|m| *m.1 == number).map_or("", |m| m.0.as_str())
+        self.module_numbers.iter().find(|m| *m.1 == number).map_or("", |m| m.0.0.as_str())
     }
 
     /// A new object number.
@@ -263,26 +269,44 @@ impl World {
     }
 
     /// The number of a mapped file; opens it the first time.
-    pub fn module(&mut self, pid: u32, path: &str, tables: &mut Tables) -> u32 {
-        if let Some(&number) = self.module_numbers.get(path) {
+    pub fn module(&mut self, pid: u32, path: &str, id: proc::FileId, tables: &mut Tables) -> u32 {
+        let key = (path.to_owned(), id);
+        if let Some(&number) = self.module_numbers.get(&key) {
+            return number;
+        }
+        // As the process sees the path while it lives. Afterwards as we do, if it is the same file.
+        let inside = PathBuf::from(format!("/proc/{pid}/root{path}"));
+        let mut candidates =
+            [inside, PathBuf::from(path)].into_iter().filter(|candidate| id.may_be(candidate));
+        let file = candidates.find_map(|candidate| Module::open(&candidate).ok()).map(Arc::new);
+        let build_id = match &file {
+            Some(file) => file.build_id().unwrap_or_default(),
+            None if Path::new(path).exists() && !id.may_be(Path::new(path)) => ANOTHER_FILE.into(),
+            None => String::new(),
+        };
+        let equal = self.equal_modules.get(&(key.0.clone(), build_id.clone())).copied();
+        if let Some(number) = equal.filter(|_| !build_id.is_empty()) {
+            self.module_numbers.insert(key, number);
             return number;
         }
         let number = self.modules.len() as u32;
-        // A process in a container has another root; its own view of the path comes second.
-        let file = Module::open(Path::new(path))
-            .or_else(|_| Module::open(Path::new(&format!("/proc/{pid}/root{path}"))))
-            .ok()
-            .map(Arc::new);
         let runtime = is_runtime(path);
+        self.equal_modules.insert((key.0.clone(), build_id.clone()), number);
         tables.modules.push(nearfar_model::recording::Module {
             id: number,
             path: path.to_owned(),
-            build_id: file.as_ref().and_then(|f| f.build_id()).unwrap_or_default(),
+            build_id,
             runtime: runtime as u8,
         });
         self.modules.push(Loaded { file, runtime });
-        self.module_numbers.insert(path.to_owned(), number);
+        self.module_numbers.insert(key, number);
         number
+    }
+
+    /// The files that were opened, by module number.
+    pub fn opened(&self) -> HashMap<u32, Arc<Module>> {
+        let files = self.modules.iter().enumerate();
+        files.filter_map(|(number, loaded)| Some((number as u32, loaded.file.clone()?))).collect()
     }
 
     /// The number of a code address.
@@ -307,7 +331,7 @@ impl World {
         if let Some(id) = self.kernel {
             return id;
         }
-        let module = self.module(0, KERNEL_MODULE, tables);
+        let module = self.module(0, KERNEL_MODULE, proc::FileId::default(), tables);
         let id = self.location_count;
         self.location_count += 1;
         tables.locations.push(Location { id, process: space, address: 0, module, file_offset: 0 });

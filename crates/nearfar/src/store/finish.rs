@@ -4,6 +4,7 @@ use super::dir::Dir;
 use super::merge::{Counted, merge};
 use super::segments::{Checked, Segments};
 use super::{COUNTED, GUEST, JOURNAL, RANK, Tables, for_each_table, write::write_meta};
+use crate::symbols::Module;
 use crate::symbols::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What finishing a recording found.
 #[derive(Debug, Default)]
@@ -27,6 +29,14 @@ pub struct Finished {
 /// # Errors
 /// If a file cannot be read or written; the journal then stays. Also if the recording is not ours to write to.
 pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
+    finish_with(directory, meta, HashMap::new())
+}
+
+/// The same of a recording of which the recorder has these files open, by module number.
+///
+/// # Errors
+/// As of [`finish`].
+pub fn finish_with(directory: &Path, meta: &mut Meta, opened: HashMap<u32, Arc<Module>>) -> Result<Finished> {
     let dir = Dir::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     dir.lock().with_context(|| format!("cannot lock {}", directory.display()))?;
     if !dir.has(JOURNAL) {
@@ -34,11 +44,11 @@ pub fn finish(directory: &Path, meta: &mut Meta) -> Result<Finished> {
         *meta = super::open::read_meta_in(&dir).map_err(anyhow::Error::from)?;
         return Ok(Finished::default());
     }
-    finish_in(&dir, meta)
+    finish_in(&dir, meta, Resolver::new(opened))
 }
 
 /// As [`finish`], in a directory that is open and locked, and has a journal.
-pub(super) fn finish_in(dir: &Dir, meta: &mut Meta) -> Result<Finished> {
+pub(super) fn finish_in(dir: &Dir, meta: &mut Meta, symbols: Resolver) -> Result<Finished> {
     if let Some(why) = dir.foreign() {
         anyhow::bail!("{} is not finished in its place: {why}", dir.path().display());
     }
@@ -50,7 +60,7 @@ pub(super) fn finish_in(dir: &Dir, meta: &mut Meta) -> Result<Finished> {
     }
     let rank = run.below_or_make(last).with_context(|| format!("cannot make its directory `{RANK}`"))?;
     let mut segments = Segments::Here(rank);
-    let finished = finish_into(dir, &mut segments, meta)?;
+    let finished = finish_into(dir, &mut segments, meta, symbols)?;
     if let Segments::Here(rank) = &segments {
         rank.sync().context("cannot sync the recording")?;
     }
@@ -62,7 +72,12 @@ pub(super) fn finish_in(dir: &Dir, meta: &mut Meta) -> Result<Finished> {
 }
 
 /// Turns the journal in `dir` into `segments` and completes `meta`; writes nothing to `dir`.
-pub(super) fn finish_into(dir: &Dir, segments: &mut Segments, meta: &mut Meta) -> Result<Finished> {
+pub(super) fn finish_into(
+    dir: &Dir,
+    segments: &mut Segments,
+    meta: &mut Meta,
+    mut symbols: Resolver,
+) -> Result<Finished> {
     let mut segments = Writing::new(segments);
     let mut tables = Tables::default();
     let counted = counted(dir).context("cannot read what the virtual machine counted")?;
@@ -92,7 +107,7 @@ pub(super) fn finish_into(dir: &Dir, segments: &mut Segments, meta: &mut Meta) -
     }
     segments.add_survey(&tables);
     super::known::complete(meta, &tables, &segments.survey, segments.written.contains_key(PageFaults::TABLE));
-    Resolver::new().resolve(&mut tables, meta, &segments.objects);
+    symbols.resolve(&mut tables, meta, &segments.objects);
     segments.rest(&mut tables)?;
     meta.survey = Some(segments.survey);
     meta.checksums = segments.checksums;

@@ -3,10 +3,11 @@
 //! become address spaces.
 
 use super::Tables;
+use crate::symbols::{AGENT_MEMORY, is_agent};
 use anyhow::{Context, Result};
 use nearfar_model::recording::raw::{RawPages, RawSample, RawSamples};
 use nearfar_model::recording::*;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -75,9 +76,12 @@ impl Counted {
 pub fn merge(known: &Tables, counted: Counted) -> Tables {
     let mut places = Places::new(known);
     let mut new = Tables { cpu_epochs: counted.epochs, epoch_traffic: counted.traffic, ..Tables::default() };
-    let mut strangers = 0u64;
+    let (mut strangers, mut agents) = (0u64, 0u64);
     for i in 0..counted.samples.len() {
         let raw = counted.samples.row(i);
+        if places.is_agents_sample(&raw) {
+            continue;
+        }
         match places.sample(&raw, &mut new.locations) {
             Some(sample) => new.samples.push(sample),
             None => strangers += 1,
@@ -94,6 +98,10 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
         }
         let lines = raw.read_lines + raw.write_lines;
         if let Some(process) = places.process(raw.pid) {
+            if places.is_agents(process, raw.address, u64::MAX) {
+                agents += lines;
+                continue;
+            }
             owned += lines;
             new.page_traffic.push(PageTraffic {
                 process,
@@ -130,6 +138,15 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
                 .into(),
         });
     }
+    if agents > 0 {
+        new.losses.push(Loss {
+            time_ns: 0,
+            what: "lines of nearfar's agent".into(),
+            count: agents,
+            why: "moved to and from its own memory in the program: counted in the traffic, of no object"
+                .into(),
+        });
+    }
     if strangers > 0 {
         new.losses.push(Loss {
             time_ns: 0,
@@ -154,6 +171,8 @@ struct Places<'a> {
     spaces: HashMap<u32, usize>,
     /// Rows of `mappings` by address space, latest last.
     mappings: HashMap<u32, Vec<usize>>,
+    /// Those of them that are our agent's: its file, what it clears behind that, and the memory it shares with us.
+    agents: HashSet<usize>,
     locations: HashMap<(u32, u64), u32>,
     next_location: u32,
 }
@@ -174,6 +193,21 @@ impl<'a> Places<'a> {
         for rows in mappings.values_mut() {
             rows.sort_by_key(|&row| known.mappings.time_ns[row]);
         }
+        let mut agents = HashSet::new();
+        for rows in mappings.values() {
+            // What its loader clears behind a file comes directly after that.
+            let mut end = None;
+            for &row in rows {
+                let m = &known.mappings;
+                let name = m.name[row].as_str();
+                let anonymous = !name.starts_with(['/', '[']) || name == "//anon";
+                let own = is_agent(name) || name.starts_with(AGENT_MEMORY);
+                end = (own || anonymous && end == Some(m.start[row])).then(|| m.end[row]);
+                if end.is_some() {
+                    agents.insert(row);
+                }
+            }
+        }
         let locations: HashMap<_, _> = (0..known.locations.len())
             .map(|i| ((known.locations.process[i], known.locations.address[i]), known.locations.id[i]))
             .collect();
@@ -184,6 +218,7 @@ impl<'a> Places<'a> {
             processes: known.processes.pid.iter().copied().zip(known.processes.id.iter().copied()).collect(),
             spaces: known.processes.id.iter().enumerate().map(|(row, &id)| (id, row)).collect(),
             mappings,
+            agents,
             next_location: known.locations.id.iter().max().map_or(0, |last| last + 1),
             locations,
         }
@@ -234,9 +269,27 @@ impl<'a> Places<'a> {
         id
     }
 
-    /// The module at an address: the latest mapping before that time, or the first after it
-    /// (mappings are told a little late); of a fork's child, its parent's.
+    /// Whether it is of our agent's code or data: neither is the program's.
+    fn is_agents_sample(&self, raw: &RawSample) -> bool {
+        self.thread(raw.tid, raw.time_ns).is_some_and(|row| {
+            let process = self.known.threads.process[row];
+            [raw.ip, raw.address].into_iter().any(|address| self.is_agents(process, address, raw.time_ns))
+        })
+    }
+
+    fn is_agents(&self, process: u32, address: u64, time_ns: u64) -> bool {
+        self.mapping(process, address, time_ns).is_some_and(|row| self.agents.contains(&row))
+    }
+
     fn module(&self, process: u32, address: u64, time_ns: u64) -> Option<(u32, u64)> {
+        let m = &self.known.mappings;
+        let row = self.mapping(process, address, time_ns)?;
+        (m.module[row] != NONE).then(|| (m.module[row], address - m.start[row] + m.offset[row]))
+    }
+
+    /// The mapping at an address: the latest before that time, or the first after it
+    /// (mappings are told a little late); of a fork's child, its parent's.
+    fn mapping(&self, process: u32, address: u64, time_ns: u64) -> Option<usize> {
         let m = &self.known.mappings;
         let here = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);
         let covers = |&&row: &&usize| m.start[row] <= address && address < m.end[row];
@@ -247,11 +300,11 @@ impl<'a> Places<'a> {
             .find(covers)
             .or_else(|| here.iter().find(covers));
         if let Some(&row) = found {
-            return (m.module[row] != NONE).then(|| (m.module[row], address - m.start[row] + m.offset[row]));
+            return Some(row);
         }
         let &row = self.spaces.get(&process)?;
         let parent = self.known.processes.parent[row];
-        (self.known.processes.forked[row] == 1).then(|| self.module(parent, address, time_ns)).flatten()
+        (self.known.processes.forked[row] == 1).then(|| self.mapping(parent, address, time_ns)).flatten()
     }
 }
 
@@ -335,6 +388,52 @@ mod tests {
         let all = merged(&[], &[10, 0, 0]);
         assert_eq!((all.samples.len(), all.losses.count.as_slice()), (1, &[2][..]));
         assert_eq!(merged(&[], &[10]).losses.len(), 0);
+    }
+
+    #[test]
+    fn what_the_agent_moves_is_no_function_and_no_object_of_the_program() {
+        let mut known = known();
+        let shared = format!("{AGENT_MEMORY} (deleted)");
+        for (start, end, name) in [
+            (0x10_000, 0x12_000, "/run/nearfar/lib64/nearfar-agent.so"),
+            (0x12_000, 0x14_000, "//anon"),
+            (0x14_000, 0x15_000, "/lib/libc.so.6"),
+            (0x15_000, 0x16_000, ""),
+            (0x20_000, 0x30_000, &shared),
+        ] {
+            let (time_ns, process, offset, module, flags) = (0, 1, 0, 7, 5);
+            let name = name.to_owned();
+            known.mappings.push(Mapping { time_ns, process, start, end, offset, module, flags, name });
+        }
+        // Where the agent's memory was, the program has something else later.
+        known.mappings.push(Mapping {
+            time_ns: 50,
+            process: 1,
+            start: 0x2f_000,
+            end: 0x30_000,
+            offset: 0,
+            module: NONE,
+            flags: 3,
+            name: String::new(),
+        });
+        let mut counted = Counted::default();
+        for (ip, address, time_ns) in [
+            (0x10_100, 0x99, 1),
+            (0x1800, 0x13_000, 1),
+            (0x1800, 0x2f_100, 1),
+            (0x1800, 0x2f_100, 60),
+            (0x14_100, 0x15_100, 1),
+        ] {
+            counted.samples.push(RawSample { address, ..raw(10, ip, time_ns) });
+        }
+        for (address, read_lines) in [(0x12_000, 1), (0x21_000, 2), (0x2f_000, 4), (0x15_000, 8)] {
+            let (pid, from, home, write_lines, region) = (10, 0, 1, 0, 0);
+            counted.pages.push(RawPage { pid, address, from, home, read_lines, write_lines, region });
+        }
+        let merged = merge(&known, counted);
+        assert_eq!(merged.samples.address, [0x2f_100, 0x15_100]);
+        assert_eq!(merged.page_traffic.read_lines, [4, 8]);
+        assert_eq!((merged.losses.len(), merged.losses.count[0]), (1, 3));
     }
 
     #[test]

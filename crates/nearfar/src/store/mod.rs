@@ -22,7 +22,7 @@ pub mod open;
 mod segments;
 pub mod write;
 
-pub use finish::{Finished, finish};
+pub use finish::{Finished, finish, finish_with};
 pub(crate) use open::read_meta;
 pub use open::{OpenFailure, Stored, meta_of, newest_recording, open};
 pub use write::{CreateError, Writer, reserve};

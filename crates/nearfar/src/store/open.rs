@@ -4,6 +4,7 @@ use super::dir::Dir;
 use super::finish::{finish_in, finish_into};
 use super::segments::{Memory, Segments};
 use super::{JOURNAL, META, RANK, Tables, for_each_table};
+use crate::symbols::resolve::Resolver;
 use nearfar_model::analyze::{Input, SampleSource};
 use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
@@ -243,7 +244,7 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
             }
             Ok(()) => {
                 let mut here = meta.clone();
-                match finish_in(dir, &mut here) {
+                match finish_in(dir, &mut here, Resolver::default()) {
                     Ok(found) => {
                         *meta = here;
                         finished = Some(found);
@@ -257,7 +258,7 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
     let mut segments = None;
     if let Some(why) = elsewhere {
         let mut unnamed = Segments::Unnamed(Vec::new());
-        let found = finish_into(dir, &mut unnamed, meta).map_err(|error| {
+        let found = finish_into(dir, &mut unnamed, meta, Resolver::default()).map_err(|error| {
             let (path, why) = (dir.path().to_owned(), format!("{error:#}"));
             // A journal that cannot be read is damaged wherever it is finished.
             match dir.file(JOURNAL) {

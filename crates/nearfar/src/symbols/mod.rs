@@ -41,7 +41,7 @@ use object::read::elf::Dyn as _;
 pub use lines::Frame;
 pub use names::readable;
 pub use receiver::{NameSource, Received};
-pub use runtime::{is_allocator_function, is_library_frame, is_runtime, spins};
+pub use runtime::{AGENT_MEMORY, is_agent, is_allocator_function, is_library_frame, is_runtime, spins};
 pub use statics::StaticVariable;
 pub use unwind::{Regs, Unwinder};
 

@@ -1,8 +1,8 @@
 //! After the run: functions and lines for every location, names for every
 //! allocation site, and the static variables of every module.
 
-use super::Module;
 use super::generated::PerfMap;
+use super::{Module, is_agent};
 use crate::store::Tables;
 use nearfar_model::recording::*;
 use std::collections::{HashMap, HashSet};
@@ -78,12 +78,14 @@ fn add_generated(tables: &mut Tables, meta: &Meta) {
 #[derive(Default)]
 pub struct Resolver {
     files: HashMap<u32, Option<Arc<Module>>>,
+    /// Files that the recorder has open, by module: a container's are nowhere else once it has ended.
+    opened: HashMap<u32, Arc<Module>>,
 }
 
 impl Resolver {
-    /// A resolver that has opened nothing yet.
-    pub fn new() -> Resolver {
-        Resolver::default()
+    /// A resolver for a recording of which these files are open, by module number.
+    pub fn new(opened: HashMap<u32, Arc<Module>>) -> Resolver {
+        Resolver { opened, ..Resolver::default() }
     }
 
     /// Fills `symbols` and `site_names` and adds static variables to `objects`, of which some may be `written`.
@@ -99,21 +101,28 @@ impl Resolver {
     fn open_modules(&mut self, tables: &mut Tables) {
         let mut changed = Vec::new();
         for module in tables.modules.rows() {
-            let file = Module::open(Path::new(&module.path)).ok().map(Arc::new);
-            let same = file.as_ref().is_some_and(|f| {
-                f.build_id().unwrap_or_default() == module.build_id || module.build_id.is_empty()
-            });
-            if file.is_some() && !same {
+            let opened = self.opened.remove(&module.id);
+            let here = Module::open(Path::new(&module.path)).ok().map(Arc::new);
+            // Without a build id only what was open then is certain; where nothing was, this is the best there is.
+            let same = |file: &Arc<Module>| match module.build_id.as_str() {
+                "" => opened.is_none(),
+                id => file.build_id().is_some_and(|found| found == id),
+            };
+            let unlike = here.as_ref().is_some_and(|file| !same(file));
+            if unlike && opened.is_none() {
                 changed.push(module.path.clone());
             }
-            self.files.insert(module.id, file.filter(|_| same));
+            self.files.insert(module.id, here.filter(|_| !unlike).or(opened));
         }
         if !changed.is_empty() {
             tables.losses.push(Loss {
                 time_ns: last_mapping(tables),
                 what: "symbols".into(),
                 count: changed.len() as u64,
-                why: format!("files that changed since they were recorded: {}", changed.join(", ")),
+                why: format!(
+                    "files that changed since they were recorded, or were others in the program's root directory: {}",
+                    changed.join(", ")
+                ),
             });
         }
     }
@@ -191,7 +200,7 @@ impl Resolver {
         let mut known = HashMap::new();
         for i in 0..tables.mappings.len() {
             let map = tables.mappings.row(i);
-            if map.flags & 4 == 0 || !done.insert((map.process, map.module)) {
+            if map.flags & 4 == 0 || is_agent(&map.name) || !done.insert((map.process, map.module)) {
                 continue;
             }
             let Some(Some(file)) = self.files.get(&map.module) else {

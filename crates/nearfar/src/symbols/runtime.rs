@@ -63,10 +63,19 @@ pub fn is_runtime(path: &str) -> bool {
     file == "[vdso]"
         || file == KERNEL_MODULE
         || file.starts_with("linux-vdso")
-        || file.starts_with("nearfar-agent") && file.contains(".so")
+        || is_agent(path)
         || library(file).is_some_and(|name| {
             RUNTIME.contains(&name) || name.starts_with("ld-linux") || name.starts_with("ld-musl")
         })
+}
+
+/// What the names of the memory begin with that the agent shares with the recorder.
+pub const AGENT_MEMORY: &str = "/memfd:nearfar-agent";
+
+/// Whether the module at `path` is our own agent.
+pub fn is_agent(path: &str) -> bool {
+    let file = file_name(path);
+    file.starts_with("nearfar-agent") && file.contains(".so")
 }
 
 fn file_name(path: &str) -> &str {

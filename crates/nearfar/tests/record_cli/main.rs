@@ -6,6 +6,7 @@ mod common;
 
 mod ends;
 mod names;
+mod namespaces;
 mod passing;
 mod programs;
 mod refusals;

@@ -25,7 +25,7 @@ const SET_DOORBELL: u32 = 2;
 const SET_VDSO_CLOCK: u32 = 4;
 
 /// What the names of its mappings begin with in /proc/PID/maps.
-pub(super) const MAPPED_AS: &str = "/memfd:nearfar-agent";
+pub(super) const MAPPED_AS: &str = crate::symbols::AGENT_MEMORY;
 
 #[repr(C)]
 pub(super) struct Header {

@@ -1,6 +1,7 @@
 //! perf records as values.
 
 use super::open::{Kind, RingClass};
+use crate::collect::proc::FileId;
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 
@@ -113,6 +114,8 @@ pub enum Body {
         protection: u32,
         /// MAP_ bits.
         flags: u32,
+        /// Of the file; zeros if it has none.
+        file: FileId,
         /// As in /proc/PID/maps.
         name: String,
     },
@@ -191,9 +194,10 @@ pub fn parse(record: &[u8], cpu: u32, class: RingClass, layouts: &Layouts) -> Op
             event.pid = body.u32()?;
             event.tid = body.u32()?;
             let (start, bytes, offset) = (body.u64()?, body.u64()?, body.u64()?);
-            body.take(24)?; // device, inode, generation: or a build id
+            let (major, minor, inode, _generation) = (body.u32()?, body.u32()?, body.u64()?, body.u64()?);
+            let file = FileId { device: libc::makedev(major, minor), inode };
             let (protection, flags) = (body.u32()?, body.u32()?);
-            Body::Mmap { start, bytes, offset, protection, flags, name: body.text(TRAILER)? }
+            Body::Mmap { start, bytes, offset, protection, flags, file, name: body.text(TRAILER)? }
         }
         PERF_RECORD_COMM => {
             event.pid = body.u32()?;

@@ -1,0 +1,49 @@
+//! Programs in namespaces of their own.
+
+use crate::common::{Scratch, text};
+use std::process::Command;
+
+const WORK: &str = "
+static volatile double sink;
+__attribute__((noinline)) static void NAME(long n) { for (long i = 0; i < n; i++) sink += (double)i; }
+void work(long n) { NAME(n); sink = sink + 1; }
+";
+const MAIN: &str = "void work(long); int main(void) { work(400000000); return 0; }";
+
+/// A library at one path, of which the program's mount namespace has another one than the recorder.
+#[test]
+fn functions_are_those_of_the_file_that_the_program_has_at_a_path() {
+    let scratch = Scratch::new();
+    let mount = r#"mount --bind "$0/inside.so" "$0/libwork.so" && exec "$0/main""#;
+    for (name, function) in [("libwork.so", "outside_loop"), ("inside.so", "inside_loop")] {
+        let source = WORK.replace("NAME", function);
+        std::fs::write(scratch.path("work.c"), source).unwrap();
+        let mut compiler = Command::new("gcc");
+        compiler.args(["-O1", "-g", "-shared", "-fPIC", "-Wl,-soname,libwork.so", "-Wl,--build-id"]);
+        let built = compiler.arg(scratch.path("work.c")).arg("-o").arg(scratch.path(name)).output().unwrap();
+        assert!(built.status.success(), "{}", text(&built.stderr));
+    }
+    std::fs::write(scratch.path("main.c"), MAIN).unwrap();
+    let mut compiler = Command::new("gcc");
+    compiler.arg("-O1").arg(scratch.path("main.c")).arg(scratch.path("libwork.so"));
+    compiler.arg(format!("-Wl,-rpath,{}", scratch.directory().display()));
+    let built = compiler.arg("-o").arg(scratch.path("main")).output().unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let directory = scratch.directory().to_str().unwrap();
+    let possible = Command::new("unshare").args(["-Urm", "sh", "-c", mount, directory]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no mount namespace can be made here");
+        return;
+    }
+    scratch.record("outside", &[], &[&format!("{directory}/main")]);
+    let outside = scratch.report("outside", &[]);
+    assert!(outside.function_share(&["outside_loop"]) > 0.5);
+    // Both in one recording: first ours, so that its path is known when the other comes.
+    let both = format!(r#""$0/main"; unshare -Urm sh -c '{mount}' "$0""#);
+    scratch.record("both", &[], &["sh", "-c", &both, directory]);
+    let report = scratch.report("both", &[]);
+    for function in ["outside_loop", "inside_loop"] {
+        let share = report.function_share(&[function]);
+        assert!((0.25..0.75).contains(&share), "{function}: {share}");
+    }
+}
