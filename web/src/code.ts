@@ -2,27 +2,34 @@
 import type { Data } from "./data";
 import { sampled } from "./data";
 import { h, section } from "./dom";
+import { source } from "./source";
+import { tabs } from "./tabs";
 import { percent, shorten } from "./format";
+import { calls } from "./calls";
 import { bar, place, share } from "./marks";
 import type { FunctionRow } from "./report";
 import { table } from "./table";
 
 export function code(d: Data): HTMLElement {
-  const source = sampled(d.report);
+  const from = sampled(d.report);
   const all = table<FunctionRow>({
     id: "function-table",
     label: "functions",
     rows: d.report.functions,
     text: (f) => `${f.function} ${f.module ?? ""} ${f.lines.map((l) => l.at ?? "").join(" ")}`,
     detail: (f) =>
-      h("div", {}, h("p", {}, f.module ?? "module unknown"), h("ul", {}, ...f.lines.map((l) => h("li", {}, `${percent(l.stall_share)}, far `, share(l.remote_share, null, source), " ", place(l.at, l.function))))),
+      h("div", {}, h("p", {}, f.module ?? "module unknown"), h("ul", {}, ...f.lines.map((l) => h("li", {}, `${percent(l.stall_share)}, far `, share(l.remote_share, null, from), " ", place(l.at, l.function))))),
     columns: [
       { name: "function", about: "itself, without what it calls", ascending: true, key: (f) => f.function, cell: (f) => h("span", { class: "name", title: f.function }, shorten(f.function, 60)) },
-      { name: "time", about: "share of all samples", number: true, key: (f) => f.stall_share, cell: (f) => share(f.stall_share, null, source) },
+      { name: "time", about: "share of all samples", number: true, key: (f) => f.stall_share, cell: (f) => share(f.stall_share, null, from) },
       { name: "", about: "near, far and unknown parts of that share", key: (f) => f.stall_share * (f.remote_share ?? 0), cell: (f) => (f.remote_share === null ? bar(0, 0, f.stall_share) : bar(f.stall_share * (1 - f.remote_share), f.stall_share * f.remote_share, 0)) },
-      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => f.remote_share, cell: (f) => share(f.remote_share, null, source) },
+      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => f.remote_share, cell: (f) => share(f.remote_share, null, from) },
       { name: "hottest line", about: "its line with most samples", ascending: true, key: (f) => f.lines[0]?.at ?? null, cell: (f) => place(f.lines[0]?.at ?? null, null) },
     ],
   });
-  return section("code", "Code", "Functions by their own time.", all);
+  const p = d.report.pictures;
+  const views: [string, HTMLElement][] = [["functions", all], ["callers (bottom-up)", calls(p.callers, "callers", from)], ["callees (top-down)", calls(p.callees, "callees", from)]];
+  const { sources, sources_missing } = d.about;
+  if (sources.length + sources_missing.length > 0) views.splice(1, 0, ["source", source(d.report, sources, sources_missing)]);
+  return section("code", "Code", null, tabs("code", views));
 }

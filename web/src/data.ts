@@ -1,15 +1,17 @@
 // What the page shows. It is the JSON of `report --json` and a few words beside it.
+import type { Compared } from "./compare";
 import type { Report } from "./report";
+import type { Source } from "./source";
 import { count, percent } from "./format";
 
 export interface Data {
   report: Report;
-  about: { recording: string; steps: { what: string; command: string }[] };
+  about: { recording: string; steps: { what: string; command: string }[]; sources: Source[]; sources_missing: string[] };
   words: { version: string; headline: string; findings: string[] };
 }
 
-export function read(): Data {
-  return JSON.parse(document.getElementById("data")?.textContent ?? "") as Data;
+export function read(): Data | Compared {
+  return JSON.parse(document.getElementById("data")?.textContent ?? "") as Data | Compared;
 }
 
 /** What shares are shares of. */

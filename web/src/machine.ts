@@ -3,6 +3,7 @@ import { type Child, h, picture, s } from "./dom";
 import { digits, percent, plural, size } from "./format";
 import { basis, sampled } from "./data";
 import type { Report } from "./report";
+import { saveable } from "./save";
 import { tip } from "./tip";
 
 interface Flow {
@@ -19,8 +20,8 @@ interface Flow {
 
 const NODE = { width: 196, cpus: 58, pipe: 46, memory: 44 };
 const HEIGHT = NODE.cpus + NODE.pipe + NODE.memory;
-/** More bands than these hide each other. */
-const BANDS = 14;
+/** Of more nodes than these, bands between all of them would hide each other: each memory's near and far use is drawn. */
+const CROSSING = 4;
 /** More nodes than these are shown by the matrix alone. */
 const NODES = 16;
 
@@ -69,7 +70,7 @@ export function machinePicture(r: Report): HTMLElement {
   }
   const across = nodes.length <= 2 ? nodes.length : nodes.length <= 4 ? 2 : 4;
   const down = Math.ceil(nodes.length / across);
-  const gap = { x: across > 2 ? 60 : 120, y: 44 };
+  const gap = { x: across > 2 ? 26 : 120, y: 44 };
   const width = across * NODE.width + (across - 1) * gap.x + 24;
   const height = down * HEIGHT + (down - 1) * gap.y + 28;
   const corner = (at: number): { x: number; y: number } => ({
@@ -108,9 +109,9 @@ export function machinePicture(r: Report): HTMLElement {
     const bytes = node.memory_bytes === null ? "size unknown" : size(node.memory_bytes);
     shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, `${bytes}${sustained}`));
   });
-  const drawn = flows(r)
-    .sort((a, b) => b.part - a.part)
-    .slice(0, BANDS);
+  const all = flows(r).sort((a, b) => b.part - a.part);
+  const crossing = nodes.length <= CROSSING;
+  const drawn = crossing ? all : [];
   const labels: Child[] = [];
   for (const flow of drawn) {
     const [a, b] = [corner(flow.from), corner(flow.home)];
@@ -141,12 +142,27 @@ export function machinePicture(r: Report): HTMLElement {
     shapes.push(tip(band, () => flow.lines));
     labels.push(s("text", { x: label.x, y: label.y, class: "label", "text-anchor": near ? "start" : "middle" }, flow.label));
   }
-  const unit = r.counters && r.time ? "GB/s, counted; strength: part of what the way sustains" : `share of ${basis(r)}`;
-  const label = `the machine ${r.machine.name} with its traffic: ${drawn.map((f) => f.lines[0] + " " + f.label).join("; ")}`;
-  return h(
+  if (!crossing) {
+    nodes.forEach((node, at) => {
+      const { x, y } = corner(at);
+      const own = all.filter((f) => f.home === at);
+      for (const [kind, from, list] of [["near", x + 30, own.filter((f) => f.from === at)], ["far", x + 112, own.filter((f) => f.from !== at)]] as const) {
+        const part = list.reduce((sum, f) => sum + f.part, 0);
+        if (part === 0) continue;
+        const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
+        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 60, "stroke-opacity": 0.8 });
+        shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...list.slice(0, 8).map((f) => f.lines[0] + ": " + f.label)]));
+        labels.push(s("text", { x: from + 8 + part * 30, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, percent(part)));
+      }
+    });
+  }
+  const unit = !crossing ? "part of all traffic, near and far, of each memory" : r.counters && r.time ? "GB/s, counted; strength: part of what the way sustains" : `share of ${basis(r)}`;
+  const label = !crossing ? `the machine ${r.machine.name}: near and far use of each node's memory; the matrix has the numbers` : `the machine ${r.machine.name} with its traffic: ${drawn.map((f) => f.lines[0] + " " + f.label).join("; ")}`;
+  const figure = h(
     "figure",
-    { id: "machine" },
+    { class: "machine" },
     picture(width, height, label, ...shapes, ...labels),
     h("figcaption", {}, `${r.machine.name}. Width of a band: ${unit}.`),
   );
+  return saveable(figure, "machine");
 }

@@ -1,6 +1,7 @@
 // Node × node: whose threads use whose memory.
 import { type Child, h, picture, s } from "./dom";
 import { percent } from "./format";
+import { saveable } from "./save";
 import { tip } from "./tip";
 
 /** Beyond this, cells have no numbers. */
@@ -9,8 +10,8 @@ const NUMBERS = 8;
 /** Rows are nodes of threads, columns nodes of memory; entries are shares of all. */
 export function matrix(title: string, ids: number[], rows: number[][], lines: (share: number) => string[]): HTMLElement {
   const n = ids.length;
-  const cell = n <= 4 ? 46 : n <= NUMBERS ? 40 : Math.max(6, Math.floor(320 / n));
-  const left = 58;
+  const cell = n <= 4 ? 46 : n <= NUMBERS ? 29 : Math.max(6, Math.floor(250 / n));
+  const left = 66;
   const top = 34;
   const most = Math.max(...rows.flat(), 1e-9);
   const shapes: Child[] = [
@@ -35,10 +36,11 @@ export function matrix(title: string, ids: number[], rows: number[][], lines: (s
       if (n <= NUMBERS) {
         const number = share > 0 ? (share * 100).toFixed(share < 0.0995 ? 1 : 0) : "0";
         const dark = share / most > 0.55;
-        shapes.push(s("text", { x: x + cell / 2 - 1, y: y + cell / 2 + 4, class: dark ? "number on" : "number", "text-anchor": "middle" }, number));
+        shapes.push(s("text", { x: x + cell / 2 - 1, y: y + cell / 2 + 4, class: `number${dark ? " on" : ""}${n > 4 ? " tight" : ""}`, "text-anchor": "middle" }, number));
       }
     }),
   );
   const width = left + n * cell + 2;
-  return h("figure", { class: "matrix" }, h("figcaption", {}, title), picture(width, top + n * cell, `${title}, in percent`, ...shapes));
+  const figure = h("figure", { class: "matrix" }, h("figcaption", {}, title), picture(width, top + n * cell, `${title}, in percent`, ...shapes));
+  return saveable(figure, `matrix ${title}`);
 }

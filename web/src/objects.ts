@@ -5,6 +5,7 @@ import { type Child, h, section } from "./dom";
 import { count, percent, shorten, size } from "./format";
 import { bar, place, share } from "./marks";
 import type { ObjectRow } from "./report";
+import { nodeLegend, smallStrip, strip } from "./strip";
 import { table } from "./table";
 import { PATTERNS } from "./words";
 
@@ -23,15 +24,17 @@ function detail(d: Data, o: ObjectRow): HTMLElement {
   const used = o.accessed_at.map((u) => h("li", {}, `${percent(u.stall_share)}, far `, share(u.remote_share, null, source), " ", place(u.at, u.function)));
   const list = (title: string, items: Child[]): Child => (items.length === 0 ? null : h("div", {}, h("h4", {}, title), h("ul", {}, ...items)));
   const where = o.allocated_at === null ? null : h("p", {}, "allocated at ", place(o.allocated_at, o.allocated_in), o.allocated_through.length > 0 ? ` through ${o.allocated_through.join(", ")}` : "");
+  const own = d.report.pictures.strips.find((one) => d.report.objects[one.object] === o);
   const p = o.pages;
   const pages = `${count(p.total)} pages: ${count(p.touched)} touched first here, ${count(p.inherited)} recycled, ${count(p.unseen)} present without a touch, ${count(p.absent_or_unknown)} absent or unknown`;
-  return h("div", { class: "object" }, h("p", {}, `${o.name}, named by ${o.name_from}`), where, p.total > 0 ? h("p", {}, pages) : null, h("div", { class: "columns" }, list("first touch", touched), list("used at", used)));
+  return h("div", { class: "object" }, h("p", {}, `${o.name}, named by ${o.name_from}`), where, p.total > 0 ? h("p", {}, pages) : null, own ? strip(d.report, own) : null, h("div", { class: "columns" }, list("first touch", touched), list("used at", used)));
 }
 
 export function objects(d: Data): HTMLElement {
   const r = d.report;
   const source = sampled(r);
   const rows = r.objects;
+  const strips = new Map(r.pictures.strips.map((one) => [r.objects[one.object], one]));
   const all = table<ObjectRow>({
     id: "object-table",
     label: "objects",
@@ -44,9 +47,10 @@ export function objects(d: Data): HTMLElement {
       { name: "time", about: "share of all samples", number: true, key: (o) => o.stall_share, cell: (o) => share(o.stall_share, null, source) },
       { name: "", about: "near, far and unknown parts of that share", key: (o) => o.stall_share * (o.remote_share ?? 0), cell: parts },
       { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => o.remote_share, cell: (o) => share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) },
+      { name: "pages", about: "along its addresses, from above: node of the page, first touch, main user, far share, with the repair", key: (o) => o.bytes, cell: (o) => { const own = strips.get(o); return own ? smallStrip(r, own) : null; } },
       { name: "used in", about: "how threads use its address range", ascending: true, key: (o) => PATTERNS[o.pattern], cell: (o) => PATTERNS[o.pattern] },
       { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => place(o.allocated_at, null) },
     ],
   });
-  return section("objects", "Objects", "What the program calls its memory, most time first. ▸ opens one.", all);
+  return section("objects", "Objects", h("span", {}, "What the program calls its memory, most time first; ▸ opens one. Colours of pages: ", nodeLegend(r)), all);
 }

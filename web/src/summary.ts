@@ -116,6 +116,16 @@ function shares(r: Report): HTMLElement {
   return h("div", { class: "stats" }, ...list);
 }
 
+/** The matrix as the repairs would make it. */
+function then(r: Report): HTMLElement | null {
+  const repaired = r.pictures.repaired;
+  if (r.node_matrix.length < 2 || r.findings.length === 0) return null;
+  if (!repaired) return h("p", { class: "none after" }, `after the repair: unknown, ${r.pictures.repaired_why ?? ""}`);
+  const of = repaired.objects.length > 3 ? `${repaired.objects.length} objects` : repaired.objects.map((o) => shorten(o, 24)).join(", ");
+  const lines = [`with ${of} repaired and everything else as it was`, `far then ${percent(repaired.remote_share)} where the node is known`, sampled(r)];
+  return matrix(`after the repair of ${of}`, r.machine.node_ids, repaired.node_matrix, () => lines);
+}
+
 export function summary(d: Data): HTMLElement {
   const r = d.report;
   const now = r.node_matrix.length === 0 ? null : matrix(`now, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [`of ${basis(r)}`, sampled(r)]);
@@ -123,6 +133,6 @@ export function summary(d: Data): HTMLElement {
     "section",
     { id: "summary", "aria-label": "summary" },
     h("div", { class: "change" }, findings(d)),
-    h("div", { class: "traffic" }, machinePicture(r), h("div", { class: "matrices" }, now), legend(), shares(r)),
+    h("div", { class: "traffic" }, machinePicture(r), h("div", { class: "matrices" }, now, then(r)), legend(), shares(r)),
   );
 }

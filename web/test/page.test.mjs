@@ -102,6 +102,100 @@ test("tables sort and filter, by pointer and by keyboard", async () => {
   await context.close();
 });
 
+test("an object's strip answers at every place, by pointer and by keyboard", async () => {
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const { page, problems, context } = await open(htmlOf("strips.html", recording));
+  assert.equal(await page.locator("#object-table .smallstrip").count(), Math.min(50, report.pictures.strips.length));
+  await page.click("#object-table .open >> nth=0");
+  const svg = page.locator("#object-table .stripbox svg").first();
+  await svg.focus();
+  const answer = page.locator("#object-table .stripbox .answer").first();
+  const first = await answer.textContent();
+  assert.match(first, /node of the page: node 0 100 %/);
+  assert.match(first, new RegExp(`touched first by thread ${report.pictures.strips[0].first_thread[0].tid}`));
+  for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowRight");
+  assert.notEqual(await answer.textContent(), first);
+  const box = await svg.boundingBox();
+  await page.mouse.move(box.x + box.width - 4, box.y + 10);
+  assert.match(await answer.textContent(), /MiB to .* MiB/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("the matrix after the repair is that of --json", async () => {
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const { page, context } = await open(htmlOf("repaired.html", recording));
+  const shown = await page.locator(".matrix").count();
+  const repaired = report.pictures.repaired;
+  assert.equal(shown, report.findings.length > 0 && repaired ? 2 : 1);
+  if (shown === 2) {
+    const cells = await page.$$eval(".matrix >> nth=1 >> text.number", (all) => all.map((e) => e.textContent));
+    const number = (v) => (v > 0 ? (v * 100).toFixed(v < 0.0995 ? 1 : 0) : "0");
+    assert.deepEqual(cells, repaired.node_matrix.flat().map(number));
+  }
+  await context.close();
+});
+
+test("time answers at every place, and calls open from both ends", async () => {
+  const { page, problems, context } = await open(htmlOf("time.html", recording));
+  await page.focus("#near-far svg");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.textContent("#near-far .answer"), /of the samples; far .* where the node is known/);
+  await page.focus("#code-tab-0");
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await page.isVisible("#code-view-1 .calls"));
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await page.isVisible("#code-view-2 .calls"));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("places in code lead to their source, where it was asked for", async () => {
+  const plain = await open(htmlOf("nosource.html", recording));
+  assert.equal(await plain.page.locator("table.source").count(), 0, "source leaves the machine only when asked");
+  await plain.context.close();
+  const { page, problems, context } = await open(htmlOf("source.html", recording, "--source"));
+  const place = page.locator("#function-table .place code").first();
+  const at = await place.textContent();
+  await place.click();
+  const line = page.locator("table.source tr:target");
+  assert.ok(await line.isVisible());
+  assert.equal(await line.locator("td").first().textContent(), at.split(":").at(-1));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("a picture is saved as an SVG of its own", async () => {
+  const { page, problems, context } = await open(htmlOf("svg.html", recording));
+  const waiting = page.waitForEvent("download");
+  await page.focus(".machine .save");
+  await page.keyboard.press("Enter");
+  const svg = readFileSync(await (await waiting).path(), "utf8");
+  assert.match(svg, /^<svg [^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/);
+  assert.ok(!svg.includes("class=") && svg.includes("rgb("), "colours are its own");
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("before and after: diff's page has the numbers of its JSON", async () => {
+  const after = join(dir, "after.nearfar");
+  const comparison = JSON.parse(run("diff", recording, after, "--as", "2x22", "--same-work", "--json"));
+  const file = join(dir, "diff.html");
+  rmSync(file, { force: true });
+  run("diff", recording, after, "--as", "2x22", "--same-work", "--html", file);
+  const { page, problems, context } = await open(file);
+  assert.equal(await page.textContent("#verdict .chip"), comparison.verdict.replace("_", " "));
+  const rows = await page.$$eval("#object-table tbody tr", (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+  comparison.objects.slice(0, rows.length).forEach((object, at) => {
+    assert.ok(rows[at].includes(object.change.replace("_", " ")), `${object.name}: ${rows[at]}`);
+    if (object.before) assert.ok(rows[at].includes(percent(object.before.remote_share)), `${object.name}: ${rows[at]}`);
+    if (object.after) assert.ok(rows[at].includes(percent(object.after.remote_share)), `${object.name}: ${rows[at]}`);
+  });
+  assert.equal(await page.locator("figure.machine").count(), 2);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("every figure that is hovered or focused says its source", async () => {
   const { page, context } = await open(htmlOf("tips.html", recording));
   await page.focus("#object-table .figure");

@@ -8,6 +8,7 @@ use super::facts::{self, RowFacts};
 use super::findings::Setting;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
+use super::pictures::pictures;
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
@@ -93,6 +94,7 @@ pub fn assemble(
     let functions = code.functions(input);
     let mut notes = notes::notes(input, judge, context, tally, rows);
     notes.extend(notes::generated(program, &functions));
+    let pictures = pictures(judge, context, tally, rows, &findings, what_if.as_ref(), &shares.matrix);
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -150,7 +152,7 @@ pub fn assemble(
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
         notes,
-        pictures: super::pictures::pictures(judge),
+        pictures,
     }
 }
 

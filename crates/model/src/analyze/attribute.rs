@@ -322,6 +322,7 @@ impl<'a> Worker<'a> {
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
         let function = self.context.sites.function_of(code);
         tally.functions.of(function).add(weight, known, remote, store);
+        tally.calls.of((function, s.chain[i])).add(weight, known, remote, store);
         let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));
         if let Some(resource) = bound {
             *tally.function_bounds.entry((function, resource)).or_default() += weight;

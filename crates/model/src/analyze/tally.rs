@@ -264,6 +264,10 @@ pub struct Tally {
     pub lines: Sums<(u32, u32), LineUse>,
     /// By function's site, of all samples.
     pub functions: Sums<u32, LineUse>,
+    /// By (function's site, call chain), of all samples.
+    pub calls: Sums<(u32, u32), LineUse>,
+    /// By part of a row, user's node and page's node ([`super::pictures::key`]): weight, the initialisation left out.
+    pub strips: FastMap<u64, u64>,
     /// By (row, touch group).
     pub touchers: Sums<(u32, u32), TouchUse>,
     /// By (row, folio).
@@ -358,6 +362,9 @@ impl Tally {
         for (key, from) in other.functions {
             self.functions.of(key).merge(&from);
         }
+        for (key, from) in other.calls {
+            self.calls.of(key).merge(&from);
+        }
         for (key, from) in other.touchers {
             let to = self.touchers.of(key);
             to.weight += from.weight;
@@ -371,6 +378,7 @@ impl Tally {
             to.remote += from.remote;
             to.remote_by_neighbour += from.remote_by_neighbour;
         }
+        add_map(&mut self.strips, other.strips);
         add_map(&mut self.shared_pages, other.shared_pages);
         add_map(&mut self.line_bounds, other.line_bounds);
         add_map(&mut self.function_bounds, other.function_bounds);

@@ -57,6 +57,15 @@ impl Cure<'_> {
         }
     }
 
+    /// What runs with and without the file gave, for a page.
+    pub fn proven(&self) -> Option<super::html::Proof> {
+        let proof = self.proof()?;
+        let gain =
+            proof.gain.map(|g| crate::compare::Difference { value: g.estimate, low: g.low, high: g.high });
+        let how = if self.before.time.is_some() { "modelled" } else { "measured" };
+        Some(super::html::Proof { how, runs: proof.runs, gain, words: proof.words.clone() })
+    }
+
     /// The runs with the file.
     fn proof(&self) -> Option<&crate::trials::Placed> {
         self.judged?.placements.iter().find(|p| p.kind == crate::trials::Kind::Objects)

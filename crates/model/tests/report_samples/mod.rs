@@ -149,6 +149,49 @@ fn pictures() -> Pictures {
             read_gb_per_s: far(65.5, 32.0),
             sources: vec!["latency: a relative's MLC figures (confidence P)".into()],
         },
+        repaired: Some(Repaired {
+            node_matrix: vec![vec![0.48, 0.0], vec![0.0, 0.463]],
+            remote_share: Some(0.0),
+            objects: vec!["a".into()],
+        }),
+        repaired_why: None,
+        strips: vec![strip(0, StripAxis::Offset), strip(1, StripAxis::Allocations)],
+        moments: vec![MomentShare { from_s: 0.1, to_s: 9.1, share: 1.0, near_share: 0.48, far_share: 0.463 }],
+        phases: vec![Band { name: "sweep".into(), from_s: 0.5, to_s: 9.0 }],
+        callees: vec![call("main", None, 1.0, 0.0), call("triad._omp_fn.0", Some(0), 0.93, 0.93)],
+        callers: vec![call("triad._omp_fn.0", None, 0.93, 0.93), call("main", Some(0), 0.93, 0.0)],
+        processes: vec![ProcessPicture {
+            pid: 4242,
+            executable: "/home/user/bench/triad".into(),
+            threads: 4,
+            share: 1.0,
+            by_home: vec![0.943, 0.0],
+        }],
+    }
+}
+
+fn call(function: &str, parent: Option<usize>, share: f64, own_share: f64) -> CallNode {
+    CallNode { function: function.into(), parent, share, own_share, remote_share: Some(0.5) }
+}
+
+fn strip(object: usize, axis: StripAxis) -> Strip {
+    let on = |bins, node| Run { bins, mix: vec![(Some(node), 100)] };
+    let by = |bins, tid| ThreadRun { bins, tid: Some(tid) };
+    Strip {
+        object,
+        axis,
+        extent: 256 << 20,
+        bins: 4,
+        node: vec![on(4, 0)],
+        first_touch: vec![on(4, 0)],
+        first_thread: vec![by(4, 4242)],
+        user: vec![on(2, 0), on(1, 1), Run { bins: 1, mix: vec![(Some(1), 60), (None, 40)] }],
+        user_thread: vec![by(1, 4242), by(1, 4243), by(1, 4244), by(1, 4245)],
+        remote: vec![Some(0.0), Some(0.0), Some(1.0), None],
+        density: vec![1.0, 0.9, 1.0, 0.0],
+        exact: false,
+        repair: Some(Repair::WhereUsed),
+        repaired: Some(vec![on(2, 0), on(2, 1)]),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
 use super::fix::{next, write_new};
+use super::html::{HtmlArgs, about};
 use super::layout::quoted;
 use super::machine::EMULATED;
 use super::report::judged;
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::cure::{Cure, Outcome, to_text};
+use nearfar_model::report::html::{compared, to_html};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::trials::Judged;
 use std::ffi::OsString;
@@ -39,6 +41,8 @@ pub(super) struct CureArgs {
     metric: Option<String>,
     #[command(flatten)]
     on: OnArgs,
+    #[command(flatten)]
+    html: HtmlArgs,
     #[command(flatten)]
     look: look::Look,
     /// The program and its arguments
@@ -95,6 +99,9 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         comparison: comparison.as_ref(),
         judged: trials.as_ref(),
     };
+    if let Some(file) = &args.html.html {
+        args.html.write(file, &html_page(args, &cure, &at(BEFORE)))?;
+    }
     let (width, color) = args.look.resolve();
     let mut out = std::io::stdout().lock();
     write!(out, "{}", to_text(&cure, width, color))?;
@@ -106,6 +113,19 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         Outcome::Healthy | Outcome::Cured => ExitCode::SUCCESS,
         Outcome::NotCured | Outcome::SourceOnly | Outcome::Unknown => ExitCode::from(1),
     })
+}
+
+/// Before and after side by side; the report alone where nothing was applied.
+fn html_page(args: &CureArgs, cure: &Cure, before: &Path) -> String {
+    let mut about = about(before, None, cure.before);
+    args.html.add_sources(&mut about, before, cure.before);
+    match (cure.comparison, cure.after) {
+        (Some(comparison), Some(after)) => {
+            let text = |width| to_text(cure, width, false);
+            compared(comparison, (cure.before, after), &about, cure.proven().as_ref(), text)
+        }
+        _ => to_html(cure.before, &about),
+    }
 }
 
 /// A directory that was not there.

@@ -1,5 +1,6 @@
 //! `nearfar diff`.
 
+use super::html::HtmlArgs;
 use super::look::Look;
 use super::report::judged;
 use super::status;
@@ -8,6 +9,7 @@ use clap::Args;
 use nearfar_model::compare::{Gate, compare, compare_same_work};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::compare::{to_json, to_text};
+use nearfar_model::report::html::{About, compared};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,8 +36,10 @@ pub(super) struct DiffArgs {
     #[arg(long)]
     same_work: bool,
     /// Write JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
+    #[command(flatten)]
+    html: HtmlArgs,
     /// Judge both by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]
     machine: Option<String>,
@@ -66,8 +70,18 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
         if args.same_work { compare_same_work(&before, &after) } else { compare(&before, &after) };
     comparison.before.recording = args.before.display().to_string();
     comparison.after.recording = args.after.display().to_string();
+    if let Some(file) = &args.html.html {
+        let about = About {
+            recording: format!("{} and {}", args.before.display(), args.after.display()),
+            ..About::default()
+        };
+        let text = |width| to_text(&comparison, width, false);
+        args.html.write(file, &compared(&comparison, (&before, &after), &about, None, text))?;
+    }
     let mut out = std::io::stdout().lock();
-    if args.json {
+    if args.html.html.is_some() {
+        // The page was asked for instead.
+    } else if args.json {
         write!(out, "{}", to_json(&comparison))?;
     } else {
         let (width, color) = args.look.resolve();

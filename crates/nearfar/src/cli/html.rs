@@ -18,9 +18,20 @@ pub(super) struct HtmlArgs {
     /// With --html: replace FILE if it is a regular file
     #[arg(long, requires = "html")]
     overwrite: bool,
+    /// With --html: show source lines around the hottest ones, too
+    #[arg(long, requires = "html")]
+    source: bool,
 }
 
 impl HtmlArgs {
+    /// Adds source lines to what a page says, where they were asked for.
+    pub(super) fn add_sources(&self, about: &mut About, recording: &Path, report: &Report) {
+        if self.source {
+            let recorded = recording.join("meta.json").metadata().and_then(|m| m.modified()).ok();
+            (about.sources, about.sources_missing) = super::sources::gather(report, recorded);
+        }
+    }
+
     /// Writes the page to the file that was asked for.
     pub(super) fn write(&self, file: &Path, page: &str) -> Result<()> {
         if file == Path::new("-") {
@@ -70,5 +81,5 @@ pub(super) fn about(recording: &Path, machine: Option<&str>, report: &Report) ->
         ));
         steps.push(step("compare", format!("nearfar diff{judged} {rec} after.nearfar")));
     }
-    About { recording: recording.display().to_string(), steps }
+    About { recording: recording.display().to_string(), steps, ..About::default() }
 }

@@ -16,6 +16,7 @@ mod record;
 mod report;
 mod reproduce;
 mod run;
+mod sources;
 mod status;
 mod topo;
 mod where_is;

@@ -22,7 +22,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.html.html {
-        let about = super::html::about(&path, args.machine.as_deref(), &report);
+        let mut about = super::html::about(&path, args.machine.as_deref(), &report);
+        args.html.add_sources(&mut about, &path, &report);
         // The page may go to standard output.
         drop(out);
         args.html.write(file, &to_html(&report, &about))?;

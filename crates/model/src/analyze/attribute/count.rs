@@ -3,6 +3,7 @@
 use super::Worker;
 use crate::analyze::homes::Home;
 use crate::analyze::nodes::UNKNOWN;
+use crate::analyze::pictures;
 use crate::analyze::tally::{BINS, home_slot};
 use crate::analyze::value::Basis;
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
@@ -118,6 +119,8 @@ impl Worker<'_> {
         used.addressed += 1;
         used.bins[bin] += 1;
         counts.followed.add(page, thread, 1);
+        let along = pictures::along(about, thing, &object, s.address[i]);
+        *tally.strips.entry(pictures::key(row, along, fact.node, home.node)).or_default() += weight;
         if context.measure.basis == Basis::StallTime
             && let Some(step) = self.trail.step((row, thread), s.address[i], s.time_ns[i]).filter(|_| remote)
         {

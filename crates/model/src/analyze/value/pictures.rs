@@ -9,6 +9,150 @@ use serde::Serialize;
 pub struct Pictures {
     /// The parts of the judged machine.
     pub machine: MachinePicture,
+    /// `node_matrix` as it would be with the repairs; null with `repaired_why`.
+    pub repaired: Option<Repaired>,
+    /// Why that is not known.
+    pub repaired_why: Option<String>,
+    /// Of the first 100 objects: what is where along their addresses.
+    pub strips: Vec<Strip>,
+    /// Near and far over time, in at most 200 parts of the run; empty without samples.
+    pub moments: Vec<MomentShare>,
+    /// Phases that the program marks, the 200 longest.
+    pub phases: Vec<Band>,
+    /// Who calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
+    pub callees: Vec<CallNode>,
+    /// The same from the function that was sampled outward.
+    pub callers: Vec<CallNode>,
+    /// Processes with samples, the 500 with most.
+    pub processes: Vec<ProcessPicture>,
+}
+
+/// The node × node matrix with the repairs of objects.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Repaired {
+    /// Rows: node of the thread; columns: node of the page; share of samples, as `node_matrix`.
+    pub node_matrix: Vec<Vec<f64>>,
+    /// Remote share of it; null if it is empty.
+    pub remote_share: Option<f64>,
+    /// The objects that are repaired.
+    pub objects: Vec<String>,
+}
+
+/// What the length of a strip is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StripAxis {
+    /// Bytes from the start of the object.
+    Offset,
+    /// Allocations in their order, each as wide as the others.
+    Allocations,
+}
+
+/// Along an object's addresses: on which node its pages are, who touched them first, and who uses them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Strip {
+    /// Position in `objects`.
+    pub object: usize,
+    /// What its length is.
+    pub axis: StripAxis,
+    /// The length: bytes, or allocations.
+    pub extent: u64,
+    /// Parts of equal length that it is divided into, at most 256.
+    pub bins: usize,
+    /// Node of the pages: looked at, at the end of the object's life.
+    pub node: Vec<Run>,
+    /// Node of the threads that touched the pages first.
+    pub first_touch: Vec<Run>,
+    /// The thread that touched most pages first.
+    pub first_thread: Vec<ThreadRun>,
+    /// Node of the threads that use it, the initialisation left out.
+    pub user: Vec<Run>,
+    /// The thread that uses it most; empty where the object has several allocations.
+    pub user_thread: Vec<ThreadRun>,
+    /// Remote share by part, of the use whose nodes are known; null where there is none.
+    pub remote: Vec<Option<f64>>,
+    /// Use of a part over that of the part with most.
+    pub density: Vec<f64>,
+    /// Whether use is of counts of every line instead of samples.
+    pub exact: bool,
+    /// The repair that is meant for it; null if none is.
+    pub repair: Option<super::Repair>,
+    /// Node of the pages with that repair; null if it moves no memory.
+    pub repaired: Option<Vec<Run>>,
+}
+
+/// Neighbouring parts of a strip with the same nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// How many parts.
+    pub bins: usize,
+    /// Nodes with their percentages, most first, at most four; null is an unknown node. Empty if nothing was seen.
+    pub mix: Vec<(Option<u32>, u32)>,
+}
+
+/// Neighbouring parts of a strip with the same thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadRun {
+    /// How many parts.
+    pub bins: usize,
+    /// Kernel thread id; null if unknown or none.
+    pub tid: Option<u32>,
+}
+
+/// A part of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MomentShare {
+    /// Start, seconds after the start of the recording.
+    pub from_s: f64,
+    /// End, seconds.
+    pub to_s: f64,
+    /// Share of all samples of threads that work.
+    pub share: f64,
+    /// Of all such samples, the near ones of this part.
+    pub near_share: f64,
+    /// Of all such samples, the far ones of this part.
+    pub far_share: f64,
+}
+
+/// A phase.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Band {
+    /// Its name; empty for the region of interest.
+    pub name: String,
+    /// Start, seconds after the start of the recording.
+    pub from_s: f64,
+    /// End, seconds.
+    pub to_s: f64,
+}
+
+/// A function in a tree of calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallNode {
+    /// Its name.
+    pub function: String,
+    /// Position of its parent in the tree; null for a root.
+    pub parent: Option<usize>,
+    /// Share of all samples, what it calls included; in `callers`, of the samples whose root it leads to.
+    pub share: f64,
+    /// Of it, itself only.
+    pub own_share: f64,
+    /// Remote, of those whose node is known; null if none is.
+    pub remote_share: Option<f64>,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProcessPicture {
+    /// Kernel process id.
+    pub pid: u32,
+    /// Path of its executable.
+    pub executable: String,
+    /// Threads with samples.
+    pub threads: usize,
+    /// Share of all samples.
+    pub share: f64,
+    /// Share of all samples by node of the page, in the order of `machine.node_ids`.
+    pub by_home: Vec<f64>,
 }
 
 /// The parts of a machine, and what is known of them.

@@ -8,6 +8,7 @@
 use super::sections::kind;
 use super::to_text;
 use crate::analyze::Report;
+use crate::compare::{Comparison, Difference};
 use crate::plain;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -38,6 +39,30 @@ pub struct About {
     pub recording: String,
     /// Commands that apply the repair and prove it, in order.
     pub steps: Vec<Step>,
+    /// Lines of the program's source, where they were asked for.
+    pub sources: Vec<Source>,
+    /// What of it is missing, in words.
+    pub sources_missing: Vec<String>,
+}
+
+/// Some lines of a source file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Source {
+    /// Its name, as in `at`.
+    pub file: String,
+    /// Whether it was changed since the recording; null if unknown.
+    pub changed: Option<bool>,
+    /// The lines, ascending.
+    pub lines: Vec<SourceLine>,
+}
+
+/// A line of a source file.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceLine {
+    /// Its number, from 1.
+    pub line: u32,
+    /// The line.
+    pub text: String,
 }
 
 #[derive(Serialize)]
@@ -66,6 +91,48 @@ pub fn to_html(report: &Report, about: &About) -> String {
     };
     let command = report.command.first().map_or(about.recording.as_str(), String::as_str);
     fill(&format!("{command}: nearfar"), &to_text(report, WIDTH, false), &Data { report, about, words })
+}
+
+/// Runs with and without the repair, as `cure` makes them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Proof {
+    /// `modelled` or `measured`.
+    pub how: &'static str,
+    /// Runs.
+    pub runs: usize,
+    /// More speed: 0.1 is ten percent; null if it cannot be said.
+    pub gain: Option<Difference>,
+    /// What that means.
+    pub words: String,
+}
+
+#[derive(Serialize)]
+struct Compared<'a> {
+    comparison: &'a Comparison,
+    before: &'a Report,
+    after: &'a Report,
+    about: &'a About,
+    proof: Option<&'a Proof>,
+    words: Words,
+}
+
+/// Two reports and what differs between them as a page. `text` is what a terminal would show; its first line, at this
+/// or a larger width, is the headline.
+pub fn compared(
+    comparison: &Comparison,
+    (before, after): (&Report, &Report),
+    about: &About,
+    proof: Option<&Proof>,
+    text: impl Fn(usize) -> String,
+) -> String {
+    let words = Words {
+        version: env!("CARGO_PKG_VERSION"),
+        headline: text(WIDE).lines().next().unwrap_or_default().to_owned(),
+        findings: before.findings.iter().map(|f| kind(&f.kind)).collect(),
+    };
+    let command = before.command.first().map_or(about.recording.as_str(), String::as_str);
+    let data = Compared { comparison, before, after, about, proof, words };
+    fill(&format!("{command}, before and after: nearfar"), &text(WIDTH), &data)
 }
 
 /// The page with its title, its text for readers without scripts, and its data.

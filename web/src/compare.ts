@@ -1,0 +1,174 @@
+// Before and after: what a change or a repair brought.
+import type { Data } from "./data";
+import { basis, sampled } from "./data";
+import { type Child, h, section } from "./dom";
+import { digits, interval, percent, percentCi, shorten } from "./format";
+import { ladder } from "./ladder";
+import { machinePicture } from "./machine";
+import { bar, legend, place } from "./marks";
+import { matrix } from "./matrix";
+import type { Interval, Report } from "./report";
+import { strip } from "./strip";
+import { table } from "./table";
+import { tip } from "./tip";
+
+type Change = "repaired" | "better" | "no_effect" | "worse" | "unknown" | "only_before" | "only_after";
+
+interface RowSide {
+  share: number;
+  remote_share: number | null;
+  remote_share_ci: Interval | null;
+  home_unknown_share: number;
+  cpu_seconds: number | null;
+}
+interface RowChange {
+  name: string;
+  at: string | null;
+  change: Change;
+  before: RowSide | null;
+  after: RowSide | null;
+}
+interface Side {
+  recording: string;
+  command: string[];
+  wall_seconds: number | null;
+  cpu_seconds: number | null;
+  time: { seconds: number; low: number; high: number } | null;
+  remote_share: number | null;
+  remote_share_ci: Interval | null;
+  samples: number;
+}
+export interface Compared {
+  comparison: {
+    verdict: Change;
+    why: string;
+    before: Side;
+    after: Side;
+    work_why: string | null;
+    time: { ratio: number; low: number; high: number } | null;
+    time_why: string | null;
+    remote: { value: number; low: number; high: number } | null;
+    remote_why: string | null;
+    objects: RowChange[];
+    functions: RowChange[];
+    warnings: string[];
+  };
+  before: Report;
+  after: Report;
+  about: Data["about"];
+  proof: { how: string; runs: number; gain: { value: number; low: number; high: number } | null; words: string } | null;
+  words: Data["words"];
+}
+
+const WORDS: Record<Change, string> = {
+  repaired: "repaired",
+  better: "better",
+  no_effect: "no effect",
+  worse: "worse",
+  unknown: "unknown",
+  only_before: "only before",
+  only_after: "only after",
+};
+
+const KIND: Record<Change, string> = { repaired: "clean", better: "clean", no_effect: "unknown", worse: "affected", unknown: "unknown", only_before: "unknown", only_after: "unknown" };
+
+function big(name: string, before: string, after: string, lines: string[]): HTMLElement {
+  return tip(h("div", { class: "big" }, h("small", {}, name), h("div", {}, h("span", { class: "was" }, before), h("span", { class: "arrow" }, " → "), h("b", {}, after))), () => lines);
+}
+
+function figures(d: Compared): HTMLElement {
+  const c = d.comparison;
+  const list: HTMLElement[] = [];
+  if (d.proof?.gain) {
+    const p = (x: number): string => `${x >= 0 ? "+" : ""}${(100 * x).toFixed(1)} %`;
+    const { value, low, high } = d.proof.gain;
+    list.push(tip(h("div", { class: "big" }, h("small", {}, `speed, ${d.proof.how}`), h("div", {}, h("b", {}, p(value)))), () => [`${p(value)} (${p(low)} to ${p(high)}), ${d.proof?.runs} runs with and without the repair`, d.proof?.words ?? ""]));
+  }
+  const ms = (s: Side): string => (s.time ? `${digits(s.time.seconds * 1000)} ms` : "unknown");
+  if (c.before.time && c.after.time) {
+    const t = c.time;
+    list.push(big("time of the counted work, modelled", ms(c.before), ms(c.after), [t ? `ratio ${t.ratio.toFixed(2)} (${t.low.toFixed(2)} to ${t.high.toFixed(2)})` : `not compared: ${c.time_why ?? ""}`, "source: lines counted on an emulated machine, time by its figures"]));
+  } else if (c.before.cpu_seconds !== null && c.after.cpu_seconds !== null) {
+    list.push(big("cpu time of the samples", `${digits(c.before.cpu_seconds)} s`, `${digits(c.after.cpu_seconds)} s`, [sampled(d.before), sampled(d.after), c.time_why ?? ""]));
+  }
+  const remote = c.remote ? `difference ${(100 * c.remote.value).toFixed(1)} points (${(100 * c.remote.low).toFixed(1)} to ${(100 * c.remote.high).toFixed(1)})` : `not compared: ${c.remote_why ?? ""}`;
+  list.push(big(`far, of all ${basis(d.before)}`, percent(c.before.remote_share), percent(c.after.remote_share), [`${percentCi(c.before.remote_share, c.before.remote_share_ci)} before, ${percentCi(c.after.remote_share, c.after.remote_share_ci)} after`, remote]));
+  return h("div", { class: "bigs" }, ...list);
+}
+
+function side(title: string, r: Report): HTMLElement {
+  return h("div", { class: "side" }, h("h3", {}, title), machinePicture(r), r.node_matrix.length < 2 ? null : matrix(`${title}, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [sampled(r)]));
+}
+
+function rows(id: string, label: string, list: RowChange[], source: string): HTMLElement {
+  const share = (s: RowSide | null): string => (s === null ? "–" : percent(s.share));
+  const far = (s: RowSide | null): Child => {
+    if (s === null) return "–";
+    return tip(h("span", { class: "figure" }, percent(s.remote_share)), () => [s.remote_share_ci ? `${interval(s.remote_share_ci)} %, 95 % interval` : "no interval", source]);
+  };
+  const parts = (s: RowSide | null): Child => {
+    if (s === null) return null;
+    const known = s.remote_share === null ? 0 : s.share;
+    return bar(known * (1 - (s.remote_share ?? 0)), known * (s.remote_share ?? 0), s.share - known);
+  };
+  return table<RowChange>({
+    id,
+    label,
+    rows: list,
+    text: (o) => `${o.name} ${o.at ?? ""} ${WORDS[o.change]}`,
+    columns: [
+      { name: label.replace(/s$/, ""), about: "name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 50)) },
+      { name: "became", about: "what became of it", ascending: true, key: (o) => WORDS[o.change], cell: (o) => h("span", { class: `word ${KIND[o.change]}` }, WORDS[o.change]) },
+      { name: "time before", about: "share of all samples", number: true, key: (o) => o.before?.share ?? null, cell: (o) => share(o.before) },
+      { name: "", about: "near, far and unknown parts of that share", key: (o) => (o.before ? o.before.share * (o.before.remote_share ?? 0) : null), cell: (o) => parts(o.before) },
+      { name: "far before", about: "remote share where the node is known", number: true, key: (o) => o.before?.remote_share ?? null, cell: (o) => far(o.before) },
+      { name: "time after", about: "share of all samples", number: true, key: (o) => o.after?.share ?? null, cell: (o) => share(o.after) },
+      { name: "", about: "near, far and unknown parts of that share", key: (o) => (o.after ? o.after.share * (o.after.remote_share ?? 0) : null), cell: (o) => parts(o.after) },
+      { name: "far after", about: "remote share where the node is known", number: true, key: (o) => o.after?.remote_share ?? null, cell: (o) => far(o.after) },
+      { name: "at", about: "line that allocates it", ascending: true, key: (o) => o.at, cell: (o) => (o.at === null ? null : place(o.at, null)) },
+    ],
+  });
+}
+
+/** Pages of the first objects, before and after. */
+function strips(d: Compared): HTMLElement {
+  const of = (r: Report, name: string): HTMLElement | null => {
+    const at = r.objects.findIndex((o) => o.name === name);
+    const own = r.pictures.strips.find((s) => s.object === at);
+    return own ? strip(r, { ...own, repaired: null, repair: null }) : null;
+  };
+  const list = d.comparison.objects.slice(0, 6).flatMap((o) => {
+    const [before, after] = [of(d.before, o.name), of(d.after, o.name)];
+    return before || after ? [h("h4", {}, o.name), h("div", { class: "pair" }, h("div", {}, h("small", {}, "before"), before), h("div", {}, h("small", {}, "after"), after))] : [];
+  });
+  return section("pages", "Pages", "Where each object's pages are, before and after.", ...list);
+}
+
+export function compared(d: Compared): { head: HTMLElement; parts: HTMLElement[] } {
+  const c = d.comparison;
+  const command = (s: Side): Child => h("p", { class: "run" }, `${s.recording || "recording"}: `, h("code", {}, shorten(s.command.join(" "), 90)));
+  const head = h(
+    "header",
+    { id: "verdict", class: KIND[c.verdict] },
+    h("div", { class: "chip" }, WORDS[c.verdict]),
+    h("div", { class: "words" }, h("h1", {}, d.words.headline), d.words.headline.includes(c.why.replace(/\.$/, "")) ? null : h("p", { class: "why" }, c.why), command(c.before), command(c.after)),
+  );
+  const minds = [c.work_why, ...c.warnings].filter((w): w is string => w !== null && w !== "");
+  const summary = h(
+    "section",
+    { id: "summary2", "aria-label": "summary" },
+    figures(d),
+    h("div", { class: "pair" }, side("before", d.before), side("after", d.after)),
+    legend(),
+    minds.length > 0 ? h("ul", { class: "mind" }, ...minds.map((m) => h("li", {}, m))) : null,
+  );
+  const source = sampled(d.after);
+  const measured = c.time ? { predicted: { ratio: c.time.ratio, low: c.time.low, high: c.time.high }, remote: c.after.remote_share } : undefined;
+  const parts = [
+    section("objects", "Objects", null, rows("object-table", "objects", c.objects, source)),
+    strips(d),
+    ladder({ report: d.before, about: d.about, words: d.words }, measured),
+    section("code", "Code", null, rows("function-table", "functions", c.functions, source)),
+  ];
+  return { head, parts: [summary, ...parts] };
+}

@@ -1,0 +1,80 @@
+// The ladder of what-ifs: what each repair of each object would give, as intervals on one scale.
+import type { Data } from "./data";
+import { type Child, h, picture, s, section } from "./dom";
+import { gain, percent, shorten } from "./format";
+import type { Predicted } from "./report";
+import { saveable } from "./save";
+import { tip } from "./tip";
+import { repair } from "./words";
+
+interface Rung {
+  name: string;
+  what: string;
+  predicted: Predicted;
+  remote: number | null;
+  strong?: boolean;
+}
+
+const WIDTH = 960;
+const LEFT = 440;
+const ROW = 24;
+
+/** `after` is the point that a second recording gave, beside what was predicted. */
+export function ladder(d: Data, after?: { predicted: Predicted; remote: number | null }): HTMLElement {
+  const w = d.report.what_if;
+  const lead = "Predicted time with a repair over the time without: the dot is the best guess, the line its range. Left is faster.";
+  if (!w) return section("ladder", "What if", null, h("p", { class: "none" }, `unknown: ${d.report.what_if_why ?? "nothing was counted"}`));
+  const rungs: Rung[] = w.repairs.map((r) => ({
+    name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), 34),
+    what: repair(r.repair),
+    predicted: r.predicted,
+    remote: r.remote_share,
+  }));
+  rungs.sort((a, b) => a.predicted.ratio - b.predicted.ratio);
+  const parts = (list: { object: string }[]): string => shorten(list.map((p) => p.object).join(", "), 34);
+  if (w.placeable) rungs.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
+  if (w.best) rungs.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
+  rungs.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
+  if (w.one_node) rungs.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });
+  if (after) rungs.unshift({ name: "the second recording", what: "time of its counted work", predicted: after.predicted, remote: after.remote, strong: true });
+  const most = Math.max(1.05, ...rungs.map((r) => r.predicted.high));
+  const least = Math.min(0.9, ...rungs.map((r) => r.predicted.low));
+  const x = (ratio: number): number => LEFT + ((ratio - least) / (most - least)) * (WIDTH - LEFT - 20);
+  const height = rungs.length * ROW + 34;
+  const shapes: Child[] = [];
+  for (let tick = Math.ceil(least * 10) / 10; tick <= most; tick += 0.1) {
+    const at = x(tick);
+    const one = Math.abs(tick - 1) < 1e-9;
+    shapes.push(s("line", { x1: at, x2: at, y1: 18, y2: height - 6, class: one ? "one" : "grid" }));
+    shapes.push(s("text", { x: at, y: 12, class: "small", "text-anchor": "middle" }, one ? "as it is" : tick.toFixed(1)));
+  }
+  rungs.forEach((rung, at) => {
+    const y = 32 + at * ROW;
+    const p = rung.predicted;
+    const kind = p.high < 1 ? "better" : p.low > 1 ? "worse" : "same";
+    const lines = (): string[] => [
+      `${rung.name}: ${rung.what}`,
+      `saves ${gain(p)} of the time; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
+      `remote share then ${percent(rung.remote)}; now ${percent(w.remote_share)}`,
+      "predicted by the time model from counted lines",
+    ];
+    const row = s(
+      "g",
+      { class: `rung ${kind}` },
+      s("rect", { x: 0, y: y - 13, width: WIDTH, height: ROW - 2, class: "hit" }),
+      s("text", { x: 0, y: y + 4, class: rung.strong ? "strong" : null }, rung.name),
+      s("text", { x: 240, y: y + 4, class: "small" }, rung.what),
+      s("line", { x1: x(p.low), x2: x(p.high), y1: y, y2: y, class: "range" }),
+      s("circle", { cx: x(p.ratio), cy: y, r: rung.strong ? 5.5 : 4, class: "dot" }),
+    );
+    shapes.push(tip(row, lines));
+  });
+  const not = w.not_worth.map((n) => h("li", {}, `${n.objects.join(", ")}: ${n.kind.replace(/_/g, " ")}, saves ${gain(n.predicted)}`));
+  return section(
+    "ladder",
+    "What if",
+    lead,
+    saveable(h("figure", { class: "ladder" }, picture(WIDTH, height, "predicted time of each repair", ...shapes)), "what if"),
+    not.length > 0 ? h("div", {}, h("h4", {}, "findings not worth a change"), h("ul", {}, ...not)) : null,
+  );
+}

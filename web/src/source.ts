@@ -1,0 +1,56 @@
+// Source with what each line costs.
+import { h } from "./dom";
+import { percent } from "./format";
+import { bar } from "./marks";
+import type { Report, UseRow } from "./report";
+
+export interface Source {
+  file: string;
+  changed: boolean | null;
+  lines: { line: number; text: string }[];
+}
+
+/** Where a line of code is on the page, if it is there. */
+export const anchor = (at: string): string => `line-${encodeURIComponent(at)}`;
+
+export function source(r: Report, sources: Source[], missing: string[]): HTMLElement {
+  const costs = new Map<string, UseRow>();
+  for (const f of r.functions) for (const line of f.lines) if (line.at !== null && !costs.has(line.at)) costs.set(line.at, line);
+  const touched = new Set(r.objects.flatMap((o) => o.first_touch.map((t) => t.at)));
+  const most = Math.max(1e-9, ...[...costs.values()].map((c) => c.stall_share));
+  const share = (file: Source): number => file.lines.reduce((sum, l) => sum + (costs.get(`${file.file}:${l.line}`)?.stall_share ?? 0), 0);
+  const files = [...sources].sort((a, b) => share(b) - share(a)).map((file) => {
+    let before = 0;
+    const lines = file.lines.flatMap(({ line, text }) => {
+      const at = `${file.file}:${line}`;
+      const cost = costs.get(at);
+      const far = cost?.remote_share ?? null;
+      const gap = before !== 0 && line > before + 1 ? [h("tr", { class: "gap" }, h("td", { colspan: 5 }, "\u22ef"))] : [];
+      before = line;
+      const parts = cost ? bar((cost.stall_share / most) * (far === null ? 0 : 1 - far), (cost.stall_share / most) * (far ?? 0), far === null ? cost.stall_share / most : 0) : null;
+      const mark = touched.has(at) ? h("small", { title: "first touch" }, "first touch") : null;
+      const row = h("tr", { id: anchor(at), class: cost && cost.stall_share > 0.05 ? "hot" : null }, h("td", { class: "number quiet" }, String(line)), h("td", { class: "number" }, cost ? percent(cost.stall_share) : ""), h("td", { class: "number" }, cost ? percent(far) : ""), h("td", {}, parts, mark), h("td", {}, h("code", { class: "text" }, text)));
+      return [...gap, row];
+    });
+    const changed = file.changed === true ? "changed since the recording: lines may have moved" : file.changed === null ? "whether it was changed since the recording is unknown" : "";
+    const head = h("tr", {}, ...["line", "time", "far", "", file.file].map((name, i) => h("th", { scope: "col", class: i < 3 ? "number" : null }, name)));
+    return h("div", { class: "scroll" }, changed === "" ? null : h("p", { class: "lead" }, `${file.file}: ${changed}`), h("table", { class: "source", "aria-label": file.file }, h("thead", {}, head), h("tbody", {}, ...lines)));
+  });
+  const gone = missing.length > 0 ? h("ul", { class: "lead" }, ...missing.map((m) => h("li", {}, m))) : null;
+  return h("div", {}, ...files, gone);
+}
+
+/** Places in code lead to their source, where the page has it. */
+export function installSourceLinks(sources: Source[]): void {
+  if (sources.length === 0) return;
+  document.documentElement.classList.add("has-source");
+  document.addEventListener("click", (event) => {
+    const code = event.target instanceof Element ? event.target.closest(".place code") : null;
+    const line = code ? document.getElementById(anchor(code.textContent ?? "")) : null;
+    if (!line) return;
+    const panel = line.closest('[role="tabpanel"]');
+    document.getElementById(panel?.getAttribute("aria-labelledby") ?? "")?.click();
+    // Marks the line, and makes "back" lead back.
+    location.hash = line.id;
+  });
+}
