@@ -34,7 +34,7 @@ export function matrix(title: string, ids: number[], rows: number[][], lines: (s
       const text = `threads on node ${ids[from]}, memory on node ${ids[home]}: ${percent(share)}`;
       shapes.push(box, tip(inside, () => [text, ...lines(share)], n <= NUMBERS));
       if (n <= NUMBERS) {
-        const number = share > 0 ? (share * 100).toFixed(share < 0.0995 ? 1 : 0) : "0";
+        const number = share <= 0 ? "0" : share < 0.0005 ? "<0.1" : (share * 100).toFixed(share < 0.0995 ? 1 : 0);
         const dark = share / most > 0.55;
         shapes.push(s("text", { x: x + cell / 2 - 1, y: y + cell / 2 + 4, class: `number${dark ? " on" : ""}${n > 4 ? " tight" : ""}`, "text-anchor": "middle" }, number));
       }

@@ -128,11 +128,12 @@ function then(r: Report): HTMLElement | null {
 
 export function summary(d: Data): HTMLElement {
   const r = d.report;
-  const now = r.node_matrix.length === 0 ? null : matrix(`now, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [`of ${basis(r)}`, sampled(r)]);
+  const quiet = r.findings.length === 0;
+  const now = r.node_matrix.length < 2 ? null : matrix(`now, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [`of ${basis(r)}`, sampled(r)]);
   return h(
     "section",
     { id: "summary", "aria-label": "summary" },
-    h("div", { class: "change" }, findings(d)),
-    h("div", { class: "traffic" }, machinePicture(r), h("div", { class: "matrices" }, now, then(r)), legend(), shares(r)),
+    h("div", { class: "change" }, findings(d), quiet ? shares(r) : null),
+    h("div", { class: "traffic" }, machinePicture(r), h("div", { class: "matrices" }, now, then(r)), legend(), quiet ? null : shares(r)),
   );
 }

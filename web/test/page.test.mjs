@@ -130,7 +130,7 @@ test("the matrix after the repair is that of --json", async () => {
   assert.equal(shown, report.findings.length > 0 && repaired ? 2 : 1);
   if (shown === 2) {
     const cells = await page.$$eval(".matrix >> nth=1 >> text.number", (all) => all.map((e) => e.textContent));
-    const number = (v) => (v > 0 ? (v * 100).toFixed(v < 0.0995 ? 1 : 0) : "0");
+    const number = (v) => (v <= 0 ? "0" : v < 0.0005 ? "<0.1" : (v * 100).toFixed(v < 0.0995 ? 1 : 0));
     assert.deepEqual(cells, repaired.node_matrix.flat().map(number));
   }
   await context.close();
