@@ -44,7 +44,8 @@ struct nf_thread {
      * there (dlsym, pthread_getattr_np, a signal handler) pass straight through. */
     int guard;
     uint32_t tid;
-    uint64_t tid_of;     /* nf_process.epoch for which tid holds; a fork changes it */
+    uint32_t told_tid;   /* the same as the recorder knows it */
+    uint64_t tid_of;     /* nf_process.epoch for which both hold; a fork changes it */
     int64_t small_left;  /* bytes until the next small-allocation sample */
     int64_t small_step;  /* what small_left started from; 0 before the first */
     uintptr_t stack_low;
@@ -76,6 +77,7 @@ struct nf_process {
     uint32_t signal_hz;
     uint32_t flags;
     uint32_t pid;
+    uint32_t told_pid;         /* the same as the recorder knows it: other in a PID namespace of the program's */
     uint64_t generation;
     uint64_t start_ns;
     _Atomic bool mute;         /* and not even records can be written */
@@ -108,8 +110,10 @@ bool nf_is_own_process(void);
 /* Writes one record. `wait`: may wait for room (false in the signal handler). */
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait);
-/* 0 if it is not known and may not be asked for. */
+/* Its own, for system calls; 0 if it is not known and may not be asked for. */
 uint32_t nf_tid(void);
+/* As the recorder knows it. */
+uint32_t nf_told_tid(void);
 /* 0 if this thread may not read a clock: see nf_has_clock. */
 uint64_t nf_now(clockid_t clock);
 /* False in a thread that may neither read the time stamp counter nor make a system call. */
@@ -128,6 +132,8 @@ bool nf_fill_ring(void);
 
 /* sandbox.c */
 bool nf_sandboxed_from_outside(const struct nf_header *header);
+/* Whether there is any filter already, or it cannot be known. */
+bool nf_under_filter(void);
 /* While a thread asks the kernel for a filter, which may be refused: waits for the answer, without a system call. */
 void nf_await_filter(void);
 static inline bool nf_quiet(void) { return UNLIKELY(atomic_load_explicit(&nf_process.quiet, memory_order_relaxed)); }

@@ -32,11 +32,11 @@ void nf_bell(enum nf_bell operation, uint64_t value) {
 void nf_bell_record(uint16_t kind) {
     switch (kind) {
     case NF_THREAD_START:
-    case NF_FORK: nf_bell(NF_BELL_THREAD, (uint64_t)nf_process.pid << 32 | nf_tid()); break;
+    case NF_FORK: nf_bell(NF_BELL_THREAD, (uint64_t)nf_process.told_pid << 32 | nf_told_tid()); break;
     case NF_THREAD_END: nf_bell(NF_BELL_THREAD_END, 0); break;
     case NF_ROI_BEGIN: nf_bell(NF_BELL_REGION_BEGIN, 0); break;
     case NF_ROI_END: nf_bell(NF_BELL_REGION_END, 0); break;
-    case NF_EXIT: nf_bell(NF_BELL_PROCESS_END, nf_process.pid); break;
+    case NF_EXIT: nf_bell(NF_BELL_PROCESS_END, nf_process.told_pid); break;
     case NF_SAMPLE: return; /* from a signal handler, which may be in the middle of a message */
     default: break;
     }

@@ -123,13 +123,20 @@ EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...) {
         to = va_arg(rest, void *);
         va_end(rest);
     }
-    /* Before: afterwards the address may be another thread's. */
+    /* Before: afterwards the address may be another thread's. Of no bytes of a shared mapping a second one is made,
+     * and the old one stays. */
     struct gone gone = {0};
-    if (nf_object_possible((uintptr_t)old)) gone.bytes = nf_object_forget((uintptr_t)old, &gone.flags);
+    bool twice = !old_bytes;
+    if (nf_object_possible((uintptr_t)old))
+        gone.bytes = twice ? nf_object_bytes((uintptr_t)old, &gone.flags) : nf_object_forget((uintptr_t)old, &gone.flags);
     void *p = next ? next(old, old_bytes, bytes, flags, to)
                    : (void *)nf_answer(nf_sys(SYS_mremap, old, old_bytes, bytes, flags, to));
     if (p == MAP_FAILED) {
-        not_unmapped((uintptr_t)old, gone, NF_SITE());
+        if (!twice) not_unmapped((uintptr_t)old, gone, NF_SITE());
+        return p;
+    }
+    if (twice) {
+        if (gone.bytes) remapped(p, bytes, gone.flags, 0, NF_SITE());
         return p;
     }
     if (p != old) range(MOVE, (uintptr_t)old, old_bytes < bytes ? old_bytes : bytes, (uintptr_t)p);

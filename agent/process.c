@@ -62,8 +62,7 @@ __attribute__((constructor)) static void start(void) {
         char name[1024];
         long length = nf_sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);
         if (length < 0) length = 0;
-        struct nf_hello hello = {.pid = nf_process.pid,
-                                 .parent = (uint32_t)nf_sys(SYS_getppid),
+        struct nf_hello hello = {.pid = nf_process.told_pid,
                                  .path_bytes = (uint32_t)length};
         nf_emit(NF_HELLO, 0, &hello, sizeof hello, name, (size_t)length, true);
         nf_threads_init();

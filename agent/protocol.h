@@ -10,6 +10,9 @@
  *   4 KiB          segment table   header.segments x struct nf_segment
  *   rings_offset   rings           header.segments x header.ring_bytes, never touched = never allocated
  *
+ * Where the path cannot be opened (a user namespace of the program's own), the recorder hands the descriptor out through
+ * a socket of an abstract name, "nearfar" and the path; with it comes the process's number as the recorder knows it.
+ *
  * No page is touched before the kernel has given it (fallocate for the first bytes of a ring, then
  * MADV_POPULATE_WRITE in steps): in a full memory a touch would end the program by SIGBUS. A ring that cannot grow
  * stays as short as it is then: its writer lowers the segment's `ring_bytes` before it goes around.
@@ -26,6 +29,9 @@
  * the lower one is finished. The child of a fork claims its own segment. Only
  * the recorder frees a segment, once its process is gone and its ring is read:
  * it resets everything and then clears the bit with release.
+ *
+ * Numbers of processes and threads are as the recorder knows them. A program in a PID namespace of its own has others
+ * for itself; it reads these from the links /proc/self and /proc/thread-self of the /proc in which the recorder is.
  *
  * Ring. `head` and `tail` count bytes since the claim; the place is the count
  * modulo the segment's `ring_bytes`. The process holds one spinlock (in its private memory)
@@ -200,7 +206,7 @@ struct nf_record {
 
 struct nf_hello {
     uint32_t pid;
-    uint32_t parent; /* HELLO: parent process; FORK: the process it is a copy of */
+    uint32_t parent; /* FORK: the process it is a copy of; HELLO: 0 */
     uint64_t parent_generation; /* FORK: generation of the parent's segment; else 0 */
     uint32_t path_bytes;
     uint32_t unused;

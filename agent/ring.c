@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -73,15 +75,33 @@ void nf_yield(void) {
     else nf_pause();
 }
 
+/* In a PID namespace of the program's own our numbers are not the recorder's. The /proc through which we have found
+ * the recorder's file is one that shows the recorder, so its links have numbers that the recorder knows. The last
+ * number of a link there; 0 if there is none. */
+static uint32_t number_in(const char *link) {
+    char text[64];
+    long length = nf_sys(SYS_readlinkat, AT_FDCWD, link, text, sizeof text - 1);
+    if (length <= 0) return 0;
+    text[length] = 0;
+    const char *at = text + length;
+    while (at > text && at[-1] != '/') at--;
+    unsigned long number;
+    return nf_number(&at, UINT32_MAX, &number) ? (uint32_t)number : 0;
+}
+
 uint32_t nf_tid(void) {
     uint64_t epoch = atomic_load_explicit(&nf_process.epoch, memory_order_relaxed);
     if (UNLIKELY(nf_self.tid_of != epoch || !nf_self.tid)) {
         if (nf_quiet()) return 0;
         nf_self.tid = (uint32_t)nf_sys(SYS_gettid);
+        uint32_t there = nf_process.told_pid == nf_process.pid ? 0 : number_in("/proc/thread-self");
+        nf_self.told_tid = there ? there : nf_self.tid;
         nf_self.tid_of = epoch;
     }
     return nf_self.tid;
 }
+
+uint32_t nf_told_tid(void) { return nf_tid() ? nf_self.told_tid : 0; }
 
 bool nf_attached(void) {
     if (!nf_process.header) return false;
@@ -153,6 +173,8 @@ static bool populate(void *from, size_t bytes) {
 static bool claim_and_map(long fd) {
     struct nf_header *h = nf_process.header;
     nf_process.pid = (uint32_t)nf_sys(SYS_getpid);
+    uint32_t there = number_in("/proc/self");
+    nf_process.told_pid = there ? there : nf_process.pid;
     int index = claim();
     if (index < 0) return false;
     struct nf_segment *s = segment_at((unsigned)index);
@@ -174,7 +196,7 @@ static bool claim_and_map(long fd) {
     if (!populate((void *)ring, have) && nf_sys(SYS_fallocate, fd, 0, offset, h->ring_bytes) == 0)
         have = h->ring_bytes;
     in_memory = have;
-    s->pid = nf_process.pid;
+    s->pid = nf_process.told_pid;
     s->ring_bytes = h->ring_bytes;
     s->claimed_boot_ns = nf_now(CLOCK_BOOTTIME);
     s->generation = __atomic_add_fetch(&h->generation, 1, __ATOMIC_RELAXED);
@@ -187,9 +209,48 @@ static bool claim_and_map(long fd) {
     return true;
 }
 
+/* The recorder's file from the recorder itself, through the socket that is named after the path: a process in a user
+ * namespace of its own may not open what is below /proc/PID/fd of one outside. A negative number if it has none, does
+ * not answer, or knows us under another number than our /proc, which then is not the recorder's. */
+static long ask_for_file(void) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    static const char PREFIX[] = "nearfar";
+    size_t prefix = sizeof PREFIX - 1, length = strlen(file_path);
+    if (1 + prefix + length > sizeof name.sun_path || nf_under_filter()) return -1;
+    memcpy(name.sun_path + 1, PREFIX, prefix);
+    memcpy(name.sun_path + 1 + prefix, file_path, length);
+    long fd = nf_sys(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -1;
+    struct timeval patience = {.tv_sec = 1};
+    nf_sys(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    uint32_t pid = 0;
+    struct iovec data = {&pid, sizeof pid};
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    long file = -1;
+    size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + prefix + length;
+    if (nf_sys(SYS_connect, fd, &name, bytes) == 0 &&
+        nf_sys(SYS_recvmsg, fd, &message, MSG_CMSG_CLOEXEC) == sizeof pid &&
+        message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS) {
+        int got;
+        memcpy(&got, CMSG_DATA(&control.header), sizeof got);
+        file = got;
+    }
+    nf_sys(SYS_close, fd);
+    if (file >= 0 && number_in("/proc/self") != pid) {
+        nf_sys(SYS_close, file);
+        file = -1;
+    }
+    return file;
+}
+
 /* The recorder's file, or a negative number. `bytes`: its size. */
 static long open_file(uint64_t *bytes) {
     long fd = nf_sys(SYS_openat, AT_FDCWD, file_path, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) fd = ask_for_file();
     struct stat st;
     if (fd >= 0 && (nf_sys(SYS_fstat, fd, &st) != 0 || !S_ISREG(st.st_mode))) {
         nf_sys(SYS_close, fd);
@@ -271,7 +332,7 @@ void nf_after_fork(void) {
     int saved = errno;
     int guard = nf_self.guard;
     nf_self.guard = 1;
-    uint32_t parent = nf_process.pid;
+    uint32_t parent = nf_process.told_pid;
     uint64_t parent_generation = nf_process.generation;
     bool was_attached = nf_process.segment != NULL;
     if (was_attached) nf_sys(SYS_munmap, nf_process.ring, nf_process.header->ring_bytes);
@@ -287,7 +348,7 @@ void nf_after_fork(void) {
         detach();
         atomic_store(alive, 1);
     } else {
-        struct nf_hello hello = {.pid = nf_process.pid, .parent = parent, .parent_generation = parent_generation};
+        struct nf_hello hello = {.pid = nf_process.told_pid, .parent = parent, .parent_generation = parent_generation};
         nf_emit(NF_FORK, 0, &hello, sizeof hello, NULL, 0, true);
     }
     if (fd >= 0) nf_sys(SYS_close, fd);
@@ -359,7 +420,7 @@ void nf_lost_quietly(void) { __atomic_add_fetch(&nf_process.segment->lost_quiet,
 static bool emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
                  size_t tail_bytes, bool wait, uint64_t at) {
     struct nf_segment *s = nf_process.segment;
-    uint32_t tid = nf_tid();
+    uint32_t tid = nf_told_tid();
     if (UNLIKELY(!tid || !(at || nf_has_clock()))) {
         nf_lost_quietly();
         return false;

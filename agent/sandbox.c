@@ -34,11 +34,18 @@ static unsigned long field(const char *text, const char *name, unsigned long oth
     return otherwise;
 }
 
-bool nf_sandboxed_from_outside(const struct nf_header *header) {
-    /* The loader has just made these same calls. */
+/* The loader has just made these same calls. */
+static void read_status(char *text, size_t room) { text[nf_read_file("/proc/self/status", text, room - 1)] = 0; }
+
+bool nf_under_filter(void) {
     char text[4096];
-    size_t bytes = nf_read_file("/proc/self/status", text, sizeof text - 1);
-    text[bytes] = 0;
+    read_status(text, sizeof text);
+    return nf_quiet() || field(text, "Seccomp:", UINT32_MAX) != SECCOMP_MODE_DISABLED;
+}
+
+bool nf_sandboxed_from_outside(const struct nf_header *header) {
+    char text[4096];
+    read_status(text, sizeof text);
     unsigned long mode = field(text, "Seccomp:", UINT32_MAX);
     if (mode == SECCOMP_MODE_DISABLED) return false;
     if (mode != header->seccomp_mode) return true;

@@ -303,6 +303,97 @@ int main(void) {
 }
 
 #[test]
+fn a_shared_mapping_that_is_mapped_once_more_stays_where_it_was() {
+    let scratch = Scratch::new("twice");
+    let program = scratch.c(
+        "twice.c",
+        "
+int main(void) {
+    char *first = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *second = mremap(first, 0, 2 << 20, MREMAP_MAYMOVE);
+    if (second == MAP_FAILED || second == first) return 1;
+    first[5] = 7;
+    if (second[5] != 7) return 2;
+    printf(\"first=%p second=%p\\n\", first, second);
+    munmap(first, 2 << 20);
+    return second[5] != 7;
+}",
+    );
+    let run = run(&program);
+    run.ok();
+    let (first, second) = (printed(&run.text(), "first"), printed(&run.text(), "second"));
+    let begun: Vec<(u64, bool, u64)> =
+        run.of_size(2 << 20).iter().map(|(_, a)| (a.address, a.shared, a.previous)).collect();
+    assert_eq!(begun, [(first, true, 0), (second, true, 0)]);
+    assert!(!run.has(|b| matches!(b, AgentBody::Range { kind: 3, .. })), "nothing has moved");
+    let ended = |address| run.has(|b| matches!(b, AgentBody::Free { address: a, .. } if *a == address));
+    assert!(ended(first) && !ended(second));
+}
+
+/// Programs in PID namespaces of their own, two at once, as root of a user namespace.
+#[test]
+fn in_a_pid_namespace_numbers_are_the_recorders() {
+    let enter = ["-Urpf", "-pf"].into_iter().filter(|how| {
+        Command::new("unshare").args([how, "true"]).output().is_ok_and(|output| output.status.success())
+    });
+    let enter: Vec<&str> = enter.collect();
+    if enter.is_empty() {
+        eprintln!("skipped: no PID namespace can be made here");
+        return;
+    }
+    let scratch = Scratch::new("namespace");
+    let program = scratch.c(
+        "inside.c",
+        "
+/* By the host's /proc, which unshare leaves where it is. */
+static void *work(void *bytes) {
+    char here[64];
+    here[readlink(\"/proc/thread-self\", here, 63)] = 0;
+    free(malloc((long)bytes));
+    usleep(50000);
+    dprintf(1, \"%ld %s\\n\", (long)bytes, here);
+    return NULL;
+}
+int main(void) {
+    pthread_t t;
+    work((void *)300000);
+    pthread_create(&t, NULL, work, (void *)400000); pthread_join(t, NULL);
+    if (!fork()) { work((void *)500000); _exit(0); }
+    int status;
+    return wait(&status) < 2 || status;
+}",
+    );
+    for how in enter {
+        let two = format!("unshare {how} $0 & unshare {how} $0 & wait");
+        let mut command = Command::new("sh");
+        command.args(["-c", &two]).arg(&program);
+        let run = run_with(&settings(), &mut command);
+        run.ok();
+        // SIZE PID/task/TID
+        let mut printed: Vec<(u64, u32, u32)> = run
+            .text()
+            .lines()
+            .map(|line| {
+                let mut words = line.split([' ', '/']);
+                let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+                let (bytes, pid) = (number(), number() as u32);
+                (bytes, pid, words.nth(1).unwrap().parse().unwrap())
+            })
+            .collect();
+        let mut told: Vec<(u64, u32, u32)> = run
+            .allocations()
+            .filter(|(_, a)| [300_000, 400_000, 500_000].contains(&a.bytes))
+            .map(|(record, a)| (a.bytes, record.pid, record.tid))
+            .collect();
+        printed.sort_unstable();
+        told.sort_unstable();
+        assert_eq!(printed.len(), 6, "{}", run.text());
+        assert_eq!(told, printed, "{how}");
+        assert_eq!(run.loss.unopened, 0);
+    }
+}
+
+#[test]
 fn objects_alive_at_the_end_have_their_homes_told() {
     let scratch = Scratch::new("exit");
     for (name, end) in [("return.c", "return 0;"), ("exit.c", "_exit(0);"), ("quick.c", "quick_exit(0);")] {

@@ -3,6 +3,7 @@
 //!
 //! The protocol is described in `agent/protocol.h`; the structures here mirror it.
 
+mod handover;
 mod install;
 mod records;
 mod shared;
@@ -222,6 +223,7 @@ impl AgentFile {
     /// time to time: `now_ns` is CLOCK_MONOTONIC.
     pub fn drain(&mut self, now_ns: u64, mut each: impl FnMut(AgentRecord)) {
         self.filling = false;
+        self.shared.hand_over();
         let mut claimed: Vec<(u64, usize, u32)> = self
             .shared
             .taken()

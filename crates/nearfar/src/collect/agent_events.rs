@@ -31,10 +31,19 @@ pub struct AgentEvents {
     last_time: HashMap<u32, u64>,
     /// Objects that realloc was called on, by process and address, and when.
     reallocated: HashMap<(u32, u64), (LiveObject, u64)>,
-    /// Open phases: (thread, name) → row in `phases`.
-    phases: HashMap<(u32, String), u64>,
+    /// Open phases, by process and name.
+    phases: HashMap<(u32, String), OpenPhase>,
     /// Pieces of /proc/PID/maps.
     maps: HashMap<u32, Vec<u8>>,
+}
+
+/// A phase that has begun.
+struct OpenPhase {
+    /// The thread that began it.
+    thread: u32,
+    begin_ns: u64,
+    /// Threads that have begun it and not ended it.
+    inside: Vec<u32>,
 }
 
 impl AgentEvents {
@@ -66,7 +75,7 @@ impl AgentEvents {
 
     /// Ends what is still open at the end of the recording.
     pub fn close(&mut self, tables: &mut Tables) {
-        for ((thread, name), begin_ns) in self.phases.drain() {
+        for ((_, name), OpenPhase { thread, begin_ns, .. }) in self.phases.drain() {
             tables.phases.push(Phase { thread, name, begin_ns, end_ns: u64::MAX });
         }
     }
@@ -324,7 +333,12 @@ impl AgentEvents {
         tables: &mut Tables,
     ) {
         let thread = to.world.thread(pid, tid, time_ns, tables);
-        self.phases.insert((thread, name), time_ns);
+        let process = to.world.space_of(pid, time_ns, tables);
+        let open = self.phases.entry((process, name));
+        let open = open.or_insert_with(|| OpenPhase { thread, begin_ns: time_ns, inside: Vec::new() });
+        if !open.inside.contains(&thread) {
+            open.inside.push(thread);
+        }
     }
 
     fn end_phase(
@@ -337,8 +351,15 @@ impl AgentEvents {
         tables: &mut Tables,
     ) {
         let thread = to.world.thread(pid, tid, end_ns, tables);
-        if let Some(begin_ns) = self.phases.remove(&(thread, name.clone())) {
-            tables.phases.push(Phase { thread, name, begin_ns, end_ns });
+        let key = (to.world.space_of(pid, end_ns, tables), name);
+        let Some(open) = self.phases.get_mut(&key) else { return };
+        // Ended by another thread than began it: it is that one's end all the same.
+        let which = open.inside.iter().position(|&inside| inside == thread).unwrap_or(0);
+        open.inside.remove(which);
+        if open.inside.is_empty() {
+            let OpenPhase { thread, begin_ns, .. } = *open;
+            self.phases.remove(&key);
+            tables.phases.push(Phase { thread, name: key.1, begin_ns, end_ns });
         }
     }
 }
@@ -365,4 +386,41 @@ fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
         LostWhy::Other(code) => return ("agent_records", count, format!("reason {code} of a later agent")),
     };
     (what, count, why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Begin and end of the phases that come of these: process, thread, time, and whether it begins `solve`.
+    fn phases(events: &[(u32, u32, u64, bool)]) -> Vec<(u64, u64)> {
+        let (mut world, mut tables) = (Interpreter::new(1, false), Tables::default());
+        let mut all = AgentEvents::new(true);
+        for &(pid, tid, time_ns, begins) in events {
+            let name = "solve".to_owned();
+            let body = if begins { AgentBody::PhaseBegin(name) } else { AgentBody::PhaseEnd(name) };
+            all.add(AgentRecord { pid, generation: 1, tid, time_ns, body });
+        }
+        all.interpret_before(u64::MAX, &mut world, &mut tables);
+        all.close(&mut tables);
+        let mut found: Vec<_> = tables.phases.rows().map(|phase| (phase.begin_ns, phase.end_ns)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    #[test]
+    fn a_phase_is_the_processs_whichever_thread_ends_it() {
+        assert_eq!(phases(&[(1, 1, 10, true), (1, 2, 20, false)]), [(10, 20)]);
+        // Of another process it is another one.
+        assert_eq!(phases(&[(1, 1, 10, true), (2, 2, 20, false)]), [(10, u64::MAX)]);
+        assert_eq!(phases(&[(1, 1, 10, false), (1, 1, 20, true), (1, 1, 30, false)]), [(20, 30)]);
+    }
+
+    #[test]
+    fn a_phase_that_several_threads_are_in_lasts_until_the_last_one_ends_it() {
+        let both = [(1, 1, 10, true), (1, 2, 15, true), (1, 1, 20, false), (1, 2, 30, false)];
+        assert_eq!(phases(&both), [(10, 30)]);
+        // Begun again without an end by the same thread: once.
+        assert_eq!(phases(&[(1, 1, 10, true), (1, 1, 15, true), (1, 1, 20, false)]), [(10, 20)]);
+    }
 }

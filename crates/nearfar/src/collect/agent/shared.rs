@@ -4,6 +4,7 @@
 //! /dev/shm are a container's default) or where it could be left behind when the recorder is killed.
 
 use super::Settings;
+use super::handover::Counter;
 use crate::collect::holder::Holder;
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -116,6 +117,8 @@ pub(super) struct Shared {
     file: OwnedFd,
     /// Holds it open for programs of another user, who may not look into ours.
     holder: Option<Holder>,
+    /// For programs that may not open it by its path.
+    counter: Option<Counter>,
     base: *mut u8,
     layout: Layout,
 }
@@ -145,7 +148,9 @@ impl Shared {
                 Ok(base) => {
                     let file = OwnedFd::from(file);
                     let holder = settings.user.as_ref().map(|user| Holder::new(&file, user)).transpose()?;
-                    let shared = Shared { file, holder, base, layout };
+                    let mut shared = Shared { file, holder, counter: None, base, layout };
+                    let user = settings.user.as_ref().map(|user| user.uid);
+                    shared.counter = Counter::open(&shared.path(), user).ok();
                     shared.write_header(settings, mode, filters);
                     return Ok(shared);
                 }
@@ -231,6 +236,13 @@ impl Shared {
         match &self.holder {
             Some(holder) => holder.path(),
             None => PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())),
+        }
+    }
+
+    /// Answers the programs that ask for it.
+    pub(super) fn hand_over(&self) {
+        if let Some(counter) = &self.counter {
+            counter.answer(&self.file);
         }
     }
 
