@@ -13,7 +13,7 @@ use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::{Bind, assign};
 use nearfar_model::recording::{AccessSamples, Columns, Meta, journal as frames};
 use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::{to_json, to_text, topology as shown};
+use nearfar_model::report::{callers, to_details, to_json, to_text, topology as shown};
 use std::fs;
 use std::path::{Component, Path};
 
@@ -30,7 +30,9 @@ fn report(input: &Input, samples: &AccessSamples) {
     for (machine, assume) in [(recorded, None), (assumed, Some(Bind::Scatter))] {
         let judge = Judge { machine, assume, whole: false };
         if let Ok(report) = analyze_with(input, samples, &judge, 1) {
-            harmless(&to_text(&report, 100, false));
+            harmless(&to_text(&report, "recording", 100, false));
+            harmless(&to_details(&report, 100, false));
+            harmless(&callers(&report, 100, false));
             harmless(&to_json(&report));
             if let (Some(placement), _) = to_placement(&report) {
                 let file = placement.fix.to_toml();

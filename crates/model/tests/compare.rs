@@ -105,6 +105,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
             dram: None,
             lines: Vec::new(),
         }],
+        call_paths: Vec::new(),
         findings: Vec::new(),
         counters: None,
         counters_why: Some("nothing was counted".into()),
@@ -531,4 +532,52 @@ fn the_text_fits_and_the_json_has_it_all() {
     assert_eq!(json["verdict"], "repaired");
     assert_eq!(json["decided_by"], "time");
     assert_eq!(json["objects"][0]["before"]["remote_lines"], 400_000);
+}
+
+#[test]
+fn an_object_that_moved_is_not_called_no_effect_however_small_it_is() {
+    let near = |remote: f64| {
+        let mut r = clock(NEAR);
+        r.objects = vec![object("grid", 12, 0.97, 0.0), object("border", 20, 0.03, remote)];
+        r
+    };
+    let c = compare(&near(0.0), &near(0.5));
+    assert_eq!(named(&c.objects, "border").change, Change::Worse);
+    assert_eq!(named(&c.objects, "grid").change, Change::NoEffect);
+    assert_eq!(named(&compare(&near(0.5), &near(0.0)).objects, "border").change, Change::Repaired);
+    // What runs differ by is none.
+    assert_eq!(named(&compare(&near(0.1), &near(0.15)).objects, "border").change, Change::NoEffect);
+}
+
+#[test]
+fn better_is_not_said_alone_where_each_object_that_changed_is_worse() {
+    let mut after = clock([[0.5, 0.15], [0.15, 0.2]]);
+    let mut before = clock(SERIAL);
+    before.objects.iter_mut().for_each(|o| (o.remote_share, o.remote_share_ci) = (Some(0.1), ci(0.08, 0.12)));
+    after.objects.iter_mut().for_each(|o| (o.remote_share, o.remote_share_ci) = (Some(0.4), ci(0.38, 0.42)));
+    let c = compare(&before, &after);
+    assert_eq!(named(&c.objects, "grid").change, Change::Worse);
+    assert_eq!(c.verdict, Change::Unknown, "{}", c.why);
+    assert!(c.why.contains("each object that changed is worse, grid first"), "{}", c.why);
+    // Where a time decides, it stays decided, and the contradiction is explained.
+    let c = compare(&counted(NEAR, 0.040), &counted([[0.5, 0.0], [0.2, 0.3]], 0.030));
+    assert_eq!(c.verdict, Change::Better, "{}", c.why);
+    assert!(c.why.contains("placement is not what made it faster"), "{}", c.why);
+}
+
+#[test]
+fn a_program_and_its_repair_are_the_same_work_and_two_programs_are_not() {
+    let of = |command: &[&str], function: &str| {
+        let mut r = clock(SERIAL);
+        r.command = command.iter().map(|w| w.to_string()).collect();
+        r.functions[0].function = function.into();
+        r
+    };
+    let work_why = |b: &Report, a: &Report| compare(b, a).work_why;
+    let serial = of(&["./app", "512", "--init", "serial"], "sweep");
+    assert_eq!(work_why(&serial, &of(&["./app", "512", "--init", "parallel"], "sweep")), None);
+    assert_eq!(work_why(&serial, &of(&["./app-repaired", "512", "--init", "serial"], "sweep")), None);
+    assert!(work_why(&serial, &of(&["./app", "1024", "--init", "serial"], "sweep")).is_some());
+    let other = work_why(&serial, &of(&["./sort", "512", "--init", "serial"], "merge"));
+    assert!(other.is_some_and(|why| why.contains("app and sort are different programs")));
 }

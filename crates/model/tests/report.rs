@@ -5,7 +5,7 @@
 mod samples;
 
 use nearfar_model::analyze::Report;
-use nearfar_model::report::{json::SCHEMA_VERSION, to_json, to_text};
+use nearfar_model::report::{callers, json::SCHEMA_VERSION, to_details, to_json};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -43,15 +43,58 @@ fn cases() -> Vec<(&'static str, Report)> {
 fn the_text_is_what_was_read_and_approved() {
     for (name, report) in cases() {
         golden(name, &to_text(&report, 100, false));
+        golden(&format!("{name}-details"), &to_details(&report, 100, false));
     }
     golden("affected-narrow", &to_text(&samples::affected(), 80, false));
-    golden("simulated-narrow", &to_text(&samples::simulated(), 80, false));
+    golden("simulated-narrow", &to_details(&samples::simulated(), 80, false));
+    golden("callers", &callers(&samples::affected(), 100, false));
+}
+
+/// The screen, as the command prints it.
+fn to_text(report: &Report, width: usize, color: bool) -> String {
+    nearfar_model::report::to_text(report, "app.nearfar", width, color)
 }
 
 #[test]
-fn a_typical_report_fits_a_page() {
+fn every_report_fits_a_screen_of_forty_lines() {
+    for (name, mut report) in cases() {
+        // As many findings as a program with thirty fields has, of many objects each, with advice for each.
+        for _ in 0..2 {
+            let text = to_text(&report, 100, false);
+            assert!(text.lines().count() <= 40, "{name}:\n{text}");
+            for line in text.lines() {
+                assert!(line.chars().count() <= 100, "{name}: {line}");
+            }
+            let Some(mut finding) = report.findings.first().cloned() else { break };
+            finding.objects = (0..30).map(|i| format!("field{i}")).collect();
+            finding.advice = "Initialise it in parallel as the loop that uses it does. ".repeat(30);
+            finding.evidence = vec!["Each page was first touched by thread 0.".to_owned(); 30];
+            report.findings.extend(vec![finding; 12]);
+        }
+    }
+}
+
+#[test]
+fn a_finding_has_six_lines_at_most() {
+    let mut report = samples::affected();
+    report.findings[0].advice = "Initialise it in parallel as the loop that uses it does. ".repeat(30);
+    let text = to_text(&report, 100, false);
+    let lines = text.lines().skip_while(|l| !l.starts_with("1. ")).take_while(|l| !l.is_empty()).count();
+    assert!(lines <= 6, "{text}");
+    for said in [
+        "objects  a, b and c (3 × 256 MiB)",
+        "placed   triad.c:21  init, all by thread 0 on node 0",
+        "used     triad.c:30",
+        "change   Initialise",
+    ] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+}
+
+#[test]
+fn the_details_fit_two_screens() {
     for (name, report) in cases() {
-        let text = to_text(&report, 100, false);
+        let text = to_details(&report, 100, false);
         // Two findings take the room of two; counts come with three small tables, predictions with one.
         let most = match (report.findings.len() > 1, report.counters.is_some()) {
             (false, false) => 45,
@@ -68,13 +111,15 @@ fn a_typical_report_fits_a_page() {
 #[test]
 fn colour_adds_nothing_but_colour() {
     for (name, report) in cases() {
-        let plain = to_text(&report, 100, false);
-        assert!(!plain.contains('\x1b'), "{name}");
-        let mut colored = to_text(&report, 100, true);
-        for code in ["0", "1", "1;31", "1;32", "1;33"] {
-            colored = colored.replace(&format!("\x1b[{code}m"), "");
+        for print in [to_text, to_details] {
+            let plain = print(&report, 100, false);
+            assert!(!plain.contains('\x1b'), "{name}");
+            let mut colored = print(&report, 100, true);
+            for code in ["0", "1", "1;31", "1;32", "1;33"] {
+                colored = colored.replace(&format!("\x1b[{code}m"), "");
+            }
+            assert_eq!(plain, colored, "{name}");
         }
-        assert_eq!(plain, colored, "{name}");
     }
 }
 
@@ -84,13 +129,14 @@ fn what_is_unknown_is_never_printed_as_nothing() {
         let text = to_text(&report, 100, false);
         assert!(text.contains("unknown"), "{text}");
         assert!(!text.contains(" 0.0 %"), "{text}");
-        assert!(text.starts_with("No verdict"), "{text}");
+        assert!(text.starts_with("UNKNOWN  "), "{text}");
+        assert!(to_details(&report, 100, false).starts_with("No verdict"));
     }
 }
 
 #[test]
 fn counts_are_named_and_what_they_do_not_know_is_unknown() {
-    let text = to_text(&samples::simulated(), 100, false);
+    let text = to_details(&samples::simulated(), 100, false);
     for said in [
         "50.0 % of DRAM traffic is remote",
         "share of DRAM traffic, counted in the region of interest",
@@ -108,7 +154,7 @@ fn counts_are_named_and_what_they_do_not_know_is_unknown() {
     for wrong in ["9.3 s", "computing", "spinning", "stall", " time is remote"] {
         assert!(!text.contains(wrong), "{wrong}\n{text}");
     }
-    let text = to_text(&samples::untimed(), 100, false);
+    let text = to_details(&samples::untimed(), 100, false);
     assert!(text.contains("time      unknown: the machine has no latencies"), "{text}");
     let cpus = text.lines().find(|l| l.starts_with("node 0 (4)")).unwrap();
     assert_eq!(cpus.matches("unknown").count(), 2, "IPC and L3: {cpus}");
@@ -116,7 +162,7 @@ fn counts_are_named_and_what_they_do_not_know_is_unknown() {
     // Counts say enough for a page of their own where no line was sampled.
     let mut unsampled = samples::simulated();
     unsampled.rungs[0].samples = 0;
-    let text = to_text(&unsampled, 100, false);
+    let text = to_details(&unsampled, 100, false);
     assert!(text.contains("512 + 171") && !text.contains("every share is unknown"), "{text}");
 }
 
@@ -216,7 +262,9 @@ fn no_empty_list(path: &str, value: &Value) {
 fn no_width_is_too_small_and_no_list_too_empty() {
     for width in [0, 1, 40, 60, 61, 79, 120, 300] {
         for (_, mut report) in cases() {
-            assert!(!to_text(&report, width, true).is_empty());
+            assert!(
+                !to_text(&report, width, true).is_empty() && !to_details(&report, width, true).is_empty()
+            );
             report.rungs.clear();
             report.objects.clear();
             report.findings[..].iter_mut().for_each(|f| {
@@ -227,6 +275,7 @@ fn no_width_is_too_small_and_no_list_too_empty() {
             report.verdict_why.clear();
             report.remote_share = Some(f64::NAN);
             assert!(!to_text(&report, width, false).contains("NaN"));
+            assert!(!to_details(&report, width, false).contains("NaN"));
         }
     }
 }

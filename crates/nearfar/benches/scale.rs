@@ -9,7 +9,7 @@ use nearfar_model::analyze::{Judge, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
-use nearfar_model::report::{to_json, to_text};
+use nearfar_model::report::{to_details, to_json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn turn(what: &str, path: &Path) {
         let machine = Machine::from_shape("2x8").expect("a shape");
         let judge = Judge { machine, assume: Some(Bind::Compact), whole: false };
         let report = analyze_owned(stored.input, &stored.samples, &judge).expect("an analysis");
-        let (json, text) = (to_json(&report).len(), to_text(&report, 100, false).len());
+        let (json, text) = (to_json(&report).len(), to_details(&report, 100, false).len());
         size = format!(", {} + {} KiB", json >> 10, text >> 10);
     }
     let seconds = start.elapsed().as_secs_f64();

@@ -111,15 +111,21 @@ fn of_runtime(runtime: Managed) -> String {
     }
 }
 
-/// The advice.
-pub fn advise(r: &RowFacts, program: Program, cause: Use) -> String {
+/// The advice, and the same for objects of many lines: without the line of this one.
+pub fn advise(r: &RowFacts, program: Program, cause: Use) -> [String; 2] {
+    let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
+    [
+        advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched),
+        advice(r, program, cause, "that uses it", ""),
+    ]
+}
+
+fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str) -> String {
     // What a policy did is not the runtime's, and what nobody saw may not be.
     if let Some(runtime) = program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Unexplained)) {
         return of_runtime(runtime);
     }
     let name = ALL;
-    let used = place(&r.used_at, &r.used_in);
-    let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
     let interleave = format!(
         "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)"
     );
@@ -171,7 +177,7 @@ pub fn advise(r: &RowFacts, program: Program, cause: Use) -> String {
             "Let each thread initialise the part of {name} that it uses {used}: what touches a page first places it."
         ),
         (Use::Serial, Pattern::Blocked) => format!(
-            "Initialise {name} in parallel with the same static schedule as the loop {used}: each thread then first touches what it later uses."
+            "Initialise {name} in parallel, schedule(static), as the loop {used}: each thread then first-touches what it uses."
         ),
         (Use::Serial, Pattern::Cyclic | Pattern::AllOver | Pattern::Unknown)
             if r.least_remote()

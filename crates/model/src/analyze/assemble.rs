@@ -144,6 +144,7 @@ pub fn assemble(
         threads: threads(input, context, tally),
         objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f)).collect(),
         functions,
+        call_paths: code.call_paths(),
         findings,
         counters: counts.counted(judge, nodes, context.region),
         counters_why: counts.traffic.as_ref().err().cloned(),

@@ -320,6 +320,11 @@ impl<'a> Worker<'a> {
         }
         let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
+        if s.chain[i] != NONE {
+            let path = tally.paths.entry(s.chain[i]).or_default();
+            path[0] += weight;
+            path[1] += if remote { weight } else { 0 };
+        }
         let function = self.context.sites.function_of(code);
         tally.functions.of(function).add(weight, known, remote, store);
         tally.calls.of((function, s.chain[i])).add(weight, known, remote, store);

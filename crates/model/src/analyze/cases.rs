@@ -36,7 +36,8 @@ pub(super) struct Case<'a> {
     pub(super) own: String,
     /// What may hold for other objects, too.
     pub(super) common: Vec<String>,
-    pub(super) advice: String,
+    /// With the lines of this object, and without.
+    pub(super) advice: [String; 2],
 }
 
 impl<'a> Case<'a> {
@@ -56,7 +57,7 @@ impl<'a> Case<'a> {
             text: String::new(),
             own: String::new(),
             common: vec![advice::pattern_sentence(row)],
-            advice: String::new(),
+            advice: Default::default(),
         }
     }
 }
@@ -120,10 +121,12 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     Some(Case {
         text: format!("{ALL} is on a node without cpus, which is far from every thread"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
-        advice: format!(
-            "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
-             (numactl --membind, nearfar run --placement), and leave the far node to what is seldom used."
-        ),
+        advice: [0, 1].map(|_| {
+            format!(
+                "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
+                 (numactl --membind, nearfar run --placement), and leave the far node to what is seldom used."
+            )
+        }),
         ..Case::new("memory_on_cpuless_node", r, r.touchers.first())
     })
 }

@@ -7,10 +7,14 @@ use super::hash::FastMap;
 use super::input::Input;
 use super::shares::share;
 use super::tally::{LineUse, Tally};
-use super::value::{Basis, Bound, DramLines, FunctionRow, UseRow};
+use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};
 
 /// Lines of code listed per object and function.
 const MOST_LINES: usize = 10;
+
+/// Paths of calls listed, and frames of each.
+const MOST_PATHS: usize = 20;
+const MOST_FRAMES: usize = 12;
 
 /// A function of which neither name nor file is known.
 pub const NAMELESS: &str = "?";
@@ -51,6 +55,37 @@ impl Code<'_> {
         let mut list: Vec<Bound> = pace.resources.iter().zip(&sums).filter(|b| *b.1 > 0).map(bound).collect();
         list.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.binds.cmp(&b.binds)));
         list
+    }
+
+    /// Paths of calls with most samples; chains that differ only within libraries are one.
+    pub fn call_paths(&self) -> Vec<CallPath> {
+        let mut paths: FastMap<Vec<u32>, [u64; 2]> = FastMap::default();
+        for (&chain, &[weight, remote]) in &self.tally.paths {
+            let frames = self.context.sites.frames(chain).iter().take(MOST_FRAMES);
+            let frames: Vec<u32> = frames.map(|f| f.site).collect();
+            if !frames.is_empty() {
+                let sum = paths.entry(frames).or_default();
+                sum[0] += weight;
+                sum[1] += remote;
+            }
+        }
+        let mut paths: Vec<(Vec<u32>, [u64; 2])> = paths.into_iter().collect();
+        paths.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        paths.truncate(MOST_PATHS);
+        let name = |&site: &u32| {
+            let site = self.context.sites.get(site);
+            match (&site.function, &site.at) {
+                (Some(function), Some(at)) => format!("{function} ({at})"),
+                (Some(one), None) | (None, Some(one)) => one.clone(),
+                (None, None) => NAMELESS.to_owned(),
+            }
+        };
+        let path = |(frames, [weight, remote]): (Vec<u32>, [u64; 2])| CallPath {
+            share: weight as f64 / self.total(),
+            remote: remote as f64 / self.total(),
+            frames: frames.iter().map(name).collect(),
+        };
+        paths.into_iter().map(path).collect()
     }
 
     fn use_row(&self, site: u32, line: &LineUse, bound: Vec<Bound>) -> UseRow {

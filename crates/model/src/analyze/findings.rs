@@ -173,6 +173,9 @@ pub fn findings<'a>(
 /// Objects of a finding that get a line of evidence of their own. // chosen
 const WITH_EVIDENCE: usize = 4;
 
+/// Sentences of advice that name their own lines. // chosen
+const MOST_ADVICE: usize = 2;
+
 /// One finding of all cases of a cause; the object with most at stake speaks for it.
 fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     let &Setting { basis, engine, planner, .. } = setting;
@@ -191,6 +194,11 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     for i in 0..common {
         evidence.extend(merged(sentences(&|c| c.common.get(i).cloned().unwrap_or_default())));
     }
+    // Thirty fields used in ten loops are one change, not ten sentences.
+    let mut advice = merged(sentences(&|c| c.advice[0].clone()));
+    if advice.len() > MOST_ADVICE {
+        advice = merged(sentences(&|c| c.advice[1].clone()));
+    }
     let names: Vec<&str> = cases.iter().map(|c| c.row.name.as_str()).collect();
     let first = &cases[0];
     let ids: Vec<u32> = cases.iter().map(|c| c.row.row as u32).collect();
@@ -208,7 +216,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
             text: first.text.replace(advice::ALL, &advice::listed(&names)),
         },
         evidence,
-        advice: merged(sentences(&|c| c.advice.clone())).join(" "),
+        advice: advice.join(" "),
         repairs,
         predicted_why: predicted.is_none().then(|| no_prediction(basis, engine)),
         predicted,

@@ -284,6 +284,8 @@ pub struct Tally {
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// The same lines by (row, site): all, and those that were taken to be written.
     pub taken_at: FastMap<(u32, u32), [u64; 2]>,
+    /// By call chain: weight, and what of it is remote.
+    pub paths: FastMap<u32, [u64; 2]>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
 }
@@ -392,6 +394,9 @@ impl Tally {
         }
         for (site, from) in other.taken_at {
             add(self.taken_at.entry(site).or_default(), &from);
+        }
+        for (chain, from) in other.paths {
+            add(self.paths.entry(chain).or_default(), &from);
         }
         self.other_basis += other.other_basis;
     }

@@ -131,6 +131,8 @@ pub struct Report {
     pub objects: Vec<ObjectRow>,
     /// Functions by stall share, largest first.
     pub functions: Vec<FunctionRow>,
+    /// Paths of calls that most samples were taken in, the most first; empty if none were recorded.
+    pub call_paths: Vec<CallPath>,
     /// Findings, by rank.
     pub findings: Vec<Finding>,
     /// Exact counts of the virtual machine; null with `counters_why`.
@@ -431,6 +433,17 @@ pub struct FunctionRow {
     pub dram: Option<DramLines>,
     /// Its lines of code, most first.
     pub lines: Vec<UseRow>,
+}
+
+/// A path of calls that samples were taken in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallPath {
+    /// Share of all samples.
+    pub share: f64,
+    /// Share of all samples that are remote, too.
+    pub remote: f64,
+    /// The program's own functions, the innermost first: `work (main.c:20)`.
+    pub frames: Vec<String>,
 }
 
 /// Why it is so.

@@ -59,6 +59,16 @@ pub fn verdict(
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
+    with_small(decided(input, judge, tally, evidence, findings), findings)
+}
+
+fn decided(
+    input: &Input,
+    judge: &Judge,
+    tally: &Tally,
+    evidence: &Evidence,
+    findings: &[Finding],
+) -> (Verdict, String) {
     let &Evidence { remote_time, interval, marked, files, .. } = evidence;
     let unknown = |why: String| (Verdict::Unknown, why);
     if judge.machine.nodes.len() < 2 {
@@ -78,7 +88,10 @@ pub fn verdict(
         );
     }
     if n == 0 && tally.total.samples > 0 {
-        return unknown("All samples are of threads that wait for other threads.".to_string());
+        return unknown(
+            "Every sample hit a thread that was waiting at a barrier or lock, so nothing can be said about its memory."
+                .to_string(),
+        );
     }
     if n == 0 {
         return unknown(format!("There are no samples. {}", rung_reason(input)));
@@ -138,7 +151,7 @@ pub fn verdict(
     }
     if interval.high > THRESHOLD {
         return unknown(format!(
-            "{} of the time is spent on far memory, but the 95 % interval ({} to {}) reaches across {}: record longer or with a higher rate (-F).",
+            "{} of the time is spent on far memory, but the 95 % interval ({} to {}) includes the {} threshold: record longer or with a higher rate (-F).",
             percent(share),
             percent(interval.low),
             percent(interval.high),
@@ -272,8 +285,8 @@ fn of_lines(
             let gain = f.predicted.as_ref().map(|p| 1.0 - p.ratio);
             if let Some(gain) = gain.filter(|&g| g < WORTH + MARGIN) {
                 return unknown(format!(
-                    "{traffic}, and {bound}; the best repair is predicted to save {} of the time, so little above what \
-                     is worth a change ({}) that another run may fall below: count more work. First cause: {}.",
+                    "{traffic}, and {bound}; the best repair is predicted to save {}, too close to the {} threshold for a \
+                     verdict: record more work. First cause: {}.",
                     percent(gain),
                     percent(WORTH),
                     f.cause.text
@@ -300,8 +313,8 @@ fn of_lines(
             Some(p) if 1.0 - p.ratio >= WORTH => {}
             Some(p) if 1.0 - p.ratio > WORTH - MARGIN => {
                 return unknown(format!(
-                    "{traffic}, and {bound}; another placement of memory is predicted to save {} of the time, so \
-                     little below what is worth a change ({}) that another run may be above: count more work.",
+                    "{traffic}, and {bound}; another placement of memory is predicted to save {}, too close to the {} \
+                     threshold for a verdict: record more work.",
                     percent(1.0 - p.ratio),
                     percent(WORTH)
                 ));
@@ -347,7 +360,7 @@ fn of_lines(
     unknown(match &evidence.memory_bound {
         Err(_) => format!("{traffic}, but {bound}."),
         Ok(_) => format!(
-            "{traffic} (interval {} to {}), and {bound}: that reaches across {}.",
+            "{traffic} (interval {} to {}), and {bound}: that includes the {} threshold.",
             percent(interval.low),
             percent(far),
             percent(THRESHOLD)
@@ -357,6 +370,22 @@ fn of_lines(
 
 fn clean(what: String) -> (Verdict, String) {
     (Verdict::Clean, format!("{what}; below {} nothing is worth changing.", percent(THRESHOLD)))
+}
+
+/// A clean verdict above findings says what they are.
+fn with_small(clean: (Verdict, String), findings: &[Finding]) -> (Verdict, String) {
+    let (verdict, why) = clean;
+    let nothing = format!("below {} nothing is worth changing.", percent(THRESHOLD));
+    let most = findings.iter().map(|f| f.stake).fold(0.0, f64::max);
+    let small = format!(
+        "that is below the {} of an affected program. Small findings, of {} at most, are listed.",
+        percent(THRESHOLD),
+        percent(most)
+    );
+    match (verdict, findings.is_empty()) {
+        (Verdict::Clean, false) => (verdict, why.replace(&nothing, &small)),
+        _ => (verdict, why),
+    }
 }
 
 fn rung_reason(input: &Input) -> String {
@@ -413,8 +442,14 @@ fn home_reason(input: &Input, judge: &Judge) -> String {
             ),
         };
     }
-    "Pages may have been placed before the recording or by the kernel: record from the program's start."
-        .to_string()
+    match input.meta.command.is_empty() {
+        true => {
+            "Pages may have been placed before the recording: record from the program's start.".to_string()
+        }
+        false => {
+            "Pages may have been placed by the kernel, or by calls that the agent does not see.".to_string()
+        }
+    }
 }
 
 /// Part of a program's page faults that were not seen, from which on they are why homes are unknown. // chosen

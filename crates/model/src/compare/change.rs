@@ -57,10 +57,22 @@ pub fn whole(d: Difference) -> Change {
     direction(d, EFFECT, OPEN)
 }
 
+/// Smallest difference of an object's own remote share that is told although little of the whole is at risk, and the
+/// smallest part of the whole that such an object has. // chosen
+const MOVED: f64 = 0.2;
+const LISTED: f64 = 0.01;
+
+/// Whether a row that matters little to the whole has its memory elsewhere than before: 0 to 50 % is no "no effect".
+fn moved(before: &Far, after: &Far) -> bool {
+    let listed = before.share.min(after.share) >= LISTED;
+    let (Some(b), Some(a)) = (before.remote, after.remote) else { return false };
+    listed && matches!(direction(difference(b, a), MOVED, OPEN), Change::Better | Change::Worse)
+}
+
 /// Of an object, a function or a node's memory.
 pub fn row(before: &Far, after: &Far) -> Change {
     let most = |f: &Far| f.share * f.remote.map_or(1.0, |(value, ci)| ci.high.max(value));
-    if most(before) < EFFECT && most(after) < EFFECT {
+    if most(before) < EFFECT && most(after) < EFFECT && !moved(before, after) {
         return Change::NoEffect;
     }
     let wide = |f: &Far| f.remote.map(|(value, ci)| (value, blind(ci, f.unknown)));

@@ -38,6 +38,8 @@ fn compared(before: &Report, after: &Report, work: Result<(), String>) -> Compar
     let time = comparable.time.clone().and_then(|()| time(&b, &a));
     let remote = comparable.shares.clone().and_then(|()| remote(&b, &a));
     let (verdict, why, decided_by) = verdict(&b, &a, &time, &remote, &comparable);
+    let objects = rows::objects(before, after, &comparable);
+    let (verdict, why, decided_by) = contradicted((verdict, why, decided_by), &objects);
     let mut warnings = warnings::warnings(before, after);
     warnings.extend(time.as_ref().ok().and_then(|t| warnings::short(&b, &a, *t)));
     if !renumbered.is_empty() {
@@ -48,7 +50,7 @@ fn compared(before: &Report, after: &Report, work: Result<(), String>) -> Compar
         verdict,
         why,
         decided_by,
-        objects: rows::objects(before, after, &comparable),
+        objects,
         functions: rows::functions(before, after, &comparable),
         nodes: rows::nodes(before, after, order.as_deref(), &comparable),
         before: b,
@@ -202,6 +204,30 @@ fn remote(before: &Side, after: &Side) -> Result<Difference, String> {
 }
 
 type Decided = (Change, String, Option<DecidedBy>);
+
+/// A program that is better although each object that changed is worse: what became faster is not their placement.
+fn contradicted(decided: Decided, objects: &[RowChange]) -> Decided {
+    let (verdict, why, by) = decided;
+    let of = |change: Change| objects.iter().filter(move |o| o.change == change).count();
+    let better = of(Change::Better) + of(Change::Repaired);
+    if !matches!(verdict, Change::Better | Change::Repaired) || better > 0 || of(Change::Worse) == 0 {
+        return (verdict, why, by);
+    }
+    let worse = objects.iter().find(|o| o.change == Change::Worse).map_or("", |o| &o.name);
+    match by {
+        Some(DecidedBy::Time) => {
+            let why =
+                format!("{why}; but more of {worse} is remote, so placement is not what made it faster");
+            (Change::Better, why, by)
+        }
+        _ => {
+            let why = format!(
+                "{why}, but each object that changed is worse, {worse} first: they may not have done the same work"
+            );
+            (Change::Unknown, why, by)
+        }
+    }
+}
 
 fn verdict(
     before: &Side,

@@ -1,7 +1,7 @@
 //! Whether two recordings are of the same work: else less time, or less of it far, is no merit of a change.
 
 use super::warnings::compared;
-use crate::analyze::Report;
+use crate::analyze::{Report, base};
 
 /// Largest difference of the instructions of what counts as the same work. A repair of placement changes how memory is
 /// first touched, and how long threads wait for each other, not what is computed. // chosen
@@ -14,7 +14,10 @@ pub fn differs(before: &Report, after: &Report) -> Result<(), String> {
     {
         return Err(format!("one ended with {b}, the other with {a}"));
     }
-    // Counts know better than words.
+    if let Some(why) = other_program(before, after) {
+        return Err(why);
+    }
+    // Counted instructions decide, because arguments may differ for the same work.
     if let (Some(b), Some(a)) = (instructions(before), instructions(after)) {
         let ratio = a as f64 / b as f64;
         return match (ratio - 1.0).abs() <= SAME_WORK {
@@ -31,6 +34,27 @@ pub fn differs(before: &Report, after: &Report) -> Result<(), String> {
         true => Ok(()),
         false => Err("their arguments differ, and instructions were not counted in both".to_owned()),
     }
+}
+
+/// Least part of the time that programs of different names spend in functions of the same names. // chosen
+const COMMON: f64 = 0.5;
+
+/// Why they are different programs: neither names nor functions are the same. A repaired program often has another name.
+fn other_program(before: &Report, after: &Report) -> Option<String> {
+    let (b, a) = (base(before.command.first()?), base(after.command.first()?));
+    // What stands before a command, such as numactl, is no program of its own.
+    if b == a || before.command.len() != after.command.len() {
+        return None;
+    }
+    let common = |r: &Report, other: &Report| {
+        let all: f64 = r.functions.iter().map(|f| f.stall_share).sum();
+        let known = |name: &str| other.functions.iter().any(|o| o.function == name);
+        let same: f64 = r.functions.iter().filter(|f| known(&f.function)).map(|f| f.stall_share).sum();
+        (all > 0.0).then_some(same / all)
+    };
+    let least = common(before, after)?.min(common(after, before)?);
+    (least < COMMON)
+        .then(|| format!("{b} and {a} are different programs: few of their functions are the same"))
 }
 
 /// Instructions of all cpus, where they were counted.
@@ -50,6 +74,7 @@ fn many(n: u64) -> String {
 
 /// Whether the arguments are the same, the program's own folder and name aside: a repaired program may have another.
 /// Folders of arguments count: `small/in.dat` and `large/in.dat` are other inputs.
+/// A word without a number says how (`--init serial`), one with a number how much.
 /// What stands before a command (numactl, env, a launcher) is not its argument.
 fn same_words(before: &[String], after: &[String]) -> bool {
     let (b, a) = (compared(before), compared(after));
@@ -58,9 +83,14 @@ fn same_words(before: &[String], after: &[String]) -> bool {
         return true;
     }
     match b.len() == a.len() {
-        true => b[1..] == a[1..],
+        true => b[1..].iter().zip(&a[1..]).all(|(x, y)| x == y || !amount(x) && !amount(y)),
         false => b.ends_with(&a) || a.ends_with(&b),
     }
+}
+
+/// Whether a word may be an amount of work: a number, or a file of input.
+fn amount(word: &str) -> bool {
+    word.bytes().any(|b| b.is_ascii_digit()) || word.contains('.') || word.contains('/')
 }
 
 #[cfg(test)]
@@ -88,6 +118,12 @@ mod tests {
         assert!(!same("./a --in=/x/y", "./a --in=/z/y"));
         assert!(!same("./a in.dat", "numactl -i all ./a other/in.dat"));
         assert!(!same("numactl -i all ./a small/in.dat", "numactl -i all ./a large/in.dat"));
+    }
+
+    #[test]
+    fn a_word_that_says_how_is_the_same_work() {
+        assert!(same("./a 10 --init serial", "./a 10 --init parallel"));
+        assert!(!same("./a small.dat", "./a large.dat"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::layout::{Page, Style, percent, plural};
 use super::placement::Placement;
 use super::sections::kind;
 use super::whatif::{gain, words};
-use crate::analyze::{Report, Verdict};
+use crate::analyze::{Predicted, Report, Verdict};
 use crate::compare::{Change, Comparison};
 use crate::trials::Judged;
 
@@ -134,22 +134,15 @@ fn result(page: &mut Page, cure: &Cure) {
     }
     let how = if cure.before.time.is_some() { "modelled" } else { "measured" };
     match (cure.proof(), cure.proof().and_then(|p| p.gain)) {
-        (Some(proof), Some(gain)) => {
-            let percent = |part: f64| format!("{:+.1}", 100.0 * part);
-            page.item(
-                2,
-                how,
-                &format!(
-                    "{} % speed ({} to {}), {} with and without: {}",
-                    percent(gain.estimate),
-                    percent(gain.low),
-                    percent(gain.high),
-                    plural(proof.runs, "run"),
-                    proof.words
-                ),
-            );
+        (Some(proof), Some(gain)) if gain.low > -1.0 => {
+            // As the prediction and the comparison say it: time, not speed.
+            let ratio = |speed: f64| 1.0 / (1.0 + speed);
+            let less =
+                Predicted { ratio: ratio(gain.estimate), low: ratio(gain.high), high: ratio(gain.low) };
+            let runs = plural(proof.runs, "run");
+            page.item(2, how, &format!("{}, {runs} with and without: {}", self::gain(&less), proof.words));
         }
-        (Some(proof), None) => {
+        (Some(proof), _) => {
             page.item(2, how, &format!("unknown: {}", proof.failed.as_deref().unwrap_or(&proof.words)));
         }
         (None, _) => page.item(2, how, "not run"),
@@ -158,7 +151,8 @@ fn result(page: &mut Page, cure: &Cure) {
     let of = |r: &Report| percent(r.remote_share);
     page.item(2, "remote", &format!("{} before, {} after", of(cure.before), of(after)));
     let Some(comparison) = cure.comparison else { return };
-    page.item(2, "in all", &format!("{}: {}", comparison.verdict.words(), comparison.why));
+    // The time is said above, in the same unit.
+    page.item(2, "in all", comparison.verdict.words());
     let changed = comparison
         .objects
         .iter()

@@ -121,6 +121,11 @@ impl Page {
         }
     }
 
+    /// Lines so far.
+    pub(super) fn lines(&self) -> usize {
+        self.text.lines().count()
+    }
+
     pub(super) fn finish(self) -> String {
         self.text
     }
@@ -193,7 +198,7 @@ impl Page {
 
 /// Lines of at most `width` columns. A word that is longer stays whole: it is a
 /// path or a command that somebody may want to copy.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     // Number and unit stay together.

@@ -14,6 +14,7 @@ pub mod measured;
 mod paths;
 pub mod placement;
 pub mod reproduce;
+mod screen;
 mod sections;
 pub mod text;
 pub mod topology;
@@ -23,4 +24,5 @@ pub mod whereabouts;
 
 pub use html::to_html;
 pub use json::to_json;
-pub use text::to_text;
+pub use screen::{callers, to_text};
+pub use text::to_details;

@@ -104,6 +104,7 @@ impl Names {
             self.some(&mut f.module);
             f.lines.iter_mut().for_each(|u| self.some(&mut u.at));
         }
+        r.call_paths.iter_mut().flat_map(|p| &mut p.frames).for_each(|f| self.text(f));
         if let Some(w) = &mut r.what_if {
             w.repairs.iter_mut().flat_map(|row| &mut row.objects).for_each(|o| self.text(o));
             let combinations = [&mut w.best, &mut w.placeable].into_iter().flatten();

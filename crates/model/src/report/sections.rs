@@ -3,7 +3,9 @@
 use super::counted::bound_most;
 use super::layout::*;
 use super::text::units;
-use crate::analyze::{Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow};
+use crate::analyze::{
+    Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow, Verdict,
+};
 use crate::machine::DistanceClass;
 use crate::recording::ObjectKind;
 
@@ -53,11 +55,11 @@ pub(super) fn kind(kind: &str) -> String {
         "unpinned_threads" => "Threads are not pinned and leave their data behind",
         "interleave_everything" => "Everything is interleaved, private data too",
         "capacity_overflow" => "A node was full and pages went to another",
-        "shared_read_mostly" => "One table that every thread reads lies on one node",
-        "shared_read_write" => "One table that every thread reads and writes lies on one node",
+        "shared_read_mostly" => "One table that every thread reads is on one node",
+        "shared_read_write" => "One table that every thread reads and writes is on one node",
         "allocated_by_another_thread" => "Threads work in memory that another thread allocated and touched",
         "memory_on_cpuless_node" => "Memory on a node without cpus is used all the time",
-        "placed_by_policy" => "A memory policy placed pages away from their users",
+        "placed_by_policy" => "A memory policy placed pages away from the threads that use them",
         "crowded_memory" => "One node's memory has too much to do",
         "contended_line" => "Nodes write to the same variable",
         "false_sharing" => "Nodes write to the same cache lines",
@@ -77,8 +79,9 @@ pub(super) fn findings(page: &mut Page, r: &Report) {
         return;
     }
     let shown = r.findings.len().min(FINDINGS);
-    page.heading(match r.findings.len() {
-        1 => "Finding",
+    page.heading(match (r.verdict, r.findings.len()) {
+        (Verdict::Clean, _) => "Small findings",
+        (_, 1) => "Finding",
         _ => "Findings",
     });
     for finding in &r.findings[..shown] {
@@ -116,7 +119,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     };
     let stake = match r.basis {
         Basis::StallTime => format!(
-            "{} of the time goes to {whose}; the gain may be less: overlapped loads share blame",
+            "{} of the time goes to {whose}. The gain may be smaller, because loads overlap and each is charged for the same wait",
             percent(Some(f.stake))
         ),
         Basis::DramLines if f.shares_lines() => {
@@ -124,7 +127,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         }
         Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), r.basis.words()),
     };
-    page.item(3, "stake", &stake);
+    page.item(3, "at risk", &stake);
     page.item(3, "predicted", &super::whatif::predicted(f));
 }
 
@@ -251,7 +254,7 @@ fn helpers(through: &[String]) -> String {
 }
 
 /// A share, or the range of it where that says more: `50.0 %`, `43–57 %`.
-fn narrow(share: Option<f64>, ci: Option<Interval>) -> String {
+pub(super) fn narrow(share: Option<f64>, ci: Option<Interval>) -> String {
     match (share, ci) {
         (Some(_), Some(ci)) if ci.high - ci.low >= 0.01 => {
             format!("{:.0}–{:.0} %", (ci.low * 100.0).floor(), (ci.high * 100.0).ceil())
@@ -392,10 +395,7 @@ pub(super) fn notes(page: &mut Page, r: &Report) {
     }
     page.heading("Notes");
     if nothing {
-        page.bullet(
-            "There are no samples, so every share is unknown; nothing here says that there is \
-             no remote access.",
-        );
+        page.bullet("There are no samples, so every share is unknown: there may be remote accesses.");
     }
     for note in &r.notes {
         page.bullet(note);

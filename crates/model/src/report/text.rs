@@ -1,6 +1,6 @@
-//! A report for people: one page on a terminal, the verdict first.
+//! The whole report for people, with evidence, notes and all tables (`--details`).
 //!
-//! Order: verdict, what it rests on, findings, objects, who used which node's
+//! Order: verdict, what it rests on, findings, objects, which threads used which node's
 //! memory, functions, notes. It reads the same without colour.
 
 use super::counted;
@@ -9,7 +9,7 @@ use super::sections;
 use crate::analyze::{Basis, CpuTime, Finding, Interval, Region, Report, RungUse, THRESHOLD, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
-pub fn to_text(report: &Report, width: usize, color: bool) -> String {
+pub fn to_details(report: &Report, width: usize, color: bool) -> String {
     let report = &super::paths::brief(report);
     let mut page = Page::new(width, color);
     verdict(&mut page, report);
@@ -84,9 +84,11 @@ fn verdict(page: &mut Page, r: &Report) {
             Style::Unsure,
             "No verdict on NUMA placement: caches may hold what lies on far pages.".to_owned(),
         ),
-        Verdict::Unknown => {
-            (Style::Unsure, "No verdict on NUMA placement: the evidence does not carry one.".to_owned())
-        }
+        Verdict::Unknown => (
+            Style::Unsure,
+            "No verdict: there is too little data to tell whether NUMA placement costs this program time."
+                .to_owned(),
+        ),
     };
     page.headline(style, &text);
     if let Some(early) = r.ended_early.as_deref().filter(|_| r.verdict == Verdict::Affected) {
@@ -149,7 +151,7 @@ fn run(page: &mut Page, r: &Report) {
         None if r.machine.node_ids.len() == 1 => "nothing can be remote on one node; \
              `nearfar report --as 2x22` judges the same recording on two"
             .to_owned(),
-        None if r.counters.is_some() => "unknown: no line with a known home was counted".to_owned(),
+        None if r.counters.is_some() => "unknown: no line with a known node was counted".to_owned(),
         None if r.remote_share_ci.is_some() => format!("unknown: too few {}", units(r)),
         None => "unknown: no sample's page has a known node".to_owned(),
     };
@@ -221,7 +223,7 @@ fn basis_line(r: &Report) -> String {
         parts.push(part);
     }
     if parts.is_empty() {
-        parts.push("nothing: no rung is known to have worked".to_owned());
+        parts.push("nothing: no source is known to have worked".to_owned());
     }
     let counted = match (&r.counters, r.region) {
         (Some(_), Region::Marked) => ", counted in the region of interest; objects and code",

@@ -37,7 +37,10 @@ pub fn gain(p: &Predicted) -> String {
 pub(super) fn predicted(f: &Finding) -> String {
     match (&f.predicted, &f.predicted_why) {
         (Some(p), _) => {
-            format!("{} with {}", gain(p), placed(&f.repairs))
+            let after = f.predicted_after_better.as_ref();
+            let after =
+                after.map_or(String::new(), |p| format!("; once better findings are repaired: {}", gain(p)));
+            format!("{} with {}{after}", gain(p), placed(&f.repairs))
         }
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
@@ -88,6 +91,9 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     for one in shown(w) {
         let what = match one.objects.as_slice() {
             [] => format!("everything {}", words(one.repair)),
+            objects if objects.len() > 3 => {
+                format!("only {} and {} more {}", objects[0], objects.len() - 1, words(one.repair))
+            }
             objects => format!("only {} {}", objects.join(", "), words(one.repair)),
         };
         row(&what, &one.predicted, Some(one.remote_share));
@@ -95,7 +101,12 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     if let Some(one) = &w.one_node {
         row(&format!("threads and memory on node {}", one.node), &one.predicted, Some(0.0));
     }
-    row("every line local (a bound)", &w.all_local, Some(0.0));
+    // Spreading the lines of one node's threads over more memory may be better than to have them all local.
+    let tried = w.repairs.iter().map(|r| &r.predicted).chain(w.best.iter().map(|b| &b.predicted));
+    match tried.map(|p| p.ratio).fold(f64::INFINITY, f64::min) <= w.all_local.ratio {
+        true => row("the best that was found (a bound)", &w.all_local, None),
+        false => row("every line local (a bound)", &w.all_local, Some(0.0)),
+    }
     if !w.not_worth.is_empty() {
         let one = |n: &NotWorth| format!("{} ({})", n.objects.join(", "), n.kind.replace('_', " "));
         let all: Vec<String> = w.not_worth.iter().map(one).collect();

@@ -29,7 +29,7 @@ fn advice_is_in_the_words_of_the_programs_runtime() {
         w.input.modules.push(Module { id, path: path.into(), build_id: String::new(), runtime: 1 });
         w.on(2).findings[0].advice.clone()
     };
-    assert!(with("/usr/lib/libgomp.so.1").contains("same static schedule as the loop in work at main.c:20"));
+    assert!(with("/usr/lib/libgomp.so.1").contains("schedule(static), as the loop in work at main.c:20"));
     let java = with("/usr/lib/jvm/lib/server/libjvm.so");
     assert!(java.contains("-XX:+UseNUMA") && !java.contains("schedule"), "{java}");
     assert!(java.contains("places a"), "{java}");
@@ -136,7 +136,7 @@ fn how_threads_wait_changes_no_share_of_time() {
     }
     let r = idle.on(2);
     assert_eq!(r.verdict, Verdict::Unknown);
-    assert!(r.verdict_why.contains("wait for other threads"), "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("waiting at a barrier or lock"), "{}", r.verdict_why);
 }
 
 #[test]

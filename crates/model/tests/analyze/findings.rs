@@ -279,3 +279,56 @@ fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {
     assert!(!text.contains("divided as the loop") && !text.contains("too few samples"), "{text}");
     assert!(text.contains("not the address") && f.advice.starts_with("Interleave"), "{text}");
 }
+
+/// A clean program with a small finding is not told that nothing is worth changing above the advice.
+#[test]
+fn a_clean_verdict_above_a_finding_says_that_it_is_small() {
+    let mut w = World::new(4);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let (a, b) = (w.array("a", 1024), w.array("b", 1024));
+    w.touch(100, 0, init, a, 1024);
+    for t in 0..4 {
+        w.touch(5000, t, init, b + u64::from(t) * 256 * PAGE, 256);
+    }
+    w.use_blocked(4, 100, work, a, 1024);
+    w.use_blocked(4, 1000, work, b, 1024);
+    let r = w.on(2);
+    assert_eq!((r.verdict, r.findings.len()), (Verdict::Clean, 1), "{}", r.verdict_why);
+    assert!(!r.verdict_why.contains("nothing is worth"), "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("Small findings, of 4.5 % at most, are listed"), "{}", r.verdict_why);
+}
+
+/// Fields of one class that ten loops use get one sentence of advice, and a screen that ends.
+#[test]
+fn thirty_fields_have_a_report_of_one_screen() {
+    let mut w = World::new(4);
+    let init = w.own("Fields::Fields", 10);
+    for field in 0..30u32 {
+        let work = w.own(&format!("loop{field}"), 100 + field);
+        let a = w.array(&format!("field{field}"), 128);
+        w.touch(100, 0, init, a, 128);
+        w.use_blocked(4, 40, work, a, 128);
+    }
+    let r = w.on(2);
+    assert_eq!((r.findings.len(), r.findings[0].objects.len()), (1, 30));
+    assert_eq!(r.findings[0].advice.matches(". ").count(), 0, "{}", r.findings[0].advice);
+    let text = nearfar_model::report::to_text(&r, "app.nearfar", 100, false);
+    assert!(text.lines().count() <= 40, "{text}");
+    assert!(text.to_lowercase().matches("record longer").count() <= 1, "{text}");
+}
+
+#[test]
+fn call_paths_come_with_the_chains_of_samples() {
+    let mut w = World::new(2);
+    let (init, work, main) = (w.own("init", 10), w.own("work", 20), w.own("main", 30));
+    let a = w.array("a", 64);
+    w.touch(100, 0, init, a, 64);
+    w.use_blocked(2, 100, work, a, 64);
+    assert!(w.on(2).call_paths.is_empty());
+    let chain = w.chain(&[work, main]);
+    w.samples.chain.fill(chain);
+    let r = w.on(2);
+    let path = &r.call_paths[0];
+    assert_eq!(path.frames, ["work (main.c:20)", "main (main.c:30)"]);
+    assert!((path.share - 1.0).abs() < 1e-9 && (path.remote - 0.5).abs() < 1e-9, "{path:?}");
+}

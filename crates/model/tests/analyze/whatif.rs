@@ -8,7 +8,7 @@ use nearfar_model::fix::Fix;
 use nearfar_model::machine::figures::Cell;
 use nearfar_model::recording::*;
 use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::to_text;
+use nearfar_model::report::to_details;
 
 /// Two nodes of two cpus whose threads wait for memory: ten instructions per line are less than its latency.
 pub fn waiting() -> World {
@@ -164,7 +164,7 @@ fn predictions_name_files_as_briefly_as_the_rest_of_the_page() {
     w.input.symbols.file.fill("/opt/library/source/make.c".to_string());
     let r = w.real();
     assert_eq!(part(&r).object, "allocation at /opt/library/source/make.c:5");
-    let text = to_text(&r, 200, false);
+    let text = to_details(&r, 200, false);
     assert!(text.contains("allocation at make.c:5 where it is used"), "{text}");
     assert!(!text.contains("/opt/library"), "{text}");
 }

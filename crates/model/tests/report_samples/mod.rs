@@ -280,6 +280,11 @@ pub fn affected() -> Report {
                 lines: vec![],
             },
         ],
+        call_paths: vec![CallPath {
+            share: 0.93,
+            remote: 0.46,
+            frames: vec!["triad._omp_fn.0 (triad.c:30)".into(), "main (triad.c:29)".into()],
+        }],
         findings: vec![Finding {
             kind: "serial_first_touch".into(),
             objects: vec!["a".into(), "b".into(), "c".into()],

@@ -281,11 +281,17 @@ struct ReportArgs {
     /// The recording [default: the newest *.nearfar here]
     #[arg(value_name = "REC")]
     recording: Option<PathBuf>,
-    /// Write JSON (docs/report.schema.json)
+    /// Write JSON, which is everything (docs/report.schema.json)
     #[arg(long, conflicts_with = "html")]
     json: bool,
     #[command(flatten)]
     html: html::HtmlArgs,
+    /// Add the evidence, all notes and all tables
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    details: bool,
+    /// Add the paths of calls that most samples were taken in
+    #[arg(long, conflicts_with_all = ["json", "html"])]
+    callers: bool,
     /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]
     machine: Option<String>,

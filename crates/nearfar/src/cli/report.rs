@@ -8,7 +8,7 @@ use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::Meta;
-use nearfar_model::report::{to_html, to_json, to_text};
+use nearfar_model::report::{callers, to_details, to_html, to_json, to_text};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +31,13 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         writeln!(out, "{}", to_json(&report))?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", to_text(&report, width, color))?;
+        match args.details {
+            true => write!(out, "{}", to_details(&report, width, color))?,
+            false => write!(out, "{}", to_text(&report, &path.to_string_lossy(), width, color))?,
+        }
+        if args.callers {
+            write!(out, "{}", callers(&report, width, color))?;
+        }
     }
     if let (Some(_), Some(early)) = (&args.fail_on, &report.ended_early) {
         crate::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");

@@ -29,7 +29,7 @@ fn tree(directory: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 fn report(recording: &Path) -> Output {
-    nearfar().arg("report").arg(recording).stdin(Stdio::null()).output().unwrap()
+    nearfar().args(["report", "--details"]).arg(recording).stdin(Stdio::null()).output().unwrap()
 }
 
 fn all(output: &Output) -> String {

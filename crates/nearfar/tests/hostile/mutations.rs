@@ -14,7 +14,7 @@ use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
 use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::{to_json, to_text};
+use nearfar_model::report::{to_details, to_json};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -310,7 +310,7 @@ fn use_it(directory: &Path) -> Vec<String> {
                 continue;
             }
         };
-        printed.push(to_text(&report, 100, false));
+        printed.push(to_details(&report, 100, false));
         let json = to_json(&report);
         assert!(serde_json::from_str::<Value>(&json).is_ok(), "no JSON");
         printed.push(json);

@@ -89,7 +89,7 @@ fn what_is_no_recording_is_named_with_the_reason() {
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() * (i % 4) / 4]).unwrap();
         // What there is without it is reported, with what is missing; without threads or samples there is nothing.
-        let output = nearfar().arg("report").arg(scratch.path(&name)).output().unwrap();
+        let output = nearfar().args(["report", "--details"]).arg(scratch.path(&name)).output().unwrap();
         let essential = ["threads-", "processes-", "samples-"].iter().any(|t| table.starts_with(t));
         assert_eq!(output.status.code(), Some(if essential { 2 } else { 0 }), "{}", text(&output.stderr));
         let message = text(&output.stdout) + &text(&output.stderr);

@@ -6,7 +6,7 @@
 //! script stays a name.
 
 use super::sections::kind;
-use super::to_text;
+use super::to_details;
 use crate::analyze::Report;
 use crate::compare::{Comparison, Difference};
 use crate::plain;
@@ -83,14 +83,14 @@ struct Words {
 
 /// The report as a page.
 pub fn to_html(report: &Report, about: &About) -> String {
-    let headline = to_text(report, WIDE, false).lines().next().unwrap_or_default().to_owned();
+    let headline = to_details(report, WIDE, false).lines().next().unwrap_or_default().to_owned();
     let words = Words {
         version: env!("CARGO_PKG_VERSION"),
         headline,
         findings: report.findings.iter().map(|f| kind(&f.kind)).collect(),
     };
     let command = report.command.first().map_or(about.recording.as_str(), String::as_str);
-    fill(&format!("{command}: nearfar"), &to_text(report, WIDTH, false), &Data { report, about, words })
+    fill(&format!("{command}: nearfar"), &to_details(report, WIDTH, false), &Data { report, about, words })
 }
 
 /// Runs with and without the repair, as `cure` makes them.
