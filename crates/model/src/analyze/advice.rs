@@ -103,6 +103,11 @@ fn of_runtime(runtime: Managed) -> String {
         Managed::Go => format!(
             "Go's runtime places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
         ),
+        Managed::Python => format!(
+            "{ALL} was allocated by a library of Python, and its pages are on the node of the thread that wrote to them first, \
+             mostly the main one. Let the threads or processes that use a part create or fill it (numpy.empty touches no page), \
+             or {spread}, or {alone}."
+        ),
         Managed::V8 => {
             format!(
                 "V8 places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."

@@ -131,7 +131,7 @@ fn take_apart(
     let threads = IdIndex::new(&input.threads.id);
     let things = space::Things::new(input);
     let mut sites = sites::Sites::new(input);
-    let rows = rows::Rows::new(input, &things, &sites);
+    let mut rows = rows::Rows::new(input, &things, &sites);
     // What tells objects apart is in their rows now; there may be ten million.
     input.objects.name = Vec::new();
     input.objects.chain = Vec::new();
@@ -140,6 +140,7 @@ fn take_apart(
     let spaces = space::Spaces::new(input, things, &rows.of_thing);
     let nodes = nodes::Nodes::new(input, judge, &survey, &threads);
     let placements = placement::Placements::new(input, &spaces, &threads);
+    rows.split(&spaces.things, &placements);
     let looks = looks::Looks::new(input, &spaces, &nodes);
     let finder = homes::Finder {
         spaces: &spaces,

@@ -20,6 +20,8 @@ pub enum Managed {
     Go,
     /// V8: Node and others.
     V8,
+    /// Python: its libraries allocate arrays in C, and no line of the program is theirs.
+    Python,
 }
 
 /// OpenMP's runtimes: GNU's, LLVM's and Intel's.
@@ -43,6 +45,8 @@ impl Program {
             f.starts_with("runtime.mallocgc") || f == "runtime.mstart" || f == "runtime.schedule"
         }) {
             Some(Managed::Go)
+        } else if names().any(|name| name.starts_with("libpython") || name.starts_with("python")) {
+            Some(Managed::Python)
         } else {
             None
         };
@@ -82,5 +86,6 @@ mod tests {
         assert_eq!(of(&["/usr/lib/jvm/lib/server/libjvm.so"], &[]), managed(Managed::Java));
         assert_eq!(of(&["/usr/bin/node"], &[]), managed(Managed::V8));
         assert_eq!(of(&["/home/me/app"], &["main.main", "runtime.mallocgc"]), managed(Managed::Go));
+        assert_eq!(of(&["/usr/bin/python3.11", "/usr/lib/libm.so.6"], &[]), managed(Managed::Python));
     }
 }

@@ -1,5 +1,7 @@
 //! Objects as a reader thinks of them: everything allocated at one place under one name is one row.
 
+mod split;
+
 use super::hash::FastMap;
 use super::helpers::{Origin, Origins};
 use super::input::Input;
@@ -34,6 +36,8 @@ pub struct Row {
     pub extent: u64,
     /// Begin of that area for small allocations; 0 where offsets count from each object's begin.
     pub base: u64,
+    /// Whether its line allocates objects of another row, too, that were placed otherwise ([`Rows::split`]).
+    pub split: bool,
 }
 
 /// All rows, and which row a thing belongs to.
@@ -112,6 +116,7 @@ impl Rows {
                         count: 0,
                         extent: 0,
                         base: 0,
+                        split: false,
                     });
                     rows.rows.len() as u32 - 1
                 }),
@@ -151,11 +156,19 @@ impl Rows {
                 let end = things().map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
                 row.extent = end - row.base;
             } else {
-                let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));
-                (row.bytes, row.count) = (bytes as u64, count as u64);
-                row.extent = things().map(|t| t.bytes).max().unwrap_or(0);
+                row.measure(all);
             }
         }
+    }
+}
+
+impl Row {
+    /// Sizes of what is no small allocation.
+    fn measure(&mut self, all: &Things) {
+        let things = || self.things.iter().map(|&t| all.get(t));
+        let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));
+        let extent = things().map(|t| t.bytes).max().unwrap_or(0);
+        (self.bytes, self.count, self.extent) = (bytes as u64, count as u64, extent);
     }
 }
 

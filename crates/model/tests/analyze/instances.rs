@@ -32,6 +32,8 @@ fn a_vector_for_each_thread_is_each_threads_own() {
     assert_eq!((o.name.as_str(), o.count, o.pattern), ("parts", 4, Pattern::OwnThread));
     let repairs: Vec<Repair> = r.findings.iter().flat_map(|f| &f.repairs).map(|p| p.repair).collect();
     assert_eq!(repairs, [Repair::WhereUsed]);
+    let part = &r.findings[0].repairs[0];
+    assert_eq!((&*part.turns, &part.not_placeable), (&[0, 0, 1, 1][..], &None));
     assert!(!r.findings[0].advice.to_lowercase().contains("interleave"), "{}", r.findings[0].advice);
 }
 
@@ -41,6 +43,40 @@ fn objects_that_every_thread_uses_are_not_each_threads_own() {
     assert_eq!(r.objects[0].pattern, Pattern::AllOver);
     // All by one thread.
     assert_eq!(four_of_a_line(|_, _| 2).objects[0].pattern, Pattern::OneThread);
+}
+
+/// Two arrays of one line, used in blocks by two threads: the first is initialised as it is used, the second by one thread.
+fn two_of_a_line(name: &str) -> Report {
+    let mut w = World::new(2);
+    let (init, serial, work) = (w.own("init", 10), w.own("init", 12), w.own("work", 20));
+    let allocate = w.own("main", 5);
+    let chain = w.chain(&[allocate]);
+    for k in 0..2u64 {
+        let address = BASE + k * (64 << 20);
+        let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, name);
+        w.input.objects.chain[object as usize] = chain;
+        for part in 0..2u64 {
+            let (ip, thread) = if k == 0 { (init, part as u32) } else { (serial, 0) };
+            w.touch(1000 + 10_000 * k + part, thread, ip, address + part * PAGES / 2 * PAGE, PAGES / 2);
+        }
+        w.use_blocked(2, 1000, work, address, PAGES);
+    }
+    w.on(2)
+}
+
+#[test]
+fn of_two_arrays_of_one_line_the_one_that_is_placed_wrong_is_the_finding() {
+    let r = two_of_a_line("a|b");
+    let share = |name: &str| r.objects.iter().find(|o| o.name == name).expect("a row").remote_share;
+    assert_eq!((share("a"), share("b")), (Some(0.0), Some(0.5)));
+    assert_eq!(r.findings.len(), 1, "{:?}", r.findings);
+    let f = &r.findings[0];
+    assert_eq!((f.kind.as_str(), f.objects.join(", ")), ("serial_first_touch", "b".to_owned()));
+    assert_eq!(f.cause.at.as_deref(), Some("main.c:12"));
+    // A placement file names lines, and this one allocates both.
+    assert!(f.repairs[0].not_placeable.as_ref().is_some_and(|why| why.contains("other objects")));
+    let r = two_of_a_line("rows");
+    assert_eq!(r.findings[0].objects, ["rows (2 of 2)"]);
 }
 
 /// Two hundred times a megabyte, each freed before the next.

@@ -108,6 +108,12 @@ impl<'a> Planner<'a> {
 
     /// By what a file can name it.
     fn address(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
+        if row.split {
+            return Err(
+                "its line allocates other objects too, which lie elsewhere: a file cannot tell them apart"
+                    .into(),
+            );
+        }
         let module = |m: Option<u32>| {
             let path = self.input.modules.path.get(m? as usize)?;
             (!self.input.processes.executable.contains(path)).then(|| path.clone())
@@ -146,9 +152,10 @@ impl<'a> Planner<'a> {
         caller.filter(|_| shared).or(row.site)
     }
 
-    /// By page; without counts by the samples of a 512th of the object, which are those of all its allocations.
-    fn users(&self, by_bin: &Users, thing: u32) -> Users {
-        let Some(exact) = self.context.exact else { return self.sampled_users(by_bin, thing) };
+    /// By page; without counts the node that uses nearly all of this allocation (`own`), else by the samples of a 512th
+    /// of the object, which are those of all its allocations.
+    fn users(&self, by_bin: &Users, own: Option<NodeIndex>, thing: u32) -> Users {
+        let Some(exact) = self.context.exact else { return self.sampled_users(by_bin, own, thing) };
         let thing = self.context.finder.spaces.things.get(thing);
         let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
         let user = |p| {
@@ -160,11 +167,34 @@ impl<'a> Planner<'a> {
         filled((from..to).map(user).collect())
     }
 
-    fn sampled_users(&self, by_bin: &Users, thing: u32) -> Users {
+    fn sampled_users(&self, by_bin: &Users, own: Option<NodeIndex>, thing: u32) -> Users {
         let thing = self.context.finder.spaces.things.get(thing);
         let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
         let pages = (to - from).max(1);
+        if let Some(node) = own {
+            return vec![PageUser { node, weight: 1.0 }; pages as usize];
+        }
         (0..pages).map(|p| by_bin[(p * BINS as u64 / pages) as usize]).collect()
+    }
+
+    /// Of a row's several allocations, those that one node uses, by samples.
+    fn of_one_node(&self, row: u32) -> FastMap<u32, NodeIndex> {
+        let nodes = self.context.finder.nodes.count;
+        let mut votes: FastMap<u32, Vec<u64>> = FastMap::default();
+        let of_row = |thing: u32| self.context.rows.of_thing[thing as usize] == row;
+        for (&(thing, thread), used) in self.tally.instances.iter().filter(|i| of_row(i.0.0) && i.0.1 != NONE)
+        {
+            let node = self.context.node_of_user(self.tally, thread);
+            if node != UNKNOWN {
+                votes.entry(thing).or_insert_with(|| vec![0; nodes])[usize::from(node)] += used.addressed;
+            }
+        }
+        let one = |(thing, votes): (u32, Vec<u64>)| {
+            let all: u64 = votes.iter().sum();
+            let (node, &most) = votes.iter().enumerate().max_by_key(|v| *v.1)?;
+            (all > 0 && most as f64 >= AGREE * all as f64).then_some((thing, node as NodeIndex))
+        };
+        votes.into_iter().filter_map(one).collect()
     }
 
     /// Who is seen most in each 512th of a row's objects.
@@ -204,7 +234,9 @@ impl<'a> Planner<'a> {
         let mut things = row.things.clone();
         things.sort_by_key(|&t| (spaces.things.get(t).born, t));
         let by_bin = self.users_by_bin(id);
-        let users: Vec<Users> = things.iter().map(|&t| self.users(&by_bin, t)).collect();
+        let own = self.of_one_node(id);
+        let users: Vec<Users> =
+            things.iter().map(|&t| self.users(&by_bin, own.get(&t).copied(), t)).collect();
         let used: Vec<(u32, &Users)> = things
             .iter()
             .copied()
