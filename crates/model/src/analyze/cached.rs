@@ -12,6 +12,7 @@ use super::attribute::Context;
 use super::facts::{RowFacts, by_row, mib};
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
+use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::stats::draws_interval;
 use super::tally::{BINS, Tally, ThreadTally, Use};
@@ -256,7 +257,7 @@ fn open(context: &Context, tally: &Tally, facts: &[RowFacts]) -> u64 {
         return 0;
     }
     let uses = by_row(tally.uses.iter());
-    let instances = by_row(tally.instances.iter());
+    let instances = instances::by_row(context.rows, tally);
     let mut open = tally.unattributed;
     let spaces = context.finder.spaces;
     for f in facts {
@@ -266,7 +267,7 @@ fn open(context: &Context, tally: &Tally, facts: &[RowFacts]) -> u64 {
         };
         let row = &context.rows.rows[f.row];
         let things = &row.things;
-        if things.iter().all(|&thing| spaces.is_constant(context.input, thing)) {
+        if spaces.are_constant(context.input, things) {
             continue;
         }
         // Several objects of one line: each for itself, since each may be one node's. Small ones are sampled, and what
@@ -280,14 +281,15 @@ fn open(context: &Context, tally: &Tally, facts: &[RowFacts]) -> u64 {
                 };
                 of_several_nodes(&list.iter().map(|u| (node(u.0), u.1)).collect::<Vec<_>>(), from, bytes)
             }
-            _ => things
-                .iter()
-                .filter_map(|thing| instances.get(thing))
+            _ => instances
+                .get(&(f.row as u32))
+                .into_iter()
+                .flatten()
                 .map(|users| {
                     let mut nodes = users.iter().map(|u| node(u.0));
                     let first = nodes.next().unwrap_or(UNKNOWN);
                     let one = first != UNKNOWN && nodes.all(|n| n == first);
-                    if one { 0 } else { users.iter().map(|u| u.1.weight).sum() }
+                    if one { 0 } else { users.iter().map(|u| u.1.used.sum.weight).sum() }
                 })
                 .sum(),
         };

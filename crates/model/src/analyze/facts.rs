@@ -4,12 +4,13 @@ use super::attribute::Context;
 use super::exact::{Exact, Lines, RowLines};
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
+use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::pages::{self, Origins};
 use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::stats::{Block, share_interval};
-use super::tally::{Folio, FolioUse, InstanceUse, LineUse, Tally, TouchUse, Use};
+use super::tally::{Folio, FolioUse, LineUse, Tally, TouchUse, Use};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
@@ -17,9 +18,6 @@ use crate::recording::{NONE, ObjectKind};
 const WRITTEN: f64 = 0.02;
 /// Bit of a mapping's flags: its pages may be executed.
 const EXECUTABLE: u8 = 4;
-/// Part of the samples of objects of one line that must be of each object's one thread for it to be that thread's. The
-/// same as for one object that one thread uses. // chosen
-const OWN: f64 = 0.97;
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
 const DETAILED: usize = 100;
 
@@ -174,8 +172,8 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
     let in_file = |f: &&RowFacts| {
         let row = &context.rows.rows[f.row];
         // What no sample stored to may be written all the same: the page's protection tells.
-        let constant = |&t: &u32| spaces.is_constant(context.input, t);
-        matches!(row.kind, ObjectKind::File | ObjectKind::Static) && row.things.iter().all(constant)
+        matches!(row.kind, ObjectKind::File | ObjectKind::Static)
+            && spaces.are_constant(context.input, &row.things)
     };
     let unplaced = |f: &&RowFacts| {
         let counts = tally.rows[f.row].as_deref();
@@ -211,7 +209,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let folios = by_row(tally.folios.iter());
     let shared = shared_by_nodes(tally);
     let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
-    let instances = by_row(tally.instances.iter());
+    let instances = instances::by_row(context.rows, tally);
     let executable: FastSet<&str> = (0..input.mappings.start.len())
         .filter(|&i| input.mappings.flags[i] & EXECUTABLE != 0)
         .map(|i| input.mappings.name[i].as_str())
@@ -242,9 +240,14 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         }
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
         (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
-        let one_each = about.things.len() > 1 && about.kind != ObjectKind::SmallHeap;
-        if f.own_stacks || one_each && own_instances(&about.things, &instances) {
+        // Small ones are sampled: what lies between two of them is of no object.
+        let several = instances.get(&key).filter(|_| about.kind != ObjectKind::SmallHeap);
+        if f.own_stacks || several.is_some_and(|i| instances::own(i)) {
             f.pattern = Pattern::OwnThread;
+        } else if let Some((pattern, ranges)) = several.and_then(|i| instances::pattern(i))
+            && f.pattern != Pattern::Cyclic
+        {
+            (f.pattern, f.ranges) = (pattern, ranges);
         }
         who_uses(&mut f, context, tally, used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
@@ -276,22 +279,6 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         facts.push(f);
     }
     facts
-}
-
-/// Whether each of a row's objects is used by one thread, and not all by the same. Laid over one another they would look
-/// as if every thread used all of one object.
-fn own_instances(things: &[u32], instances: &ByRow<u32, &InstanceUse>) -> bool {
-    let (mut all, mut own) = (0, 0);
-    let mut threads: FastSet<u32> = FastSet::default();
-    for users in things.iter().filter_map(|thing| instances.get(thing)) {
-        all += users.iter().map(|u| u.1.addressed).sum::<u64>();
-        if let Some((thread, most)) = users.iter().max_by_key(|u| u.1.addressed).filter(|u| u.1.addressed > 0)
-        {
-            own += most.addressed;
-            threads.insert(*thread);
-        }
-    }
-    all >= pattern::ENOUGH && threads.len() > 1 && own as f64 >= OWN * all as f64
 }
 
 /// Runs of homes and of users along the largest allocation.

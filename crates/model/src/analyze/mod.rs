@@ -28,6 +28,7 @@ mod held;
 mod helpers;
 mod history;
 mod homes;
+mod instances;
 mod layer;
 mod looks;
 mod measure;

@@ -84,6 +84,10 @@ impl Rows {
                     let path = origin.filter(|o| o.site.is_some()).map(|o| o.path);
                     Key::Site(thing.kind, name.unwrap_or_default(), path, size)
                 }
+                // Mapped by a line of the program, again and again perhaps, and of another size each time.
+                kind @ (ObjectKind::Anonymous | ObjectKind::Shared) if site.is_some() => {
+                    Key::Site(kind, name.unwrap_or_default(), site, 0)
+                }
                 kind @ (ObjectKind::Stack | ObjectKind::File) => {
                     Key::Place(kind, name.unwrap_or_default(), 0, 0)
                 }

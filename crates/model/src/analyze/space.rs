@@ -14,6 +14,8 @@ use std::mem::take;
 /// known: an address belongs to an object inside its bytes only. // assumed
 const SMALL_REACH: u64 = 128 << 10;
 
+/// Things that are asked whether they could be written to, together: a file has a few mappings. // chosen
+const MOST_CONSTANT: usize = 64;
 /// Bit of a mapping's flags: its pages may be written to.
 const WRITABLE: u8 = 2;
 
@@ -373,8 +375,13 @@ impl Spaces {
         }
     }
 
-    /// Whether no page of a thing could be written to, as far as its mapping and the calls that change protections say.
-    pub fn is_constant(&self, input: &Input, thing: u32) -> bool {
+    /// Whether no page of some things could be written to, as far as their mappings and the calls that change protections
+    /// say. Of more than [`MOST_CONSTANT`] that is not looked at: all calls are asked for each.
+    pub fn are_constant(&self, input: &Input, things: &[u32]) -> bool {
+        things.len() <= MOST_CONSTANT && things.iter().all(|&thing| self.is_constant(input, thing))
+    }
+
+    fn is_constant(&self, input: &Input, thing: u32) -> bool {
         let t = self.things.get(thing);
         let r = &input.range_events;
         let end = t.address.saturating_add(t.bytes);

@@ -25,15 +25,16 @@ pub struct Use {
     pub bins: Vec<u32>,
 }
 
+/// Most objects of a row of which each thread's use is kept by bin. // chosen: 2 KiB for each thread and object
+pub const FEW_INSTANCES: usize = 16;
+
 /// A thread's use of one of a row's several objects.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct InstanceUse {
-    /// Weight of its samples.
-    pub weight: u64,
+    /// Its samples; bins only of rows with up to [`FEW_INSTANCES`] objects, homes not at all.
+    pub used: Use,
     /// Remote weight.
     pub remote: u64,
-    /// Its samples outside the initialisation.
-    pub addressed: u64,
 }
 
 /// A line's use of a row.
@@ -351,9 +352,10 @@ impl Tally {
         }
         for (key, from) in other.instances {
             let to = self.instances.of(key);
-            to.weight += from.weight;
             to.remote += from.remote;
-            to.addressed += from.addressed;
+            to.used.sum.merge(&from.used.sum);
+            to.used.addressed += from.used.addressed;
+            grow_add(&mut to.used.bins, &from.used.bins);
         }
         for (key, from) in other.reach {
             self.reach.entry(key).or_default().merge(&from);

@@ -328,7 +328,7 @@ pub enum Pattern {
     Blocked,
     /// Threads take turns in small chunks.
     Cyclic,
-    /// Stacks, each its own thread's.
+    /// Stacks, or objects of one line, each used by a thread of its own.
     OwnThread,
     /// Every thread everywhere.
     AllOver,

@@ -37,6 +37,33 @@ fn a_vector_for_each_thread_is_each_threads_own() {
     assert!(!r.findings[0].advice.to_lowercase().contains("interleave"), "{}", r.findings[0].advice);
 }
 
+/// Of each other's offsets the two say nothing: in the first each thread has its half, of the second every thread uses all,
+/// and what is remote lies on it.
+#[test]
+fn the_pattern_of_objects_of_one_line_is_that_of_the_one_with_far_pages() {
+    let pattern = |far: u64| {
+        let mut w = World::new(2);
+        let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
+        let chain = w.chain(&[allocate]);
+        for k in 0..2u64 {
+            let address = BASE + k * (64 << 20);
+            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
+            w.input.objects.chain[object as usize] = chain;
+            // Half of each by each thread: what is used in blocks is near where the halves are the users'.
+            for part in 0..2u64 {
+                let thread = if k == 0 && far == 0 { 1 - part } else { part };
+                let begin = address + part * PAGES / 2 * PAGE;
+                w.touch(1000 + 10_000 * k + part, thread as u32, init, begin, PAGES / 2);
+            }
+        }
+        w.use_blocked(2, 1000, work, BASE, PAGES);
+        w.use_all_over(2, if far == 0 { 100 } else { 1000 }, work, BASE + (64 << 20), PAGES);
+        w.on(2).objects[0].pattern
+    };
+    assert_eq!(pattern(0), Pattern::Blocked);
+    assert_eq!(pattern(1), Pattern::AllOver);
+}
+
 #[test]
 fn objects_that_every_thread_uses_are_not_each_threads_own() {
     let r = four_of_a_line(|k, i| ((u64::from(k) + i) % 4) as u32);

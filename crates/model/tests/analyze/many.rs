@@ -153,6 +153,7 @@ fn fifty_thousand_mappings_of_their_own_sizes_one_at_a_time_are_told_apart() {
     w.compute(2, 10, work);
     let r = w.real();
     let buffer = &r.objects[0];
-    assert_eq!((buffer.name.as_str(), buffer.samples, buffer.count), ("buffer", 1000, count));
+    assert_eq!((buffer.name.as_str(), buffer.samples, buffer.allocations), ("buffer", 1000, count));
+    assert_eq!(buffer.count, 1, "at a time");
     assert!(w.on(2).objects[0].remote_share == Some(0.5));
 }

@@ -4,7 +4,7 @@ use super::Worker;
 use crate::analyze::homes::Home;
 use crate::analyze::nodes::UNKNOWN;
 use crate::analyze::pictures;
-use crate::analyze::tally::{BINS, home_slot};
+use crate::analyze::tally::{BINS, FEW_INSTANCES, home_slot};
 use crate::analyze::value::Basis;
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
 
@@ -71,7 +71,7 @@ impl Worker<'_> {
         let several = about.things.len() > 1;
         if several {
             let instance = tally.instances.of((thing, thread));
-            instance.weight += weight;
+            instance.used.sum.add(weight);
             instance.remote += if remote { weight } else { 0 };
         }
         // The initialisation is not the use: the touching line's own samples say nothing of the pattern. But a kernel
@@ -101,9 +101,6 @@ impl Worker<'_> {
         if !used_now || evicted {
             return;
         }
-        if several {
-            tally.instances.of((thing, thread)).addressed += 1;
-        }
         let object = context.finder.spaces.things.get(thing);
         let (base, extent) = if about.kind == ObjectKind::SmallHeap {
             (about.base, about.extent)
@@ -118,6 +115,14 @@ impl Worker<'_> {
         }
         used.addressed += 1;
         used.bins[bin] += 1;
+        if several {
+            let instance = &mut tally.instances.of((thing, thread)).used;
+            instance.addressed += 1;
+            if about.things.len() <= FEW_INSTANCES {
+                instance.bins.resize(BINS, 0);
+                instance.bins[bin] += 1;
+            }
+        }
         counts.followed.add(page, thread, 1);
         let along = pictures::along(about, thing, &object, s.address[i]);
         *tally.strips.entry(pictures::key(row, along, fact.node, home.node)).or_default() += weight;

@@ -82,5 +82,5 @@ fn by_one_thread(things: &Things, placements: &Placements, thing: u32) -> Option
     }
     let all: u64 = by_thread.values().sum();
     let most = by_thread.values().copied().max().unwrap_or(0);
-    (all >= KNOWN).then(|| most as f64 >= ONE * all as f64)
+    (all >= KNOWN).then_some(most as f64 >= ONE * all as f64)
 }

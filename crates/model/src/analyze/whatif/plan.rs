@@ -186,7 +186,8 @@ impl<'a> Planner<'a> {
         {
             let node = self.context.node_of_user(self.tally, thread);
             if node != UNKNOWN {
-                votes.entry(thing).or_insert_with(|| vec![0; nodes])[usize::from(node)] += used.addressed;
+                votes.entry(thing).or_insert_with(|| vec![0; nodes])[usize::from(node)] +=
+                    used.used.addressed;
             }
         }
         let one = |(thing, votes): (u32, Vec<u64>)| {

@@ -1,0 +1,67 @@
+//! The objects of one line, one by one. Laid over one another, a vector that each thread has for itself would look as if
+//! every thread used all of one.
+
+use super::hash::{FastMap, FastSet};
+use super::pattern::{self, Range};
+use super::rows::Rows;
+use super::tally::{Followed, InstanceUse, Tally, Use};
+use super::value::Pattern;
+
+/// Part of the samples of objects of one line that must be of each object's one thread for it to be that thread's. The
+/// same as for one object that one thread uses. // chosen
+const OWN: f64 = 0.97;
+/// Part of what is remote of them that objects of one pattern must have for it to be the row's. // chosen
+const MOSTLY: f64 = 0.8;
+
+/// The threads that use an object, in order.
+pub type Users<'a> = Vec<(u32, &'a InstanceUse)>;
+
+/// Of each row with several objects, those with samples: by object, in order.
+pub fn by_row<'a>(rows: &Rows, tally: &'a Tally) -> FastMap<u32, Vec<Users<'a>>> {
+    let mut things: Vec<(u32, Users)> = super::facts::by_row(tally.instances.iter()).into_iter().collect();
+    things.sort_by_key(|t| t.0);
+    let mut found: FastMap<u32, Vec<Users>> = FastMap::default();
+    for (thing, users) in things {
+        found.entry(rows.of_thing[thing as usize]).or_default().push(users);
+    }
+    found
+}
+
+/// Whether each object is used by one thread, and not all by the same.
+pub fn own(instances: &[Users]) -> bool {
+    let (mut all, mut own) = (0, 0);
+    let mut threads: FastSet<u32> = FastSet::default();
+    for users in instances {
+        all += users.iter().map(|u| u.1.used.addressed).sum::<u64>();
+        let most = users.iter().max_by_key(|u| u.1.used.addressed);
+        if let Some((thread, most)) = most.filter(|u| u.1.used.addressed > 0) {
+            own += most.used.addressed;
+            threads.insert(*thread);
+        }
+    }
+    all >= pattern::ENOUGH && threads.len() > 1 && own as f64 >= OWN * all as f64
+}
+
+/// The pattern of the objects that most of what is remote lies on, each looked at by itself, with the ranges of one of
+/// them; `None` where there are too many of them, too few samples, or no such pattern.
+pub fn pattern(instances: &[Users]) -> Option<(Pattern, Vec<Range>)> {
+    let mut by_pattern: Vec<(Pattern, u64, Vec<Range>)> = Vec::new();
+    let mut remote = 0;
+    for users in instances {
+        if users.iter().any(|u| u.1.used.addressed > 0 && u.1.used.bins.is_empty()) {
+            return None;
+        }
+        let uses: Vec<(u32, &Use)> = users.iter().map(|u| (u.0, &u.1.used)).collect();
+        // Which pages threads take turns in is kept of the row only.
+        let (pattern, ranges) = pattern::pattern(&uses, &Followed::default());
+        let its: u64 = users.iter().map(|u| u.1.remote).sum();
+        remote += its;
+        match by_pattern.iter_mut().find(|p| p.0 == pattern) {
+            Some(sum) => sum.1 += its,
+            None => by_pattern.push((pattern, its, ranges)),
+        }
+    }
+    let (pattern, most, ranges) = by_pattern.into_iter().max_by_key(|p| p.1)?;
+    let clear = remote > 0 && most as f64 >= MOSTLY * remote as f64 && pattern != Pattern::Unknown;
+    clear.then_some((pattern, ranges))
+}
