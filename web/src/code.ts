@@ -1,6 +1,6 @@
 // Functions and their lines.
 import type { Data } from "./data";
-import { sampled } from "./data";
+import { basis, sampled, shareName } from "./data";
 import { h, section } from "./dom";
 import { source } from "./source";
 import { tabs } from "./tabs";
@@ -21,7 +21,7 @@ export function code(d: Data): HTMLElement {
       h("div", {}, h("p", {}, f.module ?? "module unknown"), h("ul", {}, ...f.lines.map((l) => h("li", {}, `${percent(l.stall_share)}, far `, share(l.remote_share, null, from), " ", place(l.at, l.function))))),
     columns: [
       { name: "function", about: "itself, without what it calls", ascending: true, key: (f) => f.function, cell: (f) => h("span", { class: "name", title: f.function }, shorten(f.function, 60)) },
-      { name: "time", about: "share of all samples", number: true, key: (f) => f.stall_share, cell: (f) => share(f.stall_share, null, from) },
+      { name: shareName(d.report), about: `share of all ${basis(d.report)}`, number: true, key: (f) => f.stall_share, cell: (f) => share(f.stall_share, null, from) },
       { name: "", about: "near, far and unknown parts of that share", key: (f) => f.stall_share * (f.remote_share ?? 0), cell: (f) => (f.remote_share === null ? bar(0, 0, f.stall_share) : bar(f.stall_share * (1 - f.remote_share), f.stall_share * f.remote_share, 0)) },
       { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => f.remote_share, cell: (f) => share(f.remote_share, null, from) },
       { name: "hottest line", about: "its line with most samples", ascending: true, key: (f) => f.lines[0]?.at ?? null, cell: (f) => place(f.lines[0]?.at ?? null, null) },

@@ -17,6 +17,9 @@ export function read(): Data | Compared {
 /** What shares are shares of. */
 export const basis = (r: Report): string => (r.basis === "stall_time" ? "stall time" : "DRAM traffic");
 
+/** The name of a column of such shares. */
+export const shareName = (r: Report): string => (r.basis === "stall_time" ? "time" : "traffic");
+
 /** Where a report's shares come from, a line each. */
 export function sources(r: Report): string[] {
   return r.rungs.map((rung) => {

@@ -32,3 +32,9 @@ export function section(id: string, title: string, lead: Child, ...children: Chi
   const heading = h("h2", {}, title);
   return h("section", { id, "aria-label": title }, heading, lead ? h("p", { class: "lead" }, lead) : null, ...children);
 }
+
+/** The hatching of what is unknown; pictures refer to it by its name. */
+export function hatch(): SVGElement {
+  const pattern = s("pattern", { id: "hatch", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("path", { d: "M0 0V4" }));
+  return s("svg", { id: "hatches", "aria-hidden": "true" }, s("defs", {}, pattern));
+}

@@ -102,12 +102,12 @@ export function machinePicture(r: Report): HTMLElement {
     shapes.push(s("text", { x: x + 10, y: y + 36, class: "small" }, cores.length > 32 ? plural(node.cores, "core") : cores));
     shapes.push(s("text", { x: x + 10, y: y + 50, class: "small" }, inner));
     const top = y + NODE.cpus + NODE.pipe;
-    const sustained = node.read_gb_per_s === null ? "" : `, sustains ${digits(node.read_gb_per_s)} GB/s`;
     shapes.push(s("rect", { x, y: top, width: NODE.width, height: NODE.memory, rx: 4, class: "memory" }));
     const kind = node.kind === "dram" ? "memory" : `memory (${node.kind})`;
     shapes.push(s("text", { x: x + 10, y: top + 18, class: "strong" }, `${kind} of node ${node.id}`));
-    const bytes = node.memory_bytes === null ? "size unknown" : size(node.memory_bytes);
-    shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, `${bytes}${sustained}`));
+    const known = [node.memory_bytes === null ? "" : size(node.memory_bytes), node.read_gb_per_s === null ? "" : `sustains ${digits(node.read_gb_per_s)} GB/s`];
+    const words = known.filter((k) => k !== "").join(", ") || "size unknown";
+    shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, words));
   });
   const all = flows(r).sort((a, b) => b.part - a.part);
   const crossing = nodes.length <= CROSSING;

@@ -2,7 +2,7 @@
 import { code } from "./code";
 import { compared } from "./compare";
 import { type Data, read, sources } from "./data";
-import { h, section } from "./dom";
+import { h, hatch, section } from "./dom";
 import { ladder } from "./ladder";
 import { objects } from "./objects";
 import { head, summary } from "./summary";
@@ -23,7 +23,7 @@ const page = "comparison" in d ? compared(d) : one(d);
 const links = page.parts.slice(1).map((part) => h("a", { href: `#${part.id}` }, part.getAttribute("aria-label") ?? part.id));
 const bar = h("nav", { "aria-label": "parts of the page" }, h("a", { href: "#verdict", class: "brand" }, "nearfar"), ...links, themeSwitch());
 const foot = h("footer", {}, `nearfar ${d.words.version} \u00b7 recording ${d.about.recording}`);
-document.getElementById("page")?.replaceChildren(bar, page.head, ...page.parts, foot);
+document.getElementById("page")?.replaceChildren(hatch(), bar, page.head, ...page.parts, foot);
 installTips();
 installSourceLinks(d.about.sources);
 document.documentElement.dataset.ready = "true";

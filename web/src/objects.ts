@@ -1,6 +1,6 @@
 // Objects: what the program calls its memory.
 import type { Data } from "./data";
-import { sampled } from "./data";
+import { basis, sampled, shareName } from "./data";
 import { type Child, h, section } from "./dom";
 import { count, percent, shorten, size } from "./format";
 import { bar, place, share } from "./marks";
@@ -44,7 +44,7 @@ export function objects(d: Data): HTMLElement {
     columns: [
       { name: "object", about: "variable, symbol, mapping or allocation site", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 44), o.count > 1 ? h("small", {}, ` ×${count(o.count)}`) : null) },
       { name: "size", about: "bytes of all its objects", number: true, key: (o) => o.bytes, cell: (o) => size(o.bytes) },
-      { name: "time", about: "share of all samples", number: true, key: (o) => o.stall_share, cell: (o) => share(o.stall_share, null, source) },
+      { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (o) => o.stall_share, cell: (o) => share(o.stall_share, null, source) },
       { name: "", about: "near, far and unknown parts of that share", key: (o) => o.stall_share * (o.remote_share ?? 0), cell: parts },
       { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => o.remote_share, cell: (o) => share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) },
       { name: "pages", about: "along its addresses, from above: node of the page, first touch, main user, far share, with the repair", key: (o) => o.bytes, cell: (o) => { const own = strips.get(o); return own ? smallStrip(r, own) : null; } },

@@ -15,6 +15,12 @@ function standalone(svg: SVGElement): string {
     for (const name of ["class", "tabindex", "aria-describedby"]) element.removeAttribute(name);
   });
   copy.querySelectorAll("[visibility=hidden]").forEach((element) => element.remove());
+  const pattern = document.getElementById("hatch");
+  if (pattern && copy.querySelector('[fill*="#hatch"]')) {
+    const own = pattern.cloneNode(true) as SVGElement;
+    own.querySelector("path")?.setAttribute("stroke", getComputedStyle(document.documentElement).getPropertyValue("--none").trim());
+    copy.prepend(own);
+  }
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
 }

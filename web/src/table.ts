@@ -28,7 +28,7 @@ interface Options<T> {
 }
 
 /** Rows drawn at first: thousands of rows would make the first paint wait. */
-const FIRST = 50;
+const FIRST = 20;
 
 export function table<T>(o: Options<T>): HTMLElement {
   let sort = o.sort ?? -1;

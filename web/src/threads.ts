@@ -1,6 +1,6 @@
 // Threads: on which node each runs, and on which its memory is.
 import type { Data } from "./data";
-import { sampled } from "./data";
+import { basis, sampled, shareName } from "./data";
 import { h, section } from "./dom";
 import { count, percent } from "./format";
 import { bar, share } from "./marks";
@@ -23,7 +23,7 @@ export function threads(d: Data): HTMLElement {
     columns: [
       { name: "thread", about: "position in creation order and name", number: false, ascending: true, key: (t) => t.index, cell: (t) => h("span", { class: "name" }, `${t.index} ${t.name}`, h("small", {}, ` tid ${t.tid}`)) },
       { name: "node", about: "node that it runs on", number: true, ascending: true, key: (t) => t.node, cell: (t) => (t.node === null ? "unknown" : String(t.node)) },
-      { name: "time", about: "share of all samples", number: true, key: (t) => t.share, cell: (t) => share(t.share, null, source) },
+      { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (t) => t.share, cell: (t) => share(t.share, null, source) },
       { name: "", about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => known(t) - near(t), cell: (t) => bar(near(t) / most, (known(t) - near(t)) / most, 0) },
       ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_home[at] ?? null, cell: (t: ThreadRow) => percent(t.by_home[at]) })),
       { name: "cpus", about: "cpus it was seen on", number: true, key: (t) => t.cpus, cell: (t) => count(t.cpus) },
@@ -49,7 +49,7 @@ function processes(d: Data): HTMLElement | null {
       { name: "process", about: "process id", number: true, ascending: true, key: (p) => p.pid, cell: (p) => String(p.pid) },
       { name: "executable", about: "path of its program", ascending: true, key: (p) => p.executable, cell: (p) => h("code", {}, p.executable) },
       { name: "threads", about: "threads with samples", number: true, key: (p) => p.threads, cell: (p) => count(p.threads) },
-      { name: "time", about: "share of all samples", number: true, key: (p) => p.share, cell: (p) => share(p.share, null, source) },
+      { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (p) => p.share, cell: (p) => share(p.share, null, source) },
       ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (p: ProcessPicture) => p.by_home[at] ?? null, cell: (p: ProcessPicture) => percent(p.by_home[at]) })),
     ],
   });
