@@ -19,6 +19,7 @@ pub mod fix;
 pub mod machine;
 pub mod measured;
 pub mod plain;
+pub mod ranks;
 pub mod recording;
 pub mod report;
 pub mod reproduce;

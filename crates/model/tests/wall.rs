@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     "simulate",
     "time",
     "analyze",
+    "ranks",
     "compare",
     "measured",
     "trials",

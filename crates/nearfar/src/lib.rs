@@ -12,5 +12,6 @@ pub mod measure;
 pub mod out;
 pub mod output;
 pub mod place;
+pub mod ranks;
 pub mod store;
 pub mod symbols;

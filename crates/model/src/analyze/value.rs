@@ -10,10 +10,10 @@ pub use pictures::*;
 pub use whatif::*;
 
 use crate::machine::DistanceClass;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Is NUMA placement costing this program?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Enough evidence, and little of the time is at stake on far memory.
@@ -46,7 +46,7 @@ impl Basis {
 }
 
 /// An interval of a share, both ends within 0 and 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -321,7 +321,7 @@ pub struct UseRow {
 }
 
 /// How threads use the address range of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// Each thread its own contiguous part.

@@ -1,5 +1,6 @@
 //! What a recording says about itself: meta.json.
 
+use super::rank::Rank;
 use super::survey::SampleSurvey;
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,9 @@ pub struct Meta {
     pub command: Vec<String>,
     /// Working directory of the command.
     pub cwd: String,
+    /// Which rank of a launch it is (`mpirun`, `srun`); `null`: none. The tables of a rank are in `tables/`.
+    #[serde(default)]
+    pub rank: Option<Rank>,
     /// Wall-clock start, RFC 3339 UTC.
     pub started: String,
     /// CLOCK_MONOTONIC at the start, ns.

@@ -10,6 +10,7 @@ pub mod journal;
 mod limits;
 pub mod meta;
 pub mod parquet;
+pub mod rank;
 pub mod raw;
 pub mod sound;
 pub mod survey;
@@ -18,6 +19,7 @@ mod thrift;
 
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
 pub use meta::{Meta, Rung, RungReport, is_whole};
+pub use rank::Rank;
 pub use survey::SampleSurvey;
 pub use tables::*;
 

@@ -49,6 +49,7 @@ impl Meta {
                 return Err("the threads of its survey are in disorder".into());
             }
         }
+        self.rank.as_ref().map_or(Ok(()), super::Rank::check)?;
         for machine in std::iter::once(&self.machine).chain(&self.wished_machine) {
             check_machine(machine).map_err(|why| format!("its machine cannot be: {why}"))?;
         }

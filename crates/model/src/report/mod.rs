@@ -13,6 +13,7 @@ mod layout;
 pub mod measured;
 mod paths;
 pub mod placement;
+pub mod ranks;
 pub mod reproduce;
 mod screen;
 mod sections;

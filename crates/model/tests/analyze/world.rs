@@ -48,6 +48,7 @@ impl World {
             survey: None,
             command: vec!["./app".into()],
             cwd: "/home/u/p".into(),
+            rank: None,
             started: String::new(),
             start_ns: 0,
             end_ns: 10 * WORK,

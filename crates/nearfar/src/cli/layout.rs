@@ -118,7 +118,7 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(error.exit_status()));
     }
     if args.machine.is_some() && layout.hosts == 1 && chosen.program != "srun" {
-        let here = rank::own_cpus();
+        let here = crate::ranks::launch::own_cpus();
         let out: CpuList =
             layout.ranks.iter().flat_map(|r| r.cpus.iter()).filter(|&c| !here.contains(c)).collect();
         ensure!(

@@ -12,6 +12,7 @@ mod layout;
 mod look;
 mod machine;
 mod measure;
+mod ranks;
 mod record;
 mod report;
 mod reproduce;
@@ -125,6 +126,9 @@ struct RecordArgs {
     /// Do not use perf events, as where they are forbidden: samples come from the agent's timers
     #[arg(long, conflicts_with = "on")]
     no_perf: bool,
+    /// Under mpirun or srun: record this rank by itself, not as a part of its launch's run
+    #[arg(long)]
+    alone: bool,
     /// Say nothing but errors
     #[arg(short, long)]
     quiet: bool,
@@ -278,9 +282,12 @@ impl OnArgs {
 /// 2 on errors (docs/exit-status.md).
 #[derive(Args)]
 struct ReportArgs {
-    /// The recording [default: the newest *.nearfar here]
+    /// The recording, or a run of several ranks [default: the newest *.nearfar here]
     #[arg(value_name = "REC")]
     recording: Option<PathBuf>,
+    /// Of a run: the report of this rank alone
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
     /// Write JSON, which is everything (docs/report.schema.json)
     #[arg(long, conflicts_with = "html")]
     json: bool,

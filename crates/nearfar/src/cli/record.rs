@@ -10,6 +10,7 @@ use crate::guest::GuestError;
 use crate::input;
 use crate::place::objects::{ObjectPolicies, on_one_node};
 use crate::place::openmp;
+use crate::ranks;
 use crate::store::CreateError;
 use anyhow::Context;
 use std::ffi::OsString;
@@ -21,6 +22,11 @@ pub fn run(args: RecordArgs) -> ExitCode {
     let quiet = args.quiet;
     match recorded(args) {
         Ok(outcome) => {
+            if outcome.rank.is_some()
+                && let Err(error) = super::ranks::leave_summary(&outcome.directory)
+            {
+                say(&format!("nearfar: no summary of {}: {error:#}", outcome.directory.display()));
+            }
             if !quiet {
                 outcome.summary.iter().for_each(|line| say(line));
             }
@@ -88,6 +94,11 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
     let mut options = Options {
         output: args.output,
+        // A process that is attached to, and the emulated machine, are not the launcher's.
+        rank: match args.alone || args.pid.is_some() || args.on.machine.on.is_some() || inside.is_some() {
+            true => None,
+            false => ranks::launch::this_process(),
+        },
         hz: args.frequency,
         min_object: args.min_object,
         wish,

@@ -2,12 +2,15 @@
 
 use super::{ReportArgs, status};
 use crate::discover::{machine_from_argument, machine_without_a_file};
+use crate::ranks::read::is_run;
 use crate::store;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::Bind;
-use nearfar_model::recording::Meta;
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::ranks::slice;
+use nearfar_model::recording::{Meta, Modules};
 use nearfar_model::report::{callers, to_details, to_html, to_json, to_text};
 use std::io::Write;
 use std::path::Path;
@@ -15,10 +18,16 @@ use std::process::ExitCode;
 
 /// Analyses a recording and prints the report.
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
-    let path = match args.recording {
+    let path = match args.recording.clone() {
         Some(path) => path,
         None => store::newest_recording(Path::new("."))?,
     };
+    if is_run(&path) {
+        return super::ranks::report(&path, args);
+    }
+    if let Some(rank) = args.rank {
+        anyhow::bail!("--rank {rank}: {} is not a run of several ranks", path.display());
+    }
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.html.html {
@@ -49,18 +58,47 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 
 /// The report of a recording.
 pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
+    Ok(judged_with(path, machine, bind, whole)?.report)
+}
+
+/// A report with what it was made of.
+pub(super) struct Judged {
+    /// The report.
+    pub report: Report,
+    /// What the recording says about itself.
+    pub meta: Meta,
+    /// The program's files.
+    pub modules: Modules,
+    /// The machine that it was judged by; of a rank, with the rank's own cpus only.
+    pub machine: Machine,
+}
+
+/// The same with what it was made of.
+pub(super) fn judged_with(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Judged> {
     let stored = store::open(path)?;
     let judge = judge(machine, &stored.input.meta, bind, whole)?;
+    let (meta, modules) = (stored.input.meta.clone(), stored.input.modules.clone());
     let mut report = analyze_owned(stored.input, &stored.samples, &judge)
         .with_context(|| format!("cannot analyse {}", path.display()))?;
     report.notes.extend(stored.remarks);
     report.notes.extend(stored.samples.unusable());
-    Ok(report)
+    if let (Some(rank), Some(_)) = (&meta.rank, judge.assume) {
+        let cpus: CpuList = judge.machine.nodes.iter().flat_map(|n| n.cpus.iter()).collect();
+        report.notes.push(format!(
+            "This is rank {} of a launch: on the assumed machine it has the cpus {cpus} (docs/ranks.md).",
+            rank.rank
+        ));
+    }
+    Ok(Judged { report, meta, modules, machine: judge.machine })
 }
 
 /// Which machine to judge by: the one asked for, the one wished at the recording,
 /// the recorded one if it has several nodes, else two of it.
 fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
+    let of_rank = |machine: Machine| match &meta.rank {
+        Some(rank) => slice::of_rank(&machine, &meta.machine, rank),
+        None => machine,
+    };
     let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
     let machine = match (asked, &meta.wish) {
         (Some("here"), _) => return Ok(recorded()),
@@ -70,10 +108,10 @@ fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Ju
         (None, None) => {
             let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
             let machine = Machine::from_shape(&format!("2x{}", cpus.max(1)))?;
-            return Ok(Judge { machine, assume: Some(bind), whole });
+            return Ok(Judge { machine: of_rank(machine), assume: Some(bind), whole });
         }
     };
-    Ok(Judge { machine, assume: Some(bind), whole })
+    Ok(Judge { machine: of_rank(machine), assume: Some(bind), whole })
 }
 
 /// The machine that `record --as` asked for. Older recordings have only its name: no file of this host is opened

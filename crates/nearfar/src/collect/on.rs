@@ -429,7 +429,7 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
     let shown = here.and_then(|d| recording.strip_prefix(d).ok().map(Path::to_owned));
     let shown = shown.unwrap_or_else(|| recording.clone());
     summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
-    Ok(Outcome { directory: recording, ending: Some(run.ending), summary })
+    Ok(Outcome { directory: recording, rank: None, ending: Some(run.ending), summary })
 }
 
 /// What the recorder inside cannot know, as rows of the plugin's journal.

@@ -6,6 +6,7 @@ use crate::place::objects::ObjectPolicies;
 use crate::store::CreateError;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::recording::Rank;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ pub enum CallGraph {
 pub struct Options {
     /// The recording; `None`: a free name in the current directory.
     pub output: Option<PathBuf>,
+    /// Which rank of a launch this is: then `output` is the run that its recording is put into.
+    pub rank: Option<Rank>,
     /// Samples per second of CPU time and thread.
     pub hz: f64,
     /// Allocations from this size on are recorded one by one, bytes.
@@ -114,6 +117,8 @@ pub enum RecordError {
 pub struct Outcome {
     /// The recording.
     pub directory: PathBuf,
+    /// Which rank it is of.
+    pub rank: Option<Rank>,
     /// How the program ended; `None` after attaching.
     pub ending: Option<Ending>,
     /// Lines for the user.

@@ -19,6 +19,7 @@ use super::target::inherited::too_little_to_finish;
 use super::target::{Before, Ending, Held, Running, User};
 use crate::discover::{self, cpu_times, hugetlb_bytes};
 use crate::place::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
+use crate::ranks::join::join;
 use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
 use nearfar_model::recording::*;
 use std::path::Path;
@@ -75,7 +76,10 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let meta = first_meta(subject, options, &host, agent.as_ref().map(|_| ()).map_err(Clone::clone));
     let output = match &options.inside_guest {
         Some(inside) => inside.recording.clone(),
-        None => reserve(options.output.as_deref(), &app_name(subject))?,
+        None => match &options.rank {
+            Some(rank) => join(options.output.as_deref(), rank)?,
+            None => reserve(options.output.as_deref(), &app_name(subject))?,
+        },
     };
     let mut writer = Writer::create(&output, meta, options.max_size).inspect_err(|error| {
         // What was there before stays, and so does what the host made.
@@ -119,6 +123,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         faults: true,
         chains: options.call_graph == CallGraph::Fp,
         stack_bytes: if options.call_graph == CallGraph::Dwarf { 8192 } else { 0 },
+        local_ranks: options.rank.as_ref().and_then(|rank| rank.local_size).unwrap_or(1),
     };
     let mut perf_why = perf_refused;
     let mut perf = None;
@@ -484,10 +489,11 @@ impl Session<'_> {
                 meta.rungs.iter().map(|rung| rung.why.as_str()).filter(|w| !w.is_empty()).collect();
             summary.push(format!("nearfar: nothing was sampled: {}", why.join("; ")));
         }
-        summary.push(format!(
-            "nearfar: {samples} {samples_name} samples in {:.1} s{share}",
-            (meta.end_ns - meta.start_ns) as f64 * 1e-9
-        ));
+        let rank = self.options.rank.clone();
+        if rank.is_none() {
+            let seconds = (meta.end_ns - meta.start_ns) as f64 * 1e-9;
+            summary.push(format!("nearfar: {samples} {samples_name} samples in {seconds:.1} s{share}"));
+        }
         if let Some(Ending::Signal(_)) = ending {
             summary.push(format!(
                 "nearfar: the program was ended by {}; everything up to then is recorded",
@@ -499,10 +505,24 @@ impl Session<'_> {
         {
             summary.push(format!("nearfar: the recording stays root's: {error}"));
         }
-        let shown = std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(Path::to_owned));
-        let shown = shown.unwrap_or(path.clone());
-        summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
-        Ok(Outcome { directory: path, ending, summary })
+        // All ranks would say the same of their run: the first does. What went wrong is said by each.
+        let named = match &rank {
+            None => Some(path.as_path()),
+            Some(rank) if rank.rank == 0 => path.ancestors().nth(2),
+            Some(_) => None,
+        };
+        if let Some(named) = named {
+            let shown =
+                std::env::current_dir().ok().and_then(|d| named.strip_prefix(d).ok().map(Path::to_owned));
+            let shown = shown.unwrap_or(named.to_owned());
+            summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
+        }
+        if let Some(rank) = &rank {
+            let of = format!("nearfar: rank {}: ", rank.rank);
+            let others = summary.iter_mut().filter(|line| !line.contains("; next: nearfar report "));
+            others.for_each(|line| *line = line.replacen("nearfar: ", &of, 1));
+        }
+        Ok(Outcome { directory: path, rank, ending, summary })
     }
 
     /// What became of the objects that were to be placed.

@@ -93,7 +93,7 @@ pub(super) fn make_agent(
 pub fn probe_perf() -> Result<(), String> {
     // SAFETY: no preconditions.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
-    let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0 };
+    let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0, local_ranks: 1 };
     let cpus = proc::online_cpus();
     PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings)
         .map(drop)
@@ -164,6 +164,7 @@ pub(super) fn first_meta(
         recorder_start,
         command,
         cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
+        rank: options.rank.clone(),
         started: jiff::Timestamp::now().to_string(),
         start_ns: proc::monotonic_ns(),
         end_ns: 0,

@@ -3,6 +3,7 @@
 use crate::collect::proc;
 use crate::collect::target::{Before, Ending, Held, StartError};
 use crate::place::seen::Seen;
+use crate::ranks::launch;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// By which launchers number the processes that they start, in the order of trust: a batch system's
-/// number is also that of a launcher inside it, and then the same for all ranks.
-const NUMBERS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// Seconds after the start of the first look; each next one is after twice the time. Not at once: the
 /// program has hardly begun, and a look that early would call it well placed.
@@ -66,13 +63,13 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     let pid = held.pid() as u32;
     held.pass_signals();
     let running = held.release()?;
-    let number = NUMBERS.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+    let number = launch::number();
     let mut seen = RankSeen {
         rank: number.unwrap_or(usize::MAX),
         host: std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map_or_else(|_| "unknown".into(), |name| name.trim().to_owned()),
         pid,
-        given: own_cpus(),
+        given: launch::own_cpus(),
         host_nodes: machine.as_ref().map_or(0, |m| m.nodes.len()),
         look: None,
     };
@@ -90,7 +87,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
         }
     };
     if number.is_none() {
-        crate::say!("nearfar: a process has no rank: none of {} is set", NUMBERS.join(", "));
+        crate::say!("nearfar: a process has no rank: none of {} is set", launch::NUMBERS.join(", "));
     }
     leave(&seen);
     let begin = Instant::now();
@@ -168,12 +165,6 @@ fn look(pid: u32, machine: &Machine, at: f64) -> Option<Look> {
         allowed: threads().flat_map(|t| t.allowed.iter()).collect(),
         own: seen.iter().any(|s| s.own.is_some()).then_some(own),
     })
-}
-
-/// Where this process may run.
-pub fn own_cpus() -> CpuList {
-    let me = std::process::id();
-    proc::status(me, me).ok().and_then(|status| proc::allowed_cpus(&status)).unwrap_or_default()
 }
 
 /// Under another name first: whoever reads finds all of it.

@@ -155,16 +155,7 @@ impl Dir {
     /// # Errors
     /// Those of the system.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        // A name that nobody has prepared; what a crash left is in nobody's way.
-        let (mut file, fresh) = (0..)
-            .find_map(|n| {
-                let fresh = format!("{name}.{}-{n}", std::process::id());
-                match self.create(&fresh, false) {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < 1000 => None,
-                    other => Some(other.map(|file| (file, fresh))),
-                }
-            })
-            .expect("the thousandth failure is given back")?;
+        let (mut file, fresh) = self.fresh(name)?;
         let written = file
             .write_all(bytes)
             .and_then(|()| file.sync_data())
@@ -173,6 +164,42 @@ impl Dir {
             let _ = fs::unlinkat(&self.fd, &fresh, AtFlags::empty());
         }
         written
+    }
+
+    /// Puts a whole file where there is none; `false` if there was one, which stays. Of several that do this at once,
+    /// one succeeds, also on a shared file system, and none ever reads a part of a file.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn publish(&self, name: &str, bytes: &[u8]) -> io::Result<bool> {
+        let (mut file, fresh) = self.fresh(name)?;
+        let put = file.write_all(bytes).and_then(|()| file.sync_data()).and_then(|()| {
+            // Some file systems have no hard links (vfat, some FUSE): there, a rename that refuses to replace.
+            match fs::linkat(&self.fd, &fresh, &self.fd, name, AtFlags::empty()) {
+                Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS) => {
+                    Ok(fs::renameat_with(&self.fd, &fresh, &self.fd, name, fs::RenameFlags::NOREPLACE)?)
+                }
+                linked => Ok(linked?),
+            }
+        });
+        let _ = fs::unlinkat(&self.fd, &fresh, AtFlags::empty());
+        match put {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            put => put.map(|()| true),
+        }
+    }
+
+    /// A new file beside `name`, under a name that is free: files that a crash left stay where they are.
+    fn fresh(&self, name: &str) -> io::Result<(File, String)> {
+        (0..)
+            .find_map(|n| {
+                let fresh = format!("{name}.{}-{n}", std::process::id());
+                match self.create(&fresh, false) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < 1000 => None,
+                    other => Some(other.map(|file| (file, fresh))),
+                }
+            })
+            .expect("the thousandth failure is given back")
     }
 
     /// Removes a file, or the link itself.

@@ -3,7 +3,7 @@
 use super::dir::Dir;
 use super::merge::{Counted, merge};
 use super::segments::{Checked, Segments};
-use super::{COUNTED, GUEST, JOURNAL, RANK, Tables, for_each_table, write::write_meta};
+use super::{COUNTED, GUEST, JOURNAL, Tables, for_each_table, tables_of, write::write_meta};
 use crate::symbols::Module;
 use crate::symbols::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
@@ -53,16 +53,17 @@ pub(super) fn finish_in(dir: &Dir, meta: &mut Meta, symbols: Resolver) -> Result
         anyhow::bail!("{} is not finished in its place: {why}", dir.path().display());
     }
     // Segments of an earlier, interrupted attempt.
-    let run = dir.below_or_make("run").context("cannot make its directory `run`")?;
-    let (_, last) = RANK.split_once('/').expect("a directory in `run`");
-    if run.has(last) {
-        run.remove_tree(last).with_context(|| format!("cannot clear {RANK}"))?;
+    let tables = tables_of(meta);
+    let (above, last) = tables.rsplit_once('/').unwrap_or((".", tables));
+    let above = dir.below_or_make(above).with_context(|| format!("cannot make its directory `{above}`"))?;
+    if above.has(last) {
+        above.remove_tree(last).with_context(|| format!("cannot clear {tables}"))?;
     }
-    let rank = run.below_or_make(last).with_context(|| format!("cannot make its directory `{RANK}`"))?;
-    let mut segments = Segments::Here(rank);
+    let place = above.below_or_make(last).with_context(|| format!("cannot make its directory `{tables}`"))?;
+    let mut segments = Segments::Here(place);
     let finished = finish_into(dir, &mut segments, meta, symbols)?;
-    if let Segments::Here(rank) = &segments {
-        rank.sync().context("cannot sync the recording")?;
+    if let Segments::Here(place) = &segments {
+        place.sync().context("cannot sync the recording")?;
     }
     write_meta(dir, meta).context("cannot write meta.json")?;
     dir.remove(JOURNAL).with_context(|| format!("cannot remove {JOURNAL}"))?;

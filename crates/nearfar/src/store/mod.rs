@@ -3,7 +3,8 @@
 //! ```text
 //! REC/meta.json                        what was recorded, on what, how it ended
 //! REC/journal.nfj                      while recording, and after a crash
-//! REC/run/rank=0/samples-0000.parquet  each table in segments, once finished
+//! REC/run/rank=0/samples-0000.parquet  each table in segments, once finished; of a rank of a launch in
+//!                                      REC/tables/
 //! REC/guest/                           of a virtual machine: what it was, what its plugin counted;
 //!                                      gone once finished
 //! ```
@@ -24,7 +25,7 @@ pub mod write;
 
 pub use finish::{Finished, finish, finish_with};
 pub(crate) use open::read_meta;
-pub use open::{OpenFailure, Stored, meta_of, newest_recording, open};
+pub use open::{Interrupted, OpenFailure, Stored, interrupted, meta_of, newest_recording, open};
 pub use write::{CreateError, Writer, reserve};
 
 use bytes::Bytes;
@@ -38,8 +39,16 @@ pub(crate) const JOURNAL: &str = "journal.nfj";
 pub(crate) const GUEST: &str = "guest";
 /// In it: the plugin's journal.
 pub(crate) const COUNTED: &str = "simulated.journal";
-/// One rank per directory, so that the ranks of an MPI job lie side by side.
-pub(crate) const RANK: &str = "run/rank=0";
+/// Where the tables of a recording are that stands alone.
+const ALONE: &str = "run/rank=0";
+/// Where they are of a rank, whose recording is itself in a directory `rank=R`: a query over all ranks takes the number
+/// from there, and a second one would contradict it.
+const OF_A_RANK: &str = "tables";
+
+/// Where in a recording its tables are.
+pub(crate) fn tables_of(meta: &Meta) -> &'static str {
+    if meta.rank.is_some() { OF_A_RANK } else { ALONE }
+}
 
 /// Calls a macro with every table: field, type. The one list of all tables.
 macro_rules! for_each_table {

@@ -3,7 +3,7 @@
 use super::dir::Dir;
 use super::finish::{finish_in, finish_into};
 use super::segments::{Memory, Segments};
-use super::{JOURNAL, META, RANK, Tables, for_each_table};
+use super::{ALONE, JOURNAL, META, OF_A_RANK, Tables, for_each_table, tables_of};
 use crate::symbols::resolve::Resolver;
 use nearfar_model::analyze::{Input, SampleSource};
 use nearfar_model::recording::sound::Sound;
@@ -97,6 +97,8 @@ pub struct Stored {
 /// Segment files of samples.
 pub struct SampleFiles {
     segments: Segments,
+    /// Where they are in the recording, for messages.
+    place: &'static str,
     names: Vec<String>,
     checksums: BTreeMap<String, u32>,
     survey: Option<SampleSurvey>,
@@ -123,21 +125,21 @@ impl SampleSource for SampleFiles {
         self.names.len()
     }
     fn segment(&self, i: usize) -> Result<AccessSamples, String> {
-        let name = &self.names[i];
+        let (name, place) = (&self.names[i], self.place);
         match self.segments.read::<AccessSamples>(name, &self.checksums, &mut Memory::default()) {
             Ok(mut samples) => {
                 let removed = samples.keep_sound();
                 if removed > 0 {
-                    self.note(format!("{RANK}/{name}: {removed} of its rows cannot be and are left out."));
+                    self.note(format!("{place}/{name}: {removed} of its rows cannot be and are left out."));
                 }
                 Ok(samples)
             }
             // The others still say something, unless there is no other.
             Err(error) if self.names.len() > 1 => {
-                self.note(format!("{RANK}/{name} cannot be read ({error}): its samples are missing."));
+                self.note(format!("{place}/{name} cannot be read ({error}): its samples are missing."));
                 Ok(AccessSamples::default())
             }
-            Err(error) => Err(format!("{RANK}/{name}: {error}")),
+            Err(error) => Err(format!("{place}/{name}: {error}")),
         }
     }
     fn survey(&self) -> Result<SampleSurvey, String> {
@@ -156,9 +158,18 @@ pub fn newest_recording(directory: &Path) -> Result<PathBuf, OpenFailure> {
         .flatten()
         .map(|e| e.path())
         .filter(|p| p.extension().is_some_and(|e| e == "nearfar"))
-        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META)))
-        .max_by_key(|p| read_meta(p).map_or((String::new(), 0), |m| (m.started, m.start_ns)))
+        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(crate::ranks::LAUNCH)))
+        .max_by_key(|p| begun(p).unwrap_or_default())
         .ok_or_else(|| OpenFailure::NoneHere(directory.to_owned()))
+}
+
+/// When a recording was begun, or the first of a run's ranks that is found.
+fn begun(path: &Path) -> Option<(String, u64)> {
+    let of = |path: &Path| read_meta(path).ok().map(|m| (m.started, m.start_ns));
+    if !crate::ranks::read::is_run(path) {
+        return of(path);
+    }
+    of(&crate::ranks::read::open(path).ok()?.ranks.first()?.path)
 }
 
 /// Samples are read in segments of tens of megabytes. By default glibc maps and unmaps such columns
@@ -201,22 +212,50 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
         }
         unnamed = complete(&dir, &mut meta, &mut remarks)?;
     }
+    let place = tables_of(&meta);
     let segments = match unnamed {
         Some(segments) => segments,
         None => {
             let damaged = |e: io::Error| OpenFailure::Damaged {
-                path: path.join(RANK),
+                path: path.join(place),
                 why: format!("its tables are missing ({e})"),
             };
-            Segments::Here(dir.below(RANK).map_err(damaged)?)
+            Segments::Here(dir.below(place).map_err(damaged)?)
         }
     };
-    let t = load_all(&path.join(RANK), &segments, &meta.checksums, &mut remarks)?;
+    let t = load_all(&path.join(place), &segments, &meta.checksums, &mut remarks)?;
     let (input, _) = t.into_input(meta);
-    let names = files(&path.join(RANK), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
+    let names = files(&path.join(place), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
     let (survey, checksums) = (input.meta.survey.clone(), input.meta.checksums.clone());
-    let samples = SampleFiles { segments, names, checksums, survey, unusable: Mutex::default() };
+    let samples = SampleFiles { segments, place, names, checksums, survey, unusable: Mutex::default() };
     Ok(Stored { input, samples, remarks })
+}
+
+/// What is known of a recorder that did not say that it had ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// It ended, or was killed.
+    Ended,
+    /// It still runs: its process id.
+    Running(u32),
+    /// It runs, or was killed, on another host.
+    Elsewhere,
+}
+
+/// Asks that of a rank's recording.
+///
+/// # Errors
+/// If its meta.json cannot be read.
+pub fn interrupted(path: &Path) -> Result<Interrupted, OpenFailure> {
+    let meta = read_meta(path)?;
+    let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let elsewhere = meta.rank.as_ref().is_some_and(|rank| rank.host != here.trim());
+    Ok(match meta.state == "open" {
+        false => Interrupted::Ended,
+        true if elsewhere => Interrupted::Elsewhere,
+        true if alive(meta.recorder_pid, meta.recorder_start) => Interrupted::Running(meta.recorder_pid),
+        true => Interrupted::Ended,
+    })
 }
 
 fn open_dir(path: &Path) -> Result<Dir, OpenFailure> {
@@ -293,6 +332,9 @@ pub(super) fn read_meta_in(dir: &Dir) -> Result<Meta, OpenFailure> {
 fn read_checked(dir: &Dir, remarks: &mut Vec<String>) -> Result<Meta, OpenFailure> {
     let foreign = |why: String| OpenFailure::Foreign { path: dir.path().to_owned(), why };
     let bytes = dir.read(META, MOST_META).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound if dir.has(crate::ranks::LAUNCH) => foreign(
+            "it is a run of several ranks; name the recording of one, such as host=H/rank=0 in it".into(),
+        ),
         io::ErrorKind::NotFound => foreign("it has no meta.json".into()),
         io::ErrorKind::InvalidData => foreign(format!("its meta.json cannot be read: {e}")),
         _ => OpenFailure::Io { path: dir.path().join(META), error: e },
@@ -416,12 +458,17 @@ fn load<T: Columns>(
             Err(error) if essential => {
                 return Err(OpenFailure::Damaged { path: rank.join(name), why: error.to_string() });
             }
-            Err(error) => {
-                remarks.push(format!("{RANK}/{name} cannot be read ({error}): what was in it is unknown."))
-            }
+            Err(error) => remarks
+                .push(format!("{} cannot be read ({error}): what was in it is unknown.", shown(rank, &name))),
         }
     }
     Ok(all)
+}
+
+/// A file of a table as it is called in the recording.
+fn shown(place: &Path, name: &str) -> String {
+    let known = [ALONE, OF_A_RANK].into_iter().find(|known| place.ends_with(known));
+    known.map_or_else(|| name.to_owned(), |known| format!("{known}/{name}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Writing a recording while its program runs.
 
 use super::dir::Dir;
-use super::{JOURNAL, META, RANK, Tables};
+use super::{JOURNAL, META, Tables, tables_of};
 use nearfar_model::recording::{Columns, Loss, Meta};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -36,6 +36,17 @@ pub enum CreateError {
         "{0} exists already. Nothing recorded is overwritten: choose another name with -o, or remove it."
     )]
     Exists(PathBuf),
+    /// The directory is a run of other ranks than ours.
+    #[error(
+        "{path} has ranks of another launch ({by}). Nothing recorded is overwritten or mixed: choose another name with \
+         -o, or remove it."
+    )]
+    OtherLaunch {
+        /// What was to be made.
+        path: PathBuf,
+        /// The launch that is there.
+        by: String,
+    },
     /// The directory or a file in it could not be made.
     #[error("cannot write the recording {path}: {error}. Choose a place to write to with -o.")]
     Io {
@@ -90,7 +101,7 @@ impl Writer {
             io::ErrorKind::AlreadyExists => CreateError::Exists(directory.to_owned()),
             _ => io(error),
         })?;
-        dir.below_or_make(RANK).map_err(io)?;
+        dir.below_or_make(tables_of(&meta)).map_err(io)?;
         write_meta(&dir, &meta).map_err(io)?;
         let directory = directory.to_owned();
         let (tables, failed, frames) = (Tables::default(), None, Vec::new());

@@ -43,6 +43,7 @@ impl Made<'_> {
             recorder_start: 0,
             command: vec![n("./app"), n("argument")],
             cwd: n("/home/u"),
+            rank: None,
             started: "2026-01-01T00:00:00Z".into(),
             start_ns: 1,
             end_ns: 20_000_000_000,

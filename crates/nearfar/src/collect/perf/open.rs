@@ -2,6 +2,7 @@
 
 use super::event::{Event, Layout, Layouts, parse};
 use super::ring::Ring;
+use crate::collect::proc::{self, page_bytes};
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::{ioctls, perf_event_open};
 use std::io;
@@ -18,6 +19,8 @@ pub struct PerfSettings {
     pub chains: bool,
     /// Bytes of stack to copy with clock samples, for unwinding by .eh_frame; 0 for none.
     pub stack_bytes: u32,
+    /// Recorders of the same launch on this host, which share what one user may lock.
+    pub local_ranks: u32,
 }
 
 /// Whose events.
@@ -90,9 +93,19 @@ const MAX_CHAIN: u16 = 32;
 /// Sizes of a cpu's two rings, bytes: what is needed complete, and the call
 /// chains, which may be lost without harm and so must not crowd out the rest.
 /// An ordinary user may lock perf_event_mlock_kb (516 KiB by default) per cpu,
-/// plus RLIMIT_MEMLOCK in all: the last row always fits that.
-const RING_SIZES: [[usize; 2]; 4] =
-    [[8 << 20, 1 << 20], [2 << 20, 512 << 10], [1 << 20, 256 << 10], [256 << 10, 128 << 10]];
+/// plus RLIMIT_MEMLOCK in all: the last row of one recorder always fits that.
+const RING_SIZES: [[usize; 2]; 7] = [
+    [8 << 20, 1 << 20],
+    [2 << 20, 512 << 10],
+    [1 << 20, 256 << 10],
+    [256 << 10, 128 << 10],
+    // Where ranks share. No chains' ring may be smaller: a record has CHAIN_STACK bytes and more.
+    [128 << 10, 64 << 10],
+    [64 << 10, 32 << 10],
+    [32 << 10, 16 << 10],
+];
+/// Of these, how many are for a recorder that shares with none.
+const ALONE: usize = 4;
 
 /// Which of a cpu's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +118,55 @@ pub enum RingClass {
 
 /// Memory for all rings together, where the kernel allows more than the minimum for each.
 const RING_BUDGET: usize = 64 << 20;
+
+/// The sizes to try, largest first. Each of several recorders takes its part of what their user may lock, besides its
+/// own RLIMIT_MEMLOCK: else the first ones take it all, and the last have no samples.
+fn ring_sizes(cpus: usize, local_ranks: u32, allowed: Option<Allowed>) -> Vec<[usize; 2]> {
+    let ranks = local_ranks.max(1) as usize;
+    let rows = if ranks > 1 { &RING_SIZES[..] } else { &RING_SIZES[..ALONE] };
+    let (last, others) = rows.split_last().expect("there are sizes");
+    let locked = allowed
+        .filter(|_| ranks > 1)
+        .map(|a| (a.user_bytes_per_cpu.saturating_mul(cpus) / ranks).saturating_add(a.process_bytes));
+    let fits = |sizes: &&[usize; 2]| {
+        let bytes: usize = sizes.iter().sum();
+        // Each ring has a page for its head.
+        bytes * cpus <= RING_BUDGET / ranks
+            && locked.is_none_or(|locked| (bytes + 2 * page_bytes() as usize) * cpus <= locked)
+    };
+    others.iter().filter(fits).chain([last]).copied().collect()
+}
+
+/// What the kernel lets an ordinary user lock for rings (kernel/events/core.c, perf_mmap).
+#[derive(Clone, Copy, Debug)]
+struct Allowed {
+    /// perf_event_mlock_kb, of all processes of a user together.
+    user_bytes_per_cpu: usize,
+    /// RLIMIT_MEMLOCK, of each process.
+    process_bytes: usize,
+}
+
+/// `None` where nothing is limited: perf_event_paranoid is −1, or we have CAP_IPC_LOCK.
+fn allowed() -> Option<Allowed> {
+    const CAP_IPC_LOCK: u32 = 14;
+    let number = |name: &str| -> Option<i64> {
+        std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
+    };
+    let me = std::process::id();
+    let status = proc::status(me, me).unwrap_or_default();
+    let capable = proc::field(&status, "CapEff").and_then(|text| u64::from_str_radix(text, 16).ok());
+    if number("perf_event_paranoid") == Some(-1) || capable.is_some_and(|c| c >> CAP_IPC_LOCK & 1 == 1) {
+        return None;
+    }
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills the struct.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let kb = number("perf_event_mlock_kb").and_then(|kb| usize::try_from(kb).ok())?;
+    Some(Allowed {
+        user_bytes_per_cpu: kb.saturating_mul(1024),
+        process_bytes: usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
+    })
+}
 
 /// The events of one target, on all cpus.
 pub struct PerfSet {
@@ -129,11 +191,7 @@ impl PerfSet {
     pub fn open(target: &Target, cpus: &[u32], settings: &PerfSettings) -> Result<PerfSet, OpenError> {
         raise_descriptor_limit();
         let mut refused = None;
-        for sizes in RING_SIZES {
-            let smallest = sizes == RING_SIZES[RING_SIZES.len() - 1];
-            if sizes.iter().sum::<usize>() * cpus.len() > RING_BUDGET && !smallest {
-                continue;
-            }
+        for sizes in ring_sizes(cpus.len(), settings.local_ranks, allowed()) {
             let opened = match PerfSet::open_with(target, cpus, settings, sizes, settings.faults) {
                 Err(OpenError::Refused { error, .. })
                     if settings.faults
@@ -401,5 +459,30 @@ fn raise_descriptor_limit() {
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_of_a_host_lock_no_more_together_than_their_user_may() {
+        const DEFAULT: usize = 516 << 10;
+        let allowed = |process_bytes| Some(Allowed { user_bytes_per_cpu: DEFAULT, process_bytes });
+        assert_eq!(ring_sizes(2, 1, allowed(0)), RING_SIZES[..ALONE], "one recorder tries all it did");
+        assert_eq!(ring_sizes(64, 1, allowed(0)), RING_SIZES[3..ALONE]);
+        assert_eq!(ring_sizes(2, 4, None)[0], RING_SIZES[1], "root has no limit but the budget");
+        assert!(ring_sizes(64, 64, allowed(8 << 20))[0] > ring_sizes(64, 64, allowed(0))[0]);
+        for (cpus, ranks) in [(2, 2), (8, 4), (64, 8), (64, 64), (256, 2)] {
+            let sizes = ring_sizes(cpus, ranks, allowed(0));
+            let (last, shared) = sizes.split_last().unwrap();
+            assert_eq!(*last, RING_SIZES[RING_SIZES.len() - 1], "the smallest is always tried");
+            for sizes in shared {
+                let bytes = sizes[0] + sizes[1] + 2 * page_bytes() as usize;
+                assert!(bytes * ranks as usize <= DEFAULT, "{cpus} cpus, {ranks} ranks");
+            }
+        }
+        assert!(RING_SIZES.iter().all(|s| s[RingClass::Chains as usize] > CHAIN_STACK as usize));
     }
 }

@@ -120,6 +120,7 @@ fn once(
         max_size: crate::cli::MOST_BYTES,
         user: None,
         objects: placement.objects.clone(),
+        rank: None,
         inside_guest: None,
     };
     let outcome = record_on(command, &options, &on)?;

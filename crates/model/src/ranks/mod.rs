@@ -1,0 +1,19 @@
+//! Many ranks, one page: the summary that each rank leaves ([`summary`]), and what follows from all of them ([`run`]):
+//! which ranks behave alike, which differ and in what, which are missing.
+//!
+//! A report of a thousand ranks reads a thousand summaries of at most 64 KiB and no recording.
+
+mod classes;
+mod differ;
+mod objects;
+pub mod run;
+pub mod slice;
+pub mod spread;
+pub mod summary;
+
+pub use classes::{Class, Kind};
+pub use differ::bound;
+pub use objects::CommonObject;
+pub use run::{Found, NoSummary, RankRow, Run, State, merge};
+pub use spread::Spread;
+pub use summary::{MOST_BYTES, RankObject, Summary, summarize};

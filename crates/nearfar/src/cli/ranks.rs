@@ -1,0 +1,91 @@
+//! Summaries of ranks, and the report of a run of them.
+
+use super::ReportArgs;
+use super::report::{Judged, judged_with};
+use super::status::{self, Gate};
+use crate::ranks::read::{self, RankDir, RunDir};
+use crate::store::dir::Dir;
+use anyhow::{Context, Result, bail};
+use nearfar_model::analyze::Verdict;
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::ranks::{Found, NoSummary, RankRow, Run, State, Summary, merge, summarize};
+use nearfar_model::report::ranks as page;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Leaves the summary of a rank whose recording has just been finished.
+///
+/// # Errors
+/// If it cannot be analysed or written. The recording is complete without it.
+pub(super) fn leave_summary(recording: &Path) -> Result<()> {
+    let dir = Dir::open(recording)?;
+    if dir.has(crate::store::JOURNAL) {
+        // It is finished, and summarised, when it is first reported.
+        return Ok(());
+    }
+    let summary = summary_of(recording, None, Bind::Compact, false)?;
+    read::keep(&dir, &summary).context("cannot write its summary")
+}
+
+fn summary_of(recording: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Summary> {
+    let Judged { report, meta, modules, machine } = judged_with(recording, machine, bind, whole)?;
+    summarize(&report, &meta, &modules, &machine)
+        .with_context(|| format!("{} is not the recording of a rank", recording.display()))
+}
+
+/// Reports a run of several ranks, or one of them.
+pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
+    let run = read::open(path)?;
+    if let Some(rank) = args.rank {
+        let recording = run.rank(rank)?.path.clone();
+        return super::report::run(ReportArgs { recording: Some(recording), rank: None, ..args });
+    }
+    if args.html.html.is_some() {
+        bail!("--html draws one recording: name a rank of {} by --rank N", path.display());
+    }
+    let found = run.ranks.iter().map(|rank| found(rank, &args)).collect();
+    if std::io::stderr().is_terminal() {
+        crate::out::progress("");
+    }
+    let RunDir { launch, notes, .. } = run;
+    let merged = merge(&launch.launch, &launch.launcher, launch.size, found, notes);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        write!(out, "{}", page::to_json(&merged))?;
+    } else {
+        let (width, color) = args.look.resolve();
+        write!(out, "{}", page::to_text(&merged, &path.display().to_string(), width, color))?;
+    }
+    Ok(gate(args.fail_on.as_deref(), &merged).into())
+}
+
+/// A rank that is dead or missing passes no gate.
+fn gate(fail_on: Option<&str>, run: &Run) -> Gate {
+    let any = |of: &dyn Fn(&RankRow) -> bool| run.ranks.iter().any(of);
+    let bad = any(&|r| r.verdict == Some(Verdict::Affected));
+    let undecided = |r: &RankRow| r.verdict != Some(Verdict::Clean) || r.state != State::Complete;
+    status::gate(fail_on, bad, any(&undecided) || run.missing_count != Some(0))
+}
+
+/// The summary of a rank. Where its recorder was killed, or another machine is asked for, it is made of the recording.
+fn found(rank: &RankDir, args: &ReportArgs) -> Found {
+    let as_recorded = args.machine.is_none() && args.bind == Bind::Compact && !args.whole;
+    let summary = match rank.summary() {
+        Ok(summary) if as_recorded => Ok(summary),
+        Err(NoSummary::Killed) if !rank.can_be_completed() => Err(NoSummary::Killed),
+        Ok(_) | Err(NoSummary::Killed) => {
+            if std::io::stderr().is_terminal() {
+                crate::out::progress(&format!("nearfar: reading the recording of rank {}", rank.rank));
+            }
+            let made = summary_of(&rank.path, args.machine.as_deref(), args.bind, args.whole);
+            if let (Ok(summary), true) = (&made, as_recorded) {
+                // Of somebody else's run, or where there is no room, it is made again the next time.
+                let _ = rank.keep(summary);
+            }
+            made.map_err(|error| NoSummary::Damaged(format!("{error:#}")))
+        }
+        Err(why) => Err(why),
+    };
+    Found { host: rank.host.clone(), rank: rank.rank, summary: summary.map(Box::new) }
+}
