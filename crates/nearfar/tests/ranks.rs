@@ -169,3 +169,138 @@ fn killed_and_missing_ranks_of_a_launch_are_named_in_the_report_of_the_rest() {
     gate.args(["report", "run", "--fail-on", "unknown"]).current_dir(place.path());
     assert_eq!(gate.output().unwrap().status.code(), Some(1), "an incomplete run passes no gate");
 }
+
+#[test]
+fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
+    for launcher in launchers() {
+        let place = tempfile::tempdir().unwrap();
+        let mut command = mpirun(launcher, 10, place.path());
+        command.env("OMP_NUM_THREADS", "1");
+        command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "20", "1"]);
+        // The launcher ends the others, too, and may not wait for their recorders.
+        assert!(!command.output().unwrap().status.success());
+        let run = json(place.path(), &["run"]);
+        let rows = run["ranks"].as_array().unwrap();
+        assert_eq!((rows.len(), run["missing_count"].as_u64()), (10, Some(0)), "{run}");
+        let killed = |row: &Value| row["end"].as_str().unwrap().contains("SIGKILL");
+        let by_themselves: Vec<u64> =
+            rows.iter().filter(|r| killed(r)).map(|r| r["rank"].as_u64().unwrap()).collect();
+        // A launcher that has seen the first die may be faster than the second.
+        assert!(!by_themselves.is_empty() && by_themselves.iter().all(|n| [1, 9].contains(n)), "{run}");
+        for row in rows {
+            assert!(row["state"] != "damaged" && row["seconds"].is_f64(), "{row}");
+        }
+        let page = report(place.path(), &["run"]);
+        assert!(page.contains("killed: rank") && page.contains("10 of 10 recorded"), "{page}");
+    }
+}
+
+/// The cpus of this host, if a machine of two nodes with half of them each has the same: the first cpu of either.
+fn two_halves() -> Option<(u32, u32)> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    let last: u32 = online.trim().strip_prefix("0-")?.parse().ok()?;
+    (last % 2 == 1).then_some((0, last.div_ceil(2)))
+}
+
+#[test]
+fn a_rank_that_is_bound_to_both_nodes_is_found_and_named() {
+    let Some((first, second)) = two_halves() else {
+        println!("skipped: fewer than two cpus, or an odd number");
+        return;
+    };
+    for launcher in launchers() {
+        let place = tempfile::tempdir().unwrap();
+        // Two ranks are on each node; the third of four has a cpu of either.
+        let script = format!(
+            "#!/bin/sh\nrank=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\ncase $rank in\n2) cpus={first},{second} ;;\n\
+             *[02468]) cpus={first} ;;\n*) cpus={second} ;;\nesac\nexec taskset -c $cpus \"$@\"\n"
+        );
+        let bind = place.path().join("bind");
+        std::fs::write(&bind, script).unwrap();
+        let mut command = mpirun(launcher, 4, place.path());
+        if launcher.mpirun == "mpirun.openmpi" {
+            command.args(["--bind-to", "none"]);
+        }
+        let machine = format!("2x{second}");
+        command.args(["sh", "./bind", NEARFAR, "record", "--as", &machine, "-o", "run", "--"]);
+        command.arg(&launcher.program).args(["64", "60"]);
+        succeeded(&command.output().unwrap());
+        let run = json(place.path(), &["run"]);
+        let differs: Vec<String> =
+            run["ranks"].as_array().unwrap().iter().map(|r| r["differs"].to_string()).collect();
+        let page = report(place.path(), &["run"]);
+        assert!(
+            differs[2].contains("bound differently: 2 cpus") && differs[2].contains("on 2 nodes"),
+            "{page}"
+        );
+        assert!(differs[2].contains("field (hybrid.c:") && differs[2].contains("is on far pages"), "{page}");
+        for other in [0, 1, 3] {
+            assert!(!differs[other].contains("bound") && !differs[other].contains("far"), "{page}");
+        }
+        assert_eq!(run["classes"][0]["ranks"], serde_json::json!([0, 1, 3]), "{page}");
+    }
+}
+
+#[test]
+fn ranks_of_two_hosts_are_one_run_with_a_directory_for_each_host() {
+    let Some(launcher) = launchers().iter().find(|l| l.mpirun == "mpirun.mpich") else { return };
+    let unshare = Command::new("unshare").args(["-u", "true"]).output();
+    if !unshare.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no unshare of the host's name (root only)");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    // In ssh's place: the other host is this one under another name.
+    let ssh = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1\nshift\n\
+               exec unshare -u sh -c \"hostname $host; exec $*\"\n";
+    let path = place.path().join("ssh");
+    std::fs::write(&path, ssh).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = mpirun(launcher, 4, place.path());
+    command.args([
+        "-launcher",
+        "ssh",
+        "-launcher-exec",
+        path.to_str().unwrap(),
+        "-hosts",
+        "nodea,nodeb",
+        "-ppn",
+        "2",
+    ]);
+    command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "2"]);
+    succeeded(&command.output().unwrap());
+    let run = json(place.path(), &["run"]);
+    let hosts: Vec<&str> =
+        run["ranks"].as_array().unwrap().iter().map(|r| r["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["nodea", "nodea", "nodeb", "nodeb"]);
+    for host in ["nodea", "nodeb"] {
+        assert!(place.path().join(format!("run/host={host}/host.json")).is_file());
+    }
+    assert!(report(place.path(), &["run"]).contains("on 2 hosts"));
+}
+
+#[test]
+fn the_query_of_the_document_reads_all_ranks_of_a_run() {
+    let Some(launcher) = launchers().first() else { return };
+    if !Command::new("python3").args(["-c", "import duckdb"]).output().is_ok_and(|o| o.status.success()) {
+        println!("skipped: no DuckDB (pip install duckdb)");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut command = mpirun(launcher, 3, place.path());
+    command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["4", "20"]);
+    succeeded(&command.output().unwrap());
+    let document = include_str!("../../../docs/ranks.md");
+    let (_, rest) = document.split_once("```sql\n").unwrap();
+    let (query, _) = rest.split_once("```").unwrap();
+    let script =
+        format!("import duckdb\nfor row in duckdb.sql(\'\'\'{query}\'\'\').fetchall(): print(*row)\n");
+    let rows =
+        succeeded(&Command::new("python3").args(["-c", &script]).current_dir(place.path()).output().unwrap());
+    let run = json(place.path(), &["run"]);
+    for (line, rank) in rows.lines().zip(run["ranks"].as_array().unwrap()) {
+        let expected = format!("{} {} {} ", rank["host"].as_str().unwrap(), rank["rank"], rank["samples"]);
+        assert!(line.starts_with(&expected), "{line}: {expected}");
+    }
+    assert_eq!(rows.lines().count(), 3, "{rows}");
+}

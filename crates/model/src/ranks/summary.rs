@@ -212,18 +212,24 @@ impl Summary {
     /// # Errors
     /// The version that wrote it, if this one cannot read it; or what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Summary, Unread> {
-        let value: serde_json::Value = serde_json::from_slice(bytes)
+        /// Read first: another version may have other fields.
+        #[derive(Deserialize)]
+        struct Head {
+            schema: Option<u64>,
+            nearfar: Option<String>,
+        }
+        let head: Head = serde_json::from_slice(bytes)
             .map_err(|error| Unread::Damaged(format!("it is no JSON ({error})")))?;
-        let schema = value.get("schema").and_then(serde_json::Value::as_u64);
-        if schema != Some(u64::from(SCHEMA)) {
-            let by = value.get("nearfar").and_then(|v| v.as_str());
-            return match schema {
-                Some(_) => Err(Unread::OtherVersion(short(by.unwrap_or("(unknown)"), NAME))),
+        if head.schema != Some(u64::from(SCHEMA)) {
+            return match head.schema {
+                Some(_) => {
+                    Err(Unread::OtherVersion(short(head.nearfar.as_deref().unwrap_or("(unknown)"), NAME)))
+                }
                 None => Err(Unread::Damaged("it names no schema".into())),
             };
         }
         let summary: Summary =
-            serde_json::from_value(value).map_err(|error| Unread::Damaged(error.to_string()))?;
+            serde_json::from_slice(bytes).map_err(|error| Unread::Damaged(error.to_string()))?;
         summary.check().map_err(Unread::Damaged)?;
         Ok(summary)
     }

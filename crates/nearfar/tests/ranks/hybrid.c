@@ -1,9 +1,9 @@
-// MPI + OpenMP: one thread of each rank initialises, all of them read. Arguments: MiB, rounds, and a rank that waits
-// for a signal instead of working (-1: none).
+// MPI + OpenMP: one thread of each rank initialises, all of them read. Arguments: MiB, rounds, and a number: every
+// eighth rank from that one on kills itself before the ranks meet.
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -21,6 +21,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < n; i++)
             sum += field[i] * 1.0001;
     }
+    if (argc > 3 && rank % 8 == atoi(argv[3]))
+        raise(SIGKILL);
     double all = 0;
     MPI_Reduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0)
