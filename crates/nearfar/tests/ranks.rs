@@ -233,7 +233,12 @@ fn a_rank_that_is_bound_to_both_nodes_is_found_and_named() {
             differs[2].contains("bound differently: 2 cpus") && differs[2].contains("on 2 nodes"),
             "{page}"
         );
-        assert!(differs[2].contains("field (hybrid.c:") && differs[2].contains("is on far pages"), "{page}");
+        assert!(
+            differs[2].contains("field (")
+                && differs[2].contains("hybrid.c:")
+                && differs[2].contains("is on far pages"),
+            "{page}"
+        );
         for other in [0, 1, 3] {
             assert!(!differs[other].contains("bound") && !differs[other].contains("far"), "{page}");
         }

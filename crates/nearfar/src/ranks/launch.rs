@@ -141,7 +141,9 @@ fn short_hash(text: &str) -> u32 {
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Option<Rank> {
+    type Variables<'a> = &'a [(&'a str, &'a str)];
+
+    fn of(variables: Variables) -> Option<Rank> {
         let get = |name: &str| variables.iter().find(|v| v.0 == name).map(|v| v.1.to_owned());
         rank_of(&get, "h", CpuList::default(), &|| Some("login:35155".into()))
     }
@@ -179,7 +181,7 @@ mod tests {
             ("MV2_COMM_WORLD_LOCAL_SIZE", "4"),
             ("MPIRUN_ID", "9"),
         ];
-        let all: [(&[(&str, &str)], &str, &str); 6] = [
+        let all: [(Variables, &str, &str); 6] = [
             (&open_mpi, "Open MPI", "openmpi-"),
             (&hydra, "Hydra", "hydra-"),
             (&slurm, "Slurm", "slurm-77.3"),
