@@ -5,7 +5,6 @@
 use nearfar_model::analyze::{Interval, Pattern, Verdict};
 use nearfar_model::ranks::{RankObject, Summary, summary};
 use nearfar_model::recording::Rank;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -20,26 +19,33 @@ fn main() {
     let run = place.path().join("run");
     let bytes = write(&run);
     println!("{RANKS} summaries, {:.1} KiB each", bytes as f64 / f64::from(RANKS) / 1024.0);
+    let mut before = 0.0;
     for arguments in [&[][..], &["--json"]] {
         let begin = Instant::now();
         let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
-        command.arg("report").arg(&run).args(arguments).stdout(Stdio::null()).arg0("nearfar");
-        let child = command.spawn().expect("nearfar starts");
-        let (mut status, mut used) = (0, std::mem::MaybeUninit::zeroed());
-        // SAFETY: the child is ours and not waited for elsewhere; both results are written by the kernel.
-        let used: libc::rusage = unsafe {
-            libc::wait4(child.id() as i32, &mut status, 0, used.as_mut_ptr());
-            used.assume_init()
-        };
-        assert_eq!(status, 0, "the report failed");
+        command.arg("report").arg(&run).args(arguments).stdout(Stdio::null());
+        assert!(command.status().expect("nearfar starts").success(), "the report failed");
+        let (seconds, peak) = children();
         println!(
-            "report {:<7} {:.2} s wall, {:.2} s CPU, {:.0} MiB",
+            "report {:<7} {:.2} s wall, {:.2} s CPU, {peak:.0} MiB",
             arguments.join(" "),
             begin.elapsed().as_secs_f64(),
-            used.ru_utime.tv_sec as f64 + used.ru_utime.tv_usec as f64 * 1e-6,
-            used.ru_maxrss as f64 / 1024.0
+            seconds - before,
         );
+        before = seconds;
     }
+}
+
+/// CPU time of all children that have ended, seconds, and the largest memory of one of them, MiB.
+fn children() -> (f64, f64) {
+    // SAFETY: a rusage is numbers, all of which may be 0, and is there to be written.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_CHILDREN, &mut used), 0, "that is always known");
+        used
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    (seconds(used.ru_utime) + seconds(used.ru_stime), used.ru_maxrss as f64 / 1024.0)
 }
 
 /// Writes a run of summaries; gives their bytes.
