@@ -173,8 +173,8 @@ pub fn findings<'a>(
 /// Objects of a finding that get a line of evidence of their own. // chosen
 const WITH_EVIDENCE: usize = 4;
 
-/// Sentences of advice that name their own lines. // chosen
-const MOST_ADVICE: usize = 2;
+/// Sentences of advice that name their own lines; the lines of more are with the objects. // chosen
+const MOST_ADVICE: usize = 1;
 
 /// One finding of all cases of a cause; the object with most at stake speaks for it.
 fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
