@@ -18,8 +18,13 @@ fn seconds(report: &Value) -> f64 {
     report["time"]["seconds"].as_f64().unwrap()
 }
 
-fn same_time(a: &Value, b: &Value) -> bool {
-    (seconds(a) / seconds(b) - 1.0).abs() <= 0.05
+/// Runs of each form. Runs of one program differ in the physical pages that they get, and so in what the third level
+/// evicts: by 3 % at most (docs/virtual-machine-checked.md), so by 1 % in a mean of two, as a standard deviation.
+const RUNS: usize = 2;
+
+/// The mean time of some runs of one program.
+fn mean(runs: &[Value]) -> f64 {
+    runs.iter().map(seconds).sum::<f64>() / runs.len() as f64
 }
 
 fn loop_of(name: &str, words: &[&str], serial: &str, parallel: &str, sums: bool) {
@@ -46,38 +51,36 @@ fn loop_of(name: &str, words: &[&str], serial: &str, parallel: &str, sums: bool)
         all
     };
     let (before, said) = record(&lab, "before", &[], &with(serial));
-    let (mut source, _) = record(&lab, "source", &[], &with(parallel));
+    let source: Vec<Value> =
+        (0..RUNS).map(|i| record(&lab, &format!("source.{i}"), &[], &with(parallel)).0).collect();
     let file = lab.scratch.path("fix.placement");
     let fix = nearfar().arg("fix").arg(lab.scratch.path("before")).arg("-o").arg(&file).output().unwrap();
     assert!(fix.status.success(), "{}", text(&fix.stderr));
     let placed = ["--placement", file.to_str().unwrap()];
-    let (mut after, said_after) = record(&lab, "after", &placed, &with(serial));
-    for again in ["2", "3"] {
-        // In the physical pages that they get, and so in what the third level evicts: the fastest of three.
-        if !same_time(&after, &source) {
-            let faster = |a: Value, b: Value| if seconds(&b) < seconds(&a) { b } else { a };
-            after = faster(after, record(&lab, &format!("after.{again}"), &placed, &with(serial)).0);
-            source = faster(source, record(&lab, &format!("source.{again}"), &[], &with(parallel)).0);
-        }
-    }
+    let (after, mut said_after): (Vec<Value>, Vec<String>) =
+        (0..RUNS).map(|i| record(&lab, &format!("after.{i}"), &placed, &with(serial))).unzip();
+    let ratio = mean(&after) / mean(&source);
     let remote = |r: &Value| r["remote_share"].as_f64().unwrap();
     let best = &before["what_if"]["placeable"]["predicted"];
     println!(
-        "{name}: remote {:.3}, by file {:.3}, by source {:.3}; time by file {:.3} of before (predicted {}), {:.3} of the source's",
+        "{name}: remote {:.3}, by file {:.3}, by source {:.3}; time by file {:.3} of before (predicted {}), {ratio:.3} of the source's",
         remote(&before),
-        remote(&after),
-        remote(&source),
-        seconds(&after) / seconds(&before),
+        remote(&after[0]),
+        remote(&source[0]),
+        mean(&after) / seconds(&before),
         best["ratio"],
-        seconds(&after) / seconds(&source)
     );
-    assert!((remote(&after) - remote(&source)).abs() <= 0.02, "remote share");
-    assert!(same_time(&after, &source), "time");
-    assert!(after["findings"].as_array().unwrap().is_empty(), "{}", after["findings"]);
+    for (after, source) in after.iter().zip(&source) {
+        assert!((remote(after) - remote(source)).abs() <= 0.02, "remote share");
+        assert!(after["findings"].as_array().unwrap().is_empty(), "{}", after["findings"]);
+    }
+    // Five standard deviations of such a mean.
+    assert!((ratio - 1.0).abs() <= 0.05, "time: {ratio:.3}");
     if sums {
         let checksum = |out: &str| out.lines().find(|l| l.contains("checksum")).map(str::to_owned);
         assert!(checksum(&said).is_some(), "{said}");
-        assert_eq!(checksum(&said), checksum(&said_after));
+        said_after.retain(|out| checksum(out) != checksum(&said));
+        assert!(said_after.is_empty(), "{said_after:?}");
     }
 }
 

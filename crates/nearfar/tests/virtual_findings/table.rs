@@ -17,16 +17,21 @@ struct Case {
     repair: &'static str,
     /// How far the predicted range may reach each way, as a part of the time.
     widest: f64,
+    /// Whether it is tried on eight nodes, too: one case of each repair. What more nodes do to counts is arithmetic,
+    /// and checked as such (virtual_truth: homes, blocks).
+    on_eight: bool,
 }
 
 const fn case(program: &'static str, words: &'static str, kind: &'static str) -> Case {
-    Case { program, words, defect: "", repaired: "--repaired", kind, repair: "where_used", widest: 0.10 }
+    let (defect, repaired, repair) = ("", "--repaired", "where_used");
+    Case { program, words, defect, repaired, kind, repair, widest: 0.10, on_eight: false }
 }
 
 const CASES: [Case; 12] = [
     Case {
         defect: "--init serial",
         repaired: "--init parallel",
+        on_eight: true,
         ..case("triad", "--elements 600000 --iterations 10", "serial_first_touch")
     },
     case("openmp", "--example 1 --elements 500000 --iterations 12", "serial_first_touch"),
@@ -40,16 +45,29 @@ const CASES: [Case; 12] = [
     },
     Case {
         repair: "same_schedule",
+        on_eight: true,
         ..case("openmp", "--example 3 --elements 6000000 --iterations 3", "schedule_mismatch")
     },
     case("openmp", "--example 4 --elements 1000000 --iterations 12", "offset_mismatch"),
     case("rows", "--rows 4000 --iterations 12", "allocator_placed_pages"),
     case("straddle", "--pairs 8 --iterations 10", "huge_page_straddling"),
-    Case { repair: "replicate", ..case("table", "--kind read-only --lookups 100000", "shared_read_mostly") },
+    Case {
+        repair: "replicate",
+        on_eight: true,
+        ..case("table", "--kind read-only --lookups 100000", "shared_read_mostly")
+    },
     // Interleaving is right for the table and wrong for arrays whose parts have one user each, as all above.
-    Case { repair: "interleave", ..case("table", "--kind read-write --lookups 100000", "shared_read_write") },
+    Case {
+        repair: "interleave",
+        on_eight: true,
+        ..case("table", "--kind read-write --lookups 100000", "shared_read_write")
+    },
     case("arenas", "--kb 2048 --iterations 8", "allocated_by_another_thread"),
-    Case { repair: "", ..case("false-sharing", "--additions 100000 --burst 25", "false_sharing") },
+    Case {
+        repair: "",
+        on_eight: true,
+        ..case("false-sharing", "--additions 100000 --burst 25", "false_sharing")
+    },
 ];
 
 fn words<'a>(program: &'a str, parts: [&'a str; 2]) -> Vec<&'a str> {
@@ -78,34 +96,38 @@ fn kinds(report: &Value) -> Vec<&str> {
     report["findings"].as_array().unwrap().iter().map(|f| f["kind"].as_str().unwrap()).collect()
 }
 
-/// Whether the time after is in the range that was predicted, if any was.
-fn foreseen(before: &Value, after: &Value) -> bool {
-    let predicted = &before["findings"][0]["predicted"];
-    let (low, high) = (predicted["low"].as_f64(), predicted["high"].as_f64());
-    let twin = seconds(after) / seconds(before);
-    low.zip(high).is_none_or(|(low, high)| (low..=high).contains(&twin))
+/// How far the times of two counted runs of one program are apart at most, as a part, while the host is busy with
+/// something else (docs/virtual-machine-checked.md). A ratio of two such times is off by √2 times that.
+const RUN_TO_RUN: f64 = 0.03;
+
+/// How many of so many cases may miss their predicted range. A range holds 95 % of the runs: the least number that
+/// chance exceeds in less than one of a thousand checks.
+fn misses(cases: usize) -> usize {
+    let p: f64 = 0.05;
+    let mut chance = (1.0 - p).powi(cases as i32);
+    let mut below = chance;
+    let mut most = 0;
+    while 1.0 - below > 0.001 {
+        chance *= (cases - most) as f64 / (most + 1) as f64 * p / (1.0 - p);
+        below += chance;
+        most += 1;
+    }
+    most
 }
 
-fn on(lab: &Lab, what: &str) {
+#[test]
+fn chance_lets_four_of_twelve_ranges_be_missed() {
+    assert_eq!([misses(12), misses(5), misses(1)], [4, 3, 1]);
+}
+
+fn on(lab: &Lab, what: &str, cases: &[&Case]) {
     println!("{what:<44} {:<28} remote, predicted (range), twin", "finding");
-    let mut wrong = Vec::new();
-    for (i, case) in CASES.iter().enumerate() {
+    let (mut wrong, mut missed) = (Vec::new(), Vec::new());
+    for (i, case) in cases.iter().enumerate() {
         let Some(program) = workload(case.program) else { return };
         let run =
             |what: &str, words| count(lab, &format!("{i}.{what}"), &program, [case.words, words]).report.0;
-        let mut pair = (run("before", case.defect), run("after", case.repaired));
-        for again in ["2", "3"] {
-            if foreseen(&pair.0, &pair.1) {
-                break;
-            }
-            // The fastest of three, and it is said: with cpus in pace, what is the host's doing should be rare.
-            println!("again: {} {}, {:.3}", case.program, case.words, seconds(&pair.1) / seconds(&pair.0));
-            let again =
-                (run(&format!("before.{again}"), case.defect), run(&format!("after.{again}"), case.repaired));
-            let faster = |a: Value, b: Value| if seconds(&b) < seconds(&a) { b } else { a };
-            pair = (faster(pair.0, again.0), faster(pair.1, again.1));
-        }
-        let (b, a) = (&pair.0, &pair.1);
+        let (b, a) = (&run("before", case.defect), &run("after", case.repaired));
         let name = format!("{} {}", case.program, case.words);
         let first = &b["findings"][0];
         let predicted = &first["predicted"];
@@ -134,8 +156,13 @@ fn on(lab: &Lab, what: &str) {
                 if (ratio - twin).abs() > 0.10 {
                     wrong.push(format!("{name}: predicted {ratio:.3}, and the twin takes {twin:.3}"));
                 }
+                let outside = format!("{name}: the twin's {twin:.3} is outside {low:.3} to {high:.3}");
+                let noise = std::f64::consts::SQRT_2 * RUN_TO_RUN * twin;
+                if twin < low - noise || twin > high + noise {
+                    wrong.push(format!("{outside}, by more than two runs differ"));
+                }
                 if twin < low || twin > high {
-                    wrong.push(format!("{name}: the twin's {twin:.3} is outside {low:.3} to {high:.3}"));
+                    missed.push(outside);
                 }
                 if (high - low) / 2.0 > case.widest {
                     wrong.push(format!("{name}: a range of {low:.3} to {high:.3} says too little"));
@@ -146,6 +173,10 @@ fn on(lab: &Lab, what: &str) {
             (false, None, ..) => {}
         }
     }
+    println!("{} of the predicted ranges are missed:\n{}", missed.len(), missed.join("\n"));
+    if missed.len() > misses(cases.len()) {
+        wrong.append(&mut missed);
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -153,7 +184,7 @@ fn on(lab: &Lab, what: &str) {
 fn each_program_gets_its_finding_and_its_gain_on_two_sockets() {
     let _one = one_machine();
     if guest_works() {
-        on(&Lab::sure(2, 4, 1024), "two nodes of four cpus");
+        on(&Lab::sure(2, 4, 1024), "two nodes of four cpus", &CASES.iter().collect::<Vec<_>>());
     }
 }
 
@@ -161,7 +192,8 @@ fn each_program_gets_its_finding_and_its_gain_on_two_sockets() {
 fn each_program_gets_its_finding_and_its_gain_on_eight_nodes() {
     let _one = one_machine();
     if guest_works() {
-        on(&Lab::sure(8, 1, 512), "eight nodes of one cpu");
+        let cases: Vec<_> = CASES.iter().filter(|case| case.on_eight).collect();
+        on(&Lab::sure(8, 1, 512), "eight nodes of one cpu", &cases);
     }
 }
 

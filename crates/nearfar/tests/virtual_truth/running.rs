@@ -1,7 +1,7 @@
 //! Programs that make it hard: without an agent, of several processes, stopped early, or not of
 //! this processor. What is counted must still be all of them.
 
-use crate::common::{text, workload};
+use crate::common::text;
 use crate::lab::{Lab, c, guest_works, one_machine, within};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -264,29 +264,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.store(true, std::sync::atomic::Ordering::Relaxed);
     }
-}
-
-/// Eight cpus on a host that has other things to do get on unevenly, and threads that one call wakes go on long
-/// after each other. None of that is the program's time.
-#[test]
-fn simulated_time_is_not_the_hosts() {
-    let _one = one_machine();
-    let Some(triad) = workload("triad").filter(|_| guest_works()) else { return };
-    let lab = Lab::sure(8, 1, 512);
-    let program =
-        [triad.to_str().unwrap(), "--elements", "500000", "--iterations", "12", "--init", "parallel"];
-    let ms: Vec<f64> = [false, true, true]
-        .iter()
-        .enumerate()
-        .map(|(i, &busy)| {
-            let _busy = busy.then(Busy::new);
-            let run = lab.count(&format!("run{i}"), &[], &program);
-            1e3 * run.report.0["time"]["seconds"].as_f64().unwrap()
-        })
-        .collect();
-    println!("simulated time, once on a quiet host and twice on a busy one, ms: {ms:.3?}");
-    let (least, most) = ms.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), &x| (a.min(x), b.max(x)));
-    assert!(most / least <= 1.03, "{ms:?}");
 }
 
 /// Eight threads take 64 KiB each, one after the other, whoever comes first.
