@@ -68,7 +68,8 @@ pub fn held(
         let density = |i: &Item| i.far as f64 / i.bytes;
         density(b).total_cmp(&density(a)).then(a.fact.cmp(&b.fact)).then(a.node.cmp(&b.node))
     });
-    let mut room: Vec<f64> = (0..nodes.count).map(|n| capacity(&judge.machine, n, last)).collect();
+    let mut room: Vec<f64> =
+        (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, tally, n))).collect();
     let mut by_fact = vec![0u64; facts.len()];
     let (mut far, mut bytes) = (0u64, vec![0.0f64; facts.len()]);
     for item in items {
@@ -165,10 +166,28 @@ fn parts<'a>(uses: impl Iterator<Item = &'a Use>, pieces: usize) -> f64 {
     used.iter().filter(|&&u| u).count().max(1) as f64
 }
 
-/// Bytes that the last-level caches of a node are sure to hold at a time.
-fn capacity(machine: &Machine, node: usize, last: &CacheLevel) -> f64 {
+/// Places where threads of a node run: threads on an assumed machine, where each stays on a cpu; else the cpus of the
+/// node that they were seen on.
+fn places(context: &Context, tally: &Tally, node: usize) -> usize {
+    let nodes = context.finder.nodes;
+    let of_node = |t: usize| usize::from(context.node_of_user(tally, t as u32)) == node;
+    let ran = tally.threads.iter().enumerate().filter(|(t, x)| x.sum.weight > 0 && of_node(*t));
+    if nodes.assumed {
+        return ran.count();
+    }
+    let mut cpus: Vec<u64> = Vec::new();
+    for (_, thread) in ran {
+        cpus.resize(cpus.len().max(thread.cpus.len()), 0);
+        cpus.iter_mut().zip(&thread.cpus).for_each(|(all, word)| *all |= word);
+    }
+    cpus.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// Bytes that those last-level caches of a node are sure to hold at a time that its threads fill: of caches that share
+/// no core with a thread, none is used.
+fn capacity(machine: &Machine, node: usize, last: &CacheLevel, places: usize) -> f64 {
     let cpus = machine.nodes.get(node).map_or(0, |n| n.cpus.iter().count());
     let cores = cpus / machine.threads_per_core.max(1) as usize;
-    let instances = (cores / last.cores_per_instance.max(1) as usize).max(1);
+    let instances = (cores / last.cores_per_instance.max(1) as usize).min(places).max(1);
     SURELY_HELD * last.size_bytes as f64 * instances as f64
 }

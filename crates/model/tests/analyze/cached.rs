@@ -381,6 +381,15 @@ fn what_a_cache_may_hold_accuses_nobody() {
 }
 
 #[test]
+fn caches_without_a_thread_hold_nothing() {
+    // Nodes of 22 cores with a cache for each two cores, as a host with two virtual cpus reports it: one thread fills
+    // one of the eleven caches.
+    let many = Machine { caches: cached(32 << 20), ..machine(2, 22) };
+    let r = of_a_large_program(5120, all_over).on_machine(many);
+    assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
+}
+
+#[test]
 fn what_no_cache_holds_is_far_memory() {
     let w = of_a_large_program(5120, all_over);
     let r = on_two(&w);
