@@ -136,7 +136,7 @@ struct nf_header {
 /* The kernel answers clock_gettime(CLOCK_MONOTONIC) without a system call (the vDSO). */
 #define NF_SET_VDSO_CLOCK 4u
 
-/* Operations of the doorbell; the launcher in collect/target.rs rings it too. */
+/* Operations of the doorbell; the launcher in host/target.rs rings it too. */
 enum nf_bell {
     NF_BELL_THREAD = 1,       /* process id << 32 | thread id: this thread is the program's */
     NF_BELL_TIME = 2,         /* CLOCK_MONOTONIC now, ns */
@@ -342,8 +342,8 @@ struct nf_part {
     uint64_t end;            /* bytes from the object's first */
     uint32_t node, unused;
 };
-_Static_assert(sizeof(struct nf_places) == 24, "mirrored in place/objects.rs");
-_Static_assert(sizeof(struct nf_place) == 248, "mirrored in place/objects.rs");
-_Static_assert(sizeof(struct nf_part) == 16, "mirrored in place/objects.rs");
+_Static_assert(sizeof(struct nf_places) == 24, "mirrored in collect/objects.rs");
+_Static_assert(sizeof(struct nf_place) == 248, "mirrored in collect/objects.rs");
+_Static_assert(sizeof(struct nf_part) == 16, "mirrored in collect/objects.rs");
 
 #endif

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod collect;
 pub mod discover;
 pub mod guest;
+pub mod host;
 pub mod input;
 pub mod layout;
 pub mod measure;

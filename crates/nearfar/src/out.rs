@@ -36,3 +36,12 @@ macro_rules! say {
         $crate::out::message(&format!($($words)*))
     };
 }
+
+/// Bytes in a readable unit.
+pub(crate) fn mib(bytes: u64) -> String {
+    match bytes {
+        b if b < 100 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
+        b if b < 10 << 30 => format!("{} MiB", b >> 20),
+        b => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
+    }
+}

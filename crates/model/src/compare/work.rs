@@ -74,7 +74,8 @@ fn many(n: u64) -> String {
 
 /// Whether the arguments are the same, the program's own folder and name aside: a repaired program may have another.
 /// Folders of arguments count: `small/in.dat` and `large/in.dat` are other inputs.
-/// A word without a number says how (`--init serial`), one with a number how much.
+/// The value of an option without a number says how (`--init serial`), with a number how much; a word without an option
+/// may be anything.
 /// What stands before a command (numactl, env, a launcher) is not its argument.
 fn same_words(before: &[String], after: &[String]) -> bool {
     let (b, a) = (compared(before), compared(after));
@@ -83,9 +84,19 @@ fn same_words(before: &[String], after: &[String]) -> bool {
         return true;
     }
     match b.len() == a.len() {
-        true => b[1..].iter().zip(&a[1..]).all(|(x, y)| x == y || !amount(x) && !amount(y)),
+        true => (1..b.len()).all(|i| {
+            let (x, y) = (&b[i], &a[i]);
+            let option =
+                b[i - 1] == a[i - 1] && b[i - 1].starts_with('-') || name(x).is_some() && name(x) == name(y);
+            x == y || option && !amount(x) && !amount(y)
+        }),
         false => b.ends_with(&a) || a.ends_with(&b),
     }
+}
+
+/// `--name` of `--name=value`.
+fn name(word: &str) -> Option<&str> {
+    word.split_once('=').map(|(name, _)| name).filter(|name| name.starts_with('-'))
 }
 
 /// Whether a word may be an amount of work: a number, or a file of input.
@@ -123,7 +134,10 @@ mod tests {
     #[test]
     fn a_word_that_says_how_is_the_same_work() {
         assert!(same("./a 10 --init serial", "./a 10 --init parallel"));
+        assert!(same("./a --init=serial", "./a --init=parallel"));
         assert!(!same("./a small.dat", "./a large.dat"));
+        assert!(!same("./a read", "./a write"));
+        assert!(!same("./a --read=all", "./a --write=all"));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::DoctorArgs;
 use crate::collect::agent::{AgentFile, Settings};
-use crate::collect::homes::{Range, look};
 use crate::collect::on::plugin_files;
 use crate::collect::selftest::{Skid, measure_skid};
 use crate::collect::setup::probe_perf;
-use crate::collect::target::find_program;
 use crate::discover::{self, cpu_times};
 use crate::guest::{Kernel, Qemu};
+use crate::host::homes::{Range, look};
+use crate::host::target::find_program;
 use anyhow::Result;
 use nearfar_model::recording::Homes;
 use serde::Serialize;

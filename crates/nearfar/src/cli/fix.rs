@@ -4,7 +4,7 @@ use super::layout::quoted;
 use super::machine::EMULATED;
 use super::report::judged;
 use crate::discover;
-use crate::store;
+use crate::ranks;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Report, Verdict};
 use nearfar_model::machine::binding::Bind;
@@ -44,7 +44,7 @@ const EXAMPLES: &str = "Examples:
 pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     let path = match &args.recording {
         Some(path) => path.clone(),
-        None => store::newest_recording(Path::new("."))?,
+        None => ranks::newest(Path::new("."))?,
     };
     let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);

@@ -1,7 +1,7 @@
 //! `nearfar layout`.
 
-use crate::collect::target::{Ending, find_program};
 use crate::discover;
+use crate::host::target::{Ending, find_program};
 use crate::layout::launcher::{Chosen, choose};
 use crate::layout::table::{Verdict, columns, judge};
 use crate::layout::{Meeting, execute, rank};

@@ -69,7 +69,7 @@ enum Command {
     Doctor(DoctorArgs),
     Cache(cache::CacheArgs),
     /// Keep what the recorder inherited to us open
-    #[command(name = crate::collect::holder::COMMAND, hide = true)]
+    #[command(name = crate::host::holder::COMMAND, hide = true)]
     Hold,
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
     Completions {
@@ -424,7 +424,7 @@ pub fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Cache(args) => cache::run(&args),
-        Command::Hold => crate::collect::holder::wait(),
+        Command::Hold => crate::host::holder::wait(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -525,10 +525,6 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Most bytes that can be asked for: 1 PiB, beyond any machine's memory, and its multiples by nodes and threads
-/// still fit 64 bits.
-pub(crate) const MOST_BYTES: u64 = 1 << 50;
-
 /// `65536`, `64K`, `64KiB`, `1M`, `2G`.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let error = || format!("`{text}` is no size: give bytes, or a number with K, M or G");
@@ -542,7 +538,7 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| error())?;
     let bytes = number.checked_mul(factor).ok_or_else(error)?;
-    if !(64..=MOST_BYTES).contains(&bytes) {
+    if !(64..=crate::collect::options::MOST_BYTES).contains(&bytes) {
         return Err("give at least 64 bytes and at most a million GiB".into());
     }
     Ok(bytes)
@@ -617,7 +613,7 @@ mod tests {
         assert_eq!(parse_bytes("64K"), Ok(65536));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
         assert_eq!(parse_bytes("100"), Ok(100));
-        assert_eq!(parse_bytes("1048576G"), Ok(MOST_BYTES));
+        assert_eq!(parse_bytes("1048576G"), Ok(crate::collect::options::MOST_BYTES));
         assert!(parse_bytes("12Q").is_err() && parse_bytes("K").is_err() && parse_bytes("0").is_err());
     }
 }

@@ -1,15 +1,15 @@
 //! `nearfar record`.
 
 use super::{OnArgs, RecordArgs};
+use crate::collect::objects::{ObjectPolicies, on_one_node};
 use crate::collect::on::{OnOptions, record_on};
+use crate::collect::openmp;
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
-use crate::collect::target::inherited::too_little_to_record;
-use crate::collect::target::{Ending, StartError, User, run_instead};
 use crate::discover;
 use crate::guest::GuestError;
+use crate::host::target::inherited::too_little_to_record;
+use crate::host::target::{Ending, StartError, User, run_instead};
 use crate::input;
-use crate::place::objects::{ObjectPolicies, on_one_node};
-use crate::place::openmp;
 use crate::ranks;
 use crate::store::CreateError;
 use anyhow::Context;

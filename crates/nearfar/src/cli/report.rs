@@ -3,7 +3,7 @@
 use super::{ReportArgs, status};
 use crate::discover::{machine_from_argument, machine_without_a_file};
 use crate::ranks::read::is_run;
-use crate::store;
+use crate::{ranks, store};
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Judge, Report, Verdict, analyze_owned};
 use nearfar_model::machine::Machine;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
     let path = match args.recording.clone() {
         Some(path) => path,
-        None => store::newest_recording(Path::new("."))?,
+        None => ranks::newest(Path::new("."))?,
     };
     if is_run(&path) {
         return super::ranks::report(&path, args);

@@ -1,9 +1,9 @@
 //! `nearfar reproduce`: published results, run and counted anew.
 
 use super::look::Look;
-use crate::collect::target::{INTERRUPTED, interrupt_ends_recording};
 use crate::discover::machine_from_argument;
 use crate::guest::{Progress, Setup};
+use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
 use crate::store;
 use anyhow::{Context, Result, bail};
 use clap::Args;

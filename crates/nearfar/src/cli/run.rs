@@ -1,11 +1,11 @@
 //! `nearfar run`.
 
 use super::RunArgs;
-use crate::collect::policy::Policy;
-use crate::collect::target::User;
+use crate::collect::objects::{ObjectPolicies, on_one_node};
+use crate::collect::openmp;
 use crate::discover;
-use crate::place::objects::{ObjectPolicies, on_one_node};
-use crate::place::openmp;
+use crate::host::policy::Policy;
+use crate::host::target::User;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
 use nearfar_model::machine::Machine;

@@ -17,7 +17,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
         return inside(name, args);
     }
     if let Some(cpus) = &args.on_cpus {
-        crate::collect::target::all_stay_on(cpus).context("cannot run where programs run")?;
+        crate::host::target::all_stay_on(cpus).context("cannot run where programs run")?;
     }
     let topology = read(args)?;
     let mut out = std::io::stdout().lock();

@@ -3,7 +3,7 @@
 use super::look::Look;
 use super::machine::EMULATED;
 use super::parse_seconds;
-use crate::collect::target::interrupt_ends_recording;
+use crate::host::target::interrupt_ends_recording;
 use crate::place::whereabouts::everyone::look_at_all;
 use crate::place::whereabouts::watch::{self, Stopped, Watched};
 use crate::place::whereabouts::{Site, Way, look};

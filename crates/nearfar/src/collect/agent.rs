@@ -12,7 +12,7 @@ mod stub;
 pub use records::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
 pub use shared::shared_memory;
 
-use super::target::User;
+use crate::host::target::User;
 use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;

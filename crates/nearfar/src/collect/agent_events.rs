@@ -5,7 +5,7 @@
 
 use super::agent::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
 use super::events::{Interpreter, SampleAt};
-use super::proc::{self, Map};
+use crate::host::proc::{self, Map};
 
 use super::world::LiveObject;
 use crate::store::Tables;

@@ -1,8 +1,8 @@
 //! From events to rows: what a perf record or an agent record means for the tables.
 
 use super::perf::event::{Body, Event};
-use super::proc;
 use super::world::{MapEntry, World};
+use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Regs, is_agent};
 use nearfar_model::decode::Registers;

@@ -2,14 +2,14 @@
 //! beside it on a cpu of its own, and the plugin counts every access from outside.
 
 use super::illegal;
-use super::policy::Policy;
-use super::proc;
 use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
-use super::target::{Ending, find_program};
+use crate::collect::objects::{ObjectPolicies, on_one_node};
+use crate::collect::openmp;
 use crate::guest::{self, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream, Verdict};
-use crate::place::objects::{ObjectPolicies, on_one_node};
-use crate::place::openmp;
+use crate::host::policy::Policy;
+use crate::host::proc;
+use crate::host::target::{Ending, find_program};
 use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;

@@ -1,8 +1,8 @@
 //! What a recording is asked for, and what comes of it.
 
-use super::policy::Policy;
-use super::target::{Ending, StartError, User};
-use crate::place::objects::ObjectPolicies;
+use crate::collect::objects::ObjectPolicies;
+use crate::host::policy::Policy;
+use crate::host::target::{Ending, StartError, User};
 use crate::store::CreateError;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
@@ -10,6 +10,10 @@ use nearfar_model::recording::Rank;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// Most bytes that can be asked for: 1 PiB, beyond any machine's memory, and its multiples by nodes and threads
+/// still fit 64 bits.
+pub(crate) const MOST_BYTES: u64 = 1 << 50;
 
 /// How call chains are taken with samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

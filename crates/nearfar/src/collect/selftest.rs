@@ -4,7 +4,7 @@
 
 use super::perf::event::Body;
 use super::perf::open::{PerfSet, PerfSettings, Target};
-use super::proc;
+use crate::host::proc;
 use crate::symbols::Module;
 use nearfar_model::decode::{Decoder, FunctionCode, Registers};
 use nearfar_model::recording::Resolution;

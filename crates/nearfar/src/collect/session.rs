@@ -3,22 +3,22 @@
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::events::Interpreter;
-use super::homes;
 use super::illegal;
 use super::losses;
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
 use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
-use super::policy::Policy;
-use super::proc;
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
     app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
 };
-use super::target::inherited::too_little_to_finish;
-use super::target::{Before, Ending, Held, Running, User};
+use crate::collect::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
 use crate::discover::{self, cpu_times, hugetlb_bytes};
-use crate::place::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
+use crate::host::homes;
+use crate::host::policy::Policy;
+use crate::host::proc;
+use crate::host::target::inherited::too_little_to_finish;
+use crate::host::target::{Before, Ending, Held, Running, User};
 use crate::ranks::join::join;
 use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
 use nearfar_model::recording::*;
@@ -171,7 +171,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
             }
         }
         None => {
-            super::target::interrupt_ends_recording();
+            crate::host::target::interrupt_ends_recording();
             if let Subject::Process(pid) = subject {
                 begin_attached(&mut interpreter, *pid, start_ns, &mut writer);
             }
@@ -291,7 +291,7 @@ impl Session<'_> {
             }
         };
         // While attached, Ctrl-C ended the recording; now it ends us.
-        super::target::signals_are_ours();
+        crate::host::target::signals_are_ours();
         if let Some(taken) = taken {
             let meta = &mut self.writer.meta;
             (meta.target_cpu_s, meta.target_system_s) = (taken.cpu_s, taken.system_s);
@@ -537,5 +537,5 @@ impl Session<'_> {
 
 /// Whether Ctrl-C was typed while attached.
 fn interrupted() -> bool {
-    super::target::INTERRUPTED.load(std::sync::atomic::Ordering::Relaxed)
+    crate::host::target::INTERRUPTED.load(std::sync::atomic::Ordering::Relaxed)
 }

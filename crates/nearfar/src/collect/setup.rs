@@ -2,11 +2,11 @@
 
 use super::agent::{AgentFile, Settings as AgentSettings};
 use super::perf::open::{OpenError, PerfSet, PerfSettings, Target};
-use super::proc;
 use super::selftest::Skid;
 use super::session::{Options, RecordError, Subject};
-use super::target::find_program;
 use crate::discover;
+use crate::host::proc;
+use crate::host::target::find_program;
 use crate::symbols::Module;
 use nearfar_model::recording::*;
 use std::ffi::OsString;

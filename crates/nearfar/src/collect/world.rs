@@ -2,7 +2,7 @@
 //! the numbers that tables use for them. Everything that happens to the target
 //! passes through here in the order of time.
 
-use super::proc;
+use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Module, Unwinder, is_runtime, spins};
 use nearfar_model::decode::{Decoder, FunctionCode};
@@ -236,7 +236,7 @@ impl World {
 
     /// What is worth looking up page homes for: recorded objects, and private
     /// mappings of at least `min_bytes`.
-    pub fn ranges(&self, space: u32, min_bytes: u64) -> Vec<super::homes::Range> {
+    pub fn ranges(&self, space: u32, min_bytes: u64) -> Vec<crate::host::homes::Range> {
         let s = &self.spaces[space as usize];
         let objects = s.objects.iter().map(|(&address, object)| (address, object.bytes));
         let maps = s
@@ -247,14 +247,14 @@ impl World {
         objects
             .chain(maps)
             .filter(|&(_, bytes)| bytes >= min_bytes)
-            .map(|(address, bytes)| super::homes::Range { process: space, address, bytes })
+            .map(|(address, bytes)| crate::host::homes::Range { process: space, address, bytes })
             .collect()
     }
 
     /// Where the heap of brk(2) begins in a space that lives; asked once.
     pub fn heap_begin(&mut self, space: u32, pid: u32) -> Option<u64> {
         let known = &mut self.spaces[space as usize].heap_begin;
-        *known.get_or_insert_with(|| super::proc::heap_begin(pid))
+        *known.get_or_insert_with(|| crate::host::proc::heap_begin(pid))
     }
 
     /// Path of a module.

@@ -79,7 +79,7 @@ pub(super) fn nodes(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -
 /// Cpus that can be visited, each with its node. The thread's affinity ends with it.
 fn visit_all() -> Vec<(u32, NodeId)> {
     let visit = |cpu: u32| {
-        crate::collect::target::stay_on(&(cpu..=cpu).into()).ok()?;
+        crate::host::target::stay_on(&(cpu..=cpu).into()).ok()?;
         let (mut here, mut node) = (0u32, 0u32);
         // SAFETY: the kernel writes two numbers; the third argument is not used any more.
         let got = unsafe {

@@ -85,7 +85,7 @@ pub(super) fn limits() -> Vec<[u64; 3]> {
     kinds
         .into_iter()
         // Ours may be higher: they are not for the program.
-        .filter_map(|kind| Some((kind, crate::collect::target::inherited::limit(kind)?)))
+        .filter_map(|kind| Some((kind, crate::host::target::inherited::limit(kind)?)))
         .map(|(kind, limit)| [u64::from(kind), limit.rlim_cur, limit.rlim_max])
         .collect()
 }

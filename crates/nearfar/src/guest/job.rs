@@ -2,7 +2,7 @@
 
 use super::channel::{field, to};
 use super::host;
-use crate::collect::target::Ending;
+use crate::host::target::Ending;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;

@@ -106,7 +106,7 @@ impl Vm {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => {
-                format!("signal {signal} ({})", crate::collect::target::signal_name(signal))
+                format!("signal {signal} ({})", crate::host::target::signal_name(signal))
             }
             _ => status.to_string(),
         };

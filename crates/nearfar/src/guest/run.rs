@@ -13,7 +13,7 @@ use super::qemu::{self, Exports};
 use super::signals::Relay;
 use super::snapshot;
 use super::vmlinux;
-use crate::collect::target::Ending;
+use crate::host::target::Ending;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

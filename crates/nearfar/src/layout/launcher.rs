@@ -1,6 +1,6 @@
 //! Which launcher is here.
 
-use crate::collect::target::find_program;
+use crate::host::target::find_program;
 use anyhow::{Result, bail};
 use nearfar_model::machine::launch::Launcher;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
 //! One rank, as its launcher starts it: the program is run, looked at, and what was seen is left in a file.
 
-use crate::collect::proc;
-use crate::collect::target::{Before, Ending, Held, StartError};
+use crate::host::proc;
+use crate::host::target::{Before, Ending, Held, StartError};
 use crate::place::seen::Seen;
 use crate::ranks::launch;
 use nearfar_model::machine::cpulist::CpuList;

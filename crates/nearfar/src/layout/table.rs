@@ -1,7 +1,7 @@
 //! What was asked of each rank beside what was seen of it.
 
 use super::rank::{Look, RankSeen};
-use crate::place::seen::mib;
+use crate::out::mib;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::launch::Launcher;
 use nearfar_model::machine::layout::{Layout, Rank};

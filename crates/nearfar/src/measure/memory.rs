@@ -1,7 +1,7 @@
 //! Memory on a chosen node, and the proof that it is there.
 
 use super::bench::Home;
-use crate::collect::homes::{Range, look};
+use crate::host::homes::{Range, look};
 use nearfar_model::machine::NodeId;
 use nearfar_model::measured::Pages;
 use nearfar_model::recording::Homes;

@@ -1,15 +1,14 @@
 //! Running a program where it belongs: cpus, memory policy and threads are set before its first
 //! instruction, and looked at while it runs.
 
-pub mod objects;
-pub(crate) mod openmp;
 pub(crate) mod seen;
 pub mod trials;
 pub mod whereabouts;
 
 use crate::collect::agent::{library, preloading};
-use crate::collect::policy::Policy;
-use crate::collect::target::{Before, Ending, Held, Running, StartError, User, find_program};
+use crate::collect::{objects, openmp};
+use crate::host::policy::Policy;
+use crate::host::target::{Before, Ending, Held, Running, StartError, User, find_program};
 use crate::symbols::Module;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
@@ -101,7 +100,9 @@ impl Placement {
         {
             list.push(format!("all memory is on node {nodes} and no cpu is: every access is remote"));
         }
-        list.extend(openmp::contradictions(self, &cpus, |name| std::env::var(name).ok()));
+        list.extend(openmp::contradictions(self.count, &self.threads, &cpus, |name| {
+            std::env::var(name).ok()
+        }));
         list
     }
 

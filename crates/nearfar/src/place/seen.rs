@@ -2,8 +2,8 @@
 //! nodes its pages are.
 
 use super::Placement;
-use crate::collect::policy::Policy;
-use crate::collect::proc;
+use crate::host::policy::Policy;
+use crate::host::proc;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
 use nearfar_model::whereabouts::numa_maps::own_bytes;
@@ -90,7 +90,8 @@ impl Seen {
         }
         let Some(own) = &self.own else { return lines };
         let all: u64 = own.values().sum();
-        let list: Vec<String> = own.iter().map(|(node, b)| format!("{} on node {node}", mib(*b))).collect();
+        let list: Vec<String> =
+            own.iter().map(|(node, b)| format!("{} on node {node}", crate::out::mib(*b))).collect();
         if placement.policy.is_some() && all > 0 {
             lines.push(format!("{when}: its own memory, without files: {}", list.join(", ")));
         }
@@ -101,7 +102,7 @@ impl Seen {
                 lines.push(format!(
                     "{} of it ({share:.1} %) are elsewhere than asked: the program has policies of its own, or the pages \
                      were there before",
-                    mib(outside)
+                    crate::out::mib(outside)
                 ));
             }
         }
@@ -110,15 +111,6 @@ impl Seen {
             lines.push(format!("the machine's description has no node {without:?}"));
         }
         lines
-    }
-}
-
-/// Bytes in a readable unit.
-pub(crate) fn mib(bytes: u64) -> String {
-    match bytes {
-        b if b < 100 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
-        b if b < 10 << 30 => format!("{} MiB", b >> 20),
-        b => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
     }
 }
 

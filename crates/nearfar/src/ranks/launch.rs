@@ -1,6 +1,6 @@
 //! Which rank of which launch this process is, by the environment that its launcher gave it.
 
-use crate::collect::proc;
+use crate::host::proc;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::recording::Rank;
 

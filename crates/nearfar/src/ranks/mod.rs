@@ -14,8 +14,9 @@ pub mod join;
 pub mod launch;
 pub mod read;
 
-/// The file that makes a directory a run.
-pub(crate) const LAUNCH: &str = "launch.json";
+pub(crate) use crate::store::LAUNCH;
+pub use read::newest;
+
 /// The host's file.
 const HOST: &str = "host.json";
 /// A rank's file.

@@ -3,7 +3,7 @@
 use super::join::{Launch, read_launch};
 use super::{LAUNCH, SUMMARY};
 use crate::store::dir::Dir;
-use crate::store::{Interrupted, interrupted};
+use crate::store::{Interrupted, META, OpenFailure, interrupted, read_meta};
 use anyhow::{Context, Result, bail};
 use nearfar_model::ranks::summary::Unread;
 use nearfar_model::ranks::{MOST_BYTES, NoSummary, Summary};
@@ -33,7 +33,32 @@ pub struct RankDir {
 
 /// Whether it is a run of several ranks, and no recording.
 pub fn is_run(path: &Path) -> bool {
-    Dir::open(path).is_ok_and(|dir| dir.has(LAUNCH) && !dir.has(crate::store::META))
+    Dir::open(path).is_ok_and(|dir| dir.has(LAUNCH) && !dir.has(META))
+}
+
+/// The recording, or run of several ranks, that was begun last in `directory`.
+///
+/// # Errors
+/// If there is none.
+pub fn newest(directory: &Path) -> Result<PathBuf, OpenFailure> {
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
+    entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "nearfar"))
+        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(LAUNCH)))
+        .max_by_key(|p| begun(p).unwrap_or_default())
+        .ok_or_else(|| OpenFailure::NoneHere(directory.to_owned()))
+}
+
+/// When a recording was begun, or the first of a run's ranks that is found.
+fn begun(path: &Path) -> Option<(String, u64)> {
+    let of = |path: &Path| read_meta(path).ok().map(|m| (m.started, m.start_ns));
+    if !is_run(path) {
+        return of(path);
+    }
+    of(&open(path).ok()?.ranks.first()?.path)
 }
 
 /// Lists a run's ranks.
@@ -114,7 +139,7 @@ impl RankDir {
         match interrupted(&self.path) {
             Ok(Interrupted::Running(pid)) => NoSummary::Running(pid),
             Ok(_) => NoSummary::Killed,
-            Err(crate::store::OpenFailure::Newer { by, .. }) => NoSummary::OtherVersion(by),
+            Err(OpenFailure::Newer { by, .. }) => NoSummary::OtherVersion(by),
             Err(error) => NoSummary::Damaged(error.to_string()),
         }
     }

@@ -20,12 +20,13 @@ pub mod finish;
 mod known;
 pub mod merge;
 pub mod open;
+pub mod resolve;
 mod segments;
 pub mod write;
 
 pub use finish::{Finished, finish, finish_with};
 pub(crate) use open::read_meta;
-pub use open::{Interrupted, OpenFailure, Stored, interrupted, meta_of, newest_recording, open};
+pub use open::{Interrupted, OpenFailure, Stored, interrupted, meta_of, open};
 pub use write::{CreateError, Writer, reserve};
 
 use bytes::Bytes;
@@ -35,6 +36,8 @@ use nearfar_model::recording::*;
 /// File names inside a recording.
 pub(crate) const META: &str = "meta.json";
 pub(crate) const JOURNAL: &str = "journal.nfj";
+/// The file that makes a directory a run of several ranks (`ranks`), and no recording.
+pub(crate) const LAUNCH: &str = "launch.json";
 /// What a virtual machine's run needs and leaves, until it is merged.
 pub(crate) const GUEST: &str = "guest";
 /// In it: the plugin's journal.

@@ -3,8 +3,8 @@
 use super::dir::Dir;
 use super::finish::{finish_in, finish_into};
 use super::segments::{Memory, Segments};
-use super::{ALONE, JOURNAL, META, OF_A_RANK, Tables, for_each_table, tables_of};
-use crate::symbols::resolve::Resolver;
+use super::{ALONE, JOURNAL, LAUNCH, META, OF_A_RANK, Tables, for_each_table, tables_of};
+use crate::store::resolve::Resolver;
 use nearfar_model::analyze::{Input, SampleSource};
 use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
@@ -145,31 +145,6 @@ impl SampleSource for SampleFiles {
     fn survey(&self) -> Result<SampleSurvey, String> {
         self.survey.clone().ok_or_else(|| "meta.json has no survey of the samples".into())
     }
-}
-
-/// The recording that was begun last in `directory`.
-///
-/// # Errors
-/// If there is none.
-pub fn newest_recording(directory: &Path) -> Result<PathBuf, OpenFailure> {
-    let entries =
-        fs::read_dir(directory).map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
-    entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "nearfar"))
-        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(crate::ranks::LAUNCH)))
-        .max_by_key(|p| begun(p).unwrap_or_default())
-        .ok_or_else(|| OpenFailure::NoneHere(directory.to_owned()))
-}
-
-/// When a recording was begun, or the first of a run's ranks that is found.
-fn begun(path: &Path) -> Option<(String, u64)> {
-    let of = |path: &Path| read_meta(path).ok().map(|m| (m.started, m.start_ns));
-    if !crate::ranks::read::is_run(path) {
-        return of(path);
-    }
-    of(&crate::ranks::read::open(path).ok()?.ranks.first()?.path)
 }
 
 /// Samples are read in segments of tens of megabytes. By default glibc maps and unmaps such columns
@@ -332,7 +307,7 @@ pub(super) fn read_meta_in(dir: &Dir) -> Result<Meta, OpenFailure> {
 fn read_checked(dir: &Dir, remarks: &mut Vec<String>) -> Result<Meta, OpenFailure> {
     let foreign = |why: String| OpenFailure::Foreign { path: dir.path().to_owned(), why };
     let bytes = dir.read(META, MOST_META).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound if dir.has(crate::ranks::LAUNCH) => foreign(
+        io::ErrorKind::NotFound if dir.has(LAUNCH) => foreign(
             "it is a run of several ranks; name the recording of one, such as host=H/rank=0 in it".into(),
         ),
         io::ErrorKind::NotFound => foreign("it has no meta.json".into()),
@@ -389,7 +364,7 @@ pub fn meta_of(bytes: &[u8]) -> Result<Meta, NoMeta> {
 
 /// Whether a process of this number runs that began at the same time.
 fn alive(pid: u32, start: u64) -> bool {
-    crate::collect::proc::start_time(pid) == Some(start)
+    crate::host::proc::start_time(pid) == Some(start)
 }
 
 /// The files of a table; none only if it was `added` after the recording may have been made.

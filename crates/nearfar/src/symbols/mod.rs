@@ -17,12 +17,11 @@
 mod debug_file;
 mod dies;
 mod functions;
-mod generated;
+pub(crate) mod generated;
 mod image;
 mod lines;
 mod names;
 mod receiver;
-pub mod resolve;
 mod runtime;
 mod source;
 mod statics;

@@ -104,7 +104,7 @@ pub fn settings() -> Settings {
 }
 
 fn now_ns() -> u64 {
-    nearfar::collect::proc::monotonic_ns()
+    nearfar::host::proc::monotonic_ns()
 }
 
 pub fn run_with(settings: &Settings, command: &mut Command) -> Run {

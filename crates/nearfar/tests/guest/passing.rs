@@ -1,8 +1,8 @@
 //! What passes between host and program: arguments, environment, files, streams, exit.
 
 use super::machine::{job, run, sh, snapshot};
-use nearfar::collect::target::Ending;
 use nearfar::guest::{GuestError, Stream, Verdict};
+use nearfar::host::target::Ending;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

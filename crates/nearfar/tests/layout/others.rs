@@ -1,7 +1,7 @@
 //! A real mpirun on other machines than the one at hand: one that it is told of, one that is emulated.
 
 use super::{NEARFAR, line, machine, open_mpi, rows, run, text};
-use nearfar::collect::target::Ending;
+use nearfar::host::target::Ending;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};

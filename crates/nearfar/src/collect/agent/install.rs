@@ -121,7 +121,7 @@ fn expansion(directory: &Path, user: u32) -> io::Result<Option<&'static str>> {
     if handle.is_null() {
         return Ok(None);
     }
-    let maps = crate::collect::proc::maps(std::process::id());
+    let maps = crate::host::proc::maps(std::process::id());
     // SAFETY: the handle that dlopen gave.
     unsafe { libc::dlclose(handle) };
     Ok(WIDE.into_iter().find(|below| {

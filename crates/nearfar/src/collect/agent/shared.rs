@@ -5,7 +5,7 @@
 
 use super::Settings;
 use super::handover::Counter;
-use crate::collect::holder::Holder;
+use crate::host::holder::Holder;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
@@ -362,7 +362,7 @@ fn file_size_limit() -> u64 {
 fn own_filters() -> (u32, u32) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let number =
-        |name| crate::collect::proc::field(&status, name).and_then(|v| v.parse().ok()).unwrap_or(u32::MAX);
+        |name| crate::host::proc::field(&status, name).and_then(|v| v.parse().ok()).unwrap_or(u32::MAX);
     (number("Seccomp"), number("Seccomp_filters"))
 }
 

@@ -1,7 +1,7 @@
 //! perf records as values.
 
 use super::open::{Kind, RingClass};
-use crate::collect::proc::FileId;
+use crate::host::proc::FileId;
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 

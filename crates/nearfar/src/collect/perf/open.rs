@@ -2,7 +2,7 @@
 
 use super::event::{Event, Layout, Layouts, parse};
 use super::ring::Ring;
-use crate::collect::proc::{self, page_bytes};
+use crate::host::proc::{self, page_bytes};
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::{ioctls, perf_event_open};
 use std::io;

@@ -4,7 +4,7 @@ use super::native::tail;
 use super::{Candidate, Plan};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::session::{CallGraph, Options};
-use crate::collect::target::Ending;
+use crate::host::target::Ending;
 use crate::store;
 use anyhow::{Context, anyhow};
 use nearfar_model::analyze::{Judge, analyze};
@@ -117,7 +117,7 @@ fn once(
         agent: true,
         no_perf: false,
         homes_interval: 1.0,
-        max_size: crate::cli::MOST_BYTES,
+        max_size: crate::collect::options::MOST_BYTES,
         user: None,
         objects: placement.objects.clone(),
         rank: None,

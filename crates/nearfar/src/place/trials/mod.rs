@@ -5,8 +5,8 @@ pub mod metric;
 pub mod native;
 
 use super::Placement;
-use super::objects::ObjectPolicies;
-use crate::collect::policy::Policy;
+use crate::collect::objects::ObjectPolicies;
+use crate::host::policy::Policy;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::NodeId;
 use nearfar_model::machine::cpulist::CpuList;

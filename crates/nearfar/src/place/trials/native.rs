@@ -2,10 +2,10 @@
 
 use super::metric::{Measure, catch};
 use super::{Candidate, Plan};
-use crate::collect::policy::Policy;
-use crate::collect::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
+use crate::collect::objects::{ObjectPolicies, Table};
 use crate::guest::memory_file::in_memory;
-use crate::place::objects::{ObjectPolicies, Table};
+use crate::host::policy::Policy;
+use crate::host::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
 use anyhow::anyhow;
 use nearfar_model::analyze::stats::Random;
 use nearfar_model::trials::{Trial, Trials};

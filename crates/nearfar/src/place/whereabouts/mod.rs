@@ -7,8 +7,8 @@ mod statics;
 mod threads;
 pub mod watch;
 
-use crate::collect::proc;
 use crate::discover;
+use crate::host::proc;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::whereabouts::{SCHEMA_VERSION, Whereabouts, judge};

@@ -1,8 +1,8 @@
 //! Pages of a process: all of them by numa_maps, or random ones by move_pages.
 
 use super::{Site, Way, WhereError};
-use crate::collect::homes;
-use crate::collect::proc::{self, Map};
+use crate::host::homes;
+use crate::host::proc::{self, Map};
 use nearfar_model::analyze::stats::{Random, draws_interval};
 use nearfar_model::machine::NodeId;
 use nearfar_model::whereabouts::numa_maps::{self, Line};

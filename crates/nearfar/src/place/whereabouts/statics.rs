@@ -1,7 +1,7 @@
 //! Static variables of a process: its files' symbols and debug information, at the addresses of its mappings.
 
 use super::{Site, Way, pages};
-use crate::collect::proc::Map;
+use crate::host::proc::Map;
 use crate::symbols::{Module, StaticVariable};
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::stats::Random;

@@ -1,7 +1,7 @@
 //! Threads of a process: where each runs, may run, and puts its pages.
 
 use super::Site;
-use crate::collect::proc;
+use crate::host::proc;
 use nearfar_model::whereabouts::Thread;
 use nearfar_model::whereabouts::numa_maps::{Line, Requested};
 use std::fs;

@@ -1,8 +1,8 @@
 //! Looks that are repeated: at a process that runs already, or at a program from its start to its end.
 
 use super::{Site, Way, WhereError, activity, look};
-use crate::collect::proc;
-use crate::collect::target::{Before, Ending, Held, INTERRUPTED, StartError};
+use crate::host::proc;
+use crate::host::target::{Before, Ending, Held, INTERRUPTED, StartError};
 use nearfar_model::whereabouts::Whereabouts;
 use nearfar_model::whereabouts::activity::Activity;
 use std::ffi::OsString;

@@ -5,7 +5,6 @@
 //! their own words and would win, so they are set too; MP_BLIST with MP_BIND are the older PGI
 //! compilers', O64_OMP_AFFINITY_MAP is Open64's.
 
-use super::Placement;
 use nearfar_model::machine::cpulist::CpuList;
 use std::ffi::OsString;
 
@@ -47,13 +46,15 @@ pub fn pins(variable: impl Fn(&str) -> Option<String>) -> bool {
     }
 }
 
-/// Settings of the caller that point elsewhere and stay, since no threads are laid out here.
+/// Settings of the caller that point elsewhere and stay, as no threads are laid out: `count` threads on the cpus
+/// `threads`, if either is asked for.
 pub fn contradictions(
-    placement: &Placement,
+    count: Option<usize>,
+    threads: &[u32],
     cpus: &CpuList,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Vec<String> {
-    if !placement.threads.is_empty() || cpus.is_empty() {
+    if !threads.is_empty() || cpus.is_empty() {
         return Vec::new();
     }
     let mut list = Vec::new();
@@ -67,7 +68,7 @@ pub fn contradictions(
             ));
         }
     }
-    if let (Some(threads), true) = (variable("OMP_NUM_THREADS"), placement.count.is_none())
+    if let (Some(threads), true) = (variable("OMP_NUM_THREADS"), count.is_none())
         && let Ok(threads) = threads.trim().parse::<usize>()
         && threads > cpus.len()
     {
@@ -124,10 +125,9 @@ mod tests {
 
     #[test]
     fn settings_that_point_elsewhere_are_found() {
-        let placement = Placement::default();
         let cpus: CpuList = "0-3".parse().unwrap();
         let with = |name: &'static str, value: &'static str| {
-            contradictions(&placement, &cpus, move |n| (n == name).then(|| value.to_owned()))
+            contradictions(None, &[], &cpus, move |n| (n == name).then(|| value.to_owned()))
         };
         assert!(with("GOMP_CPU_AFFINITY", "0 2 3-5")[0].contains("names cpus 4-5"));
         assert!(with("KMP_AFFINITY", "granularity=fine,proclist=[9],explicit")[0].contains("cpus 9"));

@@ -2,8 +2,8 @@
 //! agent/protocol.h), and afterwards the agent's counts become words.
 
 use crate::collect::agent::shared_memory;
-use crate::collect::policy::Policy;
-use crate::collect::target::find_program;
+use crate::host::policy::Policy;
+use crate::host::target::find_program;
 use crate::input;
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
@@ -242,7 +242,7 @@ impl ObjectPolicies {
                 "placed in all: {} object{} of {}, in {} µs",
                 all.objects,
                 if all.objects == 1 { "" } else { "s" },
-                super::seen::mib(all.bytes),
+                crate::out::mib(all.bytes),
                 all.took_ns.div_ceil(1000)
             ));
         }
@@ -298,7 +298,7 @@ impl Resolved {
                 "{}: {objects} {what}{} of {} in whole pages, {}",
                 self.label,
                 if objects == 1 { "" } else { "s" },
-                super::seen::mib(did.bytes),
+                crate::out::mib(did.bytes),
                 self.what()
             ),
         };

@@ -106,7 +106,7 @@ impl User {
     ///
     /// # Errors
     /// The error number, if the kernel refuses.
-    pub(in crate::collect) fn become_it(&self) -> Result<(), i32> {
+    pub(in crate::host) fn become_it(&self) -> Result<(), i32> {
         // The system calls and not the C library's functions: these would ask other threads to follow,
         // which a child of a fork does not have.
         // SAFETY: reads as many groups as are said; the rest are numbers.

@@ -1,9 +1,9 @@
 //! After the run: functions and lines for every location, names for every
 //! allocation site, and the static variables of every module.
 
-use super::generated::PerfMap;
-use super::{Module, is_agent};
-use crate::store::Tables;
+use super::Tables;
+use crate::symbols::generated::PerfMap;
+use crate::symbols::{Frame, Module, is_agent};
 use nearfar_model::recording::*;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -129,7 +129,7 @@ impl Resolver {
 
     fn add_symbols(&self, tables: &mut Tables) {
         // Forked processes and repeated images share their answers.
-        let mut known: HashMap<(u32, u64), Vec<super::Frame>> = HashMap::new();
+        let mut known: HashMap<(u32, u64), Vec<Frame>> = HashMap::new();
         for i in 0..tables.locations.len() {
             let location = tables.locations.row(i);
             let Some(Some(file)) = self.files.get(&location.module) else {
@@ -256,14 +256,14 @@ impl Resolver {
 
 /// Frames of an address; where no symbol names its function, the function's start
 /// does (`libfoo.so+0x1f00`), so that its samples stay together.
-fn named_frames(file: &Module, vaddr: u64) -> Vec<super::Frame> {
+fn named_frames(file: &Module, vaddr: u64) -> Vec<Frame> {
     let mut frames = file.frames(vaddr);
     if frames.is_empty()
         && let Some(range) = file.function_range(vaddr)
     {
         let module = file.path().file_name().unwrap_or_default().to_string_lossy();
         let function = format!("{module}+{:#x}", range.start);
-        frames.push(super::Frame { function, file: String::new(), line: 0, column: 0 });
+        frames.push(Frame { function, file: String::new(), line: 0, column: 0 });
     }
     frames
 }
