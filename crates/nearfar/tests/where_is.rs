@@ -290,7 +290,7 @@ fn bad_input_ends_with_a_reason_and_what_to_type() {
         }
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
-    case(&["4194305"], &["there is no process 4194305", "nearfar where --all"]);
+    case(&["4194304"], &["there is no process 4194304", "nearfar where --all"]);
     case(&["-1"], &[]);
     case(&[], &["<PID | --all | -- COMMAND...>"]);
     case(&["x"], &["invalid value"]);
