@@ -20,7 +20,7 @@ const SCHEMA: u32 = 1;
 /// What launch.json says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// [`SCHEMA`] of the writer.
+    /// `SCHEMA` of the writer.
     pub schema: u32,
     /// [`Rank::launch`] of all ranks.
     pub launch: String,
