@@ -2,11 +2,11 @@
  *
  * Open addressing. Each slot is a lock of its own: `word` is the epoch of the process that wrote it, and a state.
  *
- *  1. Who changes a slot, its address too, holds it: has taken the word from another state to BUSY.
- *  2. Who has found a slot by its address looks at the address again when it holds it: in between the slot may have
- *     become another's. Then it gives it back as it was, and looks anew.
- *  3. Who empties a slot writes the address (REMOVED) first and the word (NOTHING) afterwards. The other way round an
- *     object that is put there in between could never be found again.
+ *  1. A thread changes a slot, its address too, only while it holds the slot: it has set the word to BUSY.
+ *  2. A thread that found a slot by its address reads the address again once it holds the slot, because the slot may
+ *     have got another object in between. In that case the thread restores the word and searches again.
+ *  3. A thread that empties a slot writes the address (REMOVED) first and the word (NOTHING) afterwards. In the other
+ *     order, an object that another thread puts there in between could never be found again.
  *  4. Records of an address are written while its slot is held, or by the owner of a block before the allocator has
  *     it back. So they are in the ring in the order of the events, whichever thread gets the address next.
  *  5. A block has one owner, from the allocator's return to free(). Only the owner makes its slot's object begin and
