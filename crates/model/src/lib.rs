@@ -18,6 +18,7 @@ pub mod decode;
 pub mod fix;
 pub mod machine;
 pub mod measured;
+pub mod percent;
 pub mod plain;
 pub mod ranks;
 pub mod recording;

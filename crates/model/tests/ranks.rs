@@ -114,8 +114,8 @@ fn a_rank_that_is_bound_elsewhere_with_a_far_object_is_named_with_its_reasons() 
         run.ranks[37].differs,
         [
             "bound differently: 16 cpus (0-15) on 2 nodes (others: 2 cpus on 1 node)",
-            "44.0 % of its time is at risk on far memory (others: 0.4 % to 0.4 %)",
-            "field (solver.c:12) is on far pages for 40.0 % of the time (others: 0.0 %)",
+            "44 % of its time is at risk on far memory (others: 0.4 % to 0.4 %)",
+            "field (solver.c:12) is on far pages for 40 % of the time (others: 0 %)",
             "slower: 15.00 s (median of the others: 10.10 s)",
             "verdict affected (others: clean)",
         ]

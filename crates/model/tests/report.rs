@@ -138,11 +138,11 @@ fn what_is_unknown_is_never_printed_as_nothing() {
 fn counts_are_named_and_what_they_do_not_know_is_unknown() {
     let text = to_details(&samples::simulated(), 100, false);
     for said in [
-        "50.0 % of DRAM traffic is remote",
+        "50 % of DRAM traffic is remote",
         "share of DRAM traffic, counted in the region of interest",
         "scaled to 4 of 22 cores per node",
         "139 ms (128–155)",
-        "81.0 % of it waiting for memory",
+        "81 % of it waiting for memory",
         "bound by memory of node 0",
         "512 + 171",
         "links 0→1 4.41 of 6.98 GB/s, 1→0 1.97 of 6.98 GB/s",
@@ -277,5 +277,30 @@ fn no_width_is_too_small_and_no_list_too_empty() {
             assert!(!to_text(&report, width, false).contains("NaN"));
             assert!(!to_details(&report, width, false).contains("NaN"));
         }
+    }
+}
+
+#[test]
+fn no_page_has_one_number_with_two_precisions() {
+    // From 10 % on a share is whole (`percent`): one with decimals beside it is the same number written twice.
+    let coarse = |text: &str| -> Vec<String> {
+        let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || "(–".contains(c)).collect();
+        let share = |pair: &&[&str]| pair[1].starts_with('%');
+        let wrong = |word: &str| {
+            let number = word.trim_start_matches(['+', '-']);
+            number.contains('.') && number.parse::<f64>().is_ok_and(|n| n >= 10.0)
+        };
+        words.windows(2).filter(share).filter(|p| wrong(p[0])).map(|p| p.join(" ")).collect()
+    };
+    assert_eq!(coarse("46.0 % (44.5–47.6) and 9.5 %, 46 %"), ["46.0 %"]);
+    for (name, report) in cases() {
+        for text in
+            [to_text(&report, 100, false), to_details(&report, 100, false), callers(&report, 100, false)]
+        {
+            assert_eq!(coarse(&text), [""; 0], "{name}:\n{text}");
+        }
+        let again = nearfar_model::compare::compare(&report, &samples::affected());
+        let text = nearfar_model::report::compare::to_text(&again, 100, false);
+        assert_eq!(coarse(&text), [""; 0], "{name}:\n{text}");
     }
 }

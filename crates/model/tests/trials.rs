@@ -230,7 +230,7 @@ fn earlier_runs_are_compared_by_placement_and_never_across_metrics() {
     let gain = changes[0].gain.unwrap();
     assert!((gain.estimate - 0.1).abs() < 0.002 && gain.low > 0.05 && gain.high < 0.15, "{gain:?}");
     let text = changes_to_text(&changes, &of(1.0, true), 100, false);
-    assert!(text.contains("as is: 1.100 s, now 1.000 s; faster by +10.0 %"), "{text}");
+    assert!(text.contains("as is: 1.100 s, now 1.000 s; faster by +10 %"), "{text}");
     assert!(against(&of(1.0, true), &of(1.0, false)).unwrap_err().contains("wall time"));
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// A new module takes its place here.
 const ORDER: &[&str] = &[
     "plain",
+    "percent",
     "machine",
     "fix",
     "topology",

@@ -91,8 +91,8 @@ pub fn bound(
     }
     if meta.target_system_s > MOST_KERNEL * meta.target_cpu_s {
         return Err(format!(
-            "{:.0} % of the CPU time was the kernel's, whose copies take room in the caches",
-            100.0 * meta.target_system_s / meta.target_cpu_s
+            "{} of the CPU time was the kernel's, whose copies take room in the caches",
+            crate::percent::percent(meta.target_system_s / meta.target_cpu_s)
         ));
     }
     // Each page is fetched line by line, once by each cache. What comes beyond the capacity pushes out as much.

@@ -1,11 +1,12 @@
 //! What may be wrong with one object, by its evidence. The first that fits is its case.
 
 use super::advice::{self, ALL, Use};
-use super::facts::{RowFacts, Toucher, percent};
+use super::facts::{RowFacts, Toucher};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes};
 use super::program::Program;
 use super::value::{Basis, Pattern};
+use crate::percent::percent;
 
 /// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
 const SERIAL: f64 = 0.9;

@@ -152,19 +152,6 @@ pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1u64 << 20) as f64
 }
 
-/// `12.3 %`, for sentences. A share that would round to 0.0 gets the decimals that its first digit needs, because
-/// "at most 0.0 %" claims more than was found.
-pub fn percent(share: f64) -> String {
-    let p = share * 100.0;
-    match p.abs() {
-        0.0 => "0 %".to_owned(),
-        a if a < 0.001 => "< 0.001 %".to_owned(),
-        a if a < 0.095 => format!("{p:.0$} %", (-a.log10()).ceil() as usize),
-        a if a < 10.0 => format!("{p:.1} %"),
-        _ => format!("{p:.0} %"),
-    }
-}
-
 /// Weight of samples on file mappings (constants, tables) that the program only reads and of which no
 /// page's home is known: the page cache's pages were placed by whoever read the file first.
 pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u64 {
@@ -444,26 +431,5 @@ fn shared_folios(f: &mut RowFacts, folios: &[(Folio, &FolioUse)], shared: &FastS
         let misplaced = if shared.contains(folio) { used.remote } else { used.remote_by_neighbour };
         f.shared_folios += u64::from(misplaced > 0);
         f.shared_folio_remote += misplaced;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percent;
-
-    #[test]
-    fn a_share_that_is_not_zero_is_not_printed_as_zero() {
-        for (share, text) in [
-            (0.0, "0 %"),
-            (0.0003, "0.03 %"),
-            (0.000_04, "0.004 %"),
-            (1e-9, "< 0.001 %"),
-            (0.0009, "0.09 %"),
-            (0.000_96, "0.1 %"),
-            (0.0121, "1.2 %"),
-            (0.5, "50 %"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
     }
 }

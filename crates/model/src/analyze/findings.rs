@@ -6,13 +6,14 @@
 
 use super::advice;
 use super::cases::{Case, case, crowded};
-use super::facts::{RowFacts, percent};
+use super::facts::RowFacts;
 use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::program::Program;
 use super::tally::{Tally, ThreadTally};
 use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
 use super::whatif::{Engine, Planner, SAME, WORTH};
+use crate::percent::percent;
 
 /// Least certain share of all samples that a finding must put at stake.
 const LEAST_STAKE: f64 = 0.01;

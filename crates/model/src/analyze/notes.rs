@@ -3,13 +3,14 @@
 use super::assemble::MOST_ROWS;
 use super::attribute::Context;
 use super::code::NAMELESS;
-use super::facts::{RowFacts, percent, read_only_files};
+use super::facts::{RowFacts, read_only_files};
 use super::input::{Input, Judge};
 use super::pace::Pace;
 use super::program::{Managed, Program};
 use super::tally::Tally;
 use super::value::{Basis, FunctionRow};
 use super::verdict::unresolved_share;
+use crate::percent::percent;
 use crate::recording::{Columns, Losses, NONE, RangeKind, Resolution};
 use std::collections::BTreeMap;
 

@@ -6,13 +6,14 @@
 use super::advice::{self, place};
 use super::attribute::Context;
 use super::exact::LINE;
-use super::facts::{RowFacts, percent};
+use super::facts::RowFacts;
 use super::hash::{FastMap, FastSet};
 use super::nodes::UNKNOWN;
 use super::sites::SiteId;
 use super::tally::{LineUsers, Tally};
 use super::value::{Cause, Finding};
 use super::whatif::WORTH;
+use crate::percent::percent;
 use crate::recording::NONE;
 use crate::time::Course;
 

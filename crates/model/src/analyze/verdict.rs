@@ -6,11 +6,12 @@
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
 use super::advice::listed;
-use super::facts::{mib, percent};
+use super::facts::mib;
 use super::input::{Input, Judge};
 use super::tally::Tally;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
+use crate::percent::percent;
 use crate::recording::{KERNEL_MODULE, Resolution, Rung};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of

@@ -12,6 +12,7 @@ pub use change::{EFFECT, FEW, SAME_RUN};
 pub use value::*;
 
 use crate::analyze::{Basis, MOST_UNKNOWN, Report};
+use crate::percent::percent;
 use crate::time::Binding;
 
 /// Version of the JSON.
@@ -269,9 +270,9 @@ fn by_time(before: &Side, after: &Side, t: TimeChange, same_machine: bool) -> De
     let by = match 100.0 * (t.ratio - 1.0) {
         by if by.abs() < 0.05 => "the modelled time of the counted work stayed the same".to_owned(),
         by => format!(
-            "the modelled time of the counted work {} by {:.1} %",
+            "the modelled time of the counted work {} by {}",
             if by < 0.0 { "fell" } else { "rose" },
-            by.abs()
+            percent(by.abs() / 100.0)
         ),
     };
     let decided = Some(DecidedBy::Time);
@@ -291,8 +292,8 @@ fn by_time(before: &Side, after: &Side, t: TimeChange, same_machine: bool) -> De
     };
     let why = match change {
         Change::NoEffect => format!(
-            "{by} ({:.0} % and less may be two runs of one program); {far}{}",
-            100.0 * SAME_RUN,
+            "{by} ({} and less may be two runs of one program); {far}{}",
+            percent(SAME_RUN),
             if share { ", but hardly anything had waited for it" } else { "" }
         ),
         _ => format!("{by}; {far}"),
@@ -336,14 +337,6 @@ fn by_share(before: &Side, after: &Side, d: Difference) -> Decided {
     (change, why, Some(DecidedBy::RemoteShare))
 }
 
-/// `50.1 %`; what rounds to nothing is still there.
-fn percent(share: f64) -> String {
-    match share {
-        s if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
-        s => format!("{:.1} %", 100.0 * s),
-    }
-}
-
 /// The answer for continuous integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
@@ -367,9 +360,10 @@ impl Comparison {
             (Some(DecidedBy::Time), Some(t), _) => {
                 let by = 100.0 * (t.ratio - 1.0);
                 match by > allowed {
-                    true => {
-                        Gate::Worse(format!("the modelled time is {by:.1} % more; {allowed} % are allowed"))
-                    }
+                    true => Gate::Worse(format!(
+                        "the modelled time is {} more; {allowed} % are allowed",
+                        percent(by / 100.0)
+                    )),
                     false => Gate::Passed,
                 }
             }

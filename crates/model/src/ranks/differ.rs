@@ -4,6 +4,7 @@ use super::classes::{Class, Kind};
 use super::spread::{Spread, outlier_above};
 use super::summary::Summary;
 use crate::analyze::THRESHOLD;
+use crate::percent::percent;
 use std::collections::HashMap;
 
 /// The figures of the ranks that others are compared with: the largest class.
@@ -142,9 +143,4 @@ fn nodes(n: u64) -> String {
 
 fn list(words: &[String]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
-}
-
-/// As in the page: a share that rounds to nothing is still there.
-fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.0005 { "< 0.1 %".to_owned() } else { format!("{:.1} %", share * 100.0) }
 }

@@ -26,10 +26,9 @@ pub(super) fn resource(binds: Binding) -> String {
 
 /// `memory of node 0 93 %`: what bound most of some lines.
 pub(super) fn bound_most(bound: &[Bound]) -> String {
-    bound.first().map_or_else(
-        || "unknown".to_owned(),
-        |b| format!("{} {:.0} %", resource(b.binds), (b.share * 100.0).round()),
-    )
+    bound
+        .first()
+        .map_or_else(|| "unknown".to_owned(), |b| format!("{} {}", resource(b.binds), percent(Some(b.share))))
 }
 
 /// `139 ms (128–155)`, three digits, all in the unit of the first.
@@ -195,7 +194,7 @@ fn memory(page: &mut Page, c: &Counted) {
         right("50–80 %", 9),
         right("> 80 %", 8),
     ));
-    let share = |s: Option<f64>| s.map_or("unknown".to_owned(), |s| format!("{:.0} %", s * 100.0));
+    let share = percent;
     for load in &c.bandwidth {
         let bars = if course >= 10 { bars(load, &c.timeline, course) } else { String::new() };
         page.line(&format!(

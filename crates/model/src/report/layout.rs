@@ -5,27 +5,13 @@ use crate::analyze::Interval;
 use crate::plain;
 use std::fmt::Write as _;
 
-/// `50.1 %`; `unknown` where there is no number.
-pub(super) fn percent(share: Option<f64>) -> String {
-    match share.filter(|s| s.is_finite()) {
-        // A share that rounds to nothing is still there.
-        Some(s) if s > 0.0 && s < 0.0005 => "< 0.1 %".to_owned(),
-        Some(s) => format!("{:.1} %", s * 100.0),
-        None => "unknown".to_owned(),
-    }
-}
+/// `50 %`; `unknown` where there is no number.
+pub(super) use crate::percent::percent_if_known as percent;
 
-/// `50.1 % (47.9–52.2)`, the interval rounded outward: 0.04 % is not ruled out by
-/// an upper end that prints as 0.0.
+/// `50 % (47–53)`.
 pub(super) fn percent_ci(share: Option<f64>, ci: Option<Interval>) -> String {
     match (share, ci) {
-        (Some(_), Some(ci)) => format!(
-            "{} ({:.1}–{:.1})",
-            percent(share),
-            // The small shift keeps 0.479 from becoming 47.8 in binary arithmetic.
-            (ci.low * 1000.0 + 1e-6).floor().max(0.0) / 10.0,
-            (ci.high * 1000.0 - 1e-6).ceil().max(0.0) / 10.0
-        ),
+        (Some(share), Some(ci)) => crate::percent::with_interval(share, ci.low, ci.high),
         _ => percent(share),
     }
 }

@@ -10,6 +10,7 @@ use super::text::remote;
 use crate::analyze::{
     Basis, Finding, FunctionRow, ObjectRow, Pattern, Predicted, Report, THRESHOLD, TouchRow, Verdict,
 };
+use crate::percent::number;
 
 /// Lines of a screen. // chosen: what a terminal of 80 by 40 shows at once
 const LINES: usize = 40;
@@ -48,13 +49,8 @@ pub fn to_text(report: &Report, recording: &str, width: usize, color: bool) -> S
     page.finish()
 }
 
-/// `46 %`; small shares keep a digit.
 fn part(share: f64) -> String {
-    match share {
-        s if !s.is_finite() => "unknown".to_owned(),
-        s if s >= 0.0995 => format!("{:.0} %", s * 100.0),
-        s => percent(Some(s)),
-    }
+    percent(Some(share))
 }
 
 fn verdict(page: &mut Page, r: &Report) {
@@ -185,17 +181,15 @@ fn shorten_end(text: &str, max: usize) -> String {
     out
 }
 
-/// `49 % less time (42–55)`.
-fn less(p: &Predicted) -> String {
-    let part = |ratio: f64| (100.0 * (1.0 - ratio)).round() + 0.0;
-    format!("{} % less time ({}–{})", part(p.ratio), part(p.high), part(p.low))
-}
-
 /// What a repair gains; without a prediction, what is at risk.
 fn gained(f: &Finding) -> String {
-    let after = |p: &Predicted| format!(", {:.0} % after the above", (100.0 * (1.0 - p.ratio)).max(0.0));
+    let after = |p: &Predicted| format!(", {} after the above", part((1.0 - p.ratio).max(0.0)));
     match &f.predicted {
-        Some(p) => format!("{}{}", less(p), f.predicted_after_better.as_ref().map_or(String::new(), after)),
+        Some(p) => format!(
+            "{}{}",
+            super::whatif::gain(p),
+            f.predicted_after_better.as_ref().map_or(String::new(), after)
+        ),
         None if f.shares_lines() => format!("at most {} of the cores' time", part(f.stake)),
         None => format!("at most {}", part(f.stake)),
     }
@@ -430,12 +424,12 @@ fn threads(page: &mut Page, r: &Report, room: usize) {
         let seen: f64 = row.iter().sum();
         let cells: String = (0..ids.len())
             .map(|i| match row.get(i) {
-                Some(&s) if s > 0.0 => right(&format!("{:.1}", s * 100.0), 9),
+                Some(&s) if s > 0.0 => right(&number(s), 9),
                 _ => right("·", 9),
             })
             .collect();
         let rest = (all - seen).max(0.0);
-        let rest = if rest < 0.0005 { "·".to_owned() } else { format!("{:.1}", rest * 100.0) };
+        let rest = if rest < 0.0005 { "·".to_owned() } else { number(rest) };
         page.line(&format!("{}{cells}{}", left(name, label), right(&rest, 16)));
     }
 }

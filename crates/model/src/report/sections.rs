@@ -256,9 +256,7 @@ fn helpers(through: &[String]) -> String {
 /// A share, or the range of it where that says more: `50.0 %`, `43–57 %`.
 pub(super) fn narrow(share: Option<f64>, ci: Option<Interval>) -> String {
     match (share, ci) {
-        (Some(_), Some(ci)) if ci.high - ci.low >= 0.01 => {
-            format!("{:.0}–{:.0} %", (ci.low * 100.0).floor(), (ci.high * 100.0).ceil())
-        }
+        (Some(_), Some(ci)) if ci.high - ci.low >= 0.01 => crate::percent::range(ci.low, ci.high),
         _ => percent(share),
     }
 }
@@ -341,7 +339,7 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
                 _ if blind => right("unknown", 9),
                 None => right("unknown", 9),
                 Some(&s) if s <= 0.0 => right("·", 9),
-                Some(&s) => right(&format!("{:.1}", s * 100.0), 9),
+                Some(&s) => right(&crate::percent::number(s), 9),
             })
             .collect();
         page.line(&format!("{}{cells}", left(&name, label)));

@@ -1,6 +1,7 @@
 //! Writes runs under several placements as a table and a verdict.
 
 use super::layout::{Page, Style, columns, left, plural, right};
+use crate::percent::change_with_interval;
 use crate::trials::{Change, FEWEST, Hurts, Judged, Placed, Trials, value};
 
 /// Columns of the run's value and interval, and of the gain.
@@ -60,9 +61,7 @@ fn table(page: &mut Page, judged: &Judged, simulated: bool) {
             }
             _ => "no value".to_owned(),
         };
-        let gain = placed.gain.map_or_else(String::new, |g| {
-            format!("{:+.1} % ({:+.1} to {:+.1})", 100.0 * g.estimate, 100.0 * g.low, 100.0 * g.high)
-        });
+        let gain = placed.gain.map_or_else(String::new, |g| change_with_interval(g.estimate, g.low, g.high));
         page.line(&format!(
             "{}{}{}  {}",
             left(&placed.name, name),

@@ -2,6 +2,7 @@
 
 use super::layout::{Page, columns, percent, right, shorten};
 use crate::analyze::{Finding, NotWorth, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
+use crate::percent::numbers;
 
 /// Rows of single objects in the table; the JSON has them all.
 const ROWS: usize = 3;
@@ -28,9 +29,8 @@ pub fn ratio(p: &Predicted) -> String {
 
 /// `52 % less time (48 to 55 %)`.
 pub fn gain(p: &Predicted) -> String {
-    // No -0.
-    let part = |ratio: f64| (100.0 * (1.0 - ratio)).round() + 0.0;
-    format!("{} % less time ({} to {} %)", part(p.ratio), part(p.high), part(p.low))
+    let [less, low, high] = numbers(1.0 - p.ratio, 1.0 - p.high, 1.0 - p.low);
+    format!("{less} % less time ({low} to {high} %)")
 }
 
 /// What a finding's repair gives, in a sentence.

@@ -2,6 +2,7 @@
 
 use super::{Gain, Hurts, Judged, Kind, Placed, Trial, Trials, rank};
 use crate::analyze::stats::median;
+use crate::percent::{percent, signed_numbers};
 
 /// Differences below this part are called no effect, and only where the whole interval lies below.
 pub const EFFECT: f64 = 0.02;
@@ -178,9 +179,9 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
             telling.iter().filter(|(t, c)| c.effect == Effect::Slower && t.kind == Kind::Interleave);
         let care = match sensitive.max_by(|a, b| b.1.gain.estimate.total_cmp(&a.1.gain.estimate)) {
             Some((t, c)) => format!(
-                "; placement matters, and it is right as it is: {} is {:.1} % slower",
+                "; placement matters, and it is right as it is: {} is {} slower",
                 t.name,
-                -100.0 * c.gain.estimate
+                percent(-c.gain.estimate)
             ),
             None => String::new(),
         };
@@ -243,6 +244,6 @@ pub fn value(value: f64, unit: &str) -> String {
 /// `+6.6 %, 95 % interval +5.1 to +8.0 %`.
 pub fn gain(gain: &Gain, simulated: bool) -> String {
     let kind = if simulated { "by the machine's figures" } else { "95 % interval" };
-    let [estimate, low, high] = [gain.estimate, gain.low, gain.high].map(|g| 100.0 * g);
-    format!("{estimate:+.1} %, {kind} {low:+.1} to {high:+.1} %")
+    let [estimate, low, high] = signed_numbers(gain.estimate, gain.low, gain.high);
+    format!("{estimate} %, {kind} {low} to {high} %")
 }

@@ -4,6 +4,7 @@ use super::numa_maps::{Mode, Requested};
 use super::{Amount, How, Kind, Mapping, Near, Whereabouts};
 use crate::machine::cpulist::CpuList;
 use crate::machine::{Machine, NodeId};
+use crate::percent::{change, percent};
 use std::collections::BTreeMap;
 
 /// Share by which a node's part of interleaved memory may differ from an even part.
@@ -88,13 +89,13 @@ fn outside(nodes: &BTreeMap<NodeId, u64>, inside: &CpuList) -> u64 {
 /// What a policy asked for and where the pages are, if these differ.
 fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) -> Option<String> {
     let all: u64 = nodes.values().sum();
-    let share = |part: u64| 100.0 * part as f64 / all.max(1) as f64;
+    let share = |part: u64| percent(part as f64 / all.max(1) as f64);
     let named = &requested.nodes;
     if requested.only().is_some() {
         let out = outside(nodes, named);
         if out > 0 {
             return Some(format!(
-                "{what}: asked for {requested}, {} of {} ({:.1} %) are on other nodes. A policy places new pages \
+                "{what}: asked for {requested}, {} of {} ({}) are on other nodes. A policy places new pages \
                  only: these were there before it, or were moved. `migratepages` or mbind with MPOL_MF_MOVE moves \
                  them",
                 mib(out),
@@ -108,7 +109,7 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
             let out = outside(nodes, named);
             (out > LITTLE).then(|| {
                 format!(
-                    "{what}: asked for {requested}, {} of {} ({:.1} %) are on other nodes: the preferred ones were \
+                    "{what}: asked for {requested}, {} of {} ({}) are on other nodes: the preferred ones were \
                      full, or the pages were there before",
                     mib(out),
                     mib(all),
@@ -124,11 +125,11 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
             let uneven = off(worst).abs() > UNEVEN * fair && off(worst).abs() > LITTLE as f64;
             uneven.then(|| {
                 format!(
-                    "{what}: asked for {requested}, but node {worst} has {} where an even part is {} ({:+.1} %): a \
+                    "{what}: asked for {requested}, but node {worst} has {} where an even part is {} ({}): a \
                      node was full, or pages were there before",
                     mib(of(worst)),
                     mib(fair as u64),
-                    100.0 * off(worst) / fair
+                    change(off(worst) / fair)
                 )
             })
         }
@@ -160,11 +161,11 @@ fn first_touch(seen: &Whereabouts, machine: &Machine) -> Option<String> {
         false => ("", ""),
     };
     Some(format!(
-        "{about}{} of {} ({:.1} %) placed by first touch are on node {homes}, where no thread ran last (threads: node \
+        "{about}{} of {} ({}) placed by first touch are on node {homes}, where no thread ran last (threads: node \
          {threads}){unless}: first touched there, or the threads have moved. `nearfar record` finds who touched them",
         mib(out),
         mib(all),
-        100.0 * out as f64 / all as f64
+        percent(out as f64 / all as f64)
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use super::parts::{PageUser, simplest};
 use crate::analyze::attribute::Context;
-use crate::analyze::facts::{RowFacts, percent};
+use crate::analyze::facts::RowFacts;
 use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
@@ -14,6 +14,7 @@ use crate::analyze::tally::{BINS, Tally};
 use crate::analyze::value::{Pattern, Repair, RepairPart};
 use crate::fix::MOST_PARTS;
 use crate::machine::Machine;
+use crate::percent::percent;
 use crate::recording::{NONE, ObjectKind};
 
 /// Part of an allocation's pages that must be one node's for the whole to be called that node's, and part of
