@@ -5,7 +5,7 @@ use crate::guard::guarded;
 use crate::userdata::Site;
 use crate::vcpu::Vcpu;
 use libc::{c_uint, c_void};
-use nearfar_model::simulate::Kind;
+use nearfar_simulate::Kind;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// More vCPUs than any of QEMU's x86 machines can have.

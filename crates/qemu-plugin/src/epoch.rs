@@ -4,7 +4,7 @@ use crate::flops;
 use crate::world::World;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
-use nearfar_model::simulate::{Core, Counts, Traffic};
+use nearfar_simulate::{Core, Counts, Traffic};
 
 /// The number of the epoch at a time. Clocks are sums of busy and idle times: put forward to the beginning of
 /// an epoch, one may stop a rounding error before it, and what the core does next would be the epoch before's.

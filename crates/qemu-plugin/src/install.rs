@@ -10,7 +10,7 @@ use crate::translate::translate;
 use crate::vcpu::Vcpu;
 use crate::world::World;
 use libc::{c_char, c_int, c_void};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
 //! The QEMU plugin of nearfar: every access of the program under a virtual machine goes through
-//! [`nearfar_model::simulate`], and what that counts goes into DIR/simulated.journal.
+//! [`nearfar_simulate`], and what that counts goes into DIR/simulated.journal.
 //!
 //! ```text
 //! translation (translate)  ──► what each instruction is to us (code, chain)

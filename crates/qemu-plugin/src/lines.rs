@@ -7,7 +7,7 @@ use crate::world::World;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawSample;
 use nearfar_model::recording::tables::Access as AccessKind;
-use nearfar_model::simulate::{Access, DramKind, Kind, Sink};
+use nearfar_simulate::{Access, DramKind, Kind, Sink};
 
 /// Hears of the lines that one access moves.
 pub struct Lines<'a> {

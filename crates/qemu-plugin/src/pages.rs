@@ -2,7 +2,7 @@
 
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::{RawPage, RawPages};
-use nearfar_model::simulate::HomeMap;
+use nearfar_simulate::HomeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// log2 of a page's bytes.

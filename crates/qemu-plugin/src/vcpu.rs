@@ -12,7 +12,7 @@ use crate::sample::Sampler;
 use crate::userdata::{FOLLOWS, Site};
 use crate::world::{Visible, World};
 use nearfar_model::recording::column::Columns;
-use nearfar_model::simulate::{Access, Core, Kind, LINE_BYTES};
+use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
 
 /// Instructions after which the simulated clock is looked at although no access missed:
 /// some microseconds, far below an epoch.

@@ -9,11 +9,11 @@ use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
 use crate::time::GuestTime;
 use crate::wakes::Wakes;
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::{Machine, NodeId};
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawMark;
 use nearfar_model::recording::tables::MarkKind;
-use nearfar_model::simulate::{Hierarchy, HomeMap, Options, SimulateError};
+use nearfar_simulate::{Hierarchy, HomeMap, Options, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 

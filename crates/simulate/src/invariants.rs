@@ -1,0 +1,114 @@
+//! What must hold between directory and caches after any interleaving of threads.
+
+use super::{Access, Core, Hierarchy, HomeMap, Kind, Options};
+use nearfar_machine::file::{CacheFigures, Confidence, Figure, Inclusion};
+use nearfar_machine::{CacheLevel, Machine};
+
+const LINES: u64 = 300;
+
+/// Two nodes of four cores with tiny caches.
+fn machine(second: Inclusion, third: Option<Inclusion>) -> Machine {
+    let mut machine = Machine::from_shape("2x4").expect("a shape");
+    let figure =
+        |value: u64| Figure { value: value as f64, source: "test".into(), confidence: Confidence::Assumed };
+    let levels = [(8, 4, 1, Inclusion::Neither), (32, 8, 1, second)];
+    let outer = third.map(|inclusion| (72, 12, 4, inclusion));
+    for (i, (lines, ways, cores, inclusion)) in levels.into_iter().chain(outer).enumerate() {
+        let (level, bytes) = (i as u32 + 1, lines * 64);
+        machine.caches.push(CacheLevel {
+            level,
+            size_bytes: bytes,
+            ways: Some(ways),
+            latency_cycles: None,
+            cores_per_instance: cores,
+        });
+        machine.figures.caches.push(CacheFigures {
+            level,
+            size_bytes: figure(bytes),
+            cores_per_instance: cores,
+            inclusion: Some(inclusion),
+            ways: None,
+            latency_cycles: None,
+            read_gbs: None,
+            write_gbs: None,
+        });
+    }
+    machine
+}
+
+/// Eight threads that load, store and stream at random.
+fn hammer(hierarchy: &Hierarchy) -> Vec<Core> {
+    let run = |cpu: usize| {
+        let mut core = hierarchy.core(cpu);
+        let mut random = cpu as u64;
+        for _ in 0..60_000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let physical = (random >> 33) % LINES * 64;
+            let kind = match random >> 60 {
+                0..4 => Kind::Store,
+                4 => Kind::StreamStore,
+                _ => Kind::Load,
+            };
+            if !core.quick_hit(physical, 8, kind) {
+                let access = Access { virt: physical, physical, bytes: 8, kind, huge: false, chain: 0 };
+                core.access(hierarchy, access, &mut ());
+            }
+        }
+        core
+    };
+    std::thread::scope(|scope| {
+        let run = &run;
+        let all: Vec<_> = (0..8).map(|cpu| scope.spawn(move || run(cpu))).collect();
+        all.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    })
+}
+
+fn check(hierarchy: &Hierarchy, cores: &mut [Core], inclusion: Option<Inclusion>) {
+    let mut modified_lines = 0;
+    for line in 0..LINES {
+        let entry = hierarchy.directory.slot(line).load();
+        let holders: Vec<usize> = hierarchy.directory.cores_in(entry).collect();
+        for (at, core) in cores.iter_mut().enumerate() {
+            core.unit.read_mail();
+            let private = &mut core.unit.private;
+            assert_eq!(private.holds(line), holders.contains(&at), "line {line}, core {at}");
+            // Whether it is dirty can be asked of the first level.
+            let dirty = private.find_first(line, 0).is_some_and(|slot| private.is_dirty(slot));
+            assert!(!dirty || entry.modified(), "line {line} is dirty in core {at} without permission");
+        }
+        if entry.modified() {
+            assert_eq!(holders.len(), 1, "line {line} is modified in one core and held by others");
+            modified_lines += 1;
+        }
+        let set = hierarchy.locks.set(line);
+        let caches: Vec<usize> = hierarchy.directory.caches_in(entry).collect();
+        for (domain, cache) in hierarchy.shared.iter().enumerate() {
+            let held = cache.lines(set).iter().filter(|held| held.line == line).count();
+            assert_eq!(held, usize::from(caches.contains(&domain)), "line {line}, shared cache {domain}");
+            let inside = holders.iter().any(|&core| hierarchy.layout.domain_of_core[core] == domain);
+            if inclusion == Some(Inclusion::Inclusive) && inside {
+                assert_eq!(held, 1, "line {line} is in a core and not in its inclusive cache");
+            }
+        }
+        let dirty = hierarchy.shared.iter().filter(|cache| cache.is_dirty(set, line)).count();
+        assert!(dirty <= 1, "line {line} is dirty in {dirty} shared caches");
+        assert!(dirty == 0 || caches.len() == 1, "line {line} is dirty in one socket and held by others");
+    }
+    assert!(modified_lines > 0, "nothing was modified: the test tests nothing");
+}
+
+#[test]
+fn a_line_is_modified_in_at_most_one_cache() {
+    use Inclusion::{Exclusive, Inclusive, Neither, Victim};
+    for second in [Inclusive, Neither, Exclusive, Victim] {
+        for third in [Some(Inclusive), Some(Neither), Some(Exclusive), Some(Victim), None] {
+            for prefetch in [false, true] {
+                let homes = HomeMap::ranges(&[1 << 20, 2 << 20]);
+                let machine = machine(second, third);
+                let hierarchy = Hierarchy::new(&machine, &Options { prefetch, homes }).expect("a hierarchy");
+                let mut cores = hammer(&hierarchy);
+                check(&hierarchy, &mut cores, third);
+            }
+        }
+    }
+}
