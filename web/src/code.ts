@@ -6,24 +6,30 @@ import { source } from "./source";
 import { tabs } from "./tabs";
 import { percent, shorten } from "./format";
 import { calls } from "./calls";
+import type { Part } from "./chosen";
+import { barOf, chosenPart, farOf, remoteOf, shareOf } from "./followed";
 import { bar, place, share } from "./marks";
 import type { FunctionRow } from "./report";
 import { table } from "./table";
 
 export function code(d: Data): HTMLElement {
   const from = sampled(d.report);
+  const row = new Map(d.report.functions.map((f, at) => [f, at]));
+  const of = (f: FunctionRow): Part | null | undefined => chosenPart(d.report, "functions", row.get(f) ?? -1);
+  const whole = (f: FunctionRow): HTMLElement => (f.remote_share === null ? bar(0, 0, f.stall_share) : bar(f.stall_share * (1 - f.remote_share), f.stall_share * f.remote_share, 0));
   const all = table<FunctionRow>({
     id: "function-table",
     label: "functions",
+    follows: true,
     rows: d.report.functions,
     text: (f) => `${f.function} ${f.module ?? ""} ${f.lines.map((l) => l.at ?? "").join(" ")}`,
     detail: (f) =>
       h("div", {}, h("p", {}, f.module ?? "module unknown"), h("ul", {}, ...f.lines.map((l) => h("li", {}, `${percent(l.stall_share)}, far `, share(l.remote_share, null, from), " ", place(l.at, l.function))))),
     columns: [
       { name: "function", about: "itself, without what it calls", ascending: true, key: (f) => f.function, cell: (f) => h("span", { class: "name", title: f.function }, shorten(f.function, 60)) },
-      { name: shareName(d.report), about: `share of all ${basis(d.report)}`, number: true, key: (f) => f.stall_share, cell: (f) => share(f.stall_share, null, from) },
-      { name: "", about: "near, far and unknown parts of that share", key: (f) => f.stall_share * (f.remote_share ?? 0), cell: (f) => (f.remote_share === null ? bar(0, 0, f.stall_share) : bar(f.stall_share * (1 - f.remote_share), f.stall_share * f.remote_share, 0)) },
-      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => f.remote_share, cell: (f) => share(f.remote_share, null, from) },
+      { name: shareName(d.report), about: `share of all ${basis(d.report)}`, number: true, key: (f) => shareOf(of(f), f.stall_share), cell: (f) => share(shareOf(of(f), f.stall_share), null, from) },
+      { name: "", about: "near, far and unknown parts of that share", key: (f) => farOf(of(f), f.stall_share * (f.remote_share ?? 0)), cell: (f) => barOf(of(f), () => whole(f)) },
+      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => remoteOf(of(f), f.remote_share), cell: (f) => share(remoteOf(of(f), f.remote_share), null, from) },
       { name: "hottest line", about: "its line with most samples", ascending: true, key: (f) => f.lines[0]?.at ?? null, cell: (f) => place(f.lines[0]?.at ?? null, null) },
     ],
   });

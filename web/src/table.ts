@@ -1,4 +1,5 @@
 // A table that sorts by any column and filters by text.
+import { chosen, follow } from "./chosen";
 import { type Child, h } from "./dom";
 import { count } from "./format";
 
@@ -25,6 +26,8 @@ interface Options<T> {
   text: (row: T) => string;
   /** What a row shows when it is opened. */
   detail?: (row: T) => Node;
+  /** Whether its figures are of the stretch of the run that is chosen: it is drawn anew with each choice. */
+  follows?: boolean;
 }
 
 /** Rows drawn at first: thousands of rows would make the first paint wait. */
@@ -102,10 +105,16 @@ export function table<T>(o: Options<T>): HTMLElement {
     },
   });
   draw();
+  const stretch = h("span", { class: "stretch", hidden: true }, "of the selected time");
+  if (o.follows)
+    follow(() => {
+      stretch.hidden = chosen() === null;
+      draw();
+    });
   return h(
     "div",
     { id: o.id, class: "table" },
-    o.rows.length > 3 ? h("div", { class: "tools" }, filter, status) : null,
+    o.rows.length > 3 ? h("div", { class: "tools" }, filter, status, stretch) : stretch,
     h("div", { class: "scroll" }, h("table", { "aria-label": o.label }, h("thead", {}, h("tr", {}, ...heads)), body)),
     more,
   );

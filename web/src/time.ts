@@ -1,181 +1,236 @@
-// The run over time: near and far, phases, and what each node's memory had to do.
+// The run over time: what each node's memory and each link had to do, near and far, phases; and what was done in the
+// stretch that the reader chooses.
+import { chart, LEFT, seconds, type Span, WIDTH } from "./chart";
+import { at, choose, chosen, follow, matrixOf, part, partOf, type Part } from "./chosen";
 import type { Data } from "./data";
-import { basis, sampled } from "./data";
-import { type Child, h, picture, s, section } from "./dom";
-import { digits, percent } from "./format";
-import type { Counted, Report } from "./report";
-import { saveable } from "./save";
+import { basis, sampled, shareName } from "./data";
+import { type Child, h, s, section } from "./dom";
+import { count, digits, percent, plural, shorten } from "./format";
+import { bar } from "./marks";
+import { matrix } from "./matrix";
+import type { Counted, Course, PartsOf, Report } from "./report";
 import { nodeClass } from "./strip";
+import { tip } from "./tip";
 import { binding } from "./words";
 
-const WIDTH = 1000;
-const LEFT = 110;
-const seconds = (t: number): string => (t === 0 ? "0" : t < 1 ? `${digits(t * 1000)} ms` : `${digits(t)} s`);
+const phaseName = (name: string): string => (name === "" ? "region of interest" : name);
 
-interface Span {
-  from: number;
-  to: number;
+interface Lane {
+  name: string;
+  unit: string;
+  kind: string;
+  /** Its value in a moment; null is unknown. */
+  value: (moment: number) => number | null;
+  /** What it is measured against; drawn as a line. */
+  limit: number | null;
+  most: number;
+  say: (value: number) => string;
 }
 
-/** A picture over time with a cursor that answers, and a brush that others follow. */
-function chart(id: string, label: string, height: number, span: Span, shapes: (x: (t: number) => number) => Child[], answer: (t: number) => string): HTMLElement {
-  const x = (t: number): number => LEFT + ((t - span.from) / Math.max(1e-12, span.to - span.from)) * (WIDTH - LEFT);
-  const cursor = s("line", { y1: 0, y2: height, class: "cursor", visibility: "hidden" });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => {
-    const t = span.from + part * (span.to - span.from);
-    return s("text", { x: x(t), y: height + 13, class: "small", "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, seconds(t));
-  });
-  const svg = picture(WIDTH, height + 18, label, ...shapes(x), ...ticks, cursor);
-  svg.classList.add("chart");
-  const said = h("div", { class: "answer", role: "status" });
-  let now = span.from;
-  const show = (t: number): void => {
-    now = Math.max(span.from, Math.min(span.to, t));
-    cursor.setAttribute("x1", String(x(now)));
-    cursor.setAttribute("x2", String(x(now)));
-    cursor.setAttribute("visibility", "visible");
-    said.textContent = answer(now);
-  };
-  svg.addEventListener("mousemove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const at = ((event as MouseEvent).clientX - box.left) * (WIDTH / box.width);
-    show(span.from + ((at - LEFT) / (WIDTH - LEFT)) * (span.to - span.from));
-  });
-  svg.setAttribute("tabindex", "0");
-  svg.addEventListener("focus", () => show(now));
-  svg.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[(event as KeyboardEvent).key];
-    if (step) {
-      event.preventDefault();
-      show(now + (step * (span.to - span.from)) / 100);
-    }
-  });
-  return saveable(h("figure", { id, class: "timechart" }, svg, said), label);
-}
-
-function sampledTime(r: Report): HTMLElement | null {
-  const moments = r.pictures.moments;
-  const [first, last] = [moments[0], moments.at(-1)];
-  if (!first || !last) return null;
-  const span = { from: first.from_s, to: last.to_s };
-  const most = Math.max(...moments.map((m) => m.share), 1e-9);
-  const height = 110;
-  const bands = r.pictures.phases.filter((p) => p.to_s > span.from && p.from_s < span.to);
-  const names = [...new Set(bands.map((p) => p.name))].slice(0, 6);
-  const top = height + 6;
-  const all = top + names.length * 18;
-  const shapes = (x: (t: number) => number): Child[] => {
-    const boxes = moments.flatMap((m) => {
-      const [from, width] = [x(m.from_s), x(m.to_s) - x(m.from_s)];
-      let y = height;
-      const box = (kind: string, share: number): Child => {
-        const high = (share / most) * (height - 6);
-        y -= high;
-        return share > 0 ? s("rect", { x: from, y, width, height: high, class: kind }) : null;
-      };
-      return [box("near", m.near_share), box("far", m.far_share), box("rest", Math.max(0, m.share - m.near_share - m.far_share))];
+/** A row for each thing, in the same moments: filled steps up to what it had, and its limit. */
+function lanes(moments: { from_s: number; to_s: number }[], list: Lane[], height: number, x: (t: number) => number): Child[] {
+  const drawn: Child[] = [];
+  list.forEach((lane, row) => {
+    const bottom = (row + 1) * height - 4;
+    const high = (value: number): number => (Math.min(value, lane.most) / Math.max(lane.most, 1e-12)) * (height - 12);
+    let d = "";
+    let unknown = "";
+    moments.forEach((m, i) => {
+      const value = lane.value(i);
+      const [from, to] = [x(m.from_s), x(m.to_s)];
+      if (value === null) unknown += `M${from} ${bottom}h${to - from}v-4h${from - to}z`;
+      else d += `M${from} ${bottom}v${-high(value)}H${to}V${bottom}z`;
     });
-    const rows = names.map((name, at) => s("text", { x: 0, y: top + at * 18 + 12, class: "small" }, name === "" ? "region of interest" : name.slice(0, 18)));
-    const marks = bands
-      .filter((p) => names.includes(p.name))
-      .map((p) => {
-        const from = Math.max(span.from, p.from_s);
-        return s("rect", { x: x(from), y: top + names.indexOf(p.name) * 18 + 2, width: Math.max(1, x(Math.min(span.to, p.to_s)) - x(from)), height: 12, class: "phase" });
-      });
-    return [...boxes, s("text", { x: 0, y: 14, class: "small" }, "share of samples"), s("text", { x: 0, y: 28, class: "small" }, "near, far, rest"), ...rows, ...marks];
+    drawn.push(s("path", { d, class: lane.kind }), s("path", { d: unknown, class: "nu" }));
+    if (lane.limit !== null) drawn.push(s("line", { x1: LEFT, x2: WIDTH, y1: bottom - high(lane.limit), y2: bottom - high(lane.limit), class: "limit" }));
+    drawn.push(s("text", { x: 0, y: bottom - height / 2 + 8, class: "small" }, lane.name), s("text", { x: 0, y: bottom - height / 2 + 21, class: "small" }, lane.unit));
+  });
+  return drawn;
+}
+
+/** Bands of phases below a chart of this height, a row for each name. */
+function phaseRows(r: Report, span: Span, top: number, x: (t: number) => number): { drawn: Child[]; height: number } {
+  const bands = r.pictures.phases.filter((p) => p.to_s > span.from && p.from_s < span.to);
+  const names = [...new Set(bands.map((p) => p.name))].slice(0, 8);
+  const drawn: Child[] = names.map((name, row) => s("text", { x: 0, y: top + row * 18 + 12, class: "small" }, shorten(phaseName(name), 18)));
+  for (const p of bands) {
+    const row = names.indexOf(p.name);
+    if (row < 0) continue;
+    const from = x(Math.max(span.from, p.from_s));
+    const width = Math.max(1, x(Math.min(span.to, p.to_s)) - from);
+    drawn.push(s("rect", { x: from, y: top + row * 18 + 2, width, height: 12, class: "phase" }));
+    if (width > 60) drawn.push(s("text", { x: from + 4, y: top + row * 18 + 12, class: "in" }, shorten(phaseName(p.name), Math.floor(width / 8))));
+  }
+  return { drawn, height: names.length * 18 };
+}
+
+const inPhases = (r: Report, t: number): string => {
+  const inside = r.pictures.phases.filter((p) => p.from_s <= t && t < p.to_s).map((p) => phaseName(p.name));
+  return inside.length > 0 ? `; in ${[...new Set(inside)].slice(0, 4).join(", ")}` : "";
+};
+
+function nearFar(r: Report, c: Course): HTMLElement {
+  const span = { from: c.from_s, to: c.to_s };
+  const height = 110;
+  const moved = c.migrations.some((n) => n > 0);
+  const lane = moved ? 18 : 0;
+  const all = c.all;
+  const sumAt = (p: number): number => (all.near[p] ?? 0) + (all.far[p] ?? 0) + (all.other[p] ?? 0) + (all.waiting[p] ?? 0);
+  const most = Math.max(...all.near.map((_, p) => sumAt(p)), 1);
+  const top = height + lane + 6;
+  const whole = top + phaseRows(r, span, top, () => 0).height;
+  const shapes = (x: (t: number) => number): Child[] => {
+    const paths: Record<string, string> = {};
+    for (let p = 0; p < c.parts; p++) {
+      const [from, width] = [x(at(c, p)), x(at(c, p + 1)) - x(at(c, p))];
+      let y = height;
+      for (const [kind, list] of [["near", all.near], ["far", all.far], ["rest", all.other], ["waiting", all.waiting]] as const) {
+        const high = ((list[p] ?? 0) / most) * (height - 6);
+        y -= high;
+        if (high > 0) paths[kind] = `${paths[kind] ?? ""}M${from} ${y}h${width}v${high}h${-width}z`;
+      }
+    }
+    const ticks: Child[] = [];
+    if (moved) {
+      const busy = Math.max(...c.migrations, 1);
+      let d = "";
+      c.migrations.forEach((n, p) => (d += n > 0 ? `M${(x(at(c, p)) + x(at(c, p + 1))) / 2} ${height + lane}v${-3 - (n / busy) * (lane - 5)}` : ""));
+      ticks.push(s("path", { d, class: "tick" }), s("text", { x: 0, y: height + lane - 3, class: "small" }, "changes of cpu"));
+    }
+    const words = [`share of ${r.basis === "stall_time" ? "samples" : "lines"}`, "near, far,", "other, waiting"].map((text, row) => s("text", { x: 0, y: 14 + row * 14, class: "small" }, text));
+    return [...Object.entries(paths).map(([kind, d]) => s("path", { d, class: kind })), ...words, ...ticks, ...phaseRows(r, span, top, x).drawn];
   };
   const answer = (t: number): string => {
-    const m = moments.find((one) => t < one.to_s) ?? last;
-    const known = m.near_share + m.far_share;
-    const far = known > 0 ? percent(m.far_share / known) : "unknown";
-    const inside = bands.filter((p) => p.from_s <= t && t < p.to_s).map((p) => p.name || "region of interest");
-    return `${seconds(m.from_s)} to ${seconds(m.to_s)}: ${percent(m.share)} of the samples; far ${far} where the node is known${inside.length > 0 ? `; in ${inside.join(", ")}` : ""}. ${sampled(r)}`;
+    const p = partOf(c, t);
+    const known = (all.near[p] ?? 0) + (all.far[p] ?? 0);
+    const far = known > 0 ? percent((all.far[p] ?? 0) / known) : "unknown";
+    const moves = c.migrations[p] ?? 0;
+    return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${percent(sumAt(p) / 1e6)} of all; far ${far} where the node is known${moves > 0 ? `; ${plural(moves, "change")} of cpu` : ""}${inPhases(r, t)}. ${sampled(r)}`;
   };
-  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}`), chart("near-far", "near and far samples over time", all, span, shapes, answer));
+  const clock = c.clock === "simulated" ? ", in the time that the counted work takes on the machine" : "";
+  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: "near-far", label: "near and far samples over time", height: whole, span, course: c, shapes, answer }));
 }
 
-/** GB/s of each node's memory over simulated time, and what binds. */
+/** GB/s of each node's memory and each link, far share and instructions per cycle over simulated time, and what binds. */
 function counted(r: Report, c: Counted): HTMLElement | null {
   const [first, last] = [c.timeline[0], c.timeline.at(-1)];
   if (!first || !last) return null;
   const span = { from: first.from_s, to: last.to_s };
-  const rows = c.bandwidth;
-  const lane = 62;
-  const height = rows.length * lane + 16;
-  const rate = (node: number, at: number): number => {
-    const m = c.timeline[at]?.nodes.find((n) => n.node === node);
-    return m ? m.read_gb_per_s + m.write_gb_per_s : 0;
-  };
+  const gb = (value: number): string => `${digits(value)} GB/s`;
+  const most = (limit: number | null, value: (i: number) => number | null): number => Math.max(limit ?? 0, ...c.timeline.map((_, i) => value(i) ?? 0), 1e-9);
+  const list: Lane[] = c.bandwidth.map((load) => {
+    const value = (i: number): number => {
+      const m = c.timeline[i]?.nodes.find((n) => n.node === load.node);
+      return m ? m.read_gb_per_s + m.write_gb_per_s : 0;
+    };
+    const limit = load.sustained_gb_per_s;
+    return { name: `memory of node ${load.node}`, unit: `of ${limit === null ? "unknown" : digits(limit)} GB/s`, kind: nodeClass(r, load.node), value, limit, most: most(limit, value), say: gb };
+  });
+  // Of many links, those that carried most.
+  const busy = c.links.map((link, at) => ({ link, at })).sort((a, b) => b.link.gb_per_s - a.link.gb_per_s).slice(0, 8);
+  for (const { link, at: place } of busy.sort((a, b) => a.at - b.at)) {
+    const value = (i: number): number | null => c.timeline[i]?.links_gb_per_s[place] ?? null;
+    const limit = link.capacity_gb_per_s;
+    list.push({ name: `link ${link.from}→${link.to}`, unit: `of ${limit === null ? "unknown" : digits(limit)} GB/s`, kind: "linkfill", value, limit, most: most(limit, value), say: gb });
+  }
+  list.push({ name: "far share", unit: "of the lines", kind: "far", value: (i) => c.timeline[i]?.remote_share ?? null, limit: null, most: 1, say: percent });
+  const ipc = (i: number): number | null => c.timeline[i]?.ipc ?? null;
+  list.push({ name: "instructions", unit: "per cycle", kind: "phase", value: ipc, limit: null, most: most(null, ipc), say: digits });
+  const each = list.length > 8 ? 44 : 54;
+  const height = list.length * each + 16;
+  const whole = height + phaseRows(r, span, height, () => 0).height;
+  const kinds = [...new Set(c.timeline.map((m) => binding(m.binds)))];
   const shapes = (x: (t: number) => number): Child[] => {
-    const drawn: Child[] = [];
-    rows.forEach((load, at) => {
-      const bottom = (at + 1) * lane - 4;
-      const most = Math.max(load.sustained_gb_per_s ?? 0, ...c.timeline.map((_, m) => rate(load.node, m)), 1e-9);
-      const high = (value: number): number => (value / most) * (lane - 12);
-      let d = `M${LEFT} ${bottom}`;
-      c.timeline.forEach((m, i) => (d += `V${bottom - high(rate(load.node, i))}H${x(m.to_s)}`));
-      drawn.push(s("path", { d: `${d}V${bottom}z`, class: nodeClass(r, load.node) }));
-      if (load.sustained_gb_per_s !== null) {
-        const y = bottom - high(load.sustained_gb_per_s);
-        drawn.push(s("line", { x1: LEFT, x2: WIDTH, y1: y, y2: y, class: "limit" }));
-      }
-      const sustained = load.sustained_gb_per_s === null ? "unknown" : digits(load.sustained_gb_per_s);
-      drawn.push(s("text", { x: 0, y: bottom - 26, class: "small" }, `memory of node ${load.node}`));
-      drawn.push(s("text", { x: 0, y: bottom - 12, class: "small" }, `of ${sustained} GB/s`));
-    });
-    // What bound for the longest part of each moment.
-    const kinds = [...new Set(c.timeline.map((m) => binding(m.binds)))];
-    c.timeline.forEach((m) => drawn.push(s("rect", { x: x(m.from_s), y: height - 12, width: x(m.to_s) - x(m.from_s), height: 10, class: `n${kinds.indexOf(binding(m.binds)) % 8}`, "fill-opacity": 0.6 })));
+    const drawn = lanes(c.timeline, list, each, x);
+    const paths = kinds.map((kind) => c.timeline.map((m) => (binding(m.binds) === kind ? `M${x(m.from_s)} ${height - 12}H${x(m.to_s)}v10H${x(m.from_s)}z` : "")).join(""));
+    paths.forEach((d, at) => drawn.push(s("path", { d, class: `n${at % 8}`, "fill-opacity": 0.6 })));
     drawn.push(s("text", { x: 0, y: height - 3, class: "small" }, "what binds"));
-    return drawn;
+    return [...drawn, ...phaseRows(r, span, height, x).drawn];
   };
   const answer = (t: number): string => {
-    const at = Math.max(0, c.timeline.findIndex((m) => t < m.to_s));
-    const m = c.timeline[at];
+    const i = Math.max(0, c.timeline.findIndex((m) => t < m.to_s));
+    const m = c.timeline[i];
     if (!m) return "";
-    return `${seconds(m.from_s)} to ${seconds(m.to_s)}: ${rows.map((n) => `node ${n.node} ${digits(rate(n.node, at))} GB/s`).join(", ")}; ${binding(m.binds)} binds. Counted, time by the model.`;
+    const value = (lane: Lane): string => {
+      const v = lane.value(i);
+      return `${lane.name.replace("memory of ", "")} ${v === null ? "unknown" : lane.say(v)}`;
+    };
+    return `${seconds(m.from_s)} to ${seconds(m.to_s)}: ${list.map(value).join(", ")}; ${binding(m.binds)} binds${inPhases(r, t)}. Source: lines counted on an emulated machine, time by its figures.`;
   };
-  return h("div", {}, h("h3", {}, "Bandwidth of each node's memory, simulated time"), chart("bandwidth", "bandwidth of each node's memory over time", height, span, shapes, answer));
+  const keys = h("p", { class: "legend" }, "what binds: ", ...kinds.map((kind, at) => h("span", { class: "key" }, h("i", { class: `n${at % 8}` }), kind)));
+  const course = r.pictures.course?.clock === "simulated" ? r.pictures.course : null;
+  return h("div", {}, h("h3", {}, "Bandwidth of each node's memory and of each link, simulated time"), chart({ id: "bandwidth", label: "bandwidth over time", height: whole, span, course, shapes, answer }), keys);
 }
 
-/** How long each node's memory had little, medium or much to do. */
+/** How long each node's memory and each link had little, medium or much to do. */
 function histogram(c: Counted): HTMLElement | null {
-  const known = c.bandwidth.filter((b) => b.low !== null);
-  if (known.length === 0) return null;
-  const rows = known.map((b) => {
-    const bar = h("span", { class: "use" });
-    const parts: [string, number | null][] = [["low", b.low], ["medium", b.medium], ["high", b.high]];
+  const rows: { name: string; now: number; most: number | null; low: number | null; medium: number | null; high: number | null }[] = [
+    ...c.bandwidth.map((b) => ({ name: `memory of node ${b.node}`, now: b.gb_per_s, most: b.sustained_gb_per_s, low: b.low, medium: b.medium, high: b.high })),
+    ...c.links.map((l) => ({ name: l.from === l.to ? `port of node ${l.from}` : `link ${l.from}→${l.to}`, now: l.gb_per_s, most: l.capacity_gb_per_s, low: l.low, medium: l.medium, high: l.high })),
+  ];
+  if (rows.length === 0) return null;
+  const lines = rows.map((row) => {
+    const bar = h("span", { class: row.low === null ? "use none" : "use" });
+    const parts: [string, number | null][] = [["low", row.low], ["medium", row.medium], ["high", row.high]];
     for (const [name, share] of parts) {
-      const piece = h("i", { class: name, title: `${name}: ${percent(share)} of the time` });
+      const piece = h("i", { class: name });
       piece.style.width = `${(share ?? 0) * 100}%`;
       bar.append(piece);
     }
-    const words = `${digits(b.gb_per_s)} of ${digits(b.sustained_gb_per_s)} GB/s`;
-    return h("tr", {}, h("th", { scope: "row" }, `memory of node ${b.node}`), h("td", {}, words), h("td", {}, bar), ...parts.map(([, share]) => h("td", { class: "number" }, percent(share))));
-  });
-  const links = c.links.map((l) => {
-    const part = l.capacity_gb_per_s === null ? null : l.gb_per_s / l.capacity_gb_per_s;
-    const bar = h("span", { class: "use" });
-    const piece = h("i", { class: part !== null && part > 0.8 ? "high" : part !== null && part > 0.5 ? "medium" : "low" });
-    piece.style.width = `${Math.min(1, part ?? 0) * 100}%`;
-    bar.append(piece);
-    return h("tr", {}, h("th", { scope: "row" }, `link ${l.from}→${l.to}`), h("td", {}, `${digits(l.gb_per_s)} of ${digits(l.capacity_gb_per_s)} GB/s`), h("td", {}, bar), h("td", { class: "number", colspan: 3 }, `mean, ${percent(part)} of what it carries`));
+    const say = (): string[] => [`${row.name}: ${digits(row.now)} GB/s on average, of ${digits(row.most)} GB/s`, ...parts.map(([name, share]) => `${name}: ${percent(share)} of the time`), "source: lines counted on an emulated machine, time by its figures"];
+    return h("tr", {}, h("th", { scope: "row" }, row.name), h("td", {}, `${digits(row.now)} of ${digits(row.most)} GB/s`), h("td", {}, tip(bar, say)), ...parts.map(([, share]) => h("td", { class: "number" }, percent(share))));
   });
   const head = h("tr", {}, ...["", "mean", "", "low", "medium", "high"].map((name, at) => h("th", { scope: "col", class: at > 2 ? "number" : null }, name)));
   return h(
     "div",
     {},
     h("h3", {}, "Use of bandwidth, share of the time"),
-    h("p", { class: "lead" }, "low: below half of what the memory sustains in its mix of reads and writes; high: above four fifths, where latency climbs."),
-    h("table", { class: "usage", "aria-label": "use of bandwidth" }, h("thead", {}, head), h("tbody", {}, ...rows, ...links)),
+    h("p", { class: "lead" }, "low: below half of what the memory or the link sustains; high: above four fifths, where latency climbs."),
+    h("div", { class: "scroll" }, h("table", { class: "usage", "aria-label": "use of bandwidth" }, h("thead", {}, head), h("tbody", {}, ...lines))),
   );
+}
+
+/** Rows with most of the chosen stretch. */
+function top(c: Course, title: string, rows: PartsOf[], name: (row: number) => string): HTMLElement {
+  const list = rows.map((row) => ({ row, part: part(c, row) })).filter((r) => r.part.share > 0).sort((a, b) => b.part.share - a.part.share).slice(0, 5);
+  const line = ({ row, part: p }: { row: PartsOf; part: Part }): HTMLElement =>
+    h("tr", {}, h("td", { class: "number" }, percent(p.share)), h("td", {}, bar(p.near, p.far, p.other)), h("td", { class: "number" }, percent(p.remote)), h("td", {}, h("span", { class: "name" }, shorten(name(row.row), 34))));
+  const head = h("tr", {}, ...["of it", "", "far", title].map((text, i) => h("th", { scope: "col", class: i === 0 || i === 2 ? "number" : null }, text)));
+  return h("table", { class: "usage", "aria-label": `${title} of the selection` }, h("thead", {}, head), h("tbody", {}, ...list.map(line)));
+}
+
+/** What the chosen stretch was spent on; before one is chosen, how to choose. */
+function selection(r: Report, c: Course): HTMLElement {
+  const box = h("div", { id: "selection", role: "region", "aria-label": "selection" });
+  const draw = (): void => {
+    const of = chosen();
+    if (!of) {
+      box.replaceChildren(h("p", { class: "lead" }, "Drag over a chart to select a stretch of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again."));
+      return;
+    }
+    const whole = part(c, c.all);
+    const run = (of.end - of.first) / c.parts;
+    const clear = h("button", { type: "button", click: () => choose(null) }, "select everything");
+    const head = h("p", {}, h("strong", {}, `${seconds(at(c, of.first))} to ${seconds(at(c, of.end))}`), `, ${percent(run)} of the run; far ${percent(whole.remote)} where the node is known `, clear);
+    const rows = matrixOf(c, r.machine.node_ids.length);
+    const pairs = rows ? matrix(`% of the selection's ${basis(r)}`, r.machine.node_ids, rows, () => ["of the selected stretch", sampled(r)]) : h("p", { class: "none" }, `node × node: unknown, ${c.node_matrix_why ?? ""}`);
+    const lists = h("div", { class: "lists" }, top(c, "object", c.objects, (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, (row) => r.functions[row]?.function ?? ""));
+    const moves = c.migrations.slice(of.first, of.end).reduce((a, b) => a + b, 0);
+    const foot = h("p", { class: "lead" }, `${count(moves)} changes of cpu between samples, at least. Of the samples of the stretch; ${sampled(r)}. No intervals: a short stretch has few samples.`);
+    box.replaceChildren(head, h("div", { class: "followed" }, lists, pairs), foot);
+  };
+  follow(draw);
+  draw();
+  return box;
 }
 
 export function time(d: Data): HTMLElement {
   const r = d.report;
   const c = r.counters;
-  const parts = [c ? counted(r, c) : null, c ? histogram(c) : null, sampledTime(r)].filter((p) => p !== null);
+  const course = r.pictures.course;
   const none = h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`);
-  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth: unknown. ${r.time_why ?? ""}`);
-  return section("time", "Time", null, ...(parts.length === 0 ? [none] : [...parts, missing]));
+  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown. ${r.time_why ?? ""}`);
+  const charts = [course ? nearFar(r, course) : null, c ? counted(r, c) : null].filter((p) => p !== null);
+  const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), course ? selection(r, course) : null, ...charts.slice(1), c ? histogram(c) : null, missing];
+  return section("time", "Time", `${shareName(r) === "time" ? "Samples" : "Counted lines"} in up to 200 parts of the run.`, ...parts);
 }

@@ -52,6 +52,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         by_home: vec![0.125, 0.0],
         cpus: 1,
         migrations: 0,
+        waiting_share: Some(0.01),
     };
     Report {
         schema: 1,

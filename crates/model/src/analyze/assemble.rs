@@ -8,7 +8,7 @@ use super::facts::{self, RowFacts};
 use super::findings::Setting;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
-use super::pictures::pictures;
+use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
@@ -94,7 +94,9 @@ pub fn assemble(
     let functions = code.functions(input);
     let mut notes = notes::notes(input, judge, context, tally, rows);
     notes.extend(notes::generated(program, &functions));
-    let pictures = pictures(judge, context, tally, rows, &findings, what_if.as_ref(), &shares.matrix);
+    let (what, matrix) = (what_if.as_ref(), &shares.matrix[..]);
+    let told = Told { findings: &findings, functions: &functions, what_if: what, matrix };
+    let pictures = pictures(judge, context, tally, rows, &told);
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -256,6 +258,7 @@ fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
             by_home: x.by_home[..nodes.count].iter().map(|&w| w as f64 / total).collect(),
             cpus: x.cpus.iter().map(|w| w.count_ones() as usize).sum(),
             migrations: x.migrations,
+            waiting_share: (x.sum.weight > 0).then(|| share(x.waiting, x.sum.weight)),
         });
     }
     rows.sort_by_key(|r| r.index);

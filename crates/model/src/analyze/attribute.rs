@@ -11,6 +11,7 @@ use super::input::{Input, SampleSource};
 use super::layer::Validity;
 use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::over_time::Seen;
 use super::pace::Pace;
 use super::pages::Folios;
 use super::reach::{PIECE, Trail};
@@ -251,8 +252,13 @@ impl<'a> Worker<'a> {
             self.tally.by_rung[rung][usize::from(s.resolution[i]).min(7)] += 1;
             return;
         };
-        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
-        let block = block.min(BLOCKS - 1);
+        // Where lines were counted, their epochs say when, in the time that they take on the machine.
+        let simulated = self.context.pace.and_then(|p| p.moment(s.epoch[i]));
+        let block = match simulated {
+            Some(part) => part * BLOCKS as f64,
+            None => time.saturating_sub(self.first_ns) as f64 * self.per_block,
+        };
+        let block = (block as usize).min(BLOCKS - 1);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
         let tally = &mut self.tally;
         tally.total.add(weight);
@@ -270,7 +276,10 @@ impl<'a> Worker<'a> {
             let by_cpu = nodes.of_cpu(s.cpu[i]);
             let x = &mut tally.threads[t];
             x.sum.add(weight);
-            x.on_cpu(s.cpu[i]);
+            x.waiting += if resolution == Resolution::Spinning { weight } else { 0 };
+            if x.on_cpu(s.cpu[i]) {
+                tally.over_time.migrations[block] += 1;
+            }
             if by_cpu != UNKNOWN {
                 x.by_node[usize::from(by_cpu)] += weight;
             }
@@ -326,6 +335,13 @@ impl<'a> Worker<'a> {
             path[1] += if remote { weight } else { 0 };
         }
         let function = self.context.sites.function_of(code);
+        let kind = match (known, remote) {
+            (true, remote) => usize::from(remote),
+            _ => 2 + usize::from(resolution == Resolution::Spinning),
+        };
+        let home_node = if memory { home.node } else { UNKNOWN };
+        let (cpu, from) = (s.cpu[i], node);
+        tally.over_time.add(time, Seen { block, weight, kind, function, thread, cpu, from, home: home_node });
         tally.functions.of(function).add(weight, known, remote, store);
         tally.calls.of((function, s.chain[i])).add(weight, known, remote, store);
         let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));

@@ -6,6 +6,7 @@ use super::facts::RowFacts;
 use super::hash::FastMap;
 use super::input::Input;
 use super::shares::share;
+use super::sites::Site;
 use super::tally::{LineUse, Tally};
 use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};
 
@@ -18,6 +19,12 @@ const MOST_FRAMES: usize = 12;
 
 /// A function of which neither name nor file is known.
 pub const NAMELESS: &str = "?";
+
+/// What a row of functions is told by: a site's function, or else its place, and its module.
+pub fn function_of(site: &Site) -> (&str, Option<u32>) {
+    let name = site.function.as_deref().or(site.at.as_deref()).unwrap_or(NAMELESS);
+    (name, site.module)
+}
 
 /// Where the answers of the pass over samples are.
 #[derive(Clone, Copy)]
@@ -138,9 +145,8 @@ impl Code<'_> {
     pub fn functions(&self, input: &Input) -> Vec<FunctionRow> {
         let mut by_function: FastMap<(String, u32), Vec<(u32, LineUse)>> = FastMap::default();
         for (&site, line) in self.tally.functions.iter() {
-            let s = self.context.sites.get(site);
-            let name = s.function.clone().or_else(|| s.at.clone()).unwrap_or_else(|| NAMELESS.to_string());
-            by_function.entry((name, s.module.unwrap_or(u32::MAX))).or_default().push((site, *line));
+            let (name, module) = function_of(self.context.sites.get(site));
+            by_function.entry((name.to_owned(), module.unwrap_or(u32::MAX))).or_default().push((site, *line));
         }
         let of = |site: u32| {
             let at = move |r: u16| Some((r, *self.tally.function_bounds.get(&(site, r))?));

@@ -6,8 +6,8 @@ use super::nodes::Nodes;
 use super::pace::Pace;
 use super::region;
 use super::roofline::roofline;
-use super::shares::Shares;
-use super::traffic::Traffic;
+use super::shares::{Shares, share};
+use super::traffic::{Epoch, Traffic};
 use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
 use super::verdict::rung_text;
 use crate::recording::Rung;
@@ -80,7 +80,7 @@ impl Counts {
             links: pace.map_or(Vec::new(), links),
             cpus: traffic.cpus(judge, cycles),
             bandwidth: pace.map_or(Vec::new(), loads),
-            timeline: pace.map_or(Vec::new(), timeline),
+            timeline: pace.map_or(Vec::new(), |p| timeline(traffic, p)),
             memory_bound_share: pace.map(|p| p.memory_bound),
             roofline: roofline.ok(),
             roofline_why,
@@ -105,15 +105,33 @@ fn worked(traffic: &Traffic, pace: &Pace) -> FastMap<u32, f64> {
 }
 
 fn links(pace: &Pace) -> Vec<LinkFlow> {
-    let flow = |l: &crate::time::LinkTraffic| LinkFlow {
-        from: l.from,
-        to: l.to,
-        bytes: l.carried.bytes.round() as u64,
-        data_bytes: l.carried.data_bytes.round() as u64,
-        gb_per_s: l.gbs,
-        capacity_gb_per_s: l.capacity_gbs,
+    let flow = |(n, l): (usize, &crate::time::LinkTraffic)| {
+        let moved = |s: &Stretch| s.links.get(n).map_or(0.0, |c| c.bytes);
+        let [low, medium, high] = levels(pace, l.capacity_gbs, moved);
+        LinkFlow {
+            from: l.from,
+            to: l.to,
+            bytes: l.carried.bytes.round() as u64,
+            data_bytes: l.carried.data_bytes.round() as u64,
+            gb_per_s: l.gbs,
+            capacity_gb_per_s: l.capacity_gbs,
+            low,
+            medium,
+            high,
+        }
     };
-    pace.time.links.iter().map(flow).collect()
+    pace.time.links.iter().enumerate().map(flow).collect()
+}
+
+/// Shares of the time that something which sustains `most` GB/s had little, medium or much to do.
+fn levels(pace: &Pace, most: Option<f64>, bytes: impl Fn(&Stretch) -> f64) -> [Option<f64>; 3] {
+    let mut by_level = [0.0; 3];
+    for s in &pace.time.stretches {
+        let used = gb_per_s(bytes(s), s.seconds) / most.unwrap_or(1.0);
+        by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += s.seconds;
+    }
+    let seconds: f64 = by_level.iter().sum();
+    by_level.map(|level| (most.is_some() && seconds > 0.0).then(|| level / seconds))
 }
 
 fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
@@ -124,28 +142,29 @@ fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
 fn loads(pace: &Pace) -> Vec<NodeLoad> {
     let load = |(n, t): (usize, &crate::time::NodeTraffic)| {
         let sustained = Some(t.sustained_gbs).filter(|s| s.is_finite() && *s > 0.0);
-        let mut by_level = [0.0; 3];
-        for s in &pace.time.stretches {
-            let moved = s.memory.get(n).copied().unwrap_or_default();
-            let used = gb_per_s(moved.read_bytes + moved.write_bytes, s.seconds) / sustained.unwrap_or(1.0);
-            by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += s.seconds;
-        }
-        let seconds: f64 = by_level.iter().sum();
-        let level = |i: usize| (sustained.is_some() && seconds > 0.0).then(|| by_level[i] / seconds);
+        let moved = |s: &Stretch| s.memory.get(n).map_or(0.0, |m| m.read_bytes + m.write_bytes);
+        let [low, medium, high] = levels(pace, sustained, moved);
         NodeLoad {
             node: t.node,
             gb_per_s: t.read_gbs + t.write_gbs,
             sustained_gb_per_s: sustained,
-            low: level(0),
-            medium: level(1),
-            high: level(2),
+            low,
+            medium,
+            high,
         }
     };
     pace.time.nodes.iter().enumerate().map(load).collect()
 }
 
+/// The epochs of a stretch.
+fn epochs_of<'a>(traffic: &'a Traffic, s: &Stretch) -> &'a [Epoch] {
+    let epochs = &traffic.epochs;
+    let from = epochs.partition_point(|e| e.number < s.first_epoch);
+    &epochs[from..epochs.partition_point(|e| e.number <= s.last_epoch).max(from)]
+}
+
 /// The stretches in order; where there are very many, those of one slot of the time as one.
-fn timeline(pace: &Pace) -> Vec<Moment> {
+fn timeline(traffic: &Traffic, pace: &Pace) -> Vec<Moment> {
     let all = pace.time.seconds;
     let stretches = &pace.time.stretches;
     let slot = |s: &Stretch| match stretches.len() > MOMENTS && all > 0.0 {
@@ -165,11 +184,27 @@ fn timeline(pace: &Pace) -> Vec<Moment> {
                 write_gb_per_s: gb_per_s(sum(|m| m.write_bytes), seconds),
             }
         };
+        let (mut lines, mut instructions, mut cycles) = ([0u64; 2], 0u64, 0.0);
+        for s in joined {
+            let epochs = epochs_of(traffic, s);
+            let mut cpus: Vec<u16> = epochs.iter().flat_map(|e| e.cpus.iter().copied()).collect();
+            cpus.sort_unstable();
+            cpus.dedup();
+            cycles += s.seconds * pace.time.clock_ghz * 1e9 * cpus.len() as f64;
+            for e in epochs {
+                instructions += e.instructions;
+                lines = [lines[0] + e.lines[0], lines[1] + e.lines[1]];
+            }
+        }
+        let link = |n: usize| joined.iter().filter_map(|s| s.links.get(n)).map(|c| c.bytes).sum();
         moments.push(Moment {
             from_s: joined[0].begin_seconds,
             to_s: joined[0].begin_seconds + seconds,
             binds: longest.binds,
             nodes: pace.time.nodes.iter().enumerate().map(node).collect(),
+            links_gb_per_s: (0..pace.time.links.len()).map(|n| gb_per_s(link(n), seconds)).collect(),
+            remote_share: (lines[0] + lines[1] > 0).then(|| share(lines[1], lines[0] + lines[1])),
+            ipc: (cycles > 0.0 && instructions > 0).then(|| instructions as f64 / cycles),
         });
     }
     moments

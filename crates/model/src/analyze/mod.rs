@@ -35,6 +35,7 @@ mod measure;
 mod names;
 mod nodes;
 mod notes;
+mod over_time;
 mod pace;
 mod page_table;
 mod pages;

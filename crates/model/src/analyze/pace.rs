@@ -57,6 +57,15 @@ impl Pace {
         (epoch <= stretches[at].last_epoch).then_some(at)
     }
 
+    /// When an epoch was, as a part of the time from 0 to 1: the epochs of a stretch are as long as each other.
+    #[inline]
+    pub fn moment(&self, epoch: u32) -> Option<f64> {
+        let s = &self.time.stretches[self.stretch(epoch)?];
+        let epochs = f64::from(s.last_epoch - s.first_epoch) + 1.0;
+        let at = s.begin_seconds + s.seconds * (f64::from(epoch - s.first_epoch) + 0.5) / epochs;
+        (self.time.seconds > 0.0).then(|| (at / self.time.seconds).clamp(0.0, 1.0))
+    }
+
     /// What bound in an epoch, as a position in `resources`.
     #[inline]
     pub fn resource(&self, epoch: u32) -> Option<u16> {

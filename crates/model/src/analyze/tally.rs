@@ -3,6 +3,7 @@
 
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::over_time::OverTime;
 use super::reach::Reach;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use crate::recording::{Resolution, SampleRung};
@@ -113,6 +114,8 @@ pub struct RowTally {
     pub remote_samples: u64,
     /// Remote over known, per block of time.
     pub blocks: SparseBlocks,
+    /// What is not known, per block of time.
+    pub unknown_blocks: SparseBlocks,
     /// Weight by distance class, in the order of [`super::attribute::CLASSES`].
     pub by_class: [u64; 4],
     /// Threads on followed pages: (page, thread) → samples.
@@ -196,17 +199,18 @@ pub struct ThreadTally {
     pub cpus: Vec<u64>,
     /// Changes of cpu between consecutive samples.
     pub migrations: u64,
+    /// Weight of samples that wait for another thread.
+    pub waiting: u64,
     last_cpu: Option<u16>,
 }
 
 impl ThreadTally {
-    /// Notes the cpu of a sample.
+    /// Notes the cpu of a sample; whether it is another than that of the sample before.
     #[inline]
-    pub fn on_cpu(&mut self, cpu: u16) {
+    pub fn on_cpu(&mut self, cpu: u16) -> bool {
+        let moved = self.last_cpu.is_some_and(|last| last != cpu);
         if self.last_cpu != Some(cpu) {
-            if self.last_cpu.is_some() {
-                self.migrations += 1;
-            }
+            self.migrations += u64::from(moved);
             self.last_cpu = Some(cpu);
             let word = usize::from(cpu / 64);
             if self.cpus.len() <= word {
@@ -214,6 +218,7 @@ impl ThreadTally {
             }
             self.cpus[word] |= 1 << (cpu % 64);
         }
+        moved
     }
     /// Forgets the last cpu: the next sample is not consecutive.
     pub fn new_segment(&mut self) {
@@ -285,6 +290,8 @@ pub struct Tally {
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// The same lines by (row, site): all, and those that were taken to be written.
     pub taken_at: FastMap<(u32, u32), [u64; 2]>,
+    /// By part of the run.
+    pub over_time: OverTime,
     /// By call chain: weight, and what of it is remote.
     pub paths: FastMap<u32, [u64; 2]>,
     /// Samples left out because they are of another basis.
@@ -307,6 +314,7 @@ impl Tally {
                 threads
             ],
             rows: vec![None; rows],
+            over_time: OverTime::new(threads, nodes),
             ..Tally::default()
         }
     }
@@ -331,6 +339,7 @@ impl Tally {
         for (to, from) in self.threads.iter_mut().zip(&other.threads) {
             to.sum.merge(&from.sum);
             to.migrations += from.migrations;
+            to.waiting += from.waiting;
             add(&mut to.by_home, &from.by_home);
             add(&mut to.by_node, &from.by_node);
             to.cpus.resize(to.cpus.len().max(from.cpus.len()), 0);
@@ -400,6 +409,7 @@ impl Tally {
         for (chain, from) in other.paths {
             add(self.paths.entry(chain).or_default(), &from);
         }
+        self.over_time.merge(other.over_time);
         self.other_basis += other.other_basis;
     }
 
@@ -434,6 +444,7 @@ impl RowTally {
         self.remote += other.remote;
         self.remote_samples += other.remote_samples;
         self.blocks.merge(&other.blocks);
+        self.unknown_blocks.merge(&other.unknown_blocks);
         add(&mut self.by_class, &other.by_class);
         self.followed.merge(other.followed);
     }

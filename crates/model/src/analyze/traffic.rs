@@ -53,6 +53,10 @@ pub struct Epoch {
     pub number: u32,
     /// Cpus that worked in it.
     pub cpus: Vec<u16>,
+    /// Instructions of all of them.
+    pub instructions: u64,
+    /// Lines from and to the memory of the cpu's own node, and of other nodes.
+    pub lines: [u64; 2],
 }
 
 /// The sums over the epochs that count.
@@ -103,7 +107,7 @@ impl Traffic {
         let mut numbers: Vec<u32> = c.epoch.iter().copied().filter(|&e| region.holds_epoch(e)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let empty = |number| Epoch { number, cpus: Vec::new() };
+        let empty = |number| Epoch { number, cpus: Vec::new(), instructions: 0, lines: [0; 2] };
         sums.epochs = numbers.into_iter().map(empty).collect();
         for i in 0..c.len() {
             sums.add_cpu(input, i);
@@ -132,6 +136,7 @@ impl Traffic {
         let r = input.cpu_epochs.row(i);
         let Some(epoch) = self.epoch(r.epoch) else { return };
         epoch.cpus.push(r.cpu);
+        epoch.instructions += r.instructions;
         let counted = r.f64_ops != UNCOUNTED && r.f32_ops != UNCOUNTED;
         let ops = self.ops.filter(|_| counted);
         self.ops = ops.map(|(double, single)| (double + r.f64_ops, single + r.f32_ops));
@@ -148,13 +153,12 @@ impl Traffic {
         let r = input.epoch_traffic.row(i);
         let (from, home) = (nodes.of_cpu(r.cpu), nodes.position(r.home));
         let written = r.write_lines + r.stream_lines;
-        if self.epoch(r.epoch).is_none() {
-            return;
-        }
+        let Some(epoch) = self.epoch(r.epoch) else { return };
         if from == UNKNOWN || home == UNKNOWN {
             self.unknown += r.read_lines + written;
             return;
         }
+        epoch.lines[usize::from(from != home)] += r.read_lines + written;
         let cpu = self.cpu(r.cpu);
         *(if from == home { &mut cpu.local } else { &mut cpu.remote }) += r.read_lines + written;
         let flow = &mut self.flows[usize::from(from) * nodes.count + usize::from(home)];

@@ -286,6 +286,8 @@ pub struct ThreadRow {
     pub cpus: usize,
     /// Times that consecutive samples were on different cpus: migrations, at least.
     pub migrations: u64,
+    /// Share of its own samples that wait for another thread in a runtime's loop. Null without samples.
+    pub waiting_share: Option<f64>,
 }
 
 /// How an object's pages got where they are.

@@ -140,8 +140,50 @@ fn what_pictures_keep_does_not_grow_with_the_recording() {
     assert_eq!(r.objects.len(), 400);
     assert_eq!(r.pictures.strips.len(), 100);
     assert!(r.pictures.strips.iter().all(|s| s.bins <= 64 && s.remote.len() == s.bins));
-    let all: f64 = r.pictures.moments.iter().map(|m| m.share).sum();
-    assert!(r.pictures.moments.len() <= 200 && (all - 1.0).abs() < 1e-9);
+    let course = r.pictures.course.expect("a course");
+    assert!(course.parts <= 200 && course.objects.len() == 60 && course.all.near.len() == course.parts);
+}
+
+fn sum(list: &[u32]) -> f64 {
+    list.iter().map(|&n| f64::from(n)).sum::<f64>() / 1e6
+}
+
+#[test]
+fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
+    let mut w = World::new(2);
+    let (first, second) = (w.own("first", 20), w.own("second", 30));
+    let (a, b) = (w.array("a", 64), w.array("b", 64));
+    w.touch(100, 0, first, a, 64);
+    w.touch(100, 0, first, b, 64);
+    // In the first half thread 0 is near on `a`, in the second thread 1 is far on `b`.
+    for i in 0..8000u64 {
+        let (thread, code, at) = if i < 4000 { (0, first, a) } else { (1, second, b) };
+        w.sample(WORK + i * 1_000_000, thread, code, at + (i % 64) * PAGE);
+    }
+    let r = w.on(2);
+    let c = r.pictures.course.expect("a course");
+    assert_eq!(c.parts, 200);
+    let half = c.parts / 2;
+    assert!((sum(&c.all.near[..half]) - 0.5).abs() < 0.01 && sum(&c.all.far[..half]) < 0.01, "{:?}", c.all);
+    assert!((sum(&c.all.far[half..]) - 0.5).abs() < 0.01);
+    for (row, object) in r.objects.iter().enumerate() {
+        let own = c.objects.iter().find(|o| o.row == row).expect("it is followed");
+        assert!((sum(&own.weights.near) + sum(&own.weights.far) - object.stall_share).abs() < 1e-3);
+        let late = sum(&own.weights.far[half..]);
+        assert!(if object.name == "b" { (late - 0.5).abs() < 0.01 } else { late < 0.01 }, "{}: {late}", object.name);
+    }
+    for (row, function) in r.functions.iter().enumerate() {
+        let own = &c.functions.iter().find(|f| f.row == row).expect("it is followed").weights;
+        let all = sum(&own.near) + sum(&own.far) + sum(&own.other) + sum(&own.waiting);
+        assert!((all - function.stall_share).abs() < 1e-3, "{}: {all}", function.function);
+    }
+    let tids: Vec<u32> = c.threads.iter().map(|t| t.tid).collect();
+    assert_eq!(tids, [1000, 1001]);
+    assert!(c.threads[0].cpu[..half].iter().all(Option::is_some) && c.threads[0].cpu[half + 1..].iter().all(Option::is_none));
+    let matrix = |pair: usize| c.node_matrix.iter().map(|p| f64::from(p[pair])).sum::<f64>() / 1e6;
+    for (pair, share) in r.node_matrix.iter().flatten().enumerate() {
+        assert!((matrix(pair) - share).abs() < 1e-3, "{pair}: {} {share}", matrix(pair));
+    }
 }
 
 /// A page for 10 MB at most is a promise: a peer's 12 GB recording became 1.6 GB that no browser opened.

@@ -124,6 +124,7 @@ fn thread(index: u32, node: u32, by_home: Vec<f64>) -> ThreadRow {
         by_home,
         cpus: 1,
         migrations: 0,
+        waiting_share: Some(0.01),
     }
 }
 
@@ -156,7 +157,7 @@ fn pictures() -> Pictures {
         }),
         repaired_why: None,
         strips: vec![strip(0, StripAxis::Offset), strip(1, StripAxis::Allocations)],
-        moments: vec![MomentShare { from_s: 0.1, to_s: 9.1, share: 1.0, near_share: 0.48, far_share: 0.463 }],
+        course: Some(course()),
         phases: vec![Band { name: "sweep".into(), from_s: 0.5, to_s: 9.0 }],
         callees: vec![call("main", None, 1.0, 0.0), call("triad._omp_fn.0", Some(0), 0.93, 0.93)],
         callers: vec![call("triad._omp_fn.0", None, 0.93, 0.93), call("main", Some(0), 0.93, 0.0)],
@@ -167,6 +168,29 @@ fn pictures() -> Pictures {
             share: 1.0,
             by_home: vec![0.943, 0.0],
         }],
+    }
+}
+
+fn course() -> Course {
+    let weights = || Weights {
+        near: vec![240_000, 240_000],
+        far: vec![230_000, 233_000],
+        other: vec![28_500, 28_500],
+        waiting: vec![0, 0],
+    };
+    Course {
+        clock: CourseClock::Recorded,
+        from_s: 0.1,
+        to_s: 9.1,
+        parts: 2,
+        all: weights(),
+        objects: vec![PartsOf { row: 0, weights: weights() }],
+        functions: vec![PartsOf { row: 0, weights: weights() }],
+        threads: vec![ThreadParts { tid: 4242, weights: weights(), cpu: vec![Some(0), None] }],
+        threads_why: None,
+        node_matrix: vec![vec![240_000, 0, 230_000, 0], vec![240_000, 0, 233_000, 0]],
+        node_matrix_why: None,
+        migrations: vec![0, 1],
     }
 }
 
@@ -546,6 +570,9 @@ pub fn simulated() -> Report {
             MomentNode { node: 0, read_gb_per_s: rate, write_gb_per_s: rate / 3.0 },
             MomentNode { node: 1, read_gb_per_s: 0.0, write_gb_per_s: 0.0 },
         ],
+        links_gb_per_s: vec![rate / 2.0, rate / 5.0],
+        remote_share: Some(0.5),
+        ipc: Some(0.32),
     };
     let load = |node, gb_per_s, [low, medium, high]: [f64; 3]| NodeLoad {
         node,
@@ -562,6 +589,9 @@ pub fn simulated() -> Report {
         data_bytes: (gb_per_s * 0.1e9) as u64,
         gb_per_s,
         capacity_gb_per_s: Some(6.98),
+        low: Some(0.08),
+        medium: Some(0.92),
+        high: Some(0.0),
     };
     r.counters = Some(Counted {
         rung: "simulated".into(),

@@ -35,6 +35,8 @@ impl Worker<'_> {
             counts.known.add(weight);
             counts.by_class[fact.class] += weight;
             counts.blocks.add(fact.block, if remote { weight } else { 0 }, weight);
+        } else {
+            counts.unknown_blocks.add(fact.block, 0, weight);
         }
         if remote {
             counts.remote += weight;

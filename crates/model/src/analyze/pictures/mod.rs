@@ -1,8 +1,9 @@
 //! Data of pictures: each is aggregated to a fixed number of bins.
 
+mod bands;
 mod calls;
+mod course;
 mod machine;
-mod moments;
 mod processes;
 mod repaired;
 mod strips;
@@ -13,18 +14,23 @@ use super::attribute::Context;
 use super::facts::RowFacts;
 use super::input::Judge;
 use super::tally::Tally;
-use super::value::{Basis, Finding, Pictures, RepairPart, WhatIf};
+use super::value::{Basis, Finding, FunctionRow, Pictures, RepairPart, WhatIf};
 
-/// Gathers them. `matrix` is the report's, of node and node.
-pub fn pictures(
-    judge: &Judge,
-    context: &Context,
-    tally: &Tally,
-    rows: &[RowFacts],
-    findings: &[Finding],
-    what_if: Option<&WhatIf>,
-    matrix: &[Vec<f64>],
-) -> Pictures {
+/// What the rest of the report says already.
+pub struct Told<'a> {
+    /// Its findings.
+    pub findings: &'a [Finding],
+    /// Its functions.
+    pub functions: &'a [FunctionRow],
+    /// Its predictions.
+    pub what_if: Option<&'a WhatIf>,
+    /// Its matrix of node and node.
+    pub matrix: &'a [Vec<f64>],
+}
+
+/// Gathers them.
+pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFacts], told: &Told) -> Pictures {
+    let Told { findings, functions, what_if, matrix } = *told;
     let best: &[RepairPart] = what_if.and_then(|w| w.best.as_ref()).map_or(&[], |b| &b.parts);
     let repairs: Vec<&RepairPart> = best.iter().chain(findings.iter().flat_map(|f| &f.repairs)).collect();
     let used = strips::used(context, tally, rows, &repairs);
@@ -42,8 +48,8 @@ pub fn pictures(
         repaired_why: repaired.as_ref().err().cloned(),
         repaired: repaired.ok(),
         strips: used.iter().map(|u| strips::strip(context, u)).collect(),
-        moments: moments::moments(context, tally),
-        phases: moments::bands(context, context.threads),
+        course: course::course(context, tally, rows, functions),
+        phases: bands::bands(context, tally),
         callees: calls::tree(context, tally, true),
         callers: calls::tree(context, tally, false),
         processes: processes::processes(context, tally),

@@ -121,6 +121,12 @@ pub struct LinkFlow {
     pub gb_per_s: f64,
     /// What it can carry in this direction, GB/s; null if that is not described.
     pub capacity_gb_per_s: Option<f64>,
+    /// Share of the time below half of that; null if it is not known.
+    pub low: Option<f64>,
+    /// Share of the time between half and four fifths.
+    pub medium: Option<f64>,
+    /// Share of the time above four fifths.
+    pub high: Option<f64>,
 }
 
 /// What a cpu did.
@@ -180,6 +186,12 @@ pub struct Moment {
     pub binds: Binding,
     /// Each node's memory.
     pub nodes: Vec<MomentNode>,
+    /// GB/s over each link, control messages included, in the order of `links`.
+    pub links_gb_per_s: Vec<f64>,
+    /// Remote share of the lines from and to memory; null without lines of which both ends are known.
+    pub remote_share: Option<f64>,
+    /// Instructions per cycle of the cpus that worked, all waiting included; null if none did.
+    pub ipc: Option<f64>,
 }
 
 /// A node's memory in a stretch of time.

@@ -15,8 +15,8 @@ pub struct Pictures {
     pub repaired_why: Option<String>,
     /// Of the first 100 objects: what is where along their addresses.
     pub strips: Vec<Strip>,
-    /// Near and far over time, in at most 200 parts of the run; empty without samples.
-    pub moments: Vec<MomentShare>,
+    /// What each part of the run was spent on; null without samples.
+    pub course: Option<Course>,
     /// Phases that the program marks, the 200 longest.
     pub phases: Vec<Band>,
     /// Who calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
@@ -99,19 +99,79 @@ pub struct ThreadRun {
     pub tid: Option<u32>,
 }
 
-/// A part of the run.
+/// Which clock a time is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CourseClock {
+    /// Seconds after the start of the recording.
+    Recorded,
+    /// Seconds after the begin of the counts, in the time that the counted work takes on the machine.
+    Simulated,
+}
+
+/// What each part of the run was spent on. Any stretch of it is the sum of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MomentShare {
-    /// Start, seconds after the start of the recording.
+pub struct Course {
+    /// Which clock it is of.
+    pub clock: CourseClock,
+    /// Start of the first part, seconds.
     pub from_s: f64,
-    /// End, seconds.
+    /// End of the last part, seconds.
     pub to_s: f64,
-    /// Share of all samples of threads that work.
-    pub share: f64,
-    /// Of all such samples, the near ones of this part.
-    pub near_share: f64,
-    /// Of all such samples, the far ones of this part.
-    pub far_share: f64,
+    /// Parts of equal length, at most 200.
+    pub parts: usize,
+    /// All samples.
+    pub all: Weights,
+    /// By object, of the first 60: `row` is its position in `objects`.
+    pub objects: Vec<PartsOf>,
+    /// By function, of the first 60: `row` is its position in `functions`.
+    pub functions: Vec<PartsOf>,
+    /// By thread, of the 64 with most samples, in the order of `threads`.
+    pub threads: Vec<ThreadParts>,
+    /// Why there are no threads; null if there may be.
+    pub threads_why: Option<String>,
+    /// For each part, the pairs of nodes of thread and page, as the rows of `node_matrix` one after the other, in
+    /// millionths of the weight of all samples.
+    pub node_matrix: Vec<Vec<u32>>,
+    /// Why that is empty; null if it is not.
+    pub node_matrix_why: Option<String>,
+    /// Changes of cpu between consecutive samples of a thread, for each part: at least so many.
+    pub migrations: Vec<u64>,
+}
+
+/// Weight by part of the run, in millionths of the weight of all samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Weights {
+    /// On pages of the thread's own node.
+    pub near: Vec<u32>,
+    /// On pages of other nodes.
+    pub far: Vec<u32>,
+    /// Touches no memory, or memory of an unknown node.
+    pub other: Vec<u32>,
+    /// Waits for another thread in a runtime's loop.
+    pub waiting: Vec<u32>,
+}
+
+/// Weights of a row of a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PartsOf {
+    /// Position in the table.
+    pub row: usize,
+    /// Its weights.
+    #[serde(flatten)]
+    pub weights: Weights,
+}
+
+/// Weights of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ThreadParts {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Its weights.
+    #[serde(flatten)]
+    pub weights: Weights,
+    /// The cpu that it was seen on most, for each part; null where it was not seen.
+    pub cpu: Vec<Option<u32>>,
 }
 
 /// A phase.

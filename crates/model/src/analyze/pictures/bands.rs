@@ -1,0 +1,76 @@
+//! Phases that the program marks, on the clock of the run's course.
+
+use crate::analyze::attribute::Context;
+use crate::analyze::tally::Tally;
+use crate::analyze::value::Band;
+
+/// Most bands; the longest are kept. // chosen
+const BANDS: usize = 200;
+
+/// Recorded times with the seconds that they are in the run's course, ascending in both. Where lines were counted,
+/// samples know both; elsewhere the course is on the recorder's clock.
+struct Clock {
+    points: Vec<(u64, f64)>,
+    start_ns: u64,
+}
+
+impl Clock {
+    fn new(context: &Context, tally: &Tally) -> Clock {
+        let mut points: Vec<(u64, f64)> = Vec::new();
+        if let Some(pace) = context.pace {
+            let blocks = &tally.over_time.clock;
+            let step = pace.time.seconds / blocks.len().max(1) as f64;
+            for (block, &(first, last)) in blocks.iter().enumerate().filter(|b| b.1.0 <= b.1.1) {
+                for (time, at) in [(first, block as f64), (last, block as f64 + 1.0)] {
+                    // Cpus are not exactly as far as each other.
+                    let time = points.last().map_or(time, |p| p.0.max(time));
+                    points.push((time, at * step));
+                }
+            }
+        }
+        Clock { points, start_ns: context.input.meta.start_ns }
+    }
+
+    fn seconds(&self, time_ns: u64) -> f64 {
+        if self.points.is_empty() {
+            return time_ns.saturating_sub(self.start_ns) as f64 / 1e9;
+        }
+        let after = self.points.partition_point(|p| p.0 <= time_ns);
+        match (after.checked_sub(1).map(|i| self.points[i]), self.points.get(after)) {
+            (Some(before), Some(&next)) => {
+                let part = (time_ns - before.0) as f64 / (next.0 - before.0).max(1) as f64;
+                before.1 + part * (next.1 - before.1)
+            }
+            (Some(last), None) => last.1,
+            (None, first) => first.map_or(0.0, |f| f.1),
+        }
+    }
+}
+
+/// Phases of all threads by name, stretches that overlap or touch joined.
+pub(super) fn bands(context: &Context, tally: &Tally) -> Vec<Band> {
+    let p = &context.input.phases;
+    let end = context.survey.last_ns.max(context.region.bounds.1);
+    let mut all: Vec<(&str, u64, u64)> = (0..p.name.len())
+        .filter(|&i| context.threads.get(p.thread[i]).is_some())
+        .map(|i| (p.name[i].as_str(), p.begin_ns[i], p.end_ns[i].min(end).max(p.begin_ns[i])))
+        .collect();
+    all.sort_unstable();
+    let mut joined: Vec<(&str, u64, u64)> = Vec::new();
+    for band in all {
+        match joined.last_mut().filter(|l| l.0 == band.0 && band.1 <= l.2) {
+            Some(last) => last.2 = last.2.max(band.2),
+            None => joined.push(band),
+        }
+    }
+    joined.sort_by_key(|b| (std::cmp::Reverse(b.2 - b.1), b.1));
+    joined.truncate(BANDS);
+    joined.sort_by_key(|b| b.1);
+    let clock = Clock::new(context, tally);
+    let band = |(name, from, to): (&str, u64, u64)| Band {
+        name: name.to_owned(),
+        from_s: clock.seconds(from),
+        to_s: clock.seconds(to),
+    };
+    joined.into_iter().map(band).collect()
+}

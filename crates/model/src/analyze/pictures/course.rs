@@ -1,0 +1,158 @@
+//! The run over time: what each part of it was spent on, by object, function, thread and pair of nodes.
+
+use crate::analyze::attribute::Context;
+use crate::analyze::code::function_of;
+use crate::analyze::facts::RowFacts;
+use crate::analyze::hash::FastMap;
+use crate::analyze::over_time::{MOST_NODES, MOST_THREADS, Parts};
+use crate::analyze::stats::BLOCKS;
+use crate::analyze::tally::Tally;
+use crate::analyze::value::{Course, CourseClock, FunctionRow, PartsOf, ThreadParts, Weights};
+
+/// Samples per part at least, about: fewer say nothing of a share. // chosen
+const SAMPLES: u64 = 40;
+/// Numbers of parts that divide the blocks of the pass.
+const PARTS: [usize; 6] = [200, 100, 50, 40, 20, 10];
+/// Most objects and functions, and most threads, that are followed: a page has at most 10 MB. // chosen
+const ROWS: usize = 60;
+const THREADS: usize = 64;
+/// Weights are told in millionths of all.
+const UNIT: f64 = 1e6;
+
+/// Sums blocks into parts and tells them in millionths of all.
+struct Scale {
+    parts: usize,
+    per: usize,
+    total: f64,
+}
+
+impl Scale {
+    fn millionths(&self, weight: u64) -> u32 {
+        (weight as f64 / self.total * UNIT).round() as u32
+    }
+
+    fn weights(&self, blocks: &[Parts]) -> Weights {
+        let sum = |part: usize, kind: usize| -> u64 {
+            blocks[part * self.per..(part + 1) * self.per].iter().map(|b| b[kind]).sum()
+        };
+        let list = |kind| (0..self.parts).map(|part| self.millionths(sum(part, kind))).collect();
+        Weights { near: list(0), far: list(1), other: list(2), waiting: list(3) }
+    }
+}
+
+/// `None` without samples. `rows`: the objects of the report; `functions`: its functions; `tids`: its threads.
+pub(super) fn course(
+    context: &Context,
+    tally: &Tally,
+    rows: &[RowFacts],
+    functions: &[FunctionRow],
+) -> Option<Course> {
+    let (first, last) = context.region.bounds;
+    if tally.total.samples == 0 || context.pace.is_none() && last <= first {
+        return None;
+    }
+    let parts = PARTS.into_iter().find(|&p| tally.total.samples / p as u64 >= SAMPLES).unwrap_or(PARTS[5]);
+    let scale = Scale { parts, per: BLOCKS / parts, total: tally.total.weight.max(1) as f64 };
+    let over = &tally.over_time;
+    let nodes = context.finder.nodes.count;
+    let (clock, from_s, to_s) = match context.pace {
+        Some(pace) => (CourseClock::Simulated, 0.0, pace.time.seconds),
+        None => (CourseClock::Recorded, seconds(context, first), seconds(context, last + 1)),
+    };
+    let pairs = nodes * nodes;
+    let pair = |part: usize, pair: usize| -> u64 {
+        (part * scale.per..(part + 1) * scale.per).map(|block| over.matrix[block * pairs + pair]).sum()
+    };
+    let matrix = match over.matrix.is_empty() {
+        true => Vec::new(),
+        false => (0..parts).map(|p| (0..pairs).map(|i| scale.millionths(pair(p, i))).collect()).collect(),
+    };
+    let moves = |part: usize| over.migrations[part * scale.per..(part + 1) * scale.per].iter().sum();
+    Some(Course {
+        clock,
+        from_s,
+        to_s,
+        parts,
+        all: scale.weights(&over.all),
+        objects: rows.iter().take(ROWS).enumerate().filter_map(|(at, f)| object(tally, &scale, at, f)).collect(),
+        functions: by_function(context, tally, &scale, functions),
+        threads: by_thread(context, tally, &scale),
+        node_matrix: matrix,
+        node_matrix_why: (nodes > MOST_NODES)
+            .then(|| format!("pairs of nodes are followed over time on machines of up to {MOST_NODES} nodes")),
+        threads_why: (tally.threads.len() > MOST_THREADS).then(|| {
+            format!("threads are followed over time in programs of up to {MOST_THREADS}; this one has {}", tally.threads.len())
+        }),
+        migrations: (0..parts).map(moves).collect(),
+    })
+}
+
+fn seconds(context: &Context, time_ns: u64) -> f64 {
+    time_ns.saturating_sub(context.input.meta.start_ns) as f64 / 1e9
+}
+
+fn object(tally: &Tally, scale: &Scale, at: usize, f: &RowFacts) -> Option<PartsOf> {
+    let counts = tally.rows[f.row].as_deref()?;
+    let known = counts.blocks.all();
+    let unknown = counts.unknown_blocks.all();
+    let blocks: Vec<Parts> = known
+        .iter()
+        .zip(&unknown)
+        .map(|(k, u)| [k.whole - k.part, k.part, u.whole, 0])
+        .collect();
+    Some(PartsOf { row: at, weights: scale.weights(&blocks) })
+}
+
+/// The functions with most time, by the names that the report's rows have.
+fn by_function(context: &Context, tally: &Tally, scale: &Scale, functions: &[FunctionRow]) -> Vec<PartsOf> {
+    let rows = functions.iter().take(ROWS).enumerate();
+    let place: FastMap<(&str, Option<&str>), usize> =
+        rows.map(|(at, f)| ((f.function.as_str(), f.module.as_deref()), at)).collect();
+    let of = |site: u32| {
+        let (name, module) = function_of(context.sites.get(site));
+        let module = module.and_then(|m| context.input.modules.path.get(m as usize));
+        place.get(&(name, module.map(String::as_str))).copied()
+    };
+    let mut blocks: Vec<Vec<Parts>> = vec![Vec::new(); functions.len().min(ROWS)];
+    for (&(site, block), parts) in tally.over_time.functions.iter() {
+        let Some(at) = of(site) else { continue };
+        blocks[at].resize(BLOCKS, Parts::default());
+        blocks[at][block as usize].iter_mut().zip(parts).for_each(|(to, from)| *to += from);
+    }
+    let row = |(row, b): (usize, &Vec<Parts>)| PartsOf { row, weights: scale.weights(b) };
+    blocks.iter().enumerate().filter(|b| !b.1.is_empty()).map(row).collect()
+}
+
+/// The threads with most samples, in the order of the report.
+fn by_thread(context: &Context, tally: &Tally, scale: &Scale) -> Vec<ThreadParts> {
+    let mut most: Vec<usize> = (0..tally.threads.len()).filter(|&t| tally.threads[t].sum.weight > 0).collect();
+    most.sort_by_key(|&t| (std::cmp::Reverse(tally.threads[t].sum.weight), t));
+    most.truncate(THREADS);
+    most.sort_by_key(|&t| context.finder.nodes.order[t]);
+    let place: FastMap<u32, usize> = most.iter().enumerate().map(|(at, &t)| (t as u32, at)).collect();
+    let mut blocks = vec![vec![Parts::default(); BLOCKS]; most.len()];
+    let mut cpus: Vec<FastMap<(usize, u16), u64>> = vec![FastMap::default(); most.len()];
+    for (&(thread, block, cpu), parts) in tally.over_time.threads.iter() {
+        let Some(&at) = place.get(&thread) else { continue };
+        let block = block as usize;
+        blocks[at][block].iter_mut().zip(parts).for_each(|(to, from)| *to += from);
+        *cpus[at].entry((block / scale.per, cpu)).or_default() += parts.iter().sum::<u64>();
+    }
+    let mut rows = Vec::new();
+    for (at, &thread) in most.iter().enumerate() {
+        let mut cpu: Vec<Option<(u64, u16)>> = vec![None; scale.parts];
+        for (&(part, number), &weight) in &cpus[at] {
+            let best = &mut cpu[part];
+            let now = (weight, number);
+            if best.is_none_or(|b| now.0 > b.0 || now.0 == b.0 && number < b.1) {
+                *best = Some(now);
+            }
+        }
+        if cpu.iter().any(Option::is_some) {
+            let cpu = cpu.into_iter().map(|c| c.map(|c| u32::from(c.1))).collect();
+            let tid = context.input.threads.tid[thread];
+            rows.push(ThreadParts { tid, weights: scale.weights(&blocks[at]), cpu });
+        }
+    }
+    rows
+}
