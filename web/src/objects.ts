@@ -7,6 +7,7 @@ import { barOf, chosenPart, farOf, remoteOf, shareOf } from "./followed";
 import type { Part } from "./chosen";
 import { bar, place as placeOf, share } from "./marks";
 import type { ObjectRow } from "./report";
+import { pagesOverTime } from "./looks";
 import { nodeLegend, smallStrip, strip } from "./strip";
 import { table } from "./table";
 import { PATTERNS } from "./words";
@@ -29,7 +30,7 @@ function detail(d: Data, o: ObjectRow): HTMLElement {
   const own = d.report.pictures.strips.find((one) => d.report.objects[one.object] === o);
   const p = o.pages;
   const pages = `${count(p.total)} pages: ${count(p.touched)} touched first here, ${count(p.inherited)} recycled, ${count(p.unseen)} present without a touch, ${count(p.absent_or_unknown)} absent or unknown`;
-  return h("div", { class: "object" }, h("p", {}, `${o.name}, named by ${o.name_from}`), where, p.total > 0 ? h("p", {}, pages) : null, own ? strip(d.report, own) : null, h("div", { class: "columns" }, list("first touch", touched), list("used at", used)));
+  return h("div", { class: "object" }, h("p", {}, `${o.name}, named by ${o.name_from}`), where, p.total > 0 ? h("p", {}, pages) : null, own ? strip(d.report, own) : null, own?.over_time ? pagesOverTime(d.report, o.name, own.extent, own.over_time) : null, h("div", { class: "columns" }, list("first touch", touched), list("used at", used)));
 }
 
 export function objects(d: Data): HTMLElement {

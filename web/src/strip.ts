@@ -12,8 +12,8 @@ const WIDTH = 512;
 export const nodeClass = (r: Report, id: number | null): string =>
   id === null ? "nu" : `n${Math.max(0, r.machine.node_ids.indexOf(id)) % 8}`;
 
-const mixWords = (run: Run): string =>
-  run.mix.length === 0 ? "nothing seen" : run.mix.map(([node, part]) => `${node === null ? "unknown" : `node ${node}`} ${part} %`).join(", ");
+export const mixWords = (run: Run | undefined): string =>
+  run === undefined || run.mix.length === 0 ? "nothing seen" : run.mix.map(([node, part]) => `${node === null ? "unknown" : `node ${node}`} ${part} %`).join(", ");
 
 /** One path for all boxes of a kind: a strip has at most a few elements per row, however many parts. */
 class Paths {
@@ -58,6 +58,8 @@ function ofRuns(r: Report, strip: Strip, name: string, runs: Run[], scale = 1): 
     at: (bin) => `${name}: ${mixWords(find(runs, bin) ?? { bins: 0, mix: [] })}`,
   };
 }
+
+export const runAt = (runs: Run[], bin: number): Run | undefined => find(runs, bin);
 
 function find<T extends { bins: number }>(runs: T[], bin: number): T | undefined {
   let end = 0;

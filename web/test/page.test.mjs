@@ -150,6 +150,68 @@ test("time answers at every place, and calls open from both ends", async () => {
   await context.close();
 });
 
+/** What the page should say of a row in parts `first` to `end` of the run, from --json. */
+function stretch(course, own, first, end) {
+  const add = (list) => list.slice(first, end).reduce((a, b) => a + b, 0);
+  const all = (w) => add(w.near) + add(w.far) + add(w.other) + add(w.waiting);
+  const known = add(own.near) + add(own.far);
+  return { share: all(own) / all(course.all), remote: known > 0 ? add(own.far) / known : null };
+}
+
+test("a stretch of the run is selected by pointer and by keyboard, and everything follows", async () => {
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const course = report.pictures.course;
+  const { page, problems, context } = await open(htmlOf("brush.html", recording));
+  const svg = page.locator("#near-far svg");
+  await svg.scrollIntoViewIfNeeded();
+  const box = await svg.boundingBox();
+  const x = (part) => box.x + box.width * (0.11 + 0.89 * (part / course.parts));
+  const [first, last] = [Math.floor(course.parts / 4), Math.floor(course.parts / 2)];
+  await page.mouse.move(x(first + 0.5), box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForSelector("#selection strong");
+  assert.match(await page.textContent("#selection p"), / to .* of the run; far /);
+  const rowsOf = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+  for (const [id, table, all] of [["#object-table", "objects", report.objects], ["#function-table", "functions", report.functions]]) {
+    assert.ok(await page.isVisible(`${id} .stretch`));
+    const rows = await rowsOf(id);
+    all.slice(0, rows.length).forEach((row, at) => {
+      const own = course[table].find((one) => one.row === at);
+      const of = own ? stretch(course, own, first, last + 1) : { share: null, remote: null };
+      assert.ok(rows[at].includes(percent(of.share)), `${table} ${at}: ${percent(of.share)} is not in ${rows[at]}`);
+      assert.ok(rows[at].includes(percent(of.remote)), `${table} ${at}: ${percent(of.remote)} is not in ${rows[at]}`);
+    });
+  }
+  const threads = await rowsOf("#thread-table");
+  const tid = report.threads[0].tid;
+  const thread = stretch(course, course.threads.find((t) => t.tid === tid), first, last + 1);
+  assert.ok(threads[0].includes(percent(thread.share)), `${threads[0]}`);
+  const cells = await page.$$eval("#selection .matrix text.number", (all) => all.map((e) => e.textContent));
+  const sums = course.node_matrix[0].map((_, pair) => course.node_matrix.slice(first, last + 1).reduce((sum, p) => sum + p[pair], 0));
+  const all = ["near", "far", "other", "waiting"].reduce((sum, k) => sum + course.all[k].slice(first, last + 1).reduce((a, b) => a + b, 0), 0);
+  const number = (v) => (v <= 0 ? "0" : v < 0.0005 ? "<0.1" : (v * 100).toFixed(v < 0.0995 ? 1 : 0));
+  assert.deepEqual(cells, sums.map((s) => number(s / all)));
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#selection strong", { state: "detached" });
+  assert.ok((await rowsOf("#object-table"))[0].includes(percent(report.objects[0].stall_share)), "the whole run is back");
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.waitForSelector("#selection strong");
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("threads over time answer at every place", async () => {
+  const { page, problems, context } = await open(htmlOf("cpus.html", recording));
+  await page.focus("#thread-cpus svg");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.textContent("#thread-cpus .answer"), /threads? seen: \d+ on cpu \d+/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("places in code lead to their source, where it was asked for", async () => {
   const plain = await open(htmlOf("nosource.html", recording));
   assert.equal(await plain.page.locator("table.source").count(), 0, "source leaves the machine only when asked");
@@ -241,7 +303,7 @@ test("hostile names are inert wherever they stand", async () => {
   const page = readFileSync(file, "utf8");
   const [before, rest] = page.split(`id="data">`);
   const data = rest.slice(0, rest.indexOf("</script>"));
-  const fixed = new Set(["schema", "verdict", "kind", "basis", "region", "class", "pattern", "rung", "axis", "binds", "roof"]);
+  const fixed = new Set(["schema", "verdict", "kind", "basis", "region", "class", "pattern", "rung", "axis", "clock", "binds", "roof"]);
   const poison = (value, key) => {
     if (typeof value === "string") return fixed.has(key) ? value : hostile + value;
     if (Array.isArray(value)) return value.map((v) => poison(v, key));

@@ -41,6 +41,16 @@ pub(super) fn seconds(s: f64, low: f64, high: f64) -> String {
     format!("{} {unit} ({}–{})", digits(s / per), digits(low / per), digits(high / per))
 }
 
+/// `1.25 s`, `139 ms`, `12.0 µs`.
+pub(super) fn seconds_short(s: f64) -> String {
+    match s.abs() {
+        0.0 => "0".to_owned(),
+        a if a >= 1.0 => format!("{} s", digits(s)),
+        a if a >= 1e-3 => format!("{} ms", digits(s * 1e3)),
+        _ => format!("{} µs", digits(s * 1e6)),
+    }
+}
+
 /// Three significant digits, without an exponent; what is no number is unknown, not 0.
 pub(super) fn digits(x: f64) -> String {
     match x.abs() {

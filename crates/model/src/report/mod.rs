@@ -17,6 +17,7 @@ pub mod ranks;
 pub mod reproduce;
 mod screen;
 mod sections;
+pub mod svg;
 pub mod text;
 pub mod topology;
 pub mod trials;

@@ -170,7 +170,11 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
         let own = c.objects.iter().find(|o| o.row == row).expect("it is followed");
         assert!((sum(&own.weights.near) + sum(&own.weights.far) - object.stall_share).abs() < 1e-3);
         let late = sum(&own.weights.far[half..]);
-        assert!(if object.name == "b" { (late - 0.5).abs() < 0.01 } else { late < 0.01 }, "{}: {late}", object.name);
+        assert!(
+            if object.name == "b" { (late - 0.5).abs() < 0.01 } else { late < 0.01 },
+            "{}: {late}",
+            object.name
+        );
     }
     for (row, function) in r.functions.iter().enumerate() {
         let own = &c.functions.iter().find(|f| f.row == row).expect("it is followed").weights;
@@ -179,7 +183,10 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
     }
     let tids: Vec<u32> = c.threads.iter().map(|t| t.tid).collect();
     assert_eq!(tids, [1000, 1001]);
-    assert!(c.threads[0].cpu[..half].iter().all(Option::is_some) && c.threads[0].cpu[half + 1..].iter().all(Option::is_none));
+    assert!(
+        c.threads[0].cpu[..half].iter().all(Option::is_some)
+            && c.threads[0].cpu[half + 1..].iter().all(Option::is_none)
+    );
     let matrix = |pair: usize| c.node_matrix.iter().map(|p| f64::from(p[pair])).sum::<f64>() / 1e6;
     for (pair, share) in r.node_matrix.iter().flatten().enumerate() {
         assert!((matrix(pair) - share).abs() < 1e-3, "{pair}: {} {share}", matrix(pair));

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub(super) struct HtmlArgs {
     /// Write one HTML file for a browser, `-` for standard output; what exists is not overwritten
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "page")]
     pub(super) html: Option<PathBuf>,
-    /// With --html: replace FILE if it is a regular file
-    #[arg(long, requires = "html")]
-    overwrite: bool,
+    /// Replace files of the same name if they are regular files
+    #[arg(long, requires = "page")]
+    pub(super) overwrite: bool,
     /// With --html: show source lines around the hottest ones, too
     #[arg(long, requires = "html")]
     source: bool,
@@ -37,28 +37,47 @@ impl HtmlArgs {
         if file == Path::new("-") {
             return std::io::stdout().lock().write_all(page.as_bytes()).context("cannot write the page");
         }
-        match file.symlink_metadata() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot look at {}", file.display())),
-            Ok(there) if !there.is_file() => {
-                bail!("{} is not a regular file and is not overwritten", file.display())
-            }
-            Ok(_) if !self.overwrite => bail!(
-                "{} exists and is not overwritten: choose another name, or add --overwrite",
-                file.display()
-            ),
-            Ok(_) => {}
-        }
-        let cannot = || format!("cannot write {}", file.display());
-        let made = match self.overwrite {
-            true => output::replace(file, page.as_bytes()),
-            false => output::create(file, page.as_bytes()),
-        };
-        made.with_context(cannot)?;
+        put(file, page.as_bytes(), self.overwrite)?;
         let kilobytes = page.len().div_ceil(1000);
         crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
         Ok(())
     }
+}
+
+/// Writes a file that was asked for: as a whole or not at all, and over another one only where that was asked for, too.
+fn put(file: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
+    match file.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("cannot look at {}", file.display())),
+        Ok(there) if !there.is_file() => {
+            bail!("{} is not a regular file and is not overwritten", file.display())
+        }
+        Ok(_) if !overwrite => {
+            bail!("{} exists and is not overwritten: choose another name, or add --overwrite", file.display())
+        }
+        Ok(_) => {}
+    }
+    let made = match overwrite {
+        true => output::replace(file, bytes),
+        false => output::create(file, bytes),
+    };
+    made.with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// Writes a report's pictures into a directory, which is made if it is not there.
+pub(super) fn write_pictures(directory: &Path, report: &Report, overwrite: bool) -> Result<()> {
+    match std::fs::create_dir(directory) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(error).with_context(|| format!("cannot make the directory {}", directory.display()));
+        }
+        _ => {}
+    }
+    let pictures = nearfar_model::report::svg::pictures(report);
+    for picture in &pictures {
+        put(&directory.join(format!("{}.svg", picture.name)), picture.svg.as_bytes(), overwrite)?;
+    }
+    crate::say!("nearfar: {}: {} pictures", directory.display(), pictures.len());
+    Ok(())
 }
 
 /// What the reader of a recording's page types next.

@@ -289,15 +289,18 @@ struct ReportArgs {
     #[arg(long, value_name = "N")]
     rank: Option<u32>,
     /// Write JSON, which is everything (docs/report.schema.json)
-    #[arg(long, conflicts_with = "html")]
+    #[arg(long, conflicts_with = "page")]
     json: bool,
     #[command(flatten)]
     html: html::HtmlArgs,
+    /// Write each picture of the report as an SVG file into this directory, for papers
+    #[arg(long, value_name = "DIR", group = "page")]
+    svg_dir: Option<PathBuf>,
     /// Add the evidence, all notes and all tables
-    #[arg(long, conflicts_with_all = ["json", "html"])]
+    #[arg(long, conflicts_with_all = ["json", "page"])]
     details: bool,
     /// Add the paths of calls that most samples were taken in
-    #[arg(long, conflicts_with_all = ["json", "html"])]
+    #[arg(long, conflicts_with_all = ["json", "page"])]
     callers: bool,
     /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]

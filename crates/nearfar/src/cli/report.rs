@@ -36,6 +36,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         // The page may go to standard output.
         drop(out);
         args.html.write(file, &to_html(&report, &about))?;
+    } else if let Some(directory) = &args.svg_dir {
+        super::html::write_pictures(directory, &report, args.html.overwrite)?;
     } else if args.json {
         writeln!(out, "{}", to_json(&report))?;
     } else {

@@ -9,13 +9,13 @@ const BANDS: usize = 200;
 
 /// Recorded times with the seconds that they are in the run's course, ascending in both. Where lines were counted,
 /// samples know both; elsewhere the course is on the recorder's clock.
-struct Clock {
+pub(super) struct Clock {
     points: Vec<(u64, f64)>,
     start_ns: u64,
 }
 
 impl Clock {
-    fn new(context: &Context, tally: &Tally) -> Clock {
+    pub(super) fn new(context: &Context, tally: &Tally) -> Clock {
         let mut points: Vec<(u64, f64)> = Vec::new();
         if let Some(pace) = context.pace {
             let blocks = &tally.over_time.clock;
@@ -31,7 +31,7 @@ impl Clock {
         Clock { points, start_ns: context.input.meta.start_ns }
     }
 
-    fn seconds(&self, time_ns: u64) -> f64 {
+    pub(super) fn seconds(&self, time_ns: u64) -> f64 {
         if self.points.is_empty() {
             return time_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         }
@@ -48,7 +48,7 @@ impl Clock {
 }
 
 /// Phases of all threads by name, stretches that overlap or touch joined.
-pub(super) fn bands(context: &Context, tally: &Tally) -> Vec<Band> {
+pub(super) fn bands(context: &Context, clock: &Clock) -> Vec<Band> {
     let p = &context.input.phases;
     let end = context.survey.last_ns.max(context.region.bounds.1);
     let mut all: Vec<(&str, u64, u64)> = (0..p.name.len())
@@ -66,7 +66,6 @@ pub(super) fn bands(context: &Context, tally: &Tally) -> Vec<Band> {
     joined.sort_by_key(|b| (std::cmp::Reverse(b.2 - b.1), b.1));
     joined.truncate(BANDS);
     joined.sort_by_key(|b| b.1);
-    let clock = Clock::new(context, tally);
     let band = |(name, from, to): (&str, u64, u64)| Band {
         name: name.to_owned(),
         from_s: clock.seconds(from),

@@ -74,14 +74,23 @@ pub(super) fn course(
         to_s,
         parts,
         all: scale.weights(&over.all),
-        objects: rows.iter().take(ROWS).enumerate().filter_map(|(at, f)| object(tally, &scale, at, f)).collect(),
+        objects: rows
+            .iter()
+            .take(ROWS)
+            .enumerate()
+            .filter_map(|(at, f)| object(tally, &scale, at, f))
+            .collect(),
         functions: by_function(context, tally, &scale, functions),
         threads: by_thread(context, tally, &scale),
         node_matrix: matrix,
-        node_matrix_why: (nodes > MOST_NODES)
-            .then(|| format!("pairs of nodes are followed over time on machines of up to {MOST_NODES} nodes")),
+        node_matrix_why: (nodes > MOST_NODES).then(|| {
+            format!("pairs of nodes are followed over time on machines of up to {MOST_NODES} nodes")
+        }),
         threads_why: (tally.threads.len() > MOST_THREADS).then(|| {
-            format!("threads are followed over time in programs of up to {MOST_THREADS}; this one has {}", tally.threads.len())
+            format!(
+                "threads are followed over time in programs of up to {MOST_THREADS}; this one has {}",
+                tally.threads.len()
+            )
         }),
         migrations: (0..parts).map(moves).collect(),
     })
@@ -95,11 +104,8 @@ fn object(tally: &Tally, scale: &Scale, at: usize, f: &RowFacts) -> Option<Parts
     let counts = tally.rows[f.row].as_deref()?;
     let known = counts.blocks.all();
     let unknown = counts.unknown_blocks.all();
-    let blocks: Vec<Parts> = known
-        .iter()
-        .zip(&unknown)
-        .map(|(k, u)| [k.whole - k.part, k.part, u.whole, 0])
-        .collect();
+    let blocks: Vec<Parts> =
+        known.iter().zip(&unknown).map(|(k, u)| [k.whole - k.part, k.part, u.whole, 0]).collect();
     Some(PartsOf { row: at, weights: scale.weights(&blocks) })
 }
 
@@ -125,7 +131,8 @@ fn by_function(context: &Context, tally: &Tally, scale: &Scale, functions: &[Fun
 
 /// The threads with most samples, in the order of the report.
 fn by_thread(context: &Context, tally: &Tally, scale: &Scale) -> Vec<ThreadParts> {
-    let mut most: Vec<usize> = (0..tally.threads.len()).filter(|&t| tally.threads[t].sum.weight > 0).collect();
+    let mut most: Vec<usize> =
+        (0..tally.threads.len()).filter(|&t| tally.threads[t].sum.weight > 0).collect();
     most.sort_by_key(|&t| (std::cmp::Reverse(tally.threads[t].sum.weight), t));
     most.truncate(THREADS);
     most.sort_by_key(|&t| context.finder.nodes.order[t]);

@@ -3,6 +3,7 @@
 mod bands;
 mod calls;
 mod course;
+mod looked;
 mod machine;
 mod processes;
 mod repaired;
@@ -14,7 +15,7 @@ use super::attribute::Context;
 use super::facts::RowFacts;
 use super::input::Judge;
 use super::tally::Tally;
-use super::value::{Basis, Finding, FunctionRow, Pictures, RepairPart, WhatIf};
+use super::value::{Basis, Finding, FunctionRow, Pictures, RepairPart, Strip, WhatIf};
 
 /// What the rest of the report says already.
 pub struct Told<'a> {
@@ -43,13 +44,17 @@ pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFact
         0 | 1 => Err("the machine has one node: memory can be nowhere else".to_owned()),
         _ => repaired::matrix(context, &used, matrix, whole),
     };
+    let clock = bands::Clock::new(context, tally);
+    let pages = looked::over_time(context, &used, &clock);
+    let strip = |(u, over_time)| Strip { over_time, ..strips::strip(context, u) };
+    let strips = used.iter().zip(pages).map(strip).collect();
     Pictures {
         machine: machine::picture(&judge.machine),
         repaired_why: repaired.as_ref().err().cloned(),
         repaired: repaired.ok(),
-        strips: used.iter().map(|u| strips::strip(context, u)).collect(),
+        strips,
         course: course::course(context, tally, rows, functions),
-        phases: bands::bands(context, tally),
+        phases: bands::bands(context, &clock),
         callees: calls::tree(context, tally, true),
         callers: calls::tree(context, tally, false),
         processes: processes::processes(context, tally),

@@ -195,6 +195,7 @@ pub(super) fn strip(context: &Context, used: &Used) -> Strip {
         exact: used.exact,
         repair: used.repair.map(|r| r.repair),
         repaired,
+        over_time: None,
     }
 }
 
@@ -218,7 +219,7 @@ impl Parts {
         let all: f64 = self.0.iter().map(|p| p.1).sum();
         self.0.iter().filter(move |_| all > 0.0).map(move |&(node, weight)| (node, weight / all))
     }
-    fn main(&self) -> Option<NodeIndex> {
+    pub(super) fn main(&self) -> Option<NodeIndex> {
         let known = self.0.iter().filter(|p| p.0 != UNKNOWN && p.1 > 0.0);
         known.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|p| p.0)
     }
@@ -333,7 +334,7 @@ pub(super) fn repaired(
 }
 
 /// Equal neighbours as one run.
-fn runs(context: &Context, parts: &[Parts]) -> Vec<Run> {
+pub(super) fn runs(context: &Context, parts: &[Parts]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for part in parts {
         let mut mix: Vec<(Option<u32>, u32)> = part

@@ -79,6 +79,29 @@ pub struct Strip {
     pub repair: Option<super::Repair>,
     /// Node of the pages with that repair; null if it moves no memory.
     pub repaired: Option<Vec<Run>>,
+    /// The node of the pages at each look; null where pages were looked at once or never, where the row has several
+    /// allocations, and on an assumed machine.
+    pub over_time: Option<PagesOverTime>,
+}
+
+/// Pages × time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PagesOverTime {
+    /// Parts of equal length along the addresses, at most 64.
+    pub bins: usize,
+    /// Looks in order, at most 40.
+    pub looks: Vec<LookRow>,
+}
+
+/// A look at pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LookRow {
+    /// When, seconds on the clock of `course`.
+    pub at_s: f64,
+    /// Node of the pages; no mix where none was looked at or present.
+    pub node: Vec<Run>,
+    /// Parts whose node with most pages is another than at the look before.
+    pub moved: Vec<usize>,
 }
 
 /// Neighbouring parts of a strip with the same nodes.

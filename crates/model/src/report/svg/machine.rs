@@ -1,0 +1,156 @@
+//! The machine with its traffic.
+
+use super::drawing::{Anchor, Drawing};
+use super::{basis, source};
+use crate::analyze::Report;
+use crate::report::counted::digits;
+use crate::report::layout::{percent, shorten, size};
+
+/// Of more nodes, ways between all of them would hide each other.
+const CROSSING: usize = 4;
+/// More nodes are shown by the matrix alone.
+const NODES: usize = 16;
+const NODE: (f64, f64) = (200.0, 58.0);
+const PIPE: f64 = 46.0;
+const MEMORY: f64 = 44.0;
+
+struct Flow {
+    from: usize,
+    home: usize,
+    part: f64,
+    label: String,
+}
+
+/// GB/s where lines were counted and timed, else shares of what was sampled.
+fn flows(r: &Report) -> Vec<Flow> {
+    let at = |id: u32| r.machine.node_ids.iter().position(|&n| n == id);
+    if let (Some(counted), Some(time)) = (&r.counters, &r.time) {
+        let bytes = |f: &crate::analyze::DramFlow| (f.read_bytes + f.write_bytes) as f64;
+        let all: f64 = counted.dram.iter().map(bytes).sum::<f64>().max(1.0);
+        let flow = |f: &crate::analyze::DramFlow| {
+            let label = format!("{} GB/s", digits(bytes(f) / time.seconds.max(1e-12) / 1e9));
+            Some(Flow { from: at(f.from)?, home: at(f.home)?, part: bytes(f) / all, label })
+        };
+        return counted.dram.iter().filter(|f| bytes(f) > 0.0).filter_map(flow).collect();
+    }
+    let all: f64 = r.node_matrix.iter().flatten().sum();
+    let cells = r
+        .node_matrix
+        .iter()
+        .enumerate()
+        .flat_map(|(from, row)| row.iter().enumerate().map(move |c| (from, c)));
+    let some = cells.filter(|c| *c.1.1 > 0.0 && all > 0.0);
+    some.map(|(from, (home, &share))| Flow { from, home, part: share / all, label: percent(Some(share)) })
+        .collect()
+}
+
+/// `None` for more than sixteen nodes.
+pub(super) fn machine(r: &Report) -> Option<Drawing> {
+    let nodes = &r.pictures.machine.nodes;
+    if nodes.is_empty() || nodes.len() > NODES {
+        return None;
+    }
+    let across = match nodes.len() {
+        n @ 1..=2 => n,
+        3..=4 => 2,
+        _ => 4,
+    };
+    let gap = (if across > 2 { 26.0 } else { 140.0 }, 40.0);
+    let high = NODE.1 + PIPE + MEMORY;
+    let corner = |at: usize| {
+        let (column, row) = ((at % across) as f64, (at / across) as f64);
+        (12.0 + column * (NODE.0 + gap.0), Drawing::TOP + 8.0 + row * (high + gap.1))
+    };
+    let width = 24.0 + across as f64 * NODE.0 + (across as f64 - 1.0) * gap.0;
+    let mut d = Drawing::new(width.max(560.0), &shorten(&r.machine.name, 70));
+    for (at, node) in nodes.iter().enumerate() {
+        let (x, y) = corner(at);
+        d.rect("box", (x, y), NODE);
+        d.text(x + 10.0, y + 20.0, "strong", Anchor::Start, &format!("node {}", node.id));
+        let cores = match (node.cpu_count, node.package) {
+            (0, _) => "no cpus".to_owned(),
+            (_, Some(package)) => format!("{} cores, socket {package}", node.cores),
+            (_, None) => format!("{} cores", node.cores),
+        };
+        d.text(x + 10.0, y + 36.0, "small", Anchor::Start, &cores);
+        d.rect("box", (x, y + NODE.1 + PIPE), (NODE.0, MEMORY));
+        let top = y + NODE.1 + PIPE;
+        d.text(x + 10.0, top + 18.0, "strong", Anchor::Start, &format!("memory of node {}", node.id));
+        let known =
+            [node.memory_bytes.map(size), node.read_gb_per_s.map(|g| format!("sustains {} GB/s", digits(g)))];
+        let words: Vec<String> = known.into_iter().flatten().collect();
+        let words = if words.is_empty() { "size unknown".to_owned() } else { words.join(", ") };
+        d.text(x + 10.0, top + 34.0, "small", Anchor::Start, &words);
+    }
+    let all = flows(r);
+    let crossing = nodes.len() <= CROSSING;
+    if crossing {
+        for f in all.iter().filter(|f| f.from < nodes.len() && f.home < nodes.len()) {
+            way(&mut d, f, corner(f.from), corner(f.home));
+        }
+    } else {
+        for at in 0..nodes.len() {
+            let (x, y) = corner(at);
+            for (class, offset, near) in [("way-near", 30.0, true), ("way-far", 112.0, false)] {
+                let own = all.iter().filter(|f| f.home == at && (f.from == at) == near);
+                let part: f64 = own.map(|f| f.part).sum();
+                if part > 0.0 {
+                    let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
+                    d.way(class, &path, 2.0 + part * 60.0);
+                    let label = percent(Some(part));
+                    d.text(
+                        x + offset + 8.0 + part * 30.0,
+                        y + NODE.1 + PIPE / 2.0 + 4.0,
+                        "strong",
+                        Anchor::Start,
+                        &label,
+                    );
+                }
+            }
+        }
+    }
+    d.keys(&[("near", "near: the thread's own node".to_owned()), ("far", "far: another node".to_owned())]);
+    let unit = match (crossing, r.counters.is_some() && r.time.is_some()) {
+        (false, _) => "part of all traffic, near and far, of each memory".to_owned(),
+        (true, true) => "GB/s, counted, over the time that the work takes on the machine".to_owned(),
+        (true, false) => format!("share of {}", basis(r)),
+    };
+    d.foot(&format!("width of a band: {unit}"));
+    d.foot(&source(r));
+    Some(d)
+}
+
+/// From the memory of a node to the cpus of a node.
+fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
+    let wide = 2.0 + f.part * 26.0;
+    let top = b.1 + NODE.1 + PIPE;
+    if f.from == f.home {
+        let x = a.0 + NODE.0 / 2.0;
+        d.way("way-near", &format!("M{x:.1} {top:.1}V{:.1}", a.1 + NODE.1), wide);
+        d.text(x + wide / 2.0 + 6.0, a.1 + NODE.1 + PIPE / 2.0 + 4.0, "strong", Anchor::Start, &f.label);
+        return;
+    }
+    let same = (a.0 - b.0).abs() < 1.0;
+    let right = b.0 < a.0 - 1.0 || same && f.home < f.from;
+    let x1 = if right { b.0 + NODE.0 } else { b.0 };
+    let x2 = match () {
+        () if same => x1,
+        () if a.0 > b.0 => a.0,
+        () => a.0 + NODE.0,
+    };
+    let (y1, y2) = (top + MEMORY / 2.0, a.1 + NODE.1 / 2.0);
+    let bend = match (same, right) {
+        (true, true) => 50.0,
+        (true, false) => -50.0,
+        (false, _) => (x2 - x1) / 2.0,
+    };
+    let second = if same { x2 + bend } else { x2 - bend };
+    d.way(
+        "way-far",
+        &format!("M{x1:.1} {y1:.1}C{:.1} {y1:.1} {second:.1} {y2:.1} {x2:.1} {y2:.1}", x1 + bend),
+        wide,
+    );
+    let aside = if same { bend * 0.75 } else { 0.0 };
+    let part = if f.from < f.home { 20.0 } else { -20.0 };
+    d.text((x1 + x2) / 2.0 + aside, (y1 + y2) / 2.0 + 4.0 + part, "strong", Anchor::Middle, &f.label);
+}
