@@ -1,12 +1,13 @@
 // What the page shows. It is the JSON of `report --json` and a few words beside it.
 import type { Compared } from "./compare";
 import type { Report } from "./report";
+import type { Listing } from "./listing";
 import type { Source } from "./source";
 import { count, percent } from "./format";
 
 export interface Data {
   report: Report;
-  about: { recording: string; steps: { what: string; command: string }[]; sources: Source[]; sources_missing: string[] };
+  about: { recording: string; steps: { what: string; command: string }[]; sources: Source[]; sources_missing: string[]; code: Listing[]; code_missing: string[] };
   words: { version: string; headline: string; findings: string[] };
 }
 

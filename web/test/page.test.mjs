@@ -227,6 +227,19 @@ test("places in code lead to their source, where it was asked for", async () => 
   await context.close();
 });
 
+test("instructions around the hottest ones are shown where source was asked for", async () => {
+  const file = htmlOf("listing.html", recording, "--source");
+  const { page, problems, context } = await open(file);
+  const about = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).about);
+  assert.ok(about.code.length > 0, String(about.code_missing));
+  await page.click('[role="tab"]:text-is("instructions")');
+  const hot = page.locator("table.listing tr.hot");
+  assert.ok((await hot.count()) > 0 && (await hot.first().isVisible()));
+  assert.match(await hot.first().locator(".figure").first().textContent(), /%/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("a picture is saved as an SVG of its own", async () => {
   const { page, problems, context } = await open(htmlOf("svg.html", recording));
   const waiting = page.waitForEvent("download");

@@ -334,6 +334,10 @@ impl<'a> Worker<'a> {
             path[0] += weight;
             path[1] += if remote { weight } else { 0 };
         }
+        let instruction = tally.instructions.of(code);
+        instruction[0] += weight;
+        instruction[1] += if known { weight } else { 0 };
+        instruction[2] += if remote { weight } else { 0 };
         let function = self.context.sites.function_of(code);
         let kind = match (known, remote) {
             (true, remote) => usize::from(remote),

@@ -290,6 +290,8 @@ pub struct Tally {
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// The same lines by (row, site): all, and those that were taken to be written.
     pub taken_at: FastMap<(u32, u32), [u64; 2]>,
+    /// By location of the instruction: weight, what of it has a known home, what of it is remote.
+    pub instructions: Sums<u32, [u64; 3]>,
     /// By part of the run.
     pub over_time: OverTime,
     /// By call chain: weight, and what of it is remote.
@@ -408,6 +410,9 @@ impl Tally {
         }
         for (chain, from) in other.paths {
             add(self.paths.entry(chain).or_default(), &from);
+        }
+        for (code, from) in other.instructions {
+            add(self.instructions.of(code), &from);
         }
         self.over_time.merge(other.over_time);
         self.other_basis += other.other_basis;

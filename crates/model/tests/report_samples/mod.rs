@@ -159,6 +159,15 @@ fn pictures() -> Pictures {
         strips: vec![strip(0, StripAxis::Offset), strip(1, StripAxis::Allocations)],
         course: Some(course()),
         phases: vec![Band { name: "sweep".into(), from_s: 0.5, to_s: 9.0 }],
+        instructions: vec![HotInstruction {
+            at: Some("triad.c:12".into()),
+            function: "triad._omp_fn.0".into(),
+            module: "/home/user/bench/triad".into(),
+            build_id: None,
+            file_offset: 0x12f0,
+            share: 0.31,
+            remote_share: Some(0.5),
+        }],
         callees: vec![call("main", None, 1.0, 0.0), call("triad._omp_fn.0", Some(0), 0.93, 0.93)],
         callers: vec![call("triad._omp_fn.0", None, 0.93, 0.93), call("main", Some(0), 0.93, 0.0)],
         processes: vec![ProcessPicture {

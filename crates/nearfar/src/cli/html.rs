@@ -18,7 +18,7 @@ pub(super) struct HtmlArgs {
     /// Replace files of the same name if they are regular files
     #[arg(long, requires = "page")]
     pub(super) overwrite: bool,
-    /// With --html: show source lines around the hottest ones, too
+    /// With --html: show source lines and machine instructions around the hottest ones, too
     #[arg(long, requires = "html")]
     source: bool,
 }
@@ -29,6 +29,7 @@ impl HtmlArgs {
         if self.source {
             let recorded = recording.join("meta.json").metadata().and_then(|m| m.modified()).ok();
             (about.sources, about.sources_missing) = super::sources::gather(report, recorded);
+            (about.code, about.code_missing) = super::listing::gather(report);
         }
     }
 

@@ -9,6 +9,7 @@ mod doctor;
 mod fix;
 mod html;
 mod layout;
+mod listing;
 mod look;
 mod machine;
 mod measure;

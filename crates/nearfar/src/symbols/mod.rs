@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use anyhow::Result;
 use object::Object;
 use object::elf;
-use object::read::elf::Dyn as _;
+use object::read::elf::{Dyn as _, FileHeader as _};
 
 pub use lines::Frame;
 pub use names::readable;
@@ -89,6 +89,12 @@ impl Module {
     /// The build id as lower-case hexadecimal digits.
     pub fn build_id(&self) -> Option<String> {
         self.image.build_id()
+    }
+
+    /// Whether its code is that of x86 processors in 64 bits.
+    pub fn is_x86_64(&self) -> bool {
+        let elf = self.image.elf();
+        elf.elf_header().e_machine(elf.endian()) == elf::EM_X86_64
     }
 
     /// The address at a file offset, through the program headers.

@@ -3,6 +3,7 @@
 mod bands;
 mod calls;
 mod course;
+mod instructions;
 mod looked;
 mod machine;
 mod processes;
@@ -55,6 +56,7 @@ pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFact
         strips,
         course: course::course(context, tally, rows, functions),
         phases: bands::bands(context, &clock),
+        instructions: instructions::instructions(context, tally),
         callees: calls::tree(context, tally, true),
         callers: calls::tree(context, tally, false),
         processes: processes::processes(context, tally),

@@ -19,6 +19,8 @@ pub struct Pictures {
     pub course: Option<Course>,
     /// Phases that the program marks, the 200 longest.
     pub phases: Vec<Band>,
+    /// The instructions with most samples, at most 40.
+    pub instructions: Vec<HotInstruction>,
     /// Who calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
     pub callees: Vec<CallNode>,
     /// The same from the function that was sampled outward.
@@ -206,6 +208,25 @@ pub struct Band {
     pub from_s: f64,
     /// End, seconds.
     pub to_s: f64,
+}
+
+/// An instruction with samples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HotInstruction {
+    /// Line of code as `file:line`, else `module+offset`; null if unknown.
+    pub at: Option<String>,
+    /// Function.
+    pub function: String,
+    /// Path of the file that it is in.
+    pub module: String,
+    /// Build id of that file in hex when it was recorded; null if it has none.
+    pub build_id: Option<String>,
+    /// Where in that file, bytes.
+    pub file_offset: u64,
+    /// Share of all samples.
+    pub share: f64,
+    /// Remote, of those whose node is known; null if none is.
+    pub remote_share: Option<f64>,
 }
 
 /// A function in a tree of calls.

@@ -43,6 +43,34 @@ pub struct About {
     pub sources: Vec<Source>,
     /// What of it is missing, in words.
     pub sources_missing: Vec<String>,
+    /// The machine's instructions around the hottest ones, where source lines were asked for.
+    pub code: Vec<Listing>,
+    /// What of it is missing, and which files were built anew since the recording, in words.
+    pub code_missing: Vec<String>,
+}
+
+/// Some instructions of a function.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listing {
+    /// The function.
+    pub function: String,
+    /// The line of the hottest instruction.
+    pub at: Option<String>,
+    /// The file that it is in.
+    pub module: String,
+    /// The instructions, in order.
+    pub lines: Vec<ListingLine>,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, Serialize)]
+pub struct ListingLine {
+    /// Its address as the file names it.
+    pub address: u64,
+    /// The instruction, in the syntax of objdump.
+    pub text: String,
+    /// Position in `pictures.instructions`; null if it has no samples there.
+    pub instruction: Option<usize>,
 }
 
 /// Some lines of a source file.
