@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled } from "./data";
 import { type Child, h, section } from "./dom";
-import { digits, interval, percent, percentCi, shorten } from "./format";
+import { digits, interval, percent, percentCi, shorten, signed } from "./format";
 import { ladder } from "./ladder";
 import { machinePicture } from "./machine";
 import { bar, legend, place } from "./marks";
@@ -80,7 +80,7 @@ function figures(d: Compared): HTMLElement {
   const c = d.comparison;
   const list: HTMLElement[] = [];
   if (d.proof?.gain) {
-    const p = (x: number): string => `${x >= 0 ? "+" : ""}${(100 * x).toFixed(1)} %`;
+    const p = (x: number): string => `${signed(x)} %`;
     const { value, low, high } = d.proof.gain;
     list.push(tip(h("div", { class: "big" }, h("small", {}, `speed, ${d.proof.how}`), h("div", {}, h("b", {}, p(value)))), () => [`${p(value)} (${p(low)} to ${p(high)}), ${d.proof?.runs} runs with and without the repair`, d.proof?.words ?? ""]));
   }
@@ -91,7 +91,7 @@ function figures(d: Compared): HTMLElement {
   } else if (c.before.cpu_seconds !== null && c.after.cpu_seconds !== null) {
     list.push(big("cpu time of the samples", `${digits(c.before.cpu_seconds)} s`, `${digits(c.after.cpu_seconds)} s`, [sampled(d.before), sampled(d.after), c.time_why ?? ""]));
   }
-  const remote = c.remote ? `difference ${(100 * c.remote.value).toFixed(1)} points (${(100 * c.remote.low).toFixed(1)} to ${(100 * c.remote.high).toFixed(1)})` : `not compared: ${c.remote_why ?? ""}`;
+  const remote = c.remote ? `difference ${signed(c.remote.value)} points (${signed(c.remote.low)} to ${signed(c.remote.high)})` : `not compared: ${c.remote_why ?? ""}`;
   list.push(big(`far, of all ${basis(d.before)}`, percent(c.before.remote_share), percent(c.after.remote_share), [`${percentCi(c.before.remote_share, c.before.remote_share_ci)} before, ${percentCi(c.after.remote_share, c.after.remote_share_ci)} after`, remote]));
   return h("div", { class: "bigs" }, ...list);
 }

@@ -3,23 +3,38 @@ import type { Interval, Predicted } from "./report";
 
 export const UNKNOWN = "unknown";
 
-export function percent(share: number | null | undefined): string {
-  if (share === null || share === undefined || !Number.isFinite(share)) return UNKNOWN;
-  // A share that rounds to nothing is still there.
-  if (share > 0 && share < 0.0005) return "< 0.1 %";
-  return `${(share * 100).toFixed(1)} %`;
+/** Decimals of a share in percent: from 10 % on none, below one, and of the smallest as many as the first digit needs. */
+function decimals(share: number): number {
+  const p = Math.abs(share * 100);
+  if (p >= 9.95 || p === 0) return 0;
+  return p >= 0.095 ? 1 : Math.min(3, Math.max(1, Math.ceil(-Math.log10(p))));
 }
 
-/** The interval, rounded outward: an upper end of 0.04 % does not print as 0.0. */
-export function interval(ci: Interval | null): string {
+/** `46`, `9.4`, `0.03`: a share in percent without its unit. */
+export const number = (share: number): string => (share > 0 && share < 0.00001 ? "< 0.001" : (share * 100).toFixed(decimals(share)));
+
+export const percent = (share: number | null | undefined): string => (share === null || share === undefined || !Number.isFinite(share) ? UNKNOWN : `${number(share)} %`);
+
+/** A change with its sign: `+6.6`, `-12`, `0`. */
+export function signed(by: number): string {
+  const text = (by * 100).toFixed(Math.min(1, decimals(by)));
+  return /^-?0(\.0)?$/.test(text) ? text.replace("-", "") : by > 0 ? `+${text}` : text;
+}
+
+/** The interval, rounded outward: what an end excludes is excluded. */
+export function interval(ci: Interval | null, of = 1): string {
   if (!ci) return "";
-  const low = Math.max(0, Math.floor(ci.low * 1000 + 1e-6)) / 10;
-  const high = Math.max(0, Math.ceil(ci.high * 1000 - 1e-6)) / 10;
-  return `${low.toFixed(1)}–${high.toFixed(1)}`;
+  const end = (share: number, round: (x: number) => number, shift: number): string => {
+    const digits = Math.min(decimals(share), Math.max(1, decimals(of)));
+    const unit = 10 ** digits;
+    const p = Math.max(0, round(share * 100 * unit + shift)) / unit;
+    return p === 0 ? "0" : p.toFixed(digits);
+  };
+  return `${end(ci.low, Math.floor, 1e-5)}–${end(ci.high, Math.ceil, -1e-5)}`;
 }
 
 export function percentCi(share: number | null, ci: Interval | null): string {
-  return share !== null && ci ? `${percent(share)} (${interval(ci)})` : percent(share);
+  return share !== null && ci ? `${percent(share)} (${interval(ci, share)})` : percent(share);
 }
 
 export function size(bytes: number | null): string {

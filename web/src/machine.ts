@@ -150,9 +150,9 @@ export function machinePicture(r: Report): HTMLElement {
         const part = list.reduce((sum, f) => sum + f.part, 0);
         if (part === 0) continue;
         const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
-        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 60, "stroke-opacity": 0.8 });
+        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 40, "stroke-opacity": 0.8 });
         shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...list.slice(0, 8).map((f) => f.lines[0] + ": " + f.label)]));
-        labels.push(s("text", { x: from + 8 + part * 30, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, percent(part)));
+        labels.push(s("text", { x: from + 8 + part * 20, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, percent(part)));
       }
     });
   }

@@ -1,6 +1,6 @@
 // Node × node: whose threads use whose memory.
 import { type Child, h, picture, s } from "./dom";
-import { percent } from "./format";
+import { number, percent } from "./format";
 import { saveable } from "./save";
 import { tip } from "./tip";
 
@@ -34,9 +34,9 @@ export function matrix(title: string, ids: number[], rows: number[][], lines: (s
       const text = `threads on node ${ids[from]}, memory on node ${ids[home]}: ${percent(share)}`;
       shapes.push(box, tip(inside, () => [text, ...lines(share)], n <= NUMBERS));
       if (n <= NUMBERS) {
-        const number = share <= 0 ? "0" : share < 0.0005 ? "<0.1" : (share * 100).toFixed(share < 0.0995 ? 1 : 0);
+        const text = share > 0 && share < 0.00095 ? "<0.1" : number(share);
         const dark = share / most > 0.55;
-        shapes.push(s("text", { x: x + cell / 2 - 1, y: y + cell / 2 + 4, class: `number${dark ? " on" : ""}${n > 4 ? " tight" : ""}`, "text-anchor": "middle" }, number));
+        shapes.push(s("text", { x: x + cell / 2 - 1, y: y + cell / 2 + 4, class: `number${dark ? " on" : ""}${n > 4 ? " tight" : ""}`, "text-anchor": "middle" }, text));
       }
     }),
   );

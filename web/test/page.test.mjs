@@ -2,7 +2,7 @@
 // NEARFAR_PAGE_DIR is where web/check put recordings and pages.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -45,7 +45,14 @@ function htmlOf(name, source, ...more) {
   return file;
 }
 
-const percent = (share) => (share === null ? "unknown" : share > 0 && share < 0.0005 ? "< 0.1 %" : `${(share * 100).toFixed(1)} %`);
+/** As the text report prints shares (crates/model/src/percent.rs). */
+const digits = (share) => {
+  const p = Math.abs(share * 100);
+  const decimals = p >= 9.95 || p === 0 ? 0 : p >= 0.095 ? 1 : Math.min(3, Math.max(1, Math.ceil(-Math.log10(p))));
+  return share > 0 && share < 0.00001 ? "< 0.001" : (share * 100).toFixed(decimals);
+};
+const percent = (share) => (share === null ? "unknown" : `${digits(share)} %`);
+const cell = (share) => (share > 0 && share < 0.00095 ? "<0.1" : digits(share));
 
 test("verdict and top finding are on the first screen at both sizes, and nothing is complained of", async () => {
   const file = htmlOf("first.html", recording);
@@ -130,8 +137,7 @@ test("the matrix after the repair is that of --json", async () => {
   assert.equal(shown, report.findings.length > 0 && repaired ? 2 : 1);
   if (shown === 2) {
     const cells = await page.$$eval(".matrix >> nth=1 >> text.number", (all) => all.map((e) => e.textContent));
-    const number = (v) => (v <= 0 ? "0" : v < 0.0005 ? "<0.1" : (v * 100).toFixed(v < 0.0995 ? 1 : 0));
-    assert.deepEqual(cells, repaired.node_matrix.flat().map(number));
+    assert.deepEqual(cells, repaired.node_matrix.flat().map(cell));
   }
   await context.close();
 });
@@ -140,7 +146,7 @@ test("time answers at every place, and calls open from both ends", async () => {
   const { page, problems, context } = await open(htmlOf("time.html", recording));
   await page.focus("#near-far svg");
   await page.keyboard.press("ArrowRight");
-  assert.match(await page.textContent("#near-far .answer"), /of the samples; far .* where the node is known/);
+  assert.match(await page.textContent("#near-far .answer"), /of all; far .* where the node is known/);
   await page.focus("#code-tab-0");
   await page.keyboard.press("ArrowRight");
   assert.ok(await page.isVisible("#code-view-1 .calls"));
@@ -191,8 +197,7 @@ test("a stretch of the run is selected by pointer and by keyboard, and everythin
   const cells = await page.$$eval("#selection .matrix text.number", (all) => all.map((e) => e.textContent));
   const sums = course.node_matrix[0].map((_, pair) => course.node_matrix.slice(first, last + 1).reduce((sum, p) => sum + p[pair], 0));
   const all = ["near", "far", "other", "waiting"].reduce((sum, k) => sum + course.all[k].slice(first, last + 1).reduce((a, b) => a + b, 0), 0);
-  const number = (v) => (v <= 0 ? "0" : v < 0.0005 ? "<0.1" : (v * 100).toFixed(v < 0.0995 ? 1 : 0));
-  assert.deepEqual(cells, sums.map((s) => number(s / all)));
+  assert.deepEqual(cells, sums.map((s) => cell(s / all)));
   await page.keyboard.press("Escape");
   await page.waitForSelector("#selection strong", { state: "detached" });
   assert.ok((await rowsOf("#object-table"))[0].includes(percent(report.objects[0].stall_share)), "the whole run is back");
@@ -250,6 +255,24 @@ test("a picture is saved as an SVG of its own", async () => {
   assert.ok(!svg.includes("class=") && svg.includes("rgb("), "colours are its own");
   assert.deepEqual(problems, []);
   await context.close();
+});
+
+test("pictures for papers are files that a browser draws, and none is overwritten unasked", async () => {
+  const pictures = join(dir, "pictures");
+  rmSync(pictures, { recursive: true, force: true });
+  run("report", recording, "--as", "2x22", "--svg-dir", pictures);
+  const files = readdirSync(pictures);
+  for (const name of ["machine.svg", "nodes-now.svg", "time.svg", "threads.svg"]) assert.ok(files.includes(name), `${name} is not in ${files}`);
+  assert.ok(files.some((name) => name.startsWith("object-01-")));
+  const page = await (await browser.newContext()).newPage();
+  for (const name of files) {
+    const text = readFileSync(join(pictures, name), "utf8");
+    const wrong = await page.evaluate((svg) => new DOMParser().parseFromString(svg, "image/svg+xml").querySelector("parsererror")?.textContent, text);
+    assert.equal(wrong, undefined, name);
+  }
+  await page.context().close();
+  assert.throws(() => run("report", recording, "--svg-dir", pictures), /exists and is not overwritten/);
+  run("report", recording, "--as", "2x22", "--svg-dir", pictures, "--overwrite");
 });
 
 test("before and after: diff's page has the numbers of its JSON", async () => {

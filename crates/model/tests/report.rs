@@ -304,3 +304,25 @@ fn no_page_has_one_number_with_two_precisions() {
         assert_eq!(coarse(&text), [""; 0], "{name}:\n{text}");
     }
 }
+
+#[test]
+fn pictures_show_names_and_obey_none() {
+    let mut r = samples::simulated();
+    let hostile = "</svg><script>alert(1)</script>&\u{202e}";
+    r.machine.name = hostile.into();
+    r.objects.iter_mut().for_each(|o| o.name = hostile.into());
+    r.threads.iter_mut().for_each(|t| t.name = hostile.into());
+    r.pictures.phases.iter_mut().for_each(|p| p.name = hostile.into());
+    let pictures = nearfar_model::report::svg::pictures(&r);
+    let names: Vec<&str> = pictures.iter().map(|p| p.name.as_str()).collect();
+    for name in ["machine", "nodes-now", "nodes-repaired", "time", "threads", "bandwidth", "bandwidth-use"] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    assert!(names.iter().any(|n| n.ends_with("-time")), "{names:?}");
+    for p in &pictures {
+        assert!(!p.name.contains(['/', '.', '<']), "{}", p.name);
+        assert!(!p.svg.contains("<script") && !p.svg.contains('\u{202e}'), "{}", p.name);
+        assert_eq!(p.svg.matches("</svg>").count(), 1, "{}", p.name);
+        assert!(!p.svg.contains("NaN") && !p.svg.contains("inf"), "{}", p.name);
+    }
+}

@@ -228,7 +228,7 @@ fn strip(object: usize, axis: StripAxis) -> Strip {
         over_time: Some(PagesOverTime {
             bins: 4,
             looks: vec![
-                LookRow { at_s: 1.0, node: vec![on(4, 0)], moved: vec![] },
+                LookRow { at_s: 1.0, node: vec![on(4, 0)], moved: vec![0] },
                 LookRow { at_s: 2.0, node: vec![on(2, 0), on(2, 1)], moved: vec![2, 3] },
             ],
         }),

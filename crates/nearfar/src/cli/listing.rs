@@ -70,8 +70,10 @@ fn open(hot: &HotInstruction) -> Result<Module, String> {
     match module.build_id() {
         Some(here) if here == *recorded => {}
         _ => {
-            return Err("built anew since the recording (another build id): its source may have changed, too"
-                .to_owned());
+            return Err(
+                "built anew since the recording (another build id): its source may have changed, too"
+                    .to_owned(),
+            );
         }
     }
     match module.is_x86_64() {

@@ -96,10 +96,10 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
                 let part: f64 = own.map(|f| f.part).sum();
                 if part > 0.0 {
                     let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
-                    d.way(class, &path, 2.0 + part * 60.0);
+                    d.way(class, &path, 2.0 + part * 40.0);
                     let label = percent(Some(part));
                     d.text(
-                        x + offset + 8.0 + part * 30.0,
+                        x + offset + 8.0 + part * 20.0,
                         y + NODE.1 + PIPE / 2.0 + 4.0,
                         "strong",
                         Anchor::Start,

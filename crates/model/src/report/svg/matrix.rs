@@ -3,6 +3,7 @@
 use super::drawing::{Anchor, Drawing};
 use super::source;
 use crate::analyze::Report;
+use crate::percent;
 
 /// Rows are nodes of threads, columns nodes of pages; `None` for a machine of one node.
 pub(super) fn matrix(r: &Report, title: &str, rows: &[Vec<f64>]) -> Option<Drawing> {
@@ -34,10 +35,8 @@ pub(super) fn matrix(r: &Report, title: &str, rows: &[Vec<f64>]) -> Option<Drawi
             }
             if n <= 8 {
                 let words = match share {
-                    s if s <= 0.0 => "0".to_owned(),
-                    s if s < 0.0005 => "<0.1".to_owned(),
-                    s if s < 0.0995 => format!("{:.1}", s * 100.0),
-                    s => format!("{:.0}", s * 100.0),
+                    s if s > 0.0 && s < 0.000_95 => "<0.1".to_owned(),
+                    s => percent::number(s),
                 };
                 let class = if share / most > 0.55 { "in" } else { "" };
                 d.text(at.0 + inner / 2.0, at.1 + inner / 2.0 + 4.0, class, Anchor::Middle, &words);
