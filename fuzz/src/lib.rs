@@ -221,3 +221,29 @@ pub fn dwarf(bytes: &[u8]) {
     module.statics(8);
     module.code_of_line("small.c", 7);
 }
+
+/// A perf.data: its header, and every record as what it says.
+pub fn perf_data(bytes: &[u8]) {
+    use nearfar_model::perf::{DataSource, Vendor, features, file::PerfData, records, sample, served};
+    let Ok(mut data) = PerfData::open(std::io::Cursor::new(bytes), bytes.len() as u64) else { return };
+    let mut body = Vec::new();
+    // A compressed record stands for more than its bytes; a fuzzer has no use for gigabytes.
+    for _ in 0..100_000 {
+        let Some(head) = data.next(&mut body) else { break };
+        let Some(event) = data.event_of(head, &body) else { continue };
+        let attr = &data.events[event].attr;
+        let _ = records::read(head.kind, head.misc, &body, attr);
+        if let Some(sample) = sample::read(&body, attr) {
+            let source = sample.data_src.unwrap_or(0);
+            assert_eq!(DataSource::from_bits(source).bits(), source & ((1 << 51) - 1));
+            let _ = [Vendor::Intel, Vendor::Amd, Vendor::Other].map(|vendor| served(source, vendor));
+        }
+    }
+    for part in data.features.values() {
+        let _ = features::nodes(part);
+        let _ = features::texts(part);
+        let _ = features::sockets(part, 64);
+        let _ = features::Blocks::read(part).map(|blocks| blocks.node_of(1 << 31));
+    }
+    assert!(data.damage.iter().all(|line| !line.contains('\n')));
+}

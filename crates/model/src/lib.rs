@@ -17,6 +17,7 @@ pub mod compare;
 pub mod decode;
 pub mod fix;
 pub mod measured;
+pub mod perf;
 pub mod ranks;
 pub mod recording;
 pub mod report;

@@ -107,6 +107,10 @@ fn record(path: &Path, samples: u64) {
             lines: 0,
             home: -1,
             epoch: NONE,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
             rung: SampleRung::Clock as u8,
         });
         if table.time_ns.len() == SEGMENT_ROWS || i + 1 == samples {

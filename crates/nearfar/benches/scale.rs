@@ -224,6 +224,10 @@ impl Journal {
             lines: 0,
             home: -1,
             epoch: NONE,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
             rung: SampleRung::Clock as u8,
         });
     }

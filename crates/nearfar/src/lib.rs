@@ -7,6 +7,7 @@ pub mod collect;
 pub mod discover;
 pub mod guest;
 pub mod host;
+pub mod import;
 pub mod input;
 pub mod layout;
 pub mod measure;

@@ -53,6 +53,9 @@ pub struct Meta {
     pub command: Vec<String>,
     /// Working directory of the command.
     pub cwd: String,
+    /// What it was imported from, in words; `null`: nearfar recorded it.
+    #[serde(default)]
+    pub imported: Option<String>,
     /// Which rank of a launch it is (`mpirun`, `srun`); `null`: none. The tables of a rank are in `tables/`.
     #[serde(default)]
     pub rank: Option<Rank>,

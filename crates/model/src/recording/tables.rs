@@ -85,6 +85,14 @@ table! {
         home: i16 = -1,
         /// The epoch of `cpu_epochs` that it lies in (simulated rung); u32::MAX for others.
         epoch: u32 = u32::MAX,
+        /// Where the data came from, for a hardware sample: a `Served`; 0 for others and where the processor did not say.
+        served: u8 = 0,
+        /// Cycles until the data was there, for a hardware sample; 0 if unknown.
+        latency_cycles: u32 = 0,
+        /// Events that a hardware sample stands for (its period); 0 for others.
+        period: u32 = 0,
+        /// PERF_SAMPLE_DATA_SRC of a hardware sample as the kernel gave it; 0 for others.
+        data_src: u64 = 0,
     }
 }
 
@@ -509,6 +517,35 @@ codes! {
         Simulated = 4 "simulated",
         /// The virtual machine: a line that a cache of node `home` supplied, another one than the cpu's.
         Transfer = 5 "transfer",
+    }
+}
+
+codes! {
+    /// Where the data of a sampled access came from, as the processor said.
+    Served {
+        /// The processor did not say, or says it for loads only and this is a store.
+        Unknown = 0 "unknown",
+        /// A cache of the core, or the last-level cache of its node.
+        Cache = 1 "own cache",
+        /// A cache of another core of the same node.
+        OtherCore = 2 "another core's cache",
+        /// A cache of another node.
+        OtherNodesCache = 3 "another node's cache",
+        /// Memory of the core's own node.
+        LocalMemory = 4 "local memory",
+        /// Memory of another node.
+        RemoteMemory = 5 "remote memory",
+        /// Memory behind CXL.
+        Cxl = 6 "CXL memory",
+        /// A line that was on its way already (line fill buffer): from where is not said.
+        InFlight = 7 "a line on its way",
+    }
+}
+
+impl Served {
+    /// Whether the data came from memory, of whatever node.
+    pub fn is_memory(self) -> bool {
+        matches!(self, Served::LocalMemory | Served::RemoteMemory | Served::Cxl)
     }
 }
 

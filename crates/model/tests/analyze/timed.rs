@@ -284,6 +284,10 @@ fn taken_back_and_forth(writers: &[u32], ip: impl Fn(&mut World) -> u32) -> Opti
             lines: 10_000,
             home: -1,
             epoch: 0,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
         });
     }
     let r = w.real();

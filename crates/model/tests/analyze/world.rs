@@ -75,6 +75,7 @@ impl World {
             hugetlb_bytes: Some(0),
             target_faults: 0,
             steal_share: -1.0,
+            imported: None,
             checksums: Default::default(),
         };
         let input = Input {
@@ -255,6 +256,10 @@ impl World {
             lines: 0,
             home: -1,
             epoch: NONE,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
             rung: SampleRung::Clock as u8,
         });
     }

@@ -8,6 +8,7 @@ mod diff;
 mod doctor;
 mod fix;
 mod html;
+mod import;
 mod layout;
 mod listing;
 mod look;
@@ -66,6 +67,7 @@ enum Command {
     Topo(TopoArgs),
     Measure(MeasureArgs),
     Reproduce(reproduce::ReproduceArgs),
+    Import(import::ImportArgs),
     /// Say which rungs work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
     Cache(cache::CacheArgs),
@@ -426,6 +428,7 @@ pub fn main() -> ExitCode {
         Command::Topo(args) => topo::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Cache(args) => cache::run(&args),
         Command::Hold => crate::host::holder::wait(),

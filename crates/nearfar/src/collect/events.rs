@@ -1,6 +1,6 @@
 //! From events to rows: what a perf record or an agent record means for the tables.
 
-use super::perf::event::{Body, Event};
+use super::perf::event::{Body, Event, MemoryAccess};
 use super::world::{MapEntry, World};
 use crate::host::proc;
 use crate::store::Tables;
@@ -64,7 +64,12 @@ impl Interpreter {
         match body {
             Body::Clock { ip, registers, chain, stack } => {
                 let Some(registers) = general_registers(&registers, ip) else {
-                    return self.bare_sample(time_ns, pid, tid, cpu, ip, tables);
+                    return self.bare_sample(
+                        SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns },
+                        ip,
+                        &chain,
+                        tables,
+                    );
                 };
                 let space = self.world.space_of(pid, time_ns, tables);
                 let chain = if self.unwind_samples && !stack.is_empty() {
@@ -98,6 +103,7 @@ impl Interpreter {
                     }
                 }
             }
+            Body::Memory(access) => self.access(time_ns, pid, tid, cpu, &access, tables),
             Body::Mmap { start, bytes, offset, protection, flags, file, name } => {
                 let space = self.world.space_of(pid, time_ns, tables);
                 let mut bits = (protection & 7) as u8;
@@ -112,7 +118,8 @@ impl Interpreter {
                 if exec {
                     self.exec(pid, tid, time_ns, name, tables);
                 } else if !self.world.knows_thread(pid, tid) {
-                    self.world.thread(pid, tid, time_ns, tables);
+                    let space = self.world.space_of(pid, time_ns, tables);
+                    self.world.add_thread(space, tid, time_ns, name, tables);
                 }
             }
             Body::Fork { parent_pid } => {
@@ -120,7 +127,8 @@ impl Interpreter {
                     self.fork(parent_pid, pid, time_ns, tables);
                 }
                 let space = self.world.space_of(pid, time_ns, tables);
-                self.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                let name = self.world.name_of(pid, tid);
+                self.world.add_thread(space, tid, time_ns, name, tables);
             }
             Body::Exit => {
                 self.world.end_thread(tid);
@@ -163,7 +171,10 @@ impl Interpreter {
         let SampleAt { time_ns, pid, tid, cpu, weight_ns } = at;
         let space = self.world.space_of(pid, time_ns, tables);
         let thread = self.world.thread(pid, tid, time_ns, tables);
-        let ip = self.world.location(space, registers.ip, tables);
+        let ip = match in_kernel(registers.ip) {
+            true => self.world.kernel_location(space, tables),
+            false => self.world.location(space, registers.ip, tables),
+        };
         let chain = if chain.is_empty() { NONE } else { self.world.chain(space, chain, tables) };
         let mut row = AccessSample {
             time_ns,
@@ -179,6 +190,10 @@ impl Interpreter {
             lines: 0,
             home: -1,
             epoch: NONE,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
             rung: rung as u8,
         };
         if self.world.spins(space, registers.ip) {
@@ -195,11 +210,53 @@ impl Interpreter {
         tables.samples.push(row);
     }
 
+    /// A sampled access: the processor said the address and where the data came from.
+    fn access(
+        &mut self,
+        time_ns: u64,
+        pid: u32,
+        tid: u32,
+        cpu: u32,
+        access: &MemoryAccess,
+        tables: &mut Tables,
+    ) {
+        let space = self.world.space_of(pid, time_ns, tables);
+        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let ip = match in_kernel(access.ip) {
+            true => self.world.kernel_location(space, tables),
+            false => self.world.location(space, access.ip, tables),
+        };
+        let chain = match access.chain.as_slice() {
+            [] => NONE,
+            chain => self.world.chain(space, chain, tables),
+        };
+        let known = access.address != 0 && !in_kernel(access.address);
+        tables.samples.push(AccessSample {
+            time_ns,
+            thread,
+            cpu: u16::try_from(cpu).unwrap_or(u16::MAX),
+            ip,
+            operand_ip: ip,
+            address: if known { access.address } else { 0 },
+            resolution: if known { Resolution::Exact } else { Resolution::Unresolved } as u8,
+            access: access.access,
+            chain,
+            weight_ns: 0,
+            rung: SampleRung::Hardware as u8,
+            lines: 0,
+            home: access.home,
+            epoch: NONE,
+            served: access.served,
+            latency_cycles: access.latency_cycles,
+            period: access.period,
+            data_src: access.data_src,
+        });
+    }
+
     /// A sample without registers: the time is known, the address is not.
-    fn bare_sample(&mut self, time_ns: u64, pid: u32, tid: u32, cpu: u32, ip: u64, tables: &mut Tables) {
+    fn bare_sample(&mut self, at: SampleAt, ip: u64, chain: &[u64], tables: &mut Tables) {
         let decode = std::mem::replace(&mut self.decode, false);
-        let at = SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
-        self.sample(at, Registers { ip, ..Registers::default() }, &[], SampleRung::Clock, tables);
+        self.sample(at, Registers { ip, ..Registers::default() }, chain, SampleRung::Clock, tables);
         self.decode = decode;
     }
 
@@ -398,7 +455,7 @@ fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, 
 
 /// Registers in the kernel's order (ax bx cx dx si di bp sp ip r8…r15) as the decoder wants them.
 /// Whether an instruction is the kernel's: on x86-64 and AArch64 its half of the addresses has the top bit set.
-fn in_kernel(ip: u64) -> bool {
+pub(crate) fn in_kernel(ip: u64) -> bool {
     ip >> 63 == 1
 }
 
@@ -414,7 +471,7 @@ const USER_IP: usize = 8;
 #[cfg(target_arch = "aarch64")]
 const USER_IP: usize = 32;
 
-pub(super) fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
+pub(crate) fn general_registers(kernel: &[u64], ip: u64) -> Option<Registers> {
     let &[ax, bx, cx, dx, si, di, bp, sp, _ip, r8, r9, r10, r11, r12, r13, r14, r15] = kernel else {
         return None;
     };

@@ -189,6 +189,7 @@ pub(super) fn first_meta(
         hugetlb_bytes: discover::hugetlb_bytes(Path::new("/")),
         target_faults: 0,
         steal_share: -1.0,
+        imported: None,
         checksums: Default::default(),
     }
 }

@@ -118,6 +118,9 @@ pub struct World {
     faulted: Map<(u32, u64), Access>,
     /// Set when an instruction of a runtime library faulted that had not faulted before.
     pub new_runtime_site: bool,
+    /// What happens here happened elsewhere or earlier: no process of this host is asked, because its numbers are
+    /// others' now.
+    pub imported: bool,
 }
 
 impl World {
@@ -158,7 +161,7 @@ impl World {
             space.executable = Arc::clone(&self.spaces[from as usize].executable);
         }
         // A child that exec'd meanwhile is another program by now: what it was is its parent's.
-        if space.executable.is_empty() {
+        if space.executable.is_empty() && !self.imported {
             space.executable = proc::executable(pid).into();
         }
         let executable = space.executable.to_string();
@@ -195,9 +198,15 @@ impl World {
             Some(&(thread, _)) => thread,
             None => {
                 let space = self.space_of(pid, time_ns, tables);
-                self.add_thread(space, tid, time_ns, proc::name(pid, tid), tables)
+                let name = self.name_of(pid, tid);
+                self.add_thread(space, tid, time_ns, name, tables)
             }
         }
+    }
+
+    /// Name of a thread as the kernel has it now; empty if it is none of this host's.
+    pub fn name_of(&self, pid: u32, tid: u32) -> String {
+        if self.imported { String::new() } else { proc::name(pid, tid) }
     }
 
     /// Begins a thread.
@@ -253,6 +262,9 @@ impl World {
 
     /// Where the heap of brk(2) begins in a space that lives; asked once.
     pub fn heap_begin(&mut self, space: u32, pid: u32) -> Option<u64> {
+        if self.imported {
+            return None;
+        }
         let known = &mut self.spaces[space as usize].heap_begin;
         *known.get_or_insert_with(|| crate::host::proc::heap_begin(pid))
     }
@@ -276,8 +288,9 @@ impl World {
         }
         // As the process sees the path while it lives. Afterwards as we do, if it is the same file.
         let inside = PathBuf::from(format!("/proc/{pid}/root{path}"));
+        let own = usize::from(self.imported);
         let mut candidates =
-            [inside, PathBuf::from(path)].into_iter().filter(|candidate| id.may_be(candidate));
+            [inside, PathBuf::from(path)].into_iter().skip(own).filter(|candidate| id.may_be(candidate));
         let file = candidates.find_map(|candidate| Module::open(&candidate).ok()).map(Arc::new);
         let build_id = match &file {
             Some(file) => file.build_id().unwrap_or_default(),
@@ -467,11 +480,12 @@ impl World {
         ip: u64,
         use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
     ) -> T {
-        let World { spaces, modules, decoder, .. } = self;
+        let World { spaces, modules, decoder, imported, .. } = self;
         let s = &spaces[space as usize];
         let mut buffer = Vec::new();
         let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
             Some(loaded) => file_code(loaded, map, start, ip),
+            None if *imported => None,
             None => {
                 // Generated code: read it from the process while it lives.
                 let from = ip.saturating_sub(JIT_WINDOW).max(start);

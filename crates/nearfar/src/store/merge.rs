@@ -254,6 +254,10 @@ impl<'a> Places<'a> {
             lines: raw.lines,
             home: raw.home,
             epoch: raw.epoch,
+            served: 0,
+            latency_cycles: 0,
+            period: 0,
+            data_src: 0,
         })
     }
 

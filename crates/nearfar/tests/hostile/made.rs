@@ -68,6 +68,7 @@ impl Made<'_> {
             hugetlb_bytes: Some(0),
             target_faults: 1000,
             steal_share: 0.06,
+            imported: None,
             checksums: Default::default(),
         }
     }
@@ -273,6 +274,10 @@ impl Made<'_> {
                 lines: u32::from(self.counted) * 64,
                 home: if self.counted { i16::from(thread < 2) } else { -1 },
                 epoch: if self.counted { (i / 400) as u32 } else { u32::MAX },
+                served: 0,
+                latency_cycles: 0,
+                period: 0,
+                data_src: 0,
             });
         }
     }

@@ -102,6 +102,8 @@ pub enum Body {
         /// Copy of the stack.
         stack: Vec<u8>,
     },
+    /// A sampled access, with where its data came from.
+    Memory(MemoryAccess),
     /// A mapping.
     Mmap {
         /// First byte.
@@ -145,6 +147,29 @@ pub enum Body {
     },
     /// The kernel held events back for taking too much time.
     Throttled,
+}
+
+/// A sampled access of the processor's own (PEBS, IBS, SPE), live or imported.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryAccess {
+    /// The instruction that accessed memory.
+    pub ip: u64,
+    /// Data address; 0 if unknown.
+    pub address: u64,
+    /// Call chain, `ip` first; empty if not asked for.
+    pub chain: Vec<u64>,
+    /// `PERF_SAMPLE_DATA_SRC`.
+    pub data_src: u64,
+    /// Where the data came from, by the processor's vendor.
+    pub served: u8,
+    /// What it did: a code of [`nearfar_model::recording::Access`].
+    pub access: u8,
+    /// Cycles until the data was there; 0 if unknown.
+    pub latency_cycles: u32,
+    /// Events that it stands for.
+    pub period: u32,
+    /// Node of the physical address; −1 if unknown.
+    pub home: i16,
 }
 
 /// Reads 8-byte words and parts of records; every read is checked.

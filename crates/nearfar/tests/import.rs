@@ -1,0 +1,247 @@
+//! `nearfar import`: files of the installed perf, and files that are written here.
+
+mod common;
+
+use common::{has, skip, text};
+use nearfar::import::{Options, import};
+use nearfar::store::{self, Tables};
+use nearfar_model::machine::Machine;
+use nearfar_model::perf::data_source::bits_of;
+use nearfar_model::perf::features::Node;
+use nearfar_model::perf::records::Mapped;
+use nearfar_model::perf::write::{Header, PerfWriter, Sample};
+use nearfar_model::recording::{Access, AccessSamples, Columns, Meta, Rung, SampleRung, Served};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What an imported recording has.
+fn opened(recording: &Path) -> (Meta, Tables) {
+    let stored = store::open(recording).unwrap();
+    assert!(stored.remarks.is_empty(), "{:?}", stored.remarks);
+    let mut tables =
+        Tables { threads: stored.input.threads, faults: stored.input.faults, ..Tables::default() };
+    tables.locations = stored.input.locations;
+    tables.losses = stored.input.losses;
+    use nearfar_model::analyze::SampleSource;
+    for i in 0..stored.samples.segments() {
+        let mut segment: AccessSamples = stored.samples.segment(i).unwrap();
+        tables.samples.append(&mut segment);
+    }
+    (stored.input.meta, tables)
+}
+
+fn imported(file: &Path, to: &Path) -> (Meta, Tables, Vec<String>) {
+    let options = Options { output: Some(to.to_owned()), machine: None };
+    let outcome = import(file, &options).unwrap_or_else(|e| panic!("{e:#}"));
+    let (meta, tables) = opened(&outcome.directory);
+    (meta, tables, outcome.damage)
+}
+
+/// Runs the installed perf; `None`, with the reason said, where it is missing or may not record.
+fn perf(directory: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+    if !has("perf") {
+        return None;
+    }
+    let output = Command::new("perf").args(arguments).current_dir(directory).output().unwrap();
+    if !output.status.success() {
+        skip(&format!("perf {}: {}", arguments.join(" "), text(&output.stderr)));
+        return None;
+    }
+    Some(output.stdout)
+}
+
+/// A file with one sample of each kind of source, of a machine of two nodes.
+fn made(path: &Path, samples: &[(Served, u32)]) {
+    let nodes = [(0, "0-3"), (1, "4-7")].map(|(id, cpus)| Node {
+        id,
+        memory_bytes: 1 << 30,
+        cpus: cpus.parse().unwrap(),
+    });
+    let header = Header {
+        host: "made".into(),
+        version: "0".into(),
+        arch: "x86_64".into(),
+        processor: "Intel(R) Xeon(R)".into(),
+        command: vec!["./app".into()],
+        nodes: nodes.into(),
+        events: vec!["cpu/mem-loads/P".into()],
+    };
+    let mut file = PerfWriter::begin(std::fs::File::create(path).unwrap(), header).unwrap();
+    file.comm(100, 100, "app", 1).unwrap();
+    let code = Mapped {
+        pid: 100,
+        tid: 100,
+        start: 0x400000,
+        bytes: 0x10000,
+        name: "/nonexistent/app".into(),
+        protection: 5,
+        ..Mapped::default()
+    };
+    file.mmap(&code, 2).unwrap();
+    for (i, &(served, cpu)) in samples.iter().enumerate() {
+        let sample = Sample {
+            event: 0,
+            ip: 0x401000,
+            pid: 100,
+            tid: 100 + cpu,
+            time_ns: 1_000_000 + i as u64 * 1000,
+            address: 0x7f00_0000_0000 + i as u64 * 64,
+            cpu,
+            period: 1000,
+            callers: &[0x402000],
+            weight: 200,
+            data_src: bits_of(served, Access::Load),
+        };
+        file.sample(&sample).unwrap();
+    }
+    file.finish().unwrap();
+}
+
+/// `comm tid time event`, of each line that is a sample.
+fn lines_of_perf_script(text: &str) -> Vec<(u32, u64)> {
+    let mut lines: Vec<(u32, u64)> = text
+        .lines()
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let (tid, time) = (words.next().unwrap(), words.next().unwrap());
+            let (s, ns) = time.trim_end_matches(':').split_once('.').unwrap();
+            let ns: u64 = s.parse::<u64>().unwrap() * 1_000_000_000 + ns.parse::<u64>().unwrap();
+            (tid.parse().unwrap(), ns)
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn what_perf_records_here_is_imported_line_by_line() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let files: [(&str, &[&str], Rung); 4] = [
+        ("clock", &["record", "-q", "-F", "2000", "-e", "cpu-clock", "-o", "clock"], Rung::Clock),
+        ("faults", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "faults"], Rung::Pages),
+        (
+            "packed",
+            &["record", "-q", "-z", "-F", "2000", "-e", "cpu-clock", "-g", "-o", "packed"],
+            Rung::Clock,
+        ),
+        ("pipe", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "-"], Rung::Pages),
+    ];
+    for (name, arguments, rung) in files {
+        let program = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ls / > /dev/null"];
+        let all: Vec<&str> = arguments.iter().chain(&["--"]).chain(&program).copied().collect();
+        let Some(written) = perf(scratch.path(), &all) else { return };
+        if name == "pipe" {
+            std::fs::write(at(name), written).unwrap();
+        }
+        let Some(printed) = perf(scratch.path(), &["script", "--ns", "-G", "-F", "tid,time", "-i", name])
+        else {
+            return;
+        };
+        let expected = lines_of_perf_script(&text(&printed));
+        assert!(!expected.is_empty(), "{name}: perf recorded nothing");
+        let (meta, tables, damage) = imported(&at(name), &at(&format!("{name}.nearfar")));
+        assert_eq!(damage, [""; 0], "{name}");
+        let tid = |thread: u32| {
+            let at = tables.threads.id.iter().position(|&id| id == thread).unwrap();
+            tables.threads.tid[at]
+        };
+        let mut found: Vec<(u32, u64)> = match rung {
+            Rung::Pages => tables.faults.rows().map(|f| (tid(f.thread), f.time_ns)).collect(),
+            _ => tables.samples.rows().map(|s| (tid(s.thread), s.time_ns)).collect(),
+        };
+        found.sort_unstable();
+        assert_eq!(found, expected, "{name}");
+        let active: Vec<Rung> = meta.rungs.iter().filter(|r| r.active).map(|r| r.rung).collect();
+        assert_eq!(active, [rung], "{name}");
+        let hardware = meta.rungs.iter().find(|r| r.rung == Rung::Hardware).unwrap();
+        assert!(hardware.why.contains("has no memory samples"), "{}", hardware.why);
+    }
+}
+
+#[test]
+fn memory_samples_keep_their_source_latency_and_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("made.data");
+    let all: Vec<(Served, u32)> = Served::ALL.iter().zip(0..).map(|(s, cpu)| (*s, cpu)).collect();
+    made(&file, &all);
+    let (meta, tables, damage) = imported(&file, &scratch.path().join("made.nearfar"));
+    assert_eq!(damage, [""; 0]);
+    assert_eq!(meta.machine.nodes.len(), 2);
+    assert_eq!(meta.machine.nodes[1].cpus.to_string(), "4-7");
+    assert_eq!(tables.samples.len(), all.len());
+    for (i, (served, cpu)) in all.into_iter().enumerate() {
+        let row = tables.samples.row(i);
+        assert_eq!(row.served, served as u8, "{}", served.text());
+        assert_eq!((row.cpu, row.latency_cycles, row.period), (cpu as u16, 200, 1000));
+        assert_eq!(row.rung, SampleRung::Hardware as u8);
+        assert_eq!(row.address, 0x7f00_0000_0000 + i as u64 * 64);
+        assert_ne!(row.chain, u32::MAX);
+        assert_eq!(row.data_src, bits_of(served, Access::Load));
+    }
+    assert_eq!(text(&std::fs::read(&file).unwrap()[..8]), "PERFILE2");
+}
+
+#[test]
+fn damaged_places_are_named_and_the_rest_is_read() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("made.data");
+    made(&file, &[(Served::LocalMemory, 0); 20]);
+    let whole = std::fs::read(&file).unwrap();
+    let cut = scratch.path().join("cut.data");
+    std::fs::write(&cut, &whole[..whole.len() - 2000]).unwrap();
+    let (_, tables, damage) = imported(&cut, &scratch.path().join("cut.nearfar"));
+    assert!((1..20).contains(&tables.samples.len()), "{}", tables.samples.len());
+    assert!(damage[0].contains("the file ends before its records do"), "{damage:?}");
+    assert!(damage.iter().any(|d| d.starts_with("byte ")), "{damage:?}");
+    let lost = &tables.losses;
+    assert!((0..lost.len()).any(|i| lost.what[i] == "damaged" && lost.count[i] == damage.len() as u64));
+    for (name, bytes, why) in [
+        ("text", &b"hello, this is no recording"[..], "of no format that can be imported"),
+        ("empty", &b""[..], "of no format"),
+        ("swapped", &b"2ELIFREP\0\0\0\0\0\0\0\0"[..], "big-endian"),
+        ("short", &b"PERFILE2"[..], "not perf.data"),
+        ("header", &whole[..60], "ends in its header"),
+    ] {
+        let path = scratch.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let output: PathBuf = scratch.path().join(format!("{name}.nearfar"));
+        let error = import(&path, &Options { output: Some(output.clone()), machine: None }).err().unwrap();
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+        assert!(!output.exists(), "{name}: nothing was imported, and nothing is left behind");
+    }
+}
+
+#[test]
+fn no_flipped_or_missing_byte_makes_an_import_panic() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("made.data");
+    made(&file, &[(Served::RemoteMemory, 5); 12]);
+    let whole = std::fs::read(&file).unwrap();
+    let mut state = 1u64;
+    let mut random = |n: usize| {
+        // Numerical Recipes' generator: the same mutations every time.
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % n
+    };
+    let changed = scratch.path().join("changed");
+    for round in 0..80 {
+        let mut bytes = whole.clone();
+        for _ in 0..1 + random(8) {
+            // Headers and lengths are where it matters.
+            let at = if random(2) == 0 { random(400.min(bytes.len())) } else { random(bytes.len()) };
+            bytes[at] = random(256) as u8;
+        }
+        if round % 4 == 0 {
+            bytes.truncate(random(bytes.len()));
+        }
+        std::fs::write(&changed, &bytes).unwrap();
+        let output = scratch.path().join("changed.nearfar");
+        let options =
+            Options { output: Some(output.clone()), machine: Some(Machine::from_shape("2x4").unwrap()) };
+        if import(&changed, &options).is_ok() {
+            store::open(&output).unwrap();
+            std::fs::remove_dir_all(&output).unwrap();
+        }
+    }
+}
