@@ -81,7 +81,7 @@ function cpus(r: Report): HTMLElement | null {
         if (before !== null && before !== cpu) add("tick", `M${from} ${bottom}v${-(lane - 2)}`);
         before = cpu;
       }
-      if (lane > 10 || row % 4 === 0) texts.push(s("text", { x: 0, y: bottom - 1, class: "small" }, shorten(`${rows.get(t.tid)?.index ?? ""} ${rows.get(t.tid)?.name ?? ""} ${t.tid}`, 18)));
+      if (lane > 10 || row % 4 === 0) texts.push(s("text", { x: 0, y: bottom - 1, class: "small" }, shorten(`${rows.get(t.tid)?.index ?? ""} ${rows.get(t.tid)?.name ?? ""} ${t.tid}`, 16)));
     });
     return [...[...paths].map(([kind, d]) => s("path", { d, class: kind })), ...texts];
   };

@@ -149,6 +149,13 @@ where
     Ok(total)
 }
 
+/// Where in its epoch a sample is taken to be, from 0 to 1. Nothing says it; an epoch that is longer than a block of time
+/// belongs to all blocks that it lies in. Multiples of the golden ratio are spread evenly, however many there are.
+#[inline]
+fn within_epoch(i: usize) -> f64 {
+    ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
+}
+
 const CACHE: usize = 1024;
 /// Samples whose memory is fetched ahead: what a first-level cache holds with room to spare.
 const BATCH: usize = 64;
@@ -253,7 +260,7 @@ impl<'a> Worker<'a> {
             return;
         };
         // Where lines were counted, their epochs say when, in the time that they take on the machine.
-        let simulated = self.context.pace.and_then(|p| p.moment(s.epoch[i]));
+        let simulated = self.context.pace.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
         let block = match simulated {
             Some(part) => part * BLOCKS as f64,
             None => time.saturating_sub(self.first_ns) as f64 * self.per_block,
@@ -343,9 +350,18 @@ impl<'a> Worker<'a> {
             (true, remote) => usize::from(remote),
             _ => 2 + usize::from(resolution == Resolution::Spinning),
         };
-        let home_node = if memory { home.node } else { UNKNOWN };
-        let (cpu, from) = (s.cpu[i], node);
-        tally.over_time.add(time, Seen { block, weight, kind, function, thread, cpu, from, home: home_node });
+        let seen = Seen {
+            block,
+            epoch: simulated.map(|_| s.epoch[i]),
+            weight,
+            kind,
+            function,
+            thread,
+            cpu: s.cpu[i],
+            from: node,
+            home: if memory { home.node } else { UNKNOWN },
+        };
+        tally.over_time.add(time, seen);
         tally.functions.of(function).add(weight, known, remote, store);
         tally.calls.of((function, s.chain[i])).add(weight, known, remote, store);
         let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));

@@ -26,10 +26,25 @@ pub struct OverTime {
     pub matrix: Vec<u64>,
     /// Changes of cpu between consecutive samples of a thread, by block: at least so many.
     pub migrations: Vec<u64>,
-    /// First and last recorded time of the samples of each block, in ns.
-    pub clock: Vec<(u64, u64)>,
+    /// By epoch of an emulated machine: when its samples were recorded.
+    pub clock: Sums<u32, Recorded>,
     follow: bool,
     nodes: usize,
+}
+
+/// First and last time of some samples, ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    /// The first; the largest number there is where there are none.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl Default for Recorded {
+    fn default() -> Self {
+        Recorded { first: u64::MAX, last: 0 }
+    }
 }
 
 /// A sample.
@@ -37,6 +52,8 @@ pub struct OverTime {
 pub struct Seen {
     /// Its block of time.
     pub block: usize,
+    /// The epoch of an emulated machine that it is of, if that says its block.
+    pub epoch: Option<u32>,
     /// Its weight.
     pub weight: u64,
     /// Position in [`Parts`].
@@ -61,7 +78,6 @@ impl OverTime {
             all: vec![Parts::default(); BLOCKS],
             matrix: vec![0; pairs * BLOCKS],
             migrations: vec![0; BLOCKS],
-            clock: vec![(u64::MAX, 0); BLOCKS],
             follow: threads <= MOST_THREADS,
             nodes,
             ..OverTime::default()
@@ -73,8 +89,10 @@ impl OverTime {
     pub fn add(&mut self, time_ns: u64, seen: Seen) {
         let Seen { block, weight, kind, .. } = seen;
         self.all[block][kind] += weight;
-        let clock = &mut self.clock[block];
-        *clock = (clock.0.min(time_ns), clock.1.max(time_ns));
+        if let Some(epoch) = seen.epoch {
+            let recorded = self.clock.of(epoch);
+            *recorded = Recorded { first: recorded.first.min(time_ns), last: recorded.last.max(time_ns) };
+        }
         self.functions.of((seen.function, block as u32))[kind] += weight;
         if let Some(thread) = seen.thread.filter(|_| self.follow) {
             self.threads.of((thread as u32, block as u32, seen.cpu))[kind] += weight;
@@ -97,8 +115,9 @@ impl OverTime {
         }
         self.matrix.iter_mut().zip(&other.matrix).for_each(|(to, from)| *to += from);
         self.migrations.iter_mut().zip(&other.migrations).for_each(|(to, from)| *to += from);
-        for (to, from) in self.clock.iter_mut().zip(&other.clock) {
-            *to = (to.0.min(from.0), to.1.max(from.1));
+        for (epoch, from) in other.clock {
+            let to = self.clock.of(epoch);
+            *to = Recorded { first: to.first.min(from.first), last: to.last.max(from.last) };
         }
     }
 }

@@ -57,12 +57,13 @@ impl Pace {
         (epoch <= stretches[at].last_epoch).then_some(at)
     }
 
-    /// When an epoch was, as a part of the time from 0 to 1: the epochs of a stretch are as long as each other.
+    /// When something in an epoch was, as a part of the time from 0 to 1: the epochs of a stretch are as long as each
+    /// other, and `within` says where in its epoch it is.
     #[inline]
-    pub fn moment(&self, epoch: u32) -> Option<f64> {
+    pub fn moment(&self, epoch: u32, within: f64) -> Option<f64> {
         let s = &self.time.stretches[self.stretch(epoch)?];
         let epochs = f64::from(s.last_epoch - s.first_epoch) + 1.0;
-        let at = s.begin_seconds + s.seconds * (f64::from(epoch - s.first_epoch) + 0.5) / epochs;
+        let at = s.begin_seconds + s.seconds * (f64::from(epoch - s.first_epoch) + within) / epochs;
         (self.time.seconds > 0.0).then(|| (at / self.time.seconds).clamp(0.0, 1.0))
     }
 

@@ -18,8 +18,8 @@ pub(super) struct HtmlArgs {
     /// Replace files of the same name if they are regular files
     #[arg(long, requires = "page")]
     pub(super) overwrite: bool,
-    /// With --html: show source lines and machine instructions around the hottest ones, too
-    #[arg(long, requires = "html")]
+    /// Of the page: show source lines and machine instructions around the hottest ones, too
+    #[arg(long, requires = "page")]
     source: bool,
 }
 

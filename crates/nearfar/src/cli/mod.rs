@@ -22,6 +22,7 @@ mod run;
 mod sources;
 mod status;
 mod topo;
+mod web;
 mod where_is;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -299,6 +300,10 @@ struct ReportArgs {
     /// Write each picture of the report as an SVG file into this directory, for papers
     #[arg(long, value_name = "DIR", group = "page")]
     svg_dir: Option<PathBuf>,
+    /// Show the page of --html at an address of this machine that only its token opens, until interrupted; of a
+    /// recording that is still running, what is written until now, again and again
+    #[arg(long, group = "page")]
+    web: bool,
     /// Add the evidence, all notes and all tables
     #[arg(long, conflicts_with_all = ["json", "page"])]
     details: bool,

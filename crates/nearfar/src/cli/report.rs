@@ -28,6 +28,9 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     if let Some(rank) = args.rank {
         anyhow::bail!("--rank {rank}: {} is not a run of several ranks", path.display());
     }
+    if args.web {
+        return super::web::serve(&path, &args);
+    }
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let mut out = std::io::stdout().lock();
     if let Some(file) = &args.html.html {
@@ -77,7 +80,21 @@ pub(super) struct Judged {
 
 /// The same with what it was made of.
 pub(super) fn judged_with(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Judged> {
-    let stored = store::open(path)?;
+    judged_as(store::open(path)?, path, machine, bind, whole)
+}
+
+/// The report of a recording that may still be running.
+pub(super) fn judged_running(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
+    Ok(judged_as(store::open_running(path)?, path, machine, bind, whole)?.report)
+}
+
+fn judged_as(
+    stored: store::Stored,
+    path: &Path,
+    machine: Option<&str>,
+    bind: Bind,
+    whole: bool,
+) -> Result<Judged> {
     let judge = judge(machine, &stored.input.meta, bind, whole)?;
     let (meta, modules) = (stored.input.meta.clone(), stored.input.modules.clone());
     let mut report = analyze_owned(stored.input, &stored.samples, &judge)

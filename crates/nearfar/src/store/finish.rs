@@ -61,7 +61,7 @@ pub(super) fn finish_in(dir: &Dir, meta: &mut Meta, symbols: Resolver) -> Result
     }
     let place = above.below_or_make(last).with_context(|| format!("cannot make its directory `{tables}`"))?;
     let mut segments = Segments::Here(place);
-    let finished = finish_into(dir, &mut segments, meta, symbols)?;
+    let finished = finish_into(dir, &mut segments, meta, symbols, KILLED)?;
     if let Segments::Here(place) = &segments {
         place.sync().context("cannot sync the recording")?;
     }
@@ -72,12 +72,14 @@ pub(super) fn finish_in(dir: &Dir, meta: &mut Meta, symbols: Resolver) -> Result
     Ok(finished)
 }
 
-/// Turns the journal in `dir` into `segments` and completes `meta`; writes nothing to `dir`.
+/// Turns the journal in `dir` into `segments` and completes `meta`; writes nothing to `dir`. `end`: why a recording that
+/// is open has no end.
 pub(super) fn finish_into(
     dir: &Dir,
     segments: &mut Segments,
     meta: &mut Meta,
     mut symbols: Resolver,
+    end: &str,
 ) -> Result<Finished> {
     let mut segments = Writing::new(segments);
     let mut tables = Tables::default();
@@ -103,7 +105,7 @@ pub(super) fn finish_into(
             time_ns: last,
             what: "end".into(),
             count: 0,
-            why: format!("{KILLED}: what came after the last write, at most a second before, is missing"),
+            why: format!("{end}: what came after the last write, at most a second before, is missing"),
         });
     }
     segments.add_survey(&tables);

@@ -176,16 +176,54 @@ const ESSENTIAL: [&str; 3] = [Processes::TABLE, Threads::TABLE, AccessSamples::T
 /// # Errors
 /// See [`OpenFailure`].
 pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
+    open_or(path, |_, meta, _| Err(OpenFailure::Busy { path: path.to_owned(), pid: meta.recorder_pid }))
+}
+
+/// The same of a recording that may still be running: of one that is, what its recorder has written until now, in files
+/// without a name. Nothing is written to it.
+///
+/// # Errors
+/// See [`OpenFailure`].
+pub fn open_running(path: &Path) -> Result<Stored, OpenFailure> {
+    open_or(path, |dir, meta, remarks| {
+        let mut unnamed = Segments::Unnamed(Vec::new());
+        finish_into(dir, &mut unnamed, meta, Resolver::default(), RUNNING)
+            .map_err(|error| OpenFailure::Unfinished { path: path.to_owned(), why: format!("{error:#}") })?;
+        // What was lost so far is known when it ends.
+        meta.state = "open".into();
+        remarks
+            .push("The recording is still running: the report is of what was written until now.".to_owned());
+        Ok(unnamed)
+    })
+}
+
+/// Whether a recording's recorder is still at work.
+pub fn is_running(path: &Path) -> bool {
+    open_dir(path).is_ok_and(|dir| dir.has(JOURNAL) && read_meta_in(&dir).is_ok_and(|meta| at_work(&meta)))
+}
+
+/// Why the end of a recording that is still running is missing.
+const RUNNING: &str = "it is still running";
+
+fn at_work(meta: &Meta) -> bool {
+    meta.state == "open" && meta.recorder_pid != 0 && alive(meta.recorder_pid, meta.recorder_start)
+}
+
+/// Opens a recording; `running` is asked where its recorder is still at work.
+fn open_or(
+    path: &Path,
+    running: impl FnOnce(&Dir, &mut Meta, &mut Vec<String>) -> Result<Segments, OpenFailure>,
+) -> Result<Stored, OpenFailure> {
     keep_freed_memory();
     let dir = open_dir(path)?;
     let mut remarks = Vec::new();
     let mut meta = read_checked(&dir, &mut remarks)?;
     let mut unnamed = None;
     if dir.has(JOURNAL) {
-        if meta.state == "open" && meta.recorder_pid != 0 && alive(meta.recorder_pid, meta.recorder_start) {
-            return Err(OpenFailure::Busy { path: path.to_owned(), pid: meta.recorder_pid });
-        }
-        unnamed = complete(&dir, &mut meta, &mut remarks)?;
+        unnamed = match at_work(&meta) {
+            true => Some(running(&dir, &mut meta, &mut remarks)?),
+            false => complete(&dir, &mut meta, &mut remarks)?,
+        };
     }
     let place = tables_of(&meta);
     let segments = match unnamed {
@@ -272,7 +310,7 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
     let mut segments = None;
     if let Some(why) = elsewhere {
         let mut unnamed = Segments::Unnamed(Vec::new());
-        let found = finish_into(dir, &mut unnamed, meta, Resolver::default()).map_err(|error| {
+        let found = finish_into(dir, &mut unnamed, meta, Resolver::default(), KILLED).map_err(|error| {
             let (path, why) = (dir.path().to_owned(), format!("{error:#}"));
             // A journal that cannot be read is damaged wherever it is finished.
             match dir.file(JOURNAL) {

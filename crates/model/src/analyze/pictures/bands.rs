@@ -18,13 +18,14 @@ impl Clock {
     pub(super) fn new(context: &Context, tally: &Tally) -> Clock {
         let mut points: Vec<(u64, f64)> = Vec::new();
         if let Some(pace) = context.pace {
-            let blocks = &tally.over_time.clock;
-            let step = pace.time.seconds / blocks.len().max(1) as f64;
-            for (block, &(first, last)) in blocks.iter().enumerate().filter(|b| b.1.0 <= b.1.1) {
-                for (time, at) in [(first, block as f64), (last, block as f64 + 1.0)] {
+            let mut epochs: Vec<_> = tally.over_time.clock.iter().map(|(&e, &r)| (e, r)).collect();
+            epochs.sort_unstable_by_key(|e| e.0);
+            for (epoch, recorded) in epochs {
+                for (time, within) in [(recorded.first, 0.0), (recorded.last, 1.0)] {
+                    let Some(at) = pace.moment(epoch, within) else { continue };
                     // Cpus are not exactly as far as each other.
                     let time = points.last().map_or(time, |p| p.0.max(time));
-                    points.push((time, at * step));
+                    points.push((time, at * pace.time.seconds));
                 }
             }
         }

@@ -8,6 +8,7 @@ use crate::analyze::over_time::{MOST_NODES, MOST_THREADS, Parts};
 use crate::analyze::stats::BLOCKS;
 use crate::analyze::tally::Tally;
 use crate::analyze::value::{Course, CourseClock, FunctionRow, PartsOf, ThreadParts, Weights};
+use crate::time::Stretch;
 
 /// Samples per part at least, about: fewer say nothing of a share. // chosen
 const SAMPLES: u64 = 40;
@@ -51,7 +52,10 @@ pub(super) fn course(
     if tally.total.samples == 0 || context.pace.is_none() && last <= first {
         return None;
     }
-    let parts = PARTS.into_iter().find(|&p| tally.total.samples / p as u64 >= SAMPLES).unwrap_or(PARTS[5]);
+    // No shorter than an epoch of what was counted: nothing is known of when in it a line moved.
+    let epochs = context.pace.map_or(u64::MAX, |p| p.time.stretches.iter().map(epochs_of).sum());
+    let fits = |p: &u64| tally.total.samples / p >= SAMPLES && epochs >= *p;
+    let parts = PARTS.into_iter().find(|&p| fits(&(p as u64))).unwrap_or(PARTS[5]);
     let scale = Scale { parts, per: BLOCKS / parts, total: tally.total.weight.max(1) as f64 };
     let over = &tally.over_time;
     let nodes = context.finder.nodes.count;
@@ -94,6 +98,10 @@ pub(super) fn course(
         }),
         migrations: (0..parts).map(moves).collect(),
     })
+}
+
+fn epochs_of(s: &Stretch) -> u64 {
+    u64::from(s.last_epoch - s.first_epoch) + 1
 }
 
 fn seconds(context: &Context, time_ns: u64) -> f64 {
