@@ -272,7 +272,7 @@ test("pictures for papers are files that a browser draws, and none is overwritte
   }
   await page.context().close();
   assert.throws(() => run("report", recording, "--svg-dir", pictures), /exists and is not overwritten/);
-  run("report", recording, "--as", "2x22", "--svg-dir", pictures, "--overwrite");
+  run("report", recording, "--as", "2x22", "--svg-dir", pictures, "--force");
 });
 
 /** A server of `report --web`: its address, and the process to end. */
@@ -448,8 +448,8 @@ test("a page of a normal recording is small, and what exists is not overwritten 
   const file = htmlOf("size.html", recording);
   assert.ok(statSync(file).size < 3e6, `${statSync(file).size} bytes`);
   assert.throws(() => run("report", recording, "--html", file), /exists and is not overwritten/);
-  run("report", recording, "--html", file, "--overwrite");
+  run("report", recording, "--html", file, "--force");
   const folder = join(dir, "folder.html");
   if (!existsSync(folder)) mkdirSync(folder);
-  assert.throws(() => run("report", recording, "--html", folder, "--overwrite"), /not a regular file/);
+  assert.throws(() => run("report", recording, "--html", folder, "--force"), /not a regular file/);
 });

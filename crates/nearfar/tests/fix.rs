@@ -52,7 +52,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     let one = fix(&["-o", "-", "--as", "here"]);
     let nodes = std::fs::read_dir("/sys/devices/system/node").unwrap();
     if nodes.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("node")).count() == 1 {
-        assert_eq!(one.status.code(), Some(1), "{}", text(&one.stderr));
+        assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
         assert!(text(&one.stderr).contains("one node"), "{}", text(&one.stderr));
     }
 }
@@ -66,7 +66,7 @@ fn bad_input_is_told() {
     let nodes = std::fs::read_dir("/sys/devices/system/node").unwrap();
     if nodes.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("node")).count() == 1 {
         let cure = nearfar().args(["cure", "--", "true"]).current_dir(scratch.directory()).output().unwrap();
-        assert_eq!(cure.status.code(), Some(2));
+        assert_eq!(cure.status.code(), Some(0));
         assert!(
             text(&cure.stderr).contains("cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- true"),
             "{}",

@@ -79,7 +79,7 @@ fn rows(said: &str, column: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn each_launcher_is_told_in_its_own_words() {
-    let ask = ["-n", "4", "-t", "22", "--machine", "xeon-e5-2699v4-2s", "--", "./app", "a b"];
+    let ask = ["-n", "4", "-t", "22", "--as", "xeon-e5-2699v4-2s", "--", "./app", "a b"];
     let ask = [&["-n", "4", "-t", "11"], &ask[4..]].concat();
     let four = dry("mpirun", "mpirun (Open MPI) 4.1.4", &ask);
     assert_eq!(
@@ -106,7 +106,7 @@ fn each_launcher_is_told_in_its_own_words() {
         "{slurm}"
     );
     assert!(slurm.contains("allocate with --exclusive"), "{slurm}");
-    let hydra = dry("mpiexec", "HYDRA build details:", &["-n", "2", "-t", "2", "--machine", "2x2"]);
+    let hydra = dry("mpiexec", "HYDRA build details:", &["-n", "2", "-t", "2", "--as", "2x2"]);
     assert_eq!(
         line(&hydra),
         "mpiexec -n 2 -bind-to user:0+1,2+3 -genv OMP_NUM_THREADS 2 -genv OMP_PLACES cores -genv OMP_PROC_BIND close ./app"
@@ -115,7 +115,7 @@ fn each_launcher_is_told_in_its_own_words() {
 
 #[test]
 fn irregular_layouts_come_with_a_rankfile_to_paste() {
-    let ask = ["-n", "3", "-t", "4", "--machine", "2x8"];
+    let ask = ["-n", "3", "-t", "4", "--as", "2x8"];
     let four = dry("mpirun", "mpirun (Open MPI) 4.1.4", &ask);
     assert_eq!(
         line(&four),
@@ -130,7 +130,7 @@ fn irregular_layouts_come_with_a_rankfile_to_paste() {
 
 #[test]
 fn a_launcher_that_is_not_here_is_assumed_and_that_is_said() {
-    let said = dry("mpirun", "", &["--machine", "2x4"]);
+    let said = dry("mpirun", "", &["--as", "2x4"]);
     assert!(
         said.contains("mind: mpirun is not here: the line is Open MPI 4's; Open MPI 5 takes it too"),
         "{said}"
@@ -157,7 +157,7 @@ fn bad_input_ends_before_anything_begins() {
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
         words.iter().for_each(|word| assert!(said.contains(word), "{arguments:?}: no {word}: {said}"));
     };
-    let on = |more: &[&'static str]| [&["--dry-run", "--machine", "2x4"], more].concat();
+    let on = |more: &[&'static str]| [&["--dry-run", "--as", "2x4"], more].concat();
     case(
         &on(&["-n", "9", "-t", "1"]),
         &["need 9 cores", "it has 8 cores (cpus 0-7)", "--ranks 8", "--oversubscribe"],
@@ -174,13 +174,13 @@ fn bad_input_ends_before_anything_begins() {
     case(&on(&["-t", "many"]), &["invalid value 'many'"]);
     case(&on(&["--nodes", "0"]), &["0 is not in 1.."]);
     case(&on(&["--launcher", "lamboot"]), &["mpirun, srun, mpiexec"]);
-    case(&["--dry-run", "--machine", "nosuch"], &["no machine `nosuch`"]);
+    case(&["--dry-run", "--as", "nosuch"], &["no machine `nosuch`"]);
     case(&["-n", "1"], &["required"]);
     let folder = scripts(&[("mpirun", &says("mpirun (Open MPI) 4.1.4"))]);
     let here = |arguments: &[&str]| layout(arguments).env("PATH", folder.path()).output().unwrap();
     let output = here(&["--", "/no/such/program"]);
     assert_eq!(output.status.code(), Some(127), "{}", text(&output.stderr));
-    let output = here(&["--machine", "2x4096", "--", "/bin/sh"]);
+    let output = here(&["--as", "2x4096", "--", "/bin/sh"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("may not be used here"), "{}", text(&output.stderr));
 }

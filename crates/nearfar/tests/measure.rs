@@ -60,7 +60,7 @@ fn everything_is_measured_and_the_file_that_it_leaves_is_a_machine() {
     // A file that was measured can be taken where a machine is asked for.
     let topo = Command::new(env!("CARGO_BIN_EXE_nearfar"));
     let mut topo = topo;
-    let read = topo.args(["topo", "--json", "--machine"]).arg(&file).output().unwrap();
+    let read = topo.args(["topo", "--json", "--as"]).arg(&file).output().unwrap();
     assert_eq!(json(&read)["nodes"].as_array().unwrap().len(), list("nodes").len());
     let text = std::fs::read_to_string(&file).unwrap();
     for key in ["all_core_ghz", "outstanding_lines", "read_gbs", "f64_gflops", "latency_cycles"] {

@@ -1,9 +1,11 @@
 //! `nearfar cache`.
 
-use crate::guest::{clear, kept};
+use crate::guest::{Kept, clear, kept};
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Show what is kept for emulated machines, how much room it takes, and remove it with --clear
@@ -15,19 +17,28 @@ pub(super) struct CacheArgs {
     /// Remove all of it; machines that run are not disturbed
     #[arg(long)]
     clear: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Shows or removes.
 pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
     let kept = kept()?;
     let all = kept.snapshots.iter().map(|s| s.1).chain(kept.kernels.iter().map(|k| k.1)).sum::<u64>();
+    if args.json {
+        if args.clear {
+            clear()?;
+        }
+        return written(&kept, args.clear);
+    }
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     // Writing to a String cannot fail.
     let mut text = String::new();
     if args.clear {
         clear()?;
         let _ = writeln!(text, "removed {} MiB from {}", mib(all), kept.directory.display());
-        crate::out::page(&text)?;
+        super::show::lines(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let _ = writeln!(text, "{}: {} MiB", kept.directory.display(), mib(all));
@@ -46,6 +57,32 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
     if all > 0 {
         text.push_str("nearfar cache --clear removes all of it\n");
     }
-    crate::out::page(&text)?;
+    super::show::lines(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is kept, or was until now.
+#[derive(Serialize)]
+struct Written<'a> {
+    directory: &'a Path,
+    removed: bool,
+    booted_machines: Vec<File<'a>>,
+    kernels: Vec<File<'a>>,
+}
+
+#[derive(Serialize)]
+struct File<'a> {
+    name: &'a str,
+    bytes: u64,
+}
+
+fn written(kept: &Kept, removed: bool) -> Result<ExitCode> {
+    let written = Written {
+        directory: &kept.directory,
+        removed,
+        booted_machines: kept.snapshots.iter().map(|(name, bytes, _)| File { name, bytes: *bytes }).collect(),
+        kernels: kept.kernels.iter().map(|(name, bytes)| File { name, bytes: *bytes }).collect(),
+    };
+    super::show::page(&nearfar_model::plain::json(serde_json::to_string_pretty(&written)? + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }

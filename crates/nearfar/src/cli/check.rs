@@ -1,10 +1,10 @@
 //! `nearfar check`.
 
 use super::OnArgs;
-use super::fix::write_new;
+use super::file::{self, Force};
 use super::look::Look;
 use super::record::{objects_here, on_options};
-use super::status;
+use super::{show, status};
 use crate::collect::objects::ObjectPolicies;
 use crate::collect::on::{BINDING, require_pinned};
 use crate::discover;
@@ -22,7 +22,7 @@ use nearfar_model::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
@@ -35,14 +35,17 @@ use std::time::UNIX_EPOCH;
 /// Exit status: 0; with --fail-on 1 if the verdict is that, 3 if there is none; 2 on errors; 130 after Ctrl-C (what is
 /// known is printed).
 #[derive(Args)]
-#[command(after_help = CHECK_EXAMPLES)]
+#[command(after_help = CHECK_EXAMPLES, override_usage = "nearfar check [OPTIONS] [--] <COMMAND>...")]
 pub(super) struct CheckArgs {
     /// Rounds: runs of each placement [default: 12, or 2 with --on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
     /// Compare a number of the program's output instead of wall time: the first group of the last match
-    #[arg(short, long, value_name = "REGEX", conflicts_with_all = ["time", "on"])]
+    #[arg(long, value_name = "REGEX", conflicts_with_all = ["time", "on"])]
     metric: Option<String>,
+    /// As --metric was once called, too
+    #[arg(short = 'm', value_name = "REGEX", hide = true, value_parser = retired_m)]
+    retired_m: Option<String>,
     /// Compare wall time (as without --metric)
     #[arg(short, long, conflicts_with = "on")]
     time: bool,
@@ -67,6 +70,8 @@ pub(super) struct CheckArgs {
     /// Also write the JSON to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Say also what has changed since an earlier --output
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
@@ -90,10 +95,10 @@ pub(super) struct CheckArgs {
 }
 
 const CHECK_EXAMPLES: &str = "Examples:
-  nearfar check -- ./app                                             wall time, 12 rounds
-  nearfar check --metric 'throughput: ([0-9.]+)' --runs 20 -- ./app  a number that the program prints
-  nearfar check -o before.json -- ./app                              keep it; later: --against before.json
-  nearfar check --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app    on a machine you do not have
+  nearfar check ./app                                             wall time, 12 rounds
+  nearfar check --metric 'throughput: ([0-9.]+)' --runs 20 ./app  a number that the program prints
+  nearfar check -o before.json ./app                              keep it; later: --against before.json
+  nearfar check --on xeon-e5-2699v4-2s --cpus-per-node 4 ./app    on a machine you do not have
 ";
 
 /// What `--json` and `--output` write.
@@ -115,8 +120,8 @@ const EMULATED: u32 = 2;
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let measure = measure(args)?;
     let earlier = args.against.as_deref().map(read).transpose()?;
-    if let Some(file) = args.output.as_deref().filter(|f| f.exists()) {
-        bail!("{} exists and is not overwritten: choose another name for --output", file.display());
+    if let Some(file) = &args.output {
+        file::may_write(file, args.force.force)?;
     }
     if let Err(error) = find_program(&args.command[0]) {
         crate::say!("nearfar: {error}");
@@ -141,24 +146,27 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        write_new(file, &plain::json(serde_json::to_string_pretty(&written)? + "\n"))?;
+        file::write(file, &plain::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        writeln!(out, "{}", plain::json(serde_json::to_string_pretty(&written)?))?;
+        show::page(&plain::json(serde_json::to_string_pretty(&written)? + "\n"))?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", to_text(&written.trials, &written.judged, width, color))?;
+        let mut text = to_text(&written.trials, &written.judged, width, color);
         if let Some(earlier) = earlier {
             let changes = against(&written.trials, &earlier.trials)
                 .map_err(|why| anyhow!("--against compares the same metric only: {why}"))?;
-            write!(out, "{}", changes_to_text(&changes, &written.trials, width, color))?;
+            text += &changes_to_text(&changes, &written.trials, width, color);
         }
+        show::page(&text)?;
     }
-    out.flush()?;
     let verdict = written.judged.verdict;
     let gate = status::gate(args.fail_on.as_deref(), verdict == Hurts::Harmful, verdict == Hurts::Unknown);
     Ok(if written.trials.interrupted { ExitCode::from(130) } else { gate.into() })
+}
+
+fn retired_m(_: &str) -> Result<String, String> {
+    Err("-m is --membind, of `run`: this option is called --metric".to_owned())
 }
 
 fn measure(args: &CheckArgs) -> Result<Measure> {

@@ -1,23 +1,22 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
-use super::fix::{next, write_new};
+use super::fix::next;
 use super::html::{HtmlArgs, about};
 use super::layout::quoted;
 use super::machine::EMULATED;
 use super::report::judged;
-use super::{OnArgs, look};
+use super::{OnArgs, look, show, status};
 use crate::discover;
 use crate::guest::Relay;
 use crate::host::target::Ending;
 use anyhow::{Context, Result, bail};
 use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
-use nearfar_model::report::cure::{Cure, Outcome, to_text};
+use nearfar_model::report::cure::{Cure, Outcome, to_json, to_text};
 use nearfar_model::report::html::{compared, to_html};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::trials::Judged;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -26,9 +25,10 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 /// The program runs once to be recorded, once more with the repair, and a few times with and without it. Nothing
 /// of it is changed: the repair is a placement file, which the last page names together with the edit of the source
 /// that makes it last. OpenMP threads are bound (OMP_PROC_BIND=close, OMP_PLACES=cores) unless you say otherwise.
-/// Exit status: 0 if it is cured or nothing was wrong, 1 if not or unknown, 2 on errors.
+/// Exit status: 0 if it is cured, or there is nothing to do (nothing is wrong, or this machine has one node); 1 if it is
+/// not cured; 2 on errors; 3 if that cannot be told.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "nearfar cure [OPTIONS] [--] <COMMAND>...")]
 pub(super) struct CureArgs {
     /// Directory for the recordings, the placement file and the runs [default: APP-NNN.cure]; never overwritten
     #[arg(short, long, value_name = "DIR")]
@@ -39,6 +39,9 @@ pub(super) struct CureArgs {
     /// A number in the program's output instead of its run time: `throughput: ([0-9.]+) MPoints/s`
     #[arg(long, value_name = "REGEX", conflicts_with = "on")]
     metric: Option<String>,
+    /// Write JSON
+    #[arg(long, conflicts_with = "html")]
+    json: bool,
     #[command(flatten)]
     on: OnArgs,
     #[command(flatten)]
@@ -46,13 +49,13 @@ pub(super) struct CureArgs {
     #[command(flatten)]
     look: look::Look,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "Examples:
-  nearfar cure -- ./app                                               on a machine with several nodes
-  nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app      on an emulated one";
+  nearfar cure ./app                                               on a machine with several nodes
+  nearfar cure --on xeon-e5-2699v4-2s --cpus-per-node 4 ./app      on an emulated one";
 
 /// Names in the directory.
 const BEFORE: &str = "before.nearfar";
@@ -62,15 +65,15 @@ const RUNS: &str = "check.json";
 
 /// Does all of it.
 pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
-    super::refuse_unknown_option("cure", args.command.first());
     if args.on.machine.on.is_none() {
         let machine = discover::discover(Path::new("/"))?.machine;
         if machine.nodes.len() < 2 {
-            bail!(
-                "this machine has one memory node: no placement can be tried here. Try it on an emulated one: \
-                 nearfar cure {EMULATED} -- {}",
+            crate::say!(
+                "nearfar: nothing to do: this machine has one memory node, where no placement differs from another, so \
+                 nothing was run. Try it on an emulated one: nearfar cure {EMULATED} -- {}",
                 args.command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
             );
+            return Ok(ExitCode::SUCCESS);
         }
     }
     let directory = directory(args)?;
@@ -81,7 +84,8 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     let file = at(FILE);
     let (mut after, mut trials) = (None, None);
     if let Some(placement) = placement.as_ref().filter(|_| !before.findings.is_empty()) {
-        write_new(&file, &placement.fix.to_toml())?;
+        // Its directory is new.
+        super::file::write(&file, &placement.fix.to_toml(), false)?;
         let with = [OsString::from("--placement"), file.clone().into()];
         step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat(), &directory)?;
         after = Some(judged(&at(AFTER), None, Bind::Compact, false)?);
@@ -102,17 +106,26 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     if let Some(file) = &args.html.html {
         args.html.write(file, &html_page(args, &cure, &at(BEFORE)))?;
     }
-    let (width, color) = args.look.resolve();
-    let mut out = std::io::stdout().lock();
-    write!(out, "{}", to_text(&cure, width, color))?;
-    if let (Some(placement), Outcome::Cured) = (placement, cure.outcome()) {
-        writeln!(out, "\n{}", next(&file, placement, &before))?;
+    let apply = match (placement, cure.outcome()) {
+        (Some(placement), Outcome::Cured) => Some(next(&file, placement, &before)),
+        _ => None,
+    };
+    if args.json {
+        show::page(&to_json(&cure, apply.as_deref()))?;
+    } else {
+        let (width, color) = args.look.resolve();
+        let mut text = to_text(&cure, width, color);
+        if let Some(line) = apply {
+            text += &format!("\n{}\n", nearfar_model::plain::line(&line));
+        }
+        show::page(&text)?;
     }
-    out.flush()?;
     Ok(match cure.outcome() {
-        Outcome::Healthy | Outcome::Cured => ExitCode::SUCCESS,
-        Outcome::NotCured | Outcome::SourceOnly | Outcome::Unknown => ExitCode::from(1),
-    })
+        Outcome::Healthy | Outcome::Cured => status::Gate::Passed,
+        Outcome::NotCured | Outcome::SourceOnly => status::Gate::Caught,
+        Outcome::Unknown => status::Gate::Undecided,
+    }
+    .into())
 }
 
 /// Before and after side by side; the report alone where nothing was applied.

@@ -3,14 +3,13 @@
 use super::html::HtmlArgs;
 use super::look::Look;
 use super::report::judged;
-use super::status;
+use super::{show, status};
 use anyhow::{Context, Result};
 use clap::Args;
 use nearfar_model::compare::{Gate, compare, compare_same_work};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::compare::{to_json, to_text};
 use nearfar_model::report::html::{About, compared};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -78,16 +77,14 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
         let text = |width| to_text(&comparison, width, false);
         args.html.write(file, &compared(&comparison, (&before, &after), &about, None, text))?;
     }
-    let mut out = std::io::stdout().lock();
     if args.html.html.is_some() {
         // The page was asked for instead.
     } else if args.json {
-        write!(out, "{}", to_json(&comparison))?;
+        show::page(&to_json(&comparison))?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", to_text(&comparison, width, color))?;
+        show::page(&to_text(&comparison, width, color))?;
     }
-    out.flush()?;
     Ok(match args.fail_if_worse.map(|allowed| comparison.gate(allowed)) {
         None | Some(Gate::Passed) => ExitCode::SUCCESS,
         Some(Gate::Worse(why)) => {

@@ -1,6 +1,7 @@
 //! `nearfar doctor`: which rungs work here, why the others do not, what unlocks them.
 
 use super::DoctorArgs;
+use super::show::wrapped;
 use crate::collect::agent::{AgentFile, Settings};
 use crate::collect::on::plugin_files;
 use crate::collect::selftest::{Skid, measure_skid};
@@ -62,9 +63,14 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let diagnosis = diagnose()?;
     if args.json {
         let json = nearfar_model::plain::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
-        crate::out::page(&json)?;
+        super::show::page(&json)?;
     } else {
-        crate::out::page(&text(&diagnosis))?;
+        let (width, color) = args.look.resolve();
+        let mut text = nearfar_model::plain::page(&text(&diagnosis, width)).into_owned();
+        if color {
+            text = text.replace("\nworks ", "\n\x1b[32mworks\x1b[0m ");
+        }
+        super::show::page(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -281,7 +287,7 @@ fn notes(machine: &MachineState, rungs: &[RungState]) -> Vec<String> {
     notes
 }
 
-fn text(d: &Diagnosis) -> String {
+fn text(d: &Diagnosis, width: usize) -> String {
     let mut out = String::new();
     let m = &d.machine;
     let or_unknown = |value: Option<String>| value.unwrap_or_else(|| "unknown".into());
@@ -312,8 +318,9 @@ fn text(d: &Diagnosis) -> String {
     for rung in &d.rungs {
         let mark = if rung.works { "works" } else { "no   " };
         let _ = writeln!(out, "{mark}  {:<21} {}", rung.rung, rung.gives);
-        let _ = writeln!(out, "{:29}{}", "", rung.why);
+        out += &wrapped(29, &rung.why, width);
         if let Some(unlock) = &rung.unlock {
+            // To be copied: in one line.
             let _ = writeln!(out, "{:29}unlock: {unlock}", "");
         }
     }
@@ -321,7 +328,8 @@ fn text(d: &Diagnosis) -> String {
         out.push('\n');
     }
     for note in &d.notes {
-        let _ = writeln!(out, "- {note}");
+        out += "- ";
+        out += wrapped(2, note, width).trim_start();
     }
     out
 }

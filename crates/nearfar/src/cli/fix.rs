@@ -1,15 +1,15 @@
 //! `nearfar fix`.
 
+use super::file::{self, Force};
 use super::layout::quoted;
 use super::machine::EMULATED;
 use super::report::judged;
 use crate::discover;
 use crate::ranks;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use nearfar_model::analyze::{Report, Verdict};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::placement::{Placement, to_placement};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,16 +17,18 @@ use std::process::ExitCode;
 ///
 /// Each object that costs time by where it lies gets the place that is predicted to gain most; what no file can
 /// say (copies, other schedules) is listed with the reason. The file is text and can be edited.
-/// Exit status: 0 if a file was written, 1 if there is nothing to place, 2 on errors.
+/// Exit status: 0, also where there is nothing to place and no file is written; 2 on errors.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct FixArgs {
     /// The recording [default: the newest *.nearfar here]
     #[arg(value_name = "REC")]
     pub(super) recording: Option<PathBuf>,
-    /// Name of the file, `-` for the terminal [default: the recording's name with .placement]; never overwritten
+    /// Name of the file, `-` for standard output [default: the recording's name with .placement]
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) force: Force,
     /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]
     pub(super) machine: Option<String>,
@@ -36,9 +38,9 @@ pub(super) struct FixArgs {
 }
 
 const EXAMPLES: &str = "Examples:
-  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -o app.nearfar -- ./app
+  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -o app.nearfar ./app
   nearfar fix app.nearfar                              app.placement
-  nearfar run --bind compact --placement app.placement -- ./app";
+  nearfar run --bind compact --placement app.placement ./app";
 
 /// Writes the file, and says what is in it and what is not.
 pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
@@ -53,15 +55,14 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     }
     let Some(placement) = placement else {
         crate::say!("nearfar: nothing to place: {}", nothing(&report));
-        return Ok(ExitCode::from(1));
+        return Ok(ExitCode::SUCCESS);
     };
     let text = placement.fix.to_toml();
-    if args.output.as_deref() == Some(Path::new("-")) {
-        write!(std::io::stdout().lock(), "{text}")?;
+    let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
+    file::write(&file, &text, args.force.force)?;
+    if file == Path::new("-") {
         return Ok(ExitCode::SUCCESS);
     }
-    let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
-    write_new(&file, &text)?;
     let names: Vec<&str> = placement.fix.objects.iter().map(|o| o.label()).collect();
     crate::say!("nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted);
     let nodes = discover::discover(Path::new("/")).map_or(0, |here| here.machine.nodes.len());
@@ -69,16 +70,6 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         crate::say!("nearfar: {line}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a file that must not be there yet.
-pub(super) fn write_new(file: &Path, text: &str) -> Result<()> {
-    match crate::output::create(file, text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            bail!("{} exists and is not overwritten: choose another name (-o)", file.display())
-        }
-        made => made.with_context(|| format!("cannot write {}", file.display())),
-    }
 }
 
 /// Why there is nothing to place.

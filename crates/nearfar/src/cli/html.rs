@@ -1,12 +1,12 @@
 //! `--html FILE`: a page is written as a whole or not at all, and what is there stays unless the user says otherwise.
 
+use super::file::Force;
 use super::layout::quoted;
-use crate::output;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nearfar_model::analyze::Report;
 use nearfar_model::report::html::{About, Step};
 use nearfar_model::report::placement::to_placement;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The flags of every command with a page.
@@ -15,9 +15,8 @@ pub(super) struct HtmlArgs {
     /// Write one HTML file for a browser, `-` for standard output; what exists is not overwritten
     #[arg(long, value_name = "FILE", group = "page")]
     pub(super) html: Option<PathBuf>,
-    /// Replace files of the same name if they are regular files
-    #[arg(long, requires = "page")]
-    pub(super) overwrite: bool,
+    #[command(flatten)]
+    pub(super) force: Force,
     /// Of the page: show source lines and machine instructions around the hottest ones, too
     #[arg(long, requires = "page")]
     source: bool,
@@ -35,38 +34,17 @@ impl HtmlArgs {
 
     /// Writes the page to the file that was asked for.
     pub(super) fn write(&self, file: &Path, page: &str) -> Result<()> {
-        if file == Path::new("-") {
-            return std::io::stdout().lock().write_all(page.as_bytes()).context("cannot write the page");
+        super::file::write(file, page, self.force.force)?;
+        if file != Path::new("-") {
+            let kilobytes = page.len().div_ceil(1000);
+            crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
         }
-        put(file, page.as_bytes(), self.overwrite)?;
-        let kilobytes = page.len().div_ceil(1000);
-        crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
         Ok(())
     }
 }
 
-/// Writes a file that was asked for: as a whole or not at all, and over another one only where that was asked for, too.
-fn put(file: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
-    match file.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error).with_context(|| format!("cannot look at {}", file.display())),
-        Ok(there) if !there.is_file() => {
-            bail!("{} is not a regular file and is not overwritten", file.display())
-        }
-        Ok(_) if !overwrite => {
-            bail!("{} exists and is not overwritten: choose another name, or add --overwrite", file.display())
-        }
-        Ok(_) => {}
-    }
-    let made = match overwrite {
-        true => output::replace(file, bytes),
-        false => output::create(file, bytes),
-    };
-    made.with_context(|| format!("cannot write {}", file.display()))
-}
-
 /// Writes a report's pictures into a directory, which is made if it is not there.
-pub(super) fn write_pictures(directory: &Path, report: &Report, overwrite: bool) -> Result<()> {
+pub(super) fn write_pictures(directory: &Path, report: &Report, force: bool) -> Result<()> {
     match std::fs::create_dir(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| format!("cannot make the directory {}", directory.display()));
@@ -75,7 +53,7 @@ pub(super) fn write_pictures(directory: &Path, report: &Report, overwrite: bool)
     }
     let pictures = nearfar_model::report::svg::pictures(report);
     for picture in &pictures {
-        put(&directory.join(format!("{}.svg", picture.name)), picture.svg.as_bytes(), overwrite)?;
+        super::file::write(&directory.join(format!("{}.svg", picture.name)), &picture.svg, force)?;
     }
     crate::say!("nearfar: {}: {} pictures", directory.display(), pictures.len());
     Ok(())

@@ -21,7 +21,7 @@ pub(super) struct ImportArgs {
     #[arg(short, long, value_name = "REC")]
     output: Option<PathBuf>,
     /// The machine that it was recorded on, where the file does not say: a shape such as 2x22, a machine file, or a name
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long = "as", alias = "machine", value_name = "MACHINE")]
     machine: Option<String>,
     /// Say nothing but errors and what is damaged
     #[arg(short, long)]
@@ -35,7 +35,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Imports, and says what was damaged.
 pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
-    let machine = args.machine.as_deref().map(machine_from_argument).transpose().context("--machine")?;
+    let machine = args.machine.as_deref().map(machine_from_argument).transpose().context("--as")?;
     let outcome = import(&args.file, &Options { output: args.output.clone(), machine })?;
     for line in &outcome.damage {
         crate::say!("nearfar: {}: {line}", args.file.display());

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 /// where its memory was. Exit status: the launcher's if not 0, 1 if a rank is elsewhere or was not seen, 2 if
 /// nothing was started, else 0.
 #[derive(Args)]
-#[command(after_help = LAYOUT_EXAMPLES)]
+#[command(after_help = LAYOUT_EXAMPLES, override_usage = "nearfar layout [OPTIONS] [--] <COMMAND>...")]
 pub(super) struct LayoutArgs {
     /// MPI ranks on all hosts together [default: one per NUMA node that has cpus]
     #[arg(short = 'n', long, value_name = "R", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -41,7 +41,7 @@ pub(super) struct LayoutArgs {
     launcher: Option<String>,
     /// Each host is this machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
     /// [default: as this one]
-    #[arg(long, value_name = "MACHINE")]
+    #[arg(long = "as", alias = "machine", value_name = "MACHINE")]
     machine: Option<String>,
     /// Use only these cpus of each host
     #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
@@ -59,19 +59,14 @@ pub(super) struct LayoutArgs {
     #[arg(long, value_name = "DIR", hide = true)]
     as_rank: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "dry_run",
-        value_name = "COMMAND"
-    )]
+    #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 const LAYOUT_EXAMPLES: &str = "Examples:
-  nearfar layout -- ./app                       one rank per NUMA node, a thread per core, here
+  nearfar layout ./app                          one rank per NUMA node, a thread per core, here
   nearfar layout -n 8 -t 12 --dry-run           what eight ranks of twelve threads would get, and the line
-  nearfar layout -n 16 --nodes 2 --launcher srun --machine epyc-9654-2s-nps4 --dry-run -- ./app
+  nearfar layout -n 16 --nodes 2 --launcher srun --as epyc-9654-2s-nps4 --dry-run ./app
                                                 the line for two hosts that you do not have
 ";
 
@@ -89,7 +84,6 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
             }
         };
     }
-    super::refuse_unknown_option("layout", args.command.first());
     match go(args) {
         Ok(code) => code,
         Err(error) => super::fail(&error),

@@ -2,17 +2,15 @@
 
 use super::MeasureArgs;
 use crate::measure::{Wanted, measure};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use nearfar_model::report::measured::to_text;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
-    if let Some(file) = &args.output
-        && file.exists()
-    {
-        anyhow::bail!("{} is there already; nothing is overwritten", file.display());
+    if let Some(file) = &args.output {
+        super::file::may_write(file, args.force.force)?;
     }
     let wanted = Wanted { part: args.what, quick: args.quick, array_bytes: args.array };
     let terminal = std::io::stderr().is_terminal();
@@ -26,16 +24,14 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     if terminal {
         crate::out::progress("");
     }
-    let mut out = std::io::stdout().lock();
     if args.json {
-        write!(out, "{}", measured.to_json())?;
+        super::show::page(&measured.to_json())?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", to_text(&measured, width, color))?;
+        super::show::page(&to_text(&measured, width, color))?;
     }
     if let Some(file) = &args.output {
-        crate::output::create(file, measured.into_machine(machine).to_toml().as_bytes())
-            .with_context(|| format!("cannot write the machine file {}", file.display()))?;
+        super::file::write(file, &measured.into_machine(machine).to_toml(), args.force.force)?;
     }
     Ok(ExitCode::SUCCESS)
 }

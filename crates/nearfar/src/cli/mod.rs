@@ -6,41 +6,49 @@ mod check;
 mod cure;
 mod diff;
 mod doctor;
+mod file;
 mod fix;
 mod html;
 mod import;
 mod layout;
+mod list;
 mod listing;
 mod look;
 mod machine;
 mod measure;
+mod parse;
 mod ranks;
 mod record;
 mod report;
 mod reproduce;
 mod run;
+mod show;
 mod sources;
 mod status;
 mod topo;
 mod web;
 mod where_is;
+mod words;
 
+use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use parse::*;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "Examples:
-  nearfar record -- ./app --its-flags     run the program and record it
-  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -- ./app
+  nearfar record ./app --its-flags        run the program and record it
+  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 ./app
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
-  nearfar cure -- ./app                   all of it: find, repair without a recompile, prove
+  nearfar list                            the recordings of this directory
+  nearfar cure ./app                      all of it: find, repair without a recompile, prove
   nearfar fix                             what repairs it without a recompile, as a placement file
   nearfar diff before.nearfar after.nearfar
                                           what a change brought: time, objects, nodes
-  nearfar check -- ./app                  is NUMA hurting it? several placements, timed in random order
+  nearfar check ./app                     is NUMA hurting it? several placements, timed in random order
   nearfar where 1234                      where a running process's threads and pages are
   nearfar topo                            the machine: nodes, cpus, memory, caches, distances
   nearfar doctor                          what works here, and what unlocks the rest";
@@ -58,6 +66,7 @@ pub struct Cli {
 enum Command {
     Record(RecordArgs),
     Report(ReportArgs),
+    List(list::ListArgs),
     Diff(diff::DiffArgs),
     Fix(fix::FixArgs),
     Cure(cure::CureArgs),
@@ -85,6 +94,8 @@ enum Command {
         /// Where to
         #[arg(value_name = "DIR")]
         directory: PathBuf,
+        #[command(flatten)]
+        force: file::Force,
     },
 }
 
@@ -93,6 +104,9 @@ enum Command {
 /// The program's output, exit status and signals are its own. The recording is a
 /// new directory; nothing is ever overwritten.
 #[derive(Args)]
+#[command(
+    override_usage = "nearfar record [OPTIONS] [--] <COMMAND>...\n       nearfar record [OPTIONS] --pid <PID>"
+)]
 struct RecordArgs {
     /// Name of the recording [default: APP-NNN.nearfar, the next free number]
     #[arg(short, long, value_name = "REC")]
@@ -153,6 +167,7 @@ struct RecordArgs {
 /// are numactl's: 0-3,8, all, !2 (all but), +0-1 (counted within what is allowed here).
 #[derive(Args)]
 #[command(after_help = RUN_EXAMPLES)]
+#[command(override_usage = "nearfar run [OPTIONS] [--] <COMMAND>...")]
 struct RunArgs {
     /// Run on these cpus
     #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
@@ -207,21 +222,16 @@ struct RunArgs {
     #[arg(short, long)]
     quiet: bool,
     /// The program and its arguments
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        required_unless_present = "dry_run",
-        value_name = "COMMAND"
-    )]
+    #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
-  nearfar run -N 0 -m 0 -- ./app                  one node, cpus and memory
-  nearfar run -i all -- ./app                     pages in turns over all nodes
-  nearfar run --threads 8 --bind spread -- ./app  eight threads, spread over all cores, each pinned
-  nearfar run --bind S0:0-3@S1:0-3 -- ./app       the first four cores of two sockets, in this order
-  nearfar run --placement fix.toml -- ./app       single objects where the file says, the rest as it is
+  nearfar run -N 0 -m 0 ./app                  one node, cpus and memory
+  nearfar run -i all ./app                     pages in turns over all nodes
+  nearfar run --threads 8 --bind spread ./app  eight threads, spread over all cores, each pinned
+  nearfar run --bind S0:0-3@S1:0-3 ./app       the first four cores of two sockets, in this order
+  nearfar run --placement fix.toml ./app       single objects where the file says, the rest as it is
 
 compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
 takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other
@@ -341,14 +351,16 @@ struct TopoArgs {
     /// Write what `numactl -H` would
     #[arg(long, conflicts_with = "svg")]
     numactl: bool,
-    /// Draw a picture for a slide and write it to FILE
+    /// Draw a picture for a slide and write it to FILE, `-` for standard output
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: file::Force,
     /// Read a captured machine: a folder with copies of its sys/ and proc/
     #[arg(long, value_name = "DIR", conflicts_with_all = ["machine", "on"])]
     from: Option<PathBuf>,
     /// Show a described machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
-    #[arg(long, value_name = "MACHINE", conflicts_with = "on")]
+    #[arg(long = "as", alias = "machine", value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
     #[command(flatten)]
     on: machine::MachineArgs,
@@ -362,7 +374,7 @@ struct TopoArgs {
 const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo                              this machine, as a picture of text
   nearfar topo --svg machine.svg            the same for a slide
-  nearfar topo --machine epyc-9654-2s-nps4  a machine that you do not have
+  nearfar topo --as epyc-9654-2s-nps4       a machine that you do not have
   nearfar topo --on 4x2                     one that is emulated, as its Linux kernel sees it
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 
@@ -394,6 +406,8 @@ struct MeasureArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    force: file::Force,
+    #[command(flatten)]
     look: look::Look,
 }
 
@@ -408,6 +422,8 @@ struct DoctorArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    look: look::Look,
 }
 
 /// The command line as clap knows it.
@@ -420,13 +436,16 @@ pub fn main() -> ExitCode {
     // A pipe that closes early (| head) ends us silently, as it does other tools.
     // SAFETY: sets a disposition before any other thread runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let result = match parsed().command {
+    // What the program is, is the same everywhere: words.rs.
+    let words = words::separated(std::env::args_os().collect(), &command());
+    let result = match Cli::parse_from(words).command {
         Command::Record(args) => return record::run(args),
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Layout(args) => return layout::run(&args),
         Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
+        Command::List(args) => list::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Fix(args) => fix::run(&args),
         Command::Cure(args) => cure::run(&args),
@@ -441,43 +460,9 @@ pub fn main() -> ExitCode {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-        Command::Man { directory } => write_man(&directory),
+        Command::Man { directory, force } => write_man(&directory, force.force),
     };
     result.unwrap_or_else(|error| fail(&error))
-}
-
-/// Refuses what looks like an option but was taken for the program to run, with the nearest option there is: commands
-/// whose program needs no `--` take every word that they do not know for its name. Behind `--` it is meant.
-fn refuse_unknown_option(sub: &str, program: Option<&OsString>) {
-    if !program.is_some_and(|word| word.as_encoded_bytes().starts_with(b"-")) {
-        return;
-    }
-    let strict = command().mut_subcommand(sub, |sub| {
-        sub.mut_arg("command", |arg| arg.trailing_var_arg(false).allow_hyphen_values(false).last(true))
-    });
-    if let Err(error) = strict.try_get_matches() {
-        error.exit();
-    }
-}
-
-/// What was typed; a program without `--` before it gets a hint.
-fn parsed() -> Cli {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    Cli::try_parse().unwrap_or_else(|mut error| {
-        let word = match (error.kind(), error.get(ContextKind::InvalidArg)) {
-            (ErrorKind::UnknownArgument, Some(ContextValue::String(word))) if !word.starts_with('-') => {
-                word.clone()
-            }
-            _ => error.exit(),
-        };
-        let sub = std::env::args().nth(1).unwrap_or_default();
-        let takes = |c: &clap::Command| c.get_arguments().any(|a| a.get_id() == "command" && a.is_last_set());
-        if command().find_subcommand(&sub).is_some_and(takes) {
-            let tip = format!("the program and its arguments come behind `--`: nearfar {sub} -- {word}");
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-        }
-        error.exit()
-    })
 }
 
 /// Prints an error and gives the status for it.
@@ -486,74 +471,29 @@ fn fail(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(status::ERROR)
 }
 
-fn write_man(directory: &std::path::Path) -> anyhow::Result<ExitCode> {
-    std::fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(command(), directory)?;
-    Ok(ExitCode::SUCCESS)
+/// The pages of all commands, or none if one of them exists.
+fn write_man(directory: &std::path::Path, force: bool) -> anyhow::Result<ExitCode> {
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    let fresh = directory.join(format!(".nearfar-man-{}", std::process::id()));
+    std::fs::create_dir(&fresh).with_context(|| format!("cannot make {}", fresh.display()))?;
+    let moved = moved_man(&fresh, directory, force);
+    let _ = std::fs::remove_dir_all(&fresh);
+    moved.map(|()| ExitCode::SUCCESS)
 }
 
-fn parse_hz(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(hz) if (1.0..=10_000.0).contains(&hz) => Ok(hz),
-        _ => Err("give a rate between 1 and 10000 samples per second".into()),
+fn moved_man(fresh: &std::path::Path, directory: &std::path::Path, force: bool) -> anyhow::Result<()> {
+    clap_mangen::generate_to(command(), fresh)?;
+    let mut pages = Vec::new();
+    for page in std::fs::read_dir(fresh)? {
+        let page = page?;
+        let file = directory.join(page.file_name());
+        file::may_write(&file, force)?;
+        pages.push((page.path(), file));
     }
-}
-
-fn parse_huge_pages(text: &str) -> Result<crate::guest::HugePages, String> {
-    use crate::guest::HugePages::{Always, Madvise, Never};
-    [Always, Madvise, Never]
-        .into_iter()
-        .find(|choice| choice.text() == text)
-        .ok_or_else(|| format!("`{text}` is no choice: give always, madvise or never"))
-}
-
-fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let error = || format!("`{text}` is no time: give a number with s, m or h");
-    let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
-    let factor = match unit {
-        "" | "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(error()),
-    };
-    let seconds = number.parse::<f64>().map_err(|_| error())? * factor;
-    if (1.0..=1e6).contains(&seconds) {
-        Ok(std::time::Duration::from_secs_f64(seconds))
-    } else {
-        Err("give between 1 and 1000000 seconds".into())
+    for (page, file) in pages {
+        std::fs::rename(page, &file).with_context(|| format!("cannot write {}", file.display()))?;
     }
-}
-
-/// Numbers that a process can have: Linux's PID_MAX_LIMIT on 64 bits.
-fn parse_pid() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(1..=1 << 22)
-}
-
-/// Up to eleven days: more than any run, and no time that is calculated from it overflows.
-fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.1..=1e6).contains(&s) => Ok(s),
-        _ => Err("give between 0.1 and 1000000 seconds".into()),
-    }
-}
-
-/// `65536`, `64K`, `64KiB`, `1M`, `2G`.
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    let error = || format!("`{text}` is no size: give bytes, or a number with K, M or G");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 1u64,
-        "K" | "KB" | "KIB" => 1 << 10,
-        "M" | "MB" | "MIB" => 1 << 20,
-        "G" | "GB" | "GIB" => 1 << 30,
-        _ => return Err(error()),
-    };
-    let number: u64 = digits.parse().map_err(|_| error())?;
-    let bytes = number.checked_mul(factor).ok_or_else(error)?;
-    if !(64..=crate::collect::options::MOST_BYTES).contains(&bytes) {
-        return Err("give at least 64 bytes and at most a million GiB".into());
-    }
-    Ok(bytes)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -618,14 +558,5 @@ mod tests {
             assert!(numbers.iter().any(|n| n == known), "{known} is not among {numbers:?}");
         }
         assert!(numbers.len() > 40, "{numbers:?}");
-    }
-
-    #[test]
-    fn sizes_are_read_with_their_unit() {
-        assert_eq!(parse_bytes("64K"), Ok(65536));
-        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        assert_eq!(parse_bytes("100"), Ok(100));
-        assert_eq!(parse_bytes("1048576G"), Ok(crate::collect::options::MOST_BYTES));
-        assert!(parse_bytes("12Q").is_err() && parse_bytes("K").is_err() && parse_bytes("0").is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::ReportArgs;
 use super::report::{Judged, judged_with};
+use super::show;
 use super::status::{self, Gate};
 use crate::ranks::read::{self, RankDir, RunDir};
 use crate::store::dir::Dir;
@@ -10,7 +11,7 @@ use nearfar_model::analyze::Verdict;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::ranks::{Found, NoSummary, RankRow, Run, State, Summary, merge, summarize};
 use nearfar_model::report::ranks as page;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -50,12 +51,11 @@ pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
     }
     let RunDir { launch, notes, .. } = run;
     let merged = merge(&launch.launch, &launch.launcher, launch.size, found, notes);
-    let mut out = std::io::stdout().lock();
     if args.json {
-        write!(out, "{}", page::to_json(&merged))?;
+        show::page(&page::to_json(&merged))?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", page::to_text(&merged, &path.display().to_string(), width, color))?;
+        show::page(&page::to_text(&merged, &path.display().to_string(), width, color))?;
     }
     Ok(gate(args.fail_on.as_deref(), &merged).into())
 }

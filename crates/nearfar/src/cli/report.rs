@@ -1,6 +1,6 @@
 //! `nearfar report`.
 
-use super::{ReportArgs, status};
+use super::{ReportArgs, show, status};
 use crate::discover::{machine_from_argument, machine_without_a_file};
 use crate::ranks::read::is_run;
 use crate::{ranks, store};
@@ -12,7 +12,6 @@ use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::ranks::slice;
 use nearfar_model::recording::{Meta, Modules};
 use nearfar_model::report::{callers, to_details, to_html, to_json, to_text};
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,26 +31,24 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         return super::web::serve(&path, &args);
     }
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
-    let mut out = std::io::stdout().lock();
     if let Some(file) = &args.html.html {
         let mut about = super::html::about(&path, args.machine.as_deref(), &report);
         args.html.add_sources(&mut about, &path, &report);
-        // The page may go to standard output.
-        drop(out);
         args.html.write(file, &to_html(&report, &about))?;
     } else if let Some(directory) = &args.svg_dir {
-        super::html::write_pictures(directory, &report, args.html.overwrite)?;
+        super::html::write_pictures(directory, &report, args.html.force.force)?;
     } else if args.json {
-        writeln!(out, "{}", to_json(&report))?;
+        show::page(&(to_json(&report) + "\n"))?;
     } else {
         let (width, color) = args.look.resolve();
-        match args.details {
-            true => write!(out, "{}", to_details(&report, width, color))?,
-            false => write!(out, "{}", to_text(&report, &path.to_string_lossy(), width, color))?,
-        }
+        let mut text = match args.details {
+            true => to_details(&report, width, color),
+            false => to_text(&report, &path.to_string_lossy(), width, color),
+        };
         if args.callers {
-            write!(out, "{}", callers(&report, width, color))?;
+            text += &callers(&report, width, color);
         }
+        show::page(&text)?;
     }
     if let (Some(_), Some(early)) = (&args.fail_on, &report.ended_early) {
         crate::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");

@@ -91,20 +91,18 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     }
     let cases: Vec<Case> = wanted.iter().map(|&id| judge(id, &sights, false)).collect();
     let (width, color) = args.look.resolve();
-    let mut out = std::io::stdout().lock();
     let good = if args.mutate {
         let pairs: Vec<(Case, Case)> =
             cases.into_iter().map(|right| (right.clone(), judge(right.id, &sights, true))).collect();
-        write!(out, "{}", mutated_to_text(&pairs, width, color))?;
+        super::show::page(&mutated_to_text(&pairs, width, color))?;
         pairs.iter().all(|(right, wrong)| right.lost_in(wrong).next().is_some())
     } else {
         let good = cases.iter().all(|c| c.holds || c.explained.is_some());
         let all = Reproduction { schema: 1, cases };
         let text = if args.json { to_json(&all) } else { to_text(&all, width, color) };
-        write!(out, "{text}")?;
+        super::show::page(&text)?;
         good
     };
-    out.flush()?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -16,7 +16,6 @@ use std::process::ExitCode;
 
 /// Runs and then ends as the program ended.
 pub fn run(args: &RunArgs) -> ExitCode {
-    super::refuse_unknown_option("run", args.command.first());
     let prepared = prepare(args);
     let (machine, placement) = match prepared {
         Ok(prepared) => prepared,

@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 use nearfar_model::report::topology::{to_numactl, to_svg, to_text};
 use nearfar_model::topology::{Topology, judge};
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -20,17 +19,15 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
         crate::host::target::all_stay_on(cpus).context("cannot run where programs run")?;
     }
     let topology = read(args)?;
-    let mut out = std::io::stdout().lock();
     if let Some(file) = &args.svg {
-        crate::output::replace(file, to_svg(&topology).as_bytes())
-            .with_context(|| format!("cannot write the picture to {}", file.display()))?;
+        super::file::write(file, &to_svg(&topology), args.force.force)?;
     } else if args.json {
-        write!(out, "{}", topology.to_json())?;
+        super::show::page(&topology.to_json())?;
     } else if args.numactl {
-        write!(out, "{}", to_numactl(&topology))?;
+        super::show::page(&to_numactl(&topology))?;
     } else {
         let (width, color) = args.look.resolve();
-        write!(out, "{}", to_text(&topology, width, color))?;
+        super::show::page(&to_text(&topology, width, color))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -78,6 +75,9 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     }
     if let Some(file) = &args.svg {
         arguments.extend(["--svg".into(), file.into()]);
+        if args.force.force {
+            arguments.push("--force".into());
+        }
     }
     // Nothing of a terminal goes through: it is asked for width and colour here.
     snapshot.run(Job { stdin: Stream::Null, ..Job::new(arguments) })?.ending.pass_on()

@@ -28,7 +28,7 @@ use std::time::Duration;
 /// with a command its own.
 #[derive(Args)]
 #[command(name = "where", after_help = EXAMPLES)]
-#[command(override_usage = "nearfar where [OPTIONS] <PID | --all | -- COMMAND...>")]
+#[command(override_usage = "nearfar where [OPTIONS] <PID | --all | [--] COMMAND...>")]
 pub(super) struct WhereArgs {
     /// The process
     #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"], value_parser = super::parse_pid())]
@@ -61,7 +61,7 @@ pub(super) struct WhereArgs {
 const EXAMPLES: &str = "Examples:
   nearfar where $(pgrep -n app)   threads, pages and policies of a process
   nearfar where 1234 -i 5         what changes, every five seconds
-  nearfar where -- ./app          of a program from start to end, with numastat's hits and misses
+  nearfar where ./app             of a program from start to end, with numastat's hits and misses
   sudo nearfar where --all        every process: threads, memory by node, policies
 ";
 
@@ -101,17 +101,16 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
     match (args.pid, args.interval) {
         (Some(pid), None) => {
             let seen = look(pid, &site, way, 0.0)?;
-            show(args, &mut io::stdout().lock(), &seen, None, None)?;
+            super::show::page(&shown(args, &seen, None, None)?)?;
         }
         (Some(pid), Some(seconds)) => watch(args, pid, seconds, &site, way)?,
         (None, _) => {
             let everyone = look_at_all(&site, way)?;
-            let mut out = io::stdout().lock();
             if args.json {
-                writeln!(out, "{}", plain::json(serde_json::to_string_pretty(&everyone)?))?;
+                super::show::page(&plain::json(serde_json::to_string_pretty(&everyone)? + "\n"))?;
             } else {
                 let (width, color) = args.look.resolve();
-                write!(out, "{}", everyone_to_text(&everyone, width, color))?;
+                super::show::page(&everyone_to_text(&everyone, width, color))?;
             }
         }
     }
@@ -128,7 +127,7 @@ fn say_one_node() {
     );
 }
 
-/// One look; after the first one its difference.
+/// One look, written at once.
 fn show(
     args: &WhereArgs,
     out: &mut dyn Write,
@@ -136,25 +135,34 @@ fn show(
     then: Option<&Whereabouts>,
     activity: Option<&Activity>,
 ) -> io::Result<()> {
+    out.write_all(shown(args, seen, then, activity)?.as_bytes())?;
+    out.flush()
+}
+
+/// One look; after the first one its difference.
+fn shown(
+    args: &WhereArgs,
+    seen: &Whereabouts,
+    then: Option<&Whereabouts>,
+    activity: Option<&Activity>,
+) -> io::Result<String> {
     if args.json {
         let written = Written { seen, activity };
         let json = match args.interval {
             Some(_) => serde_json::to_string(&written),
             None => serde_json::to_string_pretty(&written),
         };
-        writeln!(out, "{}", plain::json(json?))?;
-    } else {
-        let (width, color) = args.look.resolve();
-        let text = match then {
-            Some(then) => changes_to_text(seen, then, width, color),
-            None => to_text(seen, width, color),
-        };
-        write!(out, "{text}")?;
-        if let Some(activity) = activity {
-            write!(out, "{}", activity_to_text(activity, width, color))?;
-        }
+        return Ok(plain::json(json? + "\n"));
     }
-    out.flush()
+    let (width, color) = args.look.resolve();
+    let mut text = match then {
+        Some(then) => changes_to_text(seen, then, width, color),
+        None => to_text(seen, width, color),
+    };
+    if let Some(activity) = activity {
+        text += &activity_to_text(activity, width, color);
+    }
+    Ok(text)
 }
 
 fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Result<()> {

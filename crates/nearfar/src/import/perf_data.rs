@@ -155,7 +155,7 @@ impl<R: Read> Data<R> {
                 0,
                 "parts of the machine's description",
                 0,
-                "the file does not say which nodes the machine has: give the machine with --machine",
+                "the file does not say which nodes the machine has: give the machine with --as",
             );
         }
         Ok(seen.rungs(&self.data.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>()))

@@ -41,15 +41,26 @@ pub fn is_run(path: &Path) -> bool {
 /// # Errors
 /// If there is none.
 pub fn newest(directory: &Path) -> Result<PathBuf, OpenFailure> {
-    let entries = std::fs::read_dir(directory)
-        .map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
-    entries
-        .flatten()
-        .map(|e| e.path())
-        .filter(|p| p.extension().is_some_and(|e| e == "nearfar"))
-        .filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(LAUNCH)))
+    let named = |p: &PathBuf| p.extension().is_some_and(|e| e == "nearfar");
+    recordings(directory)?
+        .into_iter()
+        .filter(named)
         .max_by_key(|p| begun(p).unwrap_or_default())
         .ok_or_else(|| OpenFailure::NoneHere(directory.to_owned()))
+}
+
+/// The recordings and runs of several ranks in `directory`, whatever they are called, in no order.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn recordings(directory: &Path) -> Result<Vec<PathBuf>, OpenFailure> {
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| OpenFailure::Io { path: directory.to_owned(), error })?;
+    let paths = entries.flatten().map(|e| match directory == Path::new(".") {
+        true => PathBuf::from(e.file_name()),
+        false => e.path(),
+    });
+    Ok(paths.filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(LAUNCH))).collect())
 }
 
 /// When a recording was begun, or the first of a run's ranks that is found.

@@ -76,25 +76,19 @@ fn nothing_of_a_machines_name_or_of_a_path_is_obeyed_by_a_terminal() {
     std::fs::write(&file, machine.to_toml()).unwrap();
     assert_eq!(commands(&machine.to_toml()), [""; 0]);
     let picture = scratch.path("machine.svg");
-    let output = run(&["topo", "--svg", picture.to_str().unwrap(), "--machine"], &[&file]);
+    let output = run(&["topo", "--svg", picture.to_str().unwrap(), "--as"], &[&file]);
     check(&output, "topo --svg");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(commands(&std::fs::read_to_string(&picture).unwrap()), [""; 0]);
-    for arguments in
-        [&["topo", "--machine"][..], &["topo", "--json", "--machine"], &["layout", "--dry-run", "--machine"]]
-    {
+    for arguments in [&["topo", "--as"][..], &["topo", "--json", "--as"], &["layout", "--dry-run", "--as"]] {
         check(&run(arguments, &[&file]), arguments[0]);
     }
     let recording = Made::default().finished(&scratch.path("r"));
     check(&run(&["report", "--as", file.to_str().unwrap()], &[&recording]), "report --as");
     let missing = scratch.path("x\x1b[2J\u{202e}\nnearfar: all is fine");
     for arguments in
-        [&["report"][..], &["fix"], &["topo", "--machine"], &["run", "-N", "0", "--"], &["where"]]
+        [&["report"][..], &["fix"], &["topo", "--as"], &["run", "-N", "0", "--"], &["where"], &["list"]]
     {
-        // What is wrong with an argument itself is said by clap, which quotes it.
-        if arguments == ["where"] {
-            continue;
-        }
         let output = run(arguments, &[&missing]);
         assert!(!output.status.success());
         check(&output, arguments[0]);

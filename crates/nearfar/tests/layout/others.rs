@@ -48,7 +48,7 @@ fn a_real_mpirun_would_bind_the_same_on_a_machine_that_is_numbered_in_turns() {
     assert!(lstopo.unwrap().status.success());
     for ask in [&["-n", "4", "-t", "2"][..], &["-n", "2", "-t", "4"], &["-n", "3", "-t", "3", "--hwthreads"]]
     {
-        let given = [&["--dry-run", "--launcher", "mpirun", "--machine", &machine], ask].concat();
+        let given = [&["--dry-run", "--launcher", "mpirun", "--as", &machine], ask].concat();
         let said = text(&run(&[&given[..], &["--", "true"]].concat()).stdout);
         // Cpus of a rankfile are only worked out at the start, and then those are missing here.
         let more = match line(&said).contains("rankfile") {

@@ -144,18 +144,6 @@ fn an_unknown_option_before_the_program_is_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn a_program_without_two_dashes_before_it_gets_a_hint() {
-    for sub in ["record", "check", "where"] {
-        let (status, message) = refused(nearfar().args([sub, "./app"]));
-        assert_eq!(status, Some(2), "{message}");
-        // `where` takes a number there.
-        assert!(sub == "where" || message.contains(&format!("nearfar {sub} -- ./app")), "{message}");
-    }
-    let (_, message) = refused(nearfar().args(["report", "a", "b"]));
-    assert!(!message.contains("behind"), "{message}");
-}
-
-#[test]
 fn check_refuses_what_it_cannot_look_for() {
     let (status, message) = refused(nearfar().args(["check", "--metric", "seconds: [0-9.]+", "--", "true"]));
     assert_eq!(status, Some(2), "{message}");
@@ -248,13 +236,15 @@ fn a_picture_that_cannot_be_written_leaves_nothing() {
         return crate::common::skip("no tmpfs can be mounted here");
     }
     let picture = disk.join("machine.svg");
-    let draw = || refused(nearfar().args(["topo", "--machine", "xeon-8480p-2s", "--svg"]).arg(&picture));
+    let draw = |flags: &[&str]| {
+        refused(nearfar().args(["topo", "--as", "xeon-8480p-2s", "--svg"]).arg(&picture).args(flags))
+    };
     std::fs::write(disk.join("filler"), vec![1; 4096]).unwrap();
-    let (status, message) = draw();
+    let (status, message) = draw(&[]);
     let there = picture.exists();
     // One that was there before stays as it was.
     let _ = std::fs::write(&picture, "old");
-    let again = draw();
+    let again = draw(&["--force"]);
     let old = std::fs::read_to_string(&picture);
     let left = std::fs::read_dir(&disk).unwrap().count();
     Command::new("umount").arg(&disk).status().unwrap();

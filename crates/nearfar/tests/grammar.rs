@@ -1,0 +1,244 @@
+//! One grammar for all commands: where a program begins, which flags there are, what happens to files that exist,
+//! which status a command ends with, how wide a page is and when it goes through a pager.
+
+mod common;
+
+use common::{Scratch, nearfar, skip, text};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::process::{Command, Output, Stdio};
+
+fn run(words: &[&str]) -> Output {
+    nearfar().args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn nodes_here() -> usize {
+    nearfar::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len()
+}
+
+#[test]
+fn a_program_needs_no_dashes_and_keeps_its_own_flags() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("r");
+    let output = run(&["record", "-q", "-o", recording.to_str().unwrap(), "echo", "-o", "--quiet", "-q"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "-o --quiet -q\n");
+    assert!(recording.join("meta.json").exists());
+    let output = run(&["run", "-q", "-C", "0", "echo", "--", "-C"]);
+    assert_eq!(text(&output.stdout), "-- -C\n", "{}", text(&output.stderr));
+    let output = run(&["where", "sh", "-c", "sleep 0.3; exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    // An unknown option before the program is not taken for its name.
+    let output = run(&["record", "--no-such", "echo"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--no-such"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_prints_a_result_has_the_same_flags() {
+    // These hand on a program's output, or write a file; `layout` prints a line to be pasted.
+    let others = [
+        "record",
+        "run",
+        "fix",
+        "layout",
+        "cache",
+        "completions",
+        "man",
+        nearfar::host::holder::COMMAND,
+        "help",
+    ];
+    for sub in nearfar::cli::command().get_subcommands().filter(|sub| !others.contains(&sub.get_name())) {
+        for flag in ["json", "width", "color"] {
+            let there = sub.get_arguments().any(|arg| arg.get_long() == Some(flag));
+            assert!(there, "{} has no --{flag}", sub.get_name());
+        }
+    }
+}
+
+#[test]
+fn a_flag_means_one_thing() {
+    let mut letters: BTreeMap<char, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for sub in nearfar::cli::command().get_subcommands() {
+        for arg in sub.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            if let (Some(letter), Some(long)) = (arg.get_short(), arg.get_long()) {
+                let of = letters.entry(letter).or_default().entry(long.to_owned()).or_default();
+                of.push(sub.get_name().to_owned());
+            }
+        }
+        // A machine that is judged by or shown is --as, one that is emulated --on; nothing else names one.
+        for arg in sub.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let machine = arg.get_value_names().unwrap_or_default().iter().any(|name| *name == "MACHINE");
+            assert!(!machine || matches!(arg.get_long(), Some("as" | "on")), "{} {:?}", sub.get_name(), arg);
+        }
+    }
+    // The others of `run` are numactl's, and -n and -t of `layout` the launchers'.
+    for letter in ['m', 'o', 'q', 'N', 'F'] {
+        let means = letters.get(&letter).map_or(0, BTreeMap::len);
+        assert!(means <= 1, "-{letter}: {:?}", letters[&letter]);
+    }
+    let output = run(&["check", "-m", "x: ([0-9]+)", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--metric"), "{}", text(&output.stderr));
+    // The old name of --as.
+    assert_eq!(
+        run(&["topo", "--machine", "4x2", "--json"]).stdout,
+        run(&["topo", "--as", "4x2", "--json"]).stdout
+    );
+}
+
+#[test]
+fn what_exists_is_replaced_by_force_only() {
+    let scratch = Scratch::new();
+    let picture = scratch.path("machine.svg");
+    let draw = |flags: &[&str]| {
+        let output =
+            nearfar().args(["topo", "--as", "4x2", "--svg"]).arg(&picture).args(flags).output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    fs::write(&picture, "old").unwrap();
+    let (status, said) = draw(&[]);
+    assert_eq!(status, Some(2));
+    assert!(said.contains("machine.svg") && said.contains("--force"), "{said}");
+    assert_eq!(fs::read_to_string(&picture).unwrap(), "old");
+    assert_eq!(draw(&["--force"]).0, Some(0));
+    assert!(fs::read_to_string(&picture).unwrap().contains("<svg"));
+    let output = run(&["topo", "--as", "4x2", "--svg", "-"]);
+    assert!(text(&output.stdout).contains("<svg"), "{}", text(&output.stderr));
+    // Each flag that names a file to write has --force beside it.
+    for sub in nearfar::cli::command().get_subcommands() {
+        let file = |id: &str| {
+            sub.get_arguments().any(|arg| {
+                arg.get_long() == Some(id) && arg.get_value_names().is_some_and(|names| names[0] == "FILE")
+            })
+        };
+        if ["output", "svg", "html"].into_iter().any(file) {
+            let force = sub.get_arguments().any(|arg| arg.get_long() == Some("force"));
+            assert!(force, "{} writes a file and has no --force", sub.get_name());
+        }
+    }
+}
+
+#[test]
+fn nothing_to_do_ends_with_0_everywhere() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("r");
+    let recorded = run(&["record", "-q", "-o", recording.to_str().unwrap(), "true"]);
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let fix = run(&["fix", recording.to_str().unwrap()]);
+    assert_eq!(fix.status.code(), Some(0), "{}", text(&fix.stderr));
+    assert!(text(&fix.stderr).contains("nothing to place"), "{}", text(&fix.stderr));
+    assert!(!scratch.path("r.placement").exists());
+    if nodes_here() > 1 {
+        return skip("check and cure have something to do on several nodes");
+    }
+    for command in ["check", "cure"] {
+        let output =
+            nearfar().args([command, "touch", "ran"]).current_dir(scratch.directory()).output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{command}: {said}");
+        assert!(said.contains("one memory node") && said.contains("--on"), "{command}: {said}");
+    }
+    assert!(!scratch.path("ran").exists());
+}
+
+#[test]
+fn columns_are_obeyed_in_pipes() {
+    let wide = |columns: &str, flags: &[&str]| {
+        let output =
+            nearfar().args(["topo", "--as", "2x22"]).args(flags).env("COLUMNS", columns).output().unwrap();
+        text(&output.stdout)
+    };
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    assert!(longest(&wide("70", &[])) <= 70, "{}", wide("70", &[]));
+    assert_ne!(wide("70", &[]), wide("140", &[]));
+    // What is asked for by a flag is meant, what is no number is not.
+    assert_eq!(wide("70", &["--width", "140"]), wide("140", &[]));
+    assert_eq!(wide("many", &[]), wide("100", &[]));
+}
+
+#[test]
+fn recordings_are_listed_with_what_they_say_of_themselves() {
+    let scratch = Scratch::new();
+    let list = |flags: &[&str]| {
+        let output = nearfar().arg("list").args(flags).current_dir(scratch.directory()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        output
+    };
+    assert!(text(&list(&[]).stderr).contains("no recording in ."));
+    for name in ["first.nearfar", "second"] {
+        let path = scratch.path(name);
+        let output = run(&["record", "-q", "-o", path.to_str().unwrap(), "sleep", "0.01"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    fs::create_dir(scratch.path("broken")).unwrap();
+    fs::write(scratch.path("broken/meta.json"), "{").unwrap();
+    fs::write(scratch.path("other.txt"), "no recording").unwrap();
+    let rows: serde_json::Value = serde_json::from_slice(&list(&["--json"]).stdout).unwrap();
+    let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+    // The latest first; what has no date comes last.
+    assert_eq!(names, ["second", "first.nearfar", "broken"]);
+    let row = &rows[0];
+    assert_eq!(row["command"], serde_json::json!(["sleep", "0.01"]));
+    assert!(row["seconds"].as_f64().unwrap() > 0.0 && row["bytes"].as_u64().unwrap() > 1000, "{row}");
+    assert!(row["state"].is_null() && row["verdict"].is_null() && row["machine"].is_string(), "{row}");
+    assert!(
+        rows[2]["state"].as_str().unwrap().contains("meta.json") && rows[2]["started"].is_null(),
+        "{rows}"
+    );
+    let page = text(&list(&["--width", "80"]).stdout);
+    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    let first: Vec<&str> = page.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(first[0], "second", "{page}");
+    let named = run(&["list", scratch.directory().to_str().unwrap()]);
+    assert!(text(&named.stdout).contains("/second"), "{}", text(&named.stdout));
+    assert_eq!(run(&["list", "/no/such"]).status.code(), Some(2));
+}
+
+/// Runs a command on a terminal of so many lines, and gives what the terminal was sent.
+fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: rows, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the descriptors are written, the size is read; there is no name and no setting.
+    let made =
+        unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
+    assert_eq!(made, 0);
+    // SAFETY: both are open, and nobody else's.
+    let (mut ours, theirs) = unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
+    command.stdin(theirs.try_clone().unwrap()).stdout(theirs).stderr(Stdio::null()).env("TERM", "xterm");
+    let mut child = command.spawn().unwrap();
+    // Its copies of the terminal's end go with it: reading ends when the program has ended.
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut sent = Vec::new();
+    let mut piece = [0; 4096];
+    while let Ok(n @ 1..) = ours.read(&mut piece) {
+        sent.extend(&piece[..n]);
+    }
+    (child.wait().unwrap().code(), text(&sent))
+}
+
+#[test]
+fn long_pages_go_through_a_pager_on_a_terminal_only() {
+    let page = |rows: u16, variables: &[(&str, &str)]| {
+        let mut command = nearfar();
+        command.args(["topo", "--as", "8x16", "--color", "never"]).env_remove("COLUMNS");
+        command.env_remove("PAGER").env_remove("NEARFAR_PAGER").envs(variables.iter().copied());
+        on_a_terminal(rows, &mut command)
+    };
+    let (status, direct) = page(10, &[("NEARFAR_PAGER", "cat")]);
+    assert_eq!(status, Some(0));
+    let lines = direct.lines().count();
+    assert!(lines > 12, "{direct}");
+    let marked = [("NEARFAR_PAGER", "echo PAGED; cat"), ("PAGER", "echo WRONG")];
+    let (status, paged) = page(10, &marked);
+    assert_eq!((status, paged.as_str()), (Some(0), format!("PAGED\r\n{direct}").as_str()));
+    // What fits needs none, and neither does a pipe; one that leaves early does not change the status.
+    assert_eq!(page(lines as u16 + 2, &marked).1, direct);
+    let piped = nearfar().args(["topo", "--as", "8x16"]).envs(marked).output().unwrap();
+    assert!(!text(&piped.stdout).contains("PAGED"));
+    assert_eq!(page(10, &[("PAGER", "true")]), (Some(0), String::new()));
+    // One that does not exist is no reason to show nothing: the shell's complaint goes to standard error.
+    assert_eq!(page(10, &[("PAGER", "no-such-pager")]).1, direct);
+}
