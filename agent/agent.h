@@ -58,6 +58,7 @@ struct nf_thread {
     struct {
         uintptr_t start, bytes;
     } modules[NF_RANGES]; /* where words of its stack pointed to last */
+    struct nf_phases *phases; /* phases.c; NULL before the first */
     uint32_t dice;       /* and of the small samples: the handler may interrupt its use */
     bool timer_stopped;  /* its alternate signal stack is too short */
     uint8_t counter;     /* enum nf_counter: whether it may read the time stamp counter */
@@ -110,6 +111,9 @@ bool nf_is_own_process(void);
 /* Writes one record. `wait`: may wait for room (false in the signal handler). */
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait);
+/* The same of a time that the caller has read. */
+bool nf_emit_at(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+                size_t tail_bytes, uint64_t at);
 /* Its own, for system calls; 0 if it is not known and may not be asked for. */
 uint32_t nf_tid(void);
 /* As the recorder knows it. */
@@ -129,6 +133,17 @@ void nf_lost_quietly(void);
 void nf_last_words(void);
 /* Has the whole ring in memory; false if it cannot be had. */
 bool nf_fill_ring(void);
+
+/* phases.c. `site`: return address of the call, `place`: the same as "file:line" where there is none, or NULL. */
+void nf_phase_begin(const char *name, uint64_t site, uint8_t source, const char *place);
+void nf_phase_end(const char *name, uint64_t site, uint8_t source, const char *place);
+void nf_phase_metric(const char *name, double value);
+/* mpi.c: calls of MPI become phases. */
+void nf_mpi_init(void);
+/* The region of interest begins or ends. */
+void nf_region(bool begins);
+void nf_phases_thread_end(void);
+void nf_phases_exit(void);
 
 /* sandbox.c */
 bool nf_sandboxed_from_outside(const struct nf_header *header);

@@ -74,6 +74,7 @@ __attribute__((constructor)) static void start(void) {
         nf_process.record_from = nf_process.header->min_object ? nf_process.header->min_object : 1;
         atomic_store(&nf_process.min_object, nf_process.record_from);
         nf_self.small_left = 0;
+        nf_mpi_init();
         nf_bell(NF_BELL_MAIN, 0);
     }
     if (least < atomic_load(&nf_process.min_object)) atomic_store(&nf_process.min_object, least);
@@ -88,6 +89,7 @@ static void finish(void) {
     if (nf_quiet() || !nf_process.segment || !nf_is_own_process() || atomic_exchange(&finished_epoch, epoch) == epoch || !nf_enter()) return;
     int saved = errno;
     nf_last_words();
+    nf_phases_exit();
     nf_objects_tell(true);
     nf_homes_at_exit();
     nf_send_maps();

@@ -76,7 +76,7 @@
 #include <stdint.h>
 
 #define NF_MAGIC 0x31544e474152464eull /* "NFRAGNT1" */
-#define NF_VERSION 2u
+#define NF_VERSION 3u
 /* Most segments; the recorder makes fewer where memory or limits are short. */
 #define NF_SEGMENTS 4096u
 /* Longest ring; a multiple of 64 KiB. */
@@ -145,6 +145,7 @@ enum nf_bell {
     NF_BELL_THREAD_END = 5,
     NF_BELL_MAIN = 6,         /* the program proper begins */
     NF_BELL_PROCESS_END = 7,  /* process id */
+    NF_BELL_PHASE = 10,       /* a phase begins or ends: CLOCK_MONOTONIC now, ns, as its record has it */
 };
 #define NF_BELL_BEGIN 512u
 #define NF_BELL_COMMIT 256u
@@ -183,8 +184,8 @@ enum nf_kind {
     NF_ALLOC = 7,        /* struct nf_alloc, stack */
     NF_FREE = 8,         /* struct nf_range: address, bytes */
     NF_RANGE = 9,        /* struct nf_range; flags = RangeKind of the recording's tables */
-    NF_PHASE_BEGIN = 10, /* struct nf_range (only `to`: bytes of the name), name */
-    NF_PHASE_END = 11,   /* the same */
+    NF_PHASE_BEGIN = 10, /* struct nf_phase, name, place in the source as text; flags: NF_SAID_*, NF_PHASE_INHERITED */
+    NF_PHASE_END = 11,   /* struct nf_phase, name (only NF_PHASE_ELSEWHERE), place; flags: NF_PHASE_ENDED and so on */
     NF_ROI_BEGIN = 12,   /* struct nf_range, empty */
     NF_ROI_END = 13,     /* the same */
     NF_NAME = 14,        /* struct nf_range, name */
@@ -193,6 +194,8 @@ enum nf_kind {
     NF_LOST = 17,        /* struct nf_lost */
     NF_MAPS = 18,        /* struct nf_range (`to`: bytes), text of /proc/self/maps; flags bit 0: more follows */
     NF_GROUP = 19,       /* struct nf_group */
+    NF_PHASE_COUNT = 20, /* struct nf_phase_count, names of the path, 0x1f between them; flags: NF_SAID_*, NF_PHASE_METRIC */
+    NF_METRIC = 21,      /* struct nf_metric, name */
 };
 
 struct nf_record {
@@ -279,6 +282,51 @@ struct nf_sample {
     uint32_t unused;
 };
 
+/* Phases of one path and thread that are recorded one by one, a second; those beyond are counted. */
+#define NF_PHASE_RATE 4096u
+/* Whose word a phase is: the low four bits of the flags of its beginning. */
+enum nf_said {
+    NF_SAID_BY_PROGRAM = 0, /* nearfar.h and its kin */
+    NF_SAID_BY_OPENMP = 1,  /* OMPT */
+    NF_SAID_BY_MPI = 2,     /* calls of MPI */
+    NF_SAID_BY_ITT = 3,     /* ITT notify */
+    NF_SAID_BY_LIKWID = 4,  /* LIKWID's markers */
+};
+/* Name of an OpenMP region; the address of its construct in hex follows. */
+#define NF_OPENMP_NAME "omp parallel @"
+#define NF_PHASE_INHERITED 0x10u /* begun before the fork, in the parent */
+#define NF_PHASE_METRIC 0x20u    /* not a phase but values of a metric */
+/* How a phase ended: flags of its end. */
+#define NF_PHASE_ENDED 0x00u
+#define NF_PHASE_UNWOUND 0x100u      /* an outer phase ended; the place is that end's */
+#define NF_PHASE_ELSEWHERE 0x200u    /* this thread is in no phase of the name: another may be */
+#define NF_PHASE_THREAD_ENDED 0x300u
+#define NF_PHASE_EXITED 0x400u       /* the process ended by a call of this thread */
+
+struct nf_phase {
+    uint64_t time;       /* CLOCK_MONOTONIC, ns: exactly, where the record's own may be later */
+    uint64_t site;       /* return address of the call; 0 if it says nothing */
+    uint32_t id;         /* of the thread's phases; an end has that of its beginning */
+    uint16_t bytes;      /* of the name */
+    uint16_t place;      /* of the place, behind it */
+};
+
+/* Phases, or values of a metric, of one path that were not recorded one by one. */
+struct nf_phase_count {
+    uint64_t calls;
+    uint64_t inclusive_ns;
+    double sum, least, most; /* of a metric */
+    uint32_t tid;            /* whose; at the end of a process another one writes it */
+    uint32_t bytes;          /* of the path */
+};
+
+struct nf_metric {
+    uint64_t time;
+    double value;
+    uint32_t bytes;      /* of the name */
+    uint32_t unused;
+};
+
 enum nf_why {
     NF_HOMES_REFUSED = 1, /* move_pages is not allowed here */
     NF_HOMES_BUDGET = 2,  /* looking them up would have cost too much time; count = objects */
@@ -305,6 +353,9 @@ _Static_assert(sizeof(struct nf_homes) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_phase) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_phase_count) == 48, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_metric) == 24, "mirrored in collect/agent.rs");
 /* The table of --placement: one file, shared by all processes of the program. A header, `entries` of
  * struct nf_place, and behind them `parts` of struct nf_part, to which entries point by number. */
 #define NF_PLACES_MAGIC 0x31534543414c504eull /* "NPLACES1" */

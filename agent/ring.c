@@ -487,6 +487,13 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes,
     return emit(kind, flags, body, body_bytes, tail, tail_bytes, wait, 0);
 }
 
+bool nf_emit_at(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+                size_t tail_bytes, uint64_t at) {
+    if (UNLIKELY(!nf_attached())) return false;
+    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell(NF_BELL_PHASE, at);
+    return emit(kind, flags, body, body_bytes, tail, tail_bytes, true, at);
+}
+
 void nf_lost_at(enum nf_why why, uint64_t count, uint64_t at) {
     struct nf_lost lost = {.count = count, .why = why};
     if (nf_process.segment) emit(NF_LOST, 0, &lost, sizeof lost, NULL, 0, false, at);

@@ -22,6 +22,7 @@ static void thread_ends(void *unused) {
     int saved = errno;
     nf_sampling_thread_end();
     if (nf_enter()) {
+        nf_phases_thread_end();
         nf_emit(NF_THREAD_END, 0, NULL, 0, NULL, 0, true);
         nf_leave();
     }

@@ -14,6 +14,7 @@
 //   replicated.hpp   read-only tables: a copy on each node
 //   interleaved.hpp  written tables: pages dealt to all nodes
 //   node_local.hpp   arenas: memory of one node for many small objects
+//   phase.hpp        a named part of the work, from here to the end of the scope
 //   nodes.hpp        nodes, and where a page is
 //   pages.hpp        memory fresh from the kernel
 //
@@ -65,6 +66,7 @@
 #include "nearfar/pages.hpp"
 #include "nearfar/parallel.hpp"
 #include "nearfar/partition.hpp"
+#include "nearfar/phase.hpp"
 #include "nearfar/ranked.hpp"
 #include "nearfar/replicated.hpp"
 #if __has_include(<memory_resource>)

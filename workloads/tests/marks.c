@@ -10,6 +10,7 @@ int main(void)
     nearfar_begin();
     nearfar_phase_begin("one");
     nearfar_name(object, sizeof object, "object");
+    nearfar_metric("residual", 0.5);
     nearfar_phase_end("one");
     nearfar_end();
     puts("done");

@@ -5,7 +5,7 @@
 //! [`time`] turns counted traffic into seconds,
 //! [`analyze`] turns a recording and a machine into objects, first touches and
 //! findings, [`compare`] says what became of them in a later recording, and [`report`]
-//! writes those for people and programs.
+//! writes those for people and programs, [`export`] for other tools.
 //!
 //! The wall: nothing in this crate looks at the host it runs on. It opens no
 //! file, asks for no time and knows no path of its own; what does is in the
@@ -15,6 +15,7 @@
 pub mod analyze;
 pub mod compare;
 pub mod decode;
+pub mod export;
 pub mod fix;
 pub mod measured;
 pub mod perf;

@@ -12,6 +12,8 @@ mod helpers;
 mod instances;
 #[path = "analyze/many.rs"]
 mod many;
+#[path = "analyze/phases.rs"]
+mod phases;
 #[path = "analyze/pictures.rs"]
 mod pictures;
 #[path = "analyze/placements.rs"]

@@ -61,6 +61,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         command: vec!["/home/me/grid".into(), "512".into()],
         exit: Some("exit 0".into()),
         ended_early: None,
+        phases: None,
         seconds: 3.0,
         machine: JudgedMachine {
             name: "two sockets".into(),

@@ -59,6 +59,9 @@ fn generated() -> String {
     table::<Homes>(&mut out);
     table::<Mappings>(&mut out);
     table::<Phases>(&mut out);
+    table::<PhaseCounts>(&mut out);
+    table::<PhaseMarks>(&mut out);
+    table::<Metrics>(&mut out);
     table::<Counters>(&mut out);
     table::<CpuEpochs>(&mut out);
     table::<EpochTraffics>(&mut out);

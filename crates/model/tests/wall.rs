@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     "whereabouts",
     "reproduce",
     "report",
+    "export",
 ];
 
 /// The crates on this side of the wall, as folders of crates/.

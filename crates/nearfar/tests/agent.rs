@@ -239,17 +239,19 @@ int main(void) {
     let bodies: Vec<&AgentBody> = run.records.iter().map(|r| &r.body).collect();
     for wanted in [
         AgentBody::RoiBegin,
-        AgentBody::PhaseBegin("solve".into()),
         AgentBody::Name { address, bytes: 8 << 20, name: "field".into() },
         range(4, 1 << 20),
         range(1, 2 << 20),
         AgentBody::Free { address, bytes: 8 << 20, died_ns: 0, reallocated: false },
         range(2, 8 << 20),
-        AgentBody::PhaseEnd("solve".into()),
         AgentBody::RoiEnd,
     ] {
         assert!(bodies.contains(&&wanted), "{wanted:?} in {bodies:?}");
     }
+    let begun =
+        |b: &&&AgentBody| matches!(b, AgentBody::PhaseBegin(call) if call.name == "solve" && call.site != 0);
+    assert_eq!(bodies.iter().filter(begun).count(), 1, "{bodies:?}");
+    assert_eq!(bodies.iter().filter(|b| matches!(b, AgentBody::PhaseEnd(call) if call.how == 0)).count(), 1);
     let (_, mapping) = run.of_size(8 << 20)[0];
     assert_eq!(mapping.kind, AllocationKind::Mapping);
     if run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. })) {

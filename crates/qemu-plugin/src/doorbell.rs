@@ -32,6 +32,8 @@ pub enum Message {
     Main,
     /// The process with this id has ended.
     ProcessEnd(u32),
+    /// A phase begins or ends; the guest's CLOCK_MONOTONIC is this, ns.
+    Phase(u64),
     /// Address, then bytes, of a range whose pages will be reused.
     RangeGone,
 }
@@ -87,6 +89,7 @@ fn meaning(operation: u64, value: u64) -> Option<Message> {
         6 => Message::Main,
         7 => Message::ProcessEnd(value as u32),
         8 | 9 => Message::RangeGone,
+        10 => Message::Phase(value),
         _ => return None,
     })
 }
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(say(speech, 6, 0), Some(Ok(Message::Main)));
         assert_eq!(say(speech, 7, 77), Some(Ok(Message::ProcessEnd(77))));
         assert_eq!(say(speech, 8, 4096), Some(Ok(Message::RangeGone)));
+        assert_eq!(say(speech, 10, 4711), Some(Ok(Message::Phase(4711))));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::log;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::journal;
-use nearfar_model::recording::raw::{RawMarks, RawPages, RawSamples};
+use nearfar_model::recording::raw::{RawMarks, RawPages, RawPhaseMarks, RawSamples};
 use nearfar_model::recording::tables::{CpuEpochs, EpochTraffics, Loss, Losses};
 use std::fs::File;
 use std::io::Write;
@@ -23,6 +23,8 @@ pub struct Rows {
     pub pages: RawPages,
     /// Beginnings and ends.
     pub marks: RawMarks,
+    /// Beginnings and ends of phases.
+    pub phase_marks: RawPhaseMarks,
     /// What is missing.
     pub losses: Losses,
 }
@@ -72,6 +74,7 @@ impl Output {
         journal::encode(&mut rows.samples, buffer);
         journal::encode(&mut rows.pages, buffer);
         journal::encode(&mut rows.marks, buffer);
+        journal::encode(&mut rows.phase_marks, buffer);
         journal::encode(&mut rows.losses, buffer);
         // What follows a frame that is cut off could not be read anyway.
         if !*failed && let Err(error) = file.write_all(buffer) {

@@ -6,6 +6,8 @@ use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::vcpu::{PATIENCE, Vcpu};
 use crate::wakes::Wake;
+use nearfar_model::recording::column::Columns;
+use nearfar_model::recording::raw::RawPhaseMark;
 use nearfar_model::recording::tables::MarkKind;
 
 /// Ids of a thread that said nothing: no process and no thread of a program has them.
@@ -150,6 +152,17 @@ impl Vcpu {
                 }
             }
             Message::Time(ns) => world.time.tell(ns),
+            Message::Phase(ns) => {
+                world.time.tell(ns);
+                if let Some(seat) = &self.seat {
+                    world.output.rows().phase_marks.push(RawPhaseMark {
+                        time_ns: ns,
+                        pid: self.ids.0,
+                        tid: self.ids.1,
+                        simulated_ns: seat.core.clock_ns() as u64,
+                    });
+                }
+            }
             Message::RegionBegin => turn_to(MarkKind::RegionBegin),
             Message::RegionEnd => turn_to(MarkKind::RegionEnd),
             Message::Main => turn_to(MarkKind::Main),

@@ -107,6 +107,7 @@ pub fn assemble(
         command: meta.command.clone(),
         ended_early,
         exit: (!meta.exit.is_empty()).then(|| meta.exit.clone()),
+        phases: context.phases.map(|phases| super::phases::report(context, phases, tally)),
         seconds: (end - meta.start_ns) as f64 / 1e9,
         machine: JudgedMachine {
             name: judge.machine.name.clone(),

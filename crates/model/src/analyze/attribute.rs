@@ -14,6 +14,7 @@ use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::Seen;
 use super::pace::Pace;
 use super::pages::Folios;
+use super::phases::Phases;
 use super::reach::{PIECE, Trail};
 use super::region::Region;
 use super::rows::Rows;
@@ -62,6 +63,8 @@ pub struct Context<'a> {
     pub exact: Option<&'a Exact>,
     /// What bound in each epoch.
     pub pace: Option<&'a Pace>,
+    /// Which thread is in which phase; `None` if the program has none.
+    pub phases: Option<&'a Phases>,
 }
 
 impl Context<'_> {
@@ -379,6 +382,18 @@ impl<'a> Worker<'a> {
             let cell = Cell { row, from: node, home: home.node, user };
             if let Some(piece) = piece.filter(|_| pace.course.pieces().len() > 1) {
                 tally.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
+            }
+        }
+        if let (Some(phases), Some(t)) = (self.context.phases, thread) {
+            let path = phases.at(t as u32, time);
+            let near = known && !remote;
+            tally.phases.sampled.entry((t as u32, path)).or_default().add(weight, near, remote);
+            tally.phases.functions.entry((path, function)).or_default().add(weight, near, remote);
+            if let (true, Some(thing)) = (remote, thing) {
+                let touch = self.context.finder.placements.touches.get(home.touch as usize);
+                let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));
+                let row = self.context.rows.of_thing[thing as usize];
+                *tally.phases.paid.entry((row, placed, path)).or_default() += weight;
             }
         }
         if let Some(thing) = thing {

@@ -40,6 +40,7 @@ mod pace;
 mod page_table;
 mod pages;
 mod pattern;
+mod phases;
 mod pictures;
 mod placement;
 mod program;
@@ -131,6 +132,7 @@ fn take_apart(
     }
     let survey = samples.survey().map_err(AnalyzeError::Samples)?;
     let threads = IdIndex::new(&input.threads.id);
+    let phases = phases::Phases::new(input, &threads);
     let things = space::Things::new(input);
     let mut sites = sites::Sites::new(input);
     let mut rows = rows::Rows::new(input, &things, &sites);
@@ -183,6 +185,7 @@ fn take_apart(
         measure: &measure,
         exact: exact.as_ref(),
         pace: counts.pace.as_ref().ok(),
+        phases: phases.as_ref(),
     };
     let tally = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
     let facts = facts::gather(input, &context, &tally);

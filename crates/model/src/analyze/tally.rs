@@ -4,6 +4,7 @@
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::OverTime;
+use super::phases::PhaseTally;
 use super::reach::Reach;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use crate::recording::{Resolution, SampleRung};
@@ -258,6 +259,8 @@ pub struct Tally {
     pub matrix: Vec<u64>,
     /// By thread.
     pub threads: Vec<ThreadTally>,
+    /// By phase.
+    pub phases: PhaseTally,
     /// By row.
     pub rows: Vec<Option<Box<RowTally>>>,
     /// By (row, thread).
@@ -368,6 +371,7 @@ impl Tally {
             to.used.addressed += from.used.addressed;
             grow_add(&mut to.used.bins, &from.used.bins);
         }
+        self.phases.merge(other.phases);
         for (key, from) in other.reach {
             self.reach.entry(key).or_default().merge(&from);
         }

@@ -2,10 +2,12 @@
 //! Field names are the JSON's; docs/report.schema.json describes the same.
 
 mod counted;
+mod phases;
 mod pictures;
 mod whatif;
 
 pub use counted::*;
+pub use phases::*;
 pub use pictures::*;
 pub use whatif::*;
 
@@ -80,6 +82,8 @@ pub struct Report {
     /// Why the recording does not go to the program's own end: stopped, killed, by a signal; null if it does. Such a
     /// run is never `clean`.
     pub ended_early: Option<String>,
+    /// The program's parts, as it or its runtime named them; null if there are none.
+    pub phases: Option<PhaseReport>,
     /// Length of the recording, seconds of wall time.
     pub seconds: f64,
     /// The machine it is judged on.

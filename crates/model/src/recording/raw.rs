@@ -66,3 +66,17 @@ table! {
         tid: u32,
     }
 }
+
+table! {
+    /// A phase began or ended in a program under the virtual machine.
+    RawPhaseMark / RawPhaseMarks = "sim_phase_marks" {
+        /// When, ns of the guest's CLOCK_MONOTONIC, as the phase has it.
+        time_ns: u64,
+        /// Kernel process id in the guest.
+        pid: u32,
+        /// Kernel thread id in the guest.
+        tid: u32,
+        /// Simulated time of the cpu, ns.
+        simulated_ns: u64,
+    }
+}

@@ -177,6 +177,9 @@ sound! {
     Mappings: |t, i| time(t.time_ns[i]) && t.start[i] <= t.end[i] && range(t.offset[i], t.end[i] - t.start[i]);
     // A phase that never ended has the greatest number as its end.
     Phases: |t, i| time(t.begin_ns[i]) && (time(t.end_ns[i]) || t.end_ns[i] == u64::MAX);
+    PhaseCounts: |t, i| time(t.time_ns[i]) && counts([t.calls[i]]) && time(t.inclusive_ns[i]);
+    PhaseMarks: |t, i| time(t.time_ns[i]) && time(t.simulated_ns[i]);
+    Metrics: |t, i| time(t.time_ns[i]);
     Counters: |t, i| time(t.time_ns[i]) && t.value[i].is_finite();
     CpuEpochs: |t, i| counts([
         t.instructions[i], t.accesses[i], t.l1_hits[i], t.l2_hits[i], t.l3_hits[i], t.cache_transfers[i],
@@ -207,7 +210,7 @@ mod tests {
         assert_eq!(homes.keep_sound(), 0);
         let mut phases = Phases::default();
         for (begin_ns, end_ns) in [(1, u64::MAX), (1, u64::MAX - 1), (u64::MAX, u64::MAX)] {
-            phases.push(Phase { thread: 0, name: String::new(), begin_ns, end_ns });
+            phases.push(Phase::plain(0, String::new(), begin_ns, end_ns));
         }
         assert_eq!((phases.keep_sound(), phases.len()), (2, 1));
     }

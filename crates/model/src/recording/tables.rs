@@ -309,7 +309,7 @@ table! {
 }
 
 table! {
-    /// A named stretch of time on a thread, or the region of interest (name empty).
+    /// A named stretch of time on a thread, or the region of interest (name empty), which is the process's.
     Phase / Phases = "phases" {
         /// Which thread.
         thread: u32,
@@ -319,6 +319,96 @@ table! {
         begin_ns: u64,
         /// End, ns; u64::MAX if it never ended.
         end_ns: u64,
+        /// Row id; u32::MAX in older recordings and for the region of interest.
+        id: u32 = super::NONE,
+        /// The phase of the same thread that it is in; u32::MAX if in none.
+        parent: u32 = super::NONE,
+        /// How it ended: a `PhaseEnd`.
+        how: u8 = 0,
+        /// Whose word it is: a `PhaseSource`.
+        source: u8 = 0,
+        /// The call that began it (a location); u32::MAX if unknown.
+        begin_at: u32 = super::NONE,
+        /// The call that ended it, which may be that of an outer phase; u32::MAX if unknown.
+        end_at: u32 = super::NONE,
+        /// The beginning's file and line as the program gave them; empty if it gave none.
+        begin_place: Text = Text::default(),
+        /// The same of the end.
+        end_place: Text = Text::default(),
+    }
+}
+
+impl Phase {
+    /// A phase of which only this is known, as of the region of interest and of older recordings.
+    pub fn plain(thread: u32, name: String, begin_ns: u64, end_ns: u64) -> Phase {
+        let (id, parent, begin_at, end_at) = (super::NONE, super::NONE, super::NONE, super::NONE);
+        let (begin_place, end_place) = (Text::default(), Text::default());
+        Phase {
+            thread,
+            name,
+            begin_ns,
+            end_ns,
+            id,
+            parent,
+            how: PhaseEnd::Untold as u8,
+            source: PhaseSource::Program as u8,
+            begin_at,
+            end_at,
+            begin_place,
+            end_place,
+        }
+    }
+}
+
+table! {
+    /// Phases that were not recorded one by one, because their path was taken too often, or values of a metric.
+    PhaseCount / PhaseCounts = "phase_counts", added {
+        /// When it was written, ns.
+        time_ns: u64,
+        /// Which thread.
+        thread: u32,
+        /// Names from the outermost phase on, with the character U+001F between them.
+        path: String,
+        /// Whose word it is: a `PhaseSource`.
+        source: u8,
+        /// 0: phases; 1: values of the metric that is the last name.
+        metric: u8,
+        /// How many.
+        calls: u64,
+        /// Their time in all, those inside them included, ns; 0 for a metric.
+        inclusive_ns: u64,
+        /// Sum of the metric's values; else 0.
+        sum: f64,
+        /// The least of them.
+        least: f64,
+        /// The most of them.
+        most: f64,
+    }
+}
+
+table! {
+    /// What time it was by the virtual machine's own clock when a phase began or ended.
+    PhaseMark / PhaseMarks = "phase_marks", added {
+        /// When, ns: `begin_ns` or `end_ns` of the phase.
+        time_ns: u64,
+        /// Which thread.
+        thread: u32,
+        /// Simulated time of the cpu that it ran on, ns.
+        simulated_ns: u64,
+    }
+}
+
+table! {
+    /// A value that the program gave: `nearfar_metric`.
+    Metric / Metrics = "metrics", added {
+        /// When, ns.
+        time_ns: u64,
+        /// Which thread.
+        thread: u32,
+        /// Its name.
+        name: String,
+        /// The value.
+        value: f64,
     }
 }
 
@@ -566,6 +656,46 @@ codes! {
         File = 6 "file mapping",
         /// Shared memory.
         Shared = 7 "shared mapping",
+    }
+}
+
+codes! {
+    /// How a phase ended.
+    PhaseEnd {
+        /// Not told: an older recording, or the region of interest.
+        Untold = 0 "not recorded",
+        /// By its own end.
+        Ended = 1 "ended",
+        /// An outer phase ended: this one was left by longjmp, an exception, or a return without its end.
+        Unwound = 2 "left without an end",
+        /// By a call in another thread than began it.
+        Elsewhere = 3 "ended by another thread",
+        /// Its thread ended.
+        ThreadEnded = 4 "open at the end of its thread",
+        /// Its process ended.
+        Exited = 5 "open at exit",
+        /// Neither its end nor its thread's was seen.
+        Open = 6 "never ended",
+        /// No phase, but a call to end one that had not begun: begin and end are the time of the call.
+        NotBegun = 7 "ended without a beginning",
+        /// In a fork's child: begun again at the fork, as the parent's.
+        Inherited = 8 "inherited by a fork",
+    }
+}
+
+codes! {
+    /// Whose word a phase is.
+    PhaseSource {
+        /// The program's, through `nearfar.h` and its kin.
+        Program = 0 "program",
+        /// The OpenMP runtime's, through OMPT.
+        OpenMp = 1 "OpenMP",
+        /// A call of MPI.
+        Mpi = 2 "MPI",
+        /// The program's, through ITT notify.
+        Itt = 3 "ITT",
+        /// The program's, through LIKWID's markers.
+        Likwid = 4 "LIKWID",
     }
 }
 

@@ -12,6 +12,7 @@ pub mod json;
 mod layout;
 pub mod measured;
 mod paths;
+pub mod phases;
 pub mod placement;
 pub mod ranks;
 pub mod reproduce;
@@ -26,5 +27,6 @@ pub mod whereabouts;
 
 pub use html::to_html;
 pub use json::to_json;
+pub use phases::to_phases;
 pub use screen::{callers, to_text};
 pub use text::to_details;

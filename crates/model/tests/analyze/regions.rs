@@ -26,7 +26,7 @@ fn serial() -> World {
 #[test]
 fn only_the_marked_region_counts_but_first_touches_are_of_the_whole_run() {
     let mut w = serial();
-    w.input.phases.push(Phase { thread: 1, name: String::new(), begin_ns: WORK, end_ns: u64::MAX });
+    w.input.phases.push(Phase::plain(1, String::new(), WORK, u64::MAX));
     let r = judged(&w, false);
     assert_eq!(r.region, Region::Marked);
     assert_eq!(r.objects[0].samples, 2000);
@@ -38,9 +38,9 @@ fn only_the_marked_region_counts_but_first_touches_are_of_the_whole_run() {
 #[test]
 fn a_named_phase_is_no_region_and_whole_ignores_the_marks() {
     let mut w = serial();
-    w.input.phases.push(Phase { thread: 0, name: "loop".into(), begin_ns: WORK, end_ns: u64::MAX });
+    w.input.phases.push(Phase::plain(0, "loop".into(), WORK, u64::MAX));
     assert_eq!(judged(&w, false).region, Region::Whole);
-    w.input.phases.push(Phase { thread: 0, name: String::new(), begin_ns: WORK, end_ns: u64::MAX });
+    w.input.phases.push(Phase::plain(0, String::new(), WORK, u64::MAX));
     let r = judged(&w, true);
     assert_eq!((r.region, r.objects[0].samples), (Region::Whole, 3000));
 }
@@ -48,7 +48,7 @@ fn a_named_phase_is_no_region_and_whole_ignores_the_marks() {
 #[test]
 fn a_region_without_samples_carries_no_verdict() {
     let mut w = serial();
-    w.input.phases.push(Phase { thread: 0, name: String::new(), begin_ns: 5, end_ns: 6 });
+    w.input.phases.push(Phase::plain(0, String::new(), 5, 6));
     let r = judged(&w, false);
     assert_eq!(r.verdict, nearfar_model::analyze::Verdict::Unknown);
     assert!(r.verdict_why.contains("--whole"), "{}", r.verdict_why);

@@ -203,6 +203,77 @@ fn course() -> Course {
     }
 }
 
+/// As of the program of document 004: two tests in main, the second one paying for what the first has placed.
+pub fn phases() -> PhaseReport {
+    let amounts = |time_ns, far| PhaseAmounts {
+        time_ns,
+        samples: 10,
+        weight: 10_000_000,
+        near: 10_000_000 - far,
+        far,
+        faults: 4,
+        bytes: 4096,
+    };
+    let figures = |calls, subrs, inclusive, exclusive| PhaseFigures {
+        calls,
+        counted_calls: 0,
+        subrs,
+        inclusive,
+        exclusive,
+    };
+    let node = |name: &str, parent, depth, all| PhaseNode {
+        name: name.into(),
+        parent,
+        depth,
+        source: "program".into(),
+        all,
+        spread: Spread { threads: 1, mean: 9e9, min: 9e9, max: 9e9, std_dev: 0.0 },
+    };
+    let leaf = amounts(8_000_000_000, 9_000_000);
+    let main = figures(1, 1, amounts(9_000_000_000, 9_000_000), amounts(1_000_000_000, 0));
+    let test = figures(4, 0, leaf, leaf);
+    PhaseReport {
+        clock: "monotonic".into(),
+        basis: Basis::StallTime,
+        nodes: vec![
+            node("", None, 0, figures(1, 1, amounts(9_320_000_000, 9_000_000), amounts(320_000_000, 0))),
+            node("main()", Some(0), 1, main),
+            node("Test on CPU 2", Some(1), 2, test),
+        ],
+        threads: vec![PhaseThread { pid: 4242, tid: 4242, name: "triad".into() }],
+        rows: vec![
+            PhaseRow { thread: 0, node: 1, figures: main },
+            PhaseRow { thread: 0, node: 2, figures: test },
+        ],
+        rows_left_out: 0,
+        intervals: vec![PhaseInterval { thread: 0, node: 1, from_s: 0.1, to_s: 9.1 }],
+        unbalanced: vec![Unbalanced {
+            name: "inner".into(),
+            how: "left without an end".into(),
+            count: 2,
+            begun_at: Some("triad.c:10".into()),
+            ended_at: Some("triad.c:20".into()),
+        }],
+        metrics: vec![MetricRow {
+            name: "residual".into(),
+            node: 2,
+            count: 4,
+            sum: 2.0,
+            min: 0.25,
+            max: 1.0,
+        }],
+        regions: vec![RegionRow {
+            function: "triad".into(),
+            node: 2,
+            samples: 10,
+            weight: 10_000_000,
+            near: 1_000_000,
+            far: 9_000_000,
+        }],
+        paid: vec![PaidRow { object: "a".into(), placed_in: Some(1), paid_in: 2, share: 0.31 }],
+    }
+}
+
 fn call(function: &str, parent: Option<usize>, share: f64, own_share: f64) -> CallNode {
     CallNode { function: function.into(), parent, share, own_share, remote_share: Some(0.5) }
 }
@@ -245,6 +316,7 @@ pub fn affected() -> Report {
         command: vec!["./triad".into(), "33554432".into()],
         exit: Some("exit 0".into()),
         ended_early: None,
+        phases: Some(phases()),
         seconds: 9.32,
         machine: JudgedMachine {
             name: "2x22".into(),

@@ -6,6 +6,7 @@ mod check;
 mod cure;
 mod diff;
 mod doctor;
+mod export;
 mod file;
 mod fix;
 mod html;
@@ -68,6 +69,7 @@ enum Command {
     Report(ReportArgs),
     List(list::ListArgs),
     Diff(diff::DiffArgs),
+    Export(export::ExportArgs),
     Fix(fix::FixArgs),
     Cure(cure::CureArgs),
     Run(RunArgs),
@@ -320,6 +322,14 @@ struct ReportArgs {
     /// Add the paths of calls that most samples were taken in
     #[arg(long, conflicts_with_all = ["json", "page"])]
     callers: bool,
+    /// The program's parts instead: calls, exclusive and inclusive time of each phase (docs/phases.md); with =far, =near,
+    /// =samples, =faults or =bytes the same of that
+    #[arg(long, value_name = "OF", num_args = 0..=1, require_equals = true, default_missing_value = "time")]
+    #[arg(value_parser = ["time", "far", "near", "samples", "faults", "bytes"], conflicts_with_all = ["details", "callers", "page"])]
+    phases: Option<String>,
+    /// With --phases: each thread's own table, too
+    #[arg(long, requires = "phases")]
+    per_thread: bool,
     /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
     #[arg(long = "as", value_name = "MACHINE")]
     machine: Option<String>,
@@ -447,6 +457,7 @@ pub fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::List(args) => list::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Fix(args) => fix::run(&args),
         Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),

@@ -11,7 +11,8 @@ use nearfar_model::machine::binding::Bind;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::ranks::slice;
 use nearfar_model::recording::{Meta, Modules};
-use nearfar_model::report::{callers, to_details, to_html, to_json, to_text};
+use nearfar_model::report::phases::{Quantity, Wanted, phases_json};
+use nearfar_model::report::{callers, to_details, to_html, to_json, to_phases, to_text};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -37,13 +38,20 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         args.html.write(file, &to_html(&report, &about))?;
     } else if let Some(directory) = &args.svg_dir {
         super::html::write_pictures(directory, &report, args.html.force.force)?;
+    } else if args.json && args.phases.is_some() {
+        show::page(&phases_json(&report))?;
     } else if args.json {
         show::page(&(to_json(&report) + "\n"))?;
     } else {
         let (width, color) = args.look.resolve();
-        let mut text = match args.details {
-            true => to_details(&report, width, color),
-            false => to_text(&report, &path.to_string_lossy(), width, color),
+        let mut text = match (&args.phases, args.details) {
+            (Some(of), _) => {
+                let quantity = Quantity::ALL.into_iter().find(|q| q.name() == of).unwrap_or(Quantity::Time);
+                let wanted = Wanted { quantity, threads: args.per_thread };
+                to_phases(&report, wanted, width, color)
+            }
+            (None, true) => to_details(&report, width, color),
+            (None, false) => to_text(&report, &path.to_string_lossy(), width, color),
         };
         if args.callers {
             text += &callers(&report, width, color);

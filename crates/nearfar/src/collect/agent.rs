@@ -9,7 +9,7 @@ mod records;
 mod shared;
 mod stub;
 
-pub use records::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
+pub use records::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy, PhaseCall, PhaseCount};
 pub use shared::shared_memory;
 
 use crate::host::target::User;
@@ -132,6 +132,9 @@ pub fn preloading(library: &Path) -> Vec<(OsString, OsString)> {
     vec![("LD_PRELOAD".into(), preload), ("ASAN_OPTIONS".into(), sanitizer)]
 }
 
+/// Where a program with ITT notify finds its collector.
+const ITT_COLLECTOR: &str = "INTEL_LIBITTNOTIFY64";
+
 /// The shared memory. It ends with the last process that has it mapped.
 pub struct AgentFile {
     shared: Shared,
@@ -175,6 +178,10 @@ impl AgentFile {
     /// The variables to set for the program.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut variables = preloading(&self.library);
+        // Programs with ITT notify load their collector by this name. One of the user's own stays.
+        if std::env::var_os(ITT_COLLECTOR).is_none_or(|own| own.is_empty()) {
+            variables.push((ITT_COLLECTOR.into(), self.library.clone().into_os_string()));
+        }
         variables.push(("NEARFAR_AGENT".into(), self.shared.path().into()));
         variables
     }

@@ -5,6 +5,7 @@
 
 use super::agent::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
 use super::events::{Interpreter, SampleAt};
+use super::phases::{self, Phases};
 use crate::host::proc::{self, Map};
 
 use super::world::LiveObject;
@@ -31,14 +32,16 @@ pub struct AgentEvents {
     last_time: HashMap<u32, u64>,
     /// Objects that realloc was called on, by process and address, and when.
     reallocated: HashMap<(u32, u64), (LiveObject, u64)>,
-    /// Open phases, by process and name.
-    phases: HashMap<(u32, String), OpenPhase>,
+    /// Phases that threads are in.
+    phases: Phases,
+    /// Open regions of interest, by process.
+    regions: HashMap<u32, OpenRegion>,
     /// Pieces of /proc/PID/maps.
     maps: HashMap<u32, Vec<u8>>,
 }
 
-/// A phase that has begun.
-struct OpenPhase {
+/// A region of interest that has begun.
+struct OpenRegion {
     /// The thread that began it.
     thread: u32,
     begin_ns: u64,
@@ -75,8 +78,9 @@ impl AgentEvents {
 
     /// Ends what is still open at the end of the recording.
     pub fn close(&mut self, tables: &mut Tables) {
-        for ((_, name), OpenPhase { thread, begin_ns, .. }) in self.phases.drain() {
-            tables.phases.push(Phase { thread, name, begin_ns, end_ns: u64::MAX });
+        self.phases.close(tables);
+        for (_, OpenRegion { thread, begin_ns, .. }) in self.regions.drain() {
+            tables.phases.push(Phase::plain(thread, String::new(), begin_ns, u64::MAX));
         }
     }
 
@@ -145,10 +149,15 @@ impl AgentEvents {
                 let to = target;
                 tables.range_events.push(RangeEvent { time_ns, process, kind, address, bytes, to, thread });
             }
-            AgentBody::PhaseBegin(name) => self.begin_phase(pid, tid, time_ns, name, to, tables),
-            AgentBody::PhaseEnd(name) => self.end_phase(pid, tid, time_ns, name, to, tables),
-            AgentBody::RoiBegin => self.begin_phase(pid, tid, time_ns, String::new(), to, tables),
-            AgentBody::RoiEnd => self.end_phase(pid, tid, time_ns, String::new(), to, tables),
+            AgentBody::PhaseBegin(call) => self.phases.begin(pid, tid, call, to, tables),
+            AgentBody::PhaseEnd(call) => self.phases.end(pid, tid, call, to, tables),
+            AgentBody::PhaseCount(count) => phases::counted(pid, time_ns, count, to, tables),
+            AgentBody::Metric { time_ns, name, value } => {
+                let thread = to.world.thread(pid, tid, time_ns, tables);
+                tables.metrics.push(Metric { time_ns, thread, name, value });
+            }
+            AgentBody::RoiBegin => self.begin_region(pid, tid, time_ns, to, tables),
+            AgentBody::RoiEnd => self.end_region(pid, tid, time_ns, to, tables),
             AgentBody::Name { address, bytes, name } => {
                 self.named(pid, tid, time_ns, (address, bytes), name, to, tables);
             }
@@ -323,43 +332,30 @@ impl AgentEvents {
         to.world.spaces[process as usize].objects.insert(address, LiveObject { id, bytes, chain });
     }
 
-    fn begin_phase(
-        &mut self,
-        pid: u32,
-        tid: u32,
-        time_ns: u64,
-        name: String,
-        to: &mut Interpreter,
-        tables: &mut Tables,
-    ) {
-        let thread = to.world.thread(pid, tid, time_ns, tables);
-        let process = to.world.space_of(pid, time_ns, tables);
-        let open = self.phases.entry((process, name));
-        let open = open.or_insert_with(|| OpenPhase { thread, begin_ns: time_ns, inside: Vec::new() });
+    fn begin_region(&mut self, pid: u32, tid: u32, begin_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
+        let thread = to.world.thread(pid, tid, begin_ns, tables);
+        let process = to.world.space_of(pid, begin_ns, tables);
+        let open = self.regions.entry(process).or_insert_with(|| OpenRegion {
+            thread,
+            begin_ns,
+            inside: Vec::new(),
+        });
         if !open.inside.contains(&thread) {
             open.inside.push(thread);
         }
     }
 
-    fn end_phase(
-        &mut self,
-        pid: u32,
-        tid: u32,
-        end_ns: u64,
-        name: String,
-        to: &mut Interpreter,
-        tables: &mut Tables,
-    ) {
+    fn end_region(&mut self, pid: u32, tid: u32, end_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
         let thread = to.world.thread(pid, tid, end_ns, tables);
-        let key = (to.world.space_of(pid, end_ns, tables), name);
-        let Some(open) = self.phases.get_mut(&key) else { return };
+        let process = to.world.space_of(pid, end_ns, tables);
+        let Some(open) = self.regions.get_mut(&process) else { return };
         // Ended by another thread than began it: it is that one's end all the same.
         let which = open.inside.iter().position(|&inside| inside == thread).unwrap_or(0);
         open.inside.remove(which);
         if open.inside.is_empty() {
-            let OpenPhase { thread, begin_ns, .. } = *open;
-            self.phases.remove(&key);
-            tables.phases.push(Phase { thread, name: key.1, begin_ns, end_ns });
+            let OpenRegion { thread, begin_ns, .. } = *open;
+            self.regions.remove(&process);
+            tables.phases.push(Phase::plain(thread, String::new(), begin_ns, end_ns));
         }
     }
 }
@@ -392,13 +388,12 @@ fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
 mod tests {
     use super::*;
 
-    /// Begin and end of the phases that come of these: process, thread, time, and whether it begins `solve`.
-    fn phases(events: &[(u32, u32, u64, bool)]) -> Vec<(u64, u64)> {
+    /// Begin and end of the regions that come of these: process, thread, time, and whether it begins.
+    fn regions(events: &[(u32, u32, u64, bool)]) -> Vec<(u64, u64)> {
         let (mut world, mut tables) = (Interpreter::new(1, false), Tables::default());
         let mut all = AgentEvents::new(true);
         for &(pid, tid, time_ns, begins) in events {
-            let name = "solve".to_owned();
-            let body = if begins { AgentBody::PhaseBegin(name) } else { AgentBody::PhaseEnd(name) };
+            let body = if begins { AgentBody::RoiBegin } else { AgentBody::RoiEnd };
             all.add(AgentRecord { pid, generation: 1, tid, time_ns, body });
         }
         all.interpret_before(u64::MAX, &mut world, &mut tables);
@@ -409,18 +404,18 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_the_processs_whichever_thread_ends_it() {
-        assert_eq!(phases(&[(1, 1, 10, true), (1, 2, 20, false)]), [(10, 20)]);
+    fn a_region_is_the_processs_whichever_thread_ends_it() {
+        assert_eq!(regions(&[(1, 1, 10, true), (1, 2, 20, false)]), [(10, 20)]);
         // Of another process it is another one.
-        assert_eq!(phases(&[(1, 1, 10, true), (2, 2, 20, false)]), [(10, u64::MAX)]);
-        assert_eq!(phases(&[(1, 1, 10, false), (1, 1, 20, true), (1, 1, 30, false)]), [(20, 30)]);
+        assert_eq!(regions(&[(1, 1, 10, true), (2, 2, 20, false)]), [(10, u64::MAX)]);
+        assert_eq!(regions(&[(1, 1, 10, false), (1, 1, 20, true), (1, 1, 30, false)]), [(20, 30)]);
     }
 
     #[test]
-    fn a_phase_that_several_threads_are_in_lasts_until_the_last_one_ends_it() {
+    fn a_region_that_several_threads_are_in_lasts_until_the_last_one_ends_it() {
         let both = [(1, 1, 10, true), (1, 2, 15, true), (1, 1, 20, false), (1, 2, 30, false)];
-        assert_eq!(phases(&both), [(10, 30)]);
+        assert_eq!(regions(&both), [(10, 30)]);
         // Begun again without an end by the same thread: once.
-        assert_eq!(phases(&[(1, 1, 10, true), (1, 1, 15, true), (1, 1, 20, false)]), [(10, 20)]);
+        assert_eq!(regions(&[(1, 1, 10, true), (1, 1, 15, true), (1, 1, 20, false)]), [(10, 20)]);
     }
 }

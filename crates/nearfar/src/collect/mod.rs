@@ -16,6 +16,7 @@ pub mod on;
 pub(crate) mod openmp;
 pub mod options;
 pub mod perf;
+pub mod phases;
 pub mod selftest;
 pub mod session;
 pub mod setup;

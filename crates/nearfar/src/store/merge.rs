@@ -5,7 +5,7 @@
 use super::Tables;
 use crate::symbols::{AGENT_MEMORY, is_agent};
 use anyhow::{Context, Result};
-use nearfar_model::recording::raw::{RawPages, RawSample, RawSamples};
+use nearfar_model::recording::raw::{RawPages, RawPhaseMarks, RawSample, RawSamples};
 use nearfar_model::recording::*;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -27,6 +27,8 @@ pub struct Counted {
     pub epochs: CpuEpochs,
     /// What each cpu moved.
     pub traffic: EpochTraffics,
+    /// Beginnings and ends of phases.
+    pub phase_marks: RawPhaseMarks,
     /// What it could not count.
     pub losses: Losses,
 }
@@ -55,6 +57,7 @@ impl Counted {
                 RawPages::TABLE => journal::append_to(&mut counted.pages, frame),
                 CpuEpochs::TABLE => journal::append_to(&mut counted.epochs, frame),
                 EpochTraffics::TABLE => journal::append_to(&mut counted.traffic, frame),
+                RawPhaseMarks::TABLE => journal::append_to(&mut counted.phase_marks, frame),
                 Losses::TABLE => journal::append_to(&mut counted.losses, frame),
                 _ => Ok(()),
             }?;
@@ -113,6 +116,13 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
             });
         } else {
             unowned += lines;
+        }
+    }
+    for mark in counted.phase_marks.rows() {
+        if let Some(row) = places.thread(mark.tid, mark.time_ns) {
+            let thread = known.threads.id[row];
+            let (time_ns, simulated_ns) = (mark.time_ns, mark.simulated_ns);
+            new.phase_marks.push(PhaseMark { time_ns, thread, simulated_ns });
         }
     }
     new.losses = counted.losses;

@@ -138,6 +138,7 @@ impl Writer {
                 process_ends: std::mem::take(&mut self.tables.process_ends),
                 object_ends: std::mem::take(&mut self.tables.object_ends),
                 phases: std::mem::take(&mut self.tables.phases),
+                phase_counts: std::mem::take(&mut self.tables.phase_counts),
                 ..Tables::default()
             };
         }

@@ -232,7 +232,7 @@ impl Made<'_> {
             node: 1,
             page_shift: 0,
         });
-        t.phases.push(Phase { thread: 0, name: n("phase"), begin_ns: 50, end_ns: 19_000_000_000 });
+        t.phases.push(Phase::plain(0, n("phase"), 50, 19_000_000_000));
         t.counters.push(Counter {
             time_ns: 7,
             cpu: 0,

@@ -77,9 +77,20 @@ pub enum AgentBody {
         to: u64,
     },
     /// The program begins a phase on this thread.
-    PhaseBegin(String),
-    /// The program ends it.
-    PhaseEnd(String),
+    PhaseBegin(PhaseCall),
+    /// The program ends one.
+    PhaseEnd(PhaseCall),
+    /// Phases that were only counted.
+    PhaseCount(PhaseCount),
+    /// A value of the program's.
+    Metric {
+        /// When, ns of CLOCK_MONOTONIC.
+        time_ns: u64,
+        /// Its name.
+        name: String,
+        /// The value.
+        value: f64,
+    },
     /// The region of interest begins.
     RoiBegin,
     /// The region of interest ends.
@@ -181,6 +192,46 @@ pub struct Allocation {
     pub stack: Vec<u8>,
 }
 
+/// A call that begins or ends a phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PhaseCall {
+    /// When, ns of CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// Return address of the call; 0 if unknown.
+    pub site: u64,
+    /// The thread's number of it.
+    pub id: u32,
+    /// Its name; of an end only where it is not in this thread.
+    pub name: String,
+    /// File and line as the program gave them.
+    pub place: String,
+    /// Of a beginning: whose word it is, a `PhaseSource`.
+    pub source: u8,
+    /// Of a beginning: it was begun before the fork, in the parent.
+    pub inherited: bool,
+    /// Of an end: how, `NF_PHASE_ENDED` and so on, in the protocol's numbers.
+    pub how: u8,
+}
+
+/// Phases or values of one path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PhaseCount {
+    /// Whose.
+    pub tid: u32,
+    /// Names, U+001F between them.
+    pub path: String,
+    /// Whose word it is.
+    pub source: u8,
+    /// Values of a metric, not phases.
+    pub metric: bool,
+    /// How many.
+    pub calls: u64,
+    /// Their time, ns.
+    pub inclusive_ns: u64,
+    /// Sum, least and most of the values.
+    pub values: [f64; 3],
+}
+
 /// Which call made an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocationKind {
@@ -218,7 +269,7 @@ pub enum LostWhy {
 /// Structures of `agent/protocol.h`.
 ///
 /// # Safety
-/// Only for `repr(C)` types of integers without padding: any bytes are a value.
+/// Only for `repr(C)` types of numbers without padding: any bytes are a value.
 unsafe trait Plain: Copy {}
 
 macro_rules! mirrored {
@@ -226,7 +277,7 @@ macro_rules! mirrored {
         #[repr(C)]
         #[derive(Clone, Copy)]
         struct $name { $($field: $type),+ }
-        // SAFETY: repr(C) integers; the size assertion below leaves no room for padding.
+        // SAFETY: repr(C) numbers; the size assertion below leaves no room for padding.
         unsafe impl Plain for $name {}
         const _: () = assert!(size_of::<$name>() == $bytes && $bytes == 0 $(+ size_of::<$type>())+);
     )+ };
@@ -242,6 +293,9 @@ mirrored! {
     RawRun = 8 { node: i16, unused: u16, pages: u32 }
     RawSample = 152 { ip: u64, registers: [u64; 16], weight_ns: u64, chain: u32, unused: u32 }
     RawLost = 16 { count: u64, why: u32, unused: u32 }
+    RawPhase = 24 { time: u64, site: u64, id: u32, bytes: u16, place: u16 }
+    RawPhaseCount = 48 { calls: u64, inclusive_ns: u64, sum: f64, least: f64, most: f64, tid: u32, bytes: u32 }
+    RawMetric = 24 { time: u64, value: f64, bytes: u32, unused: u32 }
 }
 
 /// What every record begins with, as far as the reader needs it.
@@ -311,8 +365,8 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
             let kind = u8::try_from(head.flags).ok()?;
             AgentBody::Range { kind, address: range.address, bytes: range.bytes, to: range.to }
         }
-        10 => AgentBody::PhaseBegin(text(named()?.1)),
-        11 => AgentBody::PhaseEnd(text(named()?.1)),
+        10 => AgentBody::PhaseBegin(phase(head.flags, rest)?),
+        11 => AgentBody::PhaseEnd(phase(head.flags, rest)?),
         12 => AgentBody::RoiBegin,
         13 => AgentBody::RoiEnd,
         14 => {
@@ -361,9 +415,47 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
             let (group, _) = take::<RawGroup>(rest)?;
             AgentBody::Group { site: group.site, count: group.count, bytes: group.bytes }
         }
+        20 => {
+            let (raw, rest) = take::<RawPhaseCount>(rest)?;
+            let path = text(blob(rest, raw.bytes.into())?);
+            let metric = head.flags & 0x20 != 0;
+            let (source, values) = ((head.flags & 15) as u8, [raw.sum, raw.least, raw.most]);
+            let (calls, inclusive_ns) = (raw.calls, raw.inclusive_ns);
+            AgentBody::PhaseCount(PhaseCount {
+                tid: raw.tid,
+                path,
+                source,
+                metric,
+                calls,
+                inclusive_ns,
+                values,
+            })
+        }
+        21 => {
+            let (raw, rest) = take::<RawMetric>(rest)?;
+            let name = text(blob(rest, raw.bytes.into())?);
+            AgentBody::Metric { time_ns: raw.time, name, value: raw.value }
+        }
         _ => return None,
     };
     Some((Head { tid: head.tid, time: head.time }, body))
+}
+
+fn phase(flags: u16, bytes: &[u8]) -> Option<PhaseCall> {
+    let (raw, rest) = take::<RawPhase>(bytes)?;
+    let name = blob(rest, raw.bytes.into())?;
+    let place = blob(&rest[name.len()..], raw.place.into())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some(PhaseCall {
+        time_ns: raw.time,
+        site: raw.site,
+        id: raw.id,
+        name: text(name),
+        place: text(place),
+        source: (flags & 15) as u8,
+        inherited: flags & 0x10 != 0,
+        how: (flags >> 8) as u8,
+    })
 }
 
 fn allocation(flags: u16, bytes: &[u8]) -> Option<Allocation> {
