@@ -143,7 +143,7 @@ pub fn flat(phases: &PhaseReport, figures: &[Option<PhaseFigures>]) -> Vec<FlatR
             let pair = |o: &usize| {
                 phases.nodes[*o].parent.is_some_and(|p| name(*o) == name(i) && name(p) == name(parent))
             };
-            add(true, format!("{}  => {}", name(parent), name(i)), around.iter().any(|o| pair(o)));
+            add(true, format!("{}  => {}", name(parent), name(i)), around.iter().any(pair));
         }
     }
     rows.into_values().collect()
@@ -368,8 +368,7 @@ fn metrics(page: &mut Page, phases: &PhaseReport) {
     page.heading("Metrics of the program");
     page.line(&format!("{}         mean          min          max  Name", right("count", 12)));
     for m in &phases.metrics {
-        let number =
-            |v: f64| right(&format!("{v:.6}").trim_end_matches('0').trim_end_matches('.').to_owned(), 13);
+        let number = |v: f64| right(&format!("{v:.6}").trim_end_matches('0').trim_end_matches('.'), 13);
         let inside = if m.node == 0 { String::new() } else { format!("{} => ", phases.nodes[m.node].name) };
         page.line(&format!(
             "{}{}{}{}  {inside}{}",

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Most rows. // chosen
 const MOST: usize = 200;
+/// Name, how, and where it began and ended.
+type Pair = (String, &'static str, Option<String>, Option<String>);
+
 /// Phases that did not end by an end of their own, and ends without a beginning.
 pub fn unbalanced(input: &Input) -> Vec<Unbalanced> {
     let p = &input.phases;
@@ -35,7 +38,7 @@ pub fn unbalanced(input: &Input) -> Vec<Unbalanced> {
     for list in left.values_mut() {
         list.sort_by_key(|&i| p.end_ns[i]);
     }
-    let mut counts: BTreeMap<(String, &str, Option<String>, Option<String>), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<Pair, u64> = BTreeMap::new();
     for &i in &rows {
         let how = PhaseEnd::from_code(p.how[i]).map_or("", PhaseEnd::text);
         let mut begun = places.at(p.begin_at[i], &p.begin_place[i]);
