@@ -368,7 +368,7 @@ fn metrics(page: &mut Page, phases: &PhaseReport) {
     page.heading("Metrics of the program");
     page.line(&format!("{}         mean          min          max  Name", right("count", 12)));
     for m in &phases.metrics {
-        let number = |v: f64| right(&format!("{v:.6}").trim_end_matches('0').trim_end_matches('.'), 13);
+        let number = |v: f64| right(format!("{v:.6}").trim_end_matches('0').trim_end_matches('.'), 13);
         let inside = if m.node == 0 { String::new() } else { format!("{} => ", phases.nodes[m.node].name) };
         page.line(&format!(
             "{}{}{}{}  {inside}{}",
