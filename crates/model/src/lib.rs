@@ -17,6 +17,7 @@ pub mod compare;
 pub mod decode;
 pub mod export;
 pub mod fix;
+pub mod live;
 pub mod measured;
 pub mod perf;
 pub mod ranks;

@@ -20,6 +20,7 @@ const ORDER: &[&str] = &[
     "trials",
     "whereabouts",
     "reproduce",
+    "live",
     "report",
     "export",
 ];

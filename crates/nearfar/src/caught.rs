@@ -24,9 +24,14 @@ pub fn quietly() {
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if !CATCHING.get() && !nearfar_model::recording::parquet::reading() {
+            if !is_caught() {
                 before(info);
             }
         }));
     });
+}
+
+/// Whether a panic of this thread, now, will be caught and not printed.
+pub(crate) fn is_caught() -> bool {
+    CATCHING.get() || nearfar_model::recording::parquet::reading()
 }

@@ -10,6 +10,7 @@ pub mod host;
 pub mod import;
 pub mod input;
 pub mod layout;
+pub mod live;
 pub mod measure;
 pub mod out;
 pub mod output;

@@ -10,6 +10,7 @@ pub mod cure;
 pub mod html;
 pub mod json;
 mod layout;
+pub mod live;
 pub mod measured;
 mod paths;
 pub mod phases;

@@ -26,6 +26,7 @@ mod run;
 mod show;
 mod sources;
 mod status;
+mod top;
 mod topo;
 mod web;
 mod where_is;
@@ -51,6 +52,7 @@ const EXAMPLES: &str = "Examples:
                                           what a change brought: time, objects, nodes
   nearfar check ./app                     is NUMA hurting it? several placements, timed in random order
   nearfar where 1234                      where a running process's threads and pages are
+  nearfar top                             the machine while it works: nodes, cores, processes
   nearfar topo                            the machine: nodes, cpus, memory, caches, distances
   nearfar doctor                          what works here, and what unlocks the rest";
 
@@ -77,6 +79,7 @@ enum Command {
     Layout(layout::LayoutArgs),
     Where(where_is::WhereArgs),
     Topo(TopoArgs),
+    Top(top::TopArgs),
     Measure(MeasureArgs),
     Reproduce(reproduce::ReproduceArgs),
     Import(import::ImportArgs),
@@ -461,6 +464,7 @@ pub fn main() -> ExitCode {
         Command::Fix(args) => fix::run(&args),
         Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),
+        Command::Top(args) => top::run(args),
         Command::Measure(args) => measure::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Import(args) => import::run(&args),

@@ -138,6 +138,17 @@ pub fn last_cpu(pid: u32, tid: u32) -> Option<u32> {
     nth_of_stat(&String::from_utf8_lossy(&stat), 39)
 }
 
+/// How often a thread changed its cpu, and how many pages AutoNUMA moved for it, since it began: the scheduler's
+/// figures of CONFIG_SCHED_DEBUG, `se.nr_migrations : 3` (kernel/sched/debug.c).
+pub fn migrations(pid: u32, tid: u32) -> (Option<u64>, Option<u64>) {
+    let sched = fs::read_to_string(format!("/proc/{pid}/task/{tid}/sched")).unwrap_or_default();
+    let figure = |key: &str| {
+        let line = sched.lines().find(|l| l.split(':').next().is_some_and(|name| name.trim() == key))?;
+        line.rsplit_once(':')?.1.trim().parse().ok()
+    };
+    (figure("se.nr_migrations"), figure("numa_pages_migrated"))
+}
+
 /// A field of stat, counted from 1 as proc_pid_stat(5) does.
 fn nth_of_stat<T: FromStr>(stat: &str, number: usize) -> Option<T> {
     // The name in field 2 may hold blanks and parentheses; fields are counted behind it.

@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod everyone;
 mod pages;
+pub mod quick;
 mod statics;
 mod threads;
 pub mod watch;

@@ -23,10 +23,22 @@ const WALKED: u64 = 2 << 30;
 const SHORT: Duration = Duration::from_millis(5);
 /// Random pages of all mappings together; a page takes about 0.15 µs.
 pub(super) const DRAWS: f64 = (1 << 17) as f64;
-/// Mappings of at most so many pages are asked in full, and no larger one gets fewer random pages.
-const FEWEST: u64 = 64;
 /// Most of one mapping: the interval is then within ±1.1 % of the mapping.
 pub(super) const MOST: u64 = 1 << 13;
+
+/// How many random pages are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draws {
+    /// Of all mappings together.
+    pub all: f64,
+    /// Mappings of at most so many pages are asked in full, and no larger one gets fewer random pages.
+    pub fewest: u64,
+    /// Most of one mapping.
+    pub most: u64,
+}
+
+/// Those of a look that is shown by mapping.
+const BY_MAPPING: Draws = Draws { all: DRAWS, fewest: 64, most: MOST };
 
 /// Where the pages of a process are, its mappings in the order of addresses, and what `beside` gives, which
 /// runs while the kernel walks.
@@ -44,7 +56,7 @@ pub fn look<T: Send>(
     let large = resident.is_some_and(|bytes| bytes > WALKED);
     if way == Way::Sample || (way == Way::Auto && large) {
         let aside = beside();
-        let (memory, maps) = sample(pid, name, resident, site)?;
+        let (memory, maps) = sample(pid, name, resident, site, BY_MAPPING)?;
         return Ok((memory, maps, aside));
     }
     walk(pid, name, resident, site, beside)
@@ -152,11 +164,12 @@ fn kind_by_name(map: &Map) -> Kind {
     }
 }
 
-fn sample(
+pub(super) fn sample(
     pid: u32,
     name: &str,
     resident: Option<u64>,
     site: &Site,
+    how_many: Draws,
 ) -> Result<(Memory, Vec<Map>), WhereError> {
     let what = format!("/proc/{pid}/maps");
     let text = fs::read(&what).map_err(|why| WhereError::of(pid, name, &what, why))?;
@@ -178,7 +191,7 @@ fn sample(
     let mut mappings = Vec::new();
     let mut asked = 0;
     for map in asked_for() {
-        let draws = ((DRAWS * root(map) / roots) as u64).clamp(FEWEST, MOST);
+        let draws = ((how_many.all * root(map) / roots) as u64).clamp(how_many.fewest, how_many.most);
         let (mapping, drawn) = sample_one(pid, map, draws, page, &mut random)
             .map_err(|why| WhereError::of(pid, name, "move_pages(2)", why))?;
         asked += drawn;

@@ -16,12 +16,7 @@ fn thread(pid: u32, tid: u32, site: &Site) -> Option<Thread> {
     let status = proc::status(pid, tid).ok()?;
     let allowed = proc::allowed_cpus(&status)?;
     let cpu = proc::last_cpu(pid, tid);
-    // Scheduler's figures of CONFIG_SCHED_DEBUG: `se.nr_migrations : 3` (kernel/sched/debug.c).
-    let sched = fs::read_to_string(format!("/proc/{pid}/task/{tid}/sched")).unwrap_or_default();
-    let figure = |key: &str| {
-        let line = sched.lines().find(|l| l.split(':').next().is_some_and(|name| name.trim() == key))?;
-        line.rsplit_once(':')?.1.trim().parse().ok()
-    };
+    let (migrations, pages_migrated) = proc::migrations(pid, tid);
     Some(Thread {
         tid,
         name: proc::field(&status, "Name").unwrap_or_default().to_owned(),
@@ -31,8 +26,8 @@ fn thread(pid: u32, tid: u32, site: &Site) -> Option<Thread> {
         bound: site.online.iter().any(|cpu| !allowed.contains(cpu)),
         allowed,
         policy: policy(pid, tid),
-        migrations: figure("se.nr_migrations"),
-        pages_migrated: figure("numa_pages_migrated"),
+        migrations,
+        pages_migrated,
     })
 }
 

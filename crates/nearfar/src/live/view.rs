@@ -1,0 +1,579 @@
+//! What the screen shows and what keys do: a value, drawn by `draw`, without a terminal of its own.
+
+use nearfar_model::live::{Cell, Column, Frame, Tab, Table, Unit};
+use nearfar_model::plain;
+use nearfar_model::report::live::{UNKNOWN, cell, is_left, matches, reasons, sorted, sparkline};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// Values that a sparkline remembers.
+const REMEMBERED: usize = 240;
+/// Widest text of a column on the screen, characters; a name's end matters more than its begin.
+const WIDEST: usize = 40;
+/// Least and most characters of a sparkline beside a row.
+const SPARK: (usize, usize) = (8, 60);
+
+/// What a key asks of the loop around the view.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Act {
+    /// Draw again.
+    Draw,
+    /// Read at once: another process was chosen.
+    Read,
+    /// End.
+    Quit,
+    /// Stop as Ctrl-Z does.
+    Stop,
+    /// Go so many frames on in a recording, or back.
+    Step(i64),
+    /// Begin or end to pause.
+    Pause,
+    /// Multiply the interval.
+    Interval(f64),
+}
+
+/// What lies over the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Popup {
+    None,
+    Help,
+    Why,
+}
+
+/// The screen's state.
+pub struct View {
+    /// What is watched, for the first line.
+    pub title: String,
+    /// Whether frames come from a recording.
+    pub recorded: bool,
+    /// Whether time stands still.
+    pub paused: bool,
+    /// The process whose threads and objects are wanted.
+    pub focus: Option<u32>,
+    tab: Tab,
+    frame: Frame,
+    sort: BTreeMap<Tab, (String, bool)>,
+    selected: BTreeMap<Tab, u64>,
+    first_column: BTreeMap<Tab, usize>,
+    filter: String,
+    editing: bool,
+    popup: Popup,
+    scrolled: u16,
+    course: HashMap<(Tab, u64, usize), VecDeque<Option<f64>>>,
+}
+
+impl View {
+    /// A view that shows nothing yet.
+    pub fn new(title: String, recorded: bool) -> View {
+        View {
+            title,
+            recorded,
+            paused: false,
+            focus: None,
+            tab: Tab::Machine,
+            frame: Frame::default(),
+            sort: BTreeMap::new(),
+            selected: BTreeMap::new(),
+            first_column: BTreeMap::new(),
+            filter: String::new(),
+            editing: false,
+            popup: Popup::None,
+            scrolled: 0,
+            course: HashMap::new(),
+        }
+    }
+
+    /// Whether the objects of a process are looked at: they cost more than the rest.
+    pub fn wants_objects(&self) -> bool {
+        self.tab == Tab::Objects
+    }
+
+    /// Takes a new frame, and remembers its numbers for the sparklines.
+    pub fn show(&mut self, frame: Frame) {
+        self.remember(&frame);
+        self.frame = frame;
+    }
+
+    /// Remembers a frame's numbers without showing it: what was before in a recording.
+    pub fn remember(&mut self, frame: &Frame) {
+        let mut seen: HashMap<(Tab, u64, usize), Option<f64>> = HashMap::new();
+        for (tab, table) in frame.tables() {
+            for row in &table.rows {
+                let columns =
+                    if tab == Tab::Machine { 0..table.columns.len() } else { table.main..table.main + 1 };
+                for at in columns {
+                    seen.insert((tab, row.id, at), row.cells.get(at).and_then(Cell::number));
+                }
+            }
+        }
+        // What ended is forgotten.
+        self.course.retain(|key, _| seen.contains_key(key));
+        for (key, value) in seen {
+            let course = self.course.entry(key).or_default();
+            if course.len() == REMEMBERED {
+                course.pop_front();
+            }
+            course.push_back(value);
+        }
+    }
+
+    /// Forgets what was before.
+    pub fn forget(&mut self) {
+        self.course.clear();
+    }
+
+    /// What a key does.
+    pub fn key(&mut self, key: KeyEvent) -> Act {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Act::Quit,
+            KeyCode::Char('z') if control => return Act::Stop,
+            _ => {}
+        }
+        if self.editing {
+            match key.code {
+                KeyCode::Enter => self.editing = false,
+                KeyCode::Esc => {
+                    self.editing = false;
+                    self.filter.clear();
+                }
+                KeyCode::Backspace => {
+                    self.filter.pop();
+                }
+                KeyCode::Char(c) if !control => self.filter.push(c),
+                _ => {}
+            }
+            return Act::Draw;
+        }
+        if self.popup != Popup::None {
+            match key.code {
+                KeyCode::Down => self.scrolled = self.scrolled.saturating_add(1),
+                KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
+                KeyCode::PageDown => self.scrolled = self.scrolled.saturating_add(10),
+                KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(10),
+                _ => self.popup = Popup::None,
+            }
+            return Act::Draw;
+        }
+        match key.code {
+            KeyCode::Char('q') => return Act::Quit,
+            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
+            KeyCode::Esc if self.focus.is_some() => self.focus = None,
+            KeyCode::Esc => return Act::Quit,
+            KeyCode::Char(c @ '1'..='6') => self.tab = Tab::ALL[c as usize - '1' as usize],
+            KeyCode::Tab => self.turn(1),
+            KeyCode::BackTab => self.turn(Tab::ALL.len() - 1),
+            KeyCode::Char('?' | 'h') => self.open(Popup::Help),
+            KeyCode::Char('w') => self.open(Popup::Why),
+            KeyCode::Char('/') => self.editing = true,
+            KeyCode::Char('p' | ' ') => return Act::Pause,
+            KeyCode::Char('+') => return Act::Interval(2.0),
+            KeyCode::Char('-') => return Act::Interval(0.5),
+            KeyCode::Char(']' | '.') => return Act::Step(1),
+            KeyCode::Char('[' | ',') => return Act::Step(-1),
+            KeyCode::Char('s') | KeyCode::Right => self.sort_by_next(1),
+            KeyCode::Char('S') | KeyCode::Left => self.sort_by_next(-1),
+            KeyCode::Char('r') => self.turn_round(),
+            KeyCode::Char('>') => self.shift_columns(1),
+            KeyCode::Char('<') => self.shift_columns(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.select(1),
+            KeyCode::Up | KeyCode::Char('k') => self.select(-1),
+            KeyCode::PageDown => self.select(20),
+            KeyCode::PageUp => self.select(-20),
+            KeyCode::Home => self.select(isize::MIN / 2),
+            KeyCode::End => self.select(isize::MAX / 2),
+            KeyCode::Enter => return self.choose(),
+            _ => {}
+        }
+        // Objects are looked at once they are shown.
+        if self.tab == Tab::Objects && self.frame.table(Tab::Objects).is_none() {
+            Act::Read
+        } else {
+            Act::Draw
+        }
+    }
+
+    fn open(&mut self, popup: Popup) {
+        (self.popup, self.scrolled) = (popup, 0);
+    }
+
+    fn turn(&mut self, by: usize) {
+        let at = Tab::ALL.iter().position(|t| *t == self.tab).unwrap_or(0);
+        self.tab = Tab::ALL[(at + by) % Tab::ALL.len()];
+    }
+
+    fn table(&self) -> Option<&Table> {
+        self.frame.table(self.tab)
+    }
+
+    /// Position of the column that rows are sorted by, and whether backwards.
+    fn order(&self, table: &Table) -> (usize, bool) {
+        match self.sort.get(&self.tab) {
+            Some((key, backwards)) => (table.position(key).unwrap_or(table.main), *backwards),
+            // Few rows are easier to find in their own order.
+            None if matches!(self.tab, Tab::Nodes | Tab::Cores) => (0, false),
+            None => (table.main, false),
+        }
+    }
+
+    fn sort_by_next(&mut self, by: isize) {
+        let Some(table) = self.table() else { return };
+        let (at, _) = self.order(table);
+        let next = (at as isize + by).rem_euclid(table.columns.len().max(1) as isize) as usize;
+        if let Some(column) = table.columns.get(next) {
+            let key = column.key.to_string();
+            self.sort.insert(self.tab, (key, false));
+        }
+    }
+
+    fn turn_round(&mut self) {
+        let Some(table) = self.table() else { return };
+        let (at, backwards) = self.order(table);
+        if let Some(column) = table.columns.get(at) {
+            let key = column.key.to_string();
+            self.sort.insert(self.tab, (key, !backwards));
+        }
+    }
+
+    fn shift_columns(&mut self, by: isize) {
+        let most = self.table().map_or(0, |t| t.columns.len().saturating_sub(2));
+        let first = self.first_column.entry(self.tab).or_default();
+        *first = first.saturating_add_signed(by).min(most);
+    }
+
+    /// Rows that the filter leaves, in order.
+    fn rows(&self, table: &Table) -> Vec<usize> {
+        let (by, backwards) = self.order(table);
+        let mut rows = sorted(table, by, backwards);
+        // Of a chosen process only its own threads.
+        let of = self.focus.filter(|_| self.tab == Tab::Threads).map(|pid| pid.to_string().into());
+        let own = |row: usize| of.is_none() || table.cell(table.rows[row].id, "pid") == of.as_ref();
+        rows.retain(|&row| own(row) && matches(table, row, &self.filter));
+        rows
+    }
+
+    fn select(&mut self, by: isize) {
+        let Some(table) = self.table() else { return };
+        let rows = self.rows(table);
+        let at =
+            self.selected.get(&self.tab).and_then(|id| rows.iter().position(|&r| table.rows[r].id == *id));
+        let next = match at {
+            Some(at) => at.saturating_add_signed(by).min(rows.len().saturating_sub(1)),
+            None => 0,
+        };
+        if let Some(id) = rows.get(next).map(|&row| table.rows[row].id) {
+            self.selected.insert(self.tab, id);
+        }
+    }
+
+    /// Enter: the threads of a process, the objects of a thread's process.
+    fn choose(&mut self) -> Act {
+        let Some(table) = self.table() else { return Act::Draw };
+        let rows = self.rows(table);
+        let chosen =
+            self.selected.get(&self.tab).copied().or_else(|| rows.first().map(|&r| table.rows[r].id));
+        let Some(id) = chosen else { return Act::Draw };
+        match self.tab {
+            Tab::Processes => {
+                self.focus = Some(id as u32);
+                self.tab = Tab::Threads;
+                Act::Read
+            }
+            Tab::Threads => {
+                if let Some(Cell::Text(pid)) = table.cell(id, "pid") {
+                    self.focus = pid.parse().ok();
+                }
+                self.tab = Tab::Objects;
+                Act::Read
+            }
+            _ => Act::Draw,
+        }
+    }
+
+    /// Draws all of it.
+    pub fn draw(&self, screen: &mut ratatui::Frame) {
+        let area = screen.area();
+        if area.height < 4 || area.width < 20 {
+            screen.render_widget(Paragraph::new("too small"), area);
+            return;
+        }
+        let line = |at: u16| Rect { x: area.x, y: area.y + at, width: area.width, height: 1 };
+        let middle = Rect { x: area.x, y: area.y + 2, width: area.width, height: area.height - 3 };
+        screen.render_widget(Paragraph::new(self.first_line(area.width as usize)), line(0));
+        screen.render_widget(Paragraph::new(self.tabs()), line(1));
+        let mut note = String::new();
+        match self.table() {
+            Some(table) if self.tab == Tab::Machine => {
+                screen.render_widget(Paragraph::new(self.machine(table, middle)), middle);
+            }
+            Some(table) if table.rows.is_empty() && !table.why.is_empty() => {
+                let why: Vec<&str> = table.why.values().map(String::as_str).collect();
+                screen.render_widget(
+                    Paragraph::new(plain::lines(&why.join("\n")).into_owned()).wrap(Wrap { trim: false }),
+                    middle,
+                );
+            }
+            Some(table) => {
+                let (lines, hidden) = self.lines(table, middle);
+                screen.render_widget(Paragraph::new(lines), middle);
+                if hidden > 0 {
+                    note = format!("{hidden} more columns: >  ");
+                }
+            }
+            None => screen.render_widget(Paragraph::new(self.no_table()).wrap(Wrap { trim: false }), middle),
+        }
+        let missing = self.table().map_or(0, |t| t.missing().len());
+        if missing > 0 {
+            note = format!("{missing} unknown, why: w  {note}");
+        }
+        screen.render_widget(Paragraph::new(self.last_line(&note)), line(area.height - 1));
+        if self.popup != Popup::None {
+            self.popup(screen, area);
+        }
+    }
+
+    fn no_table(&self) -> String {
+        match (self.recorded, self.tab) {
+            (true, _) => format!(
+                "A recording has no table of {}: `nearfar report` has its threads and objects.",
+                self.tab.name()
+            ),
+            (false, Tab::Objects) => "Being looked at …".to_owned(),
+            _ => "Nothing has been read yet.".to_owned(),
+        }
+    }
+
+    fn first_line(&self, width: usize) -> Line<'static> {
+        let state = if self.paused { "paused" } else { "" };
+        let right = format!("{:.1} s, interval {:.2} s {state}", self.frame.at_s, self.frame.interval_s);
+        let title = format!("nearfar top  {}", plain::line(&self.title));
+        let room = width.saturating_sub(right.chars().count() + 1);
+        let title: String = title.chars().take(room).collect();
+        Line::from(vec![
+            Span::styled(format!("{title:<room$} "), Style::new().add_modifier(Modifier::BOLD)),
+            Span::raw(right),
+        ])
+    }
+
+    fn tabs(&self) -> Line<'static> {
+        let mut spans = Vec::new();
+        for (at, tab) in Tab::ALL.iter().enumerate() {
+            let style =
+                if *tab == self.tab { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+            spans.push(Span::styled(format!(" {} {} ", at + 1, tab.name()), style));
+        }
+        if let Some((pid, name)) = self.frame.objects_of.as_ref().filter(|_| self.tab == Tab::Objects) {
+            spans.push(Span::raw(format!("  of {pid} {}", plain::line(name))));
+        }
+        if let Some(pid) = self.focus.filter(|_| self.tab == Tab::Threads) {
+            spans.push(Span::raw(format!("  of {pid} (Esc: all)")));
+        }
+        Line::from(spans)
+    }
+
+    fn last_line(&self, note: &str) -> Line<'static> {
+        if self.editing || !self.filter.is_empty() {
+            let cursor = if self.editing { "▏" } else { "  (Esc: all)" };
+            return Line::from(format!("/{}{cursor}  {note}", plain::line(&self.filter)));
+        }
+        let keys = match self.recorded {
+            true => "q quit  ? help  w why  [ ] step  p play",
+            false => "q quit  ? help  w why  / filter  s sort  p pause",
+        };
+        Line::from(vec![
+            Span::styled(note.to_owned(), Style::new().add_modifier(Modifier::BOLD)),
+            Span::styled(keys, Style::new().add_modifier(Modifier::DIM)),
+        ])
+    }
+
+    /// The one row of the machine, a line per column with its course.
+    fn machine(&self, table: &Table, area: Rect) -> Vec<Line<'static>> {
+        let Some(row) = table.rows.first() else { return Vec::new() };
+        let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
+        let room = (area.width as usize).saturating_sub(22 + 14 + 4).min(REMEMBERED);
+        let mut lines: Vec<Line> = vec![Line::default()];
+        for (at, (column, value)) in table.columns.iter().zip(&row.cells).enumerate() {
+            let known = !missing.contains(&column.key.as_ref());
+            let course = self.course.get(&(Tab::Machine, row.id, at));
+            let spark = match course.filter(|_| known && column.unit != Unit::Text) {
+                Some(course) => sparkline(course.iter(), room, column.unit == Unit::Share),
+                None => String::new(),
+            };
+            let style = if known { Style::new() } else { Style::new().add_modifier(Modifier::DIM) };
+            lines.push(Line::styled(
+                format!("  {:<22}{:>14}  {spark}", column.head, cell(value, column.unit)),
+                style,
+            ));
+        }
+        lines
+    }
+
+    /// The lines of a table, and how many of its columns have no room.
+    fn lines(&self, table: &Table, area: Rect) -> (Vec<Line<'static>>, usize) {
+        let rows = self.rows(table);
+        let height = (area.height as usize).saturating_sub(1);
+        let selected =
+            self.selected.get(&self.tab).and_then(|id| rows.iter().position(|&r| table.rows[r].id == *id));
+        // The selected row is always among those that are shown.
+        let first = selected.map_or(0, |at| at.saturating_sub(height.saturating_sub(1)));
+        let shown = &rows[first.min(rows.len())..(first + height).min(rows.len())];
+        let text = |row: usize, at: usize| -> String {
+            let cells = &table.rows[row].cells;
+            cells.get(at).map_or_else(|| UNKNOWN.to_owned(), |c| cut(&cell(c, table.columns[at].unit)))
+        };
+        let width_of = |at: usize| {
+            let head = table.columns[at].head.chars().count() + usize::from(self.order(table).0 == at);
+            shown.iter().map(|&row| text(row, at).chars().count()).max().unwrap_or(0).max(head)
+        };
+        let (columns, hidden, used) = self.columns(table, area.width as usize, width_of);
+        let room = (area.width as usize).saturating_sub(used + 2);
+        let spark = (room >= SPARK.0).then_some(room.min(SPARK.1));
+        let pad = |column: &Column, text: &str, width: usize| match is_left(column) {
+            true => format!("{text:<width$} "),
+            false => format!("{text:>width$} "),
+        };
+        let (by, backwards) = self.order(table);
+        let mut head = String::new();
+        for &(at, width) in &columns {
+            let mark = if at != by {
+                ""
+            } else if backwards {
+                "▵"
+            } else {
+                "▿"
+            };
+            head.push_str(&pad(&table.columns[at], &format!("{}{mark}", table.columns[at].head), width));
+        }
+        if spark.is_some() {
+            head.push_str(&format!(" {} so far", table.columns[table.main].head));
+        }
+        let mut lines =
+            vec![Line::styled(head, Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED))];
+        for (at, &row) in shown.iter().enumerate() {
+            let mut line: String =
+                columns.iter().map(|&(at, width)| pad(&table.columns[at], &text(row, at), width)).collect();
+            if let (Some(width), Some(course)) =
+                (spark, self.course.get(&(self.tab, table.rows[row].id, table.main)))
+            {
+                let share = table.columns[table.main].unit == Unit::Share;
+                line.push_str(&format!(" {}", sparkline(course.iter(), width, share)));
+            }
+            let chosen = selected == Some(first + at);
+            lines.push(Line::styled(
+                line,
+                if chosen { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() },
+            ));
+        }
+        (lines, hidden)
+    }
+
+    /// The columns that have room, with their widths; how many have none; and the characters used. First the row's
+    /// own, then those that have numbers, and those without any at the end.
+    fn columns(
+        &self,
+        table: &Table,
+        room: usize,
+        width_of: impl Fn(usize) -> usize,
+    ) -> (Vec<(usize, usize)>, usize, usize) {
+        let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
+        let known = |at: &usize| !missing.contains(&table.columns[*at].key.as_ref());
+        let first = self.first_column.get(&self.tab).copied().unwrap_or(0);
+        let rest = || 1 + first..table.columns.len();
+        let order = std::iter::once(0).chain(rest().filter(&known)).chain(rest().filter(|at| !known(at)));
+        let (mut chosen, mut used, mut hidden) = (Vec::new(), 0, first);
+        for at in order.filter(|&at| at < table.columns.len()) {
+            let width = width_of(at);
+            if used + width < room {
+                used += width + 1;
+                chosen.push((at, width));
+            } else {
+                hidden += 1;
+            }
+        }
+        (chosen, hidden, used)
+    }
+
+    fn popup(&self, screen: &mut ratatui::Frame, area: Rect) {
+        let margin = |size: u16, most: u16| size.saturating_sub(most.min(size.saturating_sub(2))) / 2;
+        let (x, y) = (margin(area.width, 110), margin(area.height, 50));
+        let at =
+            Rect { x: area.x + x, y: area.y + y, width: area.width - 2 * x, height: area.height - 2 * y };
+        let (title, text) = match self.popup {
+            Popup::Why => (
+                format!(" {}: columns, their sources, and why they are unknown ", self.tab.name()),
+                self.why(),
+            ),
+            _ => (" keys ".to_owned(), self.help()),
+        };
+        screen.render_widget(Clear, at);
+        let block = Block::bordered().title(title).title_bottom(" any key closes, ↑ ↓ scroll ");
+        screen.render_widget(
+            Paragraph::new(text).wrap(Wrap { trim: false }).scroll((self.scrolled, 0)).block(block),
+            at,
+        );
+    }
+
+    fn why(&self) -> String {
+        let Some(table) = self.table() else { return self.no_table() };
+        let mut text = String::new();
+        for (heads, why) in reasons(table) {
+            text.push_str(&format!("UNKNOWN {}: {}\n\n", plain::line(&heads), plain::line(&why)));
+        }
+        let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
+        for column in &table.columns {
+            let unit = match column.unit.name() {
+                "" => String::new(),
+                unit => format!(" [{unit}]"),
+            };
+            text.push_str(&format!("{}{unit}: {}. From {}", column.head, column.what, column.source));
+            // Some rows have no number where others have one.
+            if let Some(why) =
+                table.why.get(column.key.as_ref()).filter(|_| !missing.contains(&column.key.as_ref()))
+            {
+                text.push_str(&format!(". Where it is {UNKNOWN}: {}", plain::line(why)));
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn help(&self) -> String {
+        let mut text = "\
+1 … 6, Tab      machine, nodes, cores, processes, threads, objects
+↑ ↓ PgUp PgDn   choose a row
+Enter           of a process its threads, of a thread its process's objects
+s S, ← →        sort by the next or previous column; r turns the order round
+/               show only rows with a text; Esc shows all, and ends the choice of a process
+< >             columns further left or right
+w               columns with units and sources, and why some are unknown
+p, space        pause, and go on
+"
+        .to_owned();
+        text.push_str(match self.recorded {
+            true => "[ ]             one interval back or on\n",
+            false => "+ -             longer or shorter intervals\n",
+        });
+        text.push_str(
+            "q, Esc, Ctrl-C  end\n\n? stands where a number has no source. It is not 0.\nA sparkline ends with the latest value; \
+             shares go from 0 to 1, others to their largest value.",
+        );
+        text
+    }
+}
+
+/// Shortened at the begin: the end of a path says more.
+fn cut(text: &str) -> String {
+    let length = text.chars().count();
+    match length > WIDEST {
+        true => format!("…{}", text.chars().skip(length - WIDEST + 1).collect::<String>()),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;
