@@ -183,11 +183,60 @@ fn wrong_arguments_say_what_to_type() {
     }
 }
 
+/// What a terminal shows: enough of one for what the screen sends, which is places, text and clearing.
+#[derive(Default)]
+struct Shown {
+    lines: BTreeMap<usize, BTreeMap<usize, char>>,
+    at: (usize, usize),
+    /// An escape sequence that has not ended.
+    escape: Option<String>,
+}
+
+impl Shown {
+    fn take(&mut self, text: &str) {
+        for c in text.chars() {
+            match (self.escape.take(), c) {
+                (None, '\x1b') => self.escape = Some(String::new()),
+                (None, '\r') => self.at.1 = 0,
+                (None, '\n') => self.at.0 += 1,
+                (None, c) => {
+                    self.lines.entry(self.at.0).or_default().insert(self.at.1, c);
+                    self.at.1 += 1;
+                }
+                (Some(escape), '[') if escape.is_empty() => self.escape = Some("[".into()),
+                // A sequence `[…X` ends with a letter; those without a bracket are one character long.
+                (Some(escape), c) if escape.is_empty() => drop((escape, c)),
+                (Some(escape), 'H') => {
+                    let number = |n: Option<&str>| n.and_then(|n| n.parse::<usize>().ok()).unwrap_or(1) - 1;
+                    let mut places = escape[1..].split(';');
+                    self.at = (number(places.next()), number(places.next()));
+                }
+                (Some(_), 'J') => self.lines.clear(),
+                (Some(_), c) if c.is_ascii_alphabetic() => {}
+                (Some(mut escape), c) => {
+                    escape.push(c);
+                    self.escape = Some(escape);
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let line = |line: &BTreeMap<usize, char>| -> String {
+            let end = line.keys().next_back().map_or(0, |last| last + 1);
+            (0..end).map(|at| line.get(&at).copied().unwrap_or(' ')).collect()
+        };
+        self.lines.values().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// A program on a terminal of its own.
 struct OnTerminal {
     child: Child,
     master: File,
+    /// All that was sent, and what it shows.
     seen: String,
+    shown: Shown,
     bytes: Receiver<Vec<u8>>,
 }
 
@@ -234,28 +283,37 @@ impl OnTerminal {
                 }
             }
         });
-        OnTerminal { child, master, seen: String::new(), bytes }
+        OnTerminal { child, master, seen: String::new(), shown: Shown::default(), bytes }
     }
 
-    /// Waits until the terminal was sent a text since `press` was called last.
-    fn wait_for(&mut self, what: &str) {
+    fn receive(&mut self, bytes: &[u8]) {
+        // Characters may be cut in two; those of this test's texts are not.
+        self.seen.push_str(&text(bytes));
+        self.shown.take(&text(bytes));
+    }
+
+    /// Waits until the terminal shows what is asked for.
+    fn wait_until(&mut self, what: &str, is: impl Fn(&OnTerminal) -> bool) {
         let begin = Instant::now();
-        while !self.seen.contains(what) {
+        while !is(self) {
             let left = SOON.saturating_sub(begin.elapsed());
             match self.bytes.recv_timeout(left) {
-                Ok(bytes) => self.seen.push_str(&text(&bytes)),
-                Err(why) => panic!("`{what}` never came ({why}): {:?}", self.seen),
+                Ok(bytes) => self.receive(&bytes),
+                Err(why) => panic!("`{what}` never came ({why}):\n{}", self.shown.text()),
             }
         }
     }
 
+    /// Waits until the terminal shows a text.
+    fn wait_for(&mut self, what: &str) {
+        self.wait_until(what, |on| on.shown.text().contains(what));
+    }
+
     fn press(&mut self, keys: &str) {
-        self.seen.clear();
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
     fn resize(&mut self, columns: u16, rows: u16) {
-        self.seen.clear();
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         // SAFETY: the kernel reads the struct.
         assert_eq!(unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
@@ -265,7 +323,7 @@ impl OnTerminal {
         let begin = Instant::now();
         loop {
             while let Ok(bytes) = self.bytes.try_recv() {
-                self.seen.push_str(&text(&bytes));
+                self.receive(&bytes);
             }
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -309,19 +367,21 @@ fn keys_turn_the_pages_and_q_leaves_the_terminal_as_it_was() {
     on.press("w");
     on.wait_for("/proc/stat");
     on.press("x");
-    on.wait_for("stolen");
-    on.resize(200, 60);
+    on.wait_until("the table again", |on| !on.shown.text().contains("/proc/stat"));
     on.press("4");
-    // Wide enough for all columns of processes.
+    on.wait_for("resident");
+    assert!(!on.shown.text().contains("looked"), "80 columns have no room for all:\n{}", on.shown.text());
+    on.resize(200, 60);
     on.wait_for("looked");
     on.press("/no-such-name\r");
-    on.wait_for("/no-such-name");
-    on.press("\x1b");
+    on.wait_until("an empty table", |on| {
+        on.shown.text().contains("(Esc: all)") && !on.shown.text().contains("nearfar  ")
+    });
     on.press("q");
     let status = on.end();
     assert!(status.success(), "{status}: {:?}", on.seen);
     assert_eq!(settings(&on.master), before);
-    on.wait_for(LEAVES);
+    on.wait_until("the end of the screen", |on| on.seen.contains(LEAVES));
 }
 
 #[test]
@@ -335,7 +395,7 @@ fn signals_and_ctrl_c_leave_the_terminal_as_it_was() {
         }
         on.end();
         assert_eq!(settings(&on.master), before, "{signal:?}");
-        on.wait_for(LEAVES);
+        on.wait_until("the end of the screen", |on| on.seen.contains(LEAVES));
     }
 }
 

@@ -376,7 +376,7 @@ mod tests {
             (0.001, Unit::Ratio, "< 0.01"),
             (5.6e9, Unit::PerSecond, "5.60 G"),
             (38e9, Unit::BytesPerSecond, "38.0 GB/s"),
-            (0.0001, Unit::Share, "< 0.1 %"),
+            (0.0001, Unit::Share, "0.01 %"),
         ];
         for (value, unit, text) in shown {
             assert_eq!(cell(&Cell::Number(value), unit), text);

@@ -87,7 +87,7 @@ fn every_tab_fits_every_size_and_says_how_to_learn_what_is_missing() {
             assert_eq!(screen.lines().count(), height as usize);
             if (width, height) == (80, 24) && key == "3" {
                 assert!(screen.contains("unknown, why: w"), "{screen}");
-                assert!(screen.contains("50.0 %"), "{screen}");
+                assert!(screen.contains("50 %"), "{screen}");
             }
         }
     }
