@@ -175,7 +175,7 @@ fn wrong_arguments_say_what_to_type() {
         (&["0.01"], "0.1 or more"),
         (&["--on", "nowhere"], "-- COMMAND"),
         (&["--csv", "/nonexistent/file", "-n", "1"], "/nonexistent/file"),
-        (&["--machine", "nowhere", "-n", "1"], "nowhere"),
+        (&["--as", "nowhere", "-n", "1"], "nowhere"),
     ] {
         let output = top(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -213,7 +213,7 @@ impl Between<'_> {
                 (false, _) => format!("bytes per second are unknown: {}", self.now.controllers.why()),
                 (true, true) => {
                     "no figures of this machine: `nearfar measure -o FILE` measures what its memory \
-                                 sustains, and --machine FILE gives it to top"
+                                 sustains, and --as FILE gives it to top"
                         .to_owned()
                 }
                 (true, false) => format!("{} has no bandwidth of this node", self.host.figures),

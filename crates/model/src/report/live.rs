@@ -192,6 +192,29 @@ fn rows(page: &mut Page, table: &Table) {
     }
 }
 
+/// A frame as a line of JSON: rows by table, null where a number is not known, and why.
+pub fn to_json(frame: &Frame) -> String {
+    use serde_json::{Map, Value, json};
+    let mut tables = Map::new();
+    let mut why = Map::new();
+    for (tab, table) in frame.tables() {
+        let value = |c: &Cell| match c {
+            Cell::Text(text) => json!(text),
+            Cell::Number(n) => json!(n),
+            Cell::Unknown => Value::Null,
+        };
+        let row = |r: &crate::live::Row| -> Value {
+            let cells = table.columns.iter().zip(&r.cells).map(|(c, cell)| (c.key.to_string(), value(cell)));
+            Value::Object(cells.collect())
+        };
+        tables.insert(tab.name().to_owned(), table.rows.iter().map(row).collect());
+        let missing = table.missing().into_iter().map(|(c, why)| (c.key.to_string(), json!(why)));
+        why.insert(tab.name().to_owned(), Value::Object(missing.collect()));
+    }
+    let all = json!({"time_s": frame.at_s, "interval_s": frame.interval_s, "tables": tables, "unknown": why});
+    plain::json(format!("{all}\n"))
+}
+
 /// How frames are written as CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Csv {

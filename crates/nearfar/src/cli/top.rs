@@ -13,7 +13,7 @@ use crate::store;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nearfar_model::live::{Frame, Tab, recorded};
-use nearfar_model::report::live::{Csv, to_text};
+use nearfar_model::report::live::{Csv, to_json, to_text};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -53,8 +53,13 @@ pub(super) struct TopArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     count: Option<u64>,
     /// Machine file that says what each node's memory sustains (nearfar measure -o FILE)
-    #[arg(long, value_name = "MACHINE", conflicts_with = "on")]
+    #[arg(long = "as", value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
+    /// Write a line of JSON per interval instead of showing a screen
+    #[arg(long, conflicts_with_all = ["csv", "batch"])]
+    json: bool,
+    #[command(flatten)]
+    force: super::file::Force,
     /// Of a recording: only its region of interest
     #[arg(long, requires = "on")]
     region: bool,
@@ -111,6 +116,7 @@ impl<'a> Out<'a> {
     fn open(args: &'a TopArgs) -> Result<Out<'a>> {
         let to: Box<dyn Write> = match args.csv.as_deref() {
             Some(path) if path != Path::new("-") => {
+                super::file::may_write(path, args.force.force)?;
                 Box::new(create(path).with_context(|| format!("cannot write {}", path.display()))?)
             }
             _ => Box::new(io::stdout()),
@@ -120,6 +126,10 @@ impl<'a> Out<'a> {
 
     /// `at` is the moment of the frame's end.
     fn write(&mut self, frame: &Frame, at: jiff::Timestamp) -> io::Result<()> {
+        if self.args.json {
+            self.to.write_all(to_json(frame).as_bytes())?;
+            return self.to.flush();
+        }
         if self.args.csv.is_none() {
             let (width, color) = self.args.look.resolve();
             self.to.write_all(to_text(frame, width, color).as_bytes())?;
@@ -154,7 +164,7 @@ fn create(path: &Path) -> io::Result<File> {
 
 /// Whether there is a screen to show.
 fn shows_a_screen(args: &TopArgs) -> bool {
-    !args.batch && args.csv.is_none() && io::stdout().is_terminal()
+    !args.batch && !args.json && args.csv.is_none() && io::stdout().is_terminal()
 }
 
 fn on_host(args: &TopArgs) -> Result<ExitCode> {
@@ -179,7 +189,7 @@ fn on_host(args: &TopArgs) -> Result<ExitCode> {
         .machine
         .as_ref()
         .map(|name| {
-            let machine = machine_from_argument(name).with_context(|| format!("--machine {name}"))?;
+            let machine = machine_from_argument(name).with_context(|| format!("--as {name}"))?;
             anyhow::Ok((machine, format!("machine file {name}")))
         })
         .transpose()?;

@@ -29,7 +29,8 @@ fn program(words: &[OsString], definition: &Command) -> Option<usize> {
         match bytes {
             b"--" => return None,
             [b'-', _, ..] => at += usize::from(takes_next(sub, word.to_str()?)?),
-            _ if takes_number && bytes.iter().all(u8::is_ascii_digit) => {}
+            // `where 1234`, `top 0.5`
+            _ if takes_number && bytes.iter().all(|b| b.is_ascii_digit() || *b == b'.') => {}
             _ => return Some(at),
         }
         at += 1;
