@@ -2,6 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { h, section } from "./dom";
+import { groups } from "./groups";
 import { listing } from "./listing";
 import { source } from "./source";
 import { tabs } from "./tabs";
@@ -35,9 +36,9 @@ export function code(d: Data): HTMLElement {
     ],
   });
   const p = d.report.pictures;
-  const views: [string, HTMLElement][] = [["functions", all], ["callers (bottom-up)", calls(p.callers, "callers", from)], ["callees (top-down)", calls(p.callees, "callees", from)]];
+  const views: [string, HTMLElement][] = [["functions", all], ["callers (bottom-up)", calls(p.callers, "callers", from)], ["callees (top-down)", calls(p.callees, "callees", from)], ["grouped", groups(d)]];
   const { sources, sources_missing, code: listings, code_missing } = d.about;
   if (listings.length + code_missing.length > 0) views.push(["instructions", listing(d.report, listings, code_missing, from)]);
-  if (sources.length + sources_missing.length > 0) views.splice(1, 0, ["source", source(d.report, sources, sources_missing)]);
+  if (sources.length + sources_missing.length > 0) views.splice(1, 0, ["source", source(d.report, sources, [...sources_missing, ...code_missing])]);
   return section("code", "Code", null, tabs("code", views));
 }

@@ -232,6 +232,22 @@ test("places in code lead to their source, where it was asked for", async () => 
   await context.close();
 });
 
+test("code is grouped by node, thread and object, with the numbers of --json", async () => {
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const { page, problems, context } = await open(htmlOf("groups.html", recording));
+  await page.click('[role="tab"]:text-is("grouped")');
+  const shares = (view) => page.$$eval(`#group-view-${view} summary .grouped`, (all) => all.map((e) => e.firstChild.textContent));
+  assert.deepEqual(await shares(0), report.pictures.code_by_node.map((g) => percent(g.share)));
+  const first = await page.textContent("#group-view-0 .leaf code");
+  assert.equal(first, report.functions[report.pictures.code_by_node[0].functions[0].row].function);
+  await page.click('[role="tab"]:text-is("by thread")');
+  assert.deepEqual(await shares(1), report.pictures.code_by_thread.map((g) => percent(g.share)));
+  await page.click('[role="tab"]:text-is("by object")');
+  assert.deepEqual(await shares(2), report.objects.slice(0, 20).map((o) => percent(o.stall_share)));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("instructions around the hottest ones are shown where source was asked for", async () => {
   const file = htmlOf("listing.html", recording, "--source");
   const { page, problems, context } = await open(file);

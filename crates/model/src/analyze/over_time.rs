@@ -20,6 +20,10 @@ pub struct OverTime {
     pub all: Vec<Parts>,
     /// By (function's site, block).
     pub functions: Sums<(u32, u32), Parts>,
+    /// By (function's site, node of the thread).
+    pub by_node: Sums<(u32, NodeIndex), Parts>,
+    /// By (function's site, thread); empty with more than [`MOST_THREADS`] threads.
+    pub by_thread: Sums<(u32, u32), Parts>,
     /// By (thread, block, cpu); empty with more than [`MOST_THREADS`] threads.
     pub threads: Sums<(u32, u32, u16), Parts>,
     /// By block, node of the thread and node of the page; empty with more than [`MOST_NODES`] nodes.
@@ -94,7 +98,9 @@ impl OverTime {
             *recorded = Recorded { first: recorded.first.min(time_ns), last: recorded.last.max(time_ns) };
         }
         self.functions.of((seen.function, block as u32))[kind] += weight;
+        self.by_node.of((seen.function, seen.from))[kind] += weight;
         if let Some(thread) = seen.thread.filter(|_| self.follow) {
+            self.by_thread.of((seen.function, thread as u32))[kind] += weight;
             self.threads.of((thread as u32, block as u32, seen.cpu))[kind] += weight;
         }
         if seen.from != UNKNOWN && seen.home != UNKNOWN && !self.matrix.is_empty() {
@@ -109,6 +115,12 @@ impl OverTime {
         self.all.iter_mut().zip(&other.all).for_each(|(to, from)| parts(to, from));
         for (key, from) in other.functions {
             parts(self.functions.of(key), &from);
+        }
+        for (key, from) in other.by_node {
+            parts(self.by_node.of(key), &from);
+        }
+        for (key, from) in other.by_thread {
+            parts(self.by_thread.of(key), &from);
         }
         for (key, from) in other.threads {
             parts(self.threads.of(key), &from);

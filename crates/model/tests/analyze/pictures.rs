@@ -187,6 +187,12 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
         c.threads[0].cpu[..half].iter().all(Option::is_some)
             && c.threads[0].cpu[half + 1..].iter().all(Option::is_none)
     );
+    let by_node: Vec<_> =
+        r.pictures.code_by_node.iter().map(|g| (g.node, g.functions[0].row, g.remote_share)).collect();
+    let row = |name: &str| r.functions.iter().position(|f| f.function == name).unwrap();
+    assert_eq!(by_node, [(Some(0), row("first"), Some(0.0)), (Some(1), row("second"), Some(1.0))]);
+    let by_thread: Vec<_> = r.pictures.code_by_thread.iter().map(|g| (g.tid, g.functions[0].row)).collect();
+    assert_eq!(by_thread, [(Some(1000), row("first")), (Some(1001), row("second"))]);
     let matrix = |pair: usize| c.node_matrix.iter().map(|p| f64::from(p[pair])).sum::<f64>() / 1e6;
     for (pair, share) in r.node_matrix.iter().flatten().enumerate() {
         assert!((matrix(pair) - share).abs() < 1e-3, "{pair}: {} {share}", matrix(pair));
@@ -219,4 +225,34 @@ fn a_hundred_thousand_objects_and_ten_thousand_threads_make_a_page_below_ten_meg
     if let Some(file) = std::env::var_os("NEARFAR_LARGE_PAGE") {
         std::fs::write(file, page).unwrap();
     }
+}
+
+#[test]
+fn pages_that_moved_between_looks_are_shown_over_time() {
+    let mut w = World::new(2);
+    let work = w.own("work", 20);
+    let (a, b) = (w.array("a", 64), w.array("b", 64));
+    w.touch(100, 0, work, a, 64);
+    w.touch(100, 0, work, b, 64);
+    w.use_blocked(2, 400, work, a, 64);
+    w.use_blocked(2, 200, work, b, 64);
+    // Half of `a` moves; `b` is looked at once, its parts one after the other.
+    w.home(WORK, a, 64, 0, 12);
+    w.home(WORK + 200_000_000, a, 32, 0, 12);
+    w.home(WORK + 200_000_000, a + 32 * PAGE, 32, 1, 12);
+    w.home(WORK + 200_000_000, b, 32, 0, 12);
+    w.home(WORK + 300_000_000, b + 32 * PAGE, 32, 0, 12);
+    let mut machine = machine(2, 2);
+    machine.name = "two nodes".into();
+    w.input.meta.machine = machine;
+    let r = w.real();
+    let strip = |name: &str| r.pictures.strips.iter().find(|s| r.objects[s.object].name == name).unwrap();
+    let looks = strip("a").over_time.as_ref().expect("its pages were looked at twice");
+    assert_eq!((looks.bins, looks.looks.len()), (64, 2));
+    assert_eq!(looks.looks[0].node, [on(64, 0)]);
+    assert_eq!(looks.looks[1].node, [on(32, 0), on(32, 1)]);
+    assert_eq!(looks.looks[0].moved, [0usize; 0]);
+    assert_eq!(looks.looks[1].moved, (32..64).collect::<Vec<_>>());
+    assert!(looks.looks[0].at_s < looks.looks[1].at_s);
+    assert_eq!(strip("b").over_time, None);
 }

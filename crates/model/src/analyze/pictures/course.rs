@@ -117,16 +117,24 @@ fn object(tally: &Tally, scale: &Scale, at: usize, f: &RowFacts) -> Option<Parts
     Some(PartsOf { row: at, weights: scale.weights(&blocks) })
 }
 
-/// The functions with most time, by the names that the report's rows have.
-fn by_function(context: &Context, tally: &Tally, scale: &Scale, functions: &[FunctionRow]) -> Vec<PartsOf> {
-    let rows = functions.iter().take(ROWS).enumerate();
+/// Of a site, the row of the function that it is told by, if it is one of these.
+pub(super) fn row_of_function<'a>(
+    context: &'a Context,
+    functions: &'a [FunctionRow],
+) -> impl Fn(u32) -> Option<usize> + 'a {
+    let rows = functions.iter().enumerate();
     let place: FastMap<(&str, Option<&str>), usize> =
         rows.map(|(at, f)| ((f.function.as_str(), f.module.as_deref()), at)).collect();
-    let of = |site: u32| {
+    move |site| {
         let (name, module) = function_of(context.sites.get(site));
         let module = module.and_then(|m| context.input.modules.path.get(m as usize));
         place.get(&(name, module.map(String::as_str))).copied()
-    };
+    }
+}
+
+/// The functions with most time, by the names that the report's rows have.
+fn by_function(context: &Context, tally: &Tally, scale: &Scale, functions: &[FunctionRow]) -> Vec<PartsOf> {
+    let of = row_of_function(context, &functions[..functions.len().min(ROWS)]);
     let mut blocks: Vec<Vec<Parts>> = vec![Vec::new(); functions.len().min(ROWS)];
     for (&(site, block), parts) in tally.over_time.functions.iter() {
         let Some(at) = of(site) else { continue };

@@ -72,7 +72,10 @@ pub(super) fn over_time(context: &Context, used: &[Used], clock: &Clock) -> Vec<
             }
         }
     }
-    for r in ranges.into_iter().filter(|r| r.slots.len() > 1) {
+    // Of one look the ranges may come one after the other: without a part that was looked at twice there is no history.
+    let twice =
+        |r: &Range| (0..r.bins).any(|bin| r.slots.values().filter(|s| s.1[bin].main().is_some()).count() > 1);
+    for r in ranges.into_iter().filter(twice) {
         let mut rows: Vec<LookRow> = Vec::new();
         let mut before: Vec<Option<u8>> = vec![None; r.bins];
         for (time, parts) in r.slots.values() {

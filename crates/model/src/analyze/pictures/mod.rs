@@ -3,6 +3,7 @@
 mod bands;
 mod calls;
 mod course;
+mod groups;
 mod instructions;
 mod looked;
 mod machine;
@@ -57,6 +58,8 @@ pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFact
         course: course::course(context, tally, rows, functions),
         phases: bands::bands(context, &clock),
         instructions: instructions::instructions(context, tally),
+        code_by_node: groups::by_node(context, tally, functions),
+        code_by_thread: groups::by_thread(context, tally, functions),
         callees: calls::tree(context, tally, true),
         callers: calls::tree(context, tally, false),
         processes: processes::processes(context, tally),

@@ -21,6 +21,10 @@ pub struct Pictures {
     pub phases: Vec<Band>,
     /// The instructions with most samples, at most 40.
     pub instructions: Vec<HotInstruction>,
+    /// Functions by the node of the threads that ran them, the 12 with most of each node.
+    pub code_by_node: Vec<CodeGroup>,
+    /// Functions by thread, the 5 with most of the 64 threads with most; empty in programs of more than 2048 threads.
+    pub code_by_thread: Vec<CodeGroup>,
     /// Who calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
     pub callees: Vec<CallNode>,
     /// The same from the function that was sampled outward.
@@ -223,6 +227,32 @@ pub struct HotInstruction {
     pub build_id: Option<String>,
     /// Where in that file, bytes.
     pub file_offset: u64,
+    /// Share of all samples.
+    pub share: f64,
+    /// Remote, of those whose node is known; null if none is.
+    pub remote_share: Option<f64>,
+}
+
+/// What the threads of a node, or a thread, spent their time on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CodeGroup {
+    /// Of groups by node: the node; null if unknown.
+    pub node: Option<u32>,
+    /// Of groups by thread: its kernel id.
+    pub tid: Option<u32>,
+    /// Share of all samples.
+    pub share: f64,
+    /// Remote, of those whose node is known; null if none is.
+    pub remote_share: Option<f64>,
+    /// Functions, most first.
+    pub functions: Vec<GroupPart>,
+}
+
+/// A function's part of a group.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GroupPart {
+    /// Position in `functions`.
+    pub row: usize,
     /// Share of all samples.
     pub share: f64,
     /// Remote, of those whose node is known; null if none is.

@@ -1,9 +1,10 @@
 //! Strings that make an SVG: shapes and lines of text are all there is.
 
 use crate::plain;
+use crate::report::layout::shorten;
 use std::fmt::Write as _;
 
-const STYLE: &str = "text{font-family:system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif;fill:#16191f;font-size:12px}\
+const STYLE: &str = "rect{shape-rendering:crispEdges}text{font-family:system-ui,'DejaVu Sans',Helvetica,Arial,sans-serif;fill:#16191f;font-size:12px}\
     .title{font-size:15px;font-weight:600}.small{font-size:11px;fill:#59606d}.strong{font-weight:600}.in{fill:#fff;\
     font-size:11px}.box{fill:#f6f7f9;stroke:#d5d9e0}.frame{fill:none;stroke:#d5d9e0}.grid{stroke:#d5d9e0;fill:none}\
     .line{stroke:#16191f;fill:none}.dash{stroke:#16191f;fill:none;stroke-dasharray:5 3}.near{fill:#2b6cb0}\
@@ -36,7 +37,9 @@ impl Drawing {
     /// With its title; what is drawn begins at [`Drawing::TOP`].
     pub(super) fn new(width: f64, title: &str) -> Drawing {
         let mut d = Drawing { width, height: 0.0, title: title.to_owned(), body: String::new() };
-        d.text(10.0, 22.0, "title", Anchor::Start, title);
+        // Half of the letters' height is their width, about.
+        let letters = ((width - 20.0) / 8.6) as usize;
+        d.text(10.0, 22.0, "title", Anchor::Start, &shorten(title, letters));
         d
     }
 
