@@ -74,7 +74,7 @@ struct nf_process {
     _Atomic size_t min_object; /* hooks look from this size on; SIZE_MAX while there is nothing to do */
     size_t record_from;        /* and record from this on; what is smaller is only placed */
     int64_t small_sample;
-    uint32_t home_pages;
+    uint32_t looked_up_pages;
     uint32_t signal_hz;
     uint32_t flags;
     uint32_t pid;
@@ -159,7 +159,7 @@ bool nf_objects_init(void);
 void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t previous, const struct nf_site *site);
 /* Its end, before the memory can be anybody else's. Its bytes; 0 if it was not known. `told`, if not NULL: whether
  * its beginning was told. */
-size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told);
+size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_page_nodes, bool *told);
 /* Its bytes, and the flags of its ALLOC; 0 if it is not known. */
 size_t nf_object_bytes(uintptr_t address, uint16_t *flags);
 /* Takes it out without a word: its bytes, and the flags of its ALLOC; 0 if it was not known. */
@@ -191,13 +191,13 @@ uint64_t nf_known_site(const struct nf_site *site);
 void nf_record_late(uint16_t flags, uintptr_t address, size_t bytes, uint64_t site, const struct nf_site *where,
                     uint64_t born);
 
-/* doorbell.c */
-void nf_bell(enum nf_bell operation, uint64_t value);
-void nf_bell_record(uint16_t kind);
+/* hypercall.c */
+void nf_hypercall(enum nf_hypercall operation, uint64_t value);
+void nf_hypercall_record(uint16_t kind);
 
-/* homes.c */
-void nf_homes(uintptr_t address, size_t bytes);
-void nf_homes_at_exit(void);
+/* page_nodes.c */
+void nf_page_nodes(uintptr_t address, size_t bytes);
+void nf_page_nodes_at_exit(void);
 
 /* threads.c */
 void nf_threads_init(void);
@@ -216,7 +216,7 @@ void nf_pins_without_filter(void);
 size_t nf_places_init(void);
 void nf_place(uintptr_t address, size_t bytes, const struct nf_site *site);
 
-/* sampling.c: the signal rung */
+/* sampling.c: the signal source */
 void nf_sampling_init(void);
 void nf_sampling_thread_start(void);
 void nf_sampling_thread_end(void);

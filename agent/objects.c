@@ -326,7 +326,7 @@ void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t
     }
 }
 
-size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, bool *told) {
+size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_page_nodes, bool *told) {
     uint64_t word;
     bool late;
     struct slot *s = take(address, &word, &late);
@@ -358,7 +358,7 @@ size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_homes, boo
         return bytes;
     }
     forget(s);
-    if (look_at_homes) nf_homes(address, bytes);
+    if (look_at_page_nodes) nf_page_nodes(address, bytes);
     tell_end(address, bytes, flags, 0);
     return bytes;
 }

@@ -75,7 +75,7 @@ __attribute__((constructor)) static void start(void) {
         atomic_store(&nf_process.min_object, nf_process.record_from);
         nf_self.small_left = 0;
         nf_mpi_init();
-        nf_bell(NF_BELL_MAIN, 0);
+        nf_hypercall(NF_HYPERCALL_MAIN, 0);
     }
     if (least < atomic_load(&nf_process.min_object)) atomic_store(&nf_process.min_object, least);
     nf_self.guard = 0;
@@ -91,7 +91,7 @@ static void finish(void) {
     nf_last_words();
     nf_phases_exit();
     nf_objects_tell(true);
-    nf_homes_at_exit();
+    nf_page_nodes_at_exit();
     nf_send_maps();
     nf_emit(NF_EXIT, 0, NULL, 0, NULL, 0, true);
     nf_close_segment();

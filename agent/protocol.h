@@ -105,10 +105,10 @@ struct nf_header {
     uint32_t version;      /* NF_VERSION; the agent does nothing if it differs */
     uint32_t recorder_pid;
     uint32_t stop;         /* non-zero: write no more records */
-    uint32_t signal_hz;    /* samples per second of CPU time and thread; 0 = no signal rung */
+    uint32_t signal_hz;    /* samples per second of CPU time and thread; 0 = no signal source */
     uint64_t min_object;   /* allocations from this size on are recorded one by one */
     uint64_t small_sample; /* smaller ones: one record per so many bytes and thread; 0 = none */
-    uint32_t home_pages;   /* most pages looked up per object at its end; 0 = none */
+    uint32_t looked_up_pages;   /* most pages looked up per object at its end; 0 = none */
     uint32_t flags;        /* NF_SET_* */
     uint32_t segments;     /* of the table; at most NF_SEGMENTS, a multiple of 64 */
     uint32_t ring_bytes;   /* of each segment's ring at most; a multiple of NF_RING_STEP */
@@ -131,24 +131,24 @@ struct nf_header {
 /* Settings flags: send /proc/self/maps at the start of an image and at its end,
  * for recorders that get no mapping events from perf. */
 #define NF_SET_MAPS 1u
-/* The program runs in nearfar's virtual machine: ring the doorbell (doorbell.c). */
-#define NF_SET_DOORBELL 2u
+/* The program runs in nearfar's virtual machine: make hypercalls (hypercall.c). */
+#define NF_SET_HYPERCALL 2u
 /* The kernel answers clock_gettime(CLOCK_MONOTONIC) without a system call (the vDSO). */
 #define NF_SET_VDSO_CLOCK 4u
 
-/* Operations of the doorbell; the launcher in host/target.rs rings it too. */
-enum nf_bell {
-    NF_BELL_THREAD = 1,       /* process id << 32 | thread id: this thread is the program's */
-    NF_BELL_TIME = 2,         /* CLOCK_MONOTONIC now, ns */
-    NF_BELL_REGION_BEGIN = 3,
-    NF_BELL_REGION_END = 4,
-    NF_BELL_THREAD_END = 5,
-    NF_BELL_MAIN = 6,         /* the program proper begins */
-    NF_BELL_PROCESS_END = 7,  /* process id */
-    NF_BELL_PHASE = 10,       /* a phase begins or ends: CLOCK_MONOTONIC now, ns, as its record has it */
+/* Operations of the hypercall; the launcher in host/target.rs rings it too. */
+enum nf_hypercall {
+    NF_HYPERCALL_THREAD = 1,       /* process id << 32 | thread id: this thread is the program's */
+    NF_HYPERCALL_TIME = 2,         /* CLOCK_MONOTONIC now, ns */
+    NF_HYPERCALL_REGION_BEGIN = 3,
+    NF_HYPERCALL_REGION_END = 4,
+    NF_HYPERCALL_THREAD_END = 5,
+    NF_HYPERCALL_MAIN = 6,         /* the program proper begins */
+    NF_HYPERCALL_PROCESS_END = 7,  /* process id */
+    NF_HYPERCALL_PHASE = 10,       /* a phase begins or ends: CLOCK_MONOTONIC now, ns, as its record has it */
 };
-#define NF_BELL_BEGIN 512u
-#define NF_BELL_COMMIT 256u
+#define NF_HYPERCALL_BEGIN 512u
+#define NF_HYPERCALL_COMMIT 256u
 
 enum { NF_FREE_SEGMENT = 0, NF_CLAIMED = 1, NF_CLOSED = 2 /* said EXIT; may still write */ };
 
@@ -189,7 +189,7 @@ enum nf_kind {
     NF_ROI_BEGIN = 12,   /* struct nf_range, empty */
     NF_ROI_END = 13,     /* the same */
     NF_NAME = 14,        /* struct nf_range, name */
-    NF_HOMES = 15,       /* struct nf_homes, struct nf_run... */
+    NF_PAGE_NODES = 15,       /* struct nf_page_nodes, struct nf_run... */
     NF_SAMPLE = 16,      /* struct nf_sample, return addresses */
     NF_LOST = 17,        /* struct nf_lost */
     NF_MAPS = 18,        /* struct nf_range (`to`: bytes), text of /proc/self/maps; flags bit 0: more follows */
@@ -260,7 +260,7 @@ struct nf_range {
                           * is told late; else 0 */
 };
 
-struct nf_homes {
+struct nf_page_nodes {
     uint64_t address; /* first page looked up */
     uint64_t stride;  /* bytes between the pages looked up */
     uint32_t runs;
@@ -328,12 +328,12 @@ struct nf_metric {
 };
 
 enum nf_why {
-    NF_HOMES_REFUSED = 1, /* move_pages is not allowed here */
-    NF_HOMES_BUDGET = 2,  /* looking them up would have cost too much time; count = objects */
+    NF_PAGE_NODES_REFUSED = 1, /* move_pages is not allowed here */
+    NF_PAGE_NODES_BUDGET = 2,  /* looking them up would have cost too much time; count = objects */
     NF_SIGPROF_TAKEN = 3, /* the program uses SIGPROF itself: no samples from here on */
     NF_TIMER_REFUSED = 4, /* timer_create failed; count = errno */
     NF_SMALL_STACK_OF_SIGNALS = 5, /* the thread's alternate signal stack is too short for a handler; count = bytes */
-    NF_SANDBOX = 6,       /* the program installs a seccomp filter: from here on no samples, homes and new threads */
+    NF_SANDBOX = 6,       /* the program installs a seccomp filter: from here on no samples, nodes of pages and new threads */
 };
 
 struct nf_lost {
@@ -349,7 +349,7 @@ _Static_assert(sizeof(struct nf_hello) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_alloc) == 80, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_group) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_range) == 24, "mirrored in collect/agent.rs");
-_Static_assert(sizeof(struct nf_homes) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_page_nodes) == 24, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");

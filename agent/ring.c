@@ -299,7 +299,7 @@ bool nf_attach(const char *path) {
     nf_process.header = h;
     if (!nf_objects_init()) goto done;
     nf_process.small_sample = (int64_t)h->small_sample;
-    nf_process.home_pages = h->home_pages;
+    nf_process.looked_up_pages = h->looked_up_pages;
     nf_process.signal_hz = h->signal_hz;
     nf_process.flags = h->flags;
     nf_process.start_ns = nf_now(CLOCK_MONOTONIC);
@@ -483,14 +483,14 @@ static bool emit(uint16_t kind, uint16_t flags, const void *body, size_t body_by
 bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
              size_t tail_bytes, bool wait) {
     if (UNLIKELY(!nf_attached())) return false;
-    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell_record(kind);
+    if (UNLIKELY(nf_process.flags & NF_SET_HYPERCALL)) nf_hypercall_record(kind);
     return emit(kind, flags, body, body_bytes, tail, tail_bytes, wait, 0);
 }
 
 bool nf_emit_at(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
                 size_t tail_bytes, uint64_t at) {
     if (UNLIKELY(!nf_attached())) return false;
-    if (UNLIKELY(nf_process.flags & NF_SET_DOORBELL)) nf_bell(NF_BELL_PHASE, at);
+    if (UNLIKELY(nf_process.flags & NF_SET_HYPERCALL)) nf_hypercall(NF_HYPERCALL_PHASE, at);
     return emit(kind, flags, body, body_bytes, tail, tail_bytes, true, at);
 }
 

@@ -1,4 +1,4 @@
-/* The signal rung: samples of registers from per-thread CPU-time timers.
+/* The signal source: samples of registers from per-thread CPU-time timers.
  *
  * SIGPROF belongs to the program: if it has a handler, or sets one later, the
  * agent steps back for good. CPU-time timers fire at the kernel's tick at most,

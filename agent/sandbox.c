@@ -2,7 +2,7 @@
  * which those are nobody can ask without calling. So the agent watches the calls that install one, does before them
  * what it cannot do afterwards, and makes no system call from then on (`nf_process.quiet`): it goes on writing
  * records into a ring that is in memory as a whole. What needs a call is left out and said: samples of the signal
- * rung, homes, thread stacks, new threads' records, pins and placements.
+ * source, nodes of pages, thread stacks, new threads' records, pins and placements.
  *
  * Strict seccomp also forbids the time stamp counter to its thread, as prctl(PR_SET_TSC) does: `nf_self.counter`.
  *
@@ -99,7 +99,7 @@ static struct before prepare(bool strict) {
     nf_pins_before_filter();
     if (nf_attached() && nf_is_own_process() && nf_enter()) {
         nf_objects_tell(true);
-        nf_homes_at_exit();
+        nf_page_nodes_at_exit();
         nf_tid(); /* which cannot be asked for later */
         before.time = nf_now(CLOCK_MONOTONIC);
         nf_leave();

@@ -2,7 +2,7 @@
 //
 // cached: memory on the wrong node that nobody fetches.
 //
-// Main initialises a small block for each thread, so by its home all memory of
+// Main initialises a small block for each thread, so by its node all memory of
 // the threads on other nodes is remote, (N-1)/N of it on N nodes. But a block
 // stays in the first-level cache of its thread: after the first pass nothing
 // comes from memory. Nothing is wrong, and --repaired, where each thread

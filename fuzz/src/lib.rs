@@ -8,9 +8,9 @@
 use nearfar::store::{Tables, meta_of};
 use nearfar_model::analyze::{Input, Judge, analyze_with};
 use nearfar_model::decode::{Decoder, Described, FunctionCode, Registers, describe};
-use nearfar_model::fix::Fix;
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::binding::{Bind, assign};
+use nearfar_model::placement_file::PlacementFile;
 use nearfar_model::recording::{AccessSamples, Columns, Meta, journal as frames};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::report::{callers, to_details, to_json, to_text, topology as shown};
@@ -35,9 +35,9 @@ fn report(input: &Input, samples: &AccessSamples) {
             harmless(&callers(&report, 100, false));
             harmless(&to_json(&report));
             if let (Some(placement), _) = to_placement(&report) {
-                let file = placement.fix.to_toml();
+                let file = placement.file.to_toml();
                 harmless(&file);
-                assert!(Fix::from_toml(&file).is_ok(), "{file}");
+                assert!(PlacementFile::from_toml(&file).is_ok(), "{file}");
             }
         }
     }
@@ -126,11 +126,12 @@ pub fn machine(bytes: &[u8]) {
 
 /// A placement file: what is read is written and read again as the same.
 pub fn placement(bytes: &[u8]) {
-    let Some(fix) = std::str::from_utf8(bytes).ok().and_then(|text| Fix::from_toml(text).ok()) else {
+    let Some(fix) = std::str::from_utf8(bytes).ok().and_then(|text| PlacementFile::from_toml(text).ok())
+    else {
         return;
     };
     let written = fix.to_toml();
-    let again = Fix::from_toml(&written).unwrap_or_else(|e| panic!("{e}\n{written}"));
+    let again = PlacementFile::from_toml(&written).unwrap_or_else(|e| panic!("{e}\n{written}"));
     assert_eq!(again, fix, "{written}");
 }
 
@@ -197,7 +198,7 @@ pub fn names(bytes: &[u8]) {
     let shown = nearfar::symbols::readable(&name);
     // Demangled names may be longer than what they stand for, not without end.
     assert!(shown.len() <= 1 << 20, "{} bytes of {}", shown.len(), name.len());
-    harmless(&nearfar_model::plain::line(&shown));
+    harmless(&nearfar_model::escape::line(&shown));
 }
 
 /// An ELF file: symbols, lines, variables, unwind tables.

@@ -197,7 +197,7 @@ inline std::size_t current_node() noexcept
 // The node that has the page at this address, as the kernel says; -ENOENT if
 // it has not been touched yet, another negative errno if the kernel refuses.
 // Touches nothing. For tests and assertions: it is a system call.
-inline int page_home(const void *address) noexcept
+inline int page_node(const void *address) noexcept
 {
 #ifdef SYS_move_pages
     const std::uintptr_t page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

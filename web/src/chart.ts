@@ -1,8 +1,8 @@
-// A picture over time: a cursor that answers, and a brush that chooses a stretch of the run.
+// A picture over time: a cursor that answers, and a brush that chooses a part of the run.
 import { at, choose, chosen, follow, partOf } from "./chosen";
 import { type Child, h, picture, s } from "./dom";
 import { digits } from "./format";
-import type { Course } from "./report";
+import type { Timeline } from "./report";
 import { saveable } from "./save";
 
 export const WIDTH = 1000;
@@ -20,14 +20,14 @@ interface Options {
   label: string;
   height: number;
   span: Span;
-  /** Of what a stretch can be chosen; null where only the cursor answers. */
-  course: Course | null;
+  /** Of what a part can be chosen; null where only the cursor answers. */
+  timeline: Timeline | null;
   shapes: (x: (t: number) => number) => Child[];
   answer: (t: number) => string;
 }
 
 export function chart(o: Options): HTMLElement {
-  const { span, height, course } = o;
+  const { span, height, timeline } = o;
   const length = Math.max(1e-12, span.to - span.from);
   const x = (t: number): number => LEFT + (Math.max(0, Math.min(length, t - span.from)) / length) * (WIDTH - LEFT);
   const cursor = s("line", { y1: 0, y2: height, class: "cursor", visibility: "hidden" });
@@ -54,15 +54,15 @@ export function chart(o: Options): HTMLElement {
     return span.from + ((place - LEFT) / (WIDTH - LEFT)) * length;
   };
   const mark = (a: number, b: number): void => {
-    if (!course) return;
-    choose({ first: partOf(course, Math.min(a, b)), end: partOf(course, Math.max(a, b)) + 1 });
+    if (!timeline) return;
+    choose({ first: partOf(timeline, Math.min(a, b)), end: partOf(timeline, Math.max(a, b)) + 1 });
   };
   svg.addEventListener("pointermove", (event) => {
     const t = timeOf(event);
     show(t);
     if (from !== null) mark(from, t);
   });
-  if (course) {
+  if (timeline) {
     svg.classList.add("brushable");
     svg.addEventListener("pointerdown", (event) => {
       if ((event as PointerEvent).button !== 0) return;
@@ -81,7 +81,7 @@ export function chart(o: Options): HTMLElement {
       const of = chosen();
       brush.setAttribute("visibility", of ? "visible" : "hidden");
       if (!of) return;
-      const [a, b] = [x(at(course, of.first)), x(at(course, of.end))];
+      const [a, b] = [x(at(timeline, of.first)), x(at(timeline, of.end))];
       brush.setAttribute("x", String(a));
       brush.setAttribute("width", String(Math.max(1, b - a)));
     });

@@ -18,7 +18,7 @@ interface RowSide {
   share: number;
   remote_share: number | null;
   remote_share_ci: Interval | null;
-  home_unknown_share: number;
+  page_node_unknown_share: number;
   cpu_seconds: number | null;
 }
 interface RowChange {

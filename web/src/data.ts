@@ -23,17 +23,17 @@ export const shareName = (r: Report): string => (r.basis === "stall_time" ? "tim
 
 /** Where a report's shares come from, a line each. */
 export function sources(r: Report): string[] {
-  return r.rungs.map((rung) => {
-    const rate = rung.hz === null ? "" : ` at ${Math.round(rung.hz)} Hz`;
-    const what = rung.rung === "pages" ? "page events" : `${rung.rung} samples${rate}`;
-    const lost = rung.lost_known ? `${count(rung.lost)} lost` : `at least ${count(rung.lost)} lost`;
-    const found = rung.resolved_share === null ? "" : `; ${percent(rung.resolved_share)} resolved`;
-    return `${count(rung.samples)} ${what}, ${lost}${found}`;
+  return r.sources.map((source) => {
+    const rate = source.hz === null ? "" : ` at ${Math.round(source.hz)} Hz`;
+    const what = source.source === "pages" ? "page events" : `${source.source} samples${rate}`;
+    const lost = source.lost_known ? `${count(source.lost)} lost` : `at least ${count(source.lost)} lost`;
+    const found = source.resolved_share === null ? "" : `; ${percent(source.resolved_share)} resolved`;
+    return `${count(source.samples)} ${what}, ${lost}${found}`;
   });
 }
 
 /** The sources that sample, as one line for a hint. */
 export function sampled(r: Report): string {
-  const all = r.rungs.filter((rung) => rung.rung !== "pages").map((rung) => `${count(rung.samples)} ${rung.rung} samples`);
+  const all = r.sources.filter((source) => source.source !== "pages").map((source) => `${count(source.samples)} ${source.source} samples`);
   return all.length > 0 ? `source: ${all.join(", ")}` : "source: none";
 }

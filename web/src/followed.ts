@@ -1,5 +1,5 @@
-// Cells of tables that follow the chosen stretch of the run. Of a row, `undefined` is: nothing is chosen, the row's own
-// figures hold; null: it is not followed over time, so its part of the stretch is unknown.
+// Cells of tables that follow the chosen part of the run. Of a row, `undefined` is: nothing is chosen, the row's own
+// figures hold; null: it is not followed over time, so its part of the part is unknown.
 import { chosen, type Part, part, rowOf } from "./chosen";
 import { bar } from "./marks";
 import type { Report } from "./report";
@@ -7,12 +7,12 @@ import type { Report } from "./report";
 export type Chosen = Part | null | undefined;
 
 export function chosenPart(r: Report, table: "objects" | "functions", row: number): Chosen {
-  const c = r.pictures.course;
+  const c = r.pictures.timeline;
   return c && chosen() ? rowOf(c, c[table], row) : undefined;
 }
 
 export function chosenThread(r: Report, tid: number): Chosen {
-  const c = r.pictures.course;
+  const c = r.pictures.timeline;
   if (!c || !chosen()) return undefined;
   const own = c.threads.find((t) => t.tid === tid);
   return own ? part(c, own) : null;

@@ -44,7 +44,7 @@ export function groups(d: Data): HTMLElement {
     const t = threads.get(g.tid ?? -1);
     return `${t?.index ?? ""} ${t?.name ?? ""} tid ${g.tid ?? "unknown"}, ${t?.node === null || t?.node === undefined ? "node unknown" : `node ${t.node}`}`;
   };
-  const byThread = of(r, r.pictures.code_by_thread, nameOf, source, r.pictures.course?.threads_why ?? "unknown: no samples");
+  const byThread = of(r, r.pictures.code_by_thread, nameOf, source, r.pictures.timeline?.threads_why ?? "unknown: no samples");
   const list = r.objects.slice(0, OBJECTS);
   const most = Math.max(1e-9, ...list.map((o) => o.stall_share));
   const boxes = list.map((o, at) =>

@@ -7,7 +7,7 @@ import { saveable } from "./save";
 import { tip } from "./tip";
 import { repair } from "./words";
 
-interface Rung {
+interface Row {
   name: string;
   what: string;
   predicted: Predicted;
@@ -24,23 +24,23 @@ export function ladder(d: Data, after?: { predicted: Predicted; remote: number |
   const w = d.report.what_if;
   const lead = "Predicted time with a repair over the time without: the dot is the best guess, the line its range. Left is faster.";
   if (!w) return section("ladder", "What if", null, h("p", { class: "none" }, `unknown: ${d.report.what_if_why ?? "nothing was counted"}`));
-  const rungs: Rung[] = w.repairs.map((r) => ({
+  const rows: Row[] = w.repairs.map((r) => ({
     name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), 34),
     what: repair(r.repair),
     predicted: r.predicted,
     remote: r.remote_share,
   }));
-  rungs.sort((a, b) => a.predicted.ratio - b.predicted.ratio);
+  rows.sort((a, b) => a.predicted.ratio - b.predicted.ratio);
   const parts = (list: { object: string }[]): string => shorten(list.map((p) => p.object).join(", "), 34);
-  if (w.placeable) rungs.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
-  if (w.best) rungs.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
-  rungs.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
-  if (w.one_node) rungs.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });
-  if (after) rungs.unshift({ name: "the second recording", what: "time of its counted work", predicted: after.predicted, remote: after.remote, strong: true });
-  const most = Math.max(1.05, ...rungs.map((r) => r.predicted.high));
-  const least = Math.min(0.9, ...rungs.map((r) => r.predicted.low));
+  if (w.placeable) rows.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
+  if (w.best) rows.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
+  rows.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
+  if (w.one_node) rows.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });
+  if (after) rows.unshift({ name: "the second recording", what: "time of its counted work", predicted: after.predicted, remote: after.remote, strong: true });
+  const most = Math.max(1.05, ...rows.map((r) => r.predicted.high));
+  const least = Math.min(0.9, ...rows.map((r) => r.predicted.low));
   const x = (ratio: number): number => LEFT + ((ratio - least) / (most - least)) * (WIDTH - LEFT - 20);
-  const height = rungs.length * ROW + 34;
+  const height = rows.length * ROW + 34;
   const shapes: Child[] = [];
   for (let tick = Math.ceil(least * 10) / 10; tick <= most; tick += 0.1) {
     const at = x(tick);
@@ -48,24 +48,24 @@ export function ladder(d: Data, after?: { predicted: Predicted; remote: number |
     shapes.push(s("line", { x1: at, x2: at, y1: 18, y2: height - 6, class: one ? "one" : "grid" }));
     shapes.push(s("text", { x: at, y: 12, class: "small", "text-anchor": "middle" }, one ? "as it is" : tick.toFixed(1)));
   }
-  rungs.forEach((rung, at) => {
+  rows.forEach((one, at) => {
     const y = 32 + at * ROW;
-    const p = rung.predicted;
+    const p = one.predicted;
     const kind = p.high < 1 ? "better" : p.low > 1 ? "worse" : "same";
     const lines = (): string[] => [
-      `${rung.name}: ${rung.what}`,
+      `${one.name}: ${one.what}`,
       `saves ${gain(p)} of the time; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
-      `remote share then ${percent(rung.remote)}; now ${percent(w.remote_share)}`,
+      `remote share then ${percent(one.remote)}; now ${percent(w.remote_share)}`,
       "predicted by the time model from counted lines",
     ];
     const row = s(
       "g",
-      { class: `rung ${kind}` },
+      { class: `step ${kind}` },
       s("rect", { x: 0, y: y - 13, width: WIDTH, height: ROW - 2, class: "hit" }),
-      s("text", { x: 0, y: y + 4, class: rung.strong ? "strong" : null }, rung.name),
-      s("text", { x: 240, y: y + 4, class: "small" }, rung.what),
+      s("text", { x: 0, y: y + 4, class: one.strong ? "strong" : null }, one.name),
+      s("text", { x: 240, y: y + 4, class: "small" }, one.what),
       s("line", { x1: x(p.low), x2: x(p.high), y1: y, y2: y, class: "range" }),
-      s("circle", { cx: x(p.ratio), cy: y, r: rung.strong ? 5.5 : 4, class: "dot" }),
+      s("circle", { cx: x(p.ratio), cy: y, r: one.strong ? 5.5 : 4, class: "dot" }),
     );
     shapes.push(tip(row, lines));
   });

@@ -9,7 +9,7 @@ import { tip } from "./tip";
 interface Flow {
   /** Positions of the nodes of the threads and of the memory. */
   from: number;
-  home: number;
+  page_node: number;
   /** Part of all traffic that is drawn, 0 to 1: the band's width. */
   part: number;
   /** Part of what the way sustains, where that is known: the band's strength. */
@@ -29,35 +29,35 @@ const NODES = 16;
 function flows(r: Report): Flow[] {
   const ids = r.machine.node_ids;
   const id = (at: number): string => `node ${ids[at]}`;
-  const way = (from: number, home: number): string =>
-    from === home ? `threads on ${id(from)}, memory on the same node` : `threads on ${id(from)} use memory on ${id(home)}`;
+  const way = (from: number, page_node: number): string =>
+    from === page_node ? `threads on ${id(from)}, memory on the same node` : `threads on ${id(from)} use memory on ${id(page_node)}`;
   const counted = r.counters?.dram;
   const list: Flow[] = [];
   if (counted && r.time) {
     const seconds = r.time.seconds;
     const all = counted.reduce((sum, f) => sum + f.read_bytes + f.write_bytes, 0);
     for (const f of counted) {
-      const [from, home] = [ids.indexOf(f.from), ids.indexOf(f.home)];
+      const [from, page_node] = [ids.indexOf(f.from), ids.indexOf(f.page_node)];
       const bytes = f.read_bytes + f.write_bytes;
-      if (from < 0 || home < 0 || bytes === 0) continue;
+      if (from < 0 || page_node < 0 || bytes === 0) continue;
       const rate = bytes / seconds / 1e9;
       // Data comes from the memory's node to the cpus'.
-      const link = r.counters?.links.find((l) => l.from === f.home && l.to === f.from);
-      const memory = r.counters?.bandwidth.find((b) => b.node === f.home);
-      const most = from === home ? memory?.sustained_gb_per_s : link?.capacity_gb_per_s;
-      const now = from === home ? memory?.gb_per_s : link?.gb_per_s;
+      const link = r.counters?.links.find((l) => l.from === f.page_node && l.to === f.from);
+      const memory = r.counters?.bandwidth.find((b) => b.node === f.page_node);
+      const most = from === page_node ? memory?.sustained_gb_per_s : link?.capacity_gb_per_s;
+      const now = from === page_node ? memory?.gb_per_s : link?.gb_per_s;
       const load = most && now !== undefined ? now / most : null;
-      const what = from === home ? `memory of ${id(home)}` : `link ${ids[home]}→${ids[from]}`;
+      const what = from === page_node ? `memory of ${id(page_node)}` : `link ${ids[page_node]}→${ids[from]}`;
       const used = load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(now ?? null)} of ${digits(most ?? null)} GB/s`;
-      list.push({ from, home, part: bytes / all, load, label: `${digits(rate)} GB/s`, lines: [way(from, home), `${digits(rate)} GB/s over ${digits(seconds * 1000)} ms, counted`, used] });
+      list.push({ from, page_node, part: bytes / all, load, label: `${digits(rate)} GB/s`, lines: [way(from, page_node), `${digits(rate)} GB/s over ${digits(seconds * 1000)} ms, counted`, used] });
     }
     return list;
   }
   const all = r.node_matrix.flat().reduce((a, b) => a + b, 0);
   r.node_matrix.forEach((row, from) =>
-    row.forEach((share, home) => {
+    row.forEach((share, page_node) => {
       if (share > 0 && all > 0)
-        list.push({ from, home, part: share / all, load: null, label: percent(share), lines: [way(from, home), `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples of time do not count bytes"] });
+        list.push({ from, page_node, part: share / all, load: null, label: percent(share), lines: [way(from, page_node), `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples of time do not count bytes"] });
     }),
   );
   return list;
@@ -114,9 +114,9 @@ export function machinePicture(r: Report): HTMLElement {
   const drawn = crossing ? all : [];
   const labels: Child[] = [];
   for (const flow of drawn) {
-    const [a, b] = [corner(flow.from), corner(flow.home)];
+    const [a, b] = [corner(flow.from), corner(flow.page_node)];
     const wide = 2 + flow.part * 26;
-    const near = flow.from === flow.home;
+    const near = flow.from === flow.page_node;
     const top = b.y + NODE.cpus + NODE.pipe;
     let path: string;
     let label: { x: number; y: number };
@@ -126,7 +126,7 @@ export function machinePicture(r: Report): HTMLElement {
       label = { x: x + wide / 2 + 6, y: a.y + NODE.cpus + NODE.pipe / 2 + 4 };
     } else {
       // From the side of the memory to the side of the cpus that face each other.
-      const right = b.x < a.x || (b.x === a.x && flow.home < flow.from);
+      const right = b.x < a.x || (b.x === a.x && flow.page_node < flow.from);
       const x1 = right ? b.x + NODE.width : b.x;
       const x2 = a.x > b.x ? a.x : a.x < b.x ? a.x + NODE.width : x1;
       const y1 = top + NODE.memory / 2;
@@ -135,7 +135,7 @@ export function machinePicture(r: Report): HTMLElement {
       path = `M${x1} ${y1}C${x1 + bend} ${y1} ${a.x === b.x ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`;
       label = { x: (x1 + x2) / 2 + (a.x === b.x ? bend * 0.75 : 0), y: (y1 + y2) / 2 + 4 };
       // Bands of opposite direction cross in the middle: their labels part.
-      label.y += (flow.from < flow.home ? 1 : -1) * 20;
+      label.y += (flow.from < flow.page_node ? 1 : -1) * 20;
     }
     const strength = flow.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, flow.load);
     const band = s("path", { d: path, class: near ? "band near" : "band far", "stroke-width": wide, "stroke-opacity": strength });
@@ -145,7 +145,7 @@ export function machinePicture(r: Report): HTMLElement {
   if (!crossing) {
     nodes.forEach((node, at) => {
       const { x, y } = corner(at);
-      const own = all.filter((f) => f.home === at);
+      const own = all.filter((f) => f.page_node === at);
       for (const [kind, from, list] of [["near", x + 30, own.filter((f) => f.from === at)], ["far", x + 112, own.filter((f) => f.from !== at)]] as const) {
         const part = list.reduce((sum, f) => sum + f.part, 0);
         if (part === 0) continue;

@@ -26,12 +26,12 @@ export function matrix(title: string, ids: number[], rows: number[][], lines: (s
     shapes.push(s("text", { x: left - 6, y: top + at * cell + cell / 2 + 4, class: "small", "text-anchor": "end" }, String(id)));
   });
   rows.forEach((row, from) =>
-    row.forEach((share, home) => {
-      const [x, y] = [left + home * cell, top + from * cell];
-      const kind = from === home ? "near" : "far";
+    row.forEach((share, page_node) => {
+      const [x, y] = [left + page_node * cell, top + from * cell];
+      const kind = from === page_node ? "near" : "far";
       const box = s("rect", { x, y, width: cell - 2, height: cell - 2, class: "cell" });
       const inside = s("rect", { x, y, width: cell - 2, height: cell - 2, class: `fill ${kind}`, "fill-opacity": share > 0 ? 0.15 + (0.85 * share) / most : 0 });
-      const text = `threads on node ${ids[from]}, memory on node ${ids[home]}: ${percent(share)}`;
+      const text = `threads on node ${ids[from]}, memory on node ${ids[page_node]}: ${percent(share)}`;
       shapes.push(box, tip(inside, () => [text, ...lines(share)], n <= NUMBERS));
       if (n <= NUMBERS) {
         const text = share > 0 && share < 0.00095 ? "<0.1" : number(share);

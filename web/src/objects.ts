@@ -14,7 +14,7 @@ import { PATTERNS } from "./words";
 
 /** Near, far and unknown parts of an object's share. */
 export function parts(o: ObjectRow): HTMLElement {
-  const known = o.stall_share * (1 - o.home_unknown_share);
+  const known = o.stall_share * (1 - o.page_node_unknown_share);
   const far = o.remote_share === null ? 0 : known * o.remote_share;
   return bar(o.remote_share === null ? 0 : known - far, far, o.stall_share - (o.remote_share === null ? 0 : known));
 }

@@ -35,11 +35,11 @@ export function head(d: Data): HTMLElement {
 function badge(r: Report, f: Finding): HTMLElement {
   const time = r.basis === "stall_time" ? "time" : "traffic";
   const lines = [
-    `at risk: ${percent(f.stake)} of the ${time} is on these objects' far pages`,
+    `at risk: ${percent(f.at_risk)} of the ${time} is on these objects' far pages`,
     f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : "predicted time after the repair over the time before, with its range",
     sampled(r),
   ];
-  const text = f.predicted === null ? percent(f.stake) : gain(f.predicted);
+  const text = f.predicted === null ? percent(f.at_risk) : gain(f.predicted);
   const name = f.predicted === null ? `at risk, of the ${time}` : "less time, predicted";
   return tip(h("div", { class: "gain" }, h("b", {}, text), h("small", {}, name)), () => lines);
 }
@@ -107,7 +107,7 @@ function shares(r: Report): HTMLElement {
   const list = [
     item(`far, of all ${what}`, percent(r.remote_time_share), [percentCi(r.remote_time_share, r.remote_time_share_ci), known, sampled(r)]),
     item("far, where the node of the page is known", percent(r.remote_share), [percentCi(r.remote_share, r.remote_share_ci), known, sampled(r)]),
-    item("node of the page unknown", percent(r.home_unknown_share), ["of what touches memory", sampled(r)]),
+    item("node of the page unknown", percent(r.page_node_unknown_share), ["of what touches memory", sampled(r)]),
   ];
   if (r.basis === "stall_time") {
     list.push(item("computing", percent(r.compute_share), ["samples that touch no memory", sampled(r)]));

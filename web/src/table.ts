@@ -26,7 +26,7 @@ interface Options<T> {
   text: (row: T) => string;
   /** What a row shows when it is opened. */
   detail?: (row: T) => Node;
-  /** Whether its figures are of the stretch of the run that is chosen: it is drawn anew with each choice. */
+  /** Whether its figures are of the part of the run that is chosen: it is drawn anew with each choice. */
   follows?: boolean;
 }
 
@@ -105,16 +105,16 @@ export function table<T>(o: Options<T>): HTMLElement {
     },
   });
   draw();
-  const stretch = h("span", { class: "stretch", hidden: true }, "of the selected time");
+  const range = h("span", { class: "selected-range", hidden: true }, "of the selected time");
   if (o.follows)
     follow(() => {
-      stretch.hidden = chosen() === null;
+      range.hidden = chosen() === null;
       draw();
     });
   return h(
     "div",
     { id: o.id, class: "table" },
-    o.rows.length > 3 ? h("div", { class: "tools" }, filter, status, stretch) : stretch,
+    o.rows.length > 3 ? h("div", { class: "tools" }, filter, status, range) : range,
     h("div", { class: "scroll" }, h("table", { "aria-label": o.label }, h("thead", {}, h("tr", {}, ...heads)), body)),
     more,
   );

@@ -15,8 +15,8 @@ export function threads(d: Data): HTMLElement {
   const r = d.report;
   const source = sampled(r);
   const ids = r.machine.node_ids;
-  const near = (t: ThreadRow): number => (t.node === null ? 0 : (t.by_home[ids.indexOf(t.node)] ?? 0));
-  const known = (t: ThreadRow): number => t.by_home.reduce((a, b) => a + b, 0);
+  const near = (t: ThreadRow): number => (t.node === null ? 0 : (t.by_page_node[ids.indexOf(t.node)] ?? 0));
+  const known = (t: ThreadRow): number => t.by_page_node.reduce((a, b) => a + b, 0);
   const nodes = ids.length <= 8 ? ids : [];
   const most = r.threads.reduce((least, t) => Math.max(least, t.share), 1e-9);
   const of = (t: ThreadRow): Chosen => chosenThread(r, t.tid);
@@ -31,7 +31,7 @@ export function threads(d: Data): HTMLElement {
       { name: "node", about: "node that it runs on", number: true, ascending: true, key: (t) => t.node, cell: (t) => (t.node === null ? "unknown" : String(t.node)) },
       { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (t) => shareOf(of(t), t.share), cell: (t) => share(shareOf(of(t), t.share), null, source) },
       { name: "", about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => farOf(of(t), known(t) - near(t)), cell: (t) => barOf(of(t), () => bar(near(t) / most, (known(t) - near(t)) / most, 0)) },
-      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_home[at] ?? null, cell: (t: ThreadRow) => percent(t.by_home[at]) })),
+      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_page_node[at] ?? null, cell: (t: ThreadRow) => percent(t.by_page_node[at]) })),
       { name: "waiting", about: "share of its samples that wait for another thread in a runtime's loop", number: true, key: (t) => t.waiting_share, cell: (t) => share(t.waiting_share, null, source) },
       { name: "cpus", about: "cpus it was seen on", number: true, key: (t) => t.cpus, cell: (t) => count(t.cpus) },
       { name: "moves", about: "changes of cpu between samples, at least", number: true, key: (t) => t.migrations, cell: (t) => count(t.migrations) },
@@ -53,7 +53,7 @@ function nodesOfCpus(r: Report): Map<number, number> {
 
 /** Where each thread ran over time: the colour is the node, the height how busy it was, hatched while it waited. */
 function cpus(r: Report): HTMLElement | null {
-  const c = r.pictures.course;
+  const c = r.pictures.timeline;
   if (!c) return null;
   if (c.threads.length === 0) return h("p", { class: "lead" }, `Threads over time: unknown. ${c.threads_why ?? ""}`);
   const assumed = r.machine.assumed;
@@ -93,7 +93,7 @@ function cpus(r: Report): HTMLElement | null {
   };
   const rest = r.threads.filter((t) => t.samples > 0).length - c.threads.length;
   const lead = `Colour: node of the ${assumed ? "thread on the assumed machine" : "cpu"}; height: how much it was sampled; hatched: it waited for other threads; a line: another cpu than before.${rest > 0 ? ` The ${c.threads.length} threads with most samples; ${count(rest)} more are in the table.` : ""}`;
-  return h("div", {}, h("h3", {}, "Threads and their cpus over time"), h("p", { class: "lead" }, lead, " ", nodeLegend(r)), chart({ id: "thread-cpus", label: "threads and their cpus over time", height: c.threads.length * lane, span, course: c, shapes, answer }));
+  return h("div", {}, h("h3", {}, "Threads and their cpus over time"), h("p", { class: "lead" }, lead, " ", nodeLegend(r)), chart({ id: "thread-cpus", label: "threads and their cpus over time", height: c.threads.length * lane, span, timeline: c, shapes, answer }));
 }
 
 const weight = (t: ThreadParts, p: number): number => (t.near[p] ?? 0) + (t.far[p] ?? 0) + (t.other[p] ?? 0) + (t.waiting[p] ?? 0);
@@ -115,7 +115,7 @@ function processes(d: Data): HTMLElement | null {
       { name: "executable", about: "path of its program", ascending: true, key: (p) => p.executable, cell: (p) => h("code", {}, p.executable) },
       { name: "threads", about: "threads with samples", number: true, key: (p) => p.threads, cell: (p) => count(p.threads) },
       { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (p) => p.share, cell: (p) => share(p.share, null, source) },
-      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (p: ProcessPicture) => p.by_home[at] ?? null, cell: (p: ProcessPicture) => percent(p.by_home[at]) })),
+      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (p: ProcessPicture) => p.by_page_node[at] ?? null, cell: (p: ProcessPicture) => percent(p.by_page_node[at]) })),
     ],
   });
   return h("div", {}, h("h3", {}, "Processes"), all);

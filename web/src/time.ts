@@ -1,5 +1,5 @@
 // The run over time: what each node's memory and each link had to do, near and far, phases; and what was done in the
-// stretch that the reader chooses.
+// part that the reader chooses.
 import { chart, LEFT, seconds, type Span, WIDTH } from "./chart";
 import { at, choose, chosen, follow, matrixOf, part, partOf, type Part } from "./chosen";
 import type { Data } from "./data";
@@ -8,7 +8,7 @@ import { type Child, h, s, section } from "./dom";
 import { count, digits, percent, plural, shorten } from "./format";
 import { bar } from "./marks";
 import { matrix } from "./matrix";
-import type { Counted, Course, PartsOf, Report } from "./report";
+import type { Counted, Timeline, PartsOf, Report } from "./report";
 import { nodeClass } from "./strip";
 import { tip } from "./tip";
 import { binding } from "./words";
@@ -69,7 +69,7 @@ const inPhases = (r: Report, t: number): string => {
   return inside.length > 0 ? `; in ${[...new Set(inside)].slice(0, 4).join(", ")}` : "";
 };
 
-function nearFar(r: Report, c: Course): HTMLElement {
+function nearFar(r: Report, c: Timeline): HTMLElement {
   const span = { from: c.from_s, to: c.to_s };
   const height = 110;
   const moved = c.migrations.some((n) => n > 0);
@@ -108,7 +108,7 @@ function nearFar(r: Report, c: Course): HTMLElement {
     return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${percent(sumAt(p) / 1e6)} of all; far ${far} where the node is known${moves > 0 ? `; ${plural(moves, "change")} of cpu` : ""}${inPhases(r, t)}. ${sampled(r)}`;
   };
   const clock = c.clock === "simulated" ? ", in the time that the counted work takes on the machine" : "";
-  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: "near-far", label: "near and far samples over time", height: whole, span, course: c, shapes, answer }));
+  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: "near-far", label: "near and far samples over time", height: whole, span, timeline: c, shapes, answer }));
 }
 
 /** GB/s of each node's memory and each link, far share and instructions per cycle over simulated time, and what binds. */
@@ -158,8 +158,8 @@ function counted(r: Report, c: Counted): HTMLElement | null {
     return `${seconds(m.from_s)} to ${seconds(m.to_s)}: ${list.map(value).join(", ")}; ${binding(m.binds)} binds${inPhases(r, t)}. Source: lines counted on an emulated machine, time by its figures.`;
   };
   const keys = h("p", { class: "legend" }, "what binds: ", ...kinds.map((kind, at) => h("span", { class: "key" }, h("i", { class: `n${at % 8}` }), kind)));
-  const course = r.pictures.course?.clock === "simulated" ? r.pictures.course : null;
-  return h("div", {}, h("h3", {}, "Bandwidth of each node's memory and of each link, simulated time"), chart({ id: "bandwidth", label: "bandwidth over time", height: whole, span, course, shapes, answer }), keys);
+  const timeline = r.pictures.timeline?.clock === "simulated" ? r.pictures.timeline : null;
+  return h("div", {}, h("h3", {}, "Bandwidth of each node's memory and of each link, simulated time"), chart({ id: "bandwidth", label: "bandwidth over time", height: whole, span, timeline, shapes, answer }), keys);
 }
 
 /** How long each node's memory and each link had little, medium or much to do. */
@@ -190,8 +190,8 @@ function histogram(c: Counted): HTMLElement | null {
   );
 }
 
-/** Rows with most of the chosen stretch. */
-function top(c: Course, title: string, rows: PartsOf[], name: (row: number) => string): HTMLElement {
+/** Rows with most of the chosen part. */
+function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) => string): HTMLElement {
   const list = rows.map((row) => ({ row, part: part(c, row) })).filter((r) => r.part.share > 0).sort((a, b) => b.part.share - a.part.share).slice(0, 5);
   const line = ({ row, part: p }: { row: PartsOf; part: Part }): HTMLElement =>
     h("tr", {}, h("td", { class: "number" }, percent(p.share)), h("td", {}, bar(p.near, p.far, p.other)), h("td", { class: "number" }, percent(p.remote)), h("td", {}, h("span", { class: "name" }, shorten(name(row.row), 34))));
@@ -199,13 +199,13 @@ function top(c: Course, title: string, rows: PartsOf[], name: (row: number) => s
   return h("table", { class: "usage", "aria-label": `${title} of the selection` }, h("thead", {}, head), h("tbody", {}, ...list.map(line)));
 }
 
-/** What the chosen stretch was spent on; before one is chosen, how to choose. */
-function selection(r: Report, c: Course): HTMLElement {
+/** What the chosen part was spent on; before one is chosen, how to choose. */
+function selection(r: Report, c: Timeline): HTMLElement {
   const box = h("div", { id: "selection", role: "region", "aria-label": "selection" });
   const draw = (): void => {
     const of = chosen();
     if (!of) {
-      box.replaceChildren(h("p", { class: "lead" }, "Drag over a chart to select a stretch of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again."));
+      box.replaceChildren(h("p", { class: "lead" }, "Drag over a chart to select a part of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again."));
       return;
     }
     const whole = part(c, c.all);
@@ -213,10 +213,10 @@ function selection(r: Report, c: Course): HTMLElement {
     const clear = h("button", { type: "button", click: () => choose(null) }, "select everything");
     const head = h("p", {}, h("strong", {}, `${seconds(at(c, of.first))} to ${seconds(at(c, of.end))}`), `, ${percent(run)} of the run; far ${percent(whole.remote)} where the node is known `, clear);
     const rows = matrixOf(c, r.machine.node_ids.length);
-    const pairs = rows ? matrix(`% of the selection's ${basis(r)}`, r.machine.node_ids, rows, () => ["of the selected stretch", sampled(r)]) : h("p", { class: "none" }, `node × node: unknown, ${c.node_matrix_why ?? ""}`);
+    const pairs = rows ? matrix(`% of the selection's ${basis(r)}`, r.machine.node_ids, rows, () => ["of the selected part", sampled(r)]) : h("p", { class: "none" }, `node × node: unknown, ${c.node_matrix_why ?? ""}`);
     const lists = h("div", { class: "lists" }, top(c, "object", c.objects, (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, (row) => r.functions[row]?.function ?? ""));
     const moves = c.migrations.slice(of.first, of.end).reduce((a, b) => a + b, 0);
-    const foot = h("p", { class: "lead" }, `${count(moves)} changes of cpu between samples, at least. Of the samples of the stretch; ${sampled(r)}. No intervals: a short stretch has few samples.`);
+    const foot = h("p", { class: "lead" }, `${count(moves)} changes of cpu between samples, at least. Of the samples of the part; ${sampled(r)}. No intervals: a short part has few samples.`);
     box.replaceChildren(head, h("div", { class: "followed" }, lists, pairs), foot);
   };
   follow(draw);
@@ -227,10 +227,10 @@ function selection(r: Report, c: Course): HTMLElement {
 export function time(d: Data): HTMLElement {
   const r = d.report;
   const c = r.counters;
-  const course = r.pictures.course;
+  const timeline = r.pictures.timeline;
   const none = h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`);
   const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown. ${r.time_why ?? ""}`);
-  const charts = [course ? nearFar(r, course) : null, c ? counted(r, c) : null].filter((p) => p !== null);
-  const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), course ? selection(r, course) : null, ...charts.slice(1), c ? histogram(c) : null, missing];
+  const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
+  const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing];
   return section("time", "Time", `${shareName(r) === "time" ? "Samples" : "Counted lines"} in up to 200 parts of the run.`, ...parts);
 }

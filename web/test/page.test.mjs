@@ -157,22 +157,22 @@ test("time answers at every place, and calls open from both ends", async () => {
 });
 
 /** What the page should say of a row in parts `first` to `end` of the run, from --json. */
-function stretch(course, own, first, end) {
+function part(timeline, own, first, end) {
   const add = (list) => list.slice(first, end).reduce((a, b) => a + b, 0);
   const all = (w) => add(w.near) + add(w.far) + add(w.other) + add(w.waiting);
   const known = add(own.near) + add(own.far);
-  return { share: all(own) / all(course.all), remote: known > 0 ? add(own.far) / known : null };
+  return { share: all(own) / all(timeline.all), remote: known > 0 ? add(own.far) / known : null };
 }
 
-test("a stretch of the run is selected by pointer and by keyboard, and everything follows", async () => {
+test("a part of the run is selected by pointer and by keyboard, and everything follows", async () => {
   const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
-  const course = report.pictures.course;
+  const timeline = report.pictures.timeline;
   const { page, problems, context } = await open(htmlOf("brush.html", recording));
   const svg = page.locator("#near-far svg");
   await svg.scrollIntoViewIfNeeded();
   const box = await svg.boundingBox();
-  const x = (part) => box.x + box.width * (0.11 + 0.89 * (part / course.parts));
-  const [first, last] = [Math.floor(course.parts / 4), Math.floor(course.parts / 2)];
+  const x = (part) => box.x + box.width * (0.11 + 0.89 * (part / timeline.parts));
+  const [first, last] = [Math.floor(timeline.parts / 4), Math.floor(timeline.parts / 2)];
   await page.mouse.move(x(first + 0.5), box.y + 40);
   await page.mouse.down();
   await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
@@ -181,22 +181,22 @@ test("a stretch of the run is selected by pointer and by keyboard, and everythin
   assert.match(await page.textContent("#selection p"), / to .* of the run; far /);
   const rowsOf = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
   for (const [id, table, all] of [["#object-table", "objects", report.objects], ["#function-table", "functions", report.functions]]) {
-    assert.ok(await page.isVisible(`${id} .stretch`));
+    assert.ok(await page.isVisible(`${id} .part`));
     const rows = await rowsOf(id);
     all.slice(0, rows.length).forEach((row, at) => {
-      const own = course[table].find((one) => one.row === at);
-      const of = own ? stretch(course, own, first, last + 1) : { share: null, remote: null };
+      const own = timeline[table].find((one) => one.row === at);
+      const of = own ? part(timeline, own, first, last + 1) : { share: null, remote: null };
       assert.ok(rows[at].includes(percent(of.share)), `${table} ${at}: ${percent(of.share)} is not in ${rows[at]}`);
       assert.ok(rows[at].includes(percent(of.remote)), `${table} ${at}: ${percent(of.remote)} is not in ${rows[at]}`);
     });
   }
   const threads = await rowsOf("#thread-table");
   const tid = report.threads[0].tid;
-  const thread = stretch(course, course.threads.find((t) => t.tid === tid), first, last + 1);
+  const thread = part(timeline, timeline.threads.find((t) => t.tid === tid), first, last + 1);
   assert.ok(threads[0].includes(percent(thread.share)), `${threads[0]}`);
   const cells = await page.$$eval("#selection .matrix text.number", (all) => all.map((e) => e.textContent));
-  const sums = course.node_matrix[0].map((_, pair) => course.node_matrix.slice(first, last + 1).reduce((sum, p) => sum + p[pair], 0));
-  const all = ["near", "far", "other", "waiting"].reduce((sum, k) => sum + course.all[k].slice(first, last + 1).reduce((a, b) => a + b, 0), 0);
+  const sums = timeline.node_matrix[0].map((_, pair) => timeline.node_matrix.slice(first, last + 1).reduce((sum, p) => sum + p[pair], 0));
+  const all = ["near", "far", "other", "waiting"].reduce((sum, k) => sum + timeline.all[k].slice(first, last + 1).reduce((a, b) => a + b, 0), 0);
   assert.deepEqual(cells, sums.map((s) => cell(s / all)));
   await page.keyboard.press("Escape");
   await page.waitForSelector("#selection strong", { state: "detached" });
@@ -426,7 +426,7 @@ test("hostile names are inert wherever they stand", async () => {
   const page = readFileSync(file, "utf8");
   const [before, rest] = page.split(`id="data">`);
   const data = rest.slice(0, rest.indexOf("</script>"));
-  const fixed = new Set(["schema", "verdict", "kind", "basis", "region", "class", "pattern", "rung", "axis", "clock", "binds", "roof"]);
+  const fixed = new Set(["schema", "verdict", "kind", "basis", "region", "class", "pattern", "source", "axis", "clock", "binds", "roof"]);
   const poison = (value, key) => {
     if (typeof value === "string") return fixed.has(key) ? value : hostile + value;
     if (Array.isArray(value)) return value.map((v) => poison(v, key));

@@ -1,5 +1,5 @@
 //! What every part of nearfar needs to print a value: shares as percent, and text that is not ours, made harmless.
 #![forbid(unsafe_code)]
 
+pub mod escape;
 pub mod percent;
-pub mod plain;

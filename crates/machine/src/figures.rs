@@ -320,11 +320,11 @@ pub struct TimeFigures {
     /// Lines of other nodes' memory that all cores of a node together can have in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_lines: Option<Figure>,
-    /// Part of the lines read from memory for which the home asks every other
+    /// Part of the lines read from memory for which the node of the page asks every other
     /// node's caches: 1 without a directory, less with one or with a probe filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe_share: Option<Figure>,
-    /// Extra writes to the home's memory per line that another node reads, where
+    /// Extra writes to the node of the page's memory per line that another node reads, where
     /// the directory is kept in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory_write_share: Option<Figure>,

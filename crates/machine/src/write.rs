@@ -197,5 +197,5 @@ fn rows_of(rows: impl Iterator<Item = impl Iterator<Item = String>>) -> String {
 
 /// A TOML string, escaped.
 fn quoted(text: &str) -> String {
-    nearfar_figures::plain::toml(text)
+    nearfar_figures::escape::toml(text)
 }

@@ -10,6 +10,8 @@ mod findings;
 mod helpers;
 #[path = "analyze/instances.rs"]
 mod instances;
+#[path = "analyze/made_recording.rs"]
+mod made_recording;
 #[path = "analyze/many.rs"]
 mod many;
 #[path = "analyze/phases.rs"]
@@ -28,5 +30,3 @@ mod timed;
 mod virtual_machine;
 #[path = "analyze/whatif.rs"]
 mod whatif;
-#[path = "analyze/world.rs"]
-mod world;

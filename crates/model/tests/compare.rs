@@ -32,7 +32,7 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         remote_share_exact: false,
         dram: None,
         distance: vec![DistanceShare { class: DistanceClass::OtherSocket, share: remote }],
-        home_unknown_share: 0.0,
+        page_node_unknown_share: 0.0,
         accessed_at: Vec::new(),
         pattern: Pattern::Blocked,
         thread_ranges: Vec::new(),
@@ -49,13 +49,13 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         node: Some(i / 4),
         samples: 1250,
         share: 0.125,
-        by_home: vec![0.125, 0.0],
+        by_page_node: vec![0.125, 0.0],
         cpus: 1,
         migrations: 0,
         waiting_share: Some(0.01),
     };
     Report {
-        schema: 1,
+        schema: 2,
         verdict: if remote > 0.1 { Verdict::Affected } else { Verdict::Clean },
         verdict_why: String::new(),
         command: vec!["/home/me/grid".into(), "512".into()],
@@ -71,8 +71,8 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
             binding: "recorded".into(),
         },
         recorded_on: "two sockets".into(),
-        rungs: vec![RungUse {
-            rung: "clock".into(),
+        sources: vec![SourceUse {
+            source: "clock".into(),
             samples: 10_000,
             lost: 0,
             lost_known: true,
@@ -92,7 +92,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         caches_why: None,
         caches_may_hold: None,
         distance: Vec::new(),
-        home_unknown_share: 0.0,
+        page_node_unknown_share: 0.0,
         unattributed_share: 0.0,
         compute_share: 0.0,
         spinning_share: 0.0,
@@ -125,8 +125,8 @@ fn counted(matrix: [[f64; 2]; 2], seconds: f64) -> Report {
     let mut r = clock(matrix);
     let lines = |part: f64| (part * 1e6) as u64;
     r.basis = Basis::DramLines;
-    r.rungs[0].rung = "simulated".into();
-    r.rungs[0].hz = None;
+    r.sources[0].source = "simulated".into();
+    r.sources[0].hz = None;
     r.remote_share_ci = ci(r.remote_share.unwrap(), r.remote_share.unwrap());
     r.remote_time_share_ci = r.remote_share_ci;
     r.remote_share_exact = true;
@@ -141,17 +141,17 @@ fn counted(matrix: [[f64; 2]; 2], seconds: f64) -> Report {
             bound: Vec::new(),
         });
     }
-    let flow = |from: u32, home: u32| DramFlow {
+    let flow = |from: u32, page_node: u32| DramFlow {
         from,
-        home,
-        read_bytes: lines(matrix[from as usize][home as usize]) * 64,
+        page_node,
+        read_bytes: lines(matrix[from as usize][page_node as usize]) * 64,
         prefetch_bytes: 0,
         write_bytes: 0,
         cache_bytes: 0,
         walks: 0,
     };
     r.counters = Some(Counted {
-        rung: "simulated".into(),
+        source: "simulated".into(),
         region: Region::Whole,
         epochs: 10,
         line_bytes: 64,
@@ -329,9 +329,9 @@ fn any_renumbering_of_many_nodes_is_found() {
 #[test]
 fn memory_without_cpus_is_not_taken_for_a_socket() {
     // Threads on node 0 only; its memory before, that of node 1, which has no cpus, after.
-    let one = |home: usize| {
+    let one = |page_node: usize| {
         let mut r = clock([[0.0; 2]; 2]);
-        r.node_matrix[0][home] = 1.0;
+        r.node_matrix[0][page_node] = 1.0;
         r.threads.truncate(4);
         r
     };
@@ -365,7 +365,7 @@ fn what_makes_them_hard_to_compare_is_said() {
     assert!(matches!(c.gate(5.0), Gate::Unknown(_)));
 
     let mut signal = clock(NEAR);
-    signal.rungs[0].rung = "signal".into();
+    signal.sources[0].source = "signal".into();
     signal.command.push("--fast".into());
     let c = compare(&clock(SERIAL), &signal);
     assert_eq!(c.verdict, Change::Unknown);
@@ -457,19 +457,19 @@ fn too_little_evidence_is_unknown() {
     let mut few = clock(NEAR);
     few.remote_time_share_ci = ci(0.0, 0.6);
     few.objects[0].remote_share_ci = ci(0.0, 0.6);
-    few.rungs[0].samples = 5;
+    few.sources[0].samples = 5;
     let c = compare(&clock(SERIAL), &few);
     assert_eq!(c.verdict, Change::Unknown, "{}", c.why);
     assert!(c.why.contains("too few samples"), "{}", c.why);
     assert_eq!(named(&c.objects, "grid").change, Change::Unknown);
     assert!(matches!(c.gate(5.0), Gate::Unknown(_)));
 
-    // Homes that nobody saw may be far.
+    // PageNodes that nobody saw may be far.
     let mut unseen = clock([[0.5, 0.0], [0.1, 0.0]]);
-    unseen.home_unknown_share = 0.4;
+    unseen.page_node_unknown_share = 0.4;
     let c = compare(&unseen, &clock([[0.5, 0.0], [0.2, 0.3]]));
     assert_eq!(c.verdict, Change::Unknown, "{}", c.why);
-    assert!(c.why.contains("homes of 40 % and 0 %"), "{}", c.why);
+    assert!(c.why.contains("unknown for 40 % and 0 %"), "{}", c.why);
 
     let mut nothing = clock(NEAR);
     (nothing.remote_time_share, nothing.remote_time_share_ci) = (None, None);

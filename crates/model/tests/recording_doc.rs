@@ -33,9 +33,9 @@ fn every_table_and_code_is_documented() {
     let headings = |marker: &str| document.lines().filter(|line| line.starts_with(marker)).count();
     assert_eq!(headings("### `"), TABLES.matches("\ntable! {").count(), "a table is missing in `generated`");
     assert_eq!(codes().len(), TABLES.matches("\ncodes! {").count());
-    assert_eq!(Resolution::ALL.len() + Access::ALL.len() + SampleRung::ALL.len(), {
+    assert_eq!(Resolution::ALL.len() + Access::ALL.len() + SampleSource::ALL.len(), {
         let rows = |name: &str| codes().into_iter().find(|c| c.name == name).map_or(0, |c| c.rows.len());
-        rows("Resolution") + rows("Access") + rows("SampleRung")
+        rows("Resolution") + rows("Access") + rows("SampleSource")
     });
     assert!(!document.contains("|  |"), "a field has no description");
 }
@@ -56,7 +56,7 @@ fn generated() -> String {
     table::<AllocationGroups>(&mut out);
     table::<SiteNames>(&mut out);
     table::<RangeEvents>(&mut out);
-    table::<Homes>(&mut out);
+    table::<PageNodes>(&mut out);
     table::<Mappings>(&mut out);
     table::<Phases>(&mut out);
     table::<PhaseCounts>(&mut out);

@@ -161,7 +161,7 @@ fn counts_are_named_and_what_they_do_not_know_is_unknown() {
     assert!(!text.contains("Memory of"), "{text}");
     // Counts say enough for a page of their own where no line was sampled.
     let mut unsampled = samples::simulated();
-    unsampled.rungs[0].samples = 0;
+    unsampled.sources[0].samples = 0;
     let text = to_details(&unsampled, 100, false);
     assert!(text.contains("512 + 171") && !text.contains("every share is unknown"), "{text}");
 }
@@ -265,7 +265,7 @@ fn no_width_is_too_small_and_no_list_too_empty() {
             assert!(
                 !to_text(&report, width, true).is_empty() && !to_details(&report, width, true).is_empty()
             );
-            report.rungs.clear();
+            report.sources.clear();
             report.objects.clear();
             report.findings[..].iter_mut().for_each(|f| {
                 f.objects.clear();

@@ -2,9 +2,10 @@
 //! made wrong. What the virtual machine counts is judged in the same way (`nearfar reproduce`).
 
 #[allow(dead_code)] // made for the tests of the time model
-#[path = "time/world.rs"]
-mod world;
+#[path = "time/made_tables.rs"]
+mod made_tables;
 
+use made_tables::{Lines, MadeTables, described};
 use nearfar_model::machine::scale::{ScaleOptions, scale};
 use nearfar_model::recording::{Columns, CpuEpoch};
 use nearfar_model::report::reproduce::{mutated_to_text, to_json, to_text};
@@ -12,30 +13,29 @@ use nearfar_model::reproduce::{
     CALCULATED, CASES, Case, Kind, Reproduction, Run, Seen, Sights, TOLERANCE, Value, judge, needs, runs,
 };
 use std::collections::BTreeSet;
-use world::{Lines, World, described};
 
-/// A run whose counts are `world`'s.
-fn seen(run: &Run, world: World) -> Seen {
+/// A run whose counts are `tables`'s.
+fn seen(run: &Run, tables: MadeTables) -> Seen {
     let whole = described(run.machine);
     let options = ScaleOptions { cpus_per_node: run.cpus_per_node, smt: false, interleaved: run.interleaved };
     let machine = scale(&whole, &options).unwrap();
     let factor = whole.cores_of(0).len() as f64 / machine.cores_of(0).len() as f64;
-    let (cpus, traffic) = (world.cpus, world.traffic);
+    let (cpus, traffic) = (tables.cpus, tables.traffic);
     Seen { machine, cpus, traffic, factor, full: false, scale: run.scale.clone(), repeat: run.repeat }
 }
 
-/// Each of `cpus` does the same, to the homes that `at` says for its cpu.
-fn each(cpus: impl IntoIterator<Item = u16>, at: impl Fn(u16) -> Vec<(i16, Lines)>) -> World {
-    let mut world = World::default();
+/// Each of `cpus` does the same, to the nodes of the pages that `at` says for its cpu.
+fn each(cpus: impl IntoIterator<Item = u16>, at: impl Fn(u16) -> Vec<(i16, Lines)>) -> MadeTables {
+    let mut tables = MadeTables::default();
     for cpu in cpus {
-        world.epoch(0, 1, cpu, 0.0, &at(cpu));
+        tables.epoch(0, 1, cpu, 0.0, &at(cpu));
     }
-    world
+    tables
 }
 
-/// The same lines at each of `homes`.
-fn spread(lines: Lines, homes: &[i16]) -> Vec<(i16, Lines)> {
-    let part = |n: u64| n / homes.len() as u64;
+/// The same lines at each of `page_nodes`.
+fn spread(lines: Lines, page_nodes: &[i16]) -> Vec<(i16, Lines)> {
+    let part = |n: u64| n / page_nodes.len() as u64;
     let one = Lines {
         demanded: part(lines.demanded),
         prefetched: part(lines.prefetched),
@@ -45,7 +45,7 @@ fn spread(lines: Lines, homes: &[i16]) -> Vec<(i16, Lines)> {
         instructions: part(lines.instructions),
         ..Lines::default()
     };
-    homes.iter().map(|&home| (home, one)).collect()
+    page_nodes.iter().map(|&page_node| (page_node, one)).collect()
 }
 
 /// Points of the stencil in blocks of the published size: prev is read 1.94 times, vel and next once, next is
@@ -72,29 +72,29 @@ fn streamed(read: f64, written: f64) -> Lines {
 }
 
 /// One cpu whose accesses of the second level hit this often.
-fn second_level(hits: u64) -> World {
-    let mut world = World::default();
-    world.epoch(0, 1, 0, 0.0, &[(0, world::reads(1000))]);
-    let row = world.cpus.rows().next().unwrap();
-    world.cpus = Default::default();
-    world.cpus.push(CpuEpoch {
+fn second_level(hits: u64) -> MadeTables {
+    let mut tables = MadeTables::default();
+    tables.epoch(0, 1, 0, 0.0, &[(0, made_tables::reads(1000))]);
+    let row = tables.cpus.rows().next().unwrap();
+    tables.cpus = Default::default();
+    tables.cpus.push(CpuEpoch {
         accesses: 2000,
         l1_hits: 1000,
         l2_hits: hits,
         l3_hits: 900 - hits.min(900),
         ..row
     });
-    world
+    tables
 }
 
 /// What arithmetic says that each run moves.
-fn counts(name: &str) -> World {
+fn counts(name: &str) -> MadeTables {
     let points = 432.0 * 176.0 * 368.0;
     let node = |each: u16| move |cpu: u16| (cpu / each) as i16;
     let own = |lines: Lines, each: u16| move |cpu: u16| vec![(node(each)(cpu), lines)];
     match name {
-        "iso3dfd-serial" => World::all(0..8, &[(0, stencil(points / 8.0))]),
-        "iso3dfd-one-socket" => World::all(0..4, &[(0, stencil(points / 4.0))]),
+        "iso3dfd-serial" => MadeTables::all(0..8, &[(0, stencil(points / 8.0))]),
+        "iso3dfd-one-socket" => MadeTables::all(0..4, &[(0, stencil(points / 4.0))]),
         "iso3dfd-two-processes" => each(0..8, own(stencil(2.0 * 432.0 * 176.0 * 176.0 / 4.0), 4)),
         // One in a hundred is the halo between the sockets.
         "iso3dfd-first-touch" => each(0..8, |cpu| {
@@ -103,55 +103,63 @@ fn counts(name: &str) -> World {
         }),
         // The blocks are handed out in their order: first those on node 0, then those on node 1.
         "iso3dfd-dynamic" => {
-            let mut world = World::default();
-            for (epoch, home) in [(0, 0), (1, 1)] {
-                (0..8).for_each(|cpu| world.epoch(epoch, 1, cpu, 0.0, &[(home, stencil(points / 16.0))]));
+            let mut tables = MadeTables::default();
+            for (epoch, page_node) in [(0, 0), (1, 1)] {
+                (0..8)
+                    .for_each(|cpu| tables.epoch(epoch, 1, cpu, 0.0, &[(page_node, stencil(points / 16.0))]));
             }
-            world
+            tables
         }
-        "phase1-remote" => World::all(0..4, &[(1, phase())]),
-        "phase1-local" => World::all(0..4, &[(0, phase())]),
-        "phase2-remote" => World::all(0..4, &[(0, world::updates(1_000_000)), (1, world::reads(1_000_000))]),
+        "phase1-remote" => MadeTables::all(0..4, &[(1, phase())]),
+        "phase1-local" => MadeTables::all(0..4, &[(0, phase())]),
+        "phase2-remote" => {
+            MadeTables::all(0..4, &[(0, made_tables::updates(1_000_000)), (1, made_tables::reads(1_000_000))])
+        }
         "rows" => second_level(950),
         "rows-without-prefetcher" | "columns" | "first-column" => second_level(10),
         "stream-copy" | "stream-scale" => each(0..8, own(streamed(8.0 * 4e6, 8.0 * 4e6), 4)),
         "stream-add" | "stream-triad" => each(0..8, own(streamed(16.0 * 4e6, 8.0 * 4e6), 4)),
-        "openmp-1" => World::all(0..8, &[(0, world::updates(10_000))]),
+        "openmp-1" => MadeTables::all(0..8, &[(0, made_tables::updates(10_000))]),
         // a, read and written, is remote; b, read, is not.
-        "openmp-2" => each(0..8, |cpu| vec![(0, world::updates(10_000)), (cpu as i16, world::reads(10_000))]),
-        "openmp-3" => World::all(0..8, &spread(world::updates(16_000), &[0, 1, 2, 3, 4, 5, 6, 7])),
-        "openmp-4" => each(0..8, |cpu| {
-            vec![(cpu as i16, world::updates(9_970)), (((cpu + 1) % 8) as i16, world::updates(30))]
+        "openmp-2" => each(0..8, |cpu| {
+            vec![(0, made_tables::updates(10_000)), (cpu as i16, made_tables::reads(10_000))]
         }),
-        "triad-one-node" => World::all(0..8, &[(0, triad())]),
-        "triad-interleaved" => World::all(0..8, &spread(triad(), &[0, 1])),
+        "openmp-3" => MadeTables::all(0..8, &spread(made_tables::updates(16_000), &[0, 1, 2, 3, 4, 5, 6, 7])),
+        "openmp-4" => each(0..8, |cpu| {
+            vec![
+                (cpu as i16, made_tables::updates(9_970)),
+                (((cpu + 1) % 8) as i16, made_tables::updates(30)),
+            ]
+        }),
+        "triad-one-node" => MadeTables::all(0..8, &[(0, triad())]),
+        "triad-interleaved" => MadeTables::all(0..8, &spread(triad(), &[0, 1])),
         "triad-first-touch" => each(0..8, own(triad(), 4)),
-        "chase-serial" => World::all(0..8, &[(0, chase())]),
+        "chase-serial" => MadeTables::all(0..8, &[(0, chase())]),
         "chase-parallel" => each(0..8, own(chase(), 4)),
-        "large-4" => World::all(0..4, &[(0, world::updates(400_000))]),
-        "large-2+2" => each([0, 1, 4, 5], own(world::updates(400_000), 4)),
-        "large-8" => each(0..8, own(world::updates(400_000), 4)),
-        "small-4" => World::all(0..4, &[(0, world::updates(100_000))]),
-        "small-2+2" => each([0, 1, 4, 5], own(world::updates(10_000), 4)),
-        "small-8" => each(0..8, own(world::updates(100_000), 4)),
-        _ if name.ends_with("repaired") => each(0..8, |cpu| vec![(cpu as i16, world::updates(10_000))]),
+        "large-4" => MadeTables::all(0..4, &[(0, made_tables::updates(400_000))]),
+        "large-2+2" => each([0, 1, 4, 5], own(made_tables::updates(400_000), 4)),
+        "large-8" => each(0..8, own(made_tables::updates(400_000), 4)),
+        "small-4" => MadeTables::all(0..4, &[(0, made_tables::updates(100_000))]),
+        "small-2+2" => each([0, 1, 4, 5], own(made_tables::updates(10_000), 4)),
+        "small-8" => each(0..8, own(made_tables::updates(100_000), 4)),
+        _ if name.ends_with("repaired") => each(0..8, |cpu| vec![(cpu as i16, made_tables::updates(10_000))]),
         _ => {
             let memory: i16 = name.strip_prefix("copy-").unwrap().parse().unwrap();
             let lines = 2 * 16 * 1024 * 1024 / 64;
             let copy =
                 Lines { prefetched: 2 * lines, written: lines, instructions: lines * 24, ..Lines::default() };
             // One after the other.
-            let mut world = World::default();
+            let mut tables = MadeTables::default();
             for cpu in 0..4 {
-                world.epoch(cpu.into(), 1, cpu, 0.0, &[(memory / 2, copy)]);
+                tables.epoch(cpu.into(), 1, cpu, 0.0, &[(memory / 2, copy)]);
             }
-            world
+            tables
         }
     }
 }
 
 fn phase() -> Lines {
-    Lines { instructions: 20_000_000, ..world::updates(1_000_000) }
+    Lines { instructions: 20_000_000, ..made_tables::updates(1_000_000) }
 }
 
 fn triad() -> Lines {

@@ -2,7 +2,7 @@
 
 #[path = "time/cases.rs"]
 mod cases;
+#[path = "time/made_tables.rs"]
+mod made_tables;
 #[path = "time/published.rs"]
 mod published;
-#[path = "time/world.rs"]
-mod world;

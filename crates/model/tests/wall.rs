@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules in the order of the data's path: each may use those before it.
 /// A new module takes its place here.
 const ORDER: &[&str] = &[
-    "fix",
+    "placement_file",
     "topology",
     "recording",
     "perf",
@@ -18,7 +18,7 @@ const ORDER: &[&str] = &[
     "compare",
     "measured",
     "trials",
-    "whereabouts",
+    "residency",
     "reproduce",
     "live",
     "report",
@@ -48,7 +48,7 @@ const EXCEPTIONS: &[&str] = &["analyze/mod.rs: available_parallelism"];
 
 /// Names of lower crates that lib.rs hands on, so that they are reached as modules are.
 const HANDED_ON: &[&str] =
-    &["pub use nearfar_figures::{percent, plain};", "pub use nearfar_machine as machine;"];
+    &["pub use nearfar_figures::{escape, percent};", "pub use nearfar_machine as machine;"];
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
@@ -130,7 +130,7 @@ fn the_scan_finds_what_it_is_for() {
     for (file, text) in [
         ("report/text.rs", "use crate::{analyze::Report, machine};"),
         ("analyze/stats.rs", "use super::value::Interval; use crate::analyze::report_words;"),
-        ("analyze/x.rs", "use super::homes; // crate::report"),
+        ("analyze/x.rs", "use super::page_nodes; // crate::report"),
     ] {
         assert_eq!(backward(file, text), [""; 0], "refused: {file}: {text}");
     }

@@ -105,13 +105,13 @@ fn record(path: &Path, samples: u64) {
             chain: NONE,
             weight_ns: 1_000_000,
             lines: 0,
-            home: -1,
+            page_node: -1,
             epoch: NONE,
             served: 0,
             latency_cycles: 0,
             period: 0,
             data_src: 0,
-            rung: SampleRung::Clock as u8,
+            source: SampleSource::Clock as u8,
         });
         if table.time_ns.len() == SEGMENT_ROWS || i + 1 == samples {
             survey.add(&table.time_ns, &table.thread);
@@ -128,8 +128,8 @@ fn record(path: &Path, samples: u64) {
         "min_object_bytes": 65536, "page_bytes": PAGE, "folio_bytes": [], "numa_balancing": 0,
         "agent": true, "agent_why": "", "survey": survey, "recorder_cpu_s": 0.0, "target_cpu_s": 0.0,
         "steal_share": -1.0,
-        "rungs": [{"rung": "clock", "active": true, "why": "", "hz": 997.0},
-                  {"rung": "pages", "active": true, "why": "", "hz": 0.0}],
+        "sources": [{"source": "clock", "active": true, "why": "", "hz": 997.0},
+                  {"source": "pages", "active": true, "why": "", "hz": 0.0}],
     });
     fs::write(path.join("meta.json"), meta.to_string()).expect("meta.json");
 }
@@ -197,7 +197,7 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut ObjectEnds::default());
     save(rank, 0, &mut SiteNames::default());
     save(rank, 0, &mut RangeEvents::default());
-    save(rank, 0, &mut Homes::default());
+    save(rank, 0, &mut PageNodes::default());
     save(rank, 0, &mut Mappings::default());
     save(rank, 0, &mut Phases::default());
     save(rank, 0, &mut Counters::default());

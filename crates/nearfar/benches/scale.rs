@@ -133,8 +133,8 @@ impl Journal {
             "min_object_bytes": 65536, "page_bytes": PAGE, "folio_bytes": [2 << 20], "numa_balancing": 0,
             "agent": true, "agent_why": "", "survey": null, "recorder_cpu_s": 0.0, "target_cpu_s": 0.0,
             "steal_share": -1.0,
-            "rungs": [{"rung": "clock", "active": true, "why": "", "hz": 997.0},
-                      {"rung": "pages", "active": true, "why": "", "hz": 0.0}],
+            "sources": [{"source": "clock", "active": true, "why": "", "hz": 997.0},
+                      {"source": "pages", "active": true, "why": "", "hz": 0.0}],
         });
         fs::write(path.join("meta.json"), meta.to_string()).expect("meta.json");
         let file = File::create(path.join("journal.nfj")).expect("a journal");
@@ -222,13 +222,13 @@ impl Journal {
             chain: NONE,
             weight_ns: 1_000_000,
             lines: 0,
-            home: -1,
+            page_node: -1,
             epoch: NONE,
             served: 0,
             latency_cycles: 0,
             period: 0,
             data_src: 0,
-            rung: SampleRung::Clock as u8,
+            source: SampleSource::Clock as u8,
         });
     }
 
@@ -290,9 +290,9 @@ fn live(j: &mut Journal, count: u64, looks: u64) {
         for i in 0..count {
             let time_ns = j.time + look * WORK;
             let (address, node) = (at(i) / PAGE * PAGE, (look % 2) as i16);
-            let home =
-                Home { time_ns, process: 0, address, pages: 37, stride: 7 * PAGE, node, page_shift: 12 };
-            j.tables.homes.push(home);
+            let page_node =
+                PageNode { time_ns, process: 0, address, pages: 37, stride: 7 * PAGE, node, page_shift: 12 };
+            j.tables.page_nodes.push(page_node);
         }
     }
     for _ in 0..SAMPLES {
@@ -320,7 +320,7 @@ fn remapped(j: &mut Journal, count: u64) {
         for p in pages {
             let (time_ns, address) = (j.time, from + p * PAGE);
             let (node, page_shift) = ((i % 2) as i16, 12);
-            j.tables.homes.push(Home {
+            j.tables.page_nodes.push(PageNode {
                 time_ns,
                 process: 0,
                 address,
@@ -416,7 +416,7 @@ fn terabyte(j: &mut Journal) {
     }
     let time_ns = j.time;
     let (stride, page_shift) = (65_537 * PAGE, 12);
-    j.tables.homes.push(Home {
+    j.tables.page_nodes.push(PageNode {
         time_ns,
         process: 0,
         address: BASE,

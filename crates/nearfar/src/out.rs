@@ -1,19 +1,19 @@
 //! The one way to the terminal but for pages, which `model::report` makes harmless itself: names, paths and reasons
-//! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_model::plain`]).
+//! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_model::escape`]).
 //!
 //! `tests/output.rs` sees to it that nothing else prints.
 
-use nearfar_model::plain;
+use nearfar_model::escape;
 use std::io::Write;
 
 /// Writes a message to standard error, with its line feed. If nobody reads it, that is no reason to end.
 pub fn message(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", plain::lines(text));
+    let _ = writeln!(std::io::stderr().lock(), "{}", escape::lines(text));
 }
 
 /// Writes lines that were put together here to standard error.
 pub fn page_to_stderr(text: &str) {
-    let _ = write!(std::io::stderr().lock(), "{}", plain::page(text));
+    let _ = write!(std::io::stderr().lock(), "{}", escape::page(text));
 }
 
 /// Writes lines that were put together here to standard output.
@@ -21,12 +21,12 @@ pub fn page_to_stderr(text: &str) {
 /// # Errors
 /// Those of the system.
 pub fn page(text: &str) -> std::io::Result<()> {
-    write!(std::io::stdout().lock(), "{}", plain::page(text))
+    write!(std::io::stdout().lock(), "{}", escape::page(text))
 }
 
 /// Writes what is being done over the last line of a terminal.
 pub fn progress(text: &str) {
-    let _ = write!(std::io::stderr().lock(), "\r\x1b[K{}", plain::line(text));
+    let _ = write!(std::io::stderr().lock(), "\r\x1b[K{}", escape::line(text));
 }
 
 /// A message of the form of [`format!`] to standard error.

@@ -254,20 +254,20 @@ int main(void) {
     assert_eq!(bodies.iter().filter(|b| matches!(b, AgentBody::PhaseEnd(call) if call.how == 0)).count(), 1);
     let (_, mapping) = run.of_size(8 << 20)[0];
     assert_eq!(mapping.kind, AllocationKind::Mapping);
-    if run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. })) {
+    if run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::PageNodesRefused, .. })) {
         eprintln!("skipped: move_pages is not allowed here");
         return;
     }
     // 2 MiB discarded, 2 MiB present, 4 MiB never touched; of 2048 pages every third is asked.
-    let homes = |present: bool| -> u32 {
+    let page_nodes = |present: bool| -> u32 {
         let runs = bodies.iter().filter_map(|body| match body {
-            AgentBody::Homes { runs, .. } => Some(runs),
+            AgentBody::PageNodes { runs, .. } => Some(runs),
             _ => None,
         });
         runs.flatten().filter(|(node, _)| (*node >= 0) == present).map(|(_, pages)| pages).sum()
     };
-    assert_eq!(homes(true) + homes(false), 683);
-    assert!((165..=175).contains(&homes(true)), "{}", homes(true));
+    assert_eq!(page_nodes(true) + page_nodes(false), 683);
+    assert!((165..=175).contains(&page_nodes(true)), "{}", page_nodes(true));
 }
 
 /// Shared memory that grows stays shared; what the kernel refuses to unmap is still there.
@@ -404,9 +404,9 @@ fn objects_alive_at_the_end_have_their_homes_told() {
         );
         let run = run(&scratch.c(name, &source));
         run.ok();
-        let refused = run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::HomesRefused, .. }));
+        let refused = run.has(|b| matches!(b, AgentBody::Lost { why: LostWhy::PageNodesRefused, .. }));
         assert!(
-            refused || run.has(|b| matches!(b, AgentBody::Homes { runs, .. } if runs[0].0 >= 0)),
+            refused || run.has(|b| matches!(b, AgentBody::PageNodes { runs, .. } if runs[0].0 >= 0)),
             "{name}"
         );
         assert!(run.has(|b| matches!(b, AgentBody::Exit)), "{name}");

@@ -10,7 +10,7 @@ use nearfar_model::perf::data_source::bits_of;
 use nearfar_model::perf::features::Node;
 use nearfar_model::perf::records::Mapped;
 use nearfar_model::perf::write::{Header, PerfWriter, Sample};
-use nearfar_model::recording::{Access, AccessSamples, Columns, Meta, Rung, SampleRung, Served};
+use nearfar_model::recording::{Access, AccessSamples, Columns, Meta, SampleSource, Served, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn opened(recording: &Path) -> (Meta, Tables) {
         Tables { threads: stored.input.threads, faults: stored.input.faults, ..Tables::default() };
     tables.locations = stored.input.locations;
     tables.losses = stored.input.losses;
-    use nearfar_model::analyze::SampleSource;
+    use nearfar_model::analyze::SampleReader;
     for i in 0..stored.samples.segments() {
         let mut segment: AccessSamples = stored.samples.segment(i).unwrap();
         tables.samples.append(&mut segment);
@@ -117,17 +117,17 @@ fn lines_of_perf_script(text: &str) -> Vec<(u32, u64)> {
 fn what_perf_records_here_is_imported_line_by_line() {
     let scratch = tempfile::tempdir().unwrap();
     let at = |name: &str| scratch.path().join(name);
-    let files: [(&str, &[&str], Rung); 4] = [
-        ("clock", &["record", "-q", "-F", "2000", "-e", "cpu-clock", "-o", "clock"], Rung::Clock),
-        ("faults", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "faults"], Rung::Pages),
+    let files: [(&str, &[&str], Source); 4] = [
+        ("clock", &["record", "-q", "-F", "2000", "-e", "cpu-clock", "-o", "clock"], Source::Clock),
+        ("faults", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "faults"], Source::Pages),
         (
             "packed",
             &["record", "-q", "-z", "-F", "2000", "-e", "cpu-clock", "-g", "-o", "packed"],
-            Rung::Clock,
+            Source::Clock,
         ),
-        ("pipe", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "-"], Rung::Pages),
+        ("pipe", &["record", "-q", "-e", "page-faults", "-c", "1", "-d", "-o", "-"], Source::Pages),
     ];
-    for (name, arguments, rung) in files {
+    for (name, arguments, source) in files {
         let program = ["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ls / > /dev/null"];
         let all: Vec<&str> = arguments.iter().chain(&["--"]).chain(&program).copied().collect();
         let Some(written) = perf(scratch.path(), &all) else { return };
@@ -146,15 +146,15 @@ fn what_perf_records_here_is_imported_line_by_line() {
             let at = tables.threads.id.iter().position(|&id| id == thread).unwrap();
             tables.threads.tid[at]
         };
-        let mut found: Vec<(u32, u64)> = match rung {
-            Rung::Pages => tables.faults.rows().map(|f| (tid(f.thread), f.time_ns)).collect(),
+        let mut found: Vec<(u32, u64)> = match source {
+            Source::Pages => tables.faults.rows().map(|f| (tid(f.thread), f.time_ns)).collect(),
             _ => tables.samples.rows().map(|s| (tid(s.thread), s.time_ns)).collect(),
         };
         found.sort_unstable();
         assert_eq!(found, expected, "{name}");
-        let active: Vec<Rung> = meta.rungs.iter().filter(|r| r.active).map(|r| r.rung).collect();
-        assert_eq!(active, [rung], "{name}");
-        let hardware = meta.rungs.iter().find(|r| r.rung == Rung::Hardware).unwrap();
+        let active: Vec<Source> = meta.sources.iter().filter(|r| r.active).map(|r| r.source).collect();
+        assert_eq!(active, [source], "{name}");
+        let hardware = meta.sources.iter().find(|r| r.source == Source::Hardware).unwrap();
         assert!(hardware.why.contains("has no memory samples"), "{}", hardware.why);
     }
 }
@@ -174,7 +174,7 @@ fn memory_samples_keep_their_source_latency_and_place() {
         let row = tables.samples.row(i);
         assert_eq!(row.served, served as u8, "{}", served.text());
         assert_eq!((row.cpu, row.latency_cycles, row.period), (cpu as u16, 200, 1000));
-        assert_eq!(row.rung, SampleRung::Hardware as u8);
+        assert_eq!(row.source, SampleSource::Hardware as u8);
         assert_eq!(row.address, 0x7f00_0000_0000 + i as u64 * 64);
         assert_ne!(row.chain, u32::MAX);
         assert_eq!(row.data_src, bits_of(served, Access::Load));

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// What is done with accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything: caches, homes, tables.
+    /// Everything: caches, nodes of pages, tables.
     Simulate,
     /// Each access calls a function that counts it and does nothing else: what any plugin costs.
     Empty,

@@ -66,9 +66,9 @@ pub extern "C" fn empty(index: c_uint, _info: u32, _address: u64, _data: *mut c_
 }
 
 /// A marked load.
-pub extern "C" fn bell(index: c_uint, _info: u32, address: u64, _data: *mut c_void) {
+pub extern "C" fn hypercall(index: c_uint, _info: u32, address: u64, _data: *mut c_void) {
     // SAFETY: this is QEMU's callback for that vCPU.
-    guarded(unsafe { caller(index) }, |vcpu| vcpu.rung(address));
+    guarded(unsafe { caller(index) }, |vcpu| vcpu.hypercall(address));
 }
 
 /// The kernel reads where the next task's stack is, `data` bytes into that task's `task_struct`.
@@ -117,7 +117,7 @@ callback! {
 
 callback! {
     /// The kernel waits until all vCPUs have answered it.
-    await_all(vcpu, _data) { vcpu.world.alarm.ring(); }
+    await_all(vcpu, _data) { vcpu.plugin.alarm.ring(); }
 }
 
 callback! {

@@ -1,7 +1,7 @@
 //! Bins of one core's own simulated clock.
 
 use crate::flops;
-use crate::world::World;
+use crate::plugin_state::PluginState;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_simulate::{Core, Counts, Traffic};
@@ -49,10 +49,10 @@ impl Epoch {
     }
 
     /// Writes down what the core did since the beginning, and begins the next.
-    pub fn end(&mut self, core: &Core, world: &World, cpu: u16, region: u8) {
+    pub fn end(&mut self, core: &Core, plugin: &PluginState, cpu: u16, region: u8) {
         let (counts, before) = (core.counts(), &self.counts);
         if counts.instructions != before.instructions || counts.accesses != before.accesses {
-            let rows = &mut *world.output.rows();
+            let rows = &mut *plugin.output.rows();
             rows.epochs.push(CpuEpoch {
                 epoch: self.number,
                 region,
@@ -78,7 +78,7 @@ impl Epoch {
                     epoch: self.number,
                     region,
                     cpu,
-                    home: world.node(position),
+                    page_node: plugin.node(position),
                     read_lines: now.read_lines - before.read_lines,
                     prefetch_lines: now.prefetch_lines - before.prefetch_lines,
                     write_lines: now.write_lines - before.write_lines,
@@ -88,7 +88,7 @@ impl Epoch {
                 });
             }
         }
-        *self = Epoch::begin(core, world.epoch_ns());
+        *self = Epoch::begin(core, plugin.epoch_ns());
     }
 }
 

@@ -7,11 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Does what may fail in a way that nobody thought of. If it does, nothing is counted any more, the log
 /// and the journal say so, and the guest goes on.
 pub fn guarded(vcpu: &mut Vcpu, work: impl FnOnce(&mut Vcpu)) {
-    let world = vcpu.world;
+    let plugin = vcpu.plugin;
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(vcpu))) {
-        world.fail(&panic_text(&*panic));
+        plugin.fail(&panic_text(&*panic));
     }
-    if world.stopped() {
+    if plugin.stopped() {
         vcpu.stop();
     }
 }

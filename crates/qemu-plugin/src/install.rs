@@ -6,9 +6,9 @@ use crate::callbacks::{self, MOST_VCPUS};
 use crate::guard::panic_text;
 use crate::log;
 use crate::output::Output;
+use crate::plugin_state::PluginState;
 use crate::translate::translate;
 use crate::vcpu::Vcpu;
-use crate::world::World;
 use libc::{c_char, c_int, c_void};
 use nearfar_machine::Machine;
 use std::ffi::CStr;
@@ -23,11 +23,11 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// most in the later half of its time, or all if it was shorter than this.
 const FLUSH_PAGES: Duration = Duration::from_secs(10);
 
-static WORLD: OnceLock<World> = OnceLock::new();
+static WORLD: OnceLock<PluginState> = OnceLock::new();
 
 /// What all vCPUs share; there since the plugin was installed.
-pub fn world() -> &'static World {
-    WORLD.get().expect("the world is made before the first callback is asked for")
+pub fn plugin() -> &'static PluginState {
+    WORLD.get().expect("the plugin is made before the first callback is asked for")
 }
 
 /// QEMU loads the plugin.
@@ -85,14 +85,14 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), String
     let machine = machine(&arguments)?;
     let output = Output::create(&arguments.out)
         .map_err(|e| format!("{}/simulated.journal: {e}", arguments.out.display()))?;
-    let world = World::new(arguments, &machine, output).map_err(|e| e.to_string())?;
-    let cpus = world.hierarchy.cpus();
-    if cpus != world.arguments.cpus {
-        return Err(format!("cpus={}, but {} has {cpus}", world.arguments.cpus, machine.name));
+    let plugin = PluginState::new(arguments, &machine, output).map_err(|e| e.to_string())?;
+    let cpus = plugin.hierarchy.cpus();
+    if cpus != plugin.arguments.cpus {
+        return Err(format!("cpus={}, but {} has {cpus}", plugin.arguments.cpus, machine.name));
     }
-    let world = WORLD.get_or_init(|| world);
+    let plugin = WORLD.get_or_init(|| plugin);
     for index in 0..vcpus {
-        callbacks::seat(index, Vcpu::new(world, index));
+        callbacks::seat(index, Vcpu::new(plugin, index));
     }
     // SAFETY: the callbacks have the types that QEMU documents, and everything they use is there.
     unsafe {
@@ -128,25 +128,25 @@ fn flusher() {
     loop {
         std::thread::sleep(FLUSH);
         if start.elapsed() >= pages_at {
-            world().take_pages();
+            plugin().take_pages();
             pages_at = 2 * start.elapsed();
         }
-        world().output.flush();
+        plugin().output.flush();
     }
 }
 
 /// QEMU ends. vCPUs have stopped by then, unless the guest itself ended QEMU by a debug device.
 extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(finish)) {
-        world().fail(&panic_text(&*panic));
-        world().output.flush();
+        plugin().fail(&panic_text(&*panic));
+        plugin().output.flush();
     }
 }
 
 fn finish() {
-    let world = world();
-    let failed = world.stop();
-    let (mut empty, mut kernel, mut homeless) = (0, 0, 0);
+    let plugin = plugin();
+    let failed = plugin.stop();
+    let (mut empty, mut kernel, mut without_node) = (0, 0, 0);
     let mut counts: Vec<_> = Vec::new();
     for vcpu in callbacks::all() {
         // SAFETY: at exit QEMU has paused all vCPUs, so nobody else uses this one.
@@ -154,16 +154,16 @@ fn finish() {
         vcpu.finish();
         empty += vcpu.empty;
         kernel += vcpu.kernel_instructions;
-        homeless += vcpu.homeless;
+        without_node += vcpu.without_node;
         counts.extend(vcpu.seat.as_ref().map(|seat| (seat.core.counts(), seat.core.traffic().to_vec())));
     }
-    world.take_pages();
-    if homeless > 0 {
+    plugin.take_pages();
+    if without_node > 0 {
         let why = "QEMU knew no place in RAM for them";
-        world.output.lost(world.time.now(), "simulated accesses", homeless, why);
+        plugin.output.lost(plugin.time.now(), "simulated accesses", without_node, why);
     }
-    world.output.flush();
-    if world.arguments.mode == Mode::Empty {
+    plugin.output.flush();
+    if plugin.arguments.mode == Mode::Empty {
         log::line(format_args!("accesses {empty}"));
         return;
     }
@@ -187,8 +187,8 @@ fn finish() {
         ));
         for (node, t) in traffic.iter().enumerate() {
             log::line(format_args!(
-                "cpu {cpu} home {}: read {} prefetched {} written {} streamed {} transferred {} walks {}",
-                world.node(node),
+                "cpu {cpu} page_node {}: read {} prefetched {} written {} streamed {} transferred {} walks {}",
+                plugin.node(node),
                 t.read_lines,
                 t.prefetch_lines,
                 t.write_lines,
@@ -199,7 +199,7 @@ fn finish() {
         }
     }
     log::line(format_args!(
-        "instructions of the kernel {kernel}, accesses without a place in RAM {homeless}"
+        "instructions of the kernel {kernel}, accesses without a place in RAM {without_node}"
     ));
     log::line(format_args!("{}", if failed { "incomplete" } else { "complete" }));
 }

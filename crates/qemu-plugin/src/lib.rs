@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! translation (translate)  ──► what each instruction is to us (code, chain)
-//! execution   (callbacks)  ──► vcpu: filter ── miss ──► pages: home ──► simulate ──► epoch, sample, pages
-//! doorbell, stack switches ──► threads, time, region ──► output ──► simulated.journal
+//! execution   (callbacks)  ──► vcpu: filter ── miss ──► pages: node of the page ──► simulate ──► epoch, sample, pages
+//! hypercall, stack switches ──► threads, time, region ──► output ──► simulated.journal
 //! ```
 //!
 //! QEMU 7.2 shows plugins addresses and nothing else: no registers, no contents of memory. So the program
-//! tells who it is by addresses (`doorbell`), the kernel tells whom it runs by the stack that it switches
+//! tells who it is by addresses (`hypercall`), the kernel tells whom it runs by the stack that it switches
 //! to (`threads`), and what it does with translations by the instructions for that (`code`).
 
 mod api;
@@ -16,27 +16,27 @@ mod arguments;
 mod callbacks;
 mod chain;
 mod code;
-mod doorbell;
 mod epoch;
 mod flops;
 mod fma;
 mod guard;
 mod host;
+mod hypercall;
 mod install;
 mod lines;
 mod log;
 mod output;
-mod pace;
 mod pages;
+mod plugin_state;
 mod sample;
 mod tasks;
 mod threads;
+mod throttle;
 mod time;
 mod translate;
 mod userdata;
 mod vcpu;
 mod wakes;
-mod world;
 
 /// Tells QEMU which interface the plugin was written for.
 #[unsafe(no_mangle)]

@@ -1,9 +1,9 @@
 //! Lines between a core and memory: each is counted for its page, some become samples.
 
 use crate::pages::PAGE_SHIFT;
+use crate::plugin_state::PluginState;
 use crate::sample::Sampler;
 use crate::userdata::Site;
-use crate::world::World;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawSample;
 use nearfar_model::recording::tables::Access as AccessKind;
@@ -12,7 +12,7 @@ use nearfar_simulate::{Access, DramKind, Kind, Sink};
 /// Hears of the lines that one access moves.
 pub struct Lines<'a> {
     /// Where they are counted.
-    pub world: &'a World,
+    pub plugin: &'a PluginState,
     /// Chooses samples.
     pub sampler: &'a mut Sampler,
     /// Chooses samples of lines from other nodes' caches.
@@ -33,9 +33,9 @@ pub struct Lines<'a> {
 
 impl Sink for Lines<'_> {
     #[inline]
-    fn dram(&mut self, physical: u64, home: usize, kind: DramKind) {
+    fn dram(&mut self, physical: u64, page_node: usize, kind: DramKind) {
         let write = matches!(kind, DramKind::WriteBack | DramKind::Stream);
-        self.world.traffic.line(physical >> PAGE_SHIFT, self.node, write);
+        self.plugin.traffic.line(physical >> PAGE_SHIFT, self.node, write);
         if let Some(lines) = self.sampler.line() {
             let kind = match kind {
                 DramKind::Demand => AccessKind::Load,
@@ -45,7 +45,7 @@ impl Sink for Lines<'_> {
                 // need not be the one that wrote it.
                 DramKind::WriteBack => AccessKind::Unknown,
             };
-            self.sample(physical, home, kind, lines, false);
+            self.sample(physical, page_node, kind, lines, false);
         }
     }
 
@@ -59,26 +59,26 @@ impl Sink for Lines<'_> {
 
 impl Lines<'_> {
     #[cold]
-    fn sample(&self, physical: u64, home: usize, kind: AccessKind, lines: u32, transfer: bool) {
+    fn sample(&self, physical: u64, page_node: usize, kind: AccessKind, lines: u32, transfer: bool) {
         let (page, access) = (physical >> PAGE_SHIFT, &self.access);
         // A line that another one drives out, or that is fetched ahead, may be of another page.
         let virtual_page = if page == access.physical >> PAGE_SHIFT {
             Some(access.virt >> PAGE_SHIFT)
         } else {
-            let owner = self.world.traffic.owner(page);
+            let owner = self.plugin.traffic.owner(page);
             owner.filter(|owner| owner.pid == self.ids.0).map(|owner| owner.page)
         };
         let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
         // Who shares a line with whom is told by the bytes that each touches.
         let address = if transfer { access.virt } else { address };
-        self.world.output.rows().samples.push(RawSample {
-            time_ns: self.world.time.now(),
+        self.plugin.output.rows().samples.push(RawSample {
+            time_ns: self.plugin.time.now(),
             cpu: self.cpu,
             tid: self.ids.1,
             ip: self.site.address(),
             address,
             access: kind as u8,
-            home: self.world.node(home),
+            page_node: self.plugin.node(page_node),
             transfer: u8::from(transfer),
             lines,
             epoch: self.epoch,

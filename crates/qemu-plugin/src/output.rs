@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 pub struct Rows {
     /// Counts by cpu.
     pub epochs: CpuEpochs,
-    /// Lines by cpu and home.
+    /// Lines by cpu and node of the page.
     pub traffic: EpochTraffics,
     /// Sampled lines.
     pub samples: RawSamples,

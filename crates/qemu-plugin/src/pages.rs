@@ -2,7 +2,7 @@
 
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::{RawPage, RawPages};
-use nearfar_simulate::HomeMap;
+use nearfar_simulate::PageNodeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// log2 of a page's bytes.
@@ -190,7 +190,10 @@ impl Traffic {
                 pid: owner.pid,
                 address: owner.page << PAGE_SHIFT,
                 from: row.nodes[from],
-                home: row.homes.home(page << PAGE_SHIFT).map_or(-1, |home| row.nodes[home]),
+                page_node: row
+                    .page_nodes
+                    .page_node(page << PAGE_SHIFT)
+                    .map_or(-1, |page_node| row.nodes[page_node]),
                 read_lines: lines & (WRITTEN - 1),
                 write_lines: lines >> 32,
                 region: row.region,
@@ -203,8 +206,8 @@ impl Traffic {
 pub struct Row<'a> {
     /// Kernel number of the node at each position.
     pub nodes: &'a [i16],
-    /// Position of each page's home.
-    pub homes: &'a HomeMap,
+    /// Position of each node of the page.
+    pub page_nodes: &'a PageNodeMap,
     /// 1 if counted in the region of interest.
     pub region: u8,
 }
@@ -258,15 +261,15 @@ mod tests {
     }
 
     fn rows(rows: &RawPages) -> Vec<(u32, u64, i16, i16, u64, u64, u8)> {
-        let of = |r: RawPage| (r.pid, r.address, r.from, r.home, r.read_lines, r.write_lines, r.region);
+        let of = |r: RawPage| (r.pid, r.address, r.from, r.page_node, r.read_lines, r.write_lines, r.region);
         rows.rows().map(of).collect()
     }
 
     #[test]
     fn lines_are_counted_by_page_and_node_and_given_to_the_owner_of_the_time() {
-        let homes = HomeMap::ranges(&[8 << PAGE_SHIFT, 16 << PAGE_SHIFT]);
-        let row = Row { nodes: &[0, 4], homes: &homes, region: 1 };
-        let traffic = Traffic::new(homes.bytes(), 2);
+        let page_nodes = PageNodeMap::ranges(&[8 << PAGE_SHIFT, 16 << PAGE_SHIFT]);
+        let row = Row { nodes: &[0, 4], page_nodes: &page_nodes, region: 1 };
+        let traffic = Traffic::new(page_nodes.bytes(), 2);
         let (first, second) = (Owner { pid: 4_194_303, page: (1 << 35) - 1 }, Owner { pid: 8, page: 5 });
         assert!(traffic.own(9, first, &row).is_none(), "it was nobody's");
         traffic.line(9, 0, false);
@@ -288,12 +291,12 @@ mod tests {
 
     #[test]
     fn pages_outside_are_nobodys() {
-        let homes = HomeMap::ranges(&[1 << PAGE_SHIFT]);
-        let traffic = Traffic::new(homes.bytes(), 1);
+        let page_nodes = PageNodeMap::ranges(&[1 << PAGE_SHIFT]);
+        let traffic = Traffic::new(page_nodes.bytes(), 1);
         traffic.line(1, 0, false);
         assert!(
             traffic
-                .own(1, Owner { pid: 1, page: 1 }, &Row { nodes: &[0], homes: &homes, region: 0 })
+                .own(1, Owner { pid: 1, page: 1 }, &Row { nodes: &[0], page_nodes: &page_nodes, region: 0 })
                 .is_none()
         );
         assert_eq!(traffic.owner(1), None);

@@ -1,7 +1,7 @@
 //! Who runs on a vCPU: switches of tasks, system calls, and what threads say.
 
-use crate::doorbell::Message;
 use crate::guard::guarded;
+use crate::hypercall::Message;
 use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::vcpu::{PATIENCE, Vcpu};
@@ -19,7 +19,7 @@ impl Vcpu {
         let last = std::mem::replace(&mut self.task, address.wrapping_sub(offset));
         let interrupted = self.seat.as_ref().filter(|_| self.counting && !self.in_call);
         let interrupted = interrupted.map(|seat| seat.core.clock_ns());
-        self.world.wakes().runs(self.index, last, self.task, offset, interrupted);
+        self.plugin.wakes().runs(self.index, last, self.task, offset, interrupted);
     }
 
     /// The kernel wakes a task, or starts a new one, and touches this address for it.
@@ -32,9 +32,9 @@ impl Vcpu {
         // no simulated clock knows: it is not before anything that has happened.
         let (ns, wake) = match &self.seat {
             Some(seat) if self.in_call || self.counting => (seat.core.clock_ns(), Wake::Program),
-            _ => (self.world.latest_ns(), Wake::Outside),
+            _ => (self.plugin.latest_ns(), Wake::Outside),
         };
-        self.world.wakes().touched(address, ns, if new { Wake::New } else { wake });
+        self.plugin.wakes().touched(address, ns, if new { Wake::New } else { wake });
     }
 
     /// The kernel has touched the stack of the task that runs from now on.
@@ -44,12 +44,12 @@ impl Vcpu {
         if stack == self.stack {
             return;
         }
-        let world = self.world;
+        let plugin = self.plugin;
         if self.counting {
             self.attend();
             self.settle();
         }
-        let mut threads = world.threads();
+        let mut threads = plugin.threads();
         if self.counting {
             let clock_ns = self.seat.as_ref().map_or(0.0, |seat| seat.core.clock_ns());
             let last = threads.get(self.stack);
@@ -76,7 +76,7 @@ impl Vcpu {
     #[inline(never)]
     pub(crate) fn meet(&mut self) {
         guarded(self, |vcpu| {
-            let known = vcpu.world.threads().find(vcpu.stack).copied();
+            let known = vcpu.plugin.threads().find(vcpu.stack).copied();
             vcpu.take_up(known.unwrap_or_default());
         });
     }
@@ -85,14 +85,14 @@ impl Vcpu {
     fn take_up(&mut self, thread: Thread) {
         self.ids = thread.ids.unwrap_or(NOBODY);
         self.watching = false;
-        if self.seat.is_none() || self.world.stopped() {
+        if self.seat.is_none() || self.plugin.stopped() {
             return;
         }
         self.counting = true;
         self.show_state();
         self.patience = PATIENCE;
         self.attend();
-        let woken_ns = self.world.wakes().woken_ns(self.task);
+        let woken_ns = self.plugin.wakes().woken_ns(self.task);
         self.sleep_until(thread.clock_ns.max(woken_ns));
     }
 
@@ -116,10 +116,10 @@ impl Vcpu {
         self.show_state();
     }
 
-    /// The current thread rings the doorbell.
-    pub fn rung(&mut self, address: u64) {
-        let world = self.world;
-        let heard = world.threads().get(self.stack).speech.hear(address);
+    /// The current thread makes a hypercall.
+    pub fn hypercall(&mut self, address: u64) {
+        let plugin = self.plugin;
+        let heard = plugin.threads().get(self.stack).speech.hear(address);
         match heard {
             None => {}
             Some(Ok(message)) => self.obey(message),
@@ -131,17 +131,17 @@ impl Vcpu {
     }
 
     fn obey(&mut self, message: Message) {
-        let world = self.world;
+        let plugin = self.plugin;
         if self.counting {
             self.attend();
             self.settle();
         }
         let turn_to = |what| {
-            world.turn_to(what, self.ids.0, self.ids.1);
+            plugin.turn_to(what, self.ids.0, self.ids.1);
         };
         match message {
             Message::Thread { pid, tid } => {
-                let mut threads = world.threads();
+                let mut threads = plugin.threads();
                 let thread = threads.get(self.stack);
                 let known = thread.ids == Some((pid, tid));
                 thread.ids = Some((pid, tid));
@@ -151,11 +151,11 @@ impl Vcpu {
                     self.take_up(thread);
                 }
             }
-            Message::Time(ns) => world.time.tell(ns),
+            Message::Time(ns) => plugin.time.tell(ns),
             Message::Phase(ns) => {
-                world.time.tell(ns);
+                plugin.time.tell(ns);
                 if let Some(seat) = &self.seat {
-                    world.output.rows().phase_marks.push(RawPhaseMark {
+                    plugin.output.rows().phase_marks.push(RawPhaseMark {
                         time_ns: ns,
                         pid: self.ids.0,
                         tid: self.ids.1,
@@ -167,11 +167,11 @@ impl Vcpu {
             Message::RegionEnd => turn_to(MarkKind::RegionEnd),
             Message::Main => turn_to(MarkKind::Main),
             Message::ThreadEnd => {
-                world.threads().end(self.stack);
+                plugin.threads().end(self.stack);
                 self.counting = false;
                 self.show_state();
             }
-            Message::ProcessEnd(pid) => world.threads().end_process(pid),
+            Message::ProcessEnd(pid) => plugin.threads().end_process(pid),
             Message::RangeGone => {}
         }
         if self.counting {

@@ -3,7 +3,7 @@
 //! A stack is a thread for as long as the thread lives, exec included. Afterwards the kernel gives
 //! it to another, which is why ends are told too.
 
-use crate::doorbell::Speech;
+use crate::hypercall::Speech;
 use std::collections::HashMap;
 
 /// Bytes of a kernel stack on x86-64, and its alignment.

@@ -1,6 +1,6 @@
 //! The guest's time, for samples.
 //!
-//! A plugin cannot read the guest's clock. Programs tell it now and then (see [`crate::doorbell`]);
+//! A plugin cannot read the guest's clock. Programs tell it now and then (see [`crate::hypercall`]);
 //! in between, the host's clock is added. Times given out never go back.
 
 use std::sync::Mutex;

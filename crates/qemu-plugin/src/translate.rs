@@ -7,7 +7,7 @@ use crate::chain;
 use crate::code::{self, KERNEL, KernelCode, MARK, MARKED_LOAD, UserCode};
 use crate::flops::{self, Ran};
 use crate::guard::panic_text;
-use crate::install::world;
+use crate::install::plugin;
 use crate::userdata::Site;
 use iced_x86::InstructionInfoFactory;
 use libc::c_void;
@@ -22,7 +22,7 @@ static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 /// QEMU translates a block.
 pub extern "C" fn translate(_id: PluginId, block: *mut Block) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| instrument(block))) {
-        world().fail(&panic_text(&*panic));
+        plugin().fail(&panic_text(&*panic));
     }
 }
 
@@ -48,7 +48,7 @@ fn instrument(block: *mut Block) {
             .collect()
     };
     let Some(first) = instructions.first() else { return };
-    if world().arguments.mode == Mode::Empty {
+    if plugin().arguments.mode == Mode::Empty {
         if first.address < KERNEL {
             instructions.iter().for_each(|i| on_memory(i, callbacks::empty, null_mut()));
         }
@@ -62,7 +62,7 @@ fn instrument(block: *mut Block) {
 fn kernel(block: *mut Block, instructions: &[Seen]) {
     on_block(block, callbacks::kernel_block, instructions.len() as u16);
     for seen in instructions {
-        match code::kernel_code(seen.bytes, seen.address, &world().arguments.functions) {
+        match code::kernel_code(seen.bytes, seen.address, &plugin().arguments.functions) {
             KernelCode::Other => {}
             KernelCode::ReadsNextTask(offset) => {
                 on_memory(seen, callbacks::next_task, offset as usize as *mut c_void)
@@ -83,7 +83,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     let codes: Vec<UserCode> = decoded.iter().map(|i| code::user_code(i, &mut factory)).collect();
     let chained = chain::chained(&decoded, &mut factory);
     let bells: Vec<bool> = (0..instructions.len()).map(|i| is_bell(instructions, i)).collect();
-    // A system call ends its block, so the doorbell and it cannot be the one that tells.
+    // A system call ends its block, so the hypercall and it cannot be the one that tells.
     let ran = flops::number(Ran::of(&decoded));
     let teller = (0..codes.len()).find(|&i| codes[i].one_access && !bells[i]);
     if teller.is_none() {
@@ -91,7 +91,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     }
     for (i, seen) in instructions.iter().enumerate() {
         if bells[i] {
-            on_memory(seen, callbacks::bell, null_mut());
+            on_memory(seen, callbacks::hypercall, null_mut());
             continue;
         }
         if codes[i].syscall {
@@ -104,7 +104,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     }
 }
 
-/// Whether the instruction at `i` is the doorbell's load.
+/// Whether the instruction at `i` is the hypercall's load.
 fn is_bell(instructions: &[Seen], i: usize) -> bool {
     let seen = &instructions[i];
     let mut marked = MARKED.lock().unwrap_or_else(|e| e.into_inner());

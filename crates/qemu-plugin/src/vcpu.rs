@@ -6,11 +6,11 @@ use crate::flops;
 use crate::guard::guarded;
 use crate::host::HostThread;
 use crate::lines::Lines;
-use crate::pace::Pace;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
+use crate::plugin_state::{PluginState, Visible};
 use crate::sample::Sampler;
+use crate::throttle::Throttle;
 use crate::userdata::{FOLLOWS, Site};
-use crate::world::{Visible, World};
 use nearfar_model::recording::column::Columns;
 use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
 
@@ -67,7 +67,7 @@ pub struct Vcpu {
     /// Its simulated cpu; none if it is not the machine's.
     pub seat: Option<Seat>,
     /// What it shares with the others.
-    pub world: &'static World,
+    pub plugin: &'static PluginState,
     /// Floating-point operations since the last time that the core was told.
     f64_ops: u64,
     f32_ops: u64,
@@ -88,36 +88,36 @@ pub struct Vcpu {
     pub(crate) in_call: bool,
     /// In the kernel, as far as can be told by the swaps of GS.
     pub(crate) in_kernel: bool,
-    pace: Pace,
+    throttle: Throttle,
     turn: u32,
     region: u8,
     /// Instructions of the kernel, on behalf of the program.
     pub kernel_instructions: u64,
     /// Accesses that were not simulated because QEMU gave no address in RAM.
-    pub homeless: u64,
+    pub without_node: u64,
 }
 
 impl Vcpu {
     /// vCPU `index`.
-    pub fn new(world: &'static World, index: usize) -> Vcpu {
-        let seat = world.visible(index).map(|visible| {
-            let core = world.hierarchy.core(index);
+    pub fn new(plugin: &'static PluginState, index: usize) -> Vcpu {
+        let seat = plugin.visible(index).map(|visible| {
+            let core = plugin.hierarchy.core(index);
             Seat {
-                epoch: Epoch::begin(&core, world.epoch_ns()),
+                epoch: Epoch::begin(&core, plugin.epoch_ns()),
                 core,
                 visible,
-                node: world.hierarchy.node_of(index),
-                sampler: Sampler::new(index as u64, world.arguments.sample),
-                transfers: Sampler::new(index as u64, world.arguments.sample.min(TRANSFERS)),
+                node: plugin.hierarchy.node_of(index),
+                sampler: Sampler::new(index as u64, plugin.arguments.sample),
+                transfers: Sampler::new(index as u64, plugin.arguments.sample.min(TRANSFERS)),
                 translations: Translations::new(),
-                cpu: world.hierarchy.cpu(index) as u16,
+                cpu: plugin.hierarchy.cpu(index) as u16,
             }
         });
         Vcpu {
             patience: PATIENCE,
             misses: MISSES,
             seat,
-            world,
+            plugin,
             f64_ops: 0,
             f32_ops: 0,
             empty: 0,
@@ -130,11 +130,11 @@ impl Vcpu {
             ids: (0, 0),
             in_call: false,
             in_kernel: false,
-            pace: Pace::default(),
+            throttle: Throttle::default(),
             turn: 0,
             region: 0,
             kernel_instructions: 0,
-            homeless: 0,
+            without_node: 0,
         }
     }
 
@@ -224,7 +224,7 @@ impl Vcpu {
         let page = virt >> PAGE_SHIFT;
         let known = self.seat.as_ref().and_then(|seat| seat.translations.known(page));
         let Some(place) = known.or_else(|| self.translate(info, virt)) else {
-            self.homeless += 1;
+            self.without_node += 1;
             return;
         };
         let Some(seat) = &mut self.seat else { return };
@@ -237,7 +237,7 @@ impl Vcpu {
             chain: site.chain(),
         };
         let mut lines = Lines {
-            world: self.world,
+            plugin: self.plugin,
             sampler: &mut seat.sampler,
             transfers: &mut seat.transfers,
             node: seat.node,
@@ -247,7 +247,7 @@ impl Vcpu {
             site,
             access,
         };
-        seat.core.access(&self.world.hierarchy, access, &mut lines);
+        seat.core.access(&self.plugin.hierarchy, access, &mut lines);
     }
 
     #[cold]
@@ -263,9 +263,9 @@ impl Vcpu {
             (api.ram_offset)(place)
         };
         let (page, physical) = (virt >> PAGE_SHIFT, offset >> PAGE_SHIFT);
-        let taken = self.world.traffic.own(physical, Owner { pid: self.ids.0, page }, &self.world.row());
+        let taken = self.plugin.traffic.own(physical, Owner { pid: self.ids.0, page }, &self.plugin.row());
         if let Some(mut pages) = taken {
-            self.world.output.rows().pages.append(&mut pages);
+            self.plugin.output.rows().pages.append(&mut pages);
         }
         Some(self.seat.as_mut()?.translations.learn(page, physical))
     }
@@ -280,10 +280,10 @@ impl Vcpu {
         let clock = seat.core.clock_ns();
         seat.visible.set_clock(clock);
         if seat.epoch.ends_before(clock) {
-            seat.epoch.end(&seat.core, self.world, seat.cpu, self.region);
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
         }
         if self.counting && !self.in_kernel {
-            self.pace.keep(self.world, clock);
+            self.throttle.keep(self.plugin, clock);
         }
     }
 
@@ -298,17 +298,17 @@ impl Vcpu {
     /// Follows a change of region.
     #[inline]
     pub(crate) fn attend(&mut self) {
-        if self.world.turn() != self.turn {
+        if self.plugin.turn() != self.turn {
             self.follow_turn();
         }
     }
 
     #[cold]
     fn follow_turn(&mut self) {
-        self.turn = self.world.turn();
+        self.turn = self.plugin.turn();
         self.settle();
         self.end_epoch();
-        let (region, ns) = self.world.region();
+        let (region, ns) = self.plugin.region();
         self.region = region;
         self.sleep_until(ns);
     }
@@ -316,7 +316,7 @@ impl Vcpu {
     /// Writes down what there is of the epoch.
     pub fn end_epoch(&mut self) {
         if let Some(seat) = &mut self.seat {
-            seat.epoch.end(&seat.core, self.world, seat.cpu, self.region);
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
         }
     }
 
@@ -328,9 +328,9 @@ impl Vcpu {
         }
         if seat.epoch.ends_before(ns) {
             // What it did belongs to where it was.
-            seat.epoch.end(&seat.core, self.world, seat.cpu, self.region);
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
             seat.core.sleep_until(ns);
-            seat.epoch = Epoch::begin(&seat.core, self.world.epoch_ns());
+            seat.epoch = Epoch::begin(&seat.core, self.plugin.epoch_ns());
         } else {
             seat.core.sleep_until(ns);
         }

@@ -4,7 +4,7 @@
 //! barrier before the last goes on. When that one does, nothing that it sees tells which of the
 //! others' calls woke it. So the clock is noted while the kernel wakes.
 
-use crate::pace::Behind;
+use crate::throttle::Behind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses of nobody known that are kept. The kernel's own data (run queues) are touched again and again;

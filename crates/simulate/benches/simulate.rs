@@ -7,7 +7,7 @@
 
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
-use nearfar_simulate::{Access, Core, Hierarchy, HomeMap, Kind, Options};
+use nearfar_simulate::{Access, Core, Hierarchy, Kind, Options, PageNodeMap};
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;
@@ -151,8 +151,9 @@ fn main() {
         }
         for prefetch in [false, true] {
             for threads in [1, 2] {
-                let homes = HomeMap::ranges(&[NODE_BYTES, 2 * NODE_BYTES]);
-                let hierarchy = Hierarchy::new(&machine, &Options { prefetch, homes }).expect("a hierarchy");
+                let page_nodes = PageNodeMap::ranges(&[NODE_BYTES, 2 * NODE_BYTES]);
+                let hierarchy =
+                    Hierarchy::new(&machine, &Options { prefetch, page_nodes }).expect("a hierarchy");
                 let start = Barrier::new(threads);
                 let run = |part: usize| {
                     // One cpu of each node, so that two threads share no cache.

@@ -42,7 +42,7 @@ pub(super) struct Costs {
     /// A line from the second level, from the shared level; one of many in flight.
     pub l2: f64,
     pub shared: f64,
-    /// Lines from memory, per node position of the core and of the home: full latency.
+    /// Lines from memory, per node position of the core and of the node of the page: full latency.
     pub latency: Vec<Vec<f64>>,
     /// What a demanded line costs of its latency: 1 / M.
     pub demand: f64,

@@ -10,7 +10,7 @@ use super::directory::Place;
 use super::layout::LINE_SHIFT;
 use super::private::Leaving;
 use super::tlb::{Tlb, Translation};
-use super::transact::{Source, Want};
+use super::transact::{Supplier, Want};
 use super::{Access, DramKind, Hierarchy, Kind, LINE_BYTES, Sink};
 
 /// A cpu without its caches.
@@ -29,7 +29,7 @@ pub(super) struct Cpu {
     pub combining: Combining,
     pub dependence: Dependence,
     pub costs: Costs,
-    /// Of memory by home, ns.
+    /// Of memory by node of the page, ns.
     pub latency: Vec<f64>,
     pub shared_level: u32,
     pub stall_ns: f64,
@@ -106,7 +106,7 @@ impl Cpu {
         sink: &mut impl Sink,
     ) {
         unit.read_mail();
-        if access.physical >= shared.homes.bytes() {
+        if access.physical >= shared.page_nodes.bytes() {
             self.counts.outside += 1;
             return;
         }
@@ -149,8 +149,8 @@ impl Cpu {
                 let count =
                     if access.huge { &mut self.counts.huge_tlb_misses } else { &mut self.counts.tlb_misses };
                 *count += 1;
-                if let Some(home) = shared.homes.home(access.physical) {
-                    self.traffic[home].walks += 1;
+                if let Some(page_node) = shared.page_nodes.page_node(access.physical) {
+                    self.traffic[page_node].walks += 1;
                 }
             }
         }
@@ -193,19 +193,19 @@ impl Cpu {
         let want = if store { Want::Own } else { Want::Read };
         let got = shared.fetch(&self.place, line, want, &mut unit.inbox);
         unit.act();
-        match got.source {
-            Source::Shared => {
+        match got.supplier {
+            Supplier::Shared => {
                 let count =
                     if self.shared_level == 2 { &mut self.counts.l2_hits } else { &mut self.counts.l3_hits };
                 *count += 1;
                 self.stall_ns += self.costs.shared;
             }
-            Source::Neighbour => self.transferred(self.node, self.costs.shared),
-            Source::Remote(node) => {
+            Supplier::Neighbour => self.transferred(self.node, self.costs.shared),
+            Supplier::Remote(node) => {
                 self.transferred(node, self.latency[node] * self.costs.demand);
                 sink.transfer(line * LINE_BYTES, node);
             }
-            Source::Memory => self.demanded(shared, line, access, on_stream, sink),
+            Supplier::Memory => self.demanded(shared, line, access, on_stream, sink),
         }
         self.written(shared, got.written.as_slice(), sink);
         let mut leaving = Leaving::default();
@@ -229,15 +229,15 @@ impl Cpu {
         sink: &mut impl Sink,
     ) {
         let physical = line * LINE_BYTES;
-        let Some(home) = shared.homes.home(physical) else { return };
+        let Some(page_node) = shared.page_nodes.page_node(physical) else { return };
         let load = access.kind == Kind::Load;
-        let latency = self.latency[home];
+        let latency = self.latency[page_node];
         let now = self.counts.instructions;
         let waited = self.dependence.line(line, load, on_stream, access.chain, now, latency);
         self.stall_ns += if waited { latency } else { latency * self.costs.demand };
         self.counts.dram_lines += 1;
-        self.traffic[home].read_lines += 1;
-        sink.dram(physical, home, if load { DramKind::Demand } else { DramKind::Rfo });
+        self.traffic[page_node].read_lines += 1;
+        sink.dram(physical, page_node, if load { DramKind::Demand } else { DramKind::Rfo });
     }
 
     /// Fetches what the prefetcher wants.
@@ -245,17 +245,17 @@ impl Cpu {
     fn ahead(&mut self, shared: &Hierarchy, unit: &mut Unit, trained: &Trained, sink: &mut impl Sink) {
         for &line in trained.lines() {
             let physical = line * LINE_BYTES;
-            let Some(home) = shared.homes.home(physical) else { continue };
+            let Some(page_node) = shared.page_nodes.page_node(physical) else { continue };
             if unit.private.holds(line) {
                 continue;
             }
             let Some(got) = shared.fetch_ahead(&self.place, line, &mut unit.inbox) else { continue };
             unit.act();
-            if got.source == Source::Memory {
-                self.stall_ns += self.latency[home] * self.costs.prefetch;
-                self.traffic[home].read_lines += 1;
-                self.traffic[home].prefetch_lines += 1;
-                sink.dram(physical, home, DramKind::Prefetch);
+            if got.supplier == Supplier::Memory {
+                self.stall_ns += self.latency[page_node] * self.costs.prefetch;
+                self.traffic[page_node].read_lines += 1;
+                self.traffic[page_node].prefetch_lines += 1;
+                sink.dram(physical, page_node, DramKind::Prefetch);
             } else {
                 self.stall_ns += self.costs.shared * self.costs.prefetch / self.costs.demand;
             }
@@ -280,9 +280,9 @@ impl Cpu {
     fn written(&mut self, shared: &Hierarchy, lines: &[u64], sink: &mut impl Sink) {
         for &line in lines {
             let physical = line * LINE_BYTES;
-            if let Some(home) = shared.homes.home(physical) {
-                self.traffic[home].write_lines += 1;
-                sink.dram(physical, home, DramKind::WriteBack);
+            if let Some(page_node) = shared.page_nodes.page_node(physical) {
+                self.traffic[page_node].write_lines += 1;
+                sink.dram(physical, page_node, DramKind::WriteBack);
             }
         }
     }
@@ -306,10 +306,10 @@ impl Cpu {
     /// A line went to memory past the caches.
     pub fn streamed(&mut self, shared: &Hierarchy, line: u64, sink: &mut impl Sink) {
         let physical = line * LINE_BYTES;
-        if let Some(home) = shared.homes.home(physical) {
-            self.stall_ns += self.latency[home] * self.costs.demand;
-            self.traffic[home].stream_lines += 1;
-            sink.dram(physical, home, DramKind::Stream);
+        if let Some(page_node) = shared.page_nodes.page_node(physical) {
+            self.stall_ns += self.latency[page_node] * self.costs.demand;
+            self.traffic[page_node].stream_lines += 1;
+            sink.dram(physical, page_node, DramKind::Stream);
         }
     }
 

@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::lock::Locks;
 use super::mail::Mailbox;
 use super::shared::Shared;
-use super::{Core, DramKind, HomeMap, LINE_BYTES, Options, SimulateError, Sink};
+use super::{Core, DramKind, LINE_BYTES, Options, PageNodeMap, SimulateError, Sink};
 use nearfar_machine::Machine;
 use nearfar_machine::figures::Inclusion;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Debug)]
 pub struct Hierarchy {
     pub(super) layout: Layout,
-    pub(super) homes: HomeMap,
+    pub(super) page_nodes: PageNodeMap,
     pub(super) prefetch: bool,
     pub(super) locks: Locks,
     pub(super) directory: Directory,
@@ -32,7 +32,7 @@ pub struct Hierarchy {
 impl Hierarchy {
     /// Empty caches of `machine`.
     pub fn new(machine: &Machine, options: &Options) -> Result<Hierarchy, SimulateError> {
-        let layout = Layout::new(machine, &options.homes)?;
+        let layout = Layout::new(machine, &options.page_nodes)?;
         let cores = layout.node_of_core.len();
         let mailboxes: Vec<Arc<Mailbox>> = (0..cores).map(|_| Arc::default()).collect();
         let siblings = |core: usize| layout.core_of.iter().filter(|&&of| of == core).count() > 1;
@@ -40,10 +40,10 @@ impl Hierarchy {
             siblings(core).then(|| Arc::new(Mutex::new(Unit::new(&layout, mailboxes[core].clone()))))
         };
         Ok(Hierarchy {
-            homes: options.homes.clone(),
+            page_nodes: options.page_nodes.clone(),
             prefetch: options.prefetch,
             locks: Locks::new(layout.shared.map(|s| s.geometry.sets)),
-            directory: Directory::new(&layout, options.homes.bytes()),
+            directory: Directory::new(&layout, options.page_nodes.bytes()),
             shared: layout
                 .shared
                 .map_or(Vec::new(), |s| (0..layout.domains).map(|_| Shared::new(s.geometry)).collect()),
@@ -81,8 +81,8 @@ impl Hierarchy {
     pub fn write_back(&self, sink: &mut impl Sink) {
         self.clean(|line| {
             let physical = line * LINE_BYTES;
-            if let Some(home) = self.homes.home(physical) {
-                sink.dram(physical, home, DramKind::WriteBack);
+            if let Some(page_node) = self.page_nodes.page_node(physical) {
+                sink.dram(physical, page_node, DramKind::WriteBack);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! What must hold between directory and caches after any interleaving of threads.
 
-use super::{Access, Core, Hierarchy, HomeMap, Kind, Options};
+use super::{Access, Core, Hierarchy, Kind, Options, PageNodeMap};
 use nearfar_machine::file::{CacheFigures, Confidence, Figure, Inclusion};
 use nearfar_machine::{CacheLevel, Machine};
 
@@ -103,9 +103,10 @@ fn a_line_is_modified_in_at_most_one_cache() {
     for second in [Inclusive, Neither, Exclusive, Victim] {
         for third in [Some(Inclusive), Some(Neither), Some(Exclusive), Some(Victim), None] {
             for prefetch in [false, true] {
-                let homes = HomeMap::ranges(&[1 << 20, 2 << 20]);
+                let page_nodes = PageNodeMap::ranges(&[1 << 20, 2 << 20]);
                 let machine = machine(second, third);
-                let hierarchy = Hierarchy::new(&machine, &Options { prefetch, homes }).expect("a hierarchy");
+                let hierarchy =
+                    Hierarchy::new(&machine, &Options { prefetch, page_nodes }).expect("a hierarchy");
                 let mut cores = hammer(&hierarchy);
                 check(&hierarchy, &mut cores, third);
             }

@@ -1,7 +1,7 @@
 //! What the simulator takes from a [`Machine`]: which cpus share a core, which
 //! cores share a cache, how large the caches are, how long things take.
 
-use super::HomeMap;
+use super::PageNodeMap;
 use super::costs::Costs;
 use super::directory::Directory;
 use super::sets::Orders;
@@ -73,8 +73,8 @@ pub enum SimulateError {
         shared: usize,
     },
     /// Memory that does not fit the machine.
-    #[error("the map of homes {problem}")]
-    Homes {
+    #[error("the map of pages to nodes {problem}")]
+    PageNodes {
         /// What is wrong with it.
         problem: String,
     },
@@ -129,9 +129,9 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub fn new(machine: &Machine, homes: &HomeMap) -> Result<Layout, SimulateError> {
+    pub fn new(machine: &Machine, page_nodes: &PageNodeMap) -> Result<Layout, SimulateError> {
         let name = || machine.name.clone();
-        check_homes(machine, homes)?;
+        check_page_nodes(machine, page_nodes)?;
         if let Some(bytes) = machine.figures.line_bytes
             && u64::from(bytes) != LINE_BYTES
         {
@@ -206,17 +206,17 @@ impl Layout {
     }
 }
 
-fn check_homes(machine: &Machine, homes: &HomeMap) -> Result<(), SimulateError> {
-    let fail = |problem: String| Err(SimulateError::Homes { problem });
-    if homes.nodes() != machine.nodes.len() {
-        let (there, here) = (homes.nodes(), machine.nodes.len());
+fn check_page_nodes(machine: &Machine, page_nodes: &PageNodeMap) -> Result<(), SimulateError> {
+    let fail = |problem: String| Err(SimulateError::PageNodes { problem });
+    if page_nodes.nodes() != machine.nodes.len() {
+        let (there, here) = (page_nodes.nodes(), machine.nodes.len());
         return fail(format!("has {there} nodes, but {} has {here}", machine.name));
     }
-    if !homes.ascends() {
+    if !page_nodes.ascends() {
         return fail("does not ascend: each node's end must be at or above the one before".into());
     }
-    if homes.bytes() == 0 || homes.bytes() > MAX_BYTES {
-        return fail(format!("has {} bytes; 1 byte to 255 GiB can be simulated", homes.bytes()));
+    if page_nodes.bytes() == 0 || page_nodes.bytes() > MAX_BYTES {
+        return fail(format!("has {} bytes; 1 byte to 255 GiB can be simulated", page_nodes.bytes()));
     }
     Ok(())
 }

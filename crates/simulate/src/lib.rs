@@ -19,10 +19,10 @@ mod cpu;
 mod dependence;
 mod directory;
 mod hierarchy;
-mod homes;
 mod layout;
 mod lock;
 mod mail;
+mod page_nodes;
 mod private;
 mod sets;
 mod shared;
@@ -32,8 +32,8 @@ mod transact;
 pub use self::core::Core;
 pub use counts::{Counts, Traffic};
 pub use hierarchy::Hierarchy;
-pub use homes::HomeMap;
 pub use layout::{LINE_BYTES, SimulateError};
+pub use page_nodes::PageNodeMap;
 
 /// What is not in the machine's description.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Options {
     /// Whether the stream prefetcher is on.
     pub prefetch: bool,
     /// Which node's memory a physical address is.
-    pub homes: HomeMap,
+    pub page_nodes: PageNodeMap,
 }
 
 /// What an access does.
@@ -61,7 +61,7 @@ pub enum Kind {
 pub struct Access {
     /// Virtual address: pages and the quick filter go by it.
     pub virt: u64,
-    /// Physical address, an offset in the machine's memory from 0: caches and homes go by it.
+    /// Physical address, an offset in the machine's memory from 0: caches and nodes of pages go by it.
     pub physical: u64,
     /// Bytes, from 1. An access across two lines counts as two; what lies on a
     /// second 4 KiB page has another physical address and must be an access of its own.
@@ -93,8 +93,8 @@ pub enum DramKind {
 
 /// Hears of every line that moves from or to memory, once per line, and of those from other nodes' caches.
 pub trait Sink {
-    /// The line at `physical` moved. `home` is a position in `Machine::nodes`.
-    fn dram(&mut self, physical: u64, home: usize, kind: DramKind);
+    /// The line at `physical` moved. `page_node` is a position in `Machine::nodes`.
+    fn dram(&mut self, physical: u64, page_node: usize, kind: DramKind);
     /// A cache of another node supplied the line at `physical` for the core's own access. `node`: its position.
     fn transfer(&mut self, _physical: u64, _node: usize) {}
 }

@@ -33,7 +33,7 @@ pub(super) enum Want {
 
 /// Who supplied a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum Supplier {
     /// The core's own shared cache.
     Shared,
     /// Another core behind the same shared cache, or in the same package.
@@ -67,7 +67,7 @@ impl Written {
 /// A line that a core now has.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    pub source: Source,
+    pub supplier: Supplier,
     /// It may write it.
     pub owned: bool,
     pub written: Written,
@@ -110,7 +110,7 @@ impl Hierarchy {
         inbox: &mut Inbox,
     ) -> Fetched {
         let mut got =
-            Fetched { source: Source::Memory, owned: want == Want::Own, written: Written::default() };
+            Fetched { supplier: Supplier::Memory, owned: want == Want::Own, written: Written::default() };
         if !entry.is_empty() {
             self.supply(place, set, line, want, &mut entry, &mut got);
         }
@@ -135,7 +135,7 @@ impl Hierarchy {
         let neighbours = entry.has(place.cores);
         if entry.has(place.cache) {
             let cache = &self.shared[place.domain];
-            got.source = Source::Shared;
+            got.supplier = Supplier::Shared;
             let dirty = cache.touch(set, line).unwrap_or(false);
             // Dirty here means that nobody outside the domain has it.
             if want != Want::Own && self.moves_out() && !neighbours {
@@ -144,9 +144,9 @@ impl Hierarchy {
                 got.owned = dirty;
             }
         } else if neighbours && !self.shared.is_empty() {
-            got.source = Source::Neighbour;
+            got.supplier = Supplier::Neighbour;
         } else if let Some(other) = self.dirty_cache(set, line, *entry) {
-            got.source = Source::Remote(self.layout.node_of_domain[other]);
+            got.supplier = Supplier::Remote(self.layout.node_of_domain[other]);
             if want != Want::Own {
                 self.shared[other].set_dirty(set, line, false);
                 got.written.push(line);
@@ -154,7 +154,7 @@ impl Hierarchy {
         }
         if want == Want::Own {
             self.invalidate_others(place, set, line, entry);
-        } else if got.source == Source::Neighbour && self.inclusion() == Some(Inclusion::Victim) {
+        } else if got.supplier == Supplier::Neighbour && self.inclusion() == Some(Inclusion::Victim) {
             // Two cores of the cache have it: it keeps a copy from now on.
             self.insert(place, set, line, false, entry, &mut got.written);
         }
@@ -172,10 +172,10 @@ impl Hierarchy {
     ) {
         let Some(owner) = self.directory.cores_in(*entry).next() else { return };
         let there = self.layout.domain_of_core[owner];
-        got.source = if there == place.domain {
-            Source::Neighbour
+        got.supplier = if there == place.domain {
+            Supplier::Neighbour
         } else {
-            Source::Remote(self.layout.node_of_core[owner])
+            Supplier::Remote(self.layout.node_of_core[owner])
         };
         if want == Want::Own {
             self.invalidate_others(place, set, line, entry);

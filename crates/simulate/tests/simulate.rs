@@ -4,21 +4,21 @@
 mod arithmetic;
 #[path = "simulate/clock.rs"]
 mod clock;
-#[path = "simulate/homes.rs"]
-mod homes;
 #[path = "simulate/layout.rs"]
 mod layout;
 #[path = "simulate/naive.rs"]
 mod naive;
+#[path = "simulate/page_nodes.rs"]
+mod page_nodes;
 #[path = "simulate/prefetch.rs"]
 mod prefetch;
 #[path = "simulate/sharing.rs"]
 mod sharing;
 #[path = "simulate/streaming.rs"]
 mod streaming;
+#[path = "simulate/test_machine.rs"]
+mod test_machine;
 #[path = "simulate/threads.rs"]
 mod threads;
 #[path = "simulate/tlb.rs"]
 mod tlb;
-#[path = "simulate/world.rs"]
-mod world;

@@ -54,5 +54,5 @@ int main()
     const std::pmr::vector<int> list(10, 1, &arenas.local());
     sum += list[0];
 #endif
-    return sum + copy.local().x + copies.local()->y + nearfar::page_home(&v) > 0 ? 0 : 1;
+    return sum + copy.local().x + copies.local()->y + nearfar::page_node(&v) > 0 ? 0 : 1;
 }

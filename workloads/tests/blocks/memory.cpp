@@ -82,16 +82,16 @@ static void page_blocks()
             block = std::move(moved);
             EXPECT_EQUAL(static_cast<char *>(block.data())[bytes - 1], 1);
         }
-    // Untouched memory has no home; touched memory has one that is allowed.
+    // Untouched memory has no node of the page; touched memory has one that is allowed.
     page_block block(3 * nearfar::page_size(), pages::small);
     char *const bytes = static_cast<char *>(block.data());
     bytes[nearfar::page_size()] = 1;
-    const int home = nearfar::page_home(bytes + nearfar::page_size() + 17);
-    if (home < 0 && home != -ENOENT)
-        std::printf("skipped: the kernel does not say where pages are: %s\n", std::strerror(-home));
+    const int page_node = nearfar::page_node(bytes + nearfar::page_size() + 17);
+    if (page_node < 0 && page_node != -ENOENT)
+        std::printf("skipped: the kernel does not say where pages are: %s\n", std::strerror(-page_node));
     else {
-        EXPECT(home >= 0 && nearfar::allowed_nodes().has(static_cast<std::size_t>(home)));
-        EXPECT(nearfar::page_home(bytes) < 0);
+        EXPECT(page_node >= 0 && nearfar::allowed_nodes().has(static_cast<std::size_t>(page_node)));
+        EXPECT(nearfar::page_node(bytes) < 0);
     }
 }
 
@@ -178,8 +178,8 @@ static void first_touch()
     // std::vector does not write, and parallel_fill does.
     std::vector<double, nearfar::first_touch_allocator<double>> v(100000);
     EXPECT_EQUAL(offset(v.data(), nearfar::page_size()), 0u);
-    if (nearfar::page_home(&v[50000]) != -EPERM)
-        EXPECT(nearfar::page_home(&v[50000]) < 0);
+    if (nearfar::page_node(&v[50000]) != -EPERM)
+        EXPECT(nearfar::page_node(&v[50000]) < 0);
     nearfar::parallel_fill(v.data(), partition(v.size(), 2), 1.0);
     EXPECT_EQUAL(std::accumulate(v.begin(), v.end(), 0.0), 100000.0);
     v.push_back(v[0]);
@@ -233,9 +233,9 @@ static void replicas()
     copies.update([](int *copy, std::size_t n) { copy[n - 1] = -1; });
     for (std::size_t node = nodes.first(); node < nearfar::node_set::capacity; node = nodes.first(node + 1)) {
         EXPECT(copies.on(node)[10006] == -1 && copies.on(node)[10005] == 10005);
-        const int home = nearfar::page_home(copies.on(node));
-        if (copies.placed() && home >= 0)
-            EXPECT_EQUAL(static_cast<std::size_t>(home), node);
+        const int page_node = nearfar::page_node(copies.on(node));
+        if (copies.placed() && page_node >= 0)
+            EXPECT_EQUAL(static_cast<std::size_t>(page_node), node);
     }
     // By policy, else by visits; and if neither is allowed it says so.
     bool visits = true;

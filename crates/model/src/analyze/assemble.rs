@@ -3,6 +3,7 @@
 use super::attribute::Context;
 use super::cached;
 use super::code::Code;
+use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
 use super::facts::{self, RowFacts};
 use super::findings::Setting;
@@ -12,16 +13,17 @@ use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
-use super::tally::{RowTally, Tally};
 use super::value::*;
-use super::verdict::{Evidence, THRESHOLD, rung_text, verdict};
+use super::verdict::{Evidence, THRESHOLD, source_text, verdict};
 use super::whatif::{Engine, Planner};
 use super::{findings, held, notes, sharing};
 use crate::machine::binding::Bind;
-use crate::recording::{Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, Rung, SampleRung};
+use crate::recording::{
+    Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, SampleSource, Source,
+};
 
 /// Version of the JSON's schema.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 /// Longest lists in a report.
 pub(super) const MOST_ROWS: usize = 500;
 
@@ -33,19 +35,19 @@ pub fn assemble(
     input: &Input,
     judge: &Judge,
     context: &Context,
-    tally: &Tally,
+    counters: &Counters,
     rows: &[RowFacts],
     counts: &Counts,
 ) -> Report {
     let nodes = context.finder.nodes;
     let basis = context.measure.basis;
-    let total = tally.total.weight.max(1) as f64;
-    let mut shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(tally, nodes));
-    let caches = cached::bound(input, judge, context, tally, rows);
+    let total = counters.total.weight.max(1) as f64;
+    let mut shares = counts.shares(nodes).unwrap_or_else(|| Shares::of_samples(counters, nodes));
+    let caches = cached::bound(input, judge, context, counters, rows);
     if let Ok(bound) = &caches {
         shares.bounded(bound.at_most());
     }
-    let held = if caches.is_ok() { None } else { held::held(input, judge, context, tally, rows) };
+    let held = if caches.is_ok() { None } else { held::held(input, judge, context, counters, rows) };
     if let Some(held) = &held {
         shares.lowered(&held.report, THRESHOLD);
     }
@@ -53,19 +55,19 @@ pub fn assemble(
     let causes = findings::causes(rows, nodes, program, held.as_ref().map(|h| &h.rows), caches.is_ok());
     let by_cause = findings::rows_of(&causes);
     let engine =
-        Engine::new(input, judge, nodes, context.exact, counts.pace.as_ref(), tally, rows, &by_cause);
-    let planner = Planner::new(input, &judge.machine, context, tally);
+        Engine::new(input, judge, nodes, context.exact, counts.timing.as_ref(), counters, rows, &by_cause);
+    let planner = Planner::new(input, &judge.machine, context, counters);
     let memory_bound = counts.memory_bound();
     let setting = Setting {
-        tally,
+        counters,
         nodes,
         basis,
         memory_bound: memory_bound.clone().unwrap_or(1.0),
         engine: &engine,
         shared: counts
-            .pace
+            .timing
             .as_ref()
-            .map_or(Vec::new(), |p| sharing::findings(context, tally, rows, &p.course)),
+            .map_or(Vec::new(), |p| sharing::findings(context, counters, rows, &p.timeline)),
         planner: &planner,
         cached: caches.is_ok(),
         program,
@@ -77,7 +79,7 @@ pub fn assemble(
         remote_time: shares.remote_of_all,
         interval: shares.remote_of_all_ci,
         marked: context.region.is_marked(),
-        files: facts::read_only_files(context, tally, rows),
+        files: facts::read_only_files(context, counters, rows),
         counted: counts.lines(),
         what_if: what_if.as_ref(),
         memory_bound,
@@ -85,18 +87,18 @@ pub fn assemble(
         held: held.as_ref().map(|h| &h.report),
     };
     let ended_early = ended_early(input);
-    let (mut verdict, mut verdict_why) = verdict(input, judge, tally, &evidence, &findings);
+    let (mut verdict, mut verdict_why) = verdict(input, judge, counters, &evidence, &findings);
     if let (Verdict::Clean, Some(early)) = (verdict, &ended_early) {
         verdict = Verdict::Unknown;
         verdict_why = format!("The run ended early ({early}). Up to then: {verdict_why}");
     }
-    let code = Code { context, tally };
+    let code = Code { context, counters };
     let functions = code.functions(input);
-    let mut notes = notes::notes(input, judge, context, tally, rows);
+    let mut notes = notes::notes(input, judge, context, counters, rows);
     notes.extend(notes::generated(program, &functions));
     let (what, matrix) = (what_if.as_ref(), &shares.matrix[..]);
     let told = Told { findings: &findings, functions: &functions, what_if: what, matrix };
-    let pictures = pictures(judge, context, tally, rows, &told);
+    let pictures = pictures(judge, context, counters, rows, &told);
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -107,7 +109,7 @@ pub fn assemble(
         command: meta.command.clone(),
         ended_early,
         exit: (!meta.exit.is_empty()).then(|| meta.exit.clone()),
-        phases: context.phases.map(|phases| super::phases::report(context, phases, tally)),
+        phases: context.phases.map(|phases| super::phases::report(context, phases, counters)),
         seconds: (end - meta.start_ns) as f64 / 1e9,
         machine: JudgedMachine {
             name: judge.machine.name.clone(),
@@ -122,7 +124,7 @@ pub fn assemble(
             .to_string(),
         },
         recorded_on: recorded_on(input),
-        rungs: rungs(input, tally),
+        sources: sources(input, counters),
         cpu: (meta.target_cpu_s > 0.0 && meta.target_system_s >= 0.0).then_some(CpuTime {
             seconds: meta.target_cpu_s,
             kernel_seconds: meta.target_system_s,
@@ -139,12 +141,12 @@ pub fn assemble(
         caches: caches.ok(),
         caches_may_hold: held.map(|h| h.report),
         distance: shares.distance,
-        home_unknown_share: share(tally.home_unknown, tally.memory.weight),
-        unattributed_share: tally.unattributed as f64 / total,
-        compute_share: tally.resolved(Resolution::Compute) as f64 / total,
-        spinning_share: tally.resolved(Resolution::Spinning) as f64 / total,
+        page_node_unknown_share: share(counters.page_node_unknown, counters.memory.weight),
+        unattributed_share: counters.unattributed as f64 / total,
+        compute_share: counters.resolved(Resolution::Compute) as f64 / total,
+        spinning_share: counters.resolved(Resolution::Spinning) as f64 / total,
         node_matrix: shares.matrix,
-        threads: threads(input, context, tally),
+        threads: threads(input, context, counters),
         objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f)).collect(),
         functions,
         call_paths: code.call_paths(),
@@ -152,7 +154,7 @@ pub fn assemble(
         counters: counts.counted(judge, nodes, context.region),
         counters_why: counts.traffic.as_ref().err().cloned(),
         time: counts.timed(),
-        time_why: counts.pace.as_ref().err().cloned(),
+        time_why: counts.timing.as_ref().err().cloned(),
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
         notes,
@@ -176,7 +178,7 @@ fn recorded_on(input: &Input) -> String {
     format!("{}: {} node{}, {cpus} cpu{}", m.name, m.nodes.len(), s(m.nodes.len()), s(cpus))
 }
 
-fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
+fn sources(input: &Input, counters: &Counters) -> Vec<SourceUse> {
     // Losses that may be of one kind or another count for each of them.
     let lost = |kinds: &[&str]| -> u64 {
         let l = &input.losses;
@@ -187,35 +189,35 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
     let l = &input.losses;
     let killed = (0..l.len()).any(|i| l.what[i] == "end" && l.why[i].starts_with(KILLED));
     let lost_known = !killed && input.meta.state != "open";
-    let code = |rung: Rung| match rung {
-        Rung::Simulated => Some(SampleRung::Simulated),
-        Rung::Hardware => Some(SampleRung::Hardware),
-        Rung::Clock => Some(SampleRung::Clock),
-        Rung::Signal => Some(SampleRung::Signal),
-        Rung::Pages => None,
+    let code = |source: Source| match source {
+        Source::Simulated => Some(SampleSource::Simulated),
+        Source::Hardware => Some(SampleSource::Hardware),
+        Source::Clock => Some(SampleSource::Clock),
+        Source::Signal => Some(SampleSource::Signal),
+        Source::Pages => None,
     };
-    let mut sampled: Vec<(Rung, Option<f64>)> = input
+    let mut sampled: Vec<(Source, Option<f64>)> = input
         .meta
-        .rungs
+        .sources
         .iter()
         .filter(|r| r.active)
-        .map(|r| (r.rung, (r.hz > 0.0).then_some(r.hz)))
+        .map(|r| (r.source, (r.hz > 0.0).then_some(r.hz)))
         .collect();
     // Producers that say nothing in the meta still have their samples named.
-    for rung in [Rung::Clock, Rung::Signal, Rung::Hardware, Rung::Simulated] {
-        let samples = code(rung).map_or(0, |c| tally.by_rung[c as usize].iter().sum::<u64>());
-        if samples > 0 && !sampled.iter().any(|s| s.0 == rung) {
-            sampled.push((rung, None));
+    for source in [Source::Clock, Source::Signal, Source::Hardware, Source::Simulated] {
+        let samples = code(source).map_or(0, |c| counters.by_source[c as usize].iter().sum::<u64>());
+        if samples > 0 && !sampled.iter().any(|s| s.0 == source) {
+            sampled.push((source, None));
         }
     }
     let mut samples_lost = Some(lost(&["samples", LOST_EITHER, LOST_PERF]));
-    let use_of = |(rung, hz): (Rung, Option<f64>)| {
-        let Some(code) = code(rung) else {
+    let use_of = |(source, hz): (Source, Option<f64>)| {
+        let Some(code) = code(source) else {
             let faults = input.faults.len() as u64;
             let lost = lost(&["faults", LOST_EITHER, LOST_PERF]);
-            let rung = rung_text(rung).to_string();
-            return RungUse {
-                rung,
+            let source = source_text(source).to_string();
+            return SourceUse {
+                source,
                 samples: faults,
                 lost,
                 lost_known,
@@ -224,14 +226,14 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
                 resolution: Vec::new(),
             };
         };
-        let counts = &tally.by_rung[code as usize];
+        let counts = &counters.by_source[code as usize];
         let n: u64 = counts.iter().sum();
         let of = |r: Resolution| counts[r as usize];
         let quiet = of(Resolution::Compute) + of(Resolution::Spinning);
         let found = n - quiet - of(Resolution::Unresolved);
         let ways = Resolution::ALL.iter().filter(|r| of(**r) > 0);
-        RungUse {
-            rung: rung_text(rung).to_string(),
+        SourceUse {
+            source: source_text(source).to_string(),
             samples: n,
             lost: samples_lost.take().unwrap_or(0),
             lost_known,
@@ -243,12 +245,12 @@ fn rungs(input: &Input, tally: &Tally) -> Vec<RungUse> {
     sampled.into_iter().map(use_of).collect()
 }
 
-fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
+fn threads(input: &Input, context: &Context, counters: &Counters) -> Vec<ThreadRow> {
     let nodes = context.finder.nodes;
-    let total = tally.total.weight.max(1) as f64;
+    let total = counters.total.weight.max(1) as f64;
     let mut rows: Vec<ThreadRow> = Vec::new();
-    for (t, x) in tally.threads.iter().enumerate() {
-        let node = context.node_of_user(tally, t as u32);
+    for (t, x) in counters.threads.iter().enumerate() {
+        let node = context.node_of_user(counters, t as u32);
         rows.push(ThreadRow {
             tid: input.threads.tid[t],
             name: input.threads.name[t].clone(),
@@ -256,7 +258,7 @@ fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
             node: (node != UNKNOWN).then(|| nodes.ids[usize::from(node)]),
             samples: x.sum.samples,
             share: x.sum.weight as f64 / total,
-            by_home: x.by_home[..nodes.count].iter().map(|&w| w as f64 / total).collect(),
+            by_page_node: x.by_page_node[..nodes.count].iter().map(|&w| w as f64 / total).collect(),
             cpus: x.cpus.iter().map(|w| w.count_ones() as usize).sum(),
             migrations: x.migrations,
             waiting_share: (x.sum.weight > 0).then(|| share(x.waiting, x.sum.weight)),
@@ -267,12 +269,12 @@ fn threads(input: &Input, context: &Context, tally: &Tally) -> Vec<ThreadRow> {
 }
 
 fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
-    let (context, tally) = (code.context, code.tally);
+    let (context, counters) = (code.context, code.counters);
     let row = &context.rows.rows[f.row];
-    let counts = tally.rows[f.row].as_deref();
+    let counts = counters.rows[f.row].as_deref();
     let sum = counts.map_or(0, |c| c.sum.weight);
     let known = counts.map_or(0, |c| c.known.weight);
-    let (stall_share, home_unknown_share, distance) = match (f.exact, context.exact) {
+    let (stall_share, page_node_unknown_share, distance) = match (f.exact, context.exact) {
         (Some(lines), Some(exact)) => {
             let by_class = lines.by_class.map(|l| l.round() as u64);
             let all = lines.all().max(1.0);
@@ -284,7 +286,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         }
         _ => {
             let by_class = counts.map_or(Vec::new(), |c| distance(&c.by_class, known));
-            (sum as f64 / tally.total.weight.max(1) as f64, share(sum - known, sum), by_class)
+            (sum as f64 / counters.total.weight.max(1) as f64, share(sum - known, sum), by_class)
         }
     };
     let site = row.site.map(|s| context.sites.get(s));
@@ -314,7 +316,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
         remote_share_exact: f.exact.is_some(),
         dram: code.of_object(f),
         distance,
-        home_unknown_share,
+        page_node_unknown_share,
         accessed_at: code.used_at(f),
         pattern: f.pattern,
         thread_ranges: listed(&f.ranges).map(range).collect(),
@@ -322,7 +324,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
 }
 
 /// Whether an object's remote share is of so few samples that it says nothing.
-fn says_nothing(f: &RowFacts, counts: Option<&RowTally>) -> bool {
+fn says_nothing(f: &RowFacts, counts: Option<&RowCounters>) -> bool {
     f.exact.is_none()
         && counts.is_some_and(|c| c.known.samples < FEW)
         && f.remote_ci.is_some_and(|i| i.high - i.low > WIDEST_TOLD)

@@ -1,18 +1,18 @@
 //! The pass over samples: each is given a thread's node, an object's row and its
-//! page's home, and counted. It runs on several threads; columns are read in place.
+//! node of the page, and counted. It runs on several threads; columns are read in place.
 
 mod count;
 
 use super::blocks::Blocks;
+use super::counters::{Cell, Counters, node_slot};
 use super::exact::{Exact, LINE};
 use super::hash::{FastMap, IdIndex};
-use super::homes::{Finder, Home};
-use super::input::{Input, SampleSource};
+use super::input::{Input, SampleReader};
 use super::layer::Validity;
 use super::measure::Measure;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::Seen;
-use super::pace::Pace;
+use super::page_nodes::{Finder, PageNode};
 use super::pages::Folios;
 use super::phases::Phases;
 use super::reach::{PIECE, Trail};
@@ -21,11 +21,11 @@ use super::rows::Rows;
 use super::shares::class;
 use super::sites::Sites;
 use super::stats::BLOCKS;
-use super::tally::{Cell, Tally, home_slot};
+use super::timing::Timing;
 use super::touchers::Groups;
 use crate::machine::DistanceClass;
 use crate::recording::SampleSurvey;
-use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
+use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
 use count::Fact;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -37,7 +37,7 @@ pub const CLASSES: [DistanceClass; 4] =
 pub struct Context<'a> {
     /// The recording.
     pub input: &'a Input,
-    /// Pages and homes.
+    /// Pages and nodes of pages.
     pub finder: Finder<'a>,
     /// Object rows.
     pub rows: &'a Rows,
@@ -62,7 +62,7 @@ pub struct Context<'a> {
     /// Counts of pages.
     pub exact: Option<&'a Exact>,
     /// What bound in each epoch.
-    pub pace: Option<&'a Pace>,
+    pub timing: Option<&'a Timing>,
     /// Which thread is in which phase; `None` if the program has none.
     pub phases: Option<&'a Phases>,
 }
@@ -84,18 +84,18 @@ impl Context<'_> {
     }
 
     /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
-    pub fn node_of_user(&self, tally: &Tally, thread: u32) -> NodeIndex {
+    pub fn node_of_user(&self, counters: &Counters, thread: u32) -> NodeIndex {
         if self.finder.nodes.assumed {
             return self.finder.nodes.of_thread(thread);
         }
-        let by_node = &tally.threads[thread as usize].by_node;
+        let by_node = &counters.threads[thread as usize].by_node;
         let most = by_node.iter().enumerate().max_by_key(|x| *x.1);
         most.filter(|x| *x.1 > 0).map_or(UNKNOWN, |x| x.0 as NodeIndex)
     }
 }
 
 /// Counts all samples on `workers` threads.
-pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) -> Result<Tally, String> {
+pub fn attribute(context: &Context, samples: &dyn SampleReader, workers: usize) -> Result<Counters, String> {
     let workers = workers.max(1);
     let segments = samples.segments();
     if segments >= workers * 2 {
@@ -105,7 +105,7 @@ pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) 
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= segments {
-                    return Ok(worker.tally);
+                    return Ok(worker.counters);
                 }
                 let segment = samples.segment(i)?;
                 worker.segment(&segment, 0..segment.time_ns.len());
@@ -113,7 +113,7 @@ pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) 
         });
     }
     // Few segments: the workers share each.
-    let mut total: Option<Tally> = None;
+    let mut total: Option<Counters> = None;
     for i in 0..segments {
         let segment = samples.segment(i)?;
         let n = segment.time_ns.len();
@@ -122,30 +122,30 @@ pub fn attribute(context: &Context, samples: &dyn SampleSource, workers: usize) 
             let pieces = n.div_ceil(PIECE);
             let begin = |w: usize| (pieces * w / workers * PIECE).min(n);
             worker.segment(&segment, begin(w)..begin(w + 1));
-            Ok(worker.tally)
+            Ok(worker.counters)
         })?;
         match &mut total {
             Some(t) => t.merge(part),
             None => total = Some(part),
         }
     }
-    Ok(total.unwrap_or_else(|| Worker::new(context).tally))
+    Ok(total.unwrap_or_else(|| Worker::new(context).counters))
 }
 
-fn gather<F>(workers: usize, work: F) -> Result<Tally, String>
+fn gather<F>(workers: usize, work: F) -> Result<Counters, String>
 where
-    F: Fn(usize) -> Result<Tally, String> + Sync,
+    F: Fn(usize) -> Result<Counters, String> + Sync,
 {
-    let parts: Vec<Result<Tally, String>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Counters, String>> = std::thread::scope(|scope| {
         let work = &work;
         let handles: Vec<_> = (0..workers).map(|w| scope.spawn(move || work(w))).collect();
-        let join = |h: std::thread::ScopedJoinHandle<'_, Result<Tally, String>>| {
+        let join = |h: std::thread::ScopedJoinHandle<'_, Result<Counters, String>>| {
             h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         handles.into_iter().map(join).collect()
     });
     let mut parts = parts.into_iter();
-    let mut total = parts.next().unwrap_or_else(|| Ok(Tally::default()))?;
+    let mut total = parts.next().unwrap_or_else(|| Ok(Counters::default()))?;
     for part in parts {
         total.merge(part?);
     }
@@ -166,12 +166,12 @@ const BATCH: usize = 64;
 struct Worker<'a> {
     context: &'a Context<'a>,
     nodes: usize,
-    tally: Tally,
+    counters: Counters,
     trail: Trail,
     /// Direct-mapped answers of the object lookup: (space, validity, thing).
     cache: Vec<(u32, Validity, u32)>,
-    /// Home of a whole object, for samples that know only the object.
-    uniform: FastMap<u32, Home>,
+    /// Node of the page of a whole object, for samples that know only the object.
+    uniform: FastMap<u32, PageNode>,
     /// Begin of the first block of time, and blocks per ns.
     first_ns: u64,
     per_block: f64,
@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
         Worker {
             context,
             nodes,
-            tally: Tally::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
+            counters: Counters::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
             trail: Trail::default(),
             cache: vec![(NONE, never, NONE); CACHE],
             uniform: FastMap::default(),
@@ -195,7 +195,7 @@ impl<'a> Worker<'a> {
     }
 
     fn segment(&mut self, s: &AccessSamples, range: std::ops::Range<usize>) {
-        self.tally.threads.iter_mut().for_each(|t| t.new_segment());
+        self.counters.threads.iter_mut().for_each(|t| t.new_segment());
         // Most of a sample's time is waiting for memory: its page's slot, touch and group lie
         // anywhere. Looking at those of a batch first, without using them, lets the processor
         // fetch them at the same time.
@@ -223,7 +223,8 @@ impl<'a> Worker<'a> {
             return 0;
         };
         let space = context.spaces_of_threads[thread];
-        if context.blocks.home(space, address / context.finder.placements.page_bytes, u64::MAX).is_some() {
+        if context.blocks.page_node(space, address / context.finder.placements.page_bytes, u64::MAX).is_some()
+        {
             return 0;
         }
         let touch = context.finder.placements.peek(space, address);
@@ -252,43 +253,43 @@ impl<'a> Worker<'a> {
             return;
         }
         let space = space.unwrap_or(0);
-        if s.rung[i] == SampleRung::Transfer as u8 && s.address[i] != 0 {
+        if s.source[i] == SampleSource::Transfer as u8 && s.address[i] != 0 {
             self.transfer(s, i, space, thread.map_or(NONE, |t| t as u32));
             return;
         }
         let Some(weight) = measure.weight(s, i) else {
-            self.tally.other_basis += 1;
-            let rung = usize::from(s.rung[i]).min(SampleRung::ALL.len());
-            self.tally.by_rung[rung][usize::from(s.resolution[i]).min(7)] += 1;
+            self.counters.other_basis += 1;
+            let source = usize::from(s.source[i]).min(SampleSource::ALL.len());
+            self.counters.by_source[source][usize::from(s.resolution[i]).min(7)] += 1;
             return;
         };
         // Where lines were counted, their epochs say when, in the time that they take on the machine.
-        let simulated = self.context.pace.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
+        let simulated = self.context.timing.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
         let block = match simulated {
             Some(part) => part * BLOCKS as f64,
             None => time.saturating_sub(self.first_ns) as f64 * self.per_block,
         };
         let block = (block as usize).min(BLOCKS - 1);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
-        let tally = &mut self.tally;
-        tally.total.add(weight);
+        let counters = &mut self.counters;
+        counters.total.add(weight);
         if resolution != Resolution::Spinning {
-            tally.working.add(weight);
-            tally.working_blocks[block].whole += weight;
+            counters.working.add(weight);
+            counters.working_blocks[block].whole += weight;
         }
-        tally.by_resolution[resolution as usize] += weight;
-        tally.by_rung[usize::from(s.rung[i]).min(SampleRung::ALL.len())][resolution as usize] += 1;
-        let mut home = Home::UNKNOWN;
+        counters.by_resolution[resolution as usize] += weight;
+        counters.by_source[usize::from(s.source[i]).min(SampleSource::ALL.len())][resolution as usize] += 1;
+        let mut page_node = PageNode::UNKNOWN;
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
         let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
         if let Some(t) = thread {
             let by_cpu = nodes.of_cpu(s.cpu[i]);
-            let x = &mut tally.threads[t];
+            let x = &mut counters.threads[t];
             x.sum.add(weight);
             x.waiting += if resolution == Resolution::Spinning { weight } else { 0 };
             if x.on_cpu(s.cpu[i]) {
-                tally.over_time.migrations[block] += 1;
+                counters.over_time.migrations[block] += 1;
             }
             if by_cpu != UNKNOWN {
                 x.by_node[usize::from(by_cpu)] += weight;
@@ -297,54 +298,54 @@ impl<'a> Worker<'a> {
         let memory = !matches!(resolution, Resolution::Compute | Resolution::Spinning);
         let mut thing = None;
         if memory {
-            tally.memory.add(weight);
+            counters.memory.add(weight);
             if resolution != Resolution::Unresolved {
                 thing = self.thing(space, s.address[i], time);
-                home = self.home(space, s.address[i], time, thing, resolution);
-                let own = measure.home(s, i, nodes);
+                page_node = self.page_node(space, s.address[i], time, thing, resolution);
+                let own = measure.page_node(s, i, nodes);
                 if own != UNKNOWN {
-                    // Who touched first remains the answer to why; where it is, the rung saw.
-                    home.node = own;
+                    // Who touched first remains the answer to why; where it is, the source saw.
+                    page_node.node = own;
                 }
                 if node == UNKNOWN {
                     // Memory whose user's place is unknown is neither near nor far.
-                    home.node = UNKNOWN;
+                    page_node.node = UNKNOWN;
                 }
             }
         }
-        let known = home.node != UNKNOWN;
-        let class = if known { self.class(node, home) } else { 0 };
+        let known = page_node.node != UNKNOWN;
+        let class = if known { self.class(node, page_node) } else { 0 };
         let remote = known && class != 0;
-        let tally = &mut self.tally;
+        let counters = &mut self.counters;
         if memory {
             if known {
-                tally.known.add(weight);
-                tally.by_class[class] += weight;
-                tally.matrix[usize::from(node) * self.nodes + usize::from(home.node)] += weight;
-                tally.known_blocks[block].whole += weight;
+                counters.known.add(weight);
+                counters.by_class[class] += weight;
+                counters.matrix[usize::from(node) * self.nodes + usize::from(page_node.node)] += weight;
+                counters.known_blocks[block].whole += weight;
                 if remote {
-                    tally.remote += weight;
-                    tally.known_blocks[block].part += weight;
-                    tally.working_blocks[block].part += weight;
+                    counters.remote += weight;
+                    counters.known_blocks[block].part += weight;
+                    counters.working_blocks[block].part += weight;
                 }
             } else {
-                tally.home_unknown += weight;
+                counters.page_node_unknown += weight;
             }
             if thing.is_none() {
-                tally.unattributed += weight;
+                counters.unattributed += weight;
             }
             if let Some(t) = thread {
-                tally.threads[t].by_home[home_slot(home.node, self.nodes)] += weight;
+                counters.threads[t].by_page_node[node_slot(page_node.node, self.nodes)] += weight;
             }
         }
         let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
         let code = if memory { s.operand_ip[i] } else { s.ip[i] };
         if s.chain[i] != NONE {
-            let path = tally.paths.entry(s.chain[i]).or_default();
+            let path = counters.paths.entry(s.chain[i]).or_default();
             path[0] += weight;
             path[1] += if remote { weight } else { 0 };
         }
-        let instruction = tally.instructions.of(code);
+        let instruction = counters.instructions.of(code);
         instruction[0] += weight;
         instruction[1] += if known { weight } else { 0 };
         instruction[2] += if remote { weight } else { 0 };
@@ -362,42 +363,42 @@ impl<'a> Worker<'a> {
             thread,
             cpu: s.cpu[i],
             from: node,
-            home: if memory { home.node } else { UNKNOWN },
+            page_node: if memory { page_node.node } else { UNKNOWN },
         };
-        tally.over_time.add(time, seen);
-        tally.functions.of(function).add(weight, known, remote, store);
-        tally.calls.of((function, s.chain[i])).add(weight, known, remote, store);
-        let bound = self.context.pace.and_then(|p| p.resource(s.epoch[i]));
+        counters.over_time.add(time, seen);
+        counters.functions.of(function).add(weight, known, remote, store);
+        counters.calls.of((function, s.chain[i])).add(weight, known, remote, store);
+        let bound = self.context.timing.and_then(|p| p.resource(s.epoch[i]));
         if let Some(resource) = bound {
-            *tally.function_bounds.entry((function, resource)).or_default() += weight;
+            *counters.function_bounds.entry((function, resource)).or_default() += weight;
         }
-        if known && let (Some(exact), Some(pace)) = (self.context.exact, self.context.pace) {
+        if known && let (Some(exact), Some(timing)) = (self.context.exact, self.context.timing) {
             let page = s.address[i] / self.context.finder.placements.page_bytes;
             let written = s.access[i] == Access::Unknown as u8;
             let user = exact
                 .page(space, page)
                 .map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
             let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
-            let piece = pace.stretch(s.epoch[i]).map(|s| pace.course.piece_of(s));
-            let cell = Cell { row, from: node, home: home.node, user };
-            if let Some(piece) = piece.filter(|_| pace.course.pieces().len() > 1) {
-                tally.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
+            let piece = timing.phase(s.epoch[i]).map(|s| timing.timeline.piece_of(s));
+            let cell = Cell { row, from: node, page_node: page_node.node, user };
+            if let Some(piece) = piece.filter(|_| timing.timeline.pieces().len() > 1) {
+                counters.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
             }
         }
         if let (Some(phases), Some(t)) = (self.context.phases, thread) {
             let path = phases.at(t as u32, time);
             let near = known && !remote;
-            tally.phases.sampled.entry((t as u32, path)).or_default().add(weight, near, remote);
-            tally.phases.functions.entry((path, function)).or_default().add(weight, near, remote);
+            counters.phases.sampled.entry((t as u32, path)).or_default().add(weight, near, remote);
+            counters.phases.functions.entry((path, function)).or_default().add(weight, near, remote);
             if let (true, Some(thing)) = (remote, thing) {
-                let touch = self.context.finder.placements.touches.get(home.touch as usize);
+                let touch = self.context.finder.placements.touches.get(page_node.touch as usize);
                 let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));
                 let row = self.context.rows.of_thing[thing as usize];
-                *tally.phases.paid.entry((row, placed, path)).or_default() += weight;
+                *counters.phases.paid.entry((row, placed, path)).or_default() += weight;
             }
         }
         if let Some(thing) = thing {
-            let fact = Fact { weight, block, home, class, known, remote, store, node, space, bound };
+            let fact = Fact { weight, block, page_node, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
     }
@@ -409,10 +410,10 @@ impl<'a> Worker<'a> {
         let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
         let stored = if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
         let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
-        let at = self.tally.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
+        let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
         at[0] += u64::from(s.lines[i]);
         at[1] += stored;
-        let line = self.tally.transfers.entry((row, space, address / LINE)).or_default();
+        let line = self.counters.transfers.entry((row, space, address / LINE)).or_default();
         // Few such threads have samples of memory, which would tell where they ran.
         let node = self.context.finder.nodes.running(thread, s.cpu[i]);
         let user = line.entry((thread, (address % LINE) as u8, node)).or_default();
@@ -423,35 +424,44 @@ impl<'a> Worker<'a> {
     }
 
     #[inline]
-    fn class(&self, node: u8, home: Home) -> usize {
-        class(self.context.finder.nodes.class(node, home.node))
+    fn class(&self, node: u8, page_node: PageNode) -> usize {
+        class(self.context.finder.nodes.class(node, page_node.node))
     }
 
-    fn home(&mut self, space: u32, address: u64, time: u64, thing: Option<u32>, how: Resolution) -> Home {
+    fn page_node(
+        &mut self,
+        space: u32,
+        address: u64,
+        time: u64,
+        thing: Option<u32>,
+        how: Resolution,
+    ) -> PageNode {
         let finder = &self.context.finder;
         let Some(id) = thing else {
-            return finder.home(space, address, time, 0);
+            return finder.page_node(space, address, time, 0);
         };
         let t = finder.spaces.things.get(id);
         // Shared memory is kept with the space that made it.
         let space = if t.kind == ObjectKind::Shared { t.space } else { space };
         if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
-            if let Some(&home) = self.uniform.get(&id) {
-                return home;
+            if let Some(&page_node) = self.uniform.get(&id) {
+                return page_node;
             }
-            let home = self.uniform_home(id);
-            self.uniform.insert(id, home);
-            return home;
+            let page_node = self.uniform_page_node(id);
+            self.uniform.insert(id, page_node);
+            return page_node;
         }
-        if let Some(home) = self.context.blocks.home(space, address / finder.placements.page_bytes, time) {
-            return home;
+        if let Some(page_node) =
+            self.context.blocks.page_node(space, address / finder.placements.page_bytes, time)
+        {
+            return page_node;
         }
-        finder.home(space, address, time, self.context.folios_of(id))
+        finder.page_node(space, address, time, self.context.folios_of(id))
     }
 
-    /// The home that all placed pages of an object share, if they do. Judged at the end of its life,
+    /// The node of the page that all placed pages of an object share, if they do. Judged at the end of its life,
     /// so that the answer does not depend on which sample asks first.
-    fn uniform_home(&self, id: u32) -> Home {
+    fn uniform_page_node(&self, id: u32) -> PageNode {
         let finder = &self.context.finder;
         let thing = finder.spaces.things.get(id);
         let page = finder.placements.page_bytes;
@@ -466,29 +476,29 @@ impl<'a> Worker<'a> {
         if step > 0 {
             pages.extend((from..to).step_by(step as usize));
         }
-        let mut found: Option<Home> = None;
+        let mut found: Option<PageNode> = None;
         // Pages and a touch of each group of touches.
         let mut by_group: FastMap<u32, (u64, u32)> = FastMap::default();
         for p in pages {
-            let home = finder.home(thing.space, p * page, time, self.context.folios_of(id));
-            if let Some(&group) = self.context.groups.of_touch.get(home.touch as usize)
-                && home.node != UNKNOWN
+            let page_node = finder.page_node(thing.space, p * page, time, self.context.folios_of(id));
+            if let Some(&group) = self.context.groups.of_touch.get(page_node.touch as usize)
+                && page_node.node != UNKNOWN
                 && group != NONE
             {
-                by_group.entry(group).or_insert((0, home.touch)).0 += 1;
+                by_group.entry(group).or_insert((0, page_node.touch)).0 += 1;
             }
             match found {
-                _ if home.node == UNKNOWN => {}
-                None => found = Some(home),
-                Some(f) if f.node == home.node => {}
-                Some(_) => return Home::UNKNOWN,
+                _ if page_node.node == UNKNOWN => {}
+                None => found = Some(page_node),
+                Some(f) if f.node == page_node.node => {}
+                Some(_) => return PageNode::UNKNOWN,
             }
         }
         // The first page may be the allocator's: what placed most of the pages speaks for all of them.
         let touched = by_group.into_values().max_by_key(|&(pages, touch)| (pages, std::cmp::Reverse(touch)));
-        found.map_or(Home::UNKNOWN, |home| match touched {
-            Some((_, touch)) => Home { touch, ..home },
-            None => home,
+        found.map_or(PageNode::UNKNOWN, |page_node| match touched {
+            Some((_, touch)) => PageNode { touch, ..page_node },
+            None => page_node,
         })
     }
 }

@@ -5,26 +5,26 @@
 //! for its touch becomes one entry for 2 MiB.
 
 use super::hash::FastMap;
-use super::homes::{Finder, Home};
+use super::page_nodes::{Finder, PageNode};
 use super::page_table::PER_BLOCK;
 use super::placement::How;
 use super::touchers::Groups;
 use crate::recording::NONE;
 
-/// Uniform blocks by space and block number: their home, and the time since which it holds, ns.
+/// Uniform blocks by space and block number: their node, and the time since which it holds, ns.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    spaces: Vec<FastMap<u64, (Home, u64)>>,
+    spaces: Vec<FastMap<u64, (PageNode, u64)>>,
 }
 
 impl Blocks {
-    /// Looks for uniform blocks. There are none where page homes were looked at on
+    /// Looks for uniform blocks. There are none where nodes of pages were looked at on
     /// the recorded machine: a look tells more than a touch.
     pub fn new(finder: &Finder, groups: &Groups) -> Blocks {
         if !finder.nodes.assumed && !finder.looks.is_empty() {
             return Blocks::default();
         }
-        let uniform = |slots: &[u32]| -> Option<(Home, u64)> {
+        let uniform = |slots: &[u32]| -> Option<(PageNode, u64)> {
             let mut group = None;
             let mut since = 0;
             for &slot in slots {
@@ -37,7 +37,7 @@ impl Blocks {
                 since = since.max(touch.time);
             }
             let node = groups.groups[group? as usize].node;
-            Some((Home { node, touch: slots[0], folio: false }, since))
+            Some((PageNode { node, touch: slots[0], folio: false }, since))
         };
         let spaces = finder.placements.tables.iter().map(|table| {
             table.blocks().filter_map(|(number, slots)| Some((number, uniform(slots)?))).collect()
@@ -45,11 +45,11 @@ impl Blocks {
         Blocks { spaces: spaces.collect() }
     }
 
-    /// The home of a page at `time`, if its block is uniform by then. The touch is one
+    /// The node of a page at `time`, if its block is uniform by then. The touch is one
     /// of the same thread and line, not always the page's own.
     #[inline]
-    pub fn home(&self, space: u32, page: u64, time: u64) -> Option<Home> {
-        let &(home, since) = self.spaces.get(space as usize)?.get(&(page / PER_BLOCK))?;
-        (since <= time).then_some(home)
+    pub fn page_node(&self, space: u32, page: u64, time: u64) -> Option<PageNode> {
+        let &(page_node, since) = self.spaces.get(space as usize)?.get(&(page / PER_BLOCK))?;
+        (since <= time).then_some(page_node)
     }
 }

@@ -9,13 +9,13 @@
 //! unless the pages cannot be written to.
 
 use super::attribute::Context;
+use super::counters::{BINS, Counters, ThreadCounters, Use};
 use super::facts::{RowFacts, by_row, mib};
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::stats::draws_interval;
-use super::tally::{BINS, Tally, ThreadTally, Use};
 use super::value::{Basis, CacheBound};
 use crate::machine::CacheLevel;
 use crate::recording::{Columns, LOST_EITHER, LOST_PERF, NONE, ObjectKind};
@@ -43,7 +43,7 @@ pub fn bound(
     input: &Input,
     judge: &Judge,
     context: &Context,
-    tally: &Tally,
+    counters: &Counters,
     facts: &[RowFacts],
 ) -> Result<CacheBound, String> {
     let meta = &input.meta;
@@ -70,7 +70,7 @@ pub fn bound(
             .into());
     };
     let mapped = mapped(input, context);
-    let largest = meta.largest_process_bytes.max(of_descendants(input, tally, &mapped)?);
+    let largest = meta.largest_process_bytes.max(of_descendants(input, counters, &mapped)?);
     let footprint = largest.saturating_mul(most_at_once(input)).saturating_add(pool);
     if pool > 0 && footprint as f64 > SURELY_HELD * last.size_bytes as f64 {
         return Err(format!(
@@ -104,11 +104,11 @@ pub fn bound(
     let fetched = (brought + again) / LINE;
     let cores = judge.machine.cpu_count() / judge.machine.threads_per_core.max(1) as usize;
     let instances = (cores / last.cores_per_instance.max(1) as usize).max(context.finder.nodes.count);
-    let active = tally.threads.iter().filter(|t| t.sum.samples > 0).count().max(1);
+    let active = counters.threads.iter().filter(|t| t.sum.samples > 0).count().max(1);
     let far_ns = fetched * instances.min(active) as f64 * far_latency(judge);
-    let total = tally.working.weight.max(1) as f64;
+    let total = counters.working.weight.max(1) as f64;
     // From samples, so with what 95 of 100 recordings stay below: none among few is no proof of none.
-    let n = tally.working.samples.max(1);
+    let n = counters.working.samples.max(1);
     let at_most = |weight: u64| {
         let hits = (weight as f64 / total * n as f64).ceil() as u64;
         draws_interval(hits.min(n), n).map_or(1.0, |i| i.high)
@@ -118,36 +118,36 @@ pub fn bound(
         cache_level: last.level,
         cache_bytes: last.size_bytes,
         far_share_at_most: (far_ns / total).min(1.0),
-        moving_threads_at_most: match moved(judge, context, tally, instances) {
+        moving_threads_at_most: match moved(judge, context, counters, instances) {
             None => 0.0,
             // A thread that comes to another cache fetches its data there, and when it comes back, what it wrote in
             // the meantime: no more than it can have fetched while it was away.
             Some(away) => (2.0 * at_most(away)).min(1.0),
         },
-        between_nodes_at_most: at_most(open(context, tally, facts)),
+        between_nodes_at_most: at_most(open(context, counters, facts)),
     })
 }
 
 /// Weight of samples of threads away from the cache that they were at most; `None` on an assumed machine, whose threads
 /// stay where they are put.
-fn moved(judge: &Judge, context: &Context, tally: &Tally, instances: usize) -> Option<u64> {
+fn moved(judge: &Judge, context: &Context, counters: &Counters, instances: usize) -> Option<u64> {
     if judge.assume.is_some() {
         return None;
     }
     let several = instances > context.finder.nodes.count;
-    let away = |t: &ThreadTally| {
+    let away = |t: &ThreadCounters| {
         // Which cpus share one of several caches of a node is not recorded.
         if several && t.cpus.iter().map(|w| w.count_ones()).sum::<u32>() > 1 {
             return t.sum.weight;
         }
         t.by_node.iter().sum::<u64>() - t.by_node.iter().copied().max().unwrap_or(0)
     };
-    Some(tally.threads.iter().map(away).sum())
+    Some(counters.threads.iter().map(away).sum())
 }
 
 /// Most memory of a process that the command started: the kernel's largest resident size leaves out those that were not
 /// waited for, so what they faulted in stands for it. An error says why that is not known.
-fn of_descendants(input: &Input, tally: &Tally, mapped: &FastMap<u32, u64>) -> Result<u64, String> {
+fn of_descendants(input: &Input, counters: &Counters, mapped: &FastMap<u32, u64>) -> Result<u64, String> {
     let p = &input.processes;
     let first = p.pid.first();
     let started = |space: u32| p.pid.get(space as usize).is_some_and(|pid| Some(pid) != first);
@@ -171,7 +171,7 @@ fn of_descendants(input: &Input, tally: &Tally, mapped: &FastMap<u32, u64>) -> R
         return unknown("there were more page faults than those of the processes that were waited for");
     }
     let waited_ns = input.meta.target_cpu_s * 1e9;
-    if tally.total.weight as f64 > MORE_CPU * waited_ns {
+    if counters.total.weight as f64 > MORE_CPU * waited_ns {
         return unknown("they took more CPU time than the processes that were waited for");
     }
     Ok(mapped.iter().filter(|m| started(*m.0)).map(|m| *m.1).max().unwrap_or(0))
@@ -248,22 +248,22 @@ fn mapped(input: &Input, context: &Context) -> FastMap<u32, u64> {
 /// Weight of samples that another node's cache may have answered: on parts of objects that several nodes use, unless
 /// their pages cannot be written to; and where no object is known. Where the page is does not matter: a line that
 /// another node's cache has changed comes from there, from a near page, too.
-fn open(context: &Context, tally: &Tally, facts: &[RowFacts]) -> u64 {
-    let mut nodes = (0..tally.threads.len())
-        .filter(|&t| tally.threads[t].sum.samples > 0)
-        .map(|t| context.node_of_user(tally, t as u32));
+fn open(context: &Context, counters: &Counters, facts: &[RowFacts]) -> u64 {
+    let mut nodes = (0..counters.threads.len())
+        .filter(|&t| counters.threads[t].sum.samples > 0)
+        .map(|t| context.node_of_user(counters, t as u32));
     let first = nodes.next().unwrap_or(UNKNOWN);
     if first != UNKNOWN && nodes.all(|n| n == first) {
         return 0;
     }
-    let uses = by_row(tally.uses.iter());
-    let instances = instances::by_row(context.rows, tally);
-    let mut open = tally.unattributed;
+    let uses = by_row(counters.uses.iter());
+    let instances = instances::by_row(context.rows, counters);
+    let mut open = counters.unattributed;
     let spaces = context.finder.spaces;
     for f in facts {
         let node = |thread: u32| match thread {
             NONE => UNKNOWN,
-            thread => context.node_of_user(tally, thread),
+            thread => context.node_of_user(counters, thread),
         };
         let row = &context.rows.rows[f.row];
         let things = &row.things;

@@ -314,7 +314,7 @@ fn shifted(r: &RowFacts) -> bool {
     let most = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0) as f64;
     let ordered = 2..=2 * r.user_nodes.len().max(1);
     most < SERIAL * r.placed_pages() as f64
-        && r.runs.is_some_and(|(homes, users)| ordered.contains(&homes) && ordered.contains(&users))
+        && r.runs.is_some_and(|(page_nodes, users)| ordered.contains(&page_nodes) && ordered.contains(&users))
 }
 
 /// Several threads placed the pages, and others use them.

@@ -2,12 +2,12 @@
 
 use super::assemble::MOST_ROWS;
 use super::attribute::Context;
+use super::counters::{Counters, LineUse};
 use super::facts::RowFacts;
 use super::hash::FastMap;
 use super::input::Input;
 use super::shares::share;
 use super::sites::Site;
-use super::tally::{LineUse, Tally};
 use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};
 
 /// Lines of code listed per object and function.
@@ -32,12 +32,12 @@ pub struct Code<'a> {
     /// What samples were looked up in.
     pub context: &'a Context<'a>,
     /// What was counted.
-    pub tally: &'a Tally,
+    pub counters: &'a Counters,
 }
 
 impl Code<'_> {
     fn total(&self) -> f64 {
-        self.tally.total.weight.max(1) as f64
+        self.counters.total.weight.max(1) as f64
     }
 
     /// Lines as samples stand for them; `None` where samples stand for time.
@@ -52,14 +52,15 @@ impl Code<'_> {
 
     /// Resources with the weight that they bound, most first.
     fn bound(&self, weights: impl Iterator<Item = (u16, u64)>) -> Vec<Bound> {
-        let Some(pace) = self.context.pace else {
+        let Some(timing) = self.context.timing else {
             return Vec::new();
         };
-        let mut sums = vec![0u64; pace.resources.len()];
+        let mut sums = vec![0u64; timing.resources.len()];
         weights.for_each(|(resource, weight)| sums[usize::from(resource)] += weight);
         let all: u64 = sums.iter().sum();
         let bound = |(&binds, &weight)| Bound { binds, share: share(weight, all) };
-        let mut list: Vec<Bound> = pace.resources.iter().zip(&sums).filter(|b| *b.1 > 0).map(bound).collect();
+        let mut list: Vec<Bound> =
+            timing.resources.iter().zip(&sums).filter(|b| *b.1 > 0).map(bound).collect();
         list.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.binds.cmp(&b.binds)));
         list
     }
@@ -67,7 +68,7 @@ impl Code<'_> {
     /// Paths of calls with most samples; chains that differ only within libraries are one.
     pub fn call_paths(&self) -> Vec<CallPath> {
         let mut paths: FastMap<Vec<u32>, [u64; 2]> = FastMap::default();
-        for (&chain, &[weight, remote]) in &self.tally.paths {
+        for (&chain, &[weight, remote]) in &self.counters.paths {
             let frames = self.context.sites.frames(chain).iter().take(MOST_FRAMES);
             let frames: Vec<u32> = frames.map(|f| f.site).collect();
             if !frames.is_empty() {
@@ -111,7 +112,7 @@ impl Code<'_> {
     pub fn used_at(&self, f: &RowFacts) -> Vec<UseRow> {
         let row = f.row as u32;
         let bound = |site: u32| {
-            let of = |r: u16| Some((r, *self.tally.line_bounds.get(&(row, site, r))?));
+            let of = |r: u16| Some((r, *self.counters.line_bounds.get(&(row, site, r))?));
             self.bound(self.resources().filter_map(of))
         };
         f.lines.iter().take(MOST_LINES).map(|(s, l)| self.use_row(*s, l, bound(*s))).collect()
@@ -121,7 +122,7 @@ impl Code<'_> {
     pub fn of_object(&self, f: &RowFacts) -> Option<DramLines> {
         let row = f.row as u32;
         let of = |site: u32| {
-            self.resources().filter_map(move |r| Some((r, *self.tally.line_bounds.get(&(row, site, r))?)))
+            self.resources().filter_map(move |r| Some((r, *self.counters.line_bounds.get(&(row, site, r))?)))
         };
         let bound = self.bound(f.lines.iter().flat_map(|l| of(l.0)));
         let lines: Vec<LineUse> = f.lines.iter().map(|l| l.1).collect();
@@ -138,18 +139,18 @@ impl Code<'_> {
     }
 
     fn resources(&self) -> std::ops::Range<u16> {
-        0..self.context.pace.map_or(0, |p| p.resources.len() as u16)
+        0..self.context.timing.map_or(0, |p| p.resources.len() as u16)
     }
 
     /// Functions, most first.
     pub fn functions(&self, input: &Input) -> Vec<FunctionRow> {
         let mut by_function: FastMap<(String, u32), Vec<(u32, LineUse)>> = FastMap::default();
-        for (&site, line) in self.tally.functions.iter() {
+        for (&site, line) in self.counters.functions.iter() {
             let (name, module) = function_of(self.context.sites.get(site));
             by_function.entry((name.to_owned(), module.unwrap_or(u32::MAX))).or_default().push((site, *line));
         }
         let of = |site: u32| {
-            let at = move |r: u16| Some((r, *self.tally.function_bounds.get(&(site, r))?));
+            let at = move |r: u16| Some((r, *self.counters.function_bounds.get(&(site, r))?));
             self.resources().filter_map(at)
         };
         let mut rows: Vec<FunctionRow> = Vec::new();

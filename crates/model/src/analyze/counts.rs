@@ -1,17 +1,17 @@
-//! The report's `counters` and `time`: exact sums, and the pace at which they happen.
+//! The report's `counters` and `time`: exact sums, and the time that they take.
 
 use super::hash::FastMap;
 use super::input::Judge;
 use super::nodes::Nodes;
-use super::pace::Pace;
 use super::region;
 use super::roofline::roofline;
 use super::shares::{Shares, share};
+use super::timing::Timing;
 use super::traffic::{Epoch, Traffic};
 use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
-use super::verdict::rung_text;
-use crate::recording::Rung;
-use crate::time::{Moved, Stretch};
+use super::verdict::source_text;
+use crate::recording::Source;
+use crate::time::{Moved, Phase};
 
 /// Most points of the timeline: as many as a wide terminal or a small plot can tell apart. // chosen
 const MOMENTS: usize = 200;
@@ -27,7 +27,7 @@ pub struct Counts {
     /// The sums.
     pub traffic: Result<Traffic, String>,
     /// The time.
-    pub pace: Result<Pace, String>,
+    pub timing: Result<Timing, String>,
 }
 
 impl Counts {
@@ -43,12 +43,12 @@ impl Counts {
 
     /// Share of the time that is bound by memory.
     pub fn memory_bound(&self) -> Result<f64, String> {
-        self.pace.as_ref().map(|p| p.memory_bound).map_err(String::clone)
+        self.timing.as_ref().map(|p| p.memory_bound).map_err(String::clone)
     }
 
     /// The report's `time`.
     pub fn timed(&self) -> Option<Timed> {
-        let p = self.pace.as_ref().ok()?;
+        let p = self.timing.as_ref().ok()?;
         let bound = |s: &crate::time::BoundShare| Bound { binds: s.binds, share: s.share };
         Some(Timed {
             seconds: p.time.seconds,
@@ -63,51 +63,51 @@ impl Counts {
     /// The report's `counters`.
     pub fn counted(&self, judge: &Judge, nodes: &Nodes, region: &region::Region) -> Option<Counted> {
         let traffic = self.traffic.as_ref().ok()?;
-        let pace = self.pace.as_ref().ok();
-        let worked = pace.map(|p| worked(traffic, p));
+        let timing = self.timing.as_ref().ok();
+        let worked = timing.map(|p| worked(traffic, p));
         let cycles = |cpu: u16| {
             let seconds = worked.as_ref()?.get(&u32::from(cpu))?;
-            Some(seconds * pace?.time.clock_ghz * 1e9)
+            Some(seconds * timing?.time.clock_ghz * 1e9)
         };
-        let roofline = roofline(&judge.machine, traffic, pace.map(|p| &p.time));
+        let roofline = roofline(&judge.machine, traffic, timing.map(|p| &p.time));
         let roofline_why = roofline.as_ref().err().cloned();
         Some(Counted {
-            rung: rung_text(Rung::Simulated).to_string(),
+            source: source_text(Source::Simulated).to_string(),
             region: if region.is_marked() { Region::Marked } else { Region::Whole },
             epochs: traffic.epochs.len() as u64,
             line_bytes: traffic.line_bytes,
             dram: traffic.dram(nodes),
-            links: pace.map_or(Vec::new(), links),
+            links: timing.map_or(Vec::new(), links),
             cpus: traffic.cpus(judge, cycles),
-            bandwidth: pace.map_or(Vec::new(), loads),
-            timeline: pace.map_or(Vec::new(), |p| timeline(traffic, p)),
-            memory_bound_share: pace.map(|p| p.memory_bound),
+            bandwidth: timing.map_or(Vec::new(), loads),
+            timeline: timing.map_or(Vec::new(), |p| timeline(traffic, p)),
+            memory_bound_share: timing.map(|p| p.memory_bound),
             roofline: roofline.ok(),
             roofline_why,
         })
     }
 }
 
-/// Seconds of the stretches that each cpu worked in.
-fn worked(traffic: &Traffic, pace: &Pace) -> FastMap<u32, f64> {
+/// Seconds of the phases that each cpu worked in.
+fn worked(traffic: &Traffic, timing: &Timing) -> FastMap<u32, f64> {
     let mut last: FastMap<u32, (usize, f64)> = FastMap::default();
     for epoch in &traffic.epochs {
-        let Some(stretch) = pace.stretch(epoch.number) else { continue };
-        let seconds = pace.time.stretches[stretch].seconds;
+        let Some(phase) = timing.phase(epoch.number) else { continue };
+        let seconds = timing.time.phases[phase].seconds;
         for &cpu in &epoch.cpus {
             let entry = last.entry(u32::from(cpu)).or_insert((usize::MAX, 0.0));
-            if entry.0 != stretch {
-                *entry = (stretch, entry.1 + seconds);
+            if entry.0 != phase {
+                *entry = (phase, entry.1 + seconds);
             }
         }
     }
     last.into_iter().map(|(cpu, (_, seconds))| (cpu, seconds)).collect()
 }
 
-fn links(pace: &Pace) -> Vec<LinkFlow> {
+fn links(timing: &Timing) -> Vec<LinkFlow> {
     let flow = |(n, l): (usize, &crate::time::LinkTraffic)| {
-        let moved = |s: &Stretch| s.links.get(n).map_or(0.0, |c| c.bytes);
-        let [low, medium, high] = levels(pace, l.capacity_gbs, moved);
+        let moved = |s: &Phase| s.links.get(n).map_or(0.0, |c| c.bytes);
+        let [low, medium, high] = levels(timing, l.capacity_gbs, moved);
         LinkFlow {
             from: l.from,
             to: l.to,
@@ -120,13 +120,13 @@ fn links(pace: &Pace) -> Vec<LinkFlow> {
             high,
         }
     };
-    pace.time.links.iter().enumerate().map(flow).collect()
+    timing.time.links.iter().enumerate().map(flow).collect()
 }
 
 /// Shares of the time that something which sustains `most` GB/s had little, medium or much to do.
-fn levels(pace: &Pace, most: Option<f64>, bytes: impl Fn(&Stretch) -> f64) -> [Option<f64>; 3] {
+fn levels(timing: &Timing, most: Option<f64>, bytes: impl Fn(&Phase) -> f64) -> [Option<f64>; 3] {
     let mut by_level = [0.0; 3];
-    for s in &pace.time.stretches {
+    for s in &timing.time.phases {
         let used = gb_per_s(bytes(s), s.seconds) / most.unwrap_or(1.0);
         by_level[usize::from(used >= LOW) + usize::from(used >= HIGH)] += s.seconds;
     }
@@ -139,11 +139,11 @@ fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
 }
 
 /// How hard each node's memory works, by time.
-fn loads(pace: &Pace) -> Vec<NodeLoad> {
+fn loads(timing: &Timing) -> Vec<NodeLoad> {
     let load = |(n, t): (usize, &crate::time::NodeTraffic)| {
         let sustained = Some(t.sustained_gbs).filter(|s| s.is_finite() && *s > 0.0);
-        let moved = |s: &Stretch| s.memory.get(n).map_or(0.0, |m| m.read_bytes + m.write_bytes);
-        let [low, medium, high] = levels(pace, sustained, moved);
+        let moved = |s: &Phase| s.memory.get(n).map_or(0.0, |m| m.read_bytes + m.write_bytes);
+        let [low, medium, high] = levels(timing, sustained, moved);
         NodeLoad {
             node: t.node,
             gb_per_s: t.read_gbs + t.write_gbs,
@@ -153,27 +153,27 @@ fn loads(pace: &Pace) -> Vec<NodeLoad> {
             high,
         }
     };
-    pace.time.nodes.iter().enumerate().map(load).collect()
+    timing.time.nodes.iter().enumerate().map(load).collect()
 }
 
-/// The epochs of a stretch.
-fn epochs_of<'a>(traffic: &'a Traffic, s: &Stretch) -> &'a [Epoch] {
+/// The epochs of a phase.
+fn epochs_of<'a>(traffic: &'a Traffic, s: &Phase) -> &'a [Epoch] {
     let epochs = &traffic.epochs;
     let from = epochs.partition_point(|e| e.number < s.first_epoch);
     &epochs[from..epochs.partition_point(|e| e.number <= s.last_epoch).max(from)]
 }
 
-/// The stretches in order; where there are very many, those of one slot of the time as one.
-fn timeline(traffic: &Traffic, pace: &Pace) -> Vec<Moment> {
-    let all = pace.time.seconds;
-    let stretches = &pace.time.stretches;
-    let slot = |s: &Stretch| match stretches.len() > MOMENTS && all > 0.0 {
+/// The phases in order; where there are very many, those of one slot of the time as one.
+fn timeline(traffic: &Traffic, timing: &Timing) -> Vec<Moment> {
+    let all = timing.time.seconds;
+    let phases = &timing.time.phases;
+    let slot = |s: &Phase| match phases.len() > MOMENTS && all > 0.0 {
         true => ((s.begin_seconds + s.seconds / 2.0) / all * MOMENTS as f64) as usize,
         false => 0,
     };
-    let few = stretches.len() <= MOMENTS;
+    let few = phases.len() <= MOMENTS;
     let mut moments = Vec::new();
-    for joined in stretches.chunk_by(|a, b| !few && slot(a) == slot(b)) {
+    for joined in phases.chunk_by(|a, b| !few && slot(a) == slot(b)) {
         let seconds: f64 = joined.iter().map(|s| s.seconds).sum();
         let Some(longest) = joined.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)) else { continue };
         let node = |(n, t): (usize, &crate::time::NodeTraffic)| {
@@ -190,7 +190,7 @@ fn timeline(traffic: &Traffic, pace: &Pace) -> Vec<Moment> {
             let mut cpus: Vec<u16> = epochs.iter().flat_map(|e| e.cpus.iter().copied()).collect();
             cpus.sort_unstable();
             cpus.dedup();
-            cycles += s.seconds * pace.time.clock_ghz * 1e9 * cpus.len() as f64;
+            cycles += s.seconds * timing.time.clock_ghz * 1e9 * cpus.len() as f64;
             for e in epochs {
                 instructions += e.instructions;
                 lines = [lines[0] + e.lines[0], lines[1] + e.lines[1]];
@@ -201,8 +201,8 @@ fn timeline(traffic: &Traffic, pace: &Pace) -> Vec<Moment> {
             from_s: joined[0].begin_seconds,
             to_s: joined[0].begin_seconds + seconds,
             binds: longest.binds,
-            nodes: pace.time.nodes.iter().enumerate().map(node).collect(),
-            links_gb_per_s: (0..pace.time.links.len()).map(|n| gb_per_s(link(n), seconds)).collect(),
+            nodes: timing.time.nodes.iter().enumerate().map(node).collect(),
+            links_gb_per_s: (0..timing.time.links.len()).map(|n| gb_per_s(link(n), seconds)).collect(),
             remote_share: (lines[0] + lines[1] > 0).then(|| share(lines[1], lines[0] + lines[1])),
             ipc: (cycles > 0.0 && instructions > 0).then(|| instructions as f64 / cycles),
         });

@@ -6,15 +6,15 @@
 //! of such an object has bounds: what it would be if all of the shared pages' local lines, or all
 //! of their remote ones, were its own.
 
+use super::counters::Counters;
 use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
-use super::pace::marked;
 use super::region::Region;
 use super::rows::Rows;
 use super::shares::class;
 use super::space::Spaces;
-use super::tally::Tally;
+use super::timing::marked;
 use super::value::{Basis, Interval};
 use crate::recording::NONE;
 
@@ -70,11 +70,11 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], 
     for &i in group {
         let i = i as usize;
         let count = (p.read_lines[i] + p.write_lines[i]) as f64;
-        let (from, home) = (nodes.position(p.from[i]), nodes.position(p.home[i]));
-        if from == UNKNOWN || home == UNKNOWN {
+        let (from, page_node) = (nodes.position(p.from[i]), nodes.position(p.page_node[i]));
+        if from == UNKNOWN || page_node == UNKNOWN {
             lines.unknown += count;
         } else {
-            lines.by_class[class(nodes.class(from, home))] += count;
+            lines.by_class[class(nodes.class(from, page_node))] += count;
             by_user[usize::from(from)] += count;
         }
     }
@@ -123,7 +123,7 @@ pub struct PageFlow {
     /// Node of the cpus.
     pub from: NodeIndex,
     /// Node of the page.
-    pub home: NodeIndex,
+    pub page_node: NodeIndex,
     /// Lines read and written.
     pub lines: [f64; 2],
     /// Of those written by others than the main user, what was dirty before the counts began.
@@ -256,7 +256,7 @@ impl Exact {
             let before = leftover(input.meta.page_bytes, read, written);
             PageFlow {
                 from,
-                home: nodes.position(p.home[i]),
+                page_node: nodes.position(p.page_node[i]),
                 lines: [read as f64, written as f64],
                 leftover: if from == page.user { 0.0 } else { before },
             }
@@ -290,16 +290,16 @@ impl Exact {
     }
 
     /// For each page on which several rows may lie: the rows and their parts of it, which samples tell.
-    pub fn parts(&self, tally: &Tally) -> Vec<Vec<(u32, f64)>> {
+    pub fn parts(&self, counters: &Counters) -> Vec<Vec<(u32, f64)>> {
         let mut samples: FastMap<u32, Vec<(u32, u64)>> = FastMap::default();
-        for (&(page, row), &weight) in &tally.shared_pages {
+        for (&(page, row), &weight) in &counters.shared_pages {
             samples.entry(page).or_default().push((row, weight));
         }
         let part = |(number, page): (usize, &Shared)| {
             let mut seen = samples.remove(&(number as u32)).unwrap_or_default();
             if seen.is_empty() {
                 // Nobody was sampled here: divided as the rows' samples elsewhere are.
-                let weight = |&r: &u32| tally.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
+                let weight = |&r: &u32| counters.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
                 seen = page.rows.iter().map(|r| (*r, weight(r))).collect();
             }
             let whole: u64 = seen.iter().map(|s| s.1).sum();
@@ -316,11 +316,11 @@ impl Exact {
     }
 
     /// What is known of each row.
-    pub fn rows(&self, tally: &Tally) -> FastMap<u32, RowLines> {
+    pub fn rows(&self, counters: &Counters) -> FastMap<u32, RowLines> {
         let mut parts: FastMap<u32, Lines> = self.own.clone();
         // Sum over all shared pages that may be a row's.
         let mut reach: FastMap<u32, Lines> = FastMap::default();
-        for (page, seen) in self.shared.iter().zip(self.parts(tally)) {
+        for (page, seen) in self.shared.iter().zip(self.parts(counters)) {
             for &(row, part) in seen.iter().filter(|s| s.1 > 0.0) {
                 parts.entry(row).or_default().add(&page.lines, part);
             }

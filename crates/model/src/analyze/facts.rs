@@ -1,6 +1,7 @@
 //! What is known of each object row after the pass, gathered for rows that have samples.
 
 use super::attribute::Context;
+use super::counters::{Counters, Folio, FolioUse, LineUse, TouchUse, Use};
 use super::exact::{Exact, Lines, RowLines};
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
@@ -10,7 +11,6 @@ use super::pages::{self, Origins};
 use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::stats::{Block, share_interval};
-use super::tally::{Folio, FolioUse, LineUse, Tally, TouchUse, Use};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use crate::recording::{NONE, ObjectKind};
 
@@ -80,7 +80,7 @@ pub struct RowFacts {
     pub runs: Option<(usize, usize)>,
     /// Remote samples.
     pub remote_samples: u64,
-    /// Remote of those whose home is known.
+    /// Remote of those whose page's node is known.
     pub remote_share: Option<f64>,
     /// 95 % interval of it, or its bounds if it was counted.
     pub remote_ci: Option<Interval>,
@@ -89,7 +89,7 @@ pub struct RowFacts {
     /// What its samples count.
     pub basis: Basis,
     /// 95 % interval of the remote share of all samples.
-    pub stake_ci: Option<Interval>,
+    pub at_risk_ci: Option<Interval>,
     /// Threads that placed the pages with remote samples, most remote weight first.
     pub touchers: Vec<Toucher>,
     /// Samples, and those whose exact address is known; of the others only the object is.
@@ -153,8 +153,8 @@ pub fn mib(bytes: u64) -> f64 {
 }
 
 /// Weight of samples on file mappings (constants, tables) that the program only reads and of which no
-/// page's home is known: the page cache's pages were placed by whoever read the file first.
-pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u64 {
+/// node of the page is known: the page cache's pages were placed by whoever read the file first.
+pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowFacts]) -> u64 {
     let spaces = context.finder.spaces;
     let in_file = |f: &&RowFacts| {
         let row = &context.rows.rows[f.row];
@@ -163,10 +163,10 @@ pub fn read_only_files(context: &Context, tally: &Tally, rows: &[RowFacts]) -> u
             && spaces.are_constant(context.input, &row.things)
     };
     let unplaced = |f: &&RowFacts| {
-        let counts = tally.rows[f.row].as_deref();
+        let counts = counters.rows[f.row].as_deref();
         counts.is_some_and(|c| c.known.weight == 0) && f.lines.iter().all(|l| l.1.stores == 0)
     };
-    let sum = |f: &RowFacts| tally.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
+    let sum = |f: &RowFacts| counters.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
     rows.iter().filter(in_file).filter(unplaced).map(sum).sum()
 }
 
@@ -186,17 +186,17 @@ pub(super) fn by_row<'a, K: Copy + Ord + 'a, V>(
 }
 
 /// Gathers the facts of all rows with samples, most weight first.
-pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> {
-    let mut order: Vec<usize> = (0..tally.rows.len()).filter(|&r| tally.rows[r].is_some()).collect();
-    let weight = |r: usize| tally.rows[r].as_ref().map_or(0, |t| t.sum.weight);
+pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowFacts> {
+    let mut order: Vec<usize> = (0..counters.rows.len()).filter(|&r| counters.rows[r].is_some()).collect();
+    let weight = |r: usize| counters.rows[r].as_ref().map_or(0, |t| t.sum.weight);
     order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
-    let uses = by_row(tally.uses.iter());
-    let lines = by_row(tally.lines.iter());
-    let touchers = by_row(tally.touchers.iter());
-    let folios = by_row(tally.folios.iter());
-    let shared = shared_by_nodes(tally);
-    let exact = context.exact.map(|e| e.rows(tally)).unwrap_or_default();
-    let instances = instances::by_row(context.rows, tally);
+    let uses = by_row(counters.uses.iter());
+    let lines = by_row(counters.lines.iter());
+    let touchers = by_row(counters.touchers.iter());
+    let folios = by_row(counters.folios.iter());
+    let shared = shared_by_nodes(counters);
+    let exact = context.exact.map(|e| e.rows(counters)).unwrap_or_default();
+    let instances = instances::by_row(context.rows, counters);
     let executable: FastSet<&str> = (0..input.mappings.start.len())
         .filter(|&i| input.mappings.flags[i] & EXECUTABLE != 0)
         .map(|i| input.mappings.name[i].as_str())
@@ -204,7 +204,7 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     let mut facts = Vec::with_capacity(order.len());
     let mut left = pages::ALL_PAGES;
     for (rank, row) in order.into_iter().enumerate() {
-        let Some(counts) = &tally.rows[row] else {
+        let Some(counts) = &counters.rows[row] else {
             continue;
         };
         let key = row as u32;
@@ -236,16 +236,16 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
         {
             (f.pattern, f.ranges) = (pattern, ranges);
         }
-        who_uses(&mut f, context, tally, used);
+        who_uses(&mut f, context, counters, used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
             if f.remote_share.is_some() {
                 let own = counts.blocks.all();
                 f.remote_ci = share_interval(&own, &counts.known);
-                let stake = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
-                let blocks: Vec<Block> = own.iter().zip(&tally.working_blocks).map(stake).collect();
-                f.stake_ci = share_interval(&blocks, &tally.working);
+                let at_risk = |(part, all): (&Block, &Block)| Block { part: part.part, whole: all.whole };
+                let blocks: Vec<Block> = own.iter().zip(&counters.working_blocks).map(at_risk).collect();
+                f.at_risk_ci = share_interval(&blocks, &counters.working);
             }
             if let Some(counted) = exact.get(&key) {
                 use_counts(&mut f, counted);
@@ -268,17 +268,18 @@ pub fn gather(input: &Input, context: &Context, tally: &Tally) -> Vec<RowFacts> 
     facts
 }
 
-/// Runs of homes and of users along the largest allocation.
+/// Runs of nodes of pages and of users along the largest allocation.
 fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Option<(usize, usize)> {
     let things = things.iter().map(|&t| context.finder.spaces.things.get(t));
     let thing = things.max_by_key(|t| t.bytes)?;
     let (from, to) = pages::page_range(&thing, input.meta.page_bytes.max(1));
-    let (mut homes, mut users) = (Vec::new(), Vec::new());
+    let (mut page_nodes, mut users) = (Vec::new(), Vec::new());
     let counted = exact.pages_of(thing.space, from, to).iter().filter(|p| p.user != UNKNOWN);
     for page in counted {
-        let home = exact.flows(input, context.finder.nodes, page).map(|f| f.home).find(|&h| h != UNKNOWN);
-        if let Some(home) = home {
-            homes.push(home);
+        let page_node =
+            exact.flows(input, context.finder.nodes, page).map(|f| f.page_node).find(|&h| h != UNKNOWN);
+        if let Some(page_node) = page_node {
+            page_nodes.push(page_node);
             users.push(page.user);
         }
     }
@@ -286,7 +287,7 @@ fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Opti
         list.dedup();
         list.len()
     };
-    (!homes.is_empty()).then(|| (count(&mut homes), count(&mut users)))
+    (!page_nodes.is_empty()).then(|| (count(&mut page_nodes), count(&mut users)))
 }
 
 /// Counts replace samples where they leave less open: an object whose pages are mostly shared with
@@ -304,7 +305,7 @@ fn use_counts(f: &mut RowFacts, counted: &RowLines) {
     }
 }
 
-fn who_uses(f: &mut RowFacts, context: &Context, tally: &Tally, used: &[(u32, &Use)]) {
+fn who_uses(f: &mut RowFacts, context: &Context, counters: &Counters, used: &[(u32, &Use)]) {
     let nodes = context.finder.nodes;
     let total: u64 = used.iter().map(|u| u.1.sum.weight).sum();
     f.samples = [used.iter().map(|u| u.1.sum.samples).sum(), used.iter().map(|u| u.1.addressed).sum()];
@@ -312,7 +313,7 @@ fn who_uses(f: &mut RowFacts, context: &Context, tally: &Tally, used: &[(u32, &U
     let mut users: Vec<(u64, u32)> = Vec::new();
     for (thread, u) in used.iter().filter(|u| u.0 != NONE) {
         users.push((u.sum.weight, context.finder.nodes.order[*thread as usize]));
-        let node = context.node_of_user(tally, *thread);
+        let node = context.node_of_user(counters, *thread);
         if node != UNKNOWN {
             by_node[usize::from(node)] += u.sum.weight;
         }
@@ -413,9 +414,9 @@ const BORDER: f64 = 0.02;
 const SECOND_NODE: f64 = 0.1;
 
 /// Folios that several nodes use, whatever objects of theirs lie in it.
-fn shared_by_nodes(tally: &Tally) -> FastSet<Folio> {
+fn shared_by_nodes(counters: &Counters) -> FastSet<Folio> {
     let mut all: FastMap<Folio, Vec<u64>> = FastMap::default();
-    for ((_, folio), used) in &tally.folios {
+    for ((_, folio), used) in &counters.folios {
         let sum = all.entry(*folio).or_insert_with(|| vec![0; used.by_node.len()]);
         sum.iter_mut().zip(&used.by_node).for_each(|(s, w)| *s += w);
     }

@@ -1,4 +1,4 @@
-//! Causes, with evidence and advice, ranked by predicted gain, or by the time at stake where none is known.
+//! Causes, with evidence and advice, ranked by predicted gain, or by the time at risk where none is known.
 //!
 //! A remote share alone is no finding: it must be of samples that are many enough
 //! to be certain of (the lower end of the interval counts), on an object whose
@@ -6,17 +6,17 @@
 
 use super::advice;
 use super::cases::{Case, case, crowded};
+use super::counters::{Counters, ThreadCounters};
 use super::facts::RowFacts;
 use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::program::Program;
-use super::tally::{Tally, ThreadTally};
 use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
 use super::whatif::{Engine, Planner, SAME, WORTH};
 use crate::percent::percent;
 
-/// Least certain share of all samples that a finding must put at stake.
-const LEAST_STAKE: f64 = 0.01;
+/// Least certain share of all samples that a finding must put at risk.
+const LEAST_AT_RISK: f64 = 0.01;
 /// The same for remote memory whose placement was not seen: without a cause, only what is plainly large.
 const LEAST_UNEXPLAINED: f64 = 0.05;
 /// Fewest remote samples of an object: below, a share is an anecdote.
@@ -38,7 +38,7 @@ fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
 /// What is known beside the rows.
 pub struct Setting<'a> {
     /// The counts of samples.
-    pub tally: &'a Tally,
+    pub counters: &'a Counters,
     /// The machine's nodes.
     pub nodes: &'a Nodes,
     /// What shares are shares of.
@@ -99,18 +99,18 @@ fn join<'a>(groups: &mut Vec<Vec<Case<'a>>>, case: Case<'a>) {
     }
 }
 
-/// All findings, first the one with most to gain, or, where that is not known, with most at stake; and those
+/// All findings, first the one with most to gain, or, where that is not known, with most at risk; and those
 /// that are known to gain too little.
 pub fn findings<'a>(
     rows: &'a [RowFacts],
     mut groups: Vec<Vec<Case<'a>>>,
     setting: &Setting,
 ) -> (Vec<Finding>, Vec<NotWorth>) {
-    let &Setting { tally, nodes, basis, memory_bound, engine, .. } = setting;
+    let &Setting { counters, nodes, basis, memory_bound, engine, .. } = setting;
     if nodes.count < 2 || setting.cached {
         return (Vec::new(), Vec::new());
     }
-    let total = tally.working.weight.max(1) as f64;
+    let total = counters.working.weight.max(1) as f64;
     if let Ok(engine) = engine {
         // What every placement of today leaves alone may still lie where too many want it.
         let others = engine.others(&rows_of(&groups).concat());
@@ -120,12 +120,12 @@ pub fn findings<'a>(
             .for_each(|case| join(&mut groups, case));
     }
     let least = |kind: &str| {
-        if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_STAKE }
+        if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_AT_RISK }
     };
     if engine.is_err() {
         groups.retain(|g| {
             let samples: u64 = g.iter().map(|c| c.row.remote_samples).sum();
-            let low: f64 = g.iter().map(|c| c.row.stake_ci.map_or(0.0, |i| i.low)).sum();
+            let low: f64 = g.iter().map(|c| c.row.at_risk_ci.map_or(0.0, |i| i.low)).sum();
             samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind)
         });
     }
@@ -139,8 +139,8 @@ pub fn findings<'a>(
         .collect();
     // No repair of memory is tried for these: what far lines cost at most decides. Where a prediction is possible,
     // this is held against what predictions are held against.
-    let worth = if engine.is_ok() { WORTH } else { LEAST_STAKE };
-    let others = unpinned(tally, nodes, basis, engine).filter(|f| f.stake * memory_bound >= worth);
+    let worth = if engine.is_ok() { WORTH } else { LEAST_AT_RISK };
+    let others = unpinned(counters, nodes, basis, engine).filter(|f| f.at_risk * memory_bound >= worth);
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is no finding either.
@@ -148,7 +148,7 @@ pub fn findings<'a>(
     let (mut found, small): (Vec<Found>, Vec<Found>) =
         found.into_iter().partition(|(f, _)| gain(f).is_none_or(|g| g >= WORTH) && sure(f));
     found.sort_by(|(a, _), (b, _)| {
-        let key = |f: &Finding| gain(f).unwrap_or(f.stake * memory_bound);
+        let key = |f: &Finding| gain(f).unwrap_or(f.at_risk * memory_bound);
         key(b).total_cmp(&key(a)).then_with(|| a.objects.cmp(&b.objects))
     });
     let mut before: Vec<u32> = Vec::new();
@@ -166,7 +166,7 @@ pub fn findings<'a>(
     }
     let not_worth = small
         .into_iter()
-        .filter(|(f, _)| f.stake >= LEAST_STAKE)
+        .filter(|(f, _)| f.at_risk >= LEAST_AT_RISK)
         .filter_map(|(f, _)| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
     (found.into_iter().map(|f| f.0).collect(), not_worth.collect())
 }
@@ -177,7 +177,7 @@ const WITH_EVIDENCE: usize = 4;
 /// Sentences of advice that name their own lines; the lines of more are with the objects. // chosen
 const MOST_ADVICE: usize = 1;
 
-/// One finding of all cases of a cause; the object with most at stake speaks for it.
+/// One finding of all cases of a cause; the object with most at risk speaks for it.
 fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     let &Setting { basis, engine, planner, .. } = setting;
     cases.sort_by(|a, b| b.row.remote.cmp(&a.row.remote).then_with(|| a.row.name.cmp(&b.row.name)));
@@ -222,13 +222,13 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         predicted_why: predicted.is_none().then(|| no_prediction(basis, engine)),
         predicted,
         predicted_after_better: None,
-        stake: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
+        at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
         rank: 0,
     }
 }
 
 /// What a thread did away from the node that it ran on most, if that is more than a late pinning explains.
-pub(super) fn wanders(t: &ThreadTally) -> Option<u64> {
+pub(super) fn wanders(t: &ThreadCounters) -> Option<u64> {
     let all: u64 = t.by_node.iter().sum();
     let most = t.by_node.iter().copied().max().unwrap_or(0);
     // A fifth of a thread's time is more than that. // assumed
@@ -237,20 +237,25 @@ pub(super) fn wanders(t: &ThreadTally) -> Option<u64> {
 
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
-fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, String>) -> Option<Finding> {
+fn unpinned(
+    counters: &Counters,
+    nodes: &Nodes,
+    basis: Basis,
+    engine: &Result<Engine, String>,
+) -> Option<Finding> {
     if nodes.assumed {
         return None;
     }
-    let total = tally.working.weight.max(1) as f64;
+    let total = counters.working.weight.max(1) as f64;
     let (mut wandering, mut away, mut remote) = (0u64, 0u64, 0u64);
-    for (t, far) in tally.threads.iter().filter_map(|t| Some((t, wanders(t)?))) {
+    for (t, far) in counters.threads.iter().filter_map(|t| Some((t, wanders(t)?))) {
         wandering += 1;
         away += far;
-        let known: u64 = t.by_home[..nodes.count].iter().sum();
+        let known: u64 = t.by_page_node[..nodes.count].iter().sum();
         remote += known.min(far);
     }
-    let stake = (remote.min(tally.remote)) as f64 / total;
-    if wandering == 0 || stake < LEAST_STAKE || tally.remote == 0 {
+    let at_risk = (remote.min(counters.remote)) as f64 / total;
+    if wandering == 0 || at_risk < LEAST_AT_RISK || counters.remote == 0 {
         return None;
     }
     Some(Finding {
@@ -276,7 +281,7 @@ fn unpinned(tally: &Tally, nodes: &Nodes, basis: Basis, engine: &Result<Engine, 
         predicted: None,
         predicted_after_better: None,
         predicted_why: Some(no_prediction(basis, engine)),
-        stake,
+        at_risk,
         rank: 0,
     })
 }

@@ -9,12 +9,12 @@
 
 use super::attribute::Context;
 use super::cached::{PER_PIECE, SURELY_HELD, far_latency, last_level};
+use super::counters::{BINS, Counters, Use};
 use super::facts::{RowFacts, by_row};
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
 use super::reach::LINE;
-use super::tally::{BINS, Tally, Use};
 use super::value::{Basis, CacheHeld};
 use crate::machine::{CacheLevel, Machine};
 
@@ -54,7 +54,7 @@ pub fn held(
     input: &Input,
     judge: &Judge,
     context: &Context,
-    tally: &Tally,
+    counters: &Counters,
     facts: &[RowFacts],
 ) -> Option<Held> {
     let nodes = context.finder.nodes;
@@ -62,14 +62,14 @@ pub fn held(
         return None;
     }
     let last = last_level(input, judge)?;
-    let mut items = items(input, judge, context, tally, facts);
+    let mut items = items(input, judge, context, counters, facts);
     // Where most far time is per byte comes first: so caches can have answered most of it.
     items.sort_by(|a, b| {
         let density = |i: &Item| i.far as f64 / i.bytes;
         density(b).total_cmp(&density(a)).then(a.fact.cmp(&b.fact)).then(a.node.cmp(&b.node))
     });
     let mut room: Vec<f64> =
-        (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, tally, n))).collect();
+        (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, counters, n))).collect();
     let mut by_fact = vec![0u64; facts.len()];
     let (mut far, mut bytes) = (0u64, vec![0.0f64; facts.len()]);
     for item in items {
@@ -82,7 +82,7 @@ pub fn held(
         by_fact[item.fact] += item.far;
         bytes[item.fact] = bytes[item.fact].max(item.bytes);
     }
-    let share = far as f64 / tally.working.weight.max(1) as f64;
+    let share = far as f64 / counters.working.weight.max(1) as f64;
     if share < LEAST {
         return None;
     }
@@ -102,9 +102,15 @@ pub fn held(
 }
 
 /// What each node's threads use of each object, and how much of the time they were on its far pages.
-fn items(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: &[RowFacts]) -> Vec<Item> {
+fn items(
+    input: &Input,
+    judge: &Judge,
+    context: &Context,
+    counters: &Counters,
+    facts: &[RowFacts],
+) -> Vec<Item> {
     let far_ns = far_latency(judge);
-    let uses = by_row(tally.uses.iter());
+    let uses = by_row(counters.uses.iter());
     let page = input.meta.page_bytes.max(1) as f64;
     let mut items = Vec::new();
     for (fact, f) in facts.iter().enumerate() {
@@ -113,14 +119,14 @@ fn items(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: 
             continue;
         };
         let used: Vec<(NodeIndex, &Use)> =
-            list.iter().map(|u| (context.node_of_user(tally, u.0), u.1)).collect();
+            list.iter().map(|u| (context.node_of_user(counters, u.0), u.1)).collect();
         let addressed: u64 = used.iter().map(|u| u.1.addressed).sum();
         let pieces = ((addressed / PER_PIECE) as usize).clamp(1, BINS);
         for node in 0..context.finder.nodes.count as NodeIndex {
             let of_node = || used.iter().filter(|u| u.0 == node).map(|u| u.1);
             let far = |u: &Use| -> u64 {
-                let known = u.by_home.iter().take(context.finder.nodes.count).enumerate();
-                known.filter(|(home, _)| *home != usize::from(node)).map(|(_, weight)| weight).sum()
+                let known = u.by_page_node.iter().take(context.finder.nodes.count).enumerate();
+                known.filter(|(page_node, _)| *page_node != usize::from(node)).map(|(_, weight)| weight).sum()
             };
             let far: u64 = of_node().map(far).sum();
             if far > 0 {
@@ -128,7 +134,7 @@ fn items(input: &Input, judge: &Judge, context: &Context, tally: &Tally, facts: 
                 let threads = of_node().count() as f64;
                 // One after the other, or as fast as the link lets all of them together.
                 let line_ns = far_ns.max(threads * LINE / far_bandwidth(&judge.machine, node));
-                let at_a_time = tally.reach.get(&(f.row as u32, node)).and_then(|reach| {
+                let at_a_time = counters.reach.get(&(f.row as u32, node)).and_then(|reach| {
                     // Whoever fetches so much is slowed by memory, though a cache holds each line while it is in use.
                     let each =
                         reach.in_use().filter(|_| reach.fetching(line_ns).is_some_and(|f| f < MOSTLY))?;
@@ -148,7 +154,7 @@ fn far_bandwidth(machine: &Machine, node: NodeIndex) -> f64 {
     let to = usize::from(node);
     let pairs = machine.figures.pair_read_gbs.as_ref();
     let others = (0..machine.nodes.len()).filter(|&from| from != to);
-    let known = others.filter_map(|home| pairs?.get(to, home)).filter(|gbs| *gbs > 0.0);
+    let known = others.filter_map(|page_node| pairs?.get(to, page_node)).filter(|gbs| *gbs > 0.0);
     known.min_by(f64::total_cmp).unwrap_or(FAR_GBS)
 }
 
@@ -168,10 +174,10 @@ fn parts<'a>(uses: impl Iterator<Item = &'a Use>, pieces: usize) -> f64 {
 
 /// Places where threads of a node run: threads on an assumed machine, where each stays on a cpu; else the cpus of the
 /// node that they were seen on.
-fn places(context: &Context, tally: &Tally, node: usize) -> usize {
+fn places(context: &Context, counters: &Counters, node: usize) -> usize {
     let nodes = context.finder.nodes;
-    let of_node = |t: usize| usize::from(context.node_of_user(tally, t as u32)) == node;
-    let ran = tally.threads.iter().enumerate().filter(|(t, x)| x.sum.weight > 0 && of_node(*t));
+    let of_node = |t: usize| usize::from(context.node_of_user(counters, t as u32)) == node;
+    let ran = counters.threads.iter().enumerate().filter(|(t, x)| x.sum.weight > 0 && of_node(*t));
     if nodes.assumed {
         return ran.count();
     }

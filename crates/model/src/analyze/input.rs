@@ -6,7 +6,7 @@ use crate::recording::*;
 /// Where samples come from, a segment at a time, so that a long recording never
 /// has to be in memory as a whole. Segments may be asked for from several
 /// threads at once, in any order; an analysis surveys first and then reads each once.
-pub trait SampleSource: Sync {
+pub trait SampleReader: Sync {
     /// Number of segments.
     fn segments(&self) -> usize;
     /// The rows of segment `i`, ascending in time within it for each thread.
@@ -23,7 +23,7 @@ pub trait SampleSource: Sync {
     }
 }
 
-impl SampleSource for AccessSamples {
+impl SampleReader for AccessSamples {
     fn segments(&self) -> usize {
         1
     }
@@ -55,7 +55,7 @@ pub struct Input {
     pub allocation_groups: AllocationGroups,
     pub site_names: SiteNames,
     pub range_events: RangeEvents,
-    pub homes: Homes,
+    pub page_nodes: PageNodes,
     pub mappings: Mappings,
     pub phases: Phases,
     pub phase_counts: PhaseCounts,
@@ -81,7 +81,7 @@ impl Input {
 pub struct Judge {
     /// The machine.
     pub machine: Machine,
-    /// `None`: the recording's own cpus and page homes are used. `Some`: the
+    /// `None`: the recording's own cpus and nodes of pages are used. `Some`: the
     /// threads that have samples are mapped to the machine's nodes in creation
     /// order, and each page to the node of the thread that first touched it.
     pub assume: Option<Bind>,

@@ -1,10 +1,10 @@
 //! The objects of one line, one by one. Laid over one another, a vector that each thread has for itself would look as if
 //! every thread used all of one.
 
+use super::counters::{Counters, Followed, InstanceUse, Use};
 use super::hash::{FastMap, FastSet};
 use super::pattern::{self, Range};
 use super::rows::Rows;
-use super::tally::{Followed, InstanceUse, Tally, Use};
 use super::value::Pattern;
 
 /// Part of the samples of objects of one line that must be of each object's one thread for it to be that thread's. The
@@ -17,8 +17,8 @@ const MOSTLY: f64 = 0.8;
 pub type Users<'a> = Vec<(u32, &'a InstanceUse)>;
 
 /// Of each row with several objects, those with samples: by object, in order.
-pub fn by_row<'a>(rows: &Rows, tally: &'a Tally) -> FastMap<u32, Vec<Users<'a>>> {
-    let mut things: Vec<(u32, Users)> = super::facts::by_row(tally.instances.iter()).into_iter().collect();
+pub fn by_row<'a>(rows: &Rows, counters: &'a Counters) -> FastMap<u32, Vec<Users<'a>>> {
+    let mut things: Vec<(u32, Users)> = super::facts::by_row(counters.instances.iter()).into_iter().collect();
     things.sort_by_key(|t| t.0);
     let mut found: FastMap<u32, Vec<Users>> = FastMap::default();
     for (thing, users) in things {

@@ -58,9 +58,9 @@ impl Spans for [Row] {
 }
 
 impl Looks {
-    /// Indexes the homes table.
+    /// Indexes the nodes of the pages table.
     pub fn new(input: &Input, spaces: &Spaces, nodes: &Nodes) -> Looks {
-        let h = &input.homes;
+        let h = &input.page_nodes;
         let page = input.meta.page_bytes.max(1);
         let mut ids: Vec<Vec<u32>> = vec![Vec::new(); spaces.spaces.len()];
         let mut rows = Vec::with_capacity(h.time_ns.len());

@@ -1,4 +1,4 @@
-//! What a sample counts for, and what its rung knows by itself.
+//! What a sample counts for, and what its source knows by itself.
 //!
 //! A timer's sample stands for CPU time; one of the virtual machine stands for cache
 //! lines moved from or to DRAM, and knows the node they came from. The two cannot be
@@ -8,30 +8,30 @@ use super::input::{Input, Judge};
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::region::Region;
 use super::value::Basis;
-use crate::recording::{AccessSamples, NONE, Rung, SampleRung};
+use crate::recording::{AccessSamples, NONE, SampleSource, Source};
 
 /// How samples of one recording are counted.
 #[derive(Debug)]
 pub struct Measure {
     /// What every share is a share of.
     pub basis: Basis,
-    /// Whether the samples' own homes hold: not where pages are placed anew for another machine.
-    own_homes: bool,
+    /// Whether the samples' own nodes hold: not where pages are placed anew for another machine.
+    own_page_nodes: bool,
 }
 
 impl Measure {
     /// A recording of the virtual machine counts lines; every other counts time.
     pub fn new(input: &Input, judge: &Judge) -> Measure {
-        let simulated = input.meta.rungs.iter().any(|r| r.rung == Rung::Simulated && r.active);
+        let simulated = input.meta.sources.iter().any(|r| r.source == Source::Simulated && r.active);
         let basis =
             if simulated || !input.cpu_epochs.epoch.is_empty() { Basis::DramLines } else { Basis::StallTime };
-        Measure { basis, own_homes: basis == Basis::DramLines && judge.assume.is_none() }
+        Measure { basis, own_page_nodes: basis == Basis::DramLines && judge.assume.is_none() }
     }
 
     /// What sample `i` weighs; `None` if it is of another basis.
     #[inline]
     pub fn weight(&self, s: &AccessSamples, i: usize) -> Option<u64> {
-        let lines = s.rung[i] == SampleRung::Simulated as u8;
+        let lines = s.source[i] == SampleSource::Simulated as u8;
         match self.basis {
             Basis::DramLines => lines.then(|| u64::from(s.lines[i])),
             // A sample without a weight is still a sample.
@@ -41,8 +41,8 @@ impl Measure {
 
     /// The node of the memory, where the sample itself tells.
     #[inline]
-    pub fn home(&self, s: &AccessSamples, i: usize, nodes: &Nodes) -> NodeIndex {
-        if self.own_homes { nodes.position(s.home[i]) } else { UNKNOWN }
+    pub fn page_node(&self, s: &AccessSamples, i: usize, nodes: &Nodes) -> NodeIndex {
+        if self.own_page_nodes { nodes.position(s.page_node[i]) } else { UNKNOWN }
     }
 
     /// Whether sample `i` lies in the region that counts. Its epoch tells exactly: the counters are

@@ -1,8 +1,8 @@
 //! From a recording and a machine to objects, first touches, patterns and findings.
 //!
 //! The way of a number: `space` says which object an address was, `placement`
-//! which fault placed its page, `homes` and `nodes` on which node that is;
-//! `attribute` counts every sample with these answers into a `tally`;
+//! which fault placed its page, `page_nodes` and `nodes` on which node that is;
+//! `attribute` counts every sample with these answers into `counters`;
 //! `facts` gathers what is known of each object, `whatif` asks the time model what
 //! its memory elsewhere would give, `cases` and `sharing` know the causes,
 //! `findings` ranks them, `verdict` decides and `assemble` writes the `Report`.
@@ -19,6 +19,7 @@ mod blocks;
 mod cached;
 mod cases;
 mod code;
+mod counters;
 mod counts;
 mod exact;
 mod facts;
@@ -27,7 +28,6 @@ mod hash;
 mod held;
 mod helpers;
 mod history;
-mod homes;
 mod instances;
 mod layer;
 mod looks;
@@ -36,7 +36,7 @@ mod names;
 mod nodes;
 mod notes;
 mod over_time;
-mod pace;
+mod page_nodes;
 mod page_table;
 mod pages;
 mod pattern;
@@ -52,14 +52,14 @@ mod shares;
 mod sharing;
 mod sites;
 mod space;
-mod tally;
+mod timing;
 mod touchers;
 mod traffic;
 mod verdict;
 mod whatif;
 
-pub use input::{Input, Judge, SampleSource};
-pub(crate) use pace::weak_figures;
+pub use input::{Input, Judge, SampleReader};
+pub(crate) use timing::weak_figures;
 pub use value::*;
 pub use verdict::{MOST_UNKNOWN, THRESHOLD};
 pub use whatif::WORTH;
@@ -84,7 +84,7 @@ pub enum AnalyzeError {
 }
 
 /// Analyses a recording on as many threads as the host has to offer, at most 8.
-pub fn analyze(input: &Input, samples: &dyn SampleSource, judge: &Judge) -> Result<Report, AnalyzeError> {
+pub fn analyze(input: &Input, samples: &dyn SampleReader, judge: &Judge) -> Result<Report, AnalyzeError> {
     analyze_with(input, samples, judge, workers())
 }
 
@@ -97,7 +97,7 @@ fn workers() -> usize {
 /// but for the number of migrations, which is a lower bound.
 pub fn analyze_with(
     input: &Input,
-    samples: &dyn SampleSource,
+    samples: &dyn SampleReader,
     judge: &Judge,
     workers: usize,
 ) -> Result<Report, AnalyzeError> {
@@ -111,7 +111,7 @@ pub fn analyze_with(
 /// See [`AnalyzeError`].
 pub fn analyze_owned(
     mut input: Input,
-    samples: &dyn SampleSource,
+    samples: &dyn SampleReader,
     judge: &Judge,
 ) -> Result<Report, AnalyzeError> {
     take_apart(&mut input, samples, judge, workers())
@@ -119,7 +119,7 @@ pub fn analyze_owned(
 
 fn take_apart(
     input: &mut Input,
-    samples: &dyn SampleSource,
+    samples: &dyn SampleReader,
     judge: &Judge,
     workers: usize,
 ) -> Result<Report, AnalyzeError> {
@@ -146,7 +146,7 @@ fn take_apart(
     let placements = placement::Placements::new(input, &spaces, &threads);
     rows.split(&spaces.things, &placements);
     let looks = looks::Looks::new(input, &spaces, &nodes);
-    let finder = homes::Finder {
+    let finder = page_nodes::Finder {
         spaces: &spaces,
         placements: &placements,
         looks: &looks,
@@ -164,8 +164,8 @@ fn take_apart(
     let exact = exact::Exact::new(input, judge, measure.basis, &spaces, &rows, &nodes, &region);
     let traffic = traffic::Traffic::new(input, judge, &nodes, &region);
     let counts = counts::Counts {
-        pace: match &traffic {
-            Ok(_) => pace::Pace::new(input, judge),
+        timing: match &traffic {
+            Ok(_) => timing::Timing::new(input, judge),
             Err(why) => Err(why.clone()),
         },
         traffic,
@@ -184,10 +184,10 @@ fn take_apart(
         region: &region,
         measure: &measure,
         exact: exact.as_ref(),
-        pace: counts.pace.as_ref().ok(),
+        timing: counts.timing.as_ref().ok(),
         phases: phases.as_ref(),
     };
-    let tally = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
-    let facts = facts::gather(input, &context, &tally);
-    Ok(assemble::assemble(input, judge, &context, &tally, &facts, &counts))
+    let counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
+    let facts = facts::gather(input, &context, &counters);
+    Ok(assemble::assemble(input, judge, &context, &counters, &facts, &counts))
 }

@@ -101,9 +101,9 @@ impl Nodes {
         self.ids.iter().position(|&n| i64::from(n) == i64::from(id)).map_or(UNKNOWN, |n| n as NodeIndex)
     }
 
-    /// How far memory on `home` is from a cpu on `from`.
-    pub fn class(&self, from: NodeIndex, home: NodeIndex) -> DistanceClass {
-        self.classes[from as usize * self.count + home as usize]
+    /// How far memory on `page_node` is from a cpu on `from`.
+    pub fn class(&self, from: NodeIndex, page_node: NodeIndex) -> DistanceClass {
+        self.classes[from as usize * self.count + page_node as usize]
     }
 }
 

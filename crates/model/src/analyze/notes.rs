@@ -3,11 +3,11 @@
 use super::assemble::MOST_ROWS;
 use super::attribute::Context;
 use super::code::NAMELESS;
+use super::counters::Counters;
 use super::facts::{RowFacts, read_only_files};
 use super::input::{Input, Judge};
-use super::pace::Pace;
 use super::program::{Managed, Program};
-use super::tally::Tally;
+use super::timing::Timing;
 use super::value::{Basis, FunctionRow};
 use super::verdict::unresolved_share;
 use crate::percent::percent;
@@ -43,14 +43,14 @@ pub fn notes(
     input: &Input,
     judge: &Judge,
     context: &Context,
-    tally: &Tally,
+    counters: &Counters,
     facts: &[RowFacts],
 ) -> Vec<String> {
     let mut n = Vec::new();
     if context.region.is_marked() {
         n.push(format!(
             "Shares are of the region of interest that the program marks: {} of {} samples (`--whole` reports all).",
-            tally.total.samples, context.survey.samples
+            counters.total.samples, context.survey.samples
         ));
     } else if judge.whole && input.phases.name.iter().any(String::is_empty) {
         n.push("The program marks a region of interest; as asked, shares are of the whole run.".to_string());
@@ -71,7 +71,7 @@ pub fn notes(
             percent(meta.steal_share)
         ));
     }
-    let waiting = tally.resolved(Resolution::Spinning) as f64 / tally.total.weight.max(1) as f64;
+    let waiting = counters.resolved(Resolution::Spinning) as f64 / counters.total.weight.max(1) as f64;
     if waiting >= MUCH_WAITING {
         n.push(format!(
             "{} of the CPU time is spent in wait loops of the threads' runtime: threads wait for others that have more to \
@@ -79,14 +79,14 @@ pub fn notes(
             percent(waiting)
         ));
     }
-    lines(&mut n, input, context, tally);
-    if unresolved_share(tally) > 0.1 {
+    lines(&mut n, input, context, counters);
+    if unresolved_share(counters) > 0.1 {
         n.push(format!(
             "{} of the samples touch memory at an address that could not be found; they count as unattributed.",
-            percent(unresolved_share(tally))
+            percent(unresolved_share(counters))
         ));
     }
-    let files = read_only_files(context, tally, facts) as f64 / tally.memory.weight.max(1) as f64;
+    let files = read_only_files(context, counters, facts) as f64 / counters.memory.weight.max(1) as f64;
     if files >= 0.05 {
         n.push(format!(
             "{} of the samples that touch memory read constants in mapped files. The page cache placed them, on a node \
@@ -103,8 +103,8 @@ pub fn notes(
         ));
     }
     if let Some(left) = facts.get(MOST_ROWS..).filter(|left| !left.is_empty()) {
-        let weight = |f: &RowFacts| tally.rows[f.row].as_deref().map_or(0, |t| t.sum.weight);
-        let part = left.iter().map(weight).sum::<u64>() as f64 / tally.total.weight.max(1) as f64;
+        let weight = |f: &RowFacts| counters.rows[f.row].as_deref().map_or(0, |t| t.sum.weight);
+        let part = left.iter().map(weight).sum::<u64>() as f64 / counters.total.weight.max(1) as f64;
         n.push(format!(
             "{} more objects have samples, {} of all; the {MOST_ROWS} with most are listed.",
             left.len(),
@@ -117,7 +117,7 @@ pub fn notes(
             "Up to {crowd} threads use one object; the ranges of the {MOST_ROWS} with most samples are listed."
         ));
     }
-    threads(&mut n, judge, context, tally);
+    threads(&mut n, judge, context, counters);
     pages(&mut n, input, judge, context);
     if facts.iter().any(|f| f.origins.cut) {
         n.push(
@@ -132,7 +132,7 @@ pub fn notes(
     {
         for f in facts.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
-            if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * tally.total.weight as f64 {
+            if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * counters.total.weight as f64 {
                 n.push(format!(
                     "{} fits a level 2 cache: its samples may be cache hits, whatever its pages' node.",
                     f.name
@@ -220,7 +220,7 @@ fn storms(n: &mut Vec<String>, input: &Input, context: &Context) {
 }
 
 /// What exact counts are of.
-fn lines(n: &mut Vec<String>, input: &Input, context: &Context, tally: &Tally) {
+fn lines(n: &mut Vec<String>, input: &Input, context: &Context, counters: &Counters) {
     if context.measure.basis != Basis::DramLines {
         return;
     }
@@ -235,21 +235,21 @@ fn lines(n: &mut Vec<String>, input: &Input, context: &Context, tally: &Tally) {
                 .to_string(),
         );
     }
-    if let Some(pace) = context.pace {
-        figures(n, pace);
+    if let Some(timing) = context.timing {
+        figures(n, timing);
     }
-    if tally.other_basis > 0 {
+    if counters.other_basis > 0 {
         n.push(format!(
             "{} timer samples are left out: emulated time has no memory stalls.",
-            tally.other_basis
+            counters.other_basis
         ));
     }
 }
 
 /// What the time rests on.
-fn figures(n: &mut Vec<String>, pace: &Pace) {
-    let remembered = pace.weak_figures.iter().filter(|f| f.confidence == "M").count();
-    let chosen: Vec<String> = pace
+fn figures(n: &mut Vec<String>, timing: &Timing) {
+    let remembered = timing.weak_figures.iter().filter(|f| f.confidence == "M").count();
+    let chosen: Vec<String> = timing
         .weak_figures
         .iter()
         .filter(|f| f.confidence != "M")
@@ -270,17 +270,17 @@ fn figures(n: &mut Vec<String>, pace: &Pace) {
     if !rests.is_empty() {
         n.push(format!("The time rests on {}.", rests.join("; and on ")));
     }
-    if pace.time.homeless_lines > 0 {
+    if timing.time.lines_without_node > 0 {
         n.push(format!(
-            "{} lines of unknown home were timed as if they were of the cpu's own node.",
-            pace.time.homeless_lines
+            "{} lines whose node of the page is unknown were timed as if they were of the cpu's own node.",
+            timing.time.lines_without_node
         ));
     }
 }
 
-fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, tally: &Tally) {
-    let unsampled = tally.threads.iter().filter(|t| t.sum.samples == 0).count();
-    let total = tally.threads.len();
+fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, counters: &Counters) {
+    let unsampled = counters.threads.iter().filter(|t| t.sum.samples == 0).count();
+    let total = counters.threads.len();
     if unsampled > 0 && unsampled < total {
         n.push(format!(
             "{unsampled} of {total} threads have no samples: they ran too briefly or only waited."
@@ -293,9 +293,9 @@ fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, tally: &Tally)
             "{followed} threads without samples placed pages: they are taken to run on the node of their process's first sampled thread."
         ));
     }
-    let migrations: u64 = tally.threads.iter().map(|t| t.migrations).sum();
+    let migrations: u64 = counters.threads.iter().map(|t| t.migrations).sum();
     // More than one move per 100 samples of a thread: not the odd move at the start. // chosen
-    if migrations > 20 && migrations * 100 > tally.total.samples {
+    if migrations > 20 && migrations * 100 > counters.total.samples {
         let advice = if judge.assume.is_some() || context.finder.nodes.count < 2 {
             "on a NUMA machine pin them"
         } else {

@@ -71,7 +71,7 @@ pub struct Seen {
     /// Node of the thread.
     pub from: NodeIndex,
     /// Node of the page; [`UNKNOWN`] unless it touches memory of a known node.
-    pub home: NodeIndex,
+    pub page_node: NodeIndex,
 }
 
 impl OverTime {
@@ -103,8 +103,8 @@ impl OverTime {
             self.by_thread.of((seen.function, thread as u32))[kind] += weight;
             self.threads.of((thread as u32, block as u32, seen.cpu))[kind] += weight;
         }
-        if seen.from != UNKNOWN && seen.home != UNKNOWN && !self.matrix.is_empty() {
-            let pair = usize::from(seen.from) * self.nodes + usize::from(seen.home);
+        if seen.from != UNKNOWN && seen.page_node != UNKNOWN && !self.matrix.is_empty() {
+            let pair = usize::from(seen.from) * self.nodes + usize::from(seen.page_node);
             self.matrix[block * self.nodes * self.nodes + pair] += weight;
         }
     }

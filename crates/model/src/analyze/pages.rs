@@ -2,8 +2,8 @@
 
 use super::hash::FastMap;
 use super::history::Memo;
-use super::homes::Finder;
 use super::input::Input;
+use super::page_nodes::Finder;
 use super::placement::How;
 use super::rows::Row;
 use super::sites::Sites;

@@ -5,7 +5,7 @@
 //! samples of one piece come from the same thread, against what chance gives.
 //! Narrow ranges: blocked. Wide but exclusive: cyclic. Wide and shared: all over.
 
-use super::tally::{BINS, Followed, Use};
+use super::counters::{BINS, Followed, Use};
 use super::value::Pattern;
 
 /// Samples that a thread needs for its percentiles to mean something: the 5th

@@ -2,7 +2,7 @@
 //!
 //! The kernel takes a page from the node of the cpu that faults (Linux
 //! Documentation/admin-guide/mm/numa_memory_policy.rst, "Default: local
-//! allocation"), so the first touch decides the home. Not every fault takes a
+//! allocation"), so the first touch decides the node of the page. Not every fault takes a
 //! page; the rules are those of mm/memory.c:
 //! - a store to an unplaced page takes one (`do_anonymous_page`);
 //! - a load of an unplaced anonymous page maps the shared zero page and takes none;

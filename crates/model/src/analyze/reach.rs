@@ -96,7 +96,7 @@ pub struct Reach {
     /// Distances to the nearest of the last samples, bytes.
     distance: Histogram,
     /// These distances over the time between, bytes a second.
-    pace: Histogram,
+    rate: Histogram,
 }
 
 impl Reach {
@@ -104,13 +104,13 @@ impl Reach {
     #[inline]
     pub fn add(&mut self, (bytes, ns): (u64, u64)) {
         self.distance.add(bytes);
-        self.pace.add((bytes as f64 * 1e9 / ns.max(1) as f64) as u64);
+        self.rate.add((bytes as f64 * 1e9 / ns.max(1) as f64) as u64);
     }
 
     /// Adds another worker's steps.
     pub fn merge(&mut self, other: &Reach) {
         self.distance.merge(&other.distance);
-        self.pace.merge(&other.pace);
+        self.rate.merge(&other.rate);
     }
 
     /// Bytes that a thread has in use at a time: those over which samples at random would lie so near to each other.
@@ -127,7 +127,7 @@ impl Reach {
     /// Part of the time that goes to memory if each line is fetched when a thread comes to it, one after the other, and
     /// stays in a cache while the thread is near: how fast threads move on times what a line takes, `ns`.
     pub fn fetching(&self, ns: f64) -> Option<f64> {
-        let median = self.pace.median()?;
+        let median = self.rate.median()?;
         Some(median / LINE * ns / 1e9)
     }
 }

@@ -1,9 +1,9 @@
 //! Shares of the whole: from samples, with intervals, or from counts of every line.
 
 use super::attribute::CLASSES;
+use super::counters::Counters;
 use super::nodes::{NodeIndex, Nodes};
 use super::stats::share_interval;
-use super::tally::Tally;
 use super::traffic::Traffic;
 use super::value::{CacheHeld, DistanceShare, Interval};
 use crate::machine::DistanceClass;
@@ -11,7 +11,7 @@ use crate::machine::DistanceClass;
 /// The report's shares of everything.
 #[derive(Debug)]
 pub struct Shares {
-    /// Remote, of what has a known home.
+    /// Remote, of what has a known node.
     pub remote: Option<f64>,
     /// Its interval.
     pub remote_ci: Option<Interval>,
@@ -56,17 +56,21 @@ impl Shares {
     }
 
     /// From samples.
-    pub fn of_samples(tally: &Tally, nodes: &Nodes) -> Shares {
-        let total = tally.total.weight.max(1) as f64;
-        let far = nodes.count > 1 && tally.known.weight > 0;
+    pub fn of_samples(counters: &Counters, nodes: &Nodes) -> Shares {
+        let total = counters.total.weight.max(1) as f64;
+        let far = nodes.count > 1 && counters.known.weight > 0;
         let row = |row: &[u64]| row.iter().map(|&w| w as f64 / total).collect();
         Shares {
-            remote: far.then(|| tally.remote as f64 / tally.known.weight as f64),
-            remote_ci: if far { share_interval(&tally.known_blocks, &tally.known) } else { None },
-            remote_of_all: far.then(|| tally.remote as f64 / tally.working.weight.max(1) as f64),
-            remote_of_all_ci: if far { share_interval(&tally.working_blocks, &tally.working) } else { None },
-            distance: distance(&tally.by_class, tally.known.weight),
-            matrix: tally.matrix.chunks(nodes.count.max(1)).map(row).collect(),
+            remote: far.then(|| counters.remote as f64 / counters.known.weight as f64),
+            remote_ci: if far { share_interval(&counters.known_blocks, &counters.known) } else { None },
+            remote_of_all: far.then(|| counters.remote as f64 / counters.working.weight.max(1) as f64),
+            remote_of_all_ci: if far {
+                share_interval(&counters.working_blocks, &counters.working)
+            } else {
+                None
+            },
+            distance: distance(&counters.by_class, counters.known.weight),
+            matrix: counters.matrix.chunks(nodes.count.max(1)).map(row).collect(),
             exact: false,
         }
     }
@@ -80,10 +84,10 @@ impl Shares {
         let mut by_class = [0; 4];
         let mut matrix = vec![vec![0.0; nodes.count]; nodes.count];
         for (from, row) in matrix.iter_mut().enumerate() {
-            for (home, cell) in row.iter_mut().enumerate() {
-                let (from, home) = (from as NodeIndex, home as NodeIndex);
-                let lines = traffic.flow(from, home).dram();
-                by_class[class(nodes.class(from, home))] += lines;
+            for (page_node, cell) in row.iter_mut().enumerate() {
+                let (from, page_node) = (from as NodeIndex, page_node as NodeIndex);
+                let lines = traffic.flow(from, page_node).dram();
+                by_class[class(nodes.class(from, page_node))] += lines;
                 *cell = lines as f64 / all;
             }
         }

@@ -5,17 +5,17 @@
 
 use super::advice::{self, place};
 use super::attribute::Context;
+use super::counters::{Counters, LineUsers};
 use super::exact::LINE;
 use super::facts::RowFacts;
 use super::hash::{FastMap, FastSet};
 use super::nodes::UNKNOWN;
 use super::sites::SiteId;
-use super::tally::{LineUsers, Tally};
 use super::value::{Cause, Finding};
 use super::whatif::WORTH;
 use crate::percent::percent;
 use crate::recording::NONE;
-use crate::time::Course;
+use crate::time::Timeline;
 
 /// Samples of a line from which on it is known who shares it. // chosen
 const SAMPLES: u64 = 8;
@@ -40,10 +40,15 @@ struct Row {
 }
 
 /// A finding for each object whose lines nodes take from each other for a part of the time that matters.
-pub fn findings(context: &Context, tally: &Tally, rows: &[RowFacts], course: &Course) -> Vec<Finding> {
+pub fn findings(
+    context: &Context,
+    counters: &Counters,
+    rows: &[RowFacts],
+    timeline: &Timeline,
+) -> Vec<Finding> {
     let mut by_row: FastMap<u32, Row> = FastMap::default();
     let mut taken = 0u64;
-    for (&(row, ..), users) in &tally.transfers {
+    for (&(row, ..), users) in &counters.transfers {
         let lines: u64 = users.values().map(|n| n[0]).sum();
         // A barrier or queue of the runtime: its threads wait for each other, and nothing of the program's is there. A
         // lock that is a variable of the program is its own.
@@ -71,18 +76,18 @@ pub fn findings(context: &Context, tally: &Tally, rows: &[RowFacts], course: &Co
             sum.threads.extend(users.keys().map(|u| u.0));
         }
     }
-    let busy: f64 = course.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
+    let busy: f64 = timeline.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
     // Cores may wait for several lines at a time: all of them cannot take more than the cores' time.
-    let each = course.transfer_ns().min(busy / taken.max(1) as f64);
+    let each = timeline.transfer_ns().min(busy / taken.max(1) as f64);
     let mut found: Vec<Finding> = by_row
         .into_iter()
         .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
         .filter_map(|(id, row)| {
             let share = row.hot as f64 * each / busy.max(1.0);
-            (share >= WORTH).then(|| finding(context, tally, rows, id, row, share))
+            (share >= WORTH).then(|| finding(context, counters, rows, id, row, share))
         })
         .collect();
-    found.sort_by(|a, b| b.stake.total_cmp(&a.stake).then_with(|| a.objects.cmp(&b.objects)));
+    found.sort_by(|a, b| b.at_risk.total_cmp(&a.at_risk).then_with(|| a.objects.cmp(&b.objects)));
     found
 }
 
@@ -107,8 +112,8 @@ fn apart(users: &LineUsers) -> bool {
 }
 
 /// The line of code that writes a row's lines most, where one was seen to write.
-fn written_at(tally: &Tally, facts: Option<&RowFacts>, id: u32) -> Option<SiteId> {
-    let taken = tally.taken_at.iter().filter(|t| t.0.0 == id).map(|(&(_, site), n)| (n[1], site));
+fn written_at(counters: &Counters, facts: Option<&RowFacts>, id: u32) -> Option<SiteId> {
+    let taken = counters.taken_at.iter().filter(|t| t.0.0 == id).map(|(&(_, site), n)| (n[1], site));
     let stored = facts.map_or(&[][..], |f| &f.lines).iter().map(|l| (l.1.stores, l.0));
     let most = |of: &mut dyn Iterator<Item = (u64, SiteId)>| {
         of.filter(|s| s.0 > 0).max_by_key(|s| (s.0, std::cmp::Reverse(s.1))).map(|s| s.1)
@@ -116,10 +121,17 @@ fn written_at(tally: &Tally, facts: Option<&RowFacts>, id: u32) -> Option<SiteId
     most(&mut taken.into_iter()).or_else(|| most(&mut stored.into_iter()))
 }
 
-fn finding(context: &Context, tally: &Tally, rows: &[RowFacts], id: u32, row: Row, share: f64) -> Finding {
+fn finding(
+    context: &Context,
+    counters: &Counters,
+    rows: &[RowFacts],
+    id: u32,
+    row: Row,
+    share: f64,
+) -> Finding {
     let about = &context.rows.rows[id as usize];
     let facts = rows.iter().find(|f| f.row == id as usize);
-    let written = written_at(tally, facts, id).map(|s| context.sites.get(s));
+    let written = written_at(counters, facts, id).map(|s| context.sites.get(s));
     let allocated = about.site.map(|s| context.sites.get(s));
     let site = written.or(allocated);
     let one_writer = 2 * row.one_writer > row.hot;
@@ -193,7 +205,7 @@ fn finding(context: &Context, tally: &Tally, rows: &[RowFacts], id: u32, row: Ro
              other less often than real ones",
             percent(share)
         )),
-        stake: share,
+        at_risk: share,
         rank: 0,
     }
 }

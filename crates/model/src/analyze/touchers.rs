@@ -1,9 +1,9 @@
 //! Touches by who made them, where and how: what findings reason about.
 
 use super::hash::FastMap;
-use super::homes::Finder;
 use super::input::Input;
 use super::nodes::NodeIndex;
+use super::page_nodes::Finder;
 use super::placement::How;
 use super::sites::{SiteId, Sites};
 use crate::recording::NONE;

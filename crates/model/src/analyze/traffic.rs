@@ -151,17 +151,17 @@ impl Traffic {
 
     fn add_lines(&mut self, input: &Input, nodes: &Nodes, i: usize) {
         let r = input.epoch_traffic.row(i);
-        let (from, home) = (nodes.of_cpu(r.cpu), nodes.position(r.home));
+        let (from, page_node) = (nodes.of_cpu(r.cpu), nodes.position(r.page_node));
         let written = r.write_lines + r.stream_lines;
         let Some(epoch) = self.epoch(r.epoch) else { return };
-        if from == UNKNOWN || home == UNKNOWN {
+        if from == UNKNOWN || page_node == UNKNOWN {
             self.unknown += r.read_lines + written;
             return;
         }
-        epoch.lines[usize::from(from != home)] += r.read_lines + written;
+        epoch.lines[usize::from(from != page_node)] += r.read_lines + written;
         let cpu = self.cpu(r.cpu);
-        *(if from == home { &mut cpu.local } else { &mut cpu.remote }) += r.read_lines + written;
-        let flow = &mut self.flows[usize::from(from) * nodes.count + usize::from(home)];
+        *(if from == page_node { &mut cpu.local } else { &mut cpu.remote }) += r.read_lines + written;
+        let flow = &mut self.flows[usize::from(from) * nodes.count + usize::from(page_node)];
         flow.read += r.read_lines;
         flow.prefetch += r.prefetch_lines;
         flow.write += written;
@@ -169,9 +169,9 @@ impl Traffic {
         flow.walks += r.walks;
     }
 
-    /// Lines between the cpus of `from` and the memory of `home`.
-    pub fn flow(&self, from: NodeIndex, home: NodeIndex) -> &Flow {
-        &self.flows[usize::from(from) * self.nodes + usize::from(home)]
+    /// Lines between the cpus of `from` and the memory of `page_node`.
+    pub fn flow(&self, from: NodeIndex, page_node: NodeIndex) -> &Flow {
+        &self.flows[usize::from(from) * self.nodes + usize::from(page_node)]
     }
 
     /// Lines from and to DRAM, both ends known.
@@ -191,7 +191,7 @@ impl Traffic {
         let row = |(i, f): (usize, &Flow)| {
             (*f != Flow::default()).then(|| DramFlow {
                 from: nodes.ids[i / self.nodes],
-                home: nodes.ids[i % self.nodes],
+                page_node: nodes.ids[i % self.nodes],
                 read_bytes: bytes(f.read),
                 prefetch_bytes: bytes(f.prefetch),
                 write_bytes: bytes(f.write),

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Enough evidence, and little of the time is at stake on far memory.
+    /// Enough evidence, and little of the time is at risk on far memory.
     Clean,
-    /// A share of the time that matters is at stake on far memory.
+    /// A share of the time that matters is at risk on far memory.
     Affected,
     /// The evidence does not carry a verdict; `verdict_why` says what is missing.
     Unknown,
@@ -30,10 +30,10 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// CPU time of samples (clock and signal rungs): where time went, not how often memory was accessed.
+    /// CPU time of samples (clock and signal sources): where time went, not how often memory was accessed.
     #[default]
     StallTime,
-    /// Cache lines moved from and to DRAM, each weighing the same (simulated rung): how much traffic, not how much time.
+    /// Cache lines moved from and to DRAM, each weighing the same (simulated source): how much traffic, not how much time.
     DramLines,
 }
 
@@ -90,22 +90,22 @@ pub struct Report {
     pub machine: JudgedMachine,
     /// The machine it ran on, in words.
     pub recorded_on: String,
-    /// The rungs that produced the numbers.
-    pub rungs: Vec<RungUse>,
+    /// The sources that produced the numbers.
+    pub sources: Vec<SourceUse>,
     /// CPU time that the program took, in the kernel too; null if unknown. Shares are of time outside the kernel.
     pub cpu: Option<CpuTime>,
     /// What every share below is a share of.
     pub basis: Basis,
     /// Which part of the run they are of.
     pub region: Region,
-    /// Remote share of all samples whose page's home is known; null if none is, or so few that the interval
+    /// Remote share of all samples whose page's node is known; null if none is, or so few that the interval
     /// covers more than half of everything.
     pub remote_share: Option<f64>,
     /// 95 % interval of `remote_share`; its bounds where it is exact.
     pub remote_share_ci: Option<Interval>,
     /// Whether remote shares, distances and the matrix are of counts of every line instead of samples.
     pub remote_share_exact: bool,
-    /// Share of all samples that are remote for certain: the time at stake, or the lines. Of time, waiting for other
+    /// Share of all samples that are remote for certain: the time at risk, or the lines. Of time, waiting for other
     /// threads is left out. Null if unknown: then the interval may still say what it is at most.
     pub remote_time_share: Option<f64>,
     /// 95 % interval of `remote_time_share`.
@@ -117,19 +117,19 @@ pub struct Report {
     /// Objects that caches may have held, in a program that they cannot hold as a whole: their samples on far pages are
     /// in the upper end of `remote_time_share_ci` only. Null if there are hardly any.
     pub caches_may_hold: Option<CacheHeld>,
-    /// Share of samples by distance of the page's home; of the samples whose home is known.
+    /// Share of samples by distance of the node of the page; of the samples whose page's node is known.
     pub distance: Vec<DistanceShare>,
-    /// Share of samples whose page's home is unknown, of those that touch memory.
-    pub home_unknown_share: f64,
+    /// Share of samples whose page's node is unknown, of those that touch memory.
+    pub page_node_unknown_share: f64,
     /// Share of samples that touch memory but could not be given to an object.
     pub unattributed_share: f64,
     /// Share of samples that touch no memory (computing); 0 where lines are counted.
     pub compute_share: f64,
     /// Share of samples in a runtime's wait loops (spinning); 0 where lines are counted.
     pub spinning_share: f64,
-    /// Rows: node of the thread; columns: home node; share of samples. Same order as `machine.node_ids`.
+    /// Rows: node of the thread; columns: node of the page; share of samples. Same order as `machine.node_ids`.
     pub node_matrix: Vec<Vec<f64>>,
-    /// Rows: threads; columns: home node.
+    /// Rows: threads; columns: node of the page.
     pub threads: Vec<ThreadRow>,
     /// Objects by stall share, largest first.
     pub objects: Vec<ObjectRow>,
@@ -158,9 +158,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Samples of the rungs that sample; page events are no samples.
+    /// Samples of the sources that sample; page events are no samples.
     pub fn samples(&self) -> u64 {
-        self.rungs.iter().filter(|r| r.rung != "pages").map(|r| r.samples).sum()
+        self.sources.iter().filter(|r| r.source != "pages").map(|r| r.samples).sum()
     }
 }
 
@@ -241,18 +241,18 @@ pub struct JudgedMachine {
     pub binding: String,
 }
 
-/// One rung in a report.
+/// One source in a report.
 #[derive(Clone, Debug, Serialize)]
-pub struct RungUse {
+pub struct SourceUse {
     /// `clock`, `signal`, `pages`, …
-    pub rung: String,
+    pub source: String,
     /// Samples or events.
     pub samples: u64,
     /// Events known to be lost.
     pub lost: u64,
     /// Whether that is all: a recorder that was killed did not count what it lost.
     pub lost_known: bool,
-    /// Share of samples whose address, or at least object, was found; null for rungs without addresses.
+    /// Share of samples whose address, or at least object, was found; null for sources without addresses.
     pub resolved_share: Option<f64>,
     /// Asked rate, Hz per thread; null where none.
     pub hz: Option<f64>,
@@ -269,7 +269,7 @@ pub struct DistanceShare {
     pub share: f64,
 }
 
-/// A thread's samples by home node.
+/// A thread's samples by node of the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct ThreadRow {
     /// Kernel thread id.
@@ -284,8 +284,8 @@ pub struct ThreadRow {
     pub samples: u64,
     /// Share of all samples.
     pub share: f64,
-    /// Share of all samples by home node, in the order of `machine.node_ids`.
-    pub by_home: Vec<f64>,
+    /// Share of all samples by node of the page, in the order of `machine.node_ids`.
+    pub by_page_node: Vec<f64>,
     /// Cpus it was seen on.
     pub cpus: usize,
     /// Times that consecutive samples were on different cpus: migrations, at least.
@@ -299,7 +299,7 @@ pub struct ThreadRow {
 pub struct TouchRow {
     /// Kernel thread id that touched first.
     pub thread: u32,
-    /// Node of that thread: the pages' home. Null if unknown.
+    /// Node of that thread: the node of the pages. Null if unknown.
     pub node: Option<u32>,
     /// Pages of the base size placed.
     pub pages: u64,
@@ -320,7 +320,7 @@ pub struct UseRow {
     pub function: Option<String>,
     /// Share of all samples.
     pub stall_share: f64,
-    /// Share of these samples that is remote, of those whose home is known.
+    /// Share of these samples that is remote, of those whose page's node is known.
     pub remote_share: Option<f64>,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
@@ -404,7 +404,7 @@ pub struct ObjectRow {
     pub samples: u64,
     /// Share of all samples.
     pub stall_share: f64,
-    /// Share of its samples whose page is on another node, of those whose home is known; null if none is known.
+    /// Share of its samples whose page is on another node, of those whose page's node is known; null if none is known.
     pub remote_share: Option<f64>,
     /// 95 % interval; where it is exact, bounds that hold whoever the lines of pages shared with other objects belong to.
     pub remote_share_ci: Option<Interval>,
@@ -414,8 +414,8 @@ pub struct ObjectRow {
     pub dram: Option<DramLines>,
     /// By distance.
     pub distance: Vec<DistanceShare>,
-    /// Share of its samples whose home is unknown.
-    pub home_unknown_share: f64,
+    /// Share of its samples whose page's node is unknown.
+    pub page_node_unknown_share: f64,
     /// Where it is used, most first.
     pub accessed_at: Vec<UseRow>,
     /// How threads use it.
@@ -433,7 +433,7 @@ pub struct FunctionRow {
     pub module: Option<String>,
     /// Share of all samples, itself only.
     pub stall_share: f64,
-    /// Remote, of those whose home is known.
+    /// Remote, of those whose page's node is known.
     pub remote_share: Option<f64>,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
@@ -497,8 +497,8 @@ pub struct Finding {
     pub predicted_after_better: Option<Predicted>,
     /// Why there is no prediction.
     pub predicted_why: Option<String>,
-    /// Share of all samples that are remote on these objects: what is at stake. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
-    pub stake: f64,
+    /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
+    pub at_risk: f64,
     /// 1 is first.
     pub rank: u32,
 }

@@ -1,18 +1,18 @@
 //! The verdict: clean, affected, or unknown with what is missing.
 //!
-//! What decides is the time at stake on far memory. A timer's samples are time, so their remote
+//! What decides is the time at risk on far memory. A timer's samples are time, so their remote
 //! share is that. Lines from DRAM are not: a program may fetch few of them, all remote, and lose
-//! nothing. There the time at stake is the remote share of the lines times the share of the time
+//! nothing. There the time at risk is the remote share of the lines times the share of the time
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
 use super::advice::listed;
+use super::counters::Counters;
 use super::facts::mib;
 use super::input::{Input, Judge};
-use super::tally::Tally;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
 use crate::percent::percent;
-use crate::recording::{KERNEL_MODULE, Resolution, Rung};
+use crate::recording::{KERNEL_MODULE, Resolution, Source};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
 /// infinite speed on the far side would save less than a tenth of the time. // chosen
@@ -24,7 +24,7 @@ const MARGIN: f64 = 0.01;
 pub const LEAST_SAMPLES: u64 = 300;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
-/// Largest share of memory samples whose home is unknown for "clean".
+/// Largest share of memory samples whose page's node is unknown for "clean".
 pub const MOST_UNKNOWN: f64 = 0.25;
 
 /// What a verdict rests on, beside the counts.
@@ -38,7 +38,7 @@ pub struct Evidence<'a> {
     pub interval: Option<Interval>,
     /// Whether only a marked region counts.
     pub marked: bool,
-    /// Weight of samples on mapped files whose unknown homes do not matter.
+    /// Weight of samples on mapped files whose unknown page nodes do not matter.
     pub files: u64,
     /// Lines counted, if they were: then few samples are no obstacle.
     pub counted: Option<u64>,
@@ -56,17 +56,17 @@ pub struct Evidence<'a> {
 pub fn verdict(
     input: &Input,
     judge: &Judge,
-    tally: &Tally,
+    counters: &Counters,
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
-    with_small(decided(input, judge, tally, evidence, findings), findings)
+    with_small(decided(input, judge, counters, evidence, findings), findings)
 }
 
 fn decided(
     input: &Input,
     judge: &Judge,
-    tally: &Tally,
+    counters: &Counters,
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
@@ -78,9 +78,9 @@ fn decided(
                 .to_string(),
         );
     }
-    let n = tally.working.samples;
+    let n = counters.working.samples;
     if evidence.basis == Basis::DramLines && (n > 0 || evidence.counted.is_some()) {
-        return of_lines(input, judge, tally, evidence, findings);
+        return of_lines(input, judge, counters, evidence, findings);
     }
     if n == 0 && marked {
         return unknown(
@@ -88,28 +88,30 @@ fn decided(
                 .to_string(),
         );
     }
-    if n == 0 && tally.total.samples > 0 {
+    if n == 0 && counters.total.samples > 0 {
         return unknown(
             "Every sample hit a thread that was waiting at a barrier or lock, so nothing can be said about its memory."
                 .to_string(),
         );
     }
     if n == 0 {
-        return unknown(format!("There are no samples. {}", rung_reason(input)));
+        return unknown(format!("There are no samples. {}", source_reason(input)));
     }
     if let Some(caches) = evidence.caches {
         return of_caches(caches, n);
     }
-    let memory = tally.memory.weight.max(1) as f64;
-    let all = tally.working.weight.max(1) as f64;
+    let memory = counters.memory.weight.max(1) as f64;
+    let all = counters.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
         if let (Some(held), Some(interval)) = (evidence.held, interval) {
             return unknown(may_be_held(held, interval));
         }
-        if (tally.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
-            return clean(percent(tally.memory.weight as f64 / all) + " of the time touches memory at all");
+        if (counters.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
+            return clean(
+                percent(counters.memory.weight as f64 / all) + " of the time touches memory at all",
+            );
         }
-        return unknown(format!("No page's home is known. {}", home_reason(input, judge)));
+        return unknown(format!("The node of no page is known. {}", page_node_reason(input, judge)));
     };
     if interval.low > THRESHOLD {
         let range = match evidence.held {
@@ -138,8 +140,8 @@ fn decided(
             "{n} samples are too few for a verdict ({LEAST_SAMPLES} are needed): record longer or with a higher rate (-F)."
         ));
     }
-    // Constants and tables of mapped files are small, read by all and cached: their unknown homes decide nothing.
-    let unknown_weight = tally.home_unknown.saturating_sub(files) as f64;
+    // Constants and tables of mapped files are small, read by all and cached: their unknown page nodes decide nothing.
+    let unknown_weight = counters.page_node_unknown.saturating_sub(files) as f64;
     let memory = (memory - files as f64).max(1.0);
     // If even all of the unknown were remote, it would stay below the threshold.
     let bounded = interval.high + unknown_weight / all <= THRESHOLD;
@@ -160,9 +162,9 @@ fn decided(
         ));
     }
     unknown(format!(
-        "The home of {} of the samples that touch memory is unknown. {}",
+        "The node of the page is unknown for {} of the samples that touch memory. {}",
         percent(unknown_weight / memory),
-        home_reason(input, judge)
+        page_node_reason(input, judge)
     ))
 }
 
@@ -250,7 +252,7 @@ fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
 fn of_lines(
     input: &Input,
     judge: &Judge,
-    tally: &Tally,
+    counters: &Counters,
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
@@ -263,13 +265,16 @@ fn of_lines(
         return clean("The caches held everything: no line moved from or to DRAM".to_string());
     }
     let (Some(share), Some(interval)) = (evidence.remote_time, evidence.interval) else {
-        return unknown(format!("No line's home is known. {}", home_reason(input, judge)));
+        return unknown(format!(
+            "The node of the page is unknown for every line. {}",
+            page_node_reason(input, judge)
+        ));
     };
     let traffic = format!("{} of the DRAM traffic goes to far memory", percent(share));
-    // Unknown homes may all be far; exact counts have their unknown ends in the interval's denominator.
+    // Unknown page nodes may all be far; exact counts have their unknown ends in the interval's denominator.
     let blind = match evidence.counted {
         Some(_) => 0.0,
-        None => tally.home_unknown as f64 / tally.working.weight.max(1) as f64,
+        None => counters.page_node_unknown as f64 / counters.working.weight.max(1) as f64,
     };
     let far = (interval.high + blind).min(1.0);
     let (low, high) = match &evidence.memory_bound {
@@ -300,7 +305,7 @@ fn of_lines(
             return unknown(format!(
                 "{traffic}, and {bound}, but where {} of the lines went is not known. {}",
                 percent(interval.high - interval.low),
-                home_reason(input, judge)
+                page_node_reason(input, judge)
             ));
         }
         match what_if.best.as_ref().map(|b| &b.predicted) {
@@ -346,10 +351,10 @@ fn of_lines(
             )),
         };
     }
-    if evidence.counted.is_none() && tally.working.samples < LEAST_SAMPLES {
+    if evidence.counted.is_none() && counters.working.samples < LEAST_SAMPLES {
         return unknown(format!(
             "{} samples are too few for a verdict ({LEAST_SAMPLES} are needed), and no page was counted.",
-            tally.working.samples
+            counters.working.samples
         ));
     }
     if high <= THRESHOLD {
@@ -377,7 +382,7 @@ fn clean(what: String) -> (Verdict, String) {
 fn with_small(clean: (Verdict, String), findings: &[Finding]) -> (Verdict, String) {
     let (verdict, why) = clean;
     let nothing = format!("below {} nothing is worth changing.", percent(THRESHOLD));
-    let most = findings.iter().map(|f| f.stake).fold(0.0, f64::max);
+    let most = findings.iter().map(|f| f.at_risk).fold(0.0, f64::max);
     let small = format!(
         "that is below the {} of an affected program. Small findings, of {} at most, are listed.",
         percent(THRESHOLD),
@@ -389,29 +394,29 @@ fn with_small(clean: (Verdict, String), findings: &[Finding]) -> (Verdict, Strin
     }
 }
 
-fn rung_reason(input: &Input) -> String {
-    let why = |r: &&crate::recording::RungReport| !r.active && !r.why.is_empty();
-    match input.meta.rungs.iter().find(why) {
-        Some(r) => format!("{}: {}", rung_text(r.rung), r.why),
+fn source_reason(input: &Input) -> String {
+    let why = |r: &&crate::recording::SourceReport| !r.active && !r.why.is_empty();
+    match input.meta.sources.iter().find(why) {
+        Some(r) => format!("{}: {}", source_text(r.source), r.why),
         None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
     }
 }
 
-/// The rung's name.
-pub fn rung_text(rung: Rung) -> &'static str {
-    match rung {
-        Rung::Simulated => "simulated",
-        Rung::Hardware => "hardware",
-        Rung::Clock => "clock",
-        Rung::Signal => "signal",
-        Rung::Pages => "pages",
+/// The source's name.
+pub fn source_text(source: Source) -> &'static str {
+    match source {
+        Source::Simulated => "simulated",
+        Source::Hardware => "hardware",
+        Source::Clock => "clock",
+        Source::Signal => "signal",
+        Source::Pages => "pages",
     }
 }
 
-/// What would make homes known.
-fn home_reason(input: &Input, judge: &Judge) -> String {
-    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.homes.time_ns.is_empty()) {
-        let pages = input.meta.rungs.iter().find(|r| r.rung == Rung::Pages);
+/// What would make nodes of pages known.
+fn page_node_reason(input: &Input, judge: &Judge) -> String {
+    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.page_nodes.time_ns.is_empty()) {
+        let pages = input.meta.sources.iter().find(|r| r.source == Source::Pages);
         if pages.is_some_and(|r| r.active) {
             // They were recorded, and none is there: what ended the recording early is the reason, if anything did.
             let end = input.losses.what.iter().position(|what| what == "end");
@@ -453,10 +458,10 @@ fn home_reason(input: &Input, judge: &Judge) -> String {
     }
 }
 
-/// Part of a program's page faults that were not seen, from which on they are why homes are unknown. // chosen
+/// Part of a program's page faults that were not seen, from which on they are why nodes of pages are unknown. // chosen
 const KERNEL_FILLED: f64 = 0.5;
 
 /// Share of samples that are unresolved, for notes.
-pub fn unresolved_share(tally: &Tally) -> f64 {
-    tally.resolved(Resolution::Unresolved) as f64 / tally.total.weight.max(1) as f64
+pub fn unresolved_share(counters: &Counters) -> f64 {
+    counters.resolved(Resolution::Unresolved) as f64 / counters.total.weight.max(1) as f64
 }

@@ -22,7 +22,7 @@ pub struct Far {
     pub share: f64,
     /// Remote share of the row, if known.
     pub remote: Option<(f64, Interval)>,
-    /// Share of its samples whose home is unknown.
+    /// Share of its samples whose page's node is unknown.
     pub unknown: f64,
     /// All lines of the row, where lines are counted.
     pub lines: Option<f64>,
@@ -97,7 +97,7 @@ pub fn row(before: &Far, after: &Far) -> Change {
     }
 }
 
-/// The interval of a remote share of samples whose home is known, widened to all: what is unknown may be
+/// The interval of a remote share of samples whose page's node is known, widened to all: what is unknown may be
 /// far or near. Little of it is the code and the constants that every program has; a report bears as much.
 fn blind(ci: Interval, unknown: f64) -> Interval {
     match unknown > MOST_UNKNOWN {
@@ -106,7 +106,7 @@ fn blind(ci: Interval, unknown: f64) -> Interval {
     }
 }
 
-/// The same of a share of everything, which counts unknown homes as near.
+/// The same of a share of everything, which counts unknown page nodes as near.
 pub fn blind_whole(ci: Interval, unknown: f64, touching: f64) -> Interval {
     match unknown > MOST_UNKNOWN {
         true => Interval { low: ci.low, high: (ci.high + unknown * touching).min(1.0) },

@@ -16,7 +16,7 @@ use crate::percent::percent;
 use crate::time::Binding;
 
 /// Version of the JSON.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Compares two reports, if they are of the same work as far as can be seen.
 pub fn compare(before: &Report, after: &Report) -> Comparison {
@@ -137,14 +137,14 @@ fn rename(binds: Binding, renumbered: &[(u32, u32)]) -> Binding {
 
 /// CPU time of the samples, seconds.
 fn cpu_seconds(r: &Report) -> Option<f64> {
-    let timed: Vec<f64> = r.rungs.iter().filter_map(|u| Some(u.samples as f64 / u.hz?)).collect();
+    let timed: Vec<f64> = r.sources.iter().filter_map(|u| Some(u.samples as f64 / u.hz?)).collect();
     (r.basis == Basis::StallTime && !timed.is_empty()).then(|| timed.iter().sum())
 }
 
 fn side(r: &Report) -> Side {
     let dram = |c: &crate::analyze::Counted| {
         let sum = |near: bool| {
-            let flows = c.dram.iter().filter(|d| (d.from == d.home) == near);
+            let flows = c.dram.iter().filter(|d| (d.from == d.page_node) == near);
             flows.map(|d| d.read_bytes + d.write_bytes).sum()
         };
         Bytes { local: sum(true), remote: sum(false) }
@@ -157,7 +157,7 @@ fn side(r: &Report) -> Side {
         assumed: r.machine.assumed,
         basis: r.basis,
         region: r.region,
-        rungs: warnings::rungs(r),
+        sources: warnings::sources(r),
         samples: r.samples(),
         threads: r.threads.len(),
         verdict: r.verdict,
@@ -171,7 +171,7 @@ fn side(r: &Report) -> Side {
         }),
         remote_share: r.remote_time_share,
         remote_share_ci: r.remote_time_share_ci,
-        home_unknown_share: r.home_unknown_share,
+        page_node_unknown_share: r.page_node_unknown_share,
         // Of the time that is not spent waiting, as the remote share is.
         memory_share: 1.0 - r.compute_share / (1.0 - r.spinning_share).max(1e-9),
         dram: r.counters.as_ref().map(dram),
@@ -194,7 +194,7 @@ fn time(before: &Side, after: &Side) -> Result<TimeChange, String> {
 
 fn remote(before: &Side, after: &Side) -> Result<Difference, String> {
     let share = |s: &Side| {
-        let ci = change::blind_whole(s.remote_share_ci?, s.home_unknown_share, s.memory_share);
+        let ci = change::blind_whole(s.remote_share_ci?, s.page_node_unknown_share, s.memory_share);
         Some((s.remote_share?, ci))
     };
     match (share(before), share(after)) {
@@ -319,11 +319,13 @@ fn by_share(before: &Side, after: &Side, d: Difference) -> Decided {
         100.0 * d.value
     );
     let why = match (change, before.basis) {
-        (Change::Unknown, _) if before.home_unknown_share.max(after.home_unknown_share) > MOST_UNKNOWN => {
+        (Change::Unknown, _)
+            if before.page_node_unknown_share.max(after.page_node_unknown_share) > MOST_UNKNOWN =>
+        {
             format!(
-                "{far}, but the homes of {} and {} of the samples that touch memory are unknown",
-                percent(before.home_unknown_share),
-                percent(after.home_unknown_share)
+                "{far}, but the node of the page is unknown for {} and {} of the samples that touch memory",
+                percent(before.page_node_unknown_share),
+                percent(after.page_node_unknown_share)
             )
         }
         (Change::Unknown, _) => {

@@ -123,7 +123,7 @@ pub fn matrix(report: &Report, counted: bool) -> Vec<Vec<f64>> {
         Some(c) => {
             let at = |id: u32| ids.iter().position(|x| *x == id);
             for d in &c.dram {
-                if let (Some(i), Some(j)) = (at(d.from), at(d.home)) {
+                if let (Some(i), Some(j)) = (at(d.from), at(d.page_node)) {
                     m[i][j] += (d.read_bytes + d.write_bytes) as f64;
                 }
             }

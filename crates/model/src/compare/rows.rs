@@ -64,7 +64,7 @@ pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<
                 r,
                 o.stall_share,
                 (o.remote_share, o.remote_share_ci),
-                o.home_unknown_share,
+                o.page_node_unknown_share,
                 o.dram.as_ref(),
             ),
         };
@@ -78,7 +78,8 @@ pub fn functions(before: &Report, after: &Report, comparable: &Comparable) -> Ve
     let rows = |r: &Report| {
         let one = |f: &FunctionRow| {
             let ci = f.remote_share.and_then(|s| sampled(r, s, f.stall_share));
-            let side = row(r, f.stall_share, (f.remote_share, ci), r.home_unknown_share, f.dram.as_ref());
+            let side =
+                row(r, f.stall_share, (f.remote_share, ci), r.page_node_unknown_share, f.dram.as_ref());
             Row { keys: function_keys(f), name: f.function.clone(), at: None, side }
         };
         merged(r.functions.iter().map(one))
@@ -108,7 +109,7 @@ fn merged(rows: impl Iterator<Item = Row>) -> Vec<Row> {
 
 fn sum(x: &RowSide, y: &RowSide) -> RowSide {
     let share = x.share + y.share;
-    let known = |s: &RowSide| s.remote_share.map_or(0.0, |_| s.share * (1.0 - s.home_unknown_share));
+    let known = |s: &RowSide| s.remote_share.map_or(0.0, |_| s.share * (1.0 - s.page_node_unknown_share));
     let (kx, ky) = (known(x), known(y));
     let mean =
         |a: f64, wa: f64, b: f64, wb: f64| if wa + wb > 0.0 { (a * wa + b * wb) / (wa + wb) } else { a };
@@ -123,7 +124,7 @@ fn sum(x: &RowSide, y: &RowSide) -> RowSide {
         remote_share: of(x.remote_share, y.remote_share),
         // The mean of the ends is wider than the interval of the sum.
         remote_share_ci: end(|i| i.low).zip(end(|i| i.high)).map(|(low, high)| Interval { low, high }),
-        home_unknown_share: mean(x.home_unknown_share, x.share, y.home_unknown_share, y.share),
+        page_node_unknown_share: mean(x.page_node_unknown_share, x.share, y.page_node_unknown_share, y.share),
         local_lines: add(x.local_lines, y.local_lines),
         remote_lines: add(x.remote_lines, y.remote_lines),
         cpu_seconds: x.cpu_seconds.zip(y.cpu_seconds).map(|(a, b)| a + b),
@@ -156,14 +157,14 @@ fn row(
     r: &Report,
     share: f64,
     (remote_share, remote_share_ci): (Option<f64>, Option<Interval>),
-    home_unknown_share: f64,
+    page_node_unknown_share: f64,
     dram: Option<&DramLines>,
 ) -> RowSide {
     RowSide {
         share,
         remote_share,
         remote_share_ci,
-        home_unknown_share,
+        page_node_unknown_share,
         local_lines: dram.map(|d| d.local),
         remote_lines: dram.map(|d| d.remote),
         cpu_seconds: cpu_seconds(r).map(|s| s * share),
@@ -180,7 +181,7 @@ fn changed(
     let far = |s: &RowSide| Far {
         share: s.share,
         remote: s.remote_share.zip(s.remote_share_ci),
-        unknown: s.home_unknown_share,
+        unknown: s.page_node_unknown_share,
         lines: s.local_lines.zip(s.remote_lines).map(|(l, r)| (l + r) as f64),
     };
     let change = judged(before.as_ref().map(far), after.as_ref().map(far), comparable);
@@ -198,15 +199,15 @@ fn judged(before: Option<Far>, after: Option<Far>, comparable: &Comparable) -> C
     }
 }
 
-/// The most at stake on either side first, then the largest.
+/// The most at risk on either side first, then the largest.
 fn sorted(mut rows: Vec<RowChange>) -> Vec<RowChange> {
     let most = |r: &RowChange, of: fn(&RowSide) -> f64| {
         [&r.before, &r.after].into_iter().flatten().map(of).fold(0.0, f64::max)
     };
     // Rounded to a percent: rows that differ by less stay by size.
-    let stake = |r: &RowChange| (100.0 * most(r, |s| s.share * s.remote_share.unwrap_or(0.0))).round();
+    let at_risk = |r: &RowChange| (100.0 * most(r, |s| s.share * s.remote_share.unwrap_or(0.0))).round();
     rows.sort_by(|x, y| {
-        stake(y).total_cmp(&stake(x)).then_with(|| most(y, |s| s.share).total_cmp(&most(x, |s| s.share)))
+        at_risk(y).total_cmp(&at_risk(x)).then_with(|| most(y, |s| s.share).total_cmp(&most(x, |s| s.share)))
     });
     rows
 }
@@ -230,7 +231,7 @@ pub fn nodes(
         share: s.share,
         // Nothing there: nothing far.
         remote: s.remote_share.zip(s.remote_share_ci).or((s.share == 0.0).then_some((0.0, EXACTLY_NONE))),
-        unknown: s.home_unknown_share,
+        unknown: s.page_node_unknown_share,
         lines: s.dram.map(|d| (d.local + d.remote) as f64),
     };
     let one = |(b, a): (Option<usize>, Option<usize>)| {
@@ -260,7 +261,7 @@ fn node(r: &Report, i: usize) -> NodeSide {
         share,
         remote_share,
         remote_share_ci,
-        home_unknown_share: if counted { 0.0 } else { r.home_unknown_share },
+        page_node_unknown_share: if counted { 0.0 } else { r.page_node_unknown_share },
         dram: counted.then_some(Bytes { local: near as u64, remote: (mine - near) as u64 }),
     }
 }

@@ -77,9 +77,9 @@ pub struct Comparison {
     /// Pairs of nodes, of the first and of the second recording, that are taken for the same; empty if all
     /// have kept their numbers.
     pub renumbered: Vec<(u32, u32)>,
-    /// Objects, the most at stake first.
+    /// Objects, the most at risk first.
     pub objects: Vec<RowChange>,
-    /// Functions, the most at stake first.
+    /// Functions, the most at risk first.
     pub functions: Vec<RowChange>,
     /// Memory of each node.
     pub nodes: Vec<NodeChange>,
@@ -104,8 +104,8 @@ pub struct Side {
     pub basis: Basis,
     /// Which part of the run they are of.
     pub region: Region,
-    /// Rungs that gave samples.
-    pub rungs: Vec<String>,
+    /// Sources that gave samples.
+    pub sources: Vec<String>,
     /// Their samples.
     pub samples: u64,
     /// Threads.
@@ -122,8 +122,8 @@ pub struct Side {
     pub remote_share: Option<f64>,
     /// 95 % interval of it; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
-    /// Share of the samples that touch memory whose home is unknown.
-    pub home_unknown_share: f64,
+    /// Share of the samples that touch memory whose page's node is unknown.
+    pub page_node_unknown_share: f64,
     /// Share of the samples that touch memory.
     pub memory_share: f64,
     /// Bytes from and to DRAM; null unless counted.
@@ -198,8 +198,8 @@ pub struct RowSide {
     pub remote_share: Option<f64>,
     /// 95 % interval; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
-    /// Share of its samples whose home is unknown; for functions that of all samples.
-    pub home_unknown_share: f64,
+    /// Share of its samples whose page's node is unknown; for functions that of all samples.
+    pub page_node_unknown_share: f64,
     /// Its lines from and to the own node's DRAM; null unless counted.
     pub local_lines: Option<u64>,
     /// Its lines from and to other nodes' DRAM; null unless counted.
@@ -228,14 +228,14 @@ pub struct NodeChange {
 pub struct NodeSide {
     /// Threads on its cpus.
     pub threads: usize,
-    /// Its share of all traffic, or of the samples whose home is known.
+    /// Its share of all traffic, or of the samples whose page's node is known.
     pub share: f64,
     /// Share of that with cpus of other nodes; null if there is none.
     pub remote_share: Option<f64>,
     /// 95 % interval; its bounds where lines are counted.
     pub remote_share_ci: Option<Interval>,
-    /// Share of all samples whose home is unknown; 0 where traffic is counted.
-    pub home_unknown_share: f64,
+    /// Share of all samples whose page's node is unknown; 0 where traffic is counted.
+    pub page_node_unknown_share: f64,
     /// Bytes from and to its DRAM; null unless counted.
     pub dram: Option<Bytes>,
 }

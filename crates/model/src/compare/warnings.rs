@@ -39,7 +39,7 @@ pub fn warnings(before: &Report, after: &Report) -> Vec<String> {
             words(after)
         ));
     }
-    let (b, a) = (rungs(before), rungs(after));
+    let (b, a) = (sources(before), sources(after));
     if before.basis != after.basis {
         found.push(format!(
             "shares are of different things, {} and {}: they are not compared",
@@ -47,7 +47,11 @@ pub fn warnings(before: &Report, after: &Report) -> Vec<String> {
             after.basis.words()
         ));
     } else if b != a && before.samples() > 0 && after.samples() > 0 {
-        found.push(format!("samples come from different rungs, {} and {}", b.join(" and "), a.join(" and ")));
+        found.push(format!(
+            "samples come from different sources, {} and {}",
+            b.join(" and "),
+            a.join(" and ")
+        ));
     }
     let threads = (before.threads.len(), after.threads.len());
     if threads.0 != threads.1 {
@@ -72,9 +76,9 @@ pub fn short(before: &Side, after: &Side, t: TimeChange) -> Option<String> {
     })
 }
 
-/// Rungs that gave samples.
-pub fn rungs(r: &Report) -> Vec<String> {
-    r.rungs.iter().filter(|u| u.rung != "pages" && u.samples > 0).map(|u| u.rung.clone()).collect()
+/// Sources that gave samples.
+pub fn sources(r: &Report) -> Vec<String> {
+    r.sources.iter().filter(|u| u.source != "pages" && u.samples > 0).map(|u| u.source.clone()).collect()
 }
 
 /// That nodes have other numbers.

@@ -61,5 +61,5 @@ pub fn json(report: &Report, rank: u32) -> Option<String> {
         "nearfar.command": report.command.join(" "),
         "nearfar.machine": report.machine.name,
     });
-    Some(crate::plain::json(format!("{all:#}\n")))
+    Some(crate::escape::json(format!("{all:#}\n")))
 }

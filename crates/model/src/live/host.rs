@@ -5,7 +5,7 @@ use super::reading::{Process, Reading, Thread};
 use super::tabs::{self, Core, CoreSources, Node, NodeSources, column, per_second};
 use super::{Cell, Frame, Row, Tab, Table, Unit};
 use crate::machine::{Machine, NodeId};
-use crate::whereabouts::Whereabouts;
+use crate::residency::Residency;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -582,7 +582,7 @@ fn far(pages: &BTreeMap<NodeId, u64>, on: &BTreeMap<NodeId, f64>) -> Option<f64>
 }
 
 /// The table of a process's mappings and static variables.
-pub fn objects(seen: &Whereabouts, machine: &Machine) -> Table {
+pub fn objects(seen: &Residency, machine: &Machine) -> Table {
     use Unit::{Bytes, Share, Text};
     const PAGES: &str = "numa_maps, or move_pages on random pages";
     let nodes: Vec<NodeId> = machine.nodes.iter().map(|n| n.id).collect();
@@ -617,7 +617,7 @@ pub fn objects(seen: &Whereabouts, machine: &Machine) -> Table {
                kind: &str,
                name: String,
                policy: Option<String>,
-               amounts: &BTreeMap<NodeId, crate::whereabouts::Amount>| {
+               amounts: &BTreeMap<NodeId, crate::residency::Amount>| {
         let pages: BTreeMap<NodeId, u64> = amounts.iter().map(|(n, a)| (*n, a.bytes)).collect();
         let mut cells: Vec<Cell> = vec![
             format!("{id:x}").into(),

@@ -1,7 +1,7 @@
 //! What `nearfar top` and `nearfar exporter` show: a machine over one interval, as tables of numbers with their units
 //! and sources.
 //!
-//! A [`Frame`] is made of two [`reading`]s of a host ([`mod@host`]) or of a stretch of a counted recording
+//! A [`Frame`] is made of two [`reading`]s of a host ([`mod@host`]) or of a part of a counted recording
 //! ([`recorded`]). A number that has no source is [`Cell::Unknown`], and the table says why, column by column.
 
 pub mod events;
@@ -167,7 +167,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Why cells of a column are unknown, by the column's key.
     pub why: BTreeMap<String, String>,
-    /// Position of the column whose course is drawn as a sparkline and by which rows are sorted at first.
+    /// Position of the column whose history is drawn as a sparkline and by which rows are sorted at first.
     pub main: usize,
 }
 

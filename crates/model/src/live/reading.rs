@@ -3,7 +3,7 @@
 
 use super::events::{Event, Missing};
 use crate::machine::NodeId;
-use crate::whereabouts::activity::Activity;
+use crate::residency::activity::Activity;
 use std::collections::BTreeMap;
 
 /// A host at one moment.

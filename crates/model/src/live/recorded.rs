@@ -4,7 +4,7 @@ use super::tabs::{self, Core, CoreSources, Node, NodeSources, column, per_second
 use super::{Cell, Frame, Row, Tab, Table, Unit};
 use crate::machine::{Machine, NodeId};
 use crate::recording::{Columns, CpuEpoch, CpuEpochs, EpochTraffic, EpochTraffics};
-use crate::time::{Binding, Course, Unknown};
+use crate::time::{Binding, Timeline, Unknown};
 use std::collections::BTreeMap;
 
 /// Frames of a recording unless an interval is given: about so many.
@@ -31,7 +31,7 @@ pub fn frames(
         cpus.region.fill(0);
         traffic.region.fill(0);
     }
-    let time = Course::new(machine, &cpus, &traffic)?.time()?;
+    let time = Timeline::new(machine, &cpus, &traffic)?.time()?;
     let counted = cpus.region.contains(&1);
     let counts = |region: u8| !counted || region == 1;
     let mut by_epoch: BTreeMap<u32, Epoch> = BTreeMap::new();
@@ -41,12 +41,12 @@ pub fn frames(
     for row in traffic.rows().filter(|r| counts(r.region)) {
         by_epoch.entry(row.epoch).or_default().traffic.push(row);
     }
-    for stretch in &time.stretches {
-        let epochs = by_epoch.range_mut(stretch.first_epoch..=stretch.last_epoch);
+    for phase in &time.phases {
+        let epochs = by_epoch.range_mut(phase.first_epoch..=phase.last_epoch);
         let number = epochs.count();
-        for (_, epoch) in by_epoch.range_mut(stretch.first_epoch..=stretch.last_epoch) {
-            epoch.seconds = stretch.seconds / number as f64;
-            epoch.binds = Some(stretch.binds);
+        for (_, epoch) in by_epoch.range_mut(phase.first_epoch..=phase.last_epoch) {
+            epoch.seconds = phase.seconds / number as f64;
+            epoch.binds = Some(phase.binds);
         }
     }
     let interval_s = interval_s.unwrap_or(time.seconds / FRAMES);
@@ -113,7 +113,7 @@ impl Slot {
             did.worked_s += if row.instructions > 0 { epoch.seconds } else { 0.0 };
         }
         for row in &epoch.traffic {
-            let lines = self.lines.entry((row.cpu, row.home)).or_default();
+            let lines = self.lines.entry((row.cpu, row.page_node)).or_default();
             lines.read += row.read_lines;
             lines.written += row.write_lines + row.stream_lines;
         }
@@ -127,7 +127,7 @@ impl Slot {
 
     /// Lines of the cpus and nodes that `which` chooses.
     fn sum(&self, which: impl Fn(u16, i16) -> bool) -> Lines {
-        let chosen = self.lines.iter().filter(|((cpu, home), _)| which(*cpu, *home));
+        let chosen = self.lines.iter().filter(|((cpu, page_node), _)| which(*cpu, *page_node));
         chosen.fold(Lines::default(), |sum, (_, l)| Lines {
             read: sum.read + l.read,
             written: sum.written + l.written,
@@ -181,9 +181,9 @@ impl Slot {
             let key = u16::try_from(cpu).unwrap_or(u16::MAX);
             let did = self.cpus.get(&key).copied().unwrap_or_default();
             let node = machine.node_of_cpu(cpu);
-            let own = |home: i16| u32::try_from(home).ok() == node;
-            let near = self.sum(|c, home| c == key && own(home));
-            let far = self.sum(|c, home| c == key && home >= 0 && !own(home));
+            let own = |page_node: i16| u32::try_from(page_node).ok() == node;
+            let near = self.sum(|c, page_node| c == key && own(page_node));
+            let far = self.sum(|c, page_node| c == key && page_node >= 0 && !own(page_node));
             let missed = |levels: usize| {
                 did.hits[..levels].iter().fold(did.accesses, |rest, h| rest.saturating_sub(*h))
             };
@@ -209,9 +209,9 @@ impl Slot {
         let line = f64::from(machine.figures.line_bytes.unwrap_or(64));
         let busiest = self.cpus.values().map(|d| d.busy_ns).fold(0.0, f64::max);
         let node = |of: &crate::machine::NumaNode| {
-            let here = |home: i16| u32::try_from(home).ok() == Some(of.id);
+            let here = |page_node: i16| u32::try_from(page_node).ok() == Some(of.id);
             let own_cpu = |cpu: u16| of.cpus.contains(u32::from(cpu));
-            let moved = self.sum(|_, home| here(home));
+            let moved = self.sum(|_, page_node| here(page_node));
             let bytes = |l: Lines| (l.read + l.written) as f64 * line;
             let writes = moved.written as f64 / ((moved.read + moved.written).max(1)) as f64;
             let busy: f64 =
@@ -227,8 +227,10 @@ impl Slot {
                     .bandwidth_of(of.id)
                     .and_then(|b| b.rate(writes))
                     .map(|gbs| gbs * 1e9),
-                own: Some(bytes(self.sum(|cpu, home| own_cpu(cpu) && here(home)))),
-                others: Some(bytes(self.sum(|cpu, home| own_cpu(cpu) && home >= 0 && !here(home)))),
+                own: Some(bytes(self.sum(|cpu, page_node| own_cpu(cpu) && here(page_node)))),
+                others: Some(bytes(
+                    self.sum(|cpu, page_node| own_cpu(cpu) && page_node >= 0 && !here(page_node)),
+                )),
                 ..Node::default()
             }
         };

@@ -414,7 +414,7 @@ impl Measured {
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
-        crate::plain::json(text)
+        crate::escape::json(text)
     }
 }
 

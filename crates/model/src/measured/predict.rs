@@ -4,7 +4,7 @@
 use super::Placement;
 use crate::machine::figures::{Confidence, Figure};
 use crate::machine::{Machine, NodeId};
-use crate::time::work::HomeWork;
+use crate::time::work::NodeWork;
 use crate::time::{Binding, Unknown, steady};
 use serde::Serialize;
 
@@ -42,11 +42,11 @@ pub fn triad(machine: &Machine, cpus: &[u32], placement: Placement) -> Result<Pr
         node.is_some_and(|n| !n.cpus.is_empty() && n.memory_bytes != Some(0))
     };
     let turns: Vec<NodeId> = machine.nodes.iter().map(|n| n.id).filter(|&id| both(id)).collect();
-    let threads: Vec<(u32, Vec<HomeWork>)> = cpus
+    let threads: Vec<(u32, Vec<NodeWork>)> = cpus
         .iter()
         .map(|&cpu| {
             let own = machine.nodes.iter().find(|n| n.cpus.contains(cpu)).map(|n| n.id);
-            let homes = machine.nodes.iter().map(|node| {
+            let page_nodes = machine.nodes.iter().map(|node| {
                 let share = match placement {
                     Placement::Local => f64::from(Some(node.id) == own),
                     Placement::OneNode(one) => f64::from(node.id == one),
@@ -55,9 +55,9 @@ pub fn triad(machine: &Machine, cpus: &[u32], placement: Placement) -> Result<Pr
                 };
                 // Two arrays are read and the third is read before it is stored to. All of it is in sequence.
                 let reads = 3.0 * LINES * share;
-                HomeWork { reads, prefetches: reads, writes: LINES * share, ..HomeWork::default() }
+                NodeWork { reads, prefetches: reads, writes: LINES * share, ..NodeWork::default() }
             });
-            (cpu, homes.collect())
+            (cpu, page_nodes.collect())
         })
         .collect();
     let named = 3.0 * 64.0 * LINES * cpus.len() as f64;

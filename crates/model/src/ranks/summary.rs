@@ -131,7 +131,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
                 far_share: o.remote_share,
                 far_time_share: o
                     .remote_share
-                    .map(|far| time(o.stall_share * far * (1.0 - o.home_unknown_share))),
+                    .map(|far| time(o.stall_share * far * (1.0 - o.page_node_unknown_share))),
                 pattern: o.pattern,
             }
         })
@@ -166,7 +166,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         threads: report.threads.iter().filter(|t| t.samples > 0).count() as u64,
         thread_nodes,
         samples: report.samples(),
-        lost: report.rungs.iter().try_fold(0u64, |sum, r| r.lost_known.then(|| sum.saturating_add(r.lost))),
+        lost: report.sources.iter().try_fold(0u64, |sum, r| r.lost_known.then(|| sum.saturating_add(r.lost))),
         verdict: report.verdict,
         verdict_why: short(&report.verdict_why, SENTENCE),
         far_share: report.remote_time_share,

@@ -6,10 +6,10 @@ use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A rung of the ladder: where a number comes from.
+/// A source of the ladder: where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Rung {
+pub enum Source {
     /// Every access on a virtual machine.
     Simulated,
     /// PMU samples with data source and latency.
@@ -18,15 +18,15 @@ pub enum Rung {
     Clock,
     /// SIGPROF samples, decoded.
     Signal,
-    /// First touches and page homes.
+    /// First touches and nodes of pages.
     Pages,
 }
 
-/// One rung as it worked, or did not, in a recording.
+/// One source as it worked, or did not, in a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RungReport {
-    /// Which rung.
-    pub rung: Rung,
+pub struct SourceReport {
+    /// Which source.
+    pub source: Source,
     /// Whether it produced anything.
     pub active: bool,
     /// If not active, why, and what unlocks it; if active, a remark or empty.
@@ -92,8 +92,8 @@ pub struct Meta {
     /// What was placed by it, a line for each object and one for all.
     #[serde(default)]
     pub placed: Vec<String>,
-    /// The rungs and how they did.
-    pub rungs: Vec<RungReport>,
+    /// The sources and how they did.
+    pub sources: Vec<SourceReport>,
     /// Who was sampled and when; filled when the recording is finished.
     pub survey: Option<SampleSurvey>,
     /// CPU time of the recorder while the program ran, seconds; part of the perturbation.

@@ -18,7 +18,7 @@ pub mod tables;
 mod thrift;
 
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
-pub use meta::{Meta, Rung, RungReport, is_whole};
+pub use meta::{Meta, Source, SourceReport, is_whole};
 pub use rank::Rank;
 pub use survey::SampleSurvey;
 pub use tables::*;

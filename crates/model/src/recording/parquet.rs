@@ -282,7 +282,7 @@ fn physical(kind: ColumnKind) -> (PhysicalType, ConvertedType) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::tables::{Home, Homes, Mapping, Mappings};
+    use crate::recording::tables::{Mapping, Mappings, PageNode, PageNodes};
 
     #[test]
     fn a_table_comes_back_as_it_was() {
@@ -330,21 +330,36 @@ mod tests {
 
     #[test]
     fn negative_nodes_survive() {
-        let mut homes = Homes::default();
-        let row =
-            Home { time_ns: 1, process: 0, address: 4096, pages: 1, stride: 4096, node: -1, page_shift: 0 };
-        homes.push(row.clone());
+        let mut page_nodes = PageNodes::default();
+        let row = PageNode {
+            time_ns: 1,
+            process: 0,
+            address: 4096,
+            pages: 1,
+            stride: 4096,
+            node: -1,
+            page_shift: 0,
+        };
+        page_nodes.push(row.clone());
         let mut file = Vec::new();
-        write(&mut homes, &mut file).unwrap();
-        assert_eq!(read::<Homes>(bytes::Bytes::from(file)).unwrap().row(0), row);
+        write(&mut page_nodes, &mut file).unwrap();
+        assert_eq!(read::<PageNodes>(bytes::Bytes::from(file)).unwrap().row(0), row);
     }
 
     #[test]
     fn another_tables_file_names_the_missing_column() {
-        let mut homes = Homes::default();
-        homes.push(Home { time_ns: 1, process: 0, address: 0, pages: 1, stride: 1, node: 0, page_shift: 0 });
+        let mut page_nodes = PageNodes::default();
+        page_nodes.push(PageNode {
+            time_ns: 1,
+            process: 0,
+            address: 0,
+            pages: 1,
+            stride: 1,
+            node: 0,
+            page_shift: 0,
+        });
         let mut file = Vec::new();
-        write(&mut homes, &mut file).unwrap();
+        write(&mut page_nodes, &mut file).unwrap();
         let error = read::<Mappings>(bytes::Bytes::from(file)).unwrap_err();
         assert_eq!(error.to_string(), "table `mappings` has no column `start`");
     }
@@ -383,7 +398,7 @@ mod tests {
             /// Always there.
             id: u32,
             /// Added.
-            home: i16 = -1,
+            page_node: i16 = -1,
         }
     }
 
@@ -392,7 +407,7 @@ mod tests {
         let mut old = Olds::default();
         old.push(Old { id: 7 });
         old.push(Old { id: 8 });
-        let wanted = News { id: vec![7, 8], home: vec![-1, -1] };
+        let wanted = News { id: vec![7, 8], page_node: vec![-1, -1] };
         let mut file = Vec::new();
         write(&mut old.clone(), &mut file).unwrap();
         assert_eq!(read::<News>(bytes::Bytes::from(file)).unwrap(), wanted);

@@ -20,7 +20,7 @@ table! {
         /// An `Access`; unknown for a line written back.
         access: u8,
         /// Node of the memory; for a line from another node's cache, that node.
-        home: i16,
+        page_node: i16,
         /// 1 for a line that a cache of another node supplied, 0 for one from or to memory.
         transfer: u8,
         /// Lines that it stands for.
@@ -40,7 +40,7 @@ table! {
         /// Node of the cpus.
         from: i16,
         /// Node of the page.
-        home: i16,
+        page_node: i16,
         /// Lines read from DRAM.
         read_lines: u64,
         /// Lines written to DRAM, streamed ones included.

@@ -38,7 +38,7 @@ impl Meta {
         }
         let shares = [self.recorder_cpu_s, self.target_cpu_s, self.target_system_s, self.steal_share];
         let odd = |x: &f64| !(-1.0..=1e12).contains(x);
-        if let Some(x) = shares.into_iter().chain(self.rungs.iter().map(|r| r.hz)).find(odd) {
+        if let Some(x) = shares.into_iter().chain(self.sources.iter().map(|r| r.hz)).find(odd) {
             return Err(format!("it has {x} for a rate, a share or seconds of cpu time"));
         }
         if let Some(survey) = &self.survey {
@@ -170,7 +170,7 @@ sound! {
     AllocationGroups: |t, i| counts([t.count[i]]) && t.bytes[i] <= 1 << 60;
     SiteNames: |_t, _i| true;
     RangeEvents: |t, i| time(t.time_ns[i]) && range(t.address[i], t.bytes[i]) && range(t.to[i], t.bytes[i]);
-    Homes: |t, i| time(t.time_ns[i])
+    PageNodes: |t, i| time(t.time_ns[i])
         && t.page_shift[i] <= 40
         && t.stride[i] > 0
         && t.stride[i].checked_mul(u64::from(t.pages[i])).is_some_and(|bytes| range(t.address[i], bytes));
@@ -199,15 +199,23 @@ mod tests {
 
     #[test]
     fn rows_that_cannot_be_are_removed_and_counted_and_the_others_stay_in_order() {
-        let mut homes = Homes::default();
+        let mut page_nodes = PageNodes::default();
         for (address, stride, page_shift) in
             [(0, 4096, 0), (4096, 0, 0), (u64::MAX, 4096, 0), (1, 1, 200), (8, 1, 12)]
         {
-            homes.push(Home { time_ns: 1, process: 0, address, pages: 1, stride, node: 0, page_shift });
+            page_nodes.push(PageNode {
+                time_ns: 1,
+                process: 0,
+                address,
+                pages: 1,
+                stride,
+                node: 0,
+                page_shift,
+            });
         }
-        assert_eq!(homes.keep_sound(), 3);
-        assert_eq!(homes.address, [0, 8]);
-        assert_eq!(homes.keep_sound(), 0);
+        assert_eq!(page_nodes.keep_sound(), 3);
+        assert_eq!(page_nodes.address, [0, 8]);
+        assert_eq!(page_nodes.keep_sound(), 0);
         let mut phases = Phases::default();
         for (begin_ns, end_ns) in [(1, u64::MAX), (1, u64::MAX - 1), (u64::MAX, u64::MAX)] {
             phases.push(Phase::plain(0, String::new(), begin_ns, end_ns));

@@ -75,15 +75,15 @@ table! {
         access: u8,
         /// Call chain; u32::MAX if none was taken.
         chain: u32,
-        /// CPU time that this sample stands for, ns (clock and signal rungs); 0 for others.
+        /// CPU time that this sample stands for, ns (clock and signal sources); 0 for others.
         weight_ns: u32,
-        /// Which rung produced it: a `SampleRung`.
-        rung: u8,
-        /// Cache lines moved from or to DRAM that this sample stands for (simulated rung); 0 for others.
+        /// Which source produced it: a `SampleSource`.
+        source: u8,
+        /// Cache lines moved from or to DRAM that this sample stands for (simulated source); 0 for others.
         lines: u32 = 0,
-        /// Node of the memory accessed, where the rung itself knows it; −1 if it does not.
-        home: i16 = -1,
-        /// The epoch of `cpu_epochs` that it lies in (simulated rung); u32::MAX for others.
+        /// Node of the memory accessed, where the source itself knows it; −1 if it does not.
+        page_node: i16 = -1,
+        /// The epoch of `cpu_epochs` that it lies in (simulated source); u32::MAX for others.
         epoch: u32 = u32::MAX,
         /// Where the data came from, for a hardware sample: a `Served`; 0 for others and where the processor did not say.
         served: u8 = 0,
@@ -268,7 +268,7 @@ table! {
 
 table! {
     /// Pages seen present on a node: a run of pages with the same answer.
-    Home / Homes = "homes" {
+    PageNode / PageNodes = "page_nodes" {
         /// When it was looked at, ns.
         time_ns: u64,
         /// Address space.
@@ -309,7 +309,7 @@ table! {
 }
 
 table! {
-    /// A named stretch of time on a thread, or the region of interest (name empty), which is the process's.
+    /// A named phase on a thread, or the region of interest (name empty), which is the process's.
     Phase / Phases = "phases" {
         /// Which thread.
         thread: u32,
@@ -476,7 +476,7 @@ table! {
         /// Kernel index of the cpu.
         cpu: u16,
         /// Node whose memory it is.
-        home: i16,
+        page_node: i16,
         /// Lines read from DRAM: demanded, for ownership, and prefetched.
         read_lines: u64,
         /// Of these, prefetched.
@@ -485,9 +485,9 @@ table! {
         write_lines: u64,
         /// Lines streamed to DRAM by non-temporal stores.
         stream_lines: u64,
-        /// Lines supplied by a cache of node `home` instead of its memory.
+        /// Lines supplied by a cache of node `page_node` instead of its memory.
         transfer_lines: u64,
-        /// Page walks that a TLB miss made for pages of this home.
+        /// Page walks that a TLB miss made for pages of this node.
         walks: u64,
     }
 }
@@ -502,7 +502,7 @@ table! {
         /// Node of the cpus that moved them.
         from: i16,
         /// Node of the page.
-        home: i16,
+        page_node: i16,
         /// Lines read from DRAM.
         read_lines: u64,
         /// Lines written to DRAM, streamed ones included.
@@ -595,8 +595,8 @@ codes! {
 }
 
 codes! {
-    /// Which rung produced a sample (a column's code; the recording's rungs with their losses are in its meta).
-    SampleRung {
+    /// Which source produced a sample (a column's code; the recording's sources with their losses are in its meta).
+    SampleSource {
         /// perf clock event.
         Clock = 1 "clock",
         /// SIGPROF timer in the agent.
@@ -605,7 +605,7 @@ codes! {
         Hardware = 3 "hardware",
         /// The virtual machine: a line from or to memory.
         Simulated = 4 "simulated",
-        /// The virtual machine: a line that a cache of node `home` supplied, another one than the cpu's.
+        /// The virtual machine: a line that a cache of node `page_node` supplied, another one than the cpu's.
         Transfer = 5 "transfer",
     }
 }

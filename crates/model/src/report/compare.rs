@@ -107,8 +107,8 @@ fn basis(s: &Side) -> String {
         Region::Marked => "the region of interest that the program marks",
         Region::Whole => "the whole run",
     };
-    let rungs = if s.rungs.is_empty() { "no".to_owned() } else { s.rungs.join(" and ") };
-    format!("{what} of {region}, {rungs} samples")
+    let sources = if s.sources.is_empty() { "no".to_owned() } else { s.sources.join(" and ") };
+    format!("{what} of {region}, {sources} samples")
 }
 
 fn time(c: &Comparison) -> String {

@@ -8,9 +8,9 @@ use crate::time::Binding;
 const LINKS: usize = 6;
 /// Resources shown of those that bind.
 const BINDS: usize = 4;
-/// Most columns of a course over time.
+/// Most columns of a timeline over time.
 const COURSE: usize = 40;
-/// Heights of a course, from an eighth to the whole of what a node's memory sustains.
+/// Heights of a timeline, from an eighth to the whole of what a node's memory sustains.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// `memory of node 0`.
@@ -130,8 +130,8 @@ fn traffic(page: &mut Page, r: &Report, c: &Counted) {
         .filter(|id| c.cpus.iter().any(|cpu| cpu.node == Some(*id)) || c.dram.iter().any(|d| d.from == *id))
         .collect();
     for from in from_here {
-        let cell = |home: &u32| {
-            let flow = c.dram.iter().find(|d| (d.from, d.home) == (from, *home));
+        let cell = |page_node: &u32| {
+            let flow = c.dram.iter().find(|d| (d.from, d.page_node) == (from, *page_node));
             let text = flow.filter(|d| d.read_bytes + d.write_bytes > 0).map_or("·".to_owned(), |d| {
                 format!("{} + {}", digits(d.read_bytes as f64 / per), digits(d.write_bytes as f64 / per))
             });
@@ -144,7 +144,7 @@ fn traffic(page: &mut Page, r: &Report, c: &Counted) {
         page.line(&format!("   and {} more in the JSON", plural(ids.len() - shown.len(), "node")));
     }
     let sum = |f: fn(&DramFlow) -> u64, far: bool| -> u64 {
-        c.dram.iter().filter(|d| !far || d.from != d.home).map(f).sum()
+        c.dram.iter().filter(|d| !far || d.from != d.page_node).map(f).sum()
     };
     let mut parts = Vec::new();
     let read = sum(|d| d.read_bytes, false);
@@ -192,8 +192,8 @@ fn memory(page: &mut Page, c: &Counted) {
     if c.bandwidth.is_empty() {
         return;
     }
-    let course = page.width.saturating_sub(61).min(COURSE);
-    let title = if course >= 10 { "over the time" } else { "" };
+    let timeline = page.width.saturating_sub(61).min(COURSE);
+    let title = if timeline >= 10 { "over the time" } else { "" };
     // Of the time, how much below half of what it sustains, up to four fifths, and above.
     page.heading(&format!(
         "{}{}{}{}{}{}   {title}",
@@ -206,7 +206,7 @@ fn memory(page: &mut Page, c: &Counted) {
     ));
     let share = percent;
     for load in &c.bandwidth {
-        let bars = if course >= 10 { bars(load, &c.timeline, course) } else { String::new() };
+        let bars = if timeline >= 10 { bars(load, &c.timeline, timeline) } else { String::new() };
         page.line(&format!(
             "{}{}{}{}{}{}   {bars}",
             left(&format!("node {}", load.node), 10),

@@ -108,7 +108,7 @@ pub fn to_text(cure: &Cure, width: usize, color: bool) -> String {
     match cure.placement {
         Some(placement) => {
             page.line(&format!("  {}", cure.file));
-            for object in &placement.fix.objects {
+            for object in &placement.file.objects {
                 let what = object.comment.clone().unwrap_or_else(|| object.label().to_owned());
                 page.bullet(&what);
             }

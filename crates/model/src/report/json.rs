@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Version of the JSON, for [`Report::schema`]. It rises when a field is renamed,
 /// removed or changes its meaning; new fields do not raise it.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The report as JSON, indented, with a final line feed.
 pub fn to_json(report: &Report) -> String {
@@ -18,5 +18,5 @@ pub(super) fn pretty(value: &impl Serialize) -> String {
     // A number that is not finite becomes null, which means unknown there as well.
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
-    crate::plain::json(text)
+    crate::escape::json(text)
 }

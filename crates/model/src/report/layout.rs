@@ -2,7 +2,7 @@
 //! library: two kinds of table with fixed columns need no more than padding.
 
 use crate::analyze::Interval;
-use crate::plain;
+use crate::escape;
 use std::fmt::Write as _;
 
 /// `50 %`; `unknown` where there is no number.
@@ -118,7 +118,7 @@ impl Page {
 
     /// The one way to the page: whatever names are in it, nothing of it reaches a terminal as a command.
     pub(super) fn line(&mut self, text: &str) {
-        self.text.push_str(&plain::line(text.trim_end()));
+        self.text.push_str(&escape::line(text.trim_end()));
         self.text.push('\n');
     }
 
@@ -134,7 +134,7 @@ impl Page {
             Style::Heading => "1",
         };
         if self.color {
-            let text = plain::line(text.trim_end());
+            let text = escape::line(text.trim_end());
             // Writing to a String cannot fail.
             let _ = writeln!(self.text, "\x1b[{code}m{text}\x1b[0m");
         } else {

@@ -1,8 +1,8 @@
 //! Writes frames of `nearfar top`: cells as text, a page for a terminal that is none, CSV.
 
 use super::layout::{Page, columns, left, percent, right, shorten, size};
+use crate::escape;
 use crate::live::{Cell, Column, Frame, Tab, Table, Unit};
-use crate::plain;
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ const WIDEST: usize = 28;
 pub fn cell(cell: &Cell, unit: Unit) -> String {
     match cell {
         Cell::Unknown => UNKNOWN.to_owned(),
-        Cell::Text(text) => plain::line(text).into_owned(),
+        Cell::Text(text) => escape::line(text).into_owned(),
         Cell::Number(n) => number(*n, unit),
     }
 }
@@ -59,21 +59,21 @@ fn scaled(n: f64) -> String {
     }
 }
 
-/// The course of a number, the latest at the right, between 0 and its largest value or 1 if that is more. What is
+/// The timeline of a number, the latest at the right, between 0 and its largest value or 1 if that is more. What is
 /// not known is a gap.
 pub fn sparkline<'a>(
-    course: impl DoubleEndedIterator<Item = &'a Option<f64>> + Clone,
+    timeline: impl DoubleEndedIterator<Item = &'a Option<f64>> + Clone,
     width: usize,
     share: bool,
 ) -> String {
-    let most = course.clone().flatten().fold(0.0f64, |most, v| most.max(*v));
+    let most = timeline.clone().flatten().fold(0.0f64, |most, v| most.max(*v));
     let most = if share { most.max(1.0) } else { most };
     let block = |value: &Option<f64>| match value {
         None => ' ',
         Some(v) if most > 0.0 => BLOCKS[((v / most * 7.0).round().max(0.0) as usize).min(7)],
         Some(_) => BLOCKS[0],
     };
-    let mut line: Vec<char> = course.rev().take(width).map(block).collect();
+    let mut line: Vec<char> = timeline.rev().take(width).map(block).collect();
     line.reverse();
     let line: String = line.into_iter().collect();
     right(&line, width)
@@ -212,7 +212,7 @@ pub fn to_json(frame: &Frame) -> String {
         why.insert(tab.name().to_owned(), Value::Object(missing.collect()));
     }
     let all = json!({"time_s": frame.at_s, "interval_s": frame.interval_s, "tables": tables, "unknown": why});
-    plain::json(format!("{all}\n"))
+    escape::json(format!("{all}\n"))
 }
 
 /// How frames are written as CSV.
@@ -253,7 +253,7 @@ impl Csv {
 
 /// A field, quoted where it must be (RFC 4180); nothing in it is obeyed by a terminal or begins a formula.
 fn field(text: &str) -> String {
-    let text = plain::line(text);
+    let text = escape::line(text);
     match text.contains(['"', ',', '\n']) || text.starts_with(['=', '+', '@', ' ']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.into_owned(),
@@ -410,9 +410,9 @@ mod tests {
 
     #[test]
     fn a_sparkline_ends_with_the_latest_and_has_gaps_where_nothing_is_known() {
-        let course = [Some(0.0), None, Some(0.5), Some(1.0)];
-        assert_eq!(sparkline(course.iter(), 6, true), "  ▁ ▅█");
-        assert_eq!(sparkline(course.iter(), 2, true), "▅█");
+        let timeline = [Some(0.0), None, Some(0.5), Some(1.0)];
+        assert_eq!(sparkline(timeline.iter(), 6, true), "  ▁ ▅█");
+        assert_eq!(sparkline(timeline.iter(), 2, true), "▅█");
         assert_eq!(sparkline([Some(0.0)].iter(), 1, false), "▁");
     }
 

@@ -17,6 +17,7 @@ pub mod phases;
 pub mod placement;
 pub mod ranks;
 pub mod reproduce;
+pub mod residency;
 mod screen;
 mod sections;
 pub mod svg;
@@ -24,7 +25,6 @@ pub mod text;
 pub mod topology;
 pub mod trials;
 pub mod whatif;
-pub mod whereabouts;
 
 pub use html::to_html;
 pub use json::to_json;

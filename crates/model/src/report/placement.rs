@@ -2,13 +2,13 @@
 
 use super::whatif::{gain, words};
 use crate::analyze::{Predicted, Repair, RepairPart, Report, base};
-use crate::fix::{FORMAT, Fix, FixObject, FixPolicy};
+use crate::placement_file::{FORMAT, ObjectPolicy, PlacedObject, PlacementFile};
 
 /// A placement file, and what is to be said of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// The file.
-    pub fix: Fix,
+    pub file: PlacementFile,
     /// What is predicted of it, in words; `unknown` with the reason where nothing is.
     pub predicted: String,
     /// Whether it needs threads that stay where they are.
@@ -19,7 +19,7 @@ pub struct Placement {
 pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     let (parts, predicted) = parts(report);
     let mut left: Vec<String> = Vec::new();
-    let mut objects: Vec<FixObject> = Vec::new();
+    let mut objects: Vec<PlacedObject> = Vec::new();
     for part in parts.iter().copied() {
         match &part.not_placeable {
             Some(why) => left.push(format!("{}: {why}", part.object)),
@@ -54,8 +54,8 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
         report.command.join(" "),
         report.machine.name,
     );
-    let fix = Fix { format: FORMAT, program: None, objects, comment: Some(comment) };
-    (Some(Placement { fix, predicted, pinned }), left)
+    let file = PlacementFile { format: FORMAT, program: None, objects, comment: Some(comment) };
+    (Some(Placement { file, predicted, pinned }), left)
 }
 
 /// The best combination that a file can say; without counts, what the findings suggest.
@@ -77,33 +77,33 @@ fn parts(report: &Report) -> (Vec<&RepairPart>, Option<&Predicted>) {
     }
 }
 
-fn object(part: &RepairPart) -> FixObject {
+fn object(part: &RepairPart) -> PlacedObject {
     let policy = match part.repair {
-        Repair::WhereUsed if !part.turns.is_empty() => FixPolicy::Turns,
+        Repair::WhereUsed if !part.turns.is_empty() => ObjectPolicy::Turns,
         // One part is the whole.
-        Repair::WhereUsed if part.blocks.len() == 1 => FixPolicy::Preferred,
-        Repair::WhereUsed => FixPolicy::Blocks,
-        Repair::Bind { .. } => FixPolicy::Preferred,
-        _ => FixPolicy::Interleave,
+        Repair::WhereUsed if part.blocks.len() == 1 => ObjectPolicy::Preferred,
+        Repair::WhereUsed => ObjectPolicy::Blocks,
+        Repair::Bind { .. } => ObjectPolicy::Preferred,
+        _ => ObjectPolicy::Interleave,
     };
     let list = |nodes: &[u32]| Some(nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     let nodes = match policy {
-        FixPolicy::Interleave => list(&part.nodes),
-        FixPolicy::Preferred if part.blocks.len() == 1 => list(&[part.blocks[0].1]),
-        FixPolicy::Preferred => list(&part.nodes),
+        ObjectPolicy::Interleave => list(&part.nodes),
+        ObjectPolicy::Preferred if part.blocks.len() == 1 => list(&[part.blocks[0].1]),
+        ObjectPolicy::Preferred => list(&part.nodes),
         _ => None,
     };
     // The file's name alone: a rebuild elsewhere has another path.
     let at = part.allocated_at.as_ref().map(|at| base(at).to_owned());
-    FixObject {
+    PlacedObject {
         name: Some(part.object.clone()),
         allocated_at: at,
         variable: part.variable.clone(),
         module: part.module.clone(),
         nodes,
-        blocks: (policy == FixPolicy::Blocks).then(|| part.blocks.clone()),
-        turns: (policy == FixPolicy::Turns).then(|| part.turns.clone()),
+        blocks: (policy == ObjectPolicy::Blocks).then(|| part.blocks.clone()),
+        turns: (policy == ObjectPolicy::Turns).then(|| part.turns.clone()),
         comment: Some(format!("{}: {}", part.object, words(part.repair))),
-        ..FixObject::new(policy)
+        ..PlacedObject::new(policy)
     }
 }

@@ -190,8 +190,8 @@ fn gained(f: &Finding) -> String {
             super::whatif::gain(p),
             f.predicted_after_better.as_ref().map_or(String::new(), after)
         ),
-        None if f.shares_lines() => format!("at most {} of the cores' time", part(f.stake)),
-        None => format!("at most {}", part(f.stake)),
+        None if f.shares_lines() => format!("at most {} of the cores' time", part(f.at_risk)),
+        None => format!("at most {}", part(f.at_risk)),
     }
 }
 
@@ -408,7 +408,9 @@ fn threads(page: &mut Page, r: &Report, room: usize) {
         let mut all: Vec<_> = r.threads.iter().collect();
         all.sort_by_key(|t| t.index);
         let node = |n: Option<u32>| n.map_or("node unknown".to_owned(), |n| format!("node {n}"));
-        all.iter().map(|t| (format!("{} ({})", t.index, node(t.node)), t.by_home.clone(), t.share)).collect()
+        all.iter()
+            .map(|t| (format!("{} ({})", t.index, node(t.node)), t.by_page_node.clone(), t.share))
+            .collect()
     };
     if rows.is_empty() {
         return;
@@ -483,7 +485,7 @@ fn notes(page: &mut Page, r: &Report, room: usize) {
 fn quality(page: &mut Page, r: &Report) {
     page.blank();
     let samples = r.samples();
-    let sampled = || r.rungs.iter().filter(|u| u.rung != "pages");
+    let sampled = || r.sources.iter().filter(|u| u.source != "pages");
     let lost: u64 = sampled().map(|u| u.lost).sum();
     let known = sampled().all(|u| u.lost_known);
     let losses = match (lost, known) {
@@ -498,7 +500,7 @@ fn quality(page: &mut Page, r: &Report) {
         (n, false) => format!("{} samples, {losses}", count(n)),
     }];
     if samples > 0 {
-        parts.push(format!("node of the page unknown {}", part(r.home_unknown_share)));
+        parts.push(format!("node of the page unknown {}", part(r.page_node_unknown_share)));
     }
     if let Some(cpu) = r.cpu.filter(|c| c.seconds > 0.0) {
         parts.push(format!("kernel {} of the CPU time", part(cpu.kernel_seconds / cpu.seconds)));
@@ -507,7 +509,7 @@ fn quality(page: &mut Page, r: &Report) {
         parts.push(format!("waiting for other threads {}", part(r.spinning_share)));
     }
     let enough = samples >= GOOD.0 || r.counters.is_some();
-    let good = enough && known && r.home_unknown_share <= GOOD.1 && lost * 20 <= samples;
+    let good = enough && known && r.page_node_unknown_share <= GOOD.1 && lost * 20 <= samples;
     let word = if good && r.ended_early.is_none() { "good" } else { "limited" };
     page.item(0, "quality", &format!("{word}: {}", parts.join("; ")));
     if r.machine.assumed {

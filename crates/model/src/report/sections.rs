@@ -117,17 +117,17 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         1 => (" on this object", "this object's far pages"),
         _ => (" on these objects", "these objects' far pages"),
     };
-    let stake = match r.basis {
+    let at_risk = match r.basis {
         Basis::StallTime => format!(
             "{} of the time goes to {whose}. The gain may be smaller, because loads overlap and each is charged for the same wait",
-            percent(Some(f.stake))
+            percent(Some(f.at_risk))
         ),
         Basis::DramLines if f.shares_lines() => {
-            format!("{} of the cores' time waits for these lines", percent(Some(f.stake)))
+            format!("{} of the cores' time waits for these lines", percent(Some(f.at_risk)))
         }
-        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.stake)), r.basis.words()),
+        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.at_risk)), r.basis.words()),
     };
-    page.item(3, "at risk", &stake);
+    page.item(3, "at risk", &at_risk);
     page.item(3, "predicted", &super::whatif::predicted(f));
 }
 
@@ -316,7 +316,7 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
             .map(|t| {
                 let node = t.node.map_or("node unknown".into(), |n| format!("node {n}"));
                 let label = format!("{} {} ({node})", t.index, shorten(&t.name, 14));
-                (label, Some(t.share), t.by_home.as_slice())
+                (label, Some(t.share), t.by_page_node.as_slice())
             })
             .collect()
     };
@@ -331,7 +331,7 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
     let what = if by_node { "From cpus of" } else { "Thread" };
     page.heading(&format!("{}{head}   % of {}, by node of the page", left(what, label), units(r)));
     for (name, share, row) in rows {
-        // Samples without a known home are in no column: not the same as none.
+        // Samples without a known node are in no column: not the same as none.
         let seen: f64 = row.iter().sum();
         let blind = seen <= 0.0 && share.is_some_and(|s| s > 0.0);
         let cells: String = (0..ids.len())

@@ -6,7 +6,7 @@
 use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural};
 use super::sections;
-use crate::analyze::{Basis, CpuTime, Finding, Interval, Region, Report, RungUse, THRESHOLD, Verdict};
+use crate::analyze::{Basis, CpuTime, Finding, Interval, Region, Report, SourceUse, THRESHOLD, Verdict};
 
 /// The report as text of about `width` columns; `color` adds terminal styles.
 pub fn to_details(report: &Report, width: usize, color: bool) -> String {
@@ -38,7 +38,7 @@ pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> S
 
 fn verdict(page: &mut Page, r: &Report) {
     let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
-    // Of all, unlike the remote share further down, which is of what has a known home: time that is
+    // Of all, unlike the remote share further down, which is of what has a known node: time that is
     // spent on computing or waiting for others is no time that placement could win.
     let shared = r.findings.first().is_some_and(Finding::shares_lines);
     let share = match (r.remote_time_share, r.basis) {
@@ -159,7 +159,7 @@ fn run(page: &mut Page, r: &Report) {
     if r.samples() == 0 {
         return;
     }
-    let unknown = percent(Some(r.home_unknown_share));
+    let unknown = percent(Some(r.page_node_unknown_share));
     let lost = format!("no object found {}", percent(Some(r.unattributed_share)));
     let rest = match r.basis {
         // Lines that moved touched memory, all of them.
@@ -195,8 +195,8 @@ pub(super) fn units(r: &Report) -> &'static str {
 }
 
 /// `12 lost`; a recorder that was killed knows of some at most.
-fn lost(rung: &RungUse) -> String {
-    match (rung.lost, rung.lost_known) {
+fn lost(source: &SourceUse) -> String {
+    match (source.lost, source.lost_known) {
         (n, true) => format!("{} lost", count(n)),
         (0, false) => "an unknown number lost".to_owned(),
         (n, false) => format!("at least {} lost", count(n)),
@@ -206,19 +206,19 @@ fn lost(rung: &RungUse) -> String {
 /// `share of stall time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
 fn basis_line(r: &Report) -> String {
     let mut parts = Vec::new();
-    for rung in &r.rungs {
-        if rung.rung == "pages" {
-            parts.push(format!("{} page events, {}", count(rung.samples), lost(rung)));
+    for source in &r.sources {
+        if source.source == "pages" {
+            parts.push(format!("{} page events, {}", count(source.samples), lost(source)));
             continue;
         }
-        let rate = match rung.hz {
+        let rate = match source.hz {
             Some(hz) => format!(" at {hz:.0} Hz"),
             None => String::new(),
         };
-        let mut part = format!("{} {} samples{rate}, {}", count(rung.samples), rung.rung, lost(rung));
+        let mut part = format!("{} {} samples{rate}, {}", count(source.samples), source.source, lost(source));
         // The virtual machine sees addresses, it need not find them out.
-        if rung.samples > 0 && rung.resolved_share.is_some() && rung.rung != "simulated" {
-            part.push_str(&format!("; {} resolved", percent(rung.resolved_share)));
+        if source.samples > 0 && source.resolved_share.is_some() && source.source != "simulated" {
+            part.push_str(&format!("; {} resolved", percent(source.resolved_share)));
         }
         parts.push(part);
     }

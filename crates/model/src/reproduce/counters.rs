@@ -44,8 +44,8 @@ pub(super) fn draft(id: u8, sights: &Sights) -> Result<Draft, String> {
             draft.about = Some("phase2-remote");
             let seen = sights.get("phase2-remote")?;
             let lines = seen.lines();
-            let of = |home: usize, f: fn(&Lines) -> f64| {
-                lines.iter().filter(|l| l.home == home).map(f).sum::<f64>()
+            let of = |page_node: usize, f: fn(&Lines) -> f64| {
+                lines.iter().filter(|l| l.page_node == page_node).map(f).sum::<f64>()
             };
             let (read, written) = (|l: &Lines| l.read, |l: &Lines| l.written + l.streamed);
             let here = of(0, written) / (of(0, written) + of(1, written));

@@ -3,7 +3,7 @@
 use super::runs::stream;
 use super::*;
 use crate::time::steady;
-use crate::time::work::HomeWork;
+use crate::time::work::NodeWork;
 
 /// The four examples, each with its mistake and repaired.
 pub(super) const EXAMPLES: [&str; 8] = [
@@ -38,19 +38,19 @@ const NODES: f64 = 8.0;
 fn arithmetic(draft: &mut Draft, sights: &Sights) -> Result<(), String> {
     let machine = &sights.get(CALCULATED)?.machine;
     let lines = 1e7;
-    let reads = |n: f64| HomeWork { reads: n, prefetches: n, ..HomeWork::default() };
+    let reads = |n: f64| NodeWork { reads: n, prefetches: n, ..NodeWork::default() };
     let mut near = Vec::new();
     let mut spread = Vec::new();
     let count = machine.nodes.len();
     for (at, node) in machine.nodes.iter().enumerate() {
         for cpu in node.cpus.iter() {
-            let mut homes = vec![HomeWork::default(); count];
-            homes[at] = reads(lines);
-            near.push((cpu, homes));
+            let mut page_nodes = vec![NodeWork::default(); count];
+            page_nodes[at] = reads(lines);
+            near.push((cpu, page_nodes));
             spread.push((cpu, vec![reads(lines / count as f64); count]));
         }
     }
-    let gbs = |threads: &[(u32, Vec<HomeWork>)]| {
+    let gbs = |threads: &[(u32, Vec<NodeWork>)]| {
         let t = steady(machine, threads).map_err(|e| e.to_string())?;
         let bytes = lines * 64.0 * threads.len() as f64;
         Ok::<_, String>((bytes / t.ns, bytes / t.high_ns, bytes / t.low_ns))

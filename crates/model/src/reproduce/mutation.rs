@@ -65,9 +65,11 @@ impl Mutation {
                 run.machine.figures.bandwidth.iter_mut().for_each(|b| multiply(b, factor));
                 run
             }
-            Mutation::AllNear => run.with_homes(|node, _| node),
-            Mutation::AllOnFirst => run.with_homes(|_, _| 0),
-            Mutation::Exchanged => run.with_homes(|_, home| if home < 2 { 1 - home } else { home }),
+            Mutation::AllNear => run.with_page_nodes(|node, _| node),
+            Mutation::AllOnFirst => run.with_page_nodes(|_, _| 0),
+            Mutation::Exchanged => {
+                run.with_page_nodes(|_, page_node| if page_node < 2 { 1 - page_node } else { page_node })
+            }
             Mutation::NoPrefetcher => run.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use crate::recording::{Columns, CpuEpochs, EpochTraffics};
-use crate::time::{self, Course, Time};
+use crate::time::{self, Time, Timeline};
 use std::collections::{BTreeMap, HashMap};
 
 /// Cache lines that one cpu moved from and to one node.
@@ -13,7 +13,7 @@ pub struct Lines {
     /// The cpu's node, as a position.
     pub node: usize,
     /// The memory's node, as a position.
-    pub home: usize,
+    pub page_node: usize,
     /// Read, prefetched ones included.
     pub read: f64,
     /// Written back.
@@ -30,7 +30,7 @@ impl Lines {
 
     /// Whether the memory is another node's.
     pub fn is_remote(&self) -> bool {
-        self.node != self.home
+        self.node != self.page_node
     }
 }
 
@@ -68,21 +68,22 @@ impl Seen {
     /// # Errors
     /// As [`Seen::time`].
     pub fn busy_seconds(&self) -> Result<Vec<(usize, f64)>, String> {
-        let course = Course::new(&self.machine, &self.cpus, &self.traffic).map_err(|e| e.to_string())?;
-        let finish = course.finish_ns();
-        Ok(finish.iter().enumerate().map(|(core, ns)| (course.node_of_core(core), ns * 1e-9)).collect())
+        let timeline = Timeline::new(&self.machine, &self.cpus, &self.traffic).map_err(|e| e.to_string())?;
+        let finish = timeline.finish_ns();
+        Ok(finish.iter().enumerate().map(|(core, ns)| (timeline.node_of_core(core), ns * 1e-9)).collect())
     }
 
-    /// What the region of interest moved, by cpu and home.
+    /// What the region of interest moved, by cpu and node of the page.
     pub fn lines(&self) -> Vec<Lines> {
         let mut found: BTreeMap<(u16, usize), Lines> = BTreeMap::new();
         for row in self.traffic.rows().filter(|r| r.region == 1) {
             let Some(node) = self.node_of(row.cpu) else { continue };
-            let Some(home) = u32::try_from(row.home).ok().and_then(|h| self.machine.position(h)) else {
+            let Some(page_node) = u32::try_from(row.page_node).ok().and_then(|h| self.machine.position(h))
+            else {
                 continue;
             };
-            let lines = found.entry((row.cpu, home)).or_default();
-            (lines.cpu, lines.node, lines.home) = (row.cpu, node, home);
+            let lines = found.entry((row.cpu, page_node)).or_default();
+            (lines.cpu, lines.node, lines.page_node) = (row.cpu, node, page_node);
             lines.read += row.read_lines as f64;
             lines.written += row.write_lines as f64;
             lines.streamed += row.stream_lines as f64;
@@ -153,22 +154,22 @@ impl Seen {
     pub fn crowding(&self) -> f64 {
         let mut epochs: HashMap<u32, HashMap<i16, u64>> = HashMap::new();
         for row in self.traffic.rows().filter(|r| r.region == 1) {
-            *epochs.entry(row.epoch).or_default().entry(row.home).or_default() +=
+            *epochs.entry(row.epoch).or_default().entry(row.page_node).or_default() +=
                 row.read_lines + row.write_lines + row.stream_lines;
         }
-        let most: u64 = epochs.values().filter_map(|homes| homes.values().max()).sum();
+        let most: u64 = epochs.values().filter_map(|page_nodes| page_nodes.values().max()).sum();
         let all: u64 = epochs.values().flat_map(HashMap::values).sum();
         most as f64 / all as f64
     }
 
-    /// With every line's home changed: `home` gets the positions of the cpu's node and of the home.
-    pub fn with_homes(&self, home: impl Fn(usize, usize) -> usize) -> Seen {
+    /// With every line's node of the page changed: `page_node` gets the positions of the cpu's node and of the node of the page.
+    pub fn with_page_nodes(&self, page_node: impl Fn(usize, usize) -> usize) -> Seen {
         let mut traffic = EpochTraffics::default();
         for mut row in self.traffic.rows() {
             let node = self.node_of(row.cpu);
-            let old = u32::try_from(row.home).ok().and_then(|h| self.machine.position(h));
+            let old = u32::try_from(row.page_node).ok().and_then(|h| self.machine.position(h));
             if let (Some(node), Some(old)) = (node, old) {
-                row.home = self.machine.nodes[home(node, old)].id as i16;
+                row.page_node = self.machine.nodes[page_node(node, old)].id as i16;
             }
             traffic.push(row);
         }

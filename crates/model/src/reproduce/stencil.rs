@@ -64,7 +64,7 @@ fn traffic(sights: &Sights) -> Result<Draft, String> {
     let (b, a) = (before.time()?, after.time()?);
     let less = link_gbs(&b, before) / link_gbs(&a, after);
     let data = 1e-9 * b.links.iter().map(|l| l.carried.data_bytes).sum::<f64>() / b.seconds * before.factor;
-    let first = |seen: &Seen| seen.sum(|l| l.home == 0) / seen.sum(|_| true);
+    let first = |seen: &Seen| seen.sum(|l| l.page_node == 0) / seen.sum(|_| true);
     let (one, both) = (first(before), first(after));
     let rows = vec![
         relation("QPI traffic, before over after", "3 times lower after", less, "×", less >= 3.0),

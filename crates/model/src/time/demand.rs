@@ -4,7 +4,7 @@
 use super::Binding;
 use super::parameters::{Parameters, Place};
 use super::routes::Routes;
-use super::work::{CoreWork, HomeWork, Work};
+use super::work::{CoreWork, NodeWork, Work};
 
 /// How latency grows with the load of the busiest resource on the way, below
 /// saturation: by this times the square of its load. Fitted to the loaded latencies
@@ -37,9 +37,9 @@ pub(super) struct Class {
     pub population: f64,
     /// Position of its node.
     pub node: usize,
-    /// Unloaded latency less the time on stations, ns, by home.
+    /// Unloaded latency less the time on stations, ns, by node of the page.
     pub delays: Vec<(u32, f64)>,
-    /// By how much that grows as the busiest station on the way fills, ns, by home.
+    /// By how much that grows as the busiest station on the way fills, ns, by node of the page.
     pub growth: Vec<(u32, f64)>,
     /// Time on shared stations, ns.
     pub demands: Vec<(u32, f64)>,
@@ -97,9 +97,9 @@ impl Layout {
     fn link(&self, direction: usize) -> usize {
         self.nodes + direction
     }
-    /// Data that cores of `node` read from `home`, or write to it.
-    fn pair(&self, node: usize, home: usize, write: bool) -> usize {
-        self.nodes + self.directions + 2 * (node * self.nodes + home) + usize::from(write)
+    /// Data that cores of `node` read from `page_node`, or write to it.
+    fn pair(&self, node: usize, page_node: usize, write: bool) -> usize {
+        self.nodes + self.directions + 2 * (node * self.nodes + page_node) + usize::from(write)
     }
     fn port(&self, port: usize, write: bool) -> usize {
         self.pair(self.nodes, 0, false) + 2 * port + usize::from(write)
@@ -112,12 +112,12 @@ impl Layout {
         self.window(self.nodes)
     }
 
-    /// The stations whose load delays a line from `home` to a core of `node`.
-    pub(super) fn way(&self, routes: &Routes, node: usize, home: usize) -> Vec<u32> {
-        let mut way = vec![self.memory(home)];
-        if node != home {
-            way.extend(routes.way(home, node).iter().map(|&l| self.link(l)));
-            way.push(self.pair(node, home, false));
+    /// The stations whose load delays a line from `page_node` to a core of `node`.
+    pub(super) fn way(&self, routes: &Routes, node: usize, page_node: usize) -> Vec<u32> {
+        let mut way = vec![self.memory(page_node)];
+        if node != page_node {
+            way.extend(routes.way(page_node, node).iter().map(|&l| self.link(l)));
+            way.push(self.pair(node, page_node, false));
         }
         way.into_iter().map(|at| at as u32).collect()
     }
@@ -133,10 +133,10 @@ impl Parameters {
 
     /// Latency of lines of a kind, ns: what a cache of the own node supplies is
     /// as near as its last level.
-    fn transfer_ns(&self, node: usize, home: usize) -> f64 {
+    fn transfer_ns(&self, node: usize, page_node: usize) -> f64 {
         match self.cache_ns.last() {
-            Some(&ns) if node == home && ns > 0.0 => ns,
-            _ => self.latency[node][home],
+            Some(&ns) if node == page_node && ns > 0.0 => ns,
+            _ => self.latency[node][page_node],
         }
     }
 }
@@ -155,17 +155,18 @@ pub(super) fn demands(p: &Parameters, work: &Work) -> Demands {
     let mut links = vec![Carried::default(); layout.directions];
     for (core, place) in work.cores.iter().zip(&p.places) {
         links.fill(Carried::default());
-        for (home, w) in core.used() {
-            let directory = if home == place.node { 0.0 } else { w.reads * p.directory_writes };
-            row[layout.memory(home)] += (w.reads + w.writes + w.streams + directory) * line_ns[home];
-            messages(p, place.node, home, w, &mut links);
+        for (page_node, w) in core.used() {
+            let directory = if page_node == place.node { 0.0 } else { w.reads * p.directory_writes };
+            row[layout.memory(page_node)] +=
+                (w.reads + w.writes + w.streams + directory) * line_ns[page_node];
+            messages(p, place.node, page_node, w, &mut links);
             let (inward, outward) = ((w.reads + w.transfers) * p.line, (w.writes + w.streams) * p.line);
-            if let Some(rate) = p.pairs[place.node][home] {
-                row[layout.pair(place.node, home, false)] += inward / rate;
-                row[layout.pair(place.node, home, true)] += outward / rate;
+            if let Some(rate) = p.pairs[place.node][page_node] {
+                row[layout.pair(place.node, page_node, false)] += inward / rate;
+                row[layout.pair(place.node, page_node, true)] += outward / rate;
             }
-            if let Some(lines) = p.window.filter(|_| home != place.node) {
-                row[layout.window(place.node)] += w.requests() * p.latency[place.node][home] / lines;
+            if let Some(lines) = p.window.filter(|_| page_node != place.node) {
+                row[layout.window(place.node)] += w.requests() * p.latency[place.node][page_node] / lines;
             }
             if let Some(port) = p.port {
                 row[layout.port(place.port, false)] += port.read.map_or(0.0, |r| w.reads * p.line / r);
@@ -187,9 +188,9 @@ fn stations(p: &Parameters, layout: &Layout) -> Vec<Station> {
     for (node, &id) in p.nodes.iter().enumerate() {
         binds[layout.memory(node)] = Binding::Memory { node: id };
         binds[layout.window(node)] = Binding::Concurrency;
-        for (home, &to) in p.nodes.iter().enumerate() {
-            binds[layout.pair(node, home, false)] = Binding::Link { from: to, to: id };
-            binds[layout.pair(node, home, true)] = Binding::Link { from: id, to };
+        for (page_node, &to) in p.nodes.iter().enumerate() {
+            binds[layout.pair(node, page_node, false)] = Binding::Link { from: to, to: id };
+            binds[layout.pair(node, page_node, true)] = Binding::Link { from: id, to };
         }
     }
     for (i, direction) in p.routes.directions.iter().enumerate() {
@@ -210,61 +211,65 @@ fn memory_ns(p: &Parameters, work: &Work, d: &mut Demands) -> Vec<f64> {
     let count = p.nodes.len();
     let mut from = vec![vec![0.0; count]; count];
     for (core, place) in work.cores.iter().zip(&p.places) {
-        for (home, w) in core.used() {
+        for (page_node, w) in core.used() {
             let written = w.writes + w.streams;
-            d.memory[home].0 += w.reads * p.line;
-            d.memory[home].1 += written * p.line;
-            from[home][place.node] += w.reads + written;
+            d.memory[page_node].0 += w.reads * p.line;
+            d.memory[page_node].1 += written * p.line;
+            from[page_node][place.node] += w.reads + written;
         }
     }
     (0..count)
-        .map(|home| {
-            let (read, written) = d.memory[home];
-            let (bandwidth, factor) = &p.memory[home];
+        .map(|page_node| {
+            let (read, written) = d.memory[page_node];
+            let (bandwidth, factor) = &p.memory[page_node];
             let share = if read + written > 0.0 { written / (read + written) } else { 0.0 };
             let rate = bandwidth.rate(share).unwrap_or(f64::INFINITY) * factor;
-            let all: f64 = from[home].iter().sum();
-            let largest = from[home].iter().copied().fold(0.0, f64::max);
+            let all: f64 = from[page_node].iter().sum();
+            let largest = from[page_node].iter().copied().fold(0.0, f64::max);
             let mixed = if all > 0.0 { (2.0 * (1.0 - largest / all)).min(1.0) } else { 0.0 };
             p.line / rate * (1.0 + (p.eta - 1.0) * mixed)
         })
         .collect()
 }
 
-/// Time of one line, read alone, on all stations between `home` and a core of `node`.
-fn service_ns(p: &Parameters, line_ns: &[f64], node: usize, home: usize) -> f64 {
+/// Time of one line, read alone, on all stations between `page_node` and a core of `node`.
+fn service_ns(p: &Parameters, line_ns: &[f64], node: usize, page_node: usize) -> f64 {
     let over = |from, to, bytes: f64| -> f64 {
         let rates = p.routes.way(from, to).iter().filter_map(|&d| p.routes.directions[d].rate);
         rates.map(|rate| bytes / rate).sum()
     };
-    let links =
-        if node == home { 0.0 } else { over(home, node, p.line + p.control) + over(node, home, p.control) };
-    let pair = p.pairs[node][home].map_or(0.0, |rate| p.line / rate);
+    let links = if node == page_node {
+        0.0
+    } else {
+        over(page_node, node, p.line + p.control) + over(node, page_node, p.control)
+    };
+    let pair = p.pairs[node][page_node].map_or(0.0, |rate| p.line / rate);
     let port = p.port.and_then(|port| port.read).map_or(0.0, |rate| p.line / rate);
-    let window = p.window.filter(|_| node != home).map_or(0.0, |lines| p.latency[node][home] / lines);
-    line_ns[home] + links + pair + port + window
+    let window =
+        p.window.filter(|_| node != page_node).map_or(0.0, |lines| p.latency[node][page_node] / lines);
+    line_ns[page_node] + links + pair + port + window
 }
 
 /// Messages over links: a request and a line back for each one read; a line and an
-/// acknowledgement for each one written; and what the home asks other caches.
-fn messages(p: &Parameters, node: usize, home: usize, w: &HomeWork, links: &mut [Carried]) {
+/// acknowledgement for each one written; and what the node of the page asks other caches.
+fn messages(p: &Parameters, node: usize, page_node: usize, w: &NodeWork, links: &mut [Carried]) {
     let mut send = |from: usize, to: usize, messages: f64, data: f64| {
         for &direction in p.routes.way(from, to) {
             links[direction].data += messages * data;
             links[direction].all += messages * (data + p.control);
         }
     };
-    if node != home {
+    if node != page_node {
         let (inward, outward) = (w.reads + w.transfers, w.writes + w.streams);
-        send(node, home, inward, 0.0);
-        send(home, node, inward, p.line);
-        send(node, home, outward, p.line);
-        send(home, node, outward, 0.0);
+        send(node, page_node, inward, 0.0);
+        send(page_node, node, inward, p.line);
+        send(node, page_node, outward, p.line);
+        send(page_node, node, outward, 0.0);
     }
     if p.probes > 0.0 {
         let asked = (w.reads + w.streams) * p.probes;
-        for other in (0..p.nodes.len()).filter(|&other| other != home && other != node) {
-            send(home, other, asked, 0.0);
+        for other in (0..p.nodes.len()).filter(|&other| other != page_node && other != node) {
+            send(page_node, other, asked, 0.0);
             send(other, node, asked, 0.0);
         }
     }
@@ -279,8 +284,8 @@ fn class(
     row: &mut [f64],
     stations: &mut [Station],
 ) -> Class {
-    let total = |f: fn(&HomeWork) -> f64| core.used().map(|(_, w)| f(w)).sum::<f64>();
-    let requests = total(HomeWork::requests);
+    let total = |f: fn(&NodeWork) -> f64| core.used().map(|(_, w)| f(w)).sum::<f64>();
+    let requests = total(NodeWork::requests);
     let written = total(|w| w.writes + w.streams);
     let demanded = total(|w| w.reads - w.prefetches + w.transfers);
     let mut class = Class { requests, node, core_ns: p.core_ns(core), ..Class::default() };
@@ -291,19 +296,19 @@ fn class(
     let writes = written / (total(|w| w.reads) + written).max(1.0);
     let streams = reading + (updating - reading) * (2.0 * writes).min(1.0);
     let buffers = p.outstanding.min(reading);
-    for (home, w) in core.used() {
-        let (far, near) = (p.latency[node][home], p.transfer_ns(node, home));
+    for (page_node, w) in core.used() {
+        let (far, near) = (p.latency[node][page_node], p.transfer_ns(node, page_node));
         let demanded = (w.reads - w.prefetches) * far + w.transfers * near;
         let streamed = (w.prefetches + w.streams) * far;
         class.latency_ns += demanded * (chased + (1.0 - chased) / buffers) + streamed / streams;
         class.waited_ns += demanded + streamed;
         if requests > 0.0 && demanded + streamed > 0.0 {
             // The unloaded latency has the line's own time on the stations in it.
-            let fetched = w.reads + w.streams + if node == home { 0.0 } else { w.transfers };
-            let own = (fetched * service_ns(p, line_ns, node, home)).min(0.9 * (demanded + streamed));
-            let home = home as u32;
-            class.delays.push((home, (demanded + streamed - own) / requests));
-            class.growth.push((home, (LOADED * demanded + LOADED_STREAM * streamed) / requests));
+            let fetched = w.reads + w.streams + if node == page_node { 0.0 } else { w.transfers };
+            let own = (fetched * service_ns(p, line_ns, node, page_node)).min(0.9 * (demanded + streamed));
+            let page_node = page_node as u32;
+            class.delays.push((page_node, (demanded + streamed - own) / requests));
+            class.growth.push((page_node, (LOADED * demanded + LOADED_STREAM * streamed) / requests));
         }
     }
     class.population =

@@ -3,23 +3,23 @@
 //!
 //! The tables come from the virtual machine, whose clocks know latencies but no
 //! saturation. [`time`] adds it: [`work`] sums the rows by core and epoch,
-//! neighbouring epochs that are alike become one stretch, [`epoch_time`] times
+//! neighbouring epochs that are alike become one phase, [`epoch_time`] times
 //! each, and the range comes from moving the machine's figures by what their
 //! confidence allows.
 
-mod course;
 mod demand;
 mod group;
 mod network;
 mod parameters;
+mod phases;
 mod range;
 mod routes;
-mod stretches;
+mod timeline;
 mod value;
 pub mod work;
 
-pub use course::{Comparison, Course, Ratio};
 pub use parameters::{Parameters, tolerance};
+pub use timeline::{Comparison, Ratio, Timeline};
 pub use value::*;
 
 use crate::machine::Machine;
@@ -32,13 +32,13 @@ use work::Work;
 /// Fails with what the machine does not say and the model needs, or where there is
 /// nothing to time. What is not known is not guessed.
 pub fn time(machine: &Machine, cpus: &CpuEpochs, traffic: &EpochTraffics) -> Result<Time, Unknown> {
-    Course::new(machine, cpus, traffic)?.time()
+    Timeline::new(machine, cpus, traffic)?.time()
 }
 
-/// The time of threads that all do their work at once, each on its cpu and to the homes at the
+/// The time of threads that all do their work at once, each on its cpu and to the nodes of the pages at the
 /// positions of the machine's nodes; threads of one core share it. Cpus that the machine does
 /// not have are [`Unknown::NoTraffic`].
-pub fn steady(machine: &Machine, threads: &[(u32, Vec<work::HomeWork>)]) -> Result<Steady, Unknown> {
+pub fn steady(machine: &Machine, threads: &[(u32, Vec<work::NodeWork>)]) -> Result<Steady, Unknown> {
     let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
     let work = Work::steady(&parameters, threads).ok_or(Unknown::NoTraffic)?;
     let timed = epoch_time(&parameters, &work);
@@ -48,7 +48,7 @@ pub fn steady(machine: &Machine, threads: &[(u32, Vec<work::HomeWork>)]) -> Resu
 }
 
 /// The time of one piece of work, and what binds it. Depends on nothing else, so
-/// that work with other homes can be timed in the same way.
+/// that work with other nodes of pages can be timed in the same way.
 pub fn epoch_time(parameters: &Parameters, work: &Work) -> EpochTime {
     let d = demands(parameters, work);
     let solved = network::run(&parameters.ways, &d.classes, d.stations.len());

@@ -39,7 +39,7 @@ pub(super) struct Solved {
 }
 
 /// Lets all classes run until the last is done; who is done leaves the rest to
-/// the others. `ways` are the stations between each node and home.
+/// the others. `ways` are the stations between each node and node of the page.
 pub(super) fn run(ways: &[Vec<Vec<u32>>], classes: &[Class], stations: usize) -> Solved {
     let own = |c: &Class| if c.requests > 0.0 { 0.0 } else { c.core_ns.max(c.walk_ns) };
     let mut solved =
@@ -176,11 +176,11 @@ impl Flow<'_> {
     /// A new rate from all queues; the own queues move half way.
     fn step(&mut self, totals: &[f64], loads: &[f64]) {
         let n = self.class.population;
-        let load = |home: u32| {
-            let way = self.ways[home as usize].iter();
+        let load = |page_node: u32| {
+            let way = self.ways[page_node as usize].iter();
             way.map(|&at| loads[at as usize]).fold(0.0, f64::max).min(1.0)
         };
-        let grown: f64 = self.class.growth.iter().map(|&(home, ns)| ns * load(home).powi(2)).sum();
+        let grown: f64 = self.class.growth.iter().map(|&(page_node, ns)| ns * load(page_node).powi(2)).sum();
         self.delay = self.class.delays.iter().map(|(_, ns)| ns).sum::<f64>() + grown;
         let residence = |(at, ns): (u32, f64), q: f64| ns * (1.0 + totals[at as usize] - q / n);
         let alone = |ns: f64, q: f64| ns * (1.0 + q * (1.0 - 1.0 / n));

@@ -101,7 +101,7 @@ pub struct Parameters {
     pub(super) pairs: Vec<Vec<Option<f64>>>,
     pub(super) routes: Routes,
     pub(super) layout: Layout,
-    /// Stations whose load delays a line, by node and home.
+    /// Stations whose load delays a line, by node and node of the page.
     pub(super) ways: Vec<Vec<Vec<u32>>>,
     pub(super) control: f64,
     pub(super) eta: f64,
@@ -225,7 +225,7 @@ impl Parameters {
         };
         let places = places(machine);
         let layout = Layout::new(count, &routes, &places);
-        let way = |node, home| layout.way(&routes, node, home);
+        let way = |node, page_node| layout.way(&routes, node, page_node);
         Ok(Parameters {
             line,
             ns_per_instruction: 1.0 / (clock_ghz * believed.rate_of(Class::Core, ipc)),

@@ -102,9 +102,9 @@ pub struct Steady {
     pub binds: Binding,
 }
 
-/// A stretch of the run's time: epochs alike.
+/// A phase of the run's time: epochs alike.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Stretch {
+pub struct Phase {
     /// First epoch.
     pub first_epoch: u32,
     /// Last epoch, inclusive.
@@ -177,15 +177,15 @@ pub struct Time {
     /// All that bound, the longest first.
     pub shares: Vec<BoundShare>,
     /// The course of it.
-    pub stretches: Vec<Stretch>,
+    pub phases: Vec<Phase>,
     /// Memory by node.
     pub nodes: Vec<NodeTraffic>,
     /// Links by direction.
     pub links: Vec<LinkTraffic>,
     /// The clock that instructions per cycle refer to, GHz.
     pub clock_ghz: f64,
-    /// Lines whose home is not known, counted as of the cpu's own node.
-    pub homeless_lines: u64,
+    /// Lines whose page's node is not known, counted as of the cpu's own node.
+    pub lines_without_node: u64,
     /// Rows of cpus that the machine does not have, not counted.
     pub foreign_rows: u64,
 }
@@ -202,7 +202,7 @@ impl Time {
         let mut shares: Vec<BoundShare> = Vec::new();
         let mut memory = vec![Moved::default(); p.nodes.len()];
         let mut links = vec![Carried::default(); p.routes.directions.len()];
-        let mut stretches = Vec::with_capacity(timed.len());
+        let mut phases = Vec::with_capacity(timed.len());
         let mut begin = 0.0;
         for (work, t) in pieces.iter().zip(timed) {
             let share = if ns > 0.0 { t.ns / ns } else { 0.0 };
@@ -218,7 +218,7 @@ impl Time {
                 sum.data_bytes += carried.data_bytes;
                 sum.bytes += carried.bytes;
             }
-            stretches.push(Stretch {
+            phases.push(Phase {
                 first_epoch: work.first_epoch,
                 last_epoch: work.last_epoch,
                 begin_seconds: begin * 1e-9,
@@ -257,11 +257,11 @@ impl Time {
             high: high * 1e-9,
             binds: shares.first().map_or(Binding::Core, |s| s.binds),
             shares,
-            stretches,
+            phases,
             nodes: memory.iter().enumerate().map(node).collect(),
             links: links.iter().zip(&p.routes.directions).map(link).collect(),
             clock_ghz: p.clock_ghz,
-            homeless_lines: left.homeless_lines,
+            lines_without_node: left.lines_without_node,
             foreign_rows: left.foreign_rows,
         }
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// What one core did to the memory of one node. Numbers of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct HomeWork {
+pub struct NodeWork {
     /// Read from memory, prefetched ones included.
     pub reads: f64,
     /// Of these, prefetched.
@@ -21,13 +21,13 @@ pub struct HomeWork {
     pub walks: f64,
 }
 
-impl HomeWork {
+impl NodeWork {
     /// Lines that the core waits for: all but those written back.
     pub fn requests(&self) -> f64 {
         self.reads + self.streams + self.transfers
     }
 
-    fn add(&mut self, other: &HomeWork) {
+    fn add(&mut self, other: &NodeWork) {
         self.reads += other.reads;
         self.prefetches += other.prefetches;
         self.writes += other.writes;
@@ -37,7 +37,7 @@ impl HomeWork {
     }
 
     fn is_nothing(&self) -> bool {
-        *self == HomeWork::default()
+        *self == NodeWork::default()
     }
 }
 
@@ -52,23 +52,25 @@ pub struct CoreWork {
     pub dependent: f64,
     /// By its own simulated clock, ns.
     pub busy_ns: f64,
-    /// By position of the home; empty for none.
-    pub homes: Vec<HomeWork>,
+    /// By position of the node of the page; empty for none.
+    pub page_nodes: Vec<NodeWork>,
 }
 
 impl CoreWork {
-    /// The homes that it used, with their positions.
-    pub fn used(&self) -> impl Iterator<Item = (usize, &HomeWork)> {
-        self.homes.iter().enumerate().filter(|(_, h)| !h.is_nothing())
+    /// The nodes of pages that it used, with their positions.
+    pub fn used(&self) -> impl Iterator<Item = (usize, &NodeWork)> {
+        self.page_nodes.iter().enumerate().filter(|(_, h)| !h.is_nothing())
     }
 
-    /// Moves all its memory to the home at a position.
-    pub fn all_to(&mut self, home: usize) {
-        let mut sum = HomeWork::default();
-        self.homes.iter().for_each(|h| sum.add(h));
-        if let Some(new) = self.homes.get_mut(home) {
+    /// Moves all its memory to the node of the page at a position.
+    pub fn all_to(&mut self, page_node: usize) {
+        let mut sum = NodeWork::default();
+        self.page_nodes.iter().for_each(|h| sum.add(h));
+        if let Some(new) = self.page_nodes.get_mut(page_node) {
             *new = sum;
-            (0..self.homes.len()).filter(|&h| h != home).for_each(|h| self.homes[h] = HomeWork::default());
+            (0..self.page_nodes.len())
+                .filter(|&h| h != page_node)
+                .for_each(|h| self.page_nodes[h] = NodeWork::default());
         }
     }
 
@@ -77,11 +79,11 @@ impl CoreWork {
         self.instructions == 0.0 && self.used().next().is_none()
     }
 
-    fn home(&mut self, at: usize, count: usize) -> &mut HomeWork {
-        if self.homes.is_empty() {
-            self.homes.resize(count, HomeWork::default());
+    fn page_node(&mut self, at: usize, count: usize) -> &mut NodeWork {
+        if self.page_nodes.is_empty() {
+            self.page_nodes.resize(count, NodeWork::default());
         }
-        &mut self.homes[at]
+        &mut self.page_nodes[at]
     }
 
     fn add(&mut self, other: &CoreWork) {
@@ -91,8 +93,8 @@ impl CoreWork {
         for (mine, hits) in self.hits.iter_mut().zip(other.hits) {
             *mine += hits;
         }
-        for (at, home) in other.used() {
-            self.home(at, other.homes.len()).add(home);
+        for (at, page_node) in other.used() {
+            self.page_node(at, other.page_nodes.len()).add(page_node);
         }
     }
 }
@@ -113,11 +115,11 @@ pub struct Work {
 
 impl Work {
     /// One piece of work by threads on cpus; `None` if a cpu is not the machine's.
-    pub(super) fn steady(parameters: &Parameters, threads: &[(u32, Vec<HomeWork>)]) -> Option<Work> {
+    pub(super) fn steady(parameters: &Parameters, threads: &[(u32, Vec<NodeWork>)]) -> Option<Work> {
         let mut work = Work { cores: vec![CoreWork::default(); parameters.places.len()], ..Work::default() };
-        for (cpu, homes) in threads {
+        for (cpu, page_nodes) in threads {
             let core = parameters.places.iter().position(|p| p.cpus.contains(cpu))?;
-            let mine = CoreWork { homes: homes.clone(), ..CoreWork::default() };
+            let mine = CoreWork { page_nodes: page_nodes.clone(), ..CoreWork::default() };
             work.cores[core].add(&mine);
         }
         Some(work)
@@ -141,10 +143,10 @@ impl Work {
         let mut all = CoreWork::default();
         active.iter().for_each(|&c| all.add(&self.cores[c]));
         let part = 1.0 / active.len().max(1) as f64;
-        let count = all.homes.len();
-        let mut lines = HomeWork::default();
-        all.homes.iter().for_each(|h| lines.add(h));
-        let scaled = |w: &HomeWork| HomeWork {
+        let count = all.page_nodes.len();
+        let mut lines = NodeWork::default();
+        all.page_nodes.iter().for_each(|h| lines.add(h));
+        let scaled = |w: &NodeWork| NodeWork {
             reads: w.reads * part,
             prefetches: w.prefetches * part,
             writes: w.writes * part,
@@ -158,9 +160,9 @@ impl Work {
             own.hits = all.hits.map(|h| h * part);
             own.dependent = all.dependent * part;
             own.busy_ns = all.busy_ns * part;
-            own.homes = vec![HomeWork::default(); count];
-            if let Some(home) = own.homes.get_mut(node_of(core)) {
-                *home = scaled(&lines);
+            own.page_nodes = vec![NodeWork::default(); count];
+            if let Some(page_node) = own.page_nodes.get_mut(node_of(core)) {
+                *page_node = scaled(&lines);
             }
         }
         self.elapsed_ns = self.busiest_ns();
@@ -181,8 +183,8 @@ impl Work {
 /// Rows that could not be used as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Lines whose home is not known; counted as of the cpu's own node.
-    pub homeless_lines: u64,
+    /// Lines whose page's node is not known; counted as of the cpu's own node.
+    pub lines_without_node: u64,
     /// Rows of cpus that the machine does not have; not counted.
     pub foreign_rows: u64,
 }
@@ -232,12 +234,13 @@ pub(super) fn epochs(
             left.foreign_rows += 1;
             continue;
         };
-        let home = u32::try_from(row.home).ok().and_then(|h| parameters.nodes.iter().position(|&n| n == h));
-        if home.is_none() {
-            left.homeless_lines += row.read_lines + row.write_lines + row.stream_lines;
+        let page_node =
+            u32::try_from(row.page_node).ok().and_then(|h| parameters.nodes.iter().position(|&n| n == h));
+        if page_node.is_none() {
+            left.lines_without_node += row.read_lines + row.write_lines + row.stream_lines;
         }
         let own = parameters.places[core].node;
-        found[at[&row.epoch]].cores[core].home(home.unwrap_or(own), count).add(&HomeWork {
+        found[at[&row.epoch]].cores[core].page_node(page_node.unwrap_or(own), count).add(&NodeWork {
             reads: row.read_lines as f64,
             prefetches: row.prefetch_lines.min(row.read_lines) as f64,
             writes: row.write_lines as f64,

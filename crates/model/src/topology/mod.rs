@@ -277,7 +277,7 @@ impl Topology {
         // Only a map with keys that are no strings could fail; node numbers are written as strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
-        crate::plain::json(text)
+        crate::escape::json(text)
     }
 }
 

@@ -10,7 +10,7 @@ pub const EFFECT: f64 = 0.02;
 /// intervals: a false alarm costs an engineer a day.
 const FALSE_ALARM: f64 = 0.01;
 /// Part of the speed-up over one node that its cpus promise, below which a program is not called harmless: the
-/// rest may be lost to far memory that none of the placements brings home. Chosen; STREAM and a stencil with
+/// rest may be lost to far memory that none of the placements brings near. Chosen; STREAM and a stencil with
 /// every page in its place reach 0.96 and more on the emulated machines.
 const SCALES: f64 = 0.8;
 /// Of the intervals that are printed.
@@ -216,7 +216,7 @@ fn does_not_scale(as_is: &Trial, telling: &[&(&Trial, &Compared)]) -> Option<Str
     let Some((one, compared)) = one.max_by(|a, b| a.1.gain.estimate.total_cmp(&b.1.gain.estimate)) else {
         return Some(format!(
             "no placement tried is faster by {} %, but none of them was a single node, whose memory is all near: \
-             far memory that no placement brings home would not show",
+             far memory that no placement brings near would not show",
             100.0 * EFFECT
         ));
     };
@@ -227,7 +227,7 @@ fn does_not_scale(as_is: &Trial, telling: &[&(&Trial, &Compared)]) -> Option<Str
         format!(
             "no placement tried is faster by {} %, but as it is, with {busy:.1} cpus in use, the command is only \
              {speedup:.2} times as fast as on {}, where all memory is near and {ideal:.2} times fewer cpus are: far \
-             memory that no placement brings home, or threads that wait for each other",
+             memory that no placement brings near, or threads that wait for each other",
             100.0 * EFFECT,
             one.name
         )

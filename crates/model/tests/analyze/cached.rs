@@ -1,6 +1,6 @@
 //! What caches must have answered: programs whose whole memory fits one.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Report, Verdict};
 use nearfar_model::machine::figures::{Cell, Confidence, Matrix};
 use nearfar_model::machine::{CacheLevel, Machine};
@@ -17,8 +17,8 @@ fn cached(bytes: u64) -> Vec<CacheLevel> {
 }
 
 /// 384 KiB that one thread initialises and two use, in a process of 5 MiB; the array, and the line that uses it.
-fn initialised() -> (World, u64, u32) {
-    let mut w = World::new(2);
+fn initialised() -> (MadeRecording, u64, u32) {
+    let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 96);
@@ -31,13 +31,13 @@ fn initialised() -> (World, u64, u32) {
 }
 
 /// Each reads its half for four seconds.
-fn small() -> World {
+fn small() -> MadeRecording {
     let (mut w, a, work) = initialised();
     w.use_blocked(2, 2000, work, a, 96);
     w
 }
 
-fn on_two(w: &World) -> Report {
+fn on_two(w: &MadeRecording) -> Report {
     w.on_machine(machine(2, 1))
 }
 
@@ -77,7 +77,7 @@ fn the_caches_of_the_judged_machine_count() {
 
 #[test]
 fn what_nobody_knows_bounds_nothing() {
-    let without = |change: &dyn Fn(&mut World)| {
+    let without = |change: &dyn Fn(&mut MadeRecording)| {
         let mut w = small();
         change(&mut w);
         let r = on_two(&w);
@@ -99,7 +99,7 @@ fn what_nobody_knows_bounds_nothing() {
     let went_on = Loss { time_ns: 1, what: "processes".into(), count: 1, why: "still ran".into() };
     assert!(without(&|w| w.input.losses.push(went_on.clone())).contains("went on after the recording"));
     // Four processes at a time may have four times as much.
-    let four = |w: &mut World| {
+    let four = |w: &mut MadeRecording| {
         for _ in 0..3 {
             w.process(0, true, 50);
         }
@@ -178,7 +178,7 @@ fn two_threads_that_write_one_cache_line_have_no_verdict() {
         }
     }
     let r = on_two(&w);
-    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.page_node_unknown_share, 1.0);
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
     assert!(
         r.verdict_why.contains("up to 100 % of the time is on data that threads of several"),
@@ -193,7 +193,7 @@ fn two_threads_that_write_one_cache_line_have_no_verdict() {
 /// A vector for each thread, all allocated at one line, is nobody's but that thread's.
 #[test]
 fn objects_of_one_line_that_have_a_thread_each_are_not_shared() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     for t in 0..2u64 {
@@ -231,7 +231,7 @@ fn hugetlb_pages_are_not_taken_to_be_none() {
 /// What a process had that was not waited for is not in the largest resident size.
 #[test]
 fn memory_of_processes_that_nobody_waited_for_is_what_they_faulted_in() {
-    let with_child = |pages: u64, change: &dyn Fn(&mut World)| {
+    let with_child = |pages: u64, change: &dyn Fn(&mut MadeRecording)| {
         let mut w = small();
         let child = w.process(0, false, 50);
         let thread = w.thread(child);
@@ -258,7 +258,8 @@ fn memory_of_processes_that_nobody_waited_for_is_what_they_faulted_in() {
     let r = with_child(100, &|_| ());
     assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
     // 20 MiB, and two processes at a time.
-    let why = |pages, change: &dyn Fn(&mut World)| with_child(pages, change).caches_why.expect("no bound");
+    let why =
+        |pages, change: &dyn Fn(&mut MadeRecording)| with_child(pages, change).caches_why.expect("no bound");
     assert!(why(5120, &|_| ()).contains("up to 40.0 MiB of memory at a time"));
     assert!(why(100, &|w| w.input.meta.target_faults = 150).contains("more page faults"));
     assert!(why(100, &|w| w.input.meta.target_cpu_s = 2.0).contains("more CPU time"));
@@ -320,8 +321,8 @@ fn a_run_that_only_fetches_its_memory_once_is_unknown() {
 }
 
 /// A program of 1 GiB in a cache of 32 MiB, of which half is sure to hold what fits it.
-fn large_program() -> World {
-    let mut w = World::new(2);
+fn large_program() -> MadeRecording {
+    let mut w = MadeRecording::new(2);
     w.input.meta.machine.caches = cached(32 << 20);
     w.input.meta.largest_process_bytes = 1 << 30;
     (w.input.meta.target_cpu_s, w.input.meta.target_system_s) = (4.0, 0.01);
@@ -329,7 +330,7 @@ fn large_program() -> World {
 }
 
 /// An array of which one thread initialises the first `touched` pages, its first byte, and the line that uses it.
-fn serial(w: &mut World, name: &str, pages: u64, touched: u64) -> (u64, u32) {
+fn serial(w: &mut MadeRecording, name: &str, pages: u64, touched: u64) -> (u64, u32) {
     let line = 10 * w.input.locations.len() as u32 + 10;
     let init = w.own("init", line);
     let work = w.own("work", line + 1);
@@ -339,18 +340,18 @@ fn serial(w: &mut World, name: &str, pages: u64, touched: u64) -> (u64, u32) {
 }
 
 /// With one array `a` of so many pages, used by two threads for four seconds.
-fn of_a_large_program(pages: u64, use_it: fn(&mut World, u32, u64, u64)) -> World {
+fn of_a_large_program(pages: u64, use_it: fn(&mut MadeRecording, u32, u64, u64)) -> MadeRecording {
     let mut w = large_program();
     let (a, work) = serial(&mut w, "a", pages, pages);
     use_it(&mut w, work, a, pages);
     w
 }
 
-fn all_over(w: &mut World, ip: u32, a: u64, pages: u64) {
+fn all_over(w: &mut MadeRecording, ip: u32, a: u64, pages: u64) {
     w.use_all_over(2, 2000, ip, a, pages);
 }
 
-fn blocked(w: &mut World, ip: u32, a: u64, pages: u64) {
+fn blocked(w: &mut MadeRecording, ip: u32, a: u64, pages: u64) {
     w.use_blocked(2, 2000, ip, a, pages);
 }
 
@@ -423,7 +424,7 @@ fn objects_that_fit_one_by_one_need_not_fit_together() {
 }
 
 /// Two threads go through 256 MiB, of which they are in `window` bytes at a time, so many bytes a millisecond further.
-fn through(window: u64, a_ms: u64) -> World {
+fn through(window: u64, a_ms: u64) -> MadeRecording {
     let mut w = large_program();
     let (a, work) = serial(&mut w, "a", 65536, 65536);
     for i in 0..2000 {
@@ -455,7 +456,7 @@ fn who_goes_fast_through_memory_waits_for_it() {
 /// a link that carries 1 GB/s it is most of the time.
 #[test]
 fn threads_that_share_a_slow_link_wait_for_it_although_each_is_slow() {
-    let mut w = World::new(32);
+    let mut w = MadeRecording::new(32);
     w.input.meta.machine.caches = cached(32 << 20);
     w.input.meta.largest_process_bytes = 1 << 30;
     (w.input.meta.target_cpu_s, w.input.meta.target_system_s) = (13.0, 0.01);

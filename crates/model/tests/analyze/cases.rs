@@ -1,12 +1,12 @@
 //! Verdicts, shares and findings.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Basis, Pattern, Verdict};
 use nearfar_model::recording::*;
 
 /// One thread initialises `pages` pages, `threads` threads use them in blocks.
-fn serial(threads: u32, each: u64) -> World {
-    let mut w = World::new(threads);
+fn serial(threads: u32, each: u64) -> MadeRecording {
+    let mut w = MadeRecording::new(threads);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
@@ -39,7 +39,7 @@ fn advice_is_in_the_words_of_the_programs_runtime() {
 #[test]
 fn generated_code_without_names_comes_with_what_names_it() {
     let mut w = serial(4, 200);
-    let of_files = |w: &World| w.on(2).notes.iter().any(|n| n.contains("generated code"));
+    let of_files = |w: &MadeRecording| w.on(2).notes.iter().any(|n| n.contains("generated code"));
     assert!(!of_files(&w));
     w.input.symbols = Symbols::default();
     w.input.locations.module.fill(NONE);
@@ -76,7 +76,7 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
 #[test]
 fn a_run_that_ended_early_is_never_clean() {
     let clean = || {
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         let work = w.own("work", 20);
         let a = w.array("a", 64);
         w.touch(100, 0, work, a, 32);
@@ -123,13 +123,13 @@ fn how_threads_wait_changes_no_share_of_time() {
     near(spinning.remote_time_share, asleep.remote_time_share.unwrap());
     assert_eq!(spinning.remote_time_share_ci, asleep.remote_time_share_ci);
     assert_eq!((spinning.verdict, &spinning.verdict_why), (asleep.verdict, &asleep.verdict_why));
-    assert!((spinning.findings[0].stake - asleep.findings[0].stake).abs() < 1e-9);
+    assert!((spinning.findings[0].at_risk - asleep.findings[0].at_risk).abs() < 1e-9);
     let told = |r: &nearfar_model::analyze::Report| {
         r.notes.iter().any(|n| n.contains("50 % of the CPU time is spent in wait loops"))
     };
     assert!(told(&spinning) && !told(&asleep), "{:?}", spinning.notes);
     // Waiting alone is no evidence.
-    let mut idle = World::new(2);
+    let mut idle = MadeRecording::new(2);
     let barrier = idle.own("gomp_barrier_wait_end", 40);
     for i in 0..800u64 {
         idle.sample_as(WORK + i, (i % 2) as u32, barrier, 0, Resolution::Spinning, Access::Unknown);
@@ -147,7 +147,7 @@ fn more_nodes_more_remote() {
 
 #[test]
 fn half_parallel_initialisation_is_a_quarter_remote() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
@@ -166,7 +166,7 @@ fn half_parallel_initialisation_is_a_quarter_remote() {
 
 #[test]
 fn first_touch_by_the_user_is_clean() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
@@ -185,7 +185,7 @@ fn first_touch_by_the_user_is_clean() {
 
 #[test]
 fn a_halo_is_clean() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
@@ -209,7 +209,7 @@ fn a_halo_is_clean() {
 
 #[test]
 fn computing_is_clean() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let ip = w.own("fma", 5);
     w.compute(4, 200, ip);
     let r = w.on(2);
@@ -220,7 +220,7 @@ fn computing_is_clean() {
 
 #[test]
 fn too_few_samples_are_unknown_not_clean() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let a = w.array("a", 16);
     w.touch(100, 0, init, a, 16);
@@ -235,7 +235,7 @@ fn too_few_samples_are_unknown_not_clean() {
 /// Page faults work, and the disk was full before any was written.
 #[test]
 fn a_full_disk_is_not_said_to_be_a_missing_permission() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let a = w.array("a", 4096);
     for i in 0..400 {
@@ -264,20 +264,20 @@ fn a_sample_or_two_are_no_share() {
 
 #[test]
 fn no_samples_at_all_are_unknown() {
-    let r = World::new(2).on(2);
+    let r = MadeRecording::new(2).on(2);
     assert_eq!(r.verdict, Verdict::Unknown);
     assert_eq!(r.remote_share, None);
 }
 
 #[test]
-fn unknown_homes_are_unknown_not_clean() {
-    let mut w = World::new(4);
+fn unknown_page_nodes_are_unknown_not_clean() {
+    let mut w = MadeRecording::new(4);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
     w.use_blocked(4, 200, work, a, 1024);
     let r = w.on(2);
     assert_eq!(r.verdict, Verdict::Unknown);
-    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.page_node_unknown_share, 1.0);
     assert_eq!(r.remote_share, None);
     assert!(r.verdict_why.contains("First touches were not recorded"), "{}", r.verdict_why);
 }
@@ -286,7 +286,7 @@ fn unknown_homes_are_unknown_not_clean() {
 #[test]
 fn a_table_that_is_only_read_in_the_programs_file_decides_nothing() {
     let verdict = |access: Access| {
-        let mut w = World::new(4);
+        let mut w = MadeRecording::new(4);
         let (init, work) = (w.own("init", 10), w.own("work", 20));
         let a = w.array("a", 1024);
         for t in 0..4 {
@@ -338,9 +338,9 @@ fn object_only_samples_count_where_the_whole_object_is_on_one_node() {
     }
     let r = w.on(2);
     near(r.remote_share, 0.5);
-    assert_eq!(r.home_unknown_share, 0.0);
-    // Once another node holds a part, the object alone no longer tells the home.
-    let mut w2 = World::new(4);
+    assert_eq!(r.page_node_unknown_share, 0.0);
+    // Once another node holds a part, the object alone no longer tells the node of the page.
+    let mut w2 = MadeRecording::new(4);
     let init = w2.own("init", 10);
     let a = w2.array("a", 64);
     w2.touch(100, 0, init, a, 32);
@@ -350,13 +350,13 @@ fn object_only_samples_count_where_the_whole_object_is_on_one_node() {
         w2.sample_as(WORK + i, 3, init, a, Resolution::Object, Access::Load);
     }
     let r = w2.on(2);
-    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.page_node_unknown_share, 1.0);
     assert_eq!(r.unattributed_share, 0.0);
 }
 
 #[test]
-fn findings_are_ranked_by_what_is_at_stake_not_by_remote_share() {
-    let mut w = World::new(4);
+fn findings_are_ranked_by_what_is_at_risk_not_by_remote_share() {
+    let mut w = MadeRecording::new(4);
     let (init_a, init_b) = (w.own("init_a", 10), w.own("init_b", 11));
     let work = w.own("work", 20);
     let a = w.array("a", 1024);
@@ -372,13 +372,13 @@ fn findings_are_ranked_by_what_is_at_stake_not_by_remote_share() {
     let names: Vec<&str> = r.findings.iter().map(|f| f.objects[0].as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     assert!(r.objects[1].remote_share.unwrap() > r.objects[0].remote_share.unwrap());
-    assert!(r.findings[0].stake > r.findings[1].stake);
+    assert!(r.findings[0].at_risk > r.findings[1].at_risk);
     assert!(r.findings[1].advice.contains("thread 3"), "{}", r.findings[1].advice);
 }
 
 #[test]
 fn objects_of_one_cause_are_one_finding() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     for name in ["a", "b", "c"] {
@@ -389,12 +389,12 @@ fn objects_of_one_cause_are_one_finding() {
     let r = w.on(2);
     assert_eq!(r.findings.len(), 1);
     assert_eq!(r.findings[0].objects.len(), 3);
-    assert!((r.findings[0].stake - 0.5).abs() < 1e-9);
+    assert!((r.findings[0].at_risk - 0.5).abs() < 1e-9);
 }
 
 #[test]
 fn advice_follows_the_pattern() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("table", 256);
@@ -412,7 +412,7 @@ fn advice_follows_the_pattern() {
 
 #[test]
 fn another_schedule_than_the_initialisation_is_a_mismatch() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
     let a = w.array("a", 1024);

@@ -1,14 +1,14 @@
 //! Findings and their gains: own, within the bound, of what one change repairs; and what is no finding.
 
+use crate::made_recording::*;
 use crate::whatif::waiting;
-use crate::world::*;
 use nearfar_model::analyze::{Finding, Pattern, Repair, Report, Verdict};
 use nearfar_model::recording::*;
 
 const EPOCHS: u64 = 256;
 
 /// One array of `pages` pages that thread 0 initialises at `line` and four threads use in parts, `lines` lines a page.
-fn serial(w: &mut World, name: &str, line: u32, pages: u64, lines: u32) -> u64 {
+fn serial(w: &mut MadeRecording, name: &str, line: u32, pages: u64, lines: u32) -> u64 {
     let (init, work) = (w.own("init", line), w.own("work", 20));
     let a = w.array(name, pages);
     w.touch(100, 0, init, a, pages);
@@ -76,10 +76,10 @@ fn no_finding_gains_more_than_every_line_local() {
     for (a, pages) in arrays {
         for page in 0..pages {
             for turn in 0..4u64 {
-                let home = (page * 4 / pages / 2) as i16;
+                let page_node = (page * 4 / pages / 2) as i16;
                 let at = (((page * 4 + turn) % EPOCHS) as u32, 1);
                 let thread = ((page + turn) % 4) as u32;
-                w.moves(at, thread, work, a + page * PAGE + turn * 64, home, 40);
+                w.moves(at, thread, work, a + page * PAGE + turn * 64, page_node, 40);
             }
         }
     }
@@ -127,18 +127,18 @@ fn what_a_finding_gains_after_better_ones_is_said() {
 }
 
 /// Threads that take one line from each other: who, which byte, and whether to write.
-fn takes(w: &mut World, at: (u64, u32), thread: u32, ip: u32, address: u64, store: bool) {
+fn takes(w: &mut MadeRecording, at: (u64, u32), thread: u32, ip: u32, address: u64, store: bool) {
     let (time, epoch) = at;
     let access = if store { Access::Store } else { Access::Load };
     w.sample_as(time, thread, ip, address, Resolution::Exact, access);
     let i = w.samples.len() - 1;
     w.samples.weight_ns[i] = 0;
-    w.samples.rung[i] = SampleRung::Transfer as u8;
-    (w.samples.lines[i], w.samples.home[i], w.samples.epoch[i]) = (1000, 0, epoch);
+    w.samples.source[i] = SampleSource::Transfer as u8;
+    (w.samples.lines[i], w.samples.page_node[i], w.samples.epoch[i]) = (1000, 0, epoch);
 }
 
 /// Four threads on two nodes that count in one line, each at `byte(thread)`; thread 0 reads all of it at the end.
-fn counters(byte: impl Fn(u32) -> u64) -> World {
+fn counters(byte: impl Fn(u32) -> u64) -> MadeRecording {
     let mut w = waiting();
     let (count, sum) = (w.own("count", 30), w.own("sum", 40));
     w.object(ObjectKind::Static, BASE, 4096, 0, "counters");
@@ -197,7 +197,7 @@ fn shares_of_the_cores_time_are_no_more_than_the_cores_time() {
     }
     w.samples.lines.iter_mut().for_each(|n| *n *= 1000);
     let r = w.real();
-    let shares: Vec<f64> = r.findings.iter().filter(|f| f.shares_lines()).map(|f| f.stake).collect();
+    let shares: Vec<f64> = r.findings.iter().filter(|f| f.shares_lines()).map(|f| f.at_risk).collect();
     assert_eq!(shares.len(), 5);
     assert!(shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{shares:?}");
 }
@@ -252,7 +252,7 @@ fn a_table_that_is_only_read_after_its_initialisation_is_offered_copies_when_cou
 /// A chain of pointers: each load overwrites its address, so samples name the object only. Its first page is malloc's.
 #[test]
 fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let malloc = w.libc("malloc");
     let (allocate, fill, chase) = (w.own("allocate", 5), w.own("fill", 10), w.own("chase", 20));
     let table = w.array("table", 1024);
@@ -283,7 +283,7 @@ fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {
 /// A clean program with a small finding is not told that nothing is worth changing above the advice.
 #[test]
 fn a_clean_verdict_above_a_finding_says_that_it_is_small() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let (a, b) = (w.array("a", 1024), w.array("b", 1024));
     w.touch(100, 0, init, a, 1024);
@@ -301,7 +301,7 @@ fn a_clean_verdict_above_a_finding_says_that_it_is_small() {
 /// Fields of one class that ten loops use get one sentence of advice, and a screen that ends.
 #[test]
 fn thirty_fields_have_a_report_of_one_screen() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let init = w.own("Fields::Fields", 10);
     for field in 0..30u32 {
         let work = w.own(&format!("loop{field}"), 100 + field);
@@ -319,7 +319,7 @@ fn thirty_fields_have_a_report_of_one_screen() {
 
 #[test]
 fn call_paths_come_with_the_chains_of_samples() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work, main) = (w.own("init", 10), w.own("work", 20), w.own("main", 30));
     let a = w.array("a", 64);
     w.touch(100, 0, init, a, 64);

@@ -1,11 +1,11 @@
 //! Objects of programs that allocate through functions of their own.
 
-use super::world::*;
+use super::made_recording::*;
 use nearfar_model::analyze::Report;
 use nearfar_model::recording::*;
 
 /// A call: `inner` at its line, inlined in `outer` at the line that called it.
-fn inlined(w: &mut World, inner: (&str, u32), outer: (&str, u32)) -> u32 {
+fn inlined(w: &mut MadeRecording, inner: (&str, u32), outer: (&str, u32)) -> u32 {
     let location = w.own(inner.0, inner.1);
     let mut symbol = w.input.symbols.row(w.input.symbols.len() - 1);
     (symbol.depth, symbol.function, symbol.line) = (1, outer.0.to_owned(), outer.1);
@@ -14,13 +14,13 @@ fn inlined(w: &mut World, inner: (&str, u32), outer: (&str, u32)) -> u32 {
 }
 
 /// What was found of a frame of a chain.
-fn received(w: &mut World, chain: u32, location: u32, depth: u16, name: &str, handed_on: u8) {
+fn received(w: &mut MadeRecording, chain: u32, location: u32, depth: u16, name: &str, handed_on: u8) {
     let how = "source".to_owned();
     w.input.site_names.push(SiteName { chain, name: name.to_owned(), how, location, depth, handed_on });
 }
 
 /// A block of a megabyte that came through `chain`, used by both threads.
-fn block(w: &mut World, chain: u32, number: u64) {
+fn block(w: &mut MadeRecording, chain: u32, number: u64) {
     let address = BASE + number * (2 << 20);
     let object = w.object(ObjectKind::Heap, address, 1 << 20, 1000 + number, "");
     w.input.objects.chain[object as usize] = chain;
@@ -47,7 +47,7 @@ fn row(name: &str, line: u32, through: &[&str]) -> (String, String, Vec<String>)
 
 #[test]
 fn a_helper_that_was_inlined_is_seen_through() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     for (number, name, line) in [(0, "edges", 100), (1, "seen", 101)] {
         let call = inlined(&mut w, ("memory", 38), ("bfs", line));
         let chain = w.chain(&[call]);
@@ -61,7 +61,7 @@ fn a_helper_that_was_inlined_is_seen_through() {
 
 #[test]
 fn helpers_of_helpers_are_seen_through_and_a_field_keeps_what_it_gets() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let take = w.own("take", 10);
     let pool = w.own("pool", 20);
     let build = w.own("build", 30);
@@ -84,7 +84,7 @@ fn helpers_of_helpers_are_seen_through_and_a_field_keeps_what_it_gets() {
 
 #[test]
 fn without_a_source_a_helper_is_known_by_its_name_and_its_callers() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let malloc = w.own("xmalloc", 10);
     let solve = w.own("solve", 20);
     for (number, line) in [(0, 100), (1, 101)] {
@@ -112,7 +112,7 @@ fn without_a_source_a_helper_is_known_by_its_name_and_its_callers() {
 
 #[test]
 fn threads_of_a_parallel_region_share_a_row_although_only_one_of_them_knows_who_called() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let region = w.own("solve [omp parallel]", 20);
     let main = w.own("main", 100);
     for (number, frames) in [(0, vec![region, main]), (1, vec![region])] {
@@ -125,7 +125,7 @@ fn threads_of_a_parallel_region_share_a_row_although_only_one_of_them_knows_who_
 
 #[test]
 fn recordings_that_do_not_say_which_frame_a_name_is_of_keep_it() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let memory = w.own("memory", 38);
     let main = w.own("main", 100);
     let chain = w.chain(&[memory, main]);

@@ -1,6 +1,6 @@
 //! Several objects that one line allocates, and memory that the program did not allocate.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Pattern, Repair, Report};
 use nearfar_model::recording::*;
 
@@ -9,7 +9,7 @@ const PAGES: u64 = 4096;
 
 /// Four objects of one line, all initialised by the first thread; `user` says which thread takes sample `i` of object `k`.
 fn four_of_a_line(user: impl Fn(u32, u64) -> u32) -> Report {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
     let chain = w.chain(&[allocate]);
     for k in 0..4u32 {
@@ -42,7 +42,7 @@ fn a_vector_for_each_thread_is_each_threads_own() {
 #[test]
 fn the_pattern_of_objects_of_one_line_is_that_of_the_one_with_far_pages() {
     let pattern = |far: u64| {
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
         let chain = w.chain(&[allocate]);
         for k in 0..2u64 {
@@ -74,7 +74,7 @@ fn objects_that_every_thread_uses_are_not_each_threads_own() {
 
 /// Two arrays of one line, used in blocks by two threads: the first is initialised as it is used, the second by one thread.
 fn two_of_a_line(name: &str) -> Report {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, serial, work) = (w.own("init", 10), w.own("init", 12), w.own("work", 20));
     let allocate = w.own("main", 5);
     let chain = w.chain(&[allocate]);
@@ -109,7 +109,7 @@ fn of_two_arrays_of_one_line_the_one_that_is_placed_wrong_is_the_finding() {
 /// Two hundred times a megabyte, each freed before the next.
 #[test]
 fn an_object_is_as_large_as_what_lived_of_it_at_a_time() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let work = w.own("work", 20);
     for i in 0..200u64 {
         let born = 1000 * i;
@@ -127,7 +127,7 @@ fn an_object_is_as_large_as_what_lived_of_it_at_a_time() {
 #[test]
 fn a_library_is_no_finding() {
     let file = |name: &str, flags: u8| {
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         w.input.meta.machine = machine(2, 1);
         let work = w.own("work", 20);
         let at = BASE + (1 << 30);
@@ -143,7 +143,7 @@ fn a_library_is_no_finding() {
         };
         w.input.mappings.push(row(at, at + PAGES * PAGE, 3));
         w.input.mappings.push(row(at - PAGE, at, flags));
-        w.home(WORK / 2, at, PAGES as u32, 0, 12);
+        w.page_node(WORK / 2, at, PAGES as u32, 0, 12);
         w.use_all_over(2, 1000, work, at, PAGES);
         w.real()
     };
@@ -155,7 +155,7 @@ fn a_library_is_no_finding() {
 
 #[test]
 fn a_remote_share_of_few_samples_is_unknown() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let (a, b) = (w.array("a", PAGES), w.array("b", PAGES));
     w.touch(1000, 0, init, a, PAGES);

@@ -1,13 +1,13 @@
 //! Programs that are large in some way: the answers are those of small ones. That steps and memory stay
 //! within bounds is asserted by counting in `layer`'s tests; here the plain rules would not come to an end.
 
-use super::world::*;
+use super::made_recording::*;
 use nearfar_model::recording::*;
 
 /// A loop of allocations with sizes of their own at one address, every one known by name.
 #[test]
 fn a_hundred_thousand_sizes_at_one_address_are_told_apart() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let sizes = 100_000;
     for i in 0..sizes {
@@ -33,7 +33,7 @@ fn a_hundred_thousand_sizes_at_one_address_are_told_apart() {
 /// The same pages again and again, placed by another thread each time: who placed them when a sample was taken?
 #[test]
 fn of_fifty_thousand_placements_of_a_page_the_one_of_the_time_is_found() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     w.object(ObjectKind::Heap, BASE, 4 * PAGE, 1, "buffer");
     for i in 0..50_000u64 {
@@ -53,7 +53,7 @@ fn of_fifty_thousand_placements_of_a_page_the_one_of_the_time_is_found() {
 
 #[test]
 fn processes_that_descend_from_each_other_are_no_endless_loop() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let work = w.own("work", 20);
     let (a, b) = (w.process(2, true, 5), w.process(1, true, 6));
     let deep: Vec<u32> = (0..1000).map(|i| w.process(if i == 0 { b } else { 2 + i }, true, 7)).collect();
@@ -67,7 +67,7 @@ fn processes_that_descend_from_each_other_are_no_endless_loop() {
 
 #[test]
 fn a_terabyte_is_looked_at_where_anything_was_seen() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     const PAGES: u64 = 1 << 28;
     w.object(ObjectKind::Anonymous, BASE, PAGES * PAGE, 1, "");
@@ -78,8 +78,9 @@ fn a_terabyte_is_looked_at_where_anything_was_seen() {
         w.sample(WORK + i, 0, work, BASE + i * far);
     }
     let stride = 8191 * PAGE;
-    let row = Home { time_ns: 5, process: 0, address: BASE, pages: 1000, stride, node: 0, page_shift: 12 };
-    w.input.homes.push(row);
+    let row =
+        PageNode { time_ns: 5, process: 0, address: BASE, pages: 1000, stride, node: 0, page_shift: 12 };
+    w.input.page_nodes.push(row);
     let r = w.real();
     let pages = &r.objects[0].pages;
     // As many pages as are counted of one object: those touched are among them, and those only looked at.
@@ -90,7 +91,7 @@ fn a_terabyte_is_looked_at_where_anything_was_seen() {
 
 #[test]
 fn a_name_outlives_more_growth_than_anyone_counts() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let chain = w.chain(&[init]);
     for i in 0..5000u32 {
@@ -108,13 +109,13 @@ fn a_name_outlives_more_growth_than_anyone_counts() {
 
 #[test]
 fn no_page_size_of_a_damaged_file_is_believed() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 1024);
     w.input.meta.folio_bytes = vec![2 << 20];
     w.touch(1, 0, init, a, 64);
     for shift in [0, 63, 64, 76, 255] {
-        w.home(5, a, 64, 0, shift);
+        w.page_node(5, a, 64, 0, shift);
         w.fault_as(20, 0, init, a, Access::Store);
         *w.input.faults.page_shift.last_mut().expect("a fault") = shift;
     }
@@ -126,7 +127,7 @@ fn no_page_size_of_a_damaged_file_is_believed() {
 /// A loop that maps a buffer of another size each time, touches three of its pages, has them looked at, and unmaps it.
 #[test]
 fn fifty_thousand_mappings_of_their_own_sizes_one_at_a_time_are_told_apart() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     w.input.meta.folio_bytes = vec![64 << 10, 2 << 20];
     let chain = w.chain(&[init]);
@@ -142,7 +143,7 @@ fn fifty_thousand_mappings_of_their_own_sizes_one_at_a_time_are_told_apart() {
         let thread = (i % 2) as u32;
         for (at, page) in [0, pages / 2, pages - 1].into_iter().enumerate() {
             w.touch(time + 1 + at as u64, thread, init, address + page * PAGE, 1);
-            w.home(time + 800, address + page * PAGE, 1, thread as i16, 12);
+            w.page_node(time + 800, address + page * PAGE, 1, thread as i16, 12);
         }
         if i % 100 < 2 {
             // Thread 0 reads what it placed itself, then what thread 1 placed.

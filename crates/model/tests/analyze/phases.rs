@@ -1,21 +1,21 @@
 //! Phases: times add up by construction, samples and faults are those of the phase that the thread was in.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Judge, PhaseFigures, PhaseReport, Report, analyze_with};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
 
-fn judged(w: &World) -> Report {
+fn judged(w: &MadeRecording) -> Report {
     let judge = Judge { machine: machine(2, 4), assume: Some(Bind::Compact), whole: false };
     analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
 }
 
-fn phases(w: &World) -> PhaseReport {
+fn phases(w: &MadeRecording) -> PhaseReport {
     judged(w).phases.expect("phases")
 }
 
 /// Adds a phase; gives its number.
-fn phase(w: &mut World, thread: u32, parent: u32, name: &str, begin: u64, end: u64) -> u32 {
+fn phase(w: &mut MadeRecording, thread: u32, parent: u32, name: &str, begin: u64, end: u64) -> u32 {
     let id = w.input.phases.len() as u32;
     let how = PhaseEnd::Ended as u8;
     w.input.phases.push(Phase { id, parent, how, ..Phase::plain(thread, name.into(), begin, end) });
@@ -47,10 +47,10 @@ type Truth = std::collections::BTreeMap<(u32, Vec<String>), (u64, u64)>;
 
 /// A thread that begins and ends phases at random. Some are wrongly recorded: they end late, or name a parent that is
 /// not there.
-fn nest(w: &mut World, dice: &mut Dice, thread: u32, steps: u64, wrong: bool, truth: &mut Truth) {
+fn nest(w: &mut MadeRecording, dice: &mut Dice, thread: u32, steps: u64, wrong: bool, truth: &mut Truth) {
     let mut now = dice.below(1000);
     let mut open: Vec<(u32, String, u64)> = Vec::new();
-    let mut close = |w: &mut World, open: &mut Vec<(u32, String, u64)>, now: u64| {
+    let mut close = |w: &mut MadeRecording, open: &mut Vec<(u32, String, u64)>, now: u64| {
         let names: Vec<String> = open.iter().map(|o| o.1.clone()).collect();
         let (id, _, begin) = open.pop().expect("a phase");
         w.input.phases.end_ns[id as usize] = now;
@@ -125,7 +125,7 @@ fn random_nestings_over_threads_add_up_and_are_what_the_program_did() {
     for seed in 0..60 {
         let mut dice = Dice(seed);
         let threads = 1 + dice.below(5) as u32;
-        let mut w = World::new(threads);
+        let mut w = MadeRecording::new(threads);
         let mut truth = Truth::new();
         for thread in 0..threads {
             nest(&mut w, &mut dice, thread, 200, false, &mut truth);
@@ -169,7 +169,7 @@ fn random_nestings_over_threads_add_up_and_are_what_the_program_did() {
 fn times_add_up_even_where_the_recording_contradicts_itself() {
     for seed in 100..160 {
         let mut dice = Dice(seed);
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         let mut truth = Truth::new();
         nest(&mut w, &mut dice, 0, 200, true, &mut truth);
         nest(&mut w, &mut dice, 1, 200, true, &mut truth);
@@ -200,7 +200,7 @@ fn times_add_up_even_where_the_recording_contradicts_itself() {
 
 #[test]
 fn threads_without_phases_work_for_their_processs_first_that_has_some() {
-    let mut w = World::new(3);
+    let mut w = MadeRecording::new(3);
     let work = w.own("work", 20);
     let a = w.array("a", 10);
     w.touch(1000, 0, work, a, 10);
@@ -222,7 +222,7 @@ fn threads_without_phases_work_for_their_processs_first_that_has_some() {
 
 #[test]
 fn the_phase_that_places_and_the_one_that_pays_are_named() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 1000);
     phase(&mut w, 0, NONE, "initialise", 500, WORK / 2);
@@ -240,7 +240,7 @@ fn the_phase_that_places_and_the_one_that_pays_are_named() {
 
 #[test]
 fn calls_that_do_not_pair_have_both_places() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let (outer, inner, end, again) = (w.own("f", 10), w.own("f", 11), w.own("f", 20), w.own("f", 21));
     let main = phase(&mut w, 0, NONE, "outer", 100, 200);
     let left = phase(&mut w, 0, main, "inner", 110, 200) as usize;
@@ -263,5 +263,5 @@ fn calls_that_do_not_pair_have_both_places() {
 
 #[test]
 fn a_program_without_phases_has_none() {
-    assert_eq!(judged(&World::new(1)).phases, None);
+    assert_eq!(judged(&MadeRecording::new(1)).phases, None);
 }

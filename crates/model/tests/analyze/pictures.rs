@@ -1,7 +1,7 @@
 //! Data of pictures: strips of pages, the matrix after repairs, trees of calls.
 
+use crate::made_recording::*;
 use crate::virtual_machine;
-use crate::world::*;
 use nearfar_model::analyze::{Run, StripAxis};
 use nearfar_model::recording::*;
 
@@ -11,7 +11,7 @@ fn on(bins: usize, node: u32) -> Run {
 
 #[test]
 fn a_serial_first_touch_and_its_blocks_are_told_apart_along_the_object() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 1024);
     w.touch(100, 0, init, a, 1024);
@@ -42,7 +42,7 @@ fn a_serial_first_touch_and_its_blocks_are_told_apart_along_the_object() {
 
 #[test]
 fn pages_in_turns_are_half_of_each_node_in_every_part() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 4096);
     for page in 0..4096u64 {
@@ -60,7 +60,7 @@ fn pages_in_turns_are_half_of_each_node_in_every_part() {
 
 #[test]
 fn several_allocations_of_one_line_are_beside_each_other_in_their_order() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let work = w.own("work", 20);
     for thread in 0..4u32 {
         let a = w.array("part", 64);
@@ -93,7 +93,7 @@ fn counted_strips_need_no_samples_and_the_matrix_follows_the_best_repair() {
 
 #[test]
 fn calls_are_trees_from_both_ends() {
-    let mut w = World::new(1);
+    let mut w = MadeRecording::new(1);
     let (main, solve, sweep, other) =
         (w.own("main", 1), w.own("solve", 10), w.own("sweep", 20), w.own("other", 30));
     let a = w.array("a", 64);
@@ -127,7 +127,7 @@ fn calls_are_trees_from_both_ends() {
 
 #[test]
 fn what_pictures_keep_does_not_grow_with_the_recording() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let work = w.own("work", 20);
     for i in 0..400u64 {
         let a = w.array(&format!("a{i}"), 64);
@@ -140,8 +140,10 @@ fn what_pictures_keep_does_not_grow_with_the_recording() {
     assert_eq!(r.objects.len(), 400);
     assert_eq!(r.pictures.strips.len(), 100);
     assert!(r.pictures.strips.iter().all(|s| s.bins <= 64 && s.remote.len() == s.bins));
-    let course = r.pictures.course.expect("a course");
-    assert!(course.parts <= 200 && course.objects.len() == 60 && course.all.near.len() == course.parts);
+    let timeline = r.pictures.timeline.expect("a timeline");
+    assert!(
+        timeline.parts <= 200 && timeline.objects.len() == 60 && timeline.all.near.len() == timeline.parts
+    );
 }
 
 fn sum(list: &[u32]) -> f64 {
@@ -150,7 +152,7 @@ fn sum(list: &[u32]) -> f64 {
 
 #[test]
 fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (first, second) = (w.own("first", 20), w.own("second", 30));
     let (a, b) = (w.array("a", 64), w.array("b", 64));
     w.touch(100, 0, first, a, 64);
@@ -161,7 +163,7 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
         w.sample(WORK + i * 1_000_000, thread, code, at + (i % 64) * PAGE);
     }
     let r = w.on(2);
-    let c = r.pictures.course.expect("a course");
+    let c = r.pictures.timeline.expect("a timeline");
     assert_eq!(c.parts, 200);
     let half = c.parts / 2;
     assert!((sum(&c.all.near[..half]) - 0.5).abs() < 0.01 && sum(&c.all.far[..half]) < 0.01, "{:?}", c.all);
@@ -203,7 +205,7 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
 #[test]
 fn a_hundred_thousand_objects_and_ten_thousand_threads_make_a_page_below_ten_megabytes() {
     let (objects, threads) = (100_000u64, 10_000u32);
-    let mut w = World::new(threads);
+    let mut w = MadeRecording::new(threads);
     let work = w.own("work", 20);
     for i in 0..objects {
         let address = BASE + i * 64 * PAGE;
@@ -229,7 +231,7 @@ fn a_hundred_thousand_objects_and_ten_thousand_threads_make_a_page_below_ten_meg
 
 #[test]
 fn pages_that_moved_between_looks_are_shown_over_time() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let work = w.own("work", 20);
     let (a, b) = (w.array("a", 64), w.array("b", 64));
     w.touch(100, 0, work, a, 64);
@@ -237,11 +239,11 @@ fn pages_that_moved_between_looks_are_shown_over_time() {
     w.use_blocked(2, 400, work, a, 64);
     w.use_blocked(2, 200, work, b, 64);
     // Half of `a` moves; `b` is looked at once, its parts one after the other.
-    w.home(WORK, a, 64, 0, 12);
-    w.home(WORK + 200_000_000, a, 32, 0, 12);
-    w.home(WORK + 200_000_000, a + 32 * PAGE, 32, 1, 12);
-    w.home(WORK + 200_000_000, b, 32, 0, 12);
-    w.home(WORK + 300_000_000, b + 32 * PAGE, 32, 0, 12);
+    w.page_node(WORK, a, 64, 0, 12);
+    w.page_node(WORK + 200_000_000, a, 32, 0, 12);
+    w.page_node(WORK + 200_000_000, a + 32 * PAGE, 32, 1, 12);
+    w.page_node(WORK + 200_000_000, b, 32, 0, 12);
+    w.page_node(WORK + 300_000_000, b + 32 * PAGE, 32, 0, 12);
     let mut machine = machine(2, 2);
     machine.name = "two nodes".into();
     w.input.meta.machine = machine;

@@ -1,6 +1,6 @@
 //! Which fault placed a page: fork, discard, hint faults, recycled memory, large folios, moves.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Pattern, Report};
 use nearfar_model::recording::*;
 
@@ -15,14 +15,14 @@ fn kinds(r: &Report) -> Vec<(&str, &str)> {
     r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect()
 }
 
-fn world() -> (World, u32, u64) {
-    let mut w = World::new(4);
+fn made() -> (MadeRecording, u32, u64) {
+    let mut w = MadeRecording::new(4);
     let ip = w.own("init", 10);
     let a = w.array("a", 64);
     (w, ip, a)
 }
 
-fn sampled(w: &mut World, a: u64) -> Report {
+fn sampled(w: &mut MadeRecording, a: u64) -> Report {
     let work = w.own("work", 20);
     for i in 0..400 {
         w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
@@ -36,7 +36,7 @@ fn sampled(w: &mut World, a: u64) -> Report {
 
 #[test]
 fn a_store_places_and_a_hint_fault_does_not() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 3, ip, a, 64);
     w.touch(1000, 0, ip, a, 64);
     let r = sampled(&mut w, a);
@@ -52,7 +52,7 @@ fn a_store_places_and_a_hint_fault_does_not() {
 #[test]
 fn a_call_that_populates_places_what_is_not_there() {
     let populated = |thread: u32, before: u64, discarded: u64| {
-        let (mut w, ip, a) = world();
+        let (mut w, ip, a) = made();
         w.touch(100, 3, ip, a, before);
         w.range(500, RangeKind::Discard, a, discarded * PAGE, 0);
         w.range_by(thread, 600, RangeKind::Populate, (a, 64 * PAGE), 0);
@@ -71,7 +71,7 @@ fn a_call_that_populates_places_what_is_not_there() {
 /// One fault of hugetlbfs maps 1 GiB: all of it is where the thread that faulted was.
 #[test]
 fn a_page_of_a_gigabyte_is_placed_as_a_whole() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let ip = w.own("init", 10);
     let a = w.array("a", (1 << 30) / PAGE);
     let aligned = a.next_multiple_of(1 << 30);
@@ -80,22 +80,22 @@ fn a_page_of_a_gigabyte_is_placed_as_a_whole() {
     w.input.faults.page_shift[0] = 30;
     w.use_blocked(4, 100, ip, aligned, (1 << 30) / PAGE);
     let r = w.on(2);
-    assert_eq!((r.remote_share, r.home_unknown_share), (Some(0.5), 0.0));
+    assert_eq!((r.remote_share, r.page_node_unknown_share), (Some(0.5), 0.0));
     // No machine has pages of 1 EiB: such a fault places the page that it names.
     w.input.faults.page_shift[0] = 60;
-    assert!(w.on(2).home_unknown_share > 0.9);
+    assert!(w.on(2).page_node_unknown_share > 0.9);
 }
 
 #[test]
 fn a_populated_range_without_end_takes_no_memory_and_places_nothing() {
-    let (mut w, _, a) = world();
+    let (mut w, _, a) = made();
     w.range_by(0, 600, RangeKind::Populate, (a, 1 << 56), 0);
     assert_eq!(sampled(&mut w, a).remote_share, None);
 }
 
 #[test]
 fn after_a_discard_the_next_store_places_anew() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 3, ip, a, 64);
     w.range(500, RangeKind::Discard, a, 32 * PAGE, 0);
     w.touch(1000, 0, ip, a, 64);
@@ -105,7 +105,7 @@ fn after_a_discard_the_next_store_places_anew() {
 
 #[test]
 fn samples_see_the_placement_of_their_time() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 3, ip, a, 64);
     w.range(2 * WORK, RangeKind::Discard, a, 64 * PAGE, 0);
     w.touch(2 * WORK + 1, 0, ip, a, 64);
@@ -114,21 +114,21 @@ fn samples_see_the_placement_of_their_time() {
 
 #[test]
 fn a_load_maps_the_zero_page_and_places_nothing() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     for p in 0..64 {
         w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
     }
     let r = sampled(&mut w, a);
-    assert_eq!(r.home_unknown_share, 1.0);
+    assert_eq!(r.page_node_unknown_share, 1.0);
     // The store that follows places.
     w.touch(1000, 3, ip, a, 64);
     assert_eq!(w.on(2).remote_share, Some(0.0));
     // A load whose page is seen present did place it after all.
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     for p in 0..64 {
         w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
     }
-    w.home(WORK / 2, a, 64, 0, 0);
+    w.page_node(WORK / 2, a, 64, 0, 0);
     let r = sampled(&mut w, a);
     assert_eq!(r.remote_share, Some(1.0));
     assert_eq!(pages_of(&r, "read"), 64);
@@ -136,7 +136,7 @@ fn a_load_maps_the_zero_page_and_places_nothing() {
 
 #[test]
 fn a_child_copies_on_write_and_reads_its_parents_pages() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 0, ip, a, 64);
     let child = w.process(0, true, 500);
     let t = w.thread(child);
@@ -153,7 +153,7 @@ fn a_child_copies_on_write_and_reads_its_parents_pages() {
 
 #[test]
 fn a_parent_copies_only_while_a_child_shares() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 0, ip, a, 64);
     let child = w.process(0, true, 500);
     w.thread(child);
@@ -167,7 +167,7 @@ fn a_parent_copies_only_while_a_child_shares() {
 
 #[test]
 fn an_execed_space_starts_empty() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 0, ip, a, 64);
     let next = w.process(0, false, 500);
     let t = w.thread(next);
@@ -179,7 +179,7 @@ fn an_execed_space_starts_empty() {
 
 #[test]
 fn recycled_heap_is_inherited_from_its_last_owner() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let ip = w.own("init", 10);
     let old = w.object(ObjectKind::Heap, BASE, 64 * PAGE, 10, "old");
     w.touch(100, 0, ip, BASE, 64);
@@ -201,7 +201,7 @@ fn recycled_heap_is_inherited_from_its_last_owner() {
 
 #[test]
 fn a_moved_range_keeps_its_touches() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     let to = BASE + (1 << 30);
     w.touch(100, 0, ip, a, 64);
     w.range(500, RangeKind::Move, a, 64 * PAGE, to);
@@ -215,7 +215,7 @@ fn a_moved_range_keeps_its_touches() {
 
 #[test]
 fn a_realloc_moves_pages_although_nobody_reports_it() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     let to = BASE + (1 << 30);
     w.touch(100, 0, ip, a, 64);
     w.object(ObjectKind::Heap, to, 128 * PAGE, 600, "");
@@ -230,7 +230,7 @@ fn a_realloc_moves_pages_although_nobody_reports_it() {
 
 #[test]
 fn a_huge_page_is_placed_by_one_fault() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     w.input.meta.folio_bytes = vec![2 << 20];
     let ip = w.own("init", 10);
     let a = w.array("a", 4 * 512);
@@ -243,15 +243,15 @@ fn a_huge_page_is_placed_by_one_fault() {
     assert_eq!(r.remote_share, Some(0.5));
     assert_eq!(r.objects[0].folio_bytes, [2 << 20]);
     assert_eq!(r.objects[0].pages.touched, 4 * 512);
-    // The same with pages that are not one folio: homes say 4 kB.
-    w.home(WORK, a, 1, 0, 12);
+    // The same with pages that are not one folio: nodes of pages say 4 kB.
+    w.page_node(WORK, a, 1, 0, 12);
     let r = w.on(2);
-    assert!(r.home_unknown_share > 0.9 && r.objects[0].folio_bytes.is_empty());
+    assert!(r.page_node_unknown_share > 0.9 && r.objects[0].folio_bytes.is_empty());
 }
 
 #[test]
 fn huge_pages_across_two_nodes_parts_are_straddling() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     w.input.meta.folio_bytes = vec![2 << 20];
     let ip = w.own("init", 10);
     // Three folios, two threads: the middle one belongs to both.
@@ -269,7 +269,7 @@ fn huge_pages_across_two_nodes_parts_are_straddling() {
 /// Each array is used by one node's thread only; the folio in which both lie is used by both.
 #[test]
 fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     w.input.meta.folio_bytes = vec![2 << 20];
     let ip = w.own("init", 10);
     let a = w.array("a", 512 + 256);
@@ -290,7 +290,7 @@ fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
 /// The neighbour's part of the folio is too small to call the folio shared, but its touch placed all of it.
 #[test]
 fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     w.input.meta.folio_bytes = vec![2 << 20];
     let ip = w.own("init", 10);
     // Thread 1 uses all of a; the last pages of its second folio are b's, which thread 0 touches first.
@@ -311,7 +311,7 @@ fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
 
 #[test]
 fn small_allocations_whose_headers_malloc_wrote() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let malloc = w.libc("_int_malloc");
     let caller = w.own("build", 10);
     let chain = w.chain(&[malloc, caller]);
@@ -338,9 +338,9 @@ fn small_allocations_whose_headers_malloc_wrote() {
 /// A block of 1,764 bytes was once blamed for what lay 34 KB behind it.
 #[test]
 fn an_address_belongs_to_a_small_allocation_inside_it_or_between_two_of_its_site() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let chains = [w.own("nodes", 10), w.own("others", 30)].map(|ip| w.chain(&[ip]));
-    let small = |w: &mut World, page: u64, chain: u32| {
+    let small = |w: &mut MadeRecording, page: u64, chain: u32| {
         let id = w.object(ObjectKind::SmallHeap, BASE + page * PAGE, 1764, 10, "");
         w.input.objects.chain[id as usize] = chain;
         w.input.objects.represents[id as usize] = 65536;
@@ -371,7 +371,7 @@ fn an_address_belongs_to_a_small_allocation_inside_it_or_between_two_of_its_site
 
 #[test]
 fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
-    let (mut w, _, a) = world();
+    let (mut w, _, a) = made();
     let memset = w.libc("memset");
     let caller = w.own("clear", 15);
     let chain = w.chain(&[memset, caller]);
@@ -387,7 +387,7 @@ fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
 #[test]
 fn a_page_taken_back_after_a_fork_is_not_placed_anew() {
     let run = |gone: u64| {
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         let (init, again, work) = (w.own("init", 10), w.own("again", 20), w.own("work", 30));
         let a = w.array("a", 64);
         w.touch(1_000_000, 0, init, a, 64);
@@ -413,7 +413,7 @@ fn a_page_taken_back_after_a_fork_is_not_placed_anew() {
 /// glibc's pthread_create writes the new thread's descriptor into the top of its stack, where its thread-local data are.
 #[test]
 fn stacks_that_their_creator_touched_first_are_no_finding() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let create = w.own("main", 10);
     let work = w.own("work", 20);
     let mut tops = Vec::new();
@@ -442,7 +442,7 @@ fn stacks_that_their_creator_touched_first_are_no_finding() {
 /// A hundred pages by one line, a thousand by two kinds of touches at another: each kind alone has fewer remote samples.
 #[test]
 fn touches_of_one_line_count_together() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (few, many, work) = (w.own("sys_used", 10), w.own("fill", 20), w.own("work", 30));
     let a = w.array("a", 1000);
     w.touch(100, 0, few, a, 400);
@@ -469,7 +469,7 @@ fn touches_of_one_line_count_together() {
 fn a_source_line_of_libc_is_no_site() {
     const FILE: &str = "./string/../sysdeps/x86_64/multiarch/memset-vec-unaligned-erms.S";
     for runtime in [1, 0] {
-        let (mut w, _, a) = world();
+        let (mut w, _, a) = made();
         let memset = w.code("memset", FILE, 245, runtime);
         let caller = w.own("clear", 15);
         let chain = w.chain(&[memset, caller]);
@@ -485,12 +485,12 @@ fn a_source_line_of_libc_is_no_site() {
 
 #[test]
 fn a_real_machine_is_judged_by_where_pages_are() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.input.meta.machine = machine(2, 2);
     w.touch(100, 0, ip, a, 64);
     // First seen where they were touched, then moved to the user's node.
-    w.home(WORK + 100, a, 64, 0, 12);
-    w.home(WORK + 200, a, 64, 1, 12);
+    w.page_node(WORK + 100, a, 64, 0, 12);
+    w.page_node(WORK + 200, a, 64, 1, 12);
     let work = w.own("work", 20);
     for i in 0..400 {
         w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
@@ -505,7 +505,7 @@ fn a_real_machine_is_judged_by_where_pages_are() {
 #[test]
 fn a_kernel_that_was_first_called_serially_is_no_initialisation() {
     let kind = |access: Access| {
-        let mut w = World::new(4);
+        let mut w = MadeRecording::new(4);
         let kernel = w.own("kernel", 10);
         let a = w.array("a", 128);
         w.touch(100, 0, kernel, a, 128);
@@ -522,7 +522,7 @@ fn a_kernel_that_was_first_called_serially_is_no_initialisation() {
 
 #[test]
 fn a_thread_that_migrates_while_it_initialises_is_still_one_thread() {
-    let mut w = World::new(4);
+    let mut w = MadeRecording::new(4);
     let ip = w.own("init", 10);
     let a = w.array("a", 128);
     w.input.meta.machine = machine(2, 2);
@@ -542,9 +542,9 @@ fn a_thread_that_migrates_while_it_initialises_is_still_one_thread() {
 
 #[test]
 fn pages_seen_but_never_touched_are_unseen() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.touch(100, 0, ip, a, 16);
-    w.home(WORK, a, 48, 0, 12);
+    w.page_node(WORK, a, 48, 0, 12);
     let r = sampled(&mut w, a);
     let p = &r.objects[0].pages;
     assert_eq!((p.total, p.touched, p.unseen, p.absent_or_unknown), (64, 16, 32, 16));
@@ -552,7 +552,7 @@ fn pages_seen_but_never_touched_are_unseen() {
 
 #[test]
 fn threads_that_wander_between_nodes_are_found_on_a_real_machine_only() {
-    let (mut w, ip, a) = world();
+    let (mut w, ip, a) = made();
     w.input.meta.machine = machine(2, 2);
     w.touch(100, 0, ip, a, 64);
     for i in 0..400u64 {

@@ -1,18 +1,18 @@
 //! Which samples count: the region that the program marks, and samples that no node can be known for.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Judge, Region, Report, analyze_with};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
 
-fn judged(w: &World, whole: bool) -> Report {
+fn judged(w: &MadeRecording, whole: bool) -> Report {
     let judge = Judge { machine: machine(2, 4), assume: Some(Bind::Compact), whole };
     analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
 }
 
 /// Thread 0 places and initialises; then both threads work, each on its half.
-fn serial() -> World {
-    let mut w = World::new(2);
+fn serial() -> MadeRecording {
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 1000);
     w.touch(1000, 0, init, a, 1000);
@@ -56,7 +56,7 @@ fn a_region_without_samples_carries_no_verdict() {
 
 #[test]
 fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 1000);
     w.touch(1000, 0, init, a, 500);
@@ -79,8 +79,8 @@ fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
     }
     let r = judged(&w, false);
     let row = r.objects.iter().find(|o| o.kind == "file mapping").unwrap();
-    assert_eq!((row.samples, row.home_unknown_share), (1000, 1.0), "object {constants}");
-    assert!((r.home_unknown_share - 1.0 / 3.0).abs() < 0.01);
+    assert_eq!((row.samples, row.page_node_unknown_share), (1000, 1.0), "object {constants}");
+    assert!((r.page_node_unknown_share - 1.0 / 3.0).abs() < 0.01);
     assert_eq!(r.verdict, nearfar_model::analyze::Verdict::Clean, "{}", r.verdict_why);
     assert!(r.notes.iter().any(|n| n.contains("mapped files")), "{:?}", r.notes);
     // Zeroed variables in the last page of the file's data: that no sample stored to them makes them no constants.
@@ -91,7 +91,7 @@ fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
 #[test]
 fn without_autonuma_a_later_store_fault_places_anew_unless_protections_changed() {
     let run = |balancing: i32, protect: bool, delay: u64| {
-        let mut w = World::new(2);
+        let mut w = MadeRecording::new(2);
         w.input.meta.numa_balancing = balancing;
         let (init, work) = (w.own("init", 10), w.own("work", 20));
         let a = w.array("a", 1000);
@@ -114,7 +114,7 @@ fn without_autonuma_a_later_store_fault_places_anew_unless_protections_changed()
 
 #[test]
 fn a_fault_that_mapped_two_mebibytes_places_all_of_them() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", 4 * 512);
     for block in 0..4u64 {
@@ -127,6 +127,6 @@ fn a_fault_that_mapped_two_mebibytes_places_all_of_them() {
     let r = judged(&w, false);
     let a = &r.objects[0];
     assert_eq!(a.folio_bytes, [2 << 20]);
-    assert_eq!((a.pages.touched, a.home_unknown_share), (2048, 0.0));
+    assert_eq!((a.pages.touched, a.page_node_unknown_share), (2048, 0.0));
     assert!((a.remote_share.unwrap() - 0.25).abs() < 0.01, "{:?}", a.remote_share);
 }

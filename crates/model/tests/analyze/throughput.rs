@@ -1,8 +1,8 @@
 //! How long ten million samples take. Run it with
 //! `cargo test --release -p nearfar-model --test analyze -- --ignored --nocapture`.
 
-use crate::world::*;
-use nearfar_model::analyze::{Judge, SampleSource, analyze};
+use crate::made_recording::*;
+use nearfar_model::analyze::{Judge, SampleReader, analyze};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::SampleSurvey;
 use nearfar_model::recording::*;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Samples as a recording stores them: in row groups.
 struct Segments(Vec<AccessSamples>);
 
-impl SampleSource for Segments {
+impl SampleReader for Segments {
     fn segments(&self) -> usize {
         self.0.len()
     }
@@ -40,7 +40,7 @@ fn cut(samples: &AccessSamples) -> Vec<AccessSamples> {
 #[ignore = "a measurement, without a limit"]
 fn ten_million_samples_and_a_million_faults() {
     let threads = 16;
-    let mut w = World::new(threads);
+    let mut w = MadeRecording::new(threads);
     let init = w.own("init", 10);
     let lines: Vec<u32> = (0..40).map(|l| w.own("work", 20 + l)).collect();
     let arrays: Vec<u64> = (0..16).map(|i| w.array(&format!("a{i}"), 65536)).collect();

@@ -1,7 +1,7 @@
 //! Counts with the time that they take: what bound whom, how hard memory and links worked.
 
+use crate::made_recording::*;
 use crate::virtual_machine::{PAGES, serial, whole};
-use crate::world::*;
 use nearfar_model::analyze::{DramFlow, Moment, MomentNode, Roof, Verdict};
 use nearfar_model::machine::figures::*;
 use nearfar_model::recording::*;
@@ -41,7 +41,7 @@ pub fn figures() -> Figures {
 }
 
 /// Epochs of a millisecond in which every cpu moves `lines` lines of node 0 and executes `instructions`.
-fn timed(lines: u64, instructions: u64) -> World {
+fn timed(lines: u64, instructions: u64) -> MadeRecording {
     let mut w = serial(2);
     w.input.meta.machine.figures = figures();
     (w.input.cpu_epochs, w.input.epoch_traffic) = Default::default();
@@ -52,7 +52,7 @@ fn timed(lines: u64, instructions: u64) -> World {
                 epoch,
                 region: 1,
                 cpu: cpu as u16,
-                home: 0,
+                page_node: 0,
                 read_lines: lines,
                 prefetch_lines: 0,
                 write_lines: 0,
@@ -129,9 +129,9 @@ fn the_roofline_is_operations_over_bytes_and_time() {
 
 #[test]
 fn operations_that_were_not_counted_are_unknown() {
-    let mut world = timed(10_000, 1000);
-    world.input.cpu_epochs.f64_ops[3] = UNCOUNTED;
-    let c = world.real().counters.unwrap();
+    let mut made = timed(10_000, 1000);
+    made.input.cpu_epochs.f64_ops[3] = UNCOUNTED;
+    let c = made.real().counters.unwrap();
     assert!(c.roofline.is_none() && c.roofline_why.unwrap().contains("earlier version"));
 }
 
@@ -145,7 +145,7 @@ fn remote_lines_cost_nothing_where_the_time_is_computing() {
     assert!(text.starts_with("NUMA placement is fine, although 50 % of DRAM traffic is remote."), "{text}");
     assert!(r.verdict_why.contains("no other placement of memory"), "{}", r.verdict_why);
     assert!(r.counters.unwrap().memory_bound_share.unwrap() < 0.05);
-    // What is not at stake is no finding.
+    // What is not at risk is no finding.
     assert!(r.findings.is_empty(), "{:?}", r.findings);
     assert_eq!(r.objects[0].dram.as_ref().unwrap().bound[0].binds, Binding::Core);
 }
@@ -190,7 +190,7 @@ fn a_long_course_is_condensed_and_loses_nothing() {
                 epoch: 1000 + epoch,
                 region: 1,
                 cpu: cpu as u16,
-                home: (epoch % 4 / 2) as i16,
+                page_node: (epoch % 4 / 2) as i16,
                 read_lines: if epoch % 2 == 0 { 10 } else { 9000 },
                 prefetch_lines: 0,
                 write_lines: 100,
@@ -218,7 +218,7 @@ fn a_long_course_is_condensed_and_loses_nothing() {
 
 #[test]
 fn lines_are_bound_by_what_bound_when_they_moved() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     w.input.meta.machine.figures = figures();
     // 10 instructions per line are less than its latency.
     w.input.meta.machine.figures.core.ipc.as_mut().expect("a figure").value = 10.0;
@@ -257,12 +257,12 @@ fn who_writes_to_a_line_that_nodes_share_is_not_made_up() {
 /// A barrier of OpenMP's runtime: nothing of the program's is in that line.
 #[test]
 fn lines_of_a_runtimes_own_barrier_are_no_finding() {
-    let barrier = |w: &mut World| w.libc("gomp_barrier_wait");
+    let barrier = |w: &mut MadeRecording| w.libc("gomp_barrier_wait");
     assert_eq!(taken_back_and_forth(&[0, 1, 2, 3], barrier), None);
 }
 
 /// What is found of a line that four threads, of which some write, take from each other's nodes with code of `ip`.
-fn taken_back_and_forth(writers: &[u32], ip: impl Fn(&mut World) -> u32) -> Option<String> {
+fn taken_back_and_forth(writers: &[u32], ip: impl Fn(&mut MadeRecording) -> u32) -> Option<String> {
     let mut w = timed(100, 1000);
     let ip = ip(&mut w);
     let a = w.input.objects.address[0];
@@ -280,9 +280,9 @@ fn taken_back_and_forth(writers: &[u32], ip: impl Fn(&mut World) -> u32) -> Opti
             access: if store { Access::Store } else { Access::Load } as u8,
             chain: NONE,
             weight_ns: 0,
-            rung: SampleRung::Transfer as u8,
+            source: SampleSource::Transfer as u8,
             lines: 10_000,
-            home: -1,
+            page_node: -1,
             epoch: 0,
             served: 0,
             latency_cycles: 0,

@@ -1,6 +1,6 @@
-//! Recordings of the virtual machine: lines are counted, homes are known, pages are exact.
+//! Recordings of the virtual machine: lines are counted, nodes of pages are known, pages are exact.
 
-use crate::world::*;
+use crate::made_recording::*;
 use nearfar_model::analyze::{Basis, Judge, Region, Report, Verdict, analyze_with};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
@@ -8,34 +8,34 @@ use nearfar_model::recording::*;
 const CPUS: u32 = 2;
 pub const PAGES: u64 = 1024;
 
-/// Every thread moves its block of an array. `home` names the node of a page's memory; thread
+/// Every thread moves its block of an array. `page_node` names the node of a page's memory; thread
 /// `toucher(page)` placed it.
-fn array(nodes: u32, region: u8, toucher: impl Fn(u64) -> u32) -> World {
-    let mut w = World::simulated(nodes, CPUS);
+fn array(nodes: u32, region: u8, toucher: impl Fn(u64) -> u32) -> MadeRecording {
+    let mut w = MadeRecording::simulated(nodes, CPUS);
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let a = w.array("a", PAGES);
     let threads = u64::from(nodes * CPUS);
     for page in 0..PAGES {
         let first = toucher(page);
         w.touch(100 + page, first, init, a + page * PAGE, 1);
-        let home = (first / CPUS) as i16;
+        let page_node = (first / CPUS) as i16;
         let user = (page * threads / PAGES) as u32;
         let epoch = (page % (PAGES / threads)) as u32;
-        w.moves((epoch, region), user, work, a + page * PAGE, home, 64);
+        w.moves((epoch, region), user, work, a + page * PAGE, page_node, 64);
     }
     w
 }
 
-pub fn serial(nodes: u32) -> World {
+pub fn serial(nodes: u32) -> MadeRecording {
     array(nodes, 1, |_| 0)
 }
 
-fn own(nodes: u32) -> World {
+fn own(nodes: u32) -> MadeRecording {
     let threads = u64::from(nodes * CPUS);
     array(nodes, 1, |page| (page * threads / PAGES) as u32)
 }
 
-pub fn whole(w: &World) -> Report {
+pub fn whole(w: &MadeRecording) -> Report {
     let judge = Judge { machine: w.input.meta.machine.clone(), assume: None, whole: true };
     analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
 }
@@ -56,7 +56,7 @@ fn serial_initialisation_is_remote_but_for_one_node() {
         assert_eq!(r.functions[0].dram.as_ref().unwrap().remote, dram.remote);
         assert_eq!(r.findings[0].kind, "serial_first_touch", "{nodes}");
         assert_eq!(r.findings[0].cause.at.as_deref(), Some("main.c:10"));
-        assert!((r.findings[0].stake - expected).abs() < 1e-9);
+        assert!((r.findings[0].at_risk - expected).abs() < 1e-9);
         assert_eq!(r.node_matrix[1][0], 1.0 / f64::from(nodes));
     }
 }
@@ -85,7 +85,7 @@ fn remote_lines_without_a_time_carry_no_verdict() {
 
 #[test]
 fn weights_are_lines_and_homes_are_the_samples_own() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     let work = w.own("work", 20);
     let (a, b) = (w.array("a", 100), w.array("b", 100));
     // Thread 0 placed all of it, and the kernel moved `b` to node 1.
@@ -99,7 +99,7 @@ fn weights_are_lines_and_homes_are_the_samples_own() {
     let of = |name: &str| r.objects.iter().find(|o| o.name == name).unwrap();
     assert_eq!((of("a").stall_share, of("b").stall_share), (0.75, 0.25));
     assert_eq!((of("a").remote_share, of("b").remote_share), (Some(0.0), Some(1.0)));
-    assert_eq!(r.threads[0].by_home, [0.75, 0.25]);
+    assert_eq!(r.threads[0].by_page_node, [0.75, 0.25]);
     assert_eq!(r.remote_share, Some(0.25));
     // The page table agrees; without it, samples say the same with an interval.
     w.input.page_traffic = PageTraffics::default();
@@ -112,7 +112,7 @@ fn weights_are_lines_and_homes_are_the_samples_own() {
 
 #[test]
 fn an_objects_remote_share_is_that_of_its_pages() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     let work = w.own("work", 20);
     let a = w.array("a", 10);
     w.touch(100, 0, work, a, 10);
@@ -133,7 +133,7 @@ fn an_objects_remote_share_is_that_of_its_pages() {
 
 #[test]
 fn a_page_of_two_objects_is_divided_by_samples_and_widens_both() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     let work = w.own("work", 20);
     // `b` begins in the middle of the last page of `a`.
     w.object(ObjectKind::Heap, BASE, 9 * PAGE + PAGE / 2, 10, "a");
@@ -190,7 +190,7 @@ fn what_is_outside_the_region_does_not_count() {
 
 #[test]
 fn counters_are_sums_and_ratios_of_what_was_asked() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     w.input.meta.machine.figures.line_bytes = Some(128);
     w.works(1, 0, 0, 1000);
     w.works(2, 0, 0, 1000);
@@ -199,7 +199,7 @@ fn counters_are_sums_and_ratios_of_what_was_asked() {
         epoch: 1,
         region: 0,
         cpu: 0,
-        home: 1,
+        page_node: 1,
         read_lines: 100,
         prefetch_lines: 40,
         write_lines: 20,
@@ -210,17 +210,17 @@ fn counters_are_sums_and_ratios_of_what_was_asked() {
     w.input.epoch_traffic.push(row.clone());
     row.epoch = 2;
     w.input.epoch_traffic.push(row.clone());
-    (row.home, row.read_lines) = (0, 11);
+    (row.page_node, row.read_lines) = (0, 11);
     w.input.epoch_traffic.push(row.clone());
-    // Of unknown home: neither near nor far.
-    row.home = -1;
+    // Of unknown node of the page: neither near nor far.
+    row.page_node = -1;
     w.input.epoch_traffic.push(row);
     let r = w.real();
     let c = r.counters.unwrap();
-    assert_eq!((c.rung.as_str(), c.line_bytes, c.epochs, c.region), ("simulated", 128, 2, Region::Whole));
+    assert_eq!((c.source.as_str(), c.line_bytes, c.epochs, c.region), ("simulated", 128, 2, Region::Whole));
     assert_eq!(c.dram.len(), 2);
     let far = &c.dram[1];
-    assert_eq!((far.from, far.home), (0, 1));
+    assert_eq!((far.from, far.page_node), (0, 1));
     assert_eq!((far.read_bytes, far.prefetch_bytes), (200 * 128, 80 * 128));
     assert_eq!((far.write_bytes, far.cache_bytes, far.walks), (50 * 128, 14 * 128, 18));
     let cpu = &c.cpus[0];
@@ -240,7 +240,7 @@ fn counters_are_sums_and_ratios_of_what_was_asked() {
 
 #[test]
 fn other_recordings_have_no_counters_and_say_why() {
-    let mut w = World::new(2);
+    let mut w = MadeRecording::new(2);
     let work = w.own("work", 20);
     let a = w.array("a", 100);
     w.touch(100, 0, work, a, 100);
@@ -255,8 +255,8 @@ fn other_recordings_have_no_counters_and_say_why() {
 
 #[test]
 fn judged_on_another_machine_pages_follow_their_first_toucher_and_nothing_is_counted() {
-    // Each thread uses what it placed, on any machine; the homes of the recorded one mean nothing there.
-    let judged = |w: &World| {
+    // Each thread uses what it placed, on any machine; the nodes of the pages of the recorded one mean nothing there.
+    let judged = |w: &MadeRecording| {
         let judge = Judge { machine: machine(4, 1), assume: Some(Bind::Compact), whole: false };
         analyze_with(&w.input, &w.samples, &judge, 2).expect("an analysis")
     };
@@ -271,13 +271,13 @@ fn judged_on_another_machine_pages_follow_their_first_toucher_and_nothing_is_cou
 
 #[test]
 fn no_line_moved_is_clean_and_no_home_known_is_not() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     w.works(0, 0, 0, 1000);
     let r = w.real();
     assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
     assert_eq!(r.remote_share, None);
 
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     let work = w.own("work", 20);
     let a = w.array("a", 500);
     for page in 0..500 {
@@ -286,7 +286,7 @@ fn no_line_moved_is_clean_and_no_home_known_is_not() {
     let r = w.real();
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
     assert_eq!((r.remote_share, r.objects[0].remote_share), (None, None));
-    assert_eq!(r.objects[0].home_unknown_share, 1.0);
+    assert_eq!(r.objects[0].page_node_unknown_share, 1.0);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn written_back_lines_do_not_blur_who_uses_what() {
 fn pages_that_one_node_uses_each_can_be_placed_there_however_threads_take_turns() {
     // Threads take turns page by page: in turns for the pattern, parted for the pages.
     let turns = |stride: u64| {
-        let mut w = World::simulated(2, CPUS);
+        let mut w = MadeRecording::simulated(2, CPUS);
         let (init, work) = (w.own("init", 10), w.own("work", 20));
         let a = w.array("a", PAGES);
         w.touch(100, 0, init, a, PAGES);
@@ -351,7 +351,7 @@ fn pages_that_one_node_uses_each_can_be_placed_there_however_threads_take_turns(
 
 #[test]
 fn objects_that_share_all_their_pages_are_known_from_samples() {
-    let mut w = World::simulated(2, 1);
+    let mut w = MadeRecording::simulated(2, 1);
     let work = w.own("work", 20);
     for page in 0..200 {
         let at = BASE + page * PAGE;

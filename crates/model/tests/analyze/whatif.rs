@@ -1,18 +1,18 @@
 //! What other placements of memory would give, what a file can say of it, and verdicts that rest on both.
 
+use crate::made_recording::*;
 use crate::timed::figures;
 use crate::virtual_machine::PAGES;
-use crate::world::*;
 use nearfar_model::analyze::{Combination, Repair, RepairPart, Report, Verdict, WORTH};
-use nearfar_model::fix::Fix;
 use nearfar_model::machine::figures::Cell;
+use nearfar_model::placement_file::PlacementFile;
 use nearfar_model::recording::*;
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::report::to_details;
 
 /// Two nodes of two cpus whose threads wait for memory: ten instructions per line are less than its latency.
-pub fn waiting() -> World {
-    let mut w = World::simulated(2, 2);
+pub fn waiting() -> MadeRecording {
+    let mut w = MadeRecording::simulated(2, 2);
     w.input.meta.machine.figures = figures();
     w.input.meta.machine.figures.core.ipc.as_mut().expect("a figure").value = 10.0;
     w.input.meta.machine.figures.core.outstanding_lines.as_mut().expect("a figure").value = 20.0;
@@ -106,7 +106,7 @@ fn verdicts_of_runs_that_hardly_differ_are_never_opposite() {
 }
 
 /// Allocations by one line that thread 0 initialises: (address, bytes, node that uses each page).
-fn allocations(list: &[(u64, u64, Vec<u32>)]) -> World {
+fn allocations(list: &[(u64, u64, Vec<u32>)]) -> MadeRecording {
     let mut w = waiting();
     let (init, work, line) = (w.own("init", 10), w.own("work", 20), w.own("make", 5));
     let chain = w.chain(&[line]);
@@ -128,10 +128,10 @@ fn part(r: &Report) -> &RepairPart {
 }
 
 /// What `fix` writes of a report, read back.
-fn file(r: &Report) -> Fix {
+fn file(r: &Report) -> PlacementFile {
     let (placement, left) = to_placement(r);
-    let text = placement.unwrap_or_else(|| panic!("{left:?}")).fix.to_toml();
-    Fix::from_toml(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    let text = placement.unwrap_or_else(|| panic!("{left:?}")).file.to_toml();
+    PlacementFile::from_toml(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
 #[test]
@@ -242,9 +242,16 @@ fn a_thread_that_wanders_is_accused_of_what_its_far_lines_cost_only() {
         let a = w.array("a", PAGES);
         for page in 0..PAGES {
             let away = page % 3 == 0;
-            let home = i16::from(away && page >= 3 * far);
+            let page_node = i16::from(away && page >= 3 * far);
             w.touch(100 + page, 0, work, a + page * PAGE, 1);
-            w.moves(((page % 256) as u32, 1), if away { 2 } else { 0 }, work, a + page * PAGE, home, 1000);
+            w.moves(
+                ((page % 256) as u32, 1),
+                if away { 2 } else { 0 },
+                work,
+                a + page * PAGE,
+                page_node,
+                1000,
+            );
             *w.samples.thread.last_mut().unwrap() = 0;
         }
         let r = w.real();

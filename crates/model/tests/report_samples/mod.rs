@@ -106,14 +106,14 @@ fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         remote_share_exact: false,
         dram: None,
         distance: distance(1.0 - remote, remote),
-        home_unknown_share: 0.004,
+        page_node_unknown_share: 0.004,
         accessed_at: vec![used("triad.c:30", "triad._omp_fn.0", share, Some(remote))],
         pattern: Pattern::Blocked,
         thread_ranges: vec![ThreadRange { thread: 4242, samples: 700, from: 0, to: 32 << 20 }],
     }
 }
 
-fn thread(index: u32, node: u32, by_home: Vec<f64>) -> ThreadRow {
+fn thread(index: u32, node: u32, by_page_node: Vec<f64>) -> ThreadRow {
     ThreadRow {
         tid: 4242 + index,
         name: "triad".into(),
@@ -121,7 +121,7 @@ fn thread(index: u32, node: u32, by_home: Vec<f64>) -> ThreadRow {
         node: Some(node),
         samples: 2275,
         share: 0.25,
-        by_home,
+        by_page_node,
         cpus: 1,
         migrations: 0,
         waiting_share: Some(0.01),
@@ -157,7 +157,7 @@ fn pictures() -> Pictures {
         }),
         repaired_why: None,
         strips: vec![strip(0, StripAxis::Offset), strip(1, StripAxis::Allocations)],
-        course: Some(course()),
+        timeline: Some(timeline()),
         phases: vec![Band { name: "sweep".into(), from_s: 0.5, to_s: 9.0 }],
         instructions: vec![HotInstruction {
             at: Some("triad.c:12".into()),
@@ -177,7 +177,7 @@ fn pictures() -> Pictures {
             executable: "/home/user/bench/triad".into(),
             threads: 4,
             share: 1.0,
-            by_home: vec![0.943, 0.0],
+            by_page_node: vec![0.943, 0.0],
         }],
     }
 }
@@ -187,15 +187,15 @@ fn group(node: Option<u32>, tid: Option<u32>) -> CodeGroup {
     CodeGroup { node, tid, share: 0.5, remote_share: Some(0.0), functions }
 }
 
-fn course() -> Course {
+fn timeline() -> Timeline {
     let weights = || Weights {
         near: vec![240_000, 240_000],
         far: vec![230_000, 233_000],
         other: vec![28_500, 28_500],
         waiting: vec![0, 0],
     };
-    Course {
-        clock: CourseClock::Recorded,
+    Timeline {
+        clock: TimelineClock::Recorded,
         from_s: 0.1,
         to_s: 9.1,
         parts: 2,
@@ -315,7 +315,7 @@ fn strip(object: usize, axis: StripAxis) -> Strip {
 
 pub fn affected() -> Report {
     Report {
-        schema: 1,
+        schema: 2,
         verdict: Verdict::Affected,
         verdict_why: "Half of the time of threads 2 and 3 is spent on pages that thread 0 placed \
                       on node 0."
@@ -333,9 +333,9 @@ pub fn affected() -> Report {
             binding: "compact".into(),
         },
         recorded_on: "AMD EPYC, 1 node, 4 cpus".into(),
-        rungs: vec![
-            RungUse {
-                rung: "clock".into(),
+        sources: vec![
+            SourceUse {
+                source: "clock".into(),
                 samples: 9100,
                 lost: 12,
                 lost_known: true,
@@ -343,8 +343,8 @@ pub fn affected() -> Report {
                 hz: Some(997.0),
                 resolution: vec![("exact".into(), 0.91), ("next".into(), 0.032)],
             },
-            RungUse {
-                rung: "pages".into(),
+            SourceUse {
+                source: "pages".into(),
                 samples: 196_713,
                 lost: 0,
                 lost_known: true,
@@ -365,7 +365,7 @@ pub fn affected() -> Report {
         caches_why: None,
         caches_may_hold: None,
         distance: distance(0.499, 0.501),
-        home_unknown_share: 0.004,
+        page_node_unknown_share: 0.004,
         unattributed_share: 0.021,
         compute_share: 0.043,
         spinning_share: 0.0003,
@@ -423,7 +423,7 @@ pub fn affected() -> Report {
             predicted: None,
             predicted_after_better: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
-            stake: 0.463,
+            at_risk: 0.463,
             rank: 1,
         }],
         counters: None,
@@ -459,9 +459,9 @@ pub fn clean() -> Report {
         o.first_touch.push(TouchRow { thread: 4243, node: Some(1), ..o.first_touch[0].clone() });
     }
     for t in &mut r.threads {
-        let home = t.node.unwrap() as usize;
-        t.by_home = vec![0.0; 2];
-        t.by_home[home] = 0.24;
+        let page_node = t.node.unwrap() as usize;
+        t.by_page_node = vec![0.0; 2];
+        t.by_page_node[page_node] = 0.24;
     }
     for f in &mut r.functions {
         f.remote_share = f.remote_share.map(|_| 0.0);
@@ -477,20 +477,20 @@ pub fn unknown() -> Report {
                      10 s or more."
         .into();
     r.exit = None;
-    r.rungs.truncate(1);
-    r.rungs[0].samples = 41;
-    r.rungs[0].rung = "signal".into();
+    r.sources.truncate(1);
+    r.sources[0].samples = 41;
+    r.sources[0].source = "signal".into();
     r.remote_share = None;
     r.remote_share_ci = None;
     r.remote_time_share = None;
     r.remote_time_share_ci = None;
     r.distance.clear();
-    r.home_unknown_share = 1.0;
+    r.page_node_unknown_share = 1.0;
     r.spinning_share = 0.02;
     r.findings.clear();
     r.node_matrix = vec![vec![0.0; 2]; 2];
     for t in &mut r.threads {
-        t.by_home = vec![0.0; 2];
+        t.by_page_node = vec![0.0; 2];
         t.node = None;
     }
     for o in &mut r.objects {
@@ -513,12 +513,12 @@ pub fn unknown() -> Report {
 
 pub fn no_samples() -> Report {
     let mut r = unknown();
-    r.verdict_why = "The clock rung gave no samples: the program ran for 0.4 ms.".into();
+    r.verdict_why = "The clock source gave no samples: the program ran for 0.4 ms.".into();
     r.command.clear();
-    r.rungs[0].samples = 0;
-    r.rungs[0].rung = "clock".into();
-    r.rungs[0].resolved_share = None;
-    r.home_unknown_share = 0.0;
+    r.sources[0].samples = 0;
+    r.sources[0].source = "clock".into();
+    r.sources[0].resolved_share = None;
+    r.page_node_unknown_share = 0.0;
     r.unattributed_share = 0.0;
     r.compute_share = 0.0;
     r.spinning_share = 0.0;
@@ -543,7 +543,7 @@ pub fn one_node() -> Report {
     r.remote_time_share_ci = None;
     r.distance.truncate(1);
     for t in &mut r.threads {
-        t.by_home = vec![0.24];
+        t.by_page_node = vec![0.24];
     }
     for o in &mut r.objects {
         o.remote_share = None;
@@ -592,8 +592,8 @@ pub fn simulated() -> Report {
     r.machine.assumed = false;
     r.machine.binding = "recorded".into();
     r.recorded_on = "2x Xeon E5-2699 v4, scaled to 4 of 22 cores per node: 2 nodes, 8 cpus".into();
-    r.rungs[0] = RungUse {
-        rung: "simulated".into(),
+    r.sources[0] = SourceUse {
+        source: "simulated".into(),
         samples: 12_345,
         lost: 0,
         lost_known: true,
@@ -607,7 +607,7 @@ pub fn simulated() -> Report {
     (r.remote_time_share, r.remote_time_share_ci) = (Some(0.5), interval(0.5, 0.5));
     r.remote_share_exact = true;
     r.distance = distance(0.5, 0.5);
-    (r.home_unknown_share, r.compute_share, r.spinning_share) = (0.0, 0.0, 0.0);
+    (r.page_node_unknown_share, r.compute_share, r.spinning_share) = (0.0, 0.0, 0.0);
     r.node_matrix = vec![vec![0.5, 0.0], vec![0.5, 0.0]];
     for o in &mut r.objects {
         o.remote_share = Some(0.5);
@@ -636,7 +636,7 @@ pub fn simulated() -> Report {
     );
     let flow = |from, read_bytes, write_bytes| DramFlow {
         from,
-        home: 0,
+        page_node: 0,
         read_bytes,
         prefetch_bytes: read_bytes / 10 * 8,
         write_bytes,
@@ -689,7 +689,7 @@ pub fn simulated() -> Report {
         high: Some(0.0),
     };
     r.counters = Some(Counted {
-        rung: "simulated".into(),
+        source: "simulated".into(),
         region: Region::Marked,
         epochs: 143,
         line_bytes: 64,
@@ -747,7 +747,7 @@ pub fn untimed() -> Report {
     r.machine.nodes = 10;
     r.machine.node_ids = (0..10).collect();
     r.node_matrix = vec![vec![0.01; 10]; 10];
-    r.threads.iter_mut().for_each(|t| t.by_home = vec![0.025; 10]);
+    r.threads.iter_mut().for_each(|t| t.by_page_node = vec![0.025; 10]);
     r.time = None;
     r.time_why = Some("the machine has no latencies".into());
     let c = r.counters.as_mut().unwrap();

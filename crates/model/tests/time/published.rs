@@ -1,6 +1,6 @@
 //! Predicted against measured curves of few cores. The published cases are in tests/reproduce.rs.
 
-use crate::world::*;
+use crate::made_tables::*;
 
 #[track_caller]
 fn close(what: &str, predicted: f64, published: f64, low: f64, high: f64) {
@@ -19,7 +19,7 @@ fn bandwidth_of_few_cores_adds_up_as_measured() {
     ] {
         let m = described(name);
         for &(cores, published) in measured {
-            let seconds = World::all(0..cores, &[(0, reads(n))]).seconds(&m);
+            let seconds = MadeTables::all(0..cores, &[(0, reads(n))]).seconds(&m);
             close(
                 &format!("{name}, {cores} cores"),
                 gbs(n * u64::from(cores), seconds),

@@ -15,8 +15,8 @@ use crate::place::trials::native::{self, Rounds};
 use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use nearfar_model::escape;
 use nearfar_model::machine::Machine;
-use nearfar_model::plain;
 use nearfar_model::report::trials::{changes_to_text, to_text};
 use nearfar_model::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use regex::bytes::Regex;
@@ -146,10 +146,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        file::write(file, &plain::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
+        file::write(file, &escape::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
     }
     if args.json {
-        show::page(&plain::json(serde_json::to_string_pretty(&written)? + "\n"))?;
+        show::page(&escape::json(serde_json::to_string_pretty(&written)? + "\n"))?;
     } else {
         let (width, color) = args.look.resolve();
         let mut text = to_text(&written.trials, &written.judged, width, color);

@@ -1,4 +1,4 @@
-//! `nearfar doctor`: which rungs work here, why the others do not, what unlocks them.
+//! `nearfar doctor`: which sources work here, why the others do not, what unlocks them.
 
 use super::DoctorArgs;
 use super::show::wrapped;
@@ -8,10 +8,10 @@ use crate::collect::selftest::{Skid, measure_skid};
 use crate::collect::setup::probe_perf;
 use crate::discover::{self, cpu_times};
 use crate::guest::{Kernel, Qemu};
-use crate::host::homes::{Range, look};
+use crate::host::page_nodes::{Range, look};
 use crate::host::target::find_program;
 use anyhow::Result;
-use nearfar_model::recording::Homes;
+use nearfar_model::recording::PageNodes;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,14 +21,14 @@ use std::time::Duration;
 /// What was found.
 #[derive(Serialize)]
 struct Diagnosis {
-    rungs: Vec<RungState>,
+    sources: Vec<SourceState>,
     machine: MachineState,
     notes: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct RungState {
-    rung: &'static str,
+struct SourceState {
+    source: &'static str,
     /// What it gives.
     gives: &'static str,
     works: bool,
@@ -62,11 +62,11 @@ const STEAL_WINDOW: Duration = Duration::from_millis(500);
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let diagnosis = diagnose()?;
     if args.json {
-        let json = nearfar_model::plain::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
+        let json = nearfar_model::escape::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
         super::show::page(&json)?;
     } else {
         let (width, color) = args.look.resolve();
-        let mut text = nearfar_model::plain::page(&text(&diagnosis, width)).into_owned();
+        let mut text = nearfar_model::escape::page(&text(&diagnosis, width)).into_owned();
         if color {
             text = text.replace("\nworks ", "\n\x1b[32mworks\x1b[0m ");
         }
@@ -78,7 +78,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 fn diagnose() -> Result<Diagnosis> {
     let before = cpu_times(Path::new("/"));
     let host = discover::discover(Path::new("/"))?;
-    let rungs = vec![simulated(), hardware(), clock(), signal(), first_touches(), homes()];
+    let sources = vec![simulated(), hardware(), clock(), signal(), first_touches(), page_nodes()];
     std::thread::sleep(STEAL_WINDOW);
     let steal = before.zip(cpu_times(Path::new("/"))).and_then(|(b, now)| now.steal_share_since(&b));
     let kernel = &host.kernel;
@@ -96,12 +96,12 @@ fn diagnose() -> Result<Diagnosis> {
         steal_share: steal,
         warnings: host.warnings.clone(),
     };
-    Ok(Diagnosis { notes: notes(&machine, &rungs), rungs, machine })
+    Ok(Diagnosis { notes: notes(&machine, &sources), sources, machine })
 }
 
-fn simulated() -> RungState {
-    let mut state = RungState {
-        rung: "simulated",
+fn simulated() -> SourceState {
+    let mut state = SourceState {
+        source: "simulated",
         gives: "every access, counted exactly, on a machine you do not have (--on)",
         works: false,
         why: String::new(),
@@ -135,15 +135,15 @@ fn virtual_machine() -> Result<String, (String, Option<String>)> {
     }
 }
 
-fn hardware() -> RungState {
+fn hardware() -> SourceState {
     let pmu = Path::new("/sys/bus/event_source/devices/cpu/events/cpu-cycles").exists() && hardware_counts();
     let why = if pmu {
         "this machine has hardware counters, but this version of nearfar does not use them yet"
     } else {
         "no hardware counters here (usual in virtual machines)"
     };
-    RungState {
-        rung: "hardware",
+    SourceState {
+        source: "hardware",
         gives: "samples with data source and latency",
         works: false,
         why: why.into(),
@@ -151,9 +151,9 @@ fn hardware() -> RungState {
     }
 }
 
-fn clock() -> RungState {
-    let mut state = RungState {
-        rung: "clock",
+fn clock() -> SourceState {
+    let mut state = SourceState {
+        source: "clock",
         gives: "where time goes, by object and line",
         works: false,
         why: String::new(),
@@ -174,10 +174,10 @@ fn clock() -> RungState {
     state
 }
 
-fn signal() -> RungState {
+fn signal() -> SourceState {
     let agent = AgentFile::create(&Settings::default());
-    RungState {
-        rung: "signal",
+    SourceState {
+        source: "signal",
         gives: "the same from timers in the program, where perf is forbidden",
         works: agent.is_ok(),
         why: match &agent {
@@ -188,10 +188,10 @@ fn signal() -> RungState {
     }
 }
 
-fn first_touches() -> RungState {
+fn first_touches() -> SourceState {
     let probe = probe_perf();
-    RungState {
-        rung: "pages: first touches",
+    SourceState {
+        source: "pages: first touches",
         gives: "who placed each page, at which line",
         works: probe.is_ok(),
         why: match &probe {
@@ -202,13 +202,13 @@ fn first_touches() -> RungState {
     }
 }
 
-fn homes() -> RungState {
+fn page_nodes() -> SourceState {
     let probe = [0u8; 4096];
     let range = Range { process: 0, address: probe.as_ptr() as u64, bytes: 4096 };
-    let answer = look(0, range, 4096, 1, 0, &mut Homes::default());
+    let answer = look(0, range, 4096, 1, 0, &mut PageNodes::default());
     std::hint::black_box(&probe);
-    RungState {
-        rung: "pages: homes",
+    SourceState {
+        source: "pages: nodes",
         gives: "on which node pages are",
         works: answer.is_ok(),
         why: match &answer {
@@ -246,9 +246,9 @@ fn hardware_counts() -> bool {
     }
 }
 
-fn notes(machine: &MachineState, rungs: &[RungState]) -> Vec<String> {
+fn notes(machine: &MachineState, sources: &[SourceState]) -> Vec<String> {
     let mut notes = Vec::new();
-    let works = |name: &str| rungs.iter().any(|r| r.rung == name && r.works);
+    let works = |name: &str| sources.iter().any(|r| r.source == name && r.works);
     if machine.nodes < 2 {
         notes.push(
             "One node: no memory is far here. `nearfar report` predicts for a machine of two nodes, or for the \
@@ -315,11 +315,11 @@ fn text(d: &Diagnosis, width: usize) -> String {
         or_unknown(m.allowed_cpus.clone()),
         or_unknown(m.allowed_nodes.clone())
     );
-    for rung in &d.rungs {
-        let mark = if rung.works { "works" } else { "no   " };
-        let _ = writeln!(out, "{mark}  {:<21} {}", rung.rung, rung.gives);
-        out += &wrapped(29, &rung.why, width);
-        if let Some(unlock) = &rung.unlock {
+    for source in &d.sources {
+        let mark = if source.works { "works" } else { "no   " };
+        let _ = writeln!(out, "{mark}  {:<21} {}", source.source, source.gives);
+        out += &wrapped(29, &source.why, width);
+        if let Some(unlock) = &source.unlock {
             // To be copied: in one line.
             let _ = writeln!(out, "{:29}unlock: {unlock}", "");
         }

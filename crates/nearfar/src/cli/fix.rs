@@ -57,13 +57,13 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         crate::say!("nearfar: nothing to place: {}", nothing(&report));
         return Ok(ExitCode::SUCCESS);
     };
-    let text = placement.fix.to_toml();
+    let text = placement.file.to_toml();
     let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
     file::write(&file, &text, args.force.force)?;
     if file == Path::new("-") {
         return Ok(ExitCode::SUCCESS);
     }
-    let names: Vec<&str> = placement.fix.objects.iter().map(|o| o.label()).collect();
+    let names: Vec<&str> = placement.file.objects.iter().map(|o| o.label()).collect();
     crate::say!("nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted);
     let nodes = discover::discover(Path::new("/")).map_or(0, |here| here.machine.nodes.len());
     for line in next_steps(&file, &placement, &report, nodes) {

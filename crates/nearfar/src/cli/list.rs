@@ -6,7 +6,7 @@ use crate::ranks::read::{self, is_run, recordings};
 use crate::store::{Interrupted, interrupted, read_meta};
 use anyhow::Result;
 use nearfar_model::analyze::Verdict;
-use nearfar_model::plain;
+use nearfar_model::escape;
 use nearfar_model::recording::Meta;
 use serde::Serialize;
 use std::fmt::Write;
@@ -59,7 +59,7 @@ pub(super) fn run(args: &ListArgs) -> Result<ExitCode> {
     let mut rows: Vec<Row> = recordings(&args.directory)?.iter().map(|path| row(path)).collect();
     rows.sort_by(|a, b| (&b.started, &a.name).cmp(&(&a.started, &b.name)));
     if args.json {
-        show::page(&plain::json(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        show::page(&escape::json(serde_json::to_string_pretty(&rows)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
@@ -99,10 +99,10 @@ fn of_meta(path: &Path, meta: &Meta, row: Row) -> Row {
         command: meta.command.clone(),
         machine: Some(meta.machine.name.clone()),
         sources: meta
-            .rungs
+            .sources
             .iter()
             .filter(|r| r.active)
-            .map(|r| format!("{:?}", r.rung).to_lowercase())
+            .map(|r| format!("{:?}", r.source).to_lowercase())
             .collect(),
         seconds: (meta.end_ns > meta.start_ns).then(|| (meta.end_ns - meta.start_ns) as f64 / 1e9),
         state,
@@ -186,13 +186,13 @@ fn text(rows: &[Row], width: usize, color: bool) -> String {
     // Writing to a String cannot fail.
     let mut text = String::new();
     for (at, line) in lines.iter().enumerate() {
-        let line = plain::line(line);
+        let line = escape::line(line);
         let _ = match (at, color) {
             (0, true) => writeln!(text, "\x1b[1m{line}\x1b[0m"),
             _ => writeln!(text, "{line}"),
         };
         if let Some(state) = at.checked_sub(1).and_then(|row| rows[row].state.as_deref()) {
-            let _ = write!(text, "{}", show::wrapped(2, &plain::line(state), width));
+            let _ = write!(text, "{}", show::wrapped(2, &escape::line(state), width));
         }
     }
     text

@@ -83,7 +83,7 @@ enum Command {
     Measure(MeasureArgs),
     Reproduce(reproduce::ReproduceArgs),
     Import(import::ImportArgs),
-    /// Say which rungs work here, why the others do not, and the command that unlocks each
+    /// Say which sources work here, why the others do not, and the command that unlocks each
     Doctor(DoctorArgs),
     Cache(cache::CacheArgs),
     /// Keep what the recorder inherited to us open
@@ -131,9 +131,9 @@ struct RecordArgs {
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
     call_graph: crate::collect::session::CallGraph,
-    /// Seconds between looks at page homes
+    /// Seconds between looks at nodes of pages
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
-    homes_interval: f64,
+    look_interval: f64,
     /// Run the program as this user; only root can. The recording is that user's, too
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "on", "placement"])]
     user: Option<String>,
@@ -569,7 +569,7 @@ mod tests {
                 numbers.push(name);
             }
         }
-        for known in ["record homes_interval", "record max_size", "where pid", "report width", "run skip"] {
+        for known in ["record look_interval", "record max_size", "where pid", "report width", "run skip"] {
             assert!(numbers.iter().any(|n| n == known), "{known} is not among {numbers:?}");
         }
         assert!(numbers.len() > 40, "{numbers:?}");

@@ -105,7 +105,7 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         call_graph: args.call_graph,
         agent: !args.no_agent,
         no_perf: args.no_perf,
-        homes_interval: args.homes_interval,
+        look_interval: args.look_interval,
         max_size: args.max_size,
         user: args.user.as_deref().map(User::asked_for).transpose()?,
         objects: inside.as_ref().and_then(|inside| inside.objects.clone()),

@@ -1,7 +1,7 @@
 //! Pages of results on standard output; long ones through a pager where there is a person, as git does it.
 
 use crate::host::target::find_program;
-use nearfar_model::plain;
+use nearfar_model::escape;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ pub(super) fn page(text: &str) -> io::Result<()> {
 /// # Errors
 /// Those of standard output.
 pub(super) fn lines(text: &str) -> io::Result<()> {
-    page(&plain::page(text))
+    page(&escape::page(text))
 }
 
 /// Words in lines so wide, each behind so many spaces.

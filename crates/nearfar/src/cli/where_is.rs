@@ -4,15 +4,15 @@ use super::look::Look;
 use super::machine::EMULATED;
 use super::parse_seconds;
 use crate::host::target::interrupt_ends_recording;
-use crate::place::whereabouts::everyone::look_at_all;
-use crate::place::whereabouts::watch::{self, Stopped, Watched};
-use crate::place::whereabouts::{Site, Way, look};
+use crate::place::residency::everyone::look_at_all;
+use crate::place::residency::watch::{self, Stopped, Watched};
+use crate::place::residency::{Site, Way, look};
 use anyhow::{Result, anyhow};
 use clap::Args;
-use nearfar_model::plain;
-use nearfar_model::report::whereabouts::{activity_to_text, changes_to_text, everyone_to_text, to_text};
-use nearfar_model::whereabouts::Whereabouts;
-use nearfar_model::whereabouts::activity::Activity;
+use nearfar_model::escape;
+use nearfar_model::report::residency::{activity_to_text, changes_to_text, everyone_to_text, to_text};
+use nearfar_model::residency::Residency;
+use nearfar_model::residency::activity::Activity;
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Serialize)]
 struct Written<'a> {
     #[serde(flatten)]
-    seen: &'a Whereabouts,
+    seen: &'a Residency,
     /// Counts of the whole system since the look before, or since the start of the command.
     activity: Option<&'a Activity>,
 }
@@ -80,7 +80,7 @@ struct WrittenEnd<'a> {
     /// `exit 0`.
     ending: String,
     /// The look that saw most memory.
-    look: Option<&'a Whereabouts>,
+    look: Option<&'a Residency>,
     /// Why there is none.
     why_none: Option<String>,
     /// Counts of the whole system from start to end.
@@ -107,7 +107,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
         (None, _) => {
             let everyone = look_at_all(&site, way)?;
             if args.json {
-                super::show::page(&plain::json(serde_json::to_string_pretty(&everyone)? + "\n"))?;
+                super::show::page(&escape::json(serde_json::to_string_pretty(&everyone)? + "\n"))?;
             } else {
                 let (width, color) = args.look.resolve();
                 super::show::page(&everyone_to_text(&everyone, width, color))?;
@@ -131,8 +131,8 @@ fn say_one_node() {
 fn show(
     args: &WhereArgs,
     out: &mut dyn Write,
-    seen: &Whereabouts,
-    then: Option<&Whereabouts>,
+    seen: &Residency,
+    then: Option<&Residency>,
     activity: Option<&Activity>,
 ) -> io::Result<()> {
     out.write_all(shown(args, seen, then, activity)?.as_bytes())?;
@@ -142,8 +142,8 @@ fn show(
 /// One look; after the first one its difference.
 fn shown(
     args: &WhereArgs,
-    seen: &Whereabouts,
-    then: Option<&Whereabouts>,
+    seen: &Residency,
+    then: Option<&Residency>,
     activity: Option<&Activity>,
 ) -> io::Result<String> {
     if args.json {
@@ -152,7 +152,7 @@ fn shown(
             Some(_) => serde_json::to_string(&written),
             None => serde_json::to_string_pretty(&written),
         };
-        return Ok(plain::json(json? + "\n"));
+        return Ok(escape::json(json? + "\n"));
     }
     let (width, color) = args.look.resolve();
     let mut text = match then {
@@ -167,7 +167,7 @@ fn shown(
 
 fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Result<()> {
     interrupt_ends_recording();
-    let mut then: Option<Whereabouts> = None;
+    let mut then: Option<Residency> = None;
     let ended =
         watch::repeat(pid, site, way, Duration::from_secs_f64(seconds), args.count, |seen, activity| {
             show(args, &mut io::stdout().lock(), &seen, then.as_ref(), activity.as_ref())?;
@@ -179,7 +179,7 @@ fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Res
         Err(Stopped::Output(why)) => Err(why.into()),
         Err(Stopped::Look(why, 0)) => Err(why.into()),
         // Watched to its end, as asked.
-        Err(Stopped::Look(crate::place::whereabouts::WhereError::Ended { .. }, looks))
+        Err(Stopped::Look(crate::place::residency::WhereError::Ended { .. }, looks))
             if args.count.is_none() =>
         {
             crate::say!("nearfar: process {pid} has ended; it was looked at {looks} times");
@@ -193,7 +193,7 @@ fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Res
 
 fn command(args: &WhereArgs, site: &Site, way: Way) -> Result<ExitCode> {
     let every = args.interval.map(Duration::from_secs_f64);
-    let mut then: Option<Whereabouts> = None;
+    let mut then: Option<Residency> = None;
     let watched = watch::run(&args.command, site, way, every, |seen| {
         // Standard error that is gone is no reason to leave the program.
         let _ = show(args, &mut io::stderr().lock(), seen, then.as_ref(), None);
@@ -230,7 +230,7 @@ fn end(args: &WhereArgs, watched: &Watched) -> io::Result<()> {
             Some(_) => serde_json::to_string(&written),
             None => serde_json::to_string_pretty(&written),
         };
-        return writeln!(out, "{}", plain::json(json?));
+        return writeln!(out, "{}", escape::json(json?));
     }
     let (width, color) = args.look.resolve();
     if let Ok(seen) = &watched.best {
@@ -238,7 +238,7 @@ fn end(args: &WhereArgs, watched: &Watched) -> io::Result<()> {
         write!(out, "{}", to_text(seen, width, color))?;
     }
     if let Some(why) = why_none {
-        writeln!(out, "nearfar: {}", plain::lines(&why))?;
+        writeln!(out, "nearfar: {}", escape::lines(&why))?;
     }
     write!(out, "{}", activity_to_text(&watched.activity, width, color))
 }

@@ -32,14 +32,14 @@ pub struct Settings {
     pub min_object_bytes: u64,
     /// Of smaller allocations one per so many bytes and thread; 0 = none.
     pub small_sample_bytes: u64,
-    /// Most pages of an object whose home is looked up at its end; 0 = none.
-    pub home_pages: u32,
-    /// Samples per second of CPU time and thread on the signal rung; 0 = off.
+    /// Most pages of an object whose page's node is looked up at its end; 0 = none.
+    pub looked_up_pages: u32,
+    /// Samples per second of CPU time and thread on the signal source; 0 = off.
     pub signal_hz: u32,
     /// Send /proc/PID/maps at the begin and end of each image (where perf does not tell mappings).
     pub maps: bool,
-    /// Ring the doorbell of the virtual machine's plugin (agent/doorbell.c).
-    pub doorbell: bool,
+    /// make hypercalls of the virtual machine's plugin (agent/hypercall.c).
+    pub hypercall: bool,
     /// Allocations a second and process that are told one by one, beyond those that make more objects than ever
     /// before; 0 = all.
     pub alloc_rate: u32,
@@ -56,10 +56,10 @@ impl Default for Settings {
         Settings {
             min_object_bytes: 64 << 10,
             small_sample_bytes: 64 << 10,
-            home_pages: 1024,
+            looked_up_pages: 1024,
             signal_hz: 0,
             maps: false,
-            doorbell: false,
+            hypercall: false,
             alloc_rate: 16384,
             alloc_burst: 1024,
             user: None,

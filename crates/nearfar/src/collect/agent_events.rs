@@ -1,14 +1,14 @@
 //! What the agent's records mean for the tables.
 //!
 //! Where perf events work they tell of processes, threads and mappings, and the
-//! agent adds objects, phases and homes. Where they do not, the agent tells all of it.
+//! agent adds objects, phases and nodes of pages. Where they do not, the agent tells all of it.
 
 use super::agent::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy};
 use super::events::{Interpreter, SampleAt};
 use super::phases::{self, Phases};
 use crate::host::proc::{self, Map};
 
-use super::world::LiveObject;
+use super::process_table::LiveObject;
 use crate::store::Tables;
 use crate::symbols::Regs;
 use nearfar_model::decode::Registers;
@@ -69,10 +69,10 @@ impl AgentEvents {
     }
 
     /// Interprets what happened up to `time_ns`. Called for every perf event: it must not touch what goes on waiting.
-    pub fn interpret_before(&mut self, time_ns: u64, world: &mut Interpreter, tables: &mut Tables) {
+    pub fn interpret_before(&mut self, time_ns: u64, processes: &mut Interpreter, tables: &mut Tables) {
         while self.waiting.front().is_some_and(|record| record.time_ns <= time_ns) {
             let record = self.waiting.pop_front().expect("looked at above");
-            self.interpret(record, world, tables);
+            self.interpret(record, processes, tables);
         }
     }
 
@@ -97,22 +97,22 @@ impl AgentEvents {
             }
             AgentBody::Fork { parent, .. } => {
                 self.seen = true;
-                if self.alone && !to.world.knows(pid) {
+                if self.alone && !to.processes.knows(pid) {
                     let space = to.fork(parent, pid, time_ns, tables);
-                    to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                    to.processes.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
                 }
                 self.mark(pid, time_ns, to, tables);
             }
             AgentBody::Exec => {}
             AgentBody::Exit => self.reallocated.retain(|&(of, _), _| of != pid),
             AgentBody::ThreadStart { stack_low, stack_high } => {
-                let space = to.world.space_of(pid, time_ns, tables);
-                if self.alone && !to.world.knows_thread(pid, tid) {
-                    to.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+                let space = to.processes.space_of(pid, time_ns, tables);
+                if self.alone && !to.processes.knows_thread(pid, tid) {
+                    to.processes.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
                 }
                 if stack_low != 0 && stack_high > stack_low {
                     let object = MemoryObject {
-                        id: to.world.next_object(),
+                        id: to.processes.next_object(),
                         process: space,
                         kind: ObjectKind::Stack as u8,
                         address: stack_low,
@@ -129,14 +129,14 @@ impl AgentEvents {
             }
             AgentBody::ThreadEnd => {
                 if self.alone {
-                    to.world.end_thread(tid);
+                    to.processes.end_thread(tid);
                 }
             }
             AgentBody::Alloc(allocation) => self.allocation(pid, tid, time_ns, allocation, to, tables),
             AgentBody::Free { address, died_ns, reallocated, .. } => {
                 let time_ns = if died_ns == 0 { time_ns } else { died_ns };
-                let space = to.world.space_of(pid, time_ns, tables);
-                if let Some(old) = to.world.spaces[space as usize].objects.remove(&address) {
+                let space = to.processes.space_of(pid, time_ns, tables);
+                if let Some(old) = to.processes.spaces[space as usize].objects.remove(&address) {
                     tables.object_ends.push(ObjectEnd { object: old.id, time_ns });
                     if reallocated {
                         self.reallocated.insert((pid, address), (old, time_ns));
@@ -144,8 +144,8 @@ impl AgentEvents {
                 }
             }
             AgentBody::Range { kind, address, bytes, to: target } => {
-                let process = to.world.space_of(pid, time_ns, tables);
-                let thread = to.world.thread(pid, tid, time_ns, tables);
+                let process = to.processes.space_of(pid, time_ns, tables);
+                let thread = to.processes.thread(pid, tid, time_ns, tables);
                 let to = target;
                 tables.range_events.push(RangeEvent { time_ns, process, kind, address, bytes, to, thread });
             }
@@ -153,7 +153,7 @@ impl AgentEvents {
             AgentBody::PhaseEnd(call) => self.phases.end(pid, tid, call, to, tables),
             AgentBody::PhaseCount(count) => phases::counted(pid, time_ns, count, to, tables),
             AgentBody::Metric { time_ns, name, value } => {
-                let thread = to.world.thread(pid, tid, time_ns, tables);
+                let thread = to.processes.thread(pid, tid, time_ns, tables);
                 tables.metrics.push(Metric { time_ns, thread, name, value });
             }
             AgentBody::RoiBegin => self.begin_region(pid, tid, time_ns, to, tables),
@@ -161,12 +161,13 @@ impl AgentEvents {
             AgentBody::Name { address, bytes, name } => {
                 self.named(pid, tid, time_ns, (address, bytes), name, to, tables);
             }
-            AgentBody::Homes { address, stride, runs } => {
-                let process = to.world.space_of(pid, time_ns, tables);
+            AgentBody::PageNodes { address, stride, runs } => {
+                let process = to.processes.space_of(pid, time_ns, tables);
                 let mut at = address;
                 for (node, pages) in runs {
-                    let home = Home { time_ns, process, address: at, pages, stride, node, page_shift: 0 };
-                    tables.homes.push(home);
+                    let page_node =
+                        PageNode { time_ns, process, address: at, pages, stride, node, page_shift: 0 };
+                    tables.page_nodes.push(page_node);
                     at += u64::from(pages) * stride;
                 }
             }
@@ -176,11 +177,11 @@ impl AgentEvents {
                 let chain: Vec<u64> = std::iter::once(ip).chain(chain).collect();
                 let weight_ns = weight_ns.min(u64::from(u32::MAX)) as u32;
                 let at = SampleAt { time_ns, pid, tid, cpu, weight_ns };
-                to.sample(at, Registers { gpr, ip }, &chain, SampleRung::Signal, tables);
+                to.sample(at, Registers { gpr, ip }, &chain, SampleSource::Signal, tables);
             }
             AgentBody::Group { site, count, bytes } => {
-                let process = to.world.space_of(pid, time_ns, tables);
-                let chain = to.world.site(process, site).unwrap_or(NONE);
+                let process = to.processes.space_of(pid, time_ns, tables);
+                let chain = to.processes.site(process, site).unwrap_or(NONE);
                 self.grouped = self.grouped.saturating_add(count);
                 tables.allocation_groups.push(AllocationGroup { process, chain, count, bytes });
             }
@@ -193,7 +194,7 @@ impl AgentEvents {
                 pieces.extend_from_slice(&text);
                 if !more {
                     let text = self.maps.remove(&pid).expect("inserted above");
-                    let space = to.world.space_of(pid, time_ns, tables);
+                    let space = to.processes.space_of(pid, time_ns, tables);
                     let maps = String::from_utf8_lossy(&text);
                     for map in maps.lines().filter_map(Map::parse) {
                         to.mapping_if_new(space, &map, time_ns, tables);
@@ -204,8 +205,8 @@ impl AgentEvents {
     }
 
     fn mark(&mut self, pid: u32, time_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
-        let space = to.world.space_of(pid, time_ns, tables);
-        to.world.spaces[space as usize].agent = true;
+        let space = to.processes.space_of(pid, time_ns, tables);
+        to.processes.spaces[space as usize].agent = true;
     }
 
     fn allocation(
@@ -221,20 +222,20 @@ impl AgentEvents {
         if a.reservation || a.file {
             return; // address space without memory; files come as mappings
         }
-        let process = to.world.space_of(pid, time_ns, tables);
-        let alive = to.world.spaces[process as usize].objects.get(&a.address);
+        let process = to.processes.space_of(pid, time_ns, tables);
+        let alive = to.processes.spaces[process as usize].objects.get(&a.address);
         if a.restored && a.previous == a.address && alive.is_some_and(|o| o.bytes == a.bytes) {
             return; // mremap failed, and nobody had told of an end
         }
-        let mut chain = match to.world.site(process, a.site) {
+        let mut chain = match to.processes.site(process, a.site) {
             Some(chain) => chain,
             None => {
                 // `ip` is a return address: one byte back is the call.
                 let regs = Regs { ip: a.ip - 1, sp: a.sp, bp: a.bp, lr: 0 };
-                let frames = to.world.unwinder.unwind(process, regs, a.sp, &a.stack, MAX_FRAMES);
-                let chain = to.world.chain(process, &frames, tables);
+                let frames = to.processes.unwinder.unwind(process, regs, a.sp, &a.stack, MAX_FRAMES);
+                let chain = to.processes.chain(process, &frames, tables);
                 if !a.stack.is_empty() {
-                    to.world.spaces[process as usize].sites.insert(a.site, chain);
+                    to.processes.spaces[process as usize].sites.insert(a.site, chain);
                 }
                 chain
             }
@@ -244,7 +245,7 @@ impl AgentEvents {
             _ if a.shared => ObjectKind::Shared,
             _ => ObjectKind::Heap,
         };
-        let thread = to.world.thread(pid, tid, time_ns, tables);
+        let thread = to.processes.thread(pid, tid, time_ns, tables);
         let mut previous = NONE;
         if a.previous != 0
             && let Some((old, freed_ns)) = self.reallocated.remove(&(pid, a.previous))
@@ -267,7 +268,7 @@ impl AgentEvents {
                 });
             }
         }
-        let id = to.world.next_object();
+        let id = to.processes.next_object();
         tables.objects.push(MemoryObject {
             id,
             process,
@@ -284,7 +285,7 @@ impl AgentEvents {
         // Of one whose end will not be told nothing is kept.
         if kind != ObjectKind::SmallHeap && !a.untracked {
             let object = LiveObject { id, bytes: a.bytes, chain };
-            to.world.spaces[process as usize].objects.insert(a.address, object);
+            to.processes.spaces[process as usize].objects.insert(a.address, object);
         }
     }
 
@@ -300,9 +301,9 @@ impl AgentEvents {
         to: &mut Interpreter,
         tables: &mut Tables,
     ) {
-        let process = to.world.space_of(pid, time_ns, tables);
-        let thread = to.world.thread(pid, tid, time_ns, tables);
-        let objects = &mut to.world.spaces[process as usize].objects;
+        let process = to.processes.space_of(pid, time_ns, tables);
+        let thread = to.processes.thread(pid, tid, time_ns, tables);
+        let objects = &mut to.processes.spaces[process as usize].objects;
         let (previous, chain) = match objects.get(&address) {
             Some(&old) => {
                 if old.bytes <= bytes {
@@ -312,7 +313,7 @@ impl AgentEvents {
             }
             None => (NONE, NONE),
         };
-        let id = to.world.next_object();
+        let id = to.processes.next_object();
         let born_ns = time_ns;
         let kind = ObjectKind::Heap as u8;
         let represents = bytes;
@@ -329,12 +330,12 @@ impl AgentEvents {
             previous,
             represents,
         });
-        to.world.spaces[process as usize].objects.insert(address, LiveObject { id, bytes, chain });
+        to.processes.spaces[process as usize].objects.insert(address, LiveObject { id, bytes, chain });
     }
 
     fn begin_region(&mut self, pid: u32, tid: u32, begin_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
-        let thread = to.world.thread(pid, tid, begin_ns, tables);
-        let process = to.world.space_of(pid, begin_ns, tables);
+        let thread = to.processes.thread(pid, tid, begin_ns, tables);
+        let process = to.processes.space_of(pid, begin_ns, tables);
         let open = self.regions.entry(process).or_insert_with(|| OpenRegion {
             thread,
             begin_ns,
@@ -346,8 +347,8 @@ impl AgentEvents {
     }
 
     fn end_region(&mut self, pid: u32, tid: u32, end_ns: u64, to: &mut Interpreter, tables: &mut Tables) {
-        let thread = to.world.thread(pid, tid, end_ns, tables);
-        let process = to.world.space_of(pid, end_ns, tables);
+        let thread = to.processes.thread(pid, tid, end_ns, tables);
+        let process = to.processes.space_of(pid, end_ns, tables);
         let Some(open) = self.regions.get_mut(&process) else { return };
         // Ended by another thread than began it: it is that one's end all the same.
         let which = open.inside.iter().position(|&inside| inside == thread).unwrap_or(0);
@@ -365,9 +366,9 @@ fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
     let (what, count, why) = match why {
         LostWhy::RingFull => ("agent_records", count, "the agent's ring was full: allocations are missing"),
         LostWhy::Busy => ("agent_records", count, "the agent was interrupted while it wrote"),
-        LostWhy::HomesRefused => ("page homes", 0, "move_pages is not allowed here"),
-        LostWhy::HomesBudget => {
-            ("looks at the page homes of objects that ended", count, "they would have taken too long")
+        LostWhy::PageNodesRefused => ("nodes of pages", 0, "move_pages is not allowed here"),
+        LostWhy::PageNodesBudget => {
+            ("looks at the nodes of pages of objects that ended", count, "they would have taken too long")
         }
         LostWhy::SigprofTaken => ("samples", 0, "the program uses SIGPROF itself"),
         LostWhy::TimerRefused => ("threads' samples", 1, "the system gave the thread no timer"),
@@ -375,7 +376,7 @@ fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
             ("threads' samples", 1, "the thread's alternate signal stack is too short for a handler")
         }
         LostWhy::Sandbox => (
-            "samples of the agent's timers, page homes and new threads",
+            "samples of the agent's timers, nodes of pages and new threads",
             0,
             "from the moment at which the program shut itself in with a seccomp filter",
         ),
@@ -390,13 +391,13 @@ mod tests {
 
     /// Begin and end of the regions that come of these: process, thread, time, and whether it begins.
     fn regions(events: &[(u32, u32, u64, bool)]) -> Vec<(u64, u64)> {
-        let (mut world, mut tables) = (Interpreter::new(1, false), Tables::default());
+        let (mut processes, mut tables) = (Interpreter::new(1, false), Tables::default());
         let mut all = AgentEvents::new(true);
         for &(pid, tid, time_ns, begins) in events {
             let body = if begins { AgentBody::RoiBegin } else { AgentBody::RoiEnd };
             all.add(AgentRecord { pid, generation: 1, tid, time_ns, body });
         }
-        all.interpret_before(u64::MAX, &mut world, &mut tables);
+        all.interpret_before(u64::MAX, &mut processes, &mut tables);
         all.close(&mut tables);
         let mut found: Vec<_> = tables.phases.rows().map(|phase| (phase.begin_ns, phase.end_ns)).collect();
         found.sort_unstable();

@@ -1,7 +1,7 @@
 //! From events to rows: what a perf record or an agent record means for the tables.
 
 use super::perf::event::{Body, Event, MemoryAccess};
-use super::world::{MapEntry, World};
+use super::process_table::{MapEntry, ProcessTable};
 use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Regs, is_agent};
@@ -19,7 +19,7 @@ type Waiting = (u64, u64, u32);
 /// Turns events into rows.
 pub struct Interpreter {
     /// The processes.
-    pub world: World,
+    pub processes: ProcessTable,
     /// CPU time that a clock sample stands for, ns.
     pub sample_weight_ns: u32,
     /// Whether rule P holds here; otherwise samples keep their instruction only.
@@ -38,10 +38,10 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// An interpreter of a world without processes.
+    /// An interpreter of a process table without processes.
     pub fn new(sample_weight_ns: u32, decode: bool) -> Interpreter {
         Interpreter {
-            world: World::new(),
+            processes: ProcessTable::new(),
             sample_weight_ns,
             decode,
             unwind_samples: false,
@@ -71,15 +71,15 @@ impl Interpreter {
                         tables,
                     );
                 };
-                let space = self.world.space_of(pid, time_ns, tables);
+                let space = self.processes.space_of(pid, time_ns, tables);
                 let chain = if self.unwind_samples && !stack.is_empty() {
                     let regs = Regs { ip, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
-                    self.world.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES)
+                    self.processes.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES)
                 } else {
                     chain
                 };
                 let at = SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
-                self.sample(at, registers, &chain, SampleRung::Clock, tables);
+                self.sample(at, registers, &chain, SampleSource::Clock, tables);
             }
             Body::Fault { ip, address, page_bytes } => {
                 self.fault(time_ns, pid, tid, cpu, ip, address, page_bytes, tables);
@@ -90,10 +90,10 @@ impl Interpreter {
                 let Some(registers) = general_registers(&registers, at) else {
                     return;
                 };
-                let space = self.world.space_of(pid, time_ns, tables);
+                let space = self.processes.space_of(pid, time_ns, tables);
                 let regs = Regs { ip: at, sp: registers.gpr[4], bp: registers.gpr[5], lr: 0 };
-                let frames = self.world.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES);
-                let chain = self.world.chain(space, &frames, tables);
+                let frames = self.processes.unwinder.unwind(space, regs, regs.sp, &stack, MAX_FRAMES);
+                let chain = self.processes.chain(space, &frames, tables);
                 match self.last_fault.get(&tid) {
                     Some(&(last_ip, last_address, row)) if (last_ip, last_address) == (ip, address) => {
                         tables.faults.chain[row] = chain;
@@ -105,7 +105,7 @@ impl Interpreter {
             }
             Body::Memory(access) => self.access(time_ns, pid, tid, cpu, &access, tables),
             Body::Mmap { start, bytes, offset, protection, flags, file, name } => {
-                let space = self.world.space_of(pid, time_ns, tables);
+                let space = self.processes.space_of(pid, time_ns, tables);
                 let mut bits = (protection & 7) as u8;
                 if flags & libc::MAP_SHARED as u32 != 0 {
                     bits |= 8;
@@ -117,25 +117,25 @@ impl Interpreter {
             Body::Comm { name, exec } => {
                 if exec {
                     self.exec(pid, tid, time_ns, name, tables);
-                } else if !self.world.knows_thread(pid, tid) {
-                    let space = self.world.space_of(pid, time_ns, tables);
-                    self.world.add_thread(space, tid, time_ns, name, tables);
+                } else if !self.processes.knows_thread(pid, tid) {
+                    let space = self.processes.space_of(pid, time_ns, tables);
+                    self.processes.add_thread(space, tid, time_ns, name, tables);
                 }
             }
             Body::Fork { parent_pid } => {
                 if pid != parent_pid {
                     self.fork(parent_pid, pid, time_ns, tables);
                 }
-                let space = self.world.space_of(pid, time_ns, tables);
-                let name = self.world.name_of(pid, tid);
-                self.world.add_thread(space, tid, time_ns, name, tables);
+                let space = self.processes.space_of(pid, time_ns, tables);
+                let name = self.processes.name_of(pid, tid);
+                self.processes.add_thread(space, tid, time_ns, name, tables);
             }
             Body::Exit => {
-                self.world.end_thread(tid);
+                self.processes.end_thread(tid);
                 self.waiting_chain.remove(&tid);
                 self.last_fault.remove(&tid);
                 if pid == tid {
-                    self.world.end_space(pid, time_ns, tables);
+                    self.processes.end_space(pid, time_ns, tables);
                 }
             }
             Body::Lost { count } => self.lost += count,
@@ -147,15 +147,15 @@ impl Interpreter {
 
     /// A child process as a copy of its parent.
     pub fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, tables: &mut Tables) -> u32 {
-        let parent = self.world.space_of(parent_pid, time_ns, tables);
-        self.world.add_space(pid, parent, true, time_ns, tables)
+        let parent = self.processes.space_of(parent_pid, time_ns, tables);
+        self.processes.add_space(pid, parent, true, time_ns, tables)
     }
 
     /// A new program image in a process.
     pub fn exec(&mut self, pid: u32, tid: u32, time_ns: u64, name: String, tables: &mut Tables) -> u32 {
-        let old = self.world.end_space(pid, time_ns, tables).unwrap_or(NONE);
-        let space = self.world.add_space(pid, old, false, time_ns, tables);
-        self.world.add_thread(space, tid, time_ns, name, tables);
+        let old = self.processes.end_space(pid, time_ns, tables).unwrap_or(NONE);
+        let space = self.processes.add_space(pid, old, false, time_ns, tables);
+        self.processes.add_thread(space, tid, time_ns, name, tables);
         space
     }
 
@@ -165,17 +165,17 @@ impl Interpreter {
         at: SampleAt,
         registers: Registers,
         chain: &[u64],
-        rung: SampleRung,
+        source: SampleSource,
         tables: &mut Tables,
     ) {
         let SampleAt { time_ns, pid, tid, cpu, weight_ns } = at;
-        let space = self.world.space_of(pid, time_ns, tables);
-        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let space = self.processes.space_of(pid, time_ns, tables);
+        let thread = self.processes.thread(pid, tid, time_ns, tables);
         let ip = match in_kernel(registers.ip) {
-            true => self.world.kernel_location(space, tables),
-            false => self.world.location(space, registers.ip, tables),
+            true => self.processes.kernel_location(space, tables),
+            false => self.processes.location(space, registers.ip, tables),
         };
-        let chain = if chain.is_empty() { NONE } else { self.world.chain(space, chain, tables) };
+        let chain = if chain.is_empty() { NONE } else { self.processes.chain(space, chain, tables) };
         let mut row = AccessSample {
             time_ns,
             thread,
@@ -188,24 +188,24 @@ impl Interpreter {
             chain,
             weight_ns,
             lines: 0,
-            home: -1,
+            page_node: -1,
             epoch: NONE,
             served: 0,
             latency_cycles: 0,
             period: 0,
             data_src: 0,
-            rung: rung as u8,
+            source: source as u8,
         };
-        if self.world.spins(space, registers.ip) {
+        if self.processes.spins(space, registers.ip) {
             row.resolution = Resolution::Spinning as u8;
         } else if self.decode {
             let resolved = self
-                .world
+                .processes
                 .with_code(space, registers.ip, |decoder, code| decoder.resolve(space, &registers, |_| code));
             row.resolution = resolved.resolution as u8;
             row.access = resolved.access as u8;
             row.address = resolved.address;
-            row.operand_ip = self.world.location(space, resolved.operand_ip, tables);
+            row.operand_ip = self.processes.location(space, resolved.operand_ip, tables);
         }
         tables.samples.push(row);
     }
@@ -220,15 +220,15 @@ impl Interpreter {
         access: &MemoryAccess,
         tables: &mut Tables,
     ) {
-        let space = self.world.space_of(pid, time_ns, tables);
-        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let space = self.processes.space_of(pid, time_ns, tables);
+        let thread = self.processes.thread(pid, tid, time_ns, tables);
         let ip = match in_kernel(access.ip) {
-            true => self.world.kernel_location(space, tables),
-            false => self.world.location(space, access.ip, tables),
+            true => self.processes.kernel_location(space, tables),
+            false => self.processes.location(space, access.ip, tables),
         };
         let chain = match access.chain.as_slice() {
             [] => NONE,
-            chain => self.world.chain(space, chain, tables),
+            chain => self.processes.chain(space, chain, tables),
         };
         let known = access.address != 0 && !in_kernel(access.address);
         tables.samples.push(AccessSample {
@@ -242,9 +242,9 @@ impl Interpreter {
             access: access.access,
             chain,
             weight_ns: 0,
-            rung: SampleRung::Hardware as u8,
+            source: SampleSource::Hardware as u8,
             lines: 0,
-            home: access.home,
+            page_node: access.page_node,
             epoch: NONE,
             served: access.served,
             latency_cycles: access.latency_cycles,
@@ -256,7 +256,7 @@ impl Interpreter {
     /// A sample without registers: the time is known, the address is not.
     fn bare_sample(&mut self, at: SampleAt, ip: u64, chain: &[u64], tables: &mut Tables) {
         let decode = std::mem::replace(&mut self.decode, false);
-        self.sample(at, Registers { ip, ..Registers::default() }, chain, SampleRung::Clock, tables);
+        self.sample(at, Registers { ip, ..Registers::default() }, chain, SampleSource::Clock, tables);
         self.decode = decode;
     }
 
@@ -272,12 +272,12 @@ impl Interpreter {
         page_bytes: u64,
         tables: &mut Tables,
     ) {
-        let space = self.world.space_of(pid, time_ns, tables);
-        let thread = self.world.thread(pid, tid, time_ns, tables);
+        let space = self.processes.space_of(pid, time_ns, tables);
+        let thread = self.processes.thread(pid, tid, time_ns, tables);
         let (location, access) = match in_kernel(ip) {
             // What it copies to or from is not known of its instruction.
-            true => (self.world.kernel_location(space, tables), Access::Unknown),
-            false => self.world.fault_location(space, ip, tables),
+            true => (self.processes.kernel_location(space, tables), Access::Unknown),
+            false => self.processes.fault_location(space, ip, tables),
         };
         let chain = match self.waiting_chain.remove(&tid) {
             Some((its_ip, its_address, chain)) if (its_ip, its_address) == (ip, address) => chain,
@@ -298,11 +298,11 @@ impl Interpreter {
 
     /// A mapping that appeared, from perf or from /proc/PID/maps.
     pub fn mapping(&mut self, space: u32, map: &proc::Map, stack: bool, time_ns: u64, tables: &mut Tables) {
-        let pid = self.world.spaces[space as usize].pid;
+        let pid = self.processes.spaces[space as usize].pid;
         let file = map.name.starts_with('/') && map.name != "//anon";
         let ours = self.own_files.iter().any(|own| map.name.starts_with(own));
         let module = if file && !ours && !map.name.starts_with("/dev/") && !map.name.starts_with("/memfd:") {
-            self.world.module(pid, &map.name, map.file, tables)
+            self.processes.module(pid, &map.name, map.file, tables)
         } else {
             NONE
         };
@@ -317,17 +317,17 @@ impl Interpreter {
             name: map.name.clone(),
         });
         self.cut(space, map.start, map.end, time_ns, tables);
-        if let Some(Some(elf)) = self.world.modules.get(module as usize).map(|m| m.file.clone())
+        if let Some(Some(elf)) = self.processes.modules.get(module as usize).map(|m| m.file.clone())
             && map.flags & 4 != 0
         {
-            self.world.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
+            self.processes.unwinder.add_mapping(space, map.start, map.end, map.offset, elf);
         }
         let unnamed = matches!(&*map.name, "" | "//anon") && !stack && map.flags & 8 == 0;
         let known = if unnamed { self.unnamed(space, pid, map) } else { None };
         let object = match object_kind(map, stack, ours) {
             Some((kind, name, low)) => {
                 let name = known.unwrap_or(name);
-                let id = self.world.next_object();
+                let id = self.processes.next_object();
                 tables.objects.push(MemoryObject {
                     id,
                     process: space,
@@ -346,26 +346,26 @@ impl Interpreter {
             None => NONE,
         };
         let entry = MapEntry { end: map.end, offset: map.offset, module, object, owner: space };
-        Arc::make_mut(&mut self.world.spaces[space as usize].maps).insert(map.start, entry);
+        Arc::make_mut(&mut self.processes.spaces[space as usize].maps).insert(map.start, entry);
     }
 
     /// What an anonymous mapping is for, by where it begins: zeroed variables behind the data of a file, or the heap of
     /// brk(2), which perf of newer kernels gives no name.
     fn unnamed(&mut self, space: u32, pid: u32, map: &proc::Map) -> Option<String> {
-        let before = self.world.spaces[space as usize].maps.range(..map.start).next_back();
+        let before = self.processes.spaces[space as usize].maps.range(..map.start).next_back();
         let loaded =
-            |m: &MapEntry| self.world.modules.get(m.module as usize).is_some_and(|m| m.file.is_some());
+            |m: &MapEntry| self.processes.modules.get(m.module as usize).is_some_and(|m| m.file.is_some());
         if let Some((_, file)) = before.filter(|(_, m)| m.end == map.start && loaded(m)) {
-            let path = self.world.module_path(file.module);
+            let path = self.processes.module_path(file.module);
             return Some(format!("{} (.bss)", path.rsplit('/').next().unwrap_or(path)));
         }
-        let heap = self.world.heap_begin(space, pid)?;
+        let heap = self.processes.heap_begin(space, pid)?;
         (map.start <= heap && heap < map.end).then(|| "[heap]".to_owned())
     }
 
     /// Removes `start..end` from the known mappings; what sticks out stays.
     fn cut(&mut self, space: u32, start: u64, end: u64, time_ns: u64, tables: &mut Tables) {
-        let maps = &mut self.world.spaces[space as usize].maps;
+        let maps = &mut self.processes.spaces[space as usize].maps;
         let overlapping: Vec<u64> =
             maps.range(..end).rev().take_while(|(_, m)| m.end > start).map(|(&s, _)| s).collect();
         if overlapping.is_empty() {
@@ -390,7 +390,7 @@ impl Interpreter {
     /// Reads a process's mappings from /proc: for processes that ran before the
     /// recording, and where perf tells nothing.
     pub fn scan_maps(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) {
-        let space = self.world.space_of(pid, time_ns, tables);
+        let space = self.processes.space_of(pid, time_ns, tables);
         for map in proc::maps(pid) {
             self.mapping_if_new(space, &map, time_ns, tables);
         }
@@ -398,7 +398,7 @@ impl Interpreter {
 
     /// A mapping that may be known already.
     pub fn mapping_if_new(&mut self, space: u32, map: &proc::Map, time_ns: u64, tables: &mut Tables) {
-        let known = self.world.spaces[space as usize]
+        let known = self.processes.spaces[space as usize]
             .maps
             .get(&map.start)
             .is_some_and(|m| m.end == map.end && m.offset == map.offset);

@@ -2,8 +2,8 @@
 //!
 //! [`session`] runs a recording: it starts the program ([`crate::host::target`]), opens the [`perf`]
 //! events and the [`agent`]'s channel, and feeds what both say, in the order of
-//! time, through [`events`] and [`agent_events`] into tables. [`world`] knows the
-//! processes; [`crate::host::homes`] asks the kernel where pages are. [`on`] has all of this done inside
+//! time, through [`events`] and [`agent_events`] into tables. [`process_table`] knows the
+//! processes; [`crate::host::page_nodes`] asks the kernel where pages are. [`on`] has all of this done inside
 //! the virtual machine, where a plugin counts every access.
 
 pub mod agent;
@@ -17,7 +17,7 @@ pub(crate) mod openmp;
 pub mod options;
 pub mod perf;
 pub mod phases;
+pub mod process_table;
 pub mod selftest;
 pub mod session;
 pub mod setup;
-pub mod world;

@@ -7,10 +7,10 @@ use crate::host::target::find_program;
 use crate::input;
 use crate::symbols::Module;
 use anyhow::{Context, Result, bail};
-use nearfar_model::fix::{Fix, FixObject, FixPolicy};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::select::nodes;
 use nearfar_model::machine::{Machine, NodeId, NumaNode};
+use nearfar_model::placement_file::{ObjectPolicy, PlacedObject, PlacementFile};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -126,7 +126,7 @@ impl ObjectPolicies {
     pub fn read(file: &Path, command: &[OsString], machine: &Machine, may: Option<&CpuList>) -> Result<Self> {
         let text = input::read_text(file, input::MOST_WRITTEN)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        let fix = Fix::from_toml(&text).with_context(|| file.display().to_string())?;
+        let fix = PlacementFile::from_toml(&text).with_context(|| file.display().to_string())?;
         let program = match (&fix.program, command.first()) {
             (Some(program), _) => find_program(OsStr::new(program))?,
             (None, Some(program)) => find_program(program)?,
@@ -337,26 +337,31 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(all)
 }
 
-fn resolve(object: &FixObject, program: &Path, machine: &Machine, may: Option<&CpuList>) -> Result<Resolved> {
+fn resolve(
+    object: &PlacedObject,
+    program: &Path,
+    machine: &Machine,
+    may: Option<&CpuList>,
+) -> Result<Resolved> {
     let list = object.nodes.as_deref().map(|text| nodes(text, machine, may)).transpose()?.unwrap_or_default();
     let known = |named: &mut dyn Iterator<Item = NodeId>| {
         let list: CpuList = named.collect();
         nodes(&list.to_string(), machine, may).map(drop)
     };
     let how = match (object.policy, &object.blocks, &object.turns) {
-        (FixPolicy::Blocks, Some(blocks), _) => {
+        (ObjectPolicy::Blocks, Some(blocks), _) => {
             known(&mut blocks.iter().map(|b| b.1))?;
             How::Blocks(blocks.clone())
         }
-        (FixPolicy::Turns, _, Some(turns)) => {
+        (ObjectPolicy::Turns, _, Some(turns)) => {
             known(&mut turns.iter().copied())?;
             How::Turns(turns.clone())
         }
-        (FixPolicy::Blocks | FixPolicy::Turns, ..) => bail!("it names no nodes"),
-        (FixPolicy::Bind, ..) => How::Whole(Policy::Bind(list)),
-        (FixPolicy::Interleave, ..) => How::Whole(Policy::Interleave(list)),
-        (FixPolicy::Local, ..) => How::Whole(Policy::Local),
-        (FixPolicy::Preferred, ..) => match list.as_slice() {
+        (ObjectPolicy::Blocks | ObjectPolicy::Turns, ..) => bail!("it names no nodes"),
+        (ObjectPolicy::Bind, ..) => How::Whole(Policy::Bind(list)),
+        (ObjectPolicy::Interleave, ..) => How::Whole(Policy::Interleave(list)),
+        (ObjectPolicy::Local, ..) => How::Whole(Policy::Local),
+        (ObjectPolicy::Preferred, ..) => match list.as_slice() {
             [node] => How::Whole(Policy::Preferred(*node)),
             _ => bail!("`preferred` takes one node, {list} are more"),
         },

@@ -14,7 +14,7 @@ use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use nearfar_model::machine::Machine;
 use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::recording::{Columns, Loss, Losses, Rung, RungReport, journal};
+use nearfar_model::recording::{Columns, Loss, Losses, Source, SourceReport, journal};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -343,7 +343,7 @@ fn after(said: Duration) -> Duration {
 fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> String {
     let of = budget.map(|budget| format!(" of at most {} s", budget.as_secs())).unwrap_or_default();
     format!(
-        "the program has run for {} s{of}; {:.1} MB of its allocations, page faults and page homes are recorded",
+        "the program has run for {} s{of}; {:.1} MB of its allocations, page faults and nodes of pages are recorded",
         runs.as_secs(),
         journal_bytes as f64 / 1e6
     )
@@ -385,7 +385,7 @@ fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> an
     let mut option = |name: &str, value: &OsStr| all.extend([name.into(), value.to_owned()]);
     option("--inside-guest", inside.as_os_str());
     option("--min-object", OsStr::new(&options.min_object.to_string()));
-    option("--homes-interval", OsStr::new(&options.homes_interval.to_string()));
+    option("--look-interval", OsStr::new(&options.look_interval.to_string()));
     option("--max-size", OsStr::new(&options.max_size.to_string()));
     option("--call-graph", OsStr::new("none"));
     all.push("--".into());
@@ -397,9 +397,9 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
     let mut summary = Vec::new();
     note(&recording, run)?;
     let mut meta = crate::store::read_meta(&recording).map_err(anyhow::Error::from)?;
-    if meta.state == "open" && meta.rungs.is_empty() {
+    if meta.state == "open" && meta.sources.is_empty() {
         let why = "the virtual machine ended before the recorder in it did".to_owned();
-        meta.rungs.push(RungReport { rung: Rung::Simulated, active: true, why, hz: 0.0 });
+        meta.sources.push(SourceReport { source: Source::Simulated, active: true, why, hz: 0.0 });
     }
     finish(&recording, &mut meta)?;
     if run.stopped {

@@ -43,10 +43,10 @@ pub struct Options {
     pub call_graph: CallGraph,
     /// Use the preload agent.
     pub agent: bool,
-    /// Do not use perf events even if they work (to test the signal rung).
+    /// Do not use perf events even if they work (to test the signal source).
     pub no_perf: bool,
-    /// Seconds between looks at page homes.
-    pub homes_interval: f64,
+    /// Seconds between looks at nodes of pages.
+    pub look_interval: f64,
     /// Most bytes of the recording while it grows.
     pub max_size: u64,
     /// Policies of single objects.

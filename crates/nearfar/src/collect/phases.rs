@@ -27,8 +27,8 @@ struct Open {
 impl Phases {
     /// A thread begins a phase.
     pub fn begin(&mut self, pid: u32, tid: u32, call: PhaseCall, to: &mut Interpreter, tables: &mut Tables) {
-        let process = to.world.space_of(pid, call.time_ns, tables);
-        let thread = to.world.thread(pid, tid, call.time_ns, tables);
+        let process = to.processes.space_of(pid, call.time_ns, tables);
+        let thread = to.processes.thread(pid, tid, call.time_ns, tables);
         let begin_at = place(process, call.site, to, tables);
         let stack = self.open.entry(thread).or_default();
         let parent = stack.last().map_or(NONE, |outer| outer.row.id);
@@ -47,8 +47,8 @@ impl Phases {
 
     /// A thread ends a phase, its own or another thread's.
     pub fn end(&mut self, pid: u32, tid: u32, call: PhaseCall, to: &mut Interpreter, tables: &mut Tables) {
-        let process = to.world.space_of(pid, call.time_ns, tables);
-        let thread = to.world.thread(pid, tid, call.time_ns, tables);
+        let process = to.processes.space_of(pid, call.time_ns, tables);
+        let thread = to.processes.thread(pid, tid, call.time_ns, tables);
         let how = match call.how {
             0 => PhaseEnd::Ended,
             1 => PhaseEnd::Unwound,
@@ -143,13 +143,13 @@ impl Open {
 fn place(process: u32, site: u64, to: &mut Interpreter, tables: &mut Tables) -> u32 {
     match site {
         0 => NONE,
-        site => to.world.location(process, site - 1, tables),
+        site => to.processes.location(process, site - 1, tables),
     }
 }
 
 /// Phases that were only counted.
 pub fn counted(pid: u32, time_ns: u64, count: PhaseCount, to: &mut Interpreter, tables: &mut Tables) {
-    let thread = to.world.thread(pid, count.tid, time_ns, tables);
+    let thread = to.processes.thread(pid, count.tid, time_ns, tables);
     let [sum, least, most] = count.values;
     let PhaseCount { path, source, calls, inclusive_ns, .. } = count;
     let metric = u8::from(count.metric);
@@ -177,12 +177,12 @@ mod tests {
 
     /// Name, begin, end, how, and name of the phase around each, in order of their beginnings.
     fn recorded(calls: &[(u32, bool, PhaseCall)]) -> Vec<(String, u64, u64, u8, String)> {
-        let (mut world, mut tables) = (Interpreter::new(1, false), Tables::default());
+        let (mut processes, mut tables) = (Interpreter::new(1, false), Tables::default());
         let mut phases = Phases::default();
         for (tid, begins, call) in calls.iter().cloned() {
             match begins {
-                true => phases.begin(1, tid, call, &mut world, &mut tables),
-                false => phases.end(1, tid, call, &mut world, &mut tables),
+                true => phases.begin(1, tid, call, &mut processes, &mut tables),
+                false => phases.end(1, tid, call, &mut processes, &mut tables),
             }
         }
         phases.close(&mut tables);

@@ -1,4 +1,4 @@
-//! A recording from start to end: which rungs work, the loop that drains them, the close.
+//! A recording from start to end: which sources work, the loop that drains them, the close.
 
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
@@ -10,11 +10,11 @@ use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
-    app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, rungs, rungs_inside,
+    app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, sources, sources_inside,
 };
 use crate::collect::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
 use crate::discover::{self, cpu_times, hugetlb_bytes};
-use crate::host::homes;
+use crate::host::page_nodes;
 use crate::host::policy::Policy;
 use crate::host::proc;
 use crate::host::target::inherited::too_little_to_finish;
@@ -155,7 +155,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     if !inside {
         // Who is killed cannot say it any more. What is not written now is written at the end.
         let expected = Meta { agent: agent.is_ok(), ..writer.meta.clone() };
-        writer.meta.rungs = rungs(perf.is_some(), perf_why.as_deref(), &skid, &expected, options.hz);
+        writer.meta.sources = sources(perf.is_some(), perf_why.as_deref(), &skid, &expected, options.hz);
         let _ = writer.note_meta();
     }
     let start_ns = writer.meta.start_ns;
@@ -219,9 +219,9 @@ fn remove_empty(directory: &Path) {
 /// What is known of a process that ran before the recording.
 fn begin_attached(interpreter: &mut Interpreter, pid: u32, time_ns: u64, writer: &mut Writer) {
     let tables = &mut writer.tables;
-    let space = interpreter.world.add_space(pid, NONE, false, time_ns, tables);
+    let space = interpreter.processes.add_space(pid, NONE, false, time_ns, tables);
     for tid in proc::threads(pid) {
-        interpreter.world.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+        interpreter.processes.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
     }
     interpreter.scan_maps(pid, time_ns, tables);
     writer.lose(
@@ -257,7 +257,7 @@ impl Session<'_> {
         self.cpu_before_s = proc::own_cpu_seconds();
         let ticks = cpu_times(Path::new("/"));
         let mut last_flush = begin;
-        let mut look_every = Duration::from_secs_f64(self.options.homes_interval);
+        let mut look_every = Duration::from_secs_f64(self.options.look_interval);
         let mut last_look = begin;
         let (ending, taken) = loop {
             let wake = running.as_ref().map_or(-1, Running::poll_fd);
@@ -280,7 +280,7 @@ impl Session<'_> {
                 break ended;
             }
             if last_look.elapsed() >= look_every {
-                let cost = self.look_at_homes();
+                let cost = self.look_at_page_nodes();
                 // At most a hundredth of the time goes into looking.
                 look_every = look_every.max(cost * 100);
                 last_look = Instant::now();
@@ -330,7 +330,7 @@ impl Session<'_> {
         }
         self.agent_events.interpret_before(upto, &mut self.interpreter, tables);
         // Sites in runtime libraries need their caller: take every chain while new ones show up.
-        let fresh = std::mem::take(&mut self.interpreter.world.new_runtime_site);
+        let fresh = std::mem::take(&mut self.interpreter.processes.new_runtime_site);
         if let Some(perf) = &mut self.perf {
             perf.burst_chains(fresh && !last);
         }
@@ -381,25 +381,25 @@ impl Session<'_> {
 
     /// Looks where pages are now: always on machines with several nodes, and
     /// where no agent does it at the end of an object's life. Gives the time it took.
-    fn look_at_homes(&mut self) -> Duration {
+    fn look_at_page_nodes(&mut self) -> Duration {
         let begin = Instant::now();
         let time_ns = proc::monotonic_ns();
         let page = self.writer.meta.page_bytes;
-        let living: Vec<(u32, u32)> = self.interpreter.world.living().collect();
+        let living: Vec<(u32, u32)> = self.interpreter.processes.living().collect();
         for (pid, space) in living {
-            let with_agent = self.interpreter.world.spaces[space as usize].agent;
+            let with_agent = self.interpreter.processes.spaces[space as usize].agent;
             if self.nodes < 2 && with_agent {
                 continue;
             }
-            for range in self.interpreter.world.ranges(space, self.options.min_object) {
+            for range in self.interpreter.processes.ranges(space, self.options.min_object) {
                 // A process that just ended is no reason to stop.
-                let _ = homes::look(
+                let _ = page_nodes::look(
                     pid as i32,
                     range,
                     page,
                     PAGES_PER_LOOK,
                     time_ns,
-                    &mut self.writer.tables.homes,
+                    &mut self.writer.tables.page_nodes,
                 );
             }
         }
@@ -409,7 +409,7 @@ impl Session<'_> {
     fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
         let end_ns = proc::monotonic_ns();
         let left =
-            self.interpreter.world.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
+            self.interpreter.processes.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
         if left > 0 && ending.is_some() {
             self.writer.lose(
                 end_ns,
@@ -438,9 +438,9 @@ impl Session<'_> {
         if !meta.agent && meta.agent_why.is_empty() {
             meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
         }
-        meta.rungs = match &self.options.inside_guest {
-            Some(inside) => rungs_inside(&inside.how, self.perf_why.as_deref()),
-            None => rungs(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz),
+        meta.sources = match &self.options.inside_guest {
+            Some(inside) => sources_inside(&inside.how, self.perf_why.as_deref()),
+            None => sources(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz),
         };
         meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
         if self.options.inside_guest.is_some() {
@@ -454,7 +454,7 @@ impl Session<'_> {
         let path = self.writer.directory().to_owned();
         let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
         let let_report_finish = too_little_to_finish();
-        let opened = self.interpreter.world.opened();
+        let opened = self.interpreter.processes.opened();
         match self.writer.close() {
             Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(_) if let_report_finish.is_some() => summary.push(format!(
@@ -484,9 +484,9 @@ impl Session<'_> {
         } else {
             String::new()
         };
-        if meta.rungs.iter().all(|rung| !rung.active) {
+        if meta.sources.iter().all(|source| !source.active) {
             let why: Vec<&str> =
-                meta.rungs.iter().map(|rung| rung.why.as_str()).filter(|w| !w.is_empty()).collect();
+                meta.sources.iter().map(|source| source.why.as_str()).filter(|w| !w.is_empty()).collect();
             summary.push(format!("nearfar: nothing was sampled: {}", why.join("; ")));
         }
         let rank = self.options.rank.clone();

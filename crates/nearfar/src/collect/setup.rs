@@ -51,7 +51,7 @@ fn foreign(path: &Path) -> Option<String> {
 pub(super) fn make_agent(
     subject: &Subject,
     options: &Options,
-    signal_rung: bool,
+    signal_source: bool,
 ) -> Result<AgentFile, String> {
     let Subject::Command(command) = subject else {
         return Err(
@@ -80,9 +80,9 @@ pub(super) fn make_agent(
     }
     AgentFile::create(&AgentSettings {
         min_object_bytes: options.min_object,
-        signal_hz: if signal_rung { options.hz.round() as u32 } else { 0 },
-        maps: signal_rung,
-        doorbell: options.inside_guest.is_some(),
+        signal_hz: if signal_source { options.hz.round() as u32 } else { 0 },
+        maps: signal_source,
+        hypercall: options.inside_guest.is_some(),
         user: options.user.clone(),
         ..AgentSettings::default()
     })
@@ -180,7 +180,7 @@ pub(super) fn first_meta(
         agent_why: agent.err().unwrap_or_default(),
         placement: options.objects.as_ref().map(|o| o.text().to_owned()),
         placed: Vec::new(),
-        rungs: Vec::new(),
+        sources: Vec::new(),
         survey: None,
         recorder_cpu_s: 0.0,
         target_cpu_s: 0.0,
@@ -199,37 +199,37 @@ pub(super) fn page_bytes() -> u64 {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
-/// The rungs inside the virtual machine.
-pub(super) fn rungs_inside(how: &str, perf_why: Option<&str>) -> Vec<RungReport> {
+/// The sources inside the virtual machine.
+pub(super) fn sources_inside(how: &str, perf_why: Option<&str>) -> Vec<SourceReport> {
     let pages = match perf_why {
         None => "every user page fault of the guest's kernel".into(),
-        Some(why) => format!("first touches need perf events: {why}; page homes are looked up"),
+        Some(why) => format!("first touches need perf events: {why}; nodes of pages are looked up"),
     };
     vec![
-        RungReport { rung: Rung::Simulated, active: true, why: how.into(), hz: 0.0 },
-        RungReport { rung: Rung::Pages, active: perf_why.is_none(), why: pages, hz: 0.0 },
+        SourceReport { source: Source::Simulated, active: true, why: how.into(), hz: 0.0 },
+        SourceReport { source: Source::Pages, active: perf_why.is_none(), why: pages, hz: 0.0 },
     ]
 }
 
-/// The rungs as they worked.
-pub(super) fn rungs(
+/// The sources as they worked.
+pub(super) fn sources(
     perf: bool,
     perf_why: Option<&str>,
     skid: &Skid,
     meta: &Meta,
     hz: f64,
-) -> Vec<RungReport> {
+) -> Vec<SourceReport> {
     let refused = perf_why.unwrap_or_default();
     let signal = !perf && meta.agent;
     vec![
-        RungReport {
-            rung: Rung::Clock,
+        SourceReport {
+            source: Source::Clock,
             active: perf,
             why: if perf { skid.text() } else { refused.into() },
             hz,
         },
-        RungReport {
-            rung: Rung::Signal,
+        SourceReport {
+            source: Source::Signal,
             active: signal,
             why: match (perf, meta.agent) {
                 (true, _) => "not needed: perf events work".into(),
@@ -238,13 +238,13 @@ pub(super) fn rungs(
             },
             hz,
         },
-        RungReport {
-            rung: Rung::Pages,
+        SourceReport {
+            source: Source::Pages,
             active: perf,
             why: if perf {
                 "every user page fault".into()
             } else {
-                format!("first touches need perf events: {refused}; page homes are looked up")
+                format!("first touches need perf events: {refused}; nodes of pages are looked up")
             },
             hz: 0.0,
         },

@@ -63,9 +63,10 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         node.package = package(tree, node, alone, warnings);
     }
     kinds(tree, &mut nodes, warnings);
-    let homeless: CpuList = online.iter().filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c))).collect();
-    if !homeless.is_empty() {
-        warnings.push(format!("cpu {homeless} is in no node: what threads do there counts as unknown"));
+    let without_node: CpuList =
+        online.iter().filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c))).collect();
+    if !without_node.is_empty() {
+        warnings.push(format!("cpu {without_node} is in no node: what threads do there counts as unknown"));
     }
     let distances = distances(tree, &order, &nodes, warnings);
     let folders = nodes.iter().map(|n| vec![n.id]).collect();

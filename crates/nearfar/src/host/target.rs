@@ -10,7 +10,7 @@ mod user;
 pub use relay::{INTERRUPTED, interrupt_ends_recording, signals_are_ours};
 pub use user::User;
 
-use super::doorbell;
+use super::hypercall;
 use super::policy::Prepared;
 use image::{Image, Timers};
 use nearfar_model::machine::cpulist::CpuList;
@@ -184,7 +184,7 @@ pub struct Before<'a> {
     pub streams: Option<[RawFd; 3]>,
     /// Without transparent huge pages, its children too.
     pub no_huge_pages: bool,
-    /// Inside nearfar's virtual machine it says by the doorbell whose it is.
+    /// Inside nearfar's virtual machine it says by the hypercall whose it is.
     pub guest: bool,
     /// Whom it runs as; `None`: as we do.
     pub user: Option<&'a User>,
@@ -300,7 +300,7 @@ impl Held {
                     }
                     if before.guest {
                         let me = libc::getpid() as u64;
-                        doorbell::ring(doorbell::THREAD, me << 32 | me);
+                        hypercall::send(hypercall::THREAD, me << 32 | me);
                     }
                     timers.set();
                     let error = image.exec();

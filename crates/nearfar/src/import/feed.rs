@@ -42,7 +42,7 @@ pub(super) struct Told {
 impl Feed {
     pub(super) fn new(writer: Writer) -> Feed {
         let mut interpreter = Interpreter::new(0, true);
-        interpreter.world.imported = true;
+        interpreter.processes.imported = true;
         Feed {
             interpreter,
             writer,
@@ -109,7 +109,7 @@ impl Feed {
             self.interpreter.event(event, &mut self.writer.tables);
             if let Some((pid, name)) = started {
                 // The first code that is mapped is the program's, but for its loader.
-                let space = self.interpreter.world.space_of(pid, time_ns, &mut self.writer.tables);
+                let space = self.interpreter.processes.space_of(pid, time_ns, &mut self.writer.tables);
                 let processes = &mut self.writer.tables.processes;
                 if let Some(at) = processes.id.iter().position(|&id| id == space)
                     && processes.executable[at].is_empty()
@@ -129,13 +129,13 @@ impl Feed {
     ///
     /// # Errors
     /// If the recording cannot be written.
-    pub(super) fn finish(mut self, rungs: Vec<RungReport>) -> Result<(Writer, Told)> {
+    pub(super) fn finish(mut self, sources: Vec<SourceReport>) -> Result<(Writer, Told)> {
         self.waiting.sort_by_key(|(event, _)| event.time_ns);
         self.interpret(u64::MAX);
         let meta = &mut self.writer.meta;
         meta.start_ns = self.first_ns.unwrap_or(0);
         meta.end_ns = self.last_ns.max(meta.start_ns);
-        meta.rungs = rungs;
+        meta.sources = sources;
         let end = meta.end_ns;
         for (what, count, why) in [
             (LOST_PERF, self.interpreter.lost, "perf's ring was full: samples or faults are missing"),
@@ -150,7 +150,7 @@ impl Feed {
             self.damage.push(format!("and {} places more", self.damaged - self.damage.len() as u64));
         }
         let told =
-            Told { damage: self.damage, summary: Vec::new(), modules: self.interpreter.world.opened() };
+            Told { damage: self.damage, summary: Vec::new(), modules: self.interpreter.processes.opened() };
         Ok((self.writer, told))
     }
 }

@@ -14,7 +14,7 @@ use crate::store::{Writer, finish_with, reserve};
 use anyhow::{Context, Result, bail};
 use feed::Feed;
 use nearfar_model::machine::Machine;
-use nearfar_model::recording::{FORMAT_VERSION, Meta, Rung, RungReport};
+use nearfar_model::recording::{FORMAT_VERSION, Meta, Source, SourceReport};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ fn write(
     options: &Options,
     name: &str,
     meta: Meta,
-    fill: impl FnOnce(&mut Feed) -> Result<Vec<RungReport>>,
+    fill: impl FnOnce(&mut Feed) -> Result<Vec<SourceReport>>,
 ) -> Result<Outcome> {
     let stem = name.split('.').find(|part| !part.is_empty()).unwrap_or("imported");
     let stem: String =
@@ -80,8 +80,8 @@ fn write(
     let directory = reserve(options.output.as_deref(), &stem)?;
     let filled = (|| {
         let mut feed = Feed::new(Writer::create(&directory, meta, MOST_BYTES)?);
-        let rungs = fill(&mut feed)?;
-        feed.finish(rungs)
+        let sources = fill(&mut feed)?;
+        feed.finish(sources)
     })();
     let (writer, told) = match filled {
         Ok(filled) => filled,
@@ -98,8 +98,8 @@ fn write(
     if full {
         summary.push("the recording has reached its largest size: what came then is not in it".into());
     }
-    for rung in meta.rungs.iter().filter(|r| !r.active && r.rung == Rung::Hardware) {
-        summary.push(rung.why.clone());
+    for source in meta.sources.iter().filter(|r| !r.active && r.source == Source::Hardware) {
+        summary.push(source.why.clone());
     }
     let shown = std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(Path::to_owned));
     let shown = shown.unwrap_or_else(|| path.clone());
@@ -134,7 +134,7 @@ fn empty_meta(machine: Machine, command: Vec<String>, from: String) -> Meta {
         agent_why: "an imported file has no allocations".into(),
         placement: None,
         placed: Vec::new(),
-        rungs: Vec::new(),
+        sources: Vec::new(),
         survey: None,
         recorder_cpu_s: 0.0,
         target_cpu_s: 0.0,

@@ -13,7 +13,7 @@ use nearfar_model::perf::file::{Head, PerfData};
 use nearfar_model::perf::records::{Record, kind};
 use nearfar_model::perf::sample::{self, Cursor, Sample};
 use nearfar_model::perf::{DataSource, Vendor, records, served};
-use nearfar_model::recording::{Rung, RungReport};
+use nearfar_model::recording::{Source, SourceReport};
 use std::io::{Read, Seek};
 
 /// What an event of the file is good for.
@@ -97,7 +97,7 @@ impl<R: Read> Data<R> {
     ///
     /// # Errors
     /// None so far: what is damaged is named.
-    pub(super) fn feed(mut self, feed: &mut Feed) -> Result<Vec<RungReport>> {
+    pub(super) fn feed(mut self, feed: &mut Feed) -> Result<Vec<SourceReport>> {
         let vendor = self.vendor();
         let blocks = self.data.features.get(&feature::MEM_TOPOLOGY).and_then(|part| Blocks::read(part));
         let mut seen = Seen::default();
@@ -158,7 +158,7 @@ impl<R: Read> Data<R> {
                 "the file does not say which nodes the machine has: give the machine with --as",
             );
         }
-        Ok(seen.rungs(&self.data.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>()))
+        Ok(seen.sources(&self.data.events.iter().map(|e| e.name.as_str()).collect::<Vec<_>>()))
     }
 }
 
@@ -209,7 +209,7 @@ fn as_event(
         Use::Memory => {
             let bits = s.data_src?;
             let source = DataSource::from_bits(bits);
-            let home = s.physical.and_then(|at| blocks?.node_of(at)).and_then(|n| i16::try_from(n).ok());
+            let page_node = s.physical.and_then(|at| blocks?.node_of(at)).and_then(|n| i16::try_from(n).ok());
             let access = MemoryAccess {
                 ip: s.ip,
                 address: s.address.unwrap_or(0),
@@ -219,7 +219,7 @@ fn as_event(
                 access: source.access() as u8,
                 latency_cycles: number(s.latency.unwrap_or(0)),
                 period: number(s.period.unwrap_or(attr.period).max(1)),
-                home: home.unwrap_or(-1),
+                page_node: page_node.unwrap_or(-1),
             };
             (Body::Memory(access), 0)
         }
@@ -317,17 +317,17 @@ impl Seen {
         }
     }
 
-    fn rungs(&self, events: &[&str]) -> Vec<RungReport> {
+    fn sources(&self, events: &[&str]) -> Vec<SourceReport> {
         let had: Vec<String> = events
             .iter()
             .zip(self.by_event.iter().chain(std::iter::repeat(&0)))
             .map(|(name, n)| format!("{name} ({n})"))
             .collect();
         let had = had.join(", ");
-        let rung = |rung, active, why: String, hz| RungReport { rung, active, why, hz };
+        let source = |source, active, why: String, hz| SourceReport { source, active, why, hz };
         vec![
-            rung(
-                Rung::Hardware,
+            source(
+                Source::Hardware,
                 self.memory > 0,
                 match self.memory {
                     0 => format!(
@@ -338,8 +338,8 @@ impl Seen {
                 },
                 0.0,
             ),
-            rung(
-                Rung::Clock,
+            source(
+                Source::Clock,
                 self.clock > 0,
                 match (self.clock, self.equal_weights) {
                     (0, _) => "the imported file has no samples of a clock or of cycles".into(),
@@ -348,8 +348,8 @@ impl Seen {
                 },
                 self.hz,
             ),
-            rung(
-                Rung::Pages,
+            source(
+                Source::Pages,
                 self.faults > 0,
                 match (self.faults, self.sampled_faults) {
                     (0, true) => {

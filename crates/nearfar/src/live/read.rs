@@ -4,7 +4,7 @@
 use super::pmu::Pmu;
 use super::resctrl;
 use crate::host::proc;
-use crate::place::whereabouts::{self, Site, Way, WhereError, activity, quick};
+use crate::place::residency::{self, Site, Way, WhereError, activity, quick};
 use nearfar_model::live::events::meaning;
 use nearfar_model::live::host::{Host, objects};
 use nearfar_model::live::reading::{Pages, Source};
@@ -125,7 +125,7 @@ impl Reader {
             |o: &Objects| o.of.0 == pid && o.at.elapsed() < (o.took * OBJECTS_APART.0).max(OBJECTS_APART.1);
         if !self.objects.as_ref().is_some_and(fresh) {
             let begin = Instant::now();
-            let (name, table) = match whereabouts::look(pid, &self.site, Way::Auto, 0.0) {
+            let (name, table) = match residency::look(pid, &self.site, Way::Auto, 0.0) {
                 Ok(seen) => (seen.name.clone(), objects(&seen, &self.host.machine)),
                 Err(why) => {
                     let mut table = Table::default();

@@ -1,7 +1,7 @@
 //! What the screen shows and what keys do: a value, drawn by `draw`, without a terminal of its own.
 
+use nearfar_model::escape;
 use nearfar_model::live::{Cell, Column, Frame, Tab, Table, Unit};
-use nearfar_model::plain;
 use nearfar_model::report::live::{UNKNOWN, cell, is_left, matches, reasons, sorted, sparkline};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
@@ -63,7 +63,7 @@ pub struct View {
     editing: bool,
     popup: Popup,
     scrolled: u16,
-    course: HashMap<(Tab, u64, usize), VecDeque<Option<f64>>>,
+    past: HashMap<(Tab, u64, usize), VecDeque<Option<f64>>>,
 }
 
 impl View {
@@ -83,7 +83,7 @@ impl View {
             editing: false,
             popup: Popup::None,
             scrolled: 0,
-            course: HashMap::new(),
+            past: HashMap::new(),
         }
     }
 
@@ -111,19 +111,19 @@ impl View {
             }
         }
         // What ended is forgotten.
-        self.course.retain(|key, _| seen.contains_key(key));
+        self.past.retain(|key, _| seen.contains_key(key));
         for (key, value) in seen {
-            let course = self.course.entry(key).or_default();
-            if course.len() == REMEMBERED {
-                course.pop_front();
+            let past = self.past.entry(key).or_default();
+            if past.len() == REMEMBERED {
+                past.pop_front();
             }
-            course.push_back(value);
+            past.push_back(value);
         }
     }
 
     /// Forgets what was before.
     pub fn forget(&mut self) {
-        self.course.clear();
+        self.past.clear();
     }
 
     /// What a key does.
@@ -313,7 +313,7 @@ impl View {
             Some(table) if table.rows.is_empty() && !table.why.is_empty() => {
                 let why: Vec<&str> = table.why.values().map(String::as_str).collect();
                 screen.render_widget(
-                    Paragraph::new(plain::lines(&why.join("\n")).into_owned()).wrap(Wrap { trim: false }),
+                    Paragraph::new(escape::lines(&why.join("\n")).into_owned()).wrap(Wrap { trim: false }),
                     middle,
                 );
             }
@@ -350,7 +350,7 @@ impl View {
     fn first_line(&self, width: usize) -> Line<'static> {
         let state = if self.paused { "paused" } else { "" };
         let right = format!("{:.1} s, interval {:.2} s {state}", self.frame.at_s, self.frame.interval_s);
-        let title = format!("nearfar top  {}", plain::line(&self.title));
+        let title = format!("nearfar top  {}", escape::line(&self.title));
         let room = width.saturating_sub(right.chars().count() + 1);
         let title: String = title.chars().take(room).collect();
         Line::from(vec![
@@ -367,7 +367,7 @@ impl View {
             spans.push(Span::styled(format!(" {} {} ", at + 1, tab.name()), style));
         }
         if let Some((pid, name)) = self.frame.objects_of.as_ref().filter(|_| self.tab == Tab::Objects) {
-            spans.push(Span::raw(format!("  of {pid} {}", plain::line(name))));
+            spans.push(Span::raw(format!("  of {pid} {}", escape::line(name))));
         }
         if let Some(pid) = self.focus.filter(|_| self.tab == Tab::Threads) {
             spans.push(Span::raw(format!("  of {pid} (Esc: all)")));
@@ -378,7 +378,7 @@ impl View {
     fn last_line(&self, note: &str) -> Line<'static> {
         if self.editing || !self.filter.is_empty() {
             let cursor = if self.editing { "▏" } else { "  (Esc: all)" };
-            return Line::from(format!("/{}{cursor}  {note}", plain::line(&self.filter)));
+            return Line::from(format!("/{}{cursor}  {note}", escape::line(&self.filter)));
         }
         let keys = match self.recorded {
             true => "q quit  ? help  w why  [ ] step  p play",
@@ -390,7 +390,7 @@ impl View {
         ])
     }
 
-    /// The one row of the machine, a line per column with its course.
+    /// The one row of the machine, a line per column with its past.
     fn machine(&self, table: &Table, area: Rect) -> Vec<Line<'static>> {
         let Some(row) = table.rows.first() else { return Vec::new() };
         let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
@@ -398,9 +398,9 @@ impl View {
         let mut lines: Vec<Line> = vec![Line::default()];
         for (at, (column, value)) in table.columns.iter().zip(&row.cells).enumerate() {
             let known = !missing.contains(&column.key.as_ref());
-            let course = self.course.get(&(Tab::Machine, row.id, at));
-            let spark = match course.filter(|_| known && column.unit != Unit::Text) {
-                Some(course) => sparkline(course.iter(), room, column.unit == Unit::Share),
+            let past = self.past.get(&(Tab::Machine, row.id, at));
+            let spark = match past.filter(|_| known && column.unit != Unit::Text) {
+                Some(past) => sparkline(past.iter(), room, column.unit == Unit::Share),
                 None => String::new(),
             };
             let style = if known { Style::new() } else { Style::new().add_modifier(Modifier::DIM) };
@@ -456,11 +456,11 @@ impl View {
         for (at, &row) in shown.iter().enumerate() {
             let mut line: String =
                 columns.iter().map(|&(at, width)| pad(&table.columns[at], &text(row, at), width)).collect();
-            if let (Some(width), Some(course)) =
-                (spark, self.course.get(&(self.tab, table.rows[row].id, table.main)))
+            if let (Some(width), Some(past)) =
+                (spark, self.past.get(&(self.tab, table.rows[row].id, table.main)))
             {
                 let share = table.columns[table.main].unit == Unit::Share;
-                line.push_str(&format!(" {}", sparkline(course.iter(), width, share)));
+                line.push_str(&format!(" {}", sparkline(past.iter(), width, share)));
             }
             let chosen = selected == Some(first + at);
             lines.push(Line::styled(
@@ -521,7 +521,7 @@ impl View {
         let Some(table) = self.table() else { return self.no_table() };
         let mut text = String::new();
         for (heads, why) in reasons(table) {
-            text.push_str(&format!("UNKNOWN {}: {}\n\n", plain::line(&heads), plain::line(&why)));
+            text.push_str(&format!("UNKNOWN {}: {}\n\n", escape::line(&heads), escape::line(&why)));
         }
         let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
         for column in &table.columns {
@@ -534,7 +534,7 @@ impl View {
             if let Some(why) =
                 table.why.get(column.key.as_ref()).filter(|_| !missing.contains(&column.key.as_ref()))
             {
-                text.push_str(&format!(". Where it is {UNKNOWN}: {}", plain::line(why)));
+                text.push_str(&format!(". Where it is {UNKNOWN}: {}", escape::line(why)));
             }
             text.push('\n');
         }

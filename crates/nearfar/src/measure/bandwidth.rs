@@ -1,6 +1,6 @@
 //! Bandwidth: all cpus of a node, one thread each, stream through arrays of one node's memory.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, Home, Place, pin, spread};
+use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pin, spread};
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
 use super::pair;
@@ -72,7 +72,7 @@ impl Field {
         }
         let part = (each / threads).next_multiple_of(2 << 20).max(2 << 20);
         let stride = part * threads + GAP;
-        let memory = Memory::new(3 * stride, &place.home, Pages::Huge)?;
+        let memory = Memory::new(3 * stride, &place.page_node, Pages::Huge)?;
         let arrays = (0..threads)
             .map(|t| Arrays {
                 a: memory.at(t * part),
@@ -84,15 +84,15 @@ impl Field {
         Ok(Field { cpus: place.cpus.clone(), arrays, _memory: vec![memory] })
     }
 
-    /// Three arrays of `part` bytes for each cpu, at a home of its own.
+    /// Three arrays of `part` bytes for each cpu, at a known node of its own.
     ///
     /// # Errors
     /// In words.
-    pub fn apart(threads: &[(u32, Home)], part: usize) -> Result<Field, String> {
+    pub fn apart(threads: &[(u32, PageNode)], part: usize) -> Result<Field, String> {
         let stride = part.next_multiple_of(LINE) + GAP;
         let memory: Vec<Memory> = threads
             .iter()
-            .map(|(_, home)| Memory::new(3 * stride, home, Pages::Huge))
+            .map(|(_, page_node)| Memory::new(3 * stride, page_node, Pages::Huge))
             .collect::<Result<_, _>>()?;
         let arrays = memory.iter().map(|m| Arrays {
             a: m.at(0),

@@ -33,7 +33,7 @@ pub struct Effort {
 
 /// Where memory is to be.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Home {
+pub enum PageNode {
     /// Where the machine's only node is: nobody is asked, since the kernel may know of none.
     Only,
     /// On a node.
@@ -51,7 +51,7 @@ pub struct Place {
     /// The node of the memory.
     pub memory: NodeId,
     /// The same as memory is asked for.
-    pub home: Home,
+    pub page_node: PageNode,
 }
 
 /// STREAM's rule: each array at least four times the caches that its threads have.
@@ -99,8 +99,8 @@ impl Bench<'_> {
     }
 
     /// Memory of one node.
-    pub fn home(&self, node: NodeId) -> Home {
-        if self.machine.nodes.len() == 1 { Home::Only } else { Home::Node(node) }
+    pub fn page_node(&self, node: NodeId) -> PageNode {
+        if self.machine.nodes.len() == 1 { PageNode::Only } else { PageNode::Node(node) }
     }
 
     /// All pairs of nodes with cpus and nodes with memory, by the memory.
@@ -108,8 +108,8 @@ impl Bench<'_> {
         let mut all = Vec::new();
         for to in self.machine.nodes.iter().filter(|n| n.memory_bytes != Some(0)) {
             for from in self.machine.nodes.iter().filter(|n| !n.cpus.is_empty()) {
-                let (cpus, home) = (self.cpus(from.id), self.home(to.id));
-                all.push(Place { from: from.id, cpus, memory: to.id, home });
+                let (cpus, page_node) = (self.cpus(from.id), self.page_node(to.id));
+                all.push(Place { from: from.id, cpus, memory: to.id, page_node });
             }
         }
         all

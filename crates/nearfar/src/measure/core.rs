@@ -1,7 +1,7 @@
 //! What one core does: its clock, its caches, the lines that it has in flight, what it moves alone.
 //! With these a measured machine can be simulated and timed.
 
-use super::bench::{Bench, Effort, Home, aside, pin, spread};
+use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
 use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, four_streams, pass};
 use super::latency::Chain;
 use super::memory::Memory;
@@ -20,7 +20,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         measured.caveats.push("one core was not measured: no node has both memory and usable cpus".into());
         return;
     };
-    let home = bench.home(node);
+    let page_node = bench.page_node(node);
     let cpu = cpus[0];
     bench.say(&format!("one core: cpu {cpu}"));
     let levels: Vec<(u32, u64)> = bench.machine.caches.iter().map(|c| (c.level, c.size_bytes)).collect();
@@ -36,14 +36,14 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache()) as usize;
     let alone = |store: bool| {
         bench.room(node, each as u64)?;
-        aside(|| moved(cpu, &home, each, store, &effort))
+        aside(|| moved(cpu, &page_node, each, store, &effort))
     };
     let read = alone(false);
     // An ordinary store reads its line first: as many bytes again.
     let update = alone(true).map(|written| written.times(2.0));
     let in_flight = bench
         .room(node, bench.chain() as u64)
-        .and_then(|()| Memory::new(bench.chain(), &home, Pages::Huge))
+        .and_then(|()| Memory::new(bench.chain(), &page_node, Pages::Huge))
         .and_then(|memory| aside(|| lines_in_flight(&Chain::new(memory), cpu, &effort)));
     let caches = (0..levels.len()).map(|i| {
         let (level, size) = levels[i];
@@ -51,7 +51,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         // Of a chain eight times as long as the inner cache, one line in eight is there. No longer than
         // needed, since the outer caches have other users.
         let bytes = if inner == 0 { size / 2 } else { (8 * inner).min(size / 2).max(2 * inner) };
-        let ns = Memory::new(bytes as usize, &home, Pages::Huge)
+        let ns = Memory::new(bytes as usize, &page_node, Pages::Huge)
             .and_then(|memory| aside(|| Chain::new(memory).latency(cpu, &effort)))
             .and_then(|ns| match &in_flight {
                 Ok((_, memory)) if ns.median > MOST_OF_MEMORY * memory.median => Err(format!(
@@ -179,7 +179,7 @@ fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
     let passes = (effort.seconds * 1e9 / (BYTES / 64 * 3) as f64) as usize + 1;
     aside(|| {
         pin(cpu)?;
-        let memory = Memory::new(4 * BYTES, &super::bench::Home::Only, Pages::Base)?;
+        let memory = Memory::new(4 * BYTES, &super::bench::PageNode::Only, Pages::Base)?;
         let arrays = Arrays { a: memory.at(0), b: memory.at(BYTES), c: memory.at(2 * BYTES), bytes: BYTES };
         let rate = || {
             let begin = Instant::now();
@@ -195,9 +195,15 @@ fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
 }
 
 /// GB/s that one cpu loads or stores, the better of one stream and of four.
-fn moved(cpu: u32, home: &Home, bytes: usize, store: bool, effort: &Effort) -> Result<Spread, String> {
+fn moved(
+    cpu: u32,
+    page_node: &PageNode,
+    bytes: usize,
+    store: bool,
+    effort: &Effort,
+) -> Result<Spread, String> {
     pin(cpu)?;
-    let memory = Memory::new(bytes, home, Pages::Huge)?;
+    let memory = Memory::new(bytes, page_node, Pages::Huge)?;
     let (at, bytes) = (memory.at(0), bytes / 256 * 256);
     let kernel = if store { Kernel::Write } else { Kernel::Read };
     let rate = |streams: usize| -> Result<Spread, String> {

@@ -1,7 +1,7 @@
 //! Copies between a GPU and pinned memory of each node, through the driver's library where it is
 //! found at run time. Nothing of CUDA is needed to build or run.
 
-use super::bench::{Bench, Effort, Home, aside, pin, spread};
+use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
 use super::memory::Memory;
 use libloading::Library;
 use nearfar_model::machine::NodeId;
@@ -33,9 +33,9 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     for (gpu, (device, name)) in driver.devices.iter().enumerate() {
         for (node, cpus) in &nodes {
             bench.say(&format!("copies between GPU {gpu} and node {node}"));
-            let home = bench.home(*node);
+            let page_node = bench.page_node(*node);
             let room = bench.room(*node, BYTES as u64);
-            let both = room.and_then(|()| aside(|| copies(&driver, *device, cpus[0], &home, &effort)));
+            let both = room.and_then(|()| aside(|| copies(&driver, *device, cpus[0], &page_node, &effort)));
             let (to, from) = match both {
                 Ok((to, from)) => (Ok(to), Ok(from)),
                 Err(why) => (Err(why.clone()), Err(why)),
@@ -52,16 +52,16 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     }
 }
 
-/// GB/s to the device and back, by one thread on `cpu` with memory at `home`.
+/// GB/s to the device and back, by one thread on `cpu` with memory at `page_node`.
 fn copies(
     driver: &Driver,
     device: c_int,
     cpu: u32,
-    home: &Home,
+    page_node: &PageNode,
     effort: &Effort,
 ) -> Result<(Spread, Spread), String> {
     pin(cpu)?;
-    let memory = Memory::new(BYTES, home, Pages::Huge)?;
+    let memory = Memory::new(BYTES, page_node, Pages::Huge)?;
     let words = memory.at(0).cast::<u64>();
     let write = |of: &dyn Fn(usize) -> u64| {
         // SAFETY: the memory is this function's own, and aligned.

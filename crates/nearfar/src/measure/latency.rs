@@ -22,12 +22,13 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
             if chain.as_ref().is_none_or(|c| c.0 != place.memory) {
                 drop(chain.take());
                 let made = bench.room(place.memory, bytes as u64);
-                let made = made.and_then(|()| Memory::new(bytes, &place.home, wanted)).and_then(|memory| {
-                    if memory.pages == wanted {
-                        return Ok(Chain::new(memory));
-                    }
-                    Err("the kernel gave no 2 MiB pages (transparent_hugepage, fragmented memory)".into())
-                });
+                let made =
+                    made.and_then(|()| Memory::new(bytes, &place.page_node, wanted)).and_then(|memory| {
+                        if memory.pages == wanted {
+                            return Ok(Chain::new(memory));
+                        }
+                        Err("the kernel gave no 2 MiB pages (transparent_hugepage, fragmented memory)".into())
+                    });
                 chain = Some((place.memory, made));
             }
             let result = match (&chain, place.cpus.first()) {
@@ -103,12 +104,12 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::Home;
+    use super::super::bench::PageNode;
     use super::*;
 
     #[test]
     fn the_chain_visits_every_line_once() {
-        let chain = Chain::new(Memory::new(64 * 1000, &Home::Only, Pages::Base).unwrap());
+        let chain = Chain::new(Memory::new(64 * 1000, &PageNode::Only, Pages::Base).unwrap());
         let first = chain.start(0, 1);
         let mut seen = std::collections::HashSet::new();
         let mut at = first;

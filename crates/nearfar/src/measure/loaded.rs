@@ -46,8 +46,8 @@ fn curve(place: &Place, chain: usize, each: usize, effort: &Effort) -> Result<Ve
         return Err("it takes two cpus: one to follow pointers and one to load".into());
     }
     let part = (each / others.len()).next_multiple_of(PIECE).max(PIECE);
-    let memory = Memory::new(part * others.len(), &place.home, Pages::Huge)?;
-    let chain = Chain::new(Memory::new(chain, &place.home, Pages::Huge)?);
+    let memory = Memory::new(part * others.len(), &place.page_node, Pages::Huge)?;
+    let chain = Chain::new(Memory::new(chain, &place.page_node, Pages::Huge)?);
     PAUSES.iter().map(|&pause| point(cpu, others, &memory, part, &chain, pause, effort)).collect()
 }
 

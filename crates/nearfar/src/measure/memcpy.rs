@@ -2,7 +2,7 @@
 //! from which memory, by the plainest test there is (the two-Opteron test of the TAU project's NUMA
 //! guide). Pages are not bound; that first touch put them on the toucher's node is proved.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, Home, aside, pin, spread};
+use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, aside, pin, spread};
 use super::memory::Memory;
 use nearfar_model::measured::{Copy, Measured, Spread};
 use std::time::Instant;
@@ -12,9 +12,9 @@ const MOST_CPUS: usize = 8;
 
 /// The matrix of all cpus, or of some.
 pub fn run(bench: &mut Bench, measured: &mut Measured) {
-    let mut touchers: Vec<(u32, Home)> = Vec::new();
+    let mut touchers: Vec<(u32, PageNode)> = Vec::new();
     for (node, cpus) in bench.nodes() {
-        touchers.extend(cpus.into_iter().map(|cpu| (cpu, bench.home(node))));
+        touchers.extend(cpus.into_iter().map(|cpu| (cpu, bench.page_node(node))));
     }
     if (bench.all || bench.quick) && touchers.len() > MOST_CPUS {
         let all = touchers.len();
@@ -26,16 +26,16 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     let cpus: Vec<u32> = touchers.iter().map(|t| t.0).collect();
     let bytes = (2 * ARRAY_CACHES * bench.last_cache()).max(64 << 20);
     let effort = bench.effort(20.0, 0.5, cpus.len() * cpus.len());
-    for (toucher, home) in &touchers {
+    for (toucher, page_node) in &touchers {
         bench.say(&format!("memcpy in memory that cpu {toucher} touched"));
-        measured.copies.extend(aside(|| row(*toucher, home, &cpus, bytes as usize, &effort)));
+        measured.copies.extend(aside(|| row(*toucher, page_node, &cpus, bytes as usize, &effort)));
     }
 }
 
 /// What `cpus` take to copy half of `bytes` to the other half, touched first by `toucher`.
-fn row(toucher: u32, home: &Home, cpus: &[u32], bytes: usize, effort: &Effort) -> Vec<Copy> {
+fn row(toucher: u32, page_node: &PageNode, cpus: &[u32], bytes: usize, effort: &Effort) -> Vec<Copy> {
     let half = bytes / 2 / 64 * 64;
-    let memory = pin(toucher).and_then(|()| Memory::touched(bytes, home));
+    let memory = pin(toucher).and_then(|()| Memory::touched(bytes, page_node));
     let one = |cpu: u32| -> Result<Spread, String> {
         let memory = memory.as_ref().map_err(String::clone)?;
         pin(cpu)?;

@@ -1,10 +1,10 @@
 //! Memory on a chosen node, and the proof that it is there.
 
-use super::bench::Home;
-use crate::host::homes::{Range, look};
+use super::bench::PageNode;
+use crate::host::page_nodes::{Range, look};
 use nearfar_model::machine::NodeId;
 use nearfar_model::measured::Pages;
-use nearfar_model::recording::Homes;
+use nearfar_model::recording::PageNodes;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 
@@ -29,33 +29,33 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `bytes` of memory at `home`, every page present.
+    /// `bytes` of memory at `page_node`, every page present.
     ///
     /// # Errors
     /// In words: what the kernel refused, or how many pages are elsewhere.
-    pub fn new(bytes: usize, home: &Home, wanted: Pages) -> Result<Memory, String> {
+    pub fn new(bytes: usize, page_node: &PageNode, wanted: Pages) -> Result<Memory, String> {
         let mut memory = Memory::map(bytes, wanted)?;
-        match home {
-            Home::Only => {}
-            Home::Node(node) => memory.policy(libc::MPOL_BIND, std::slice::from_ref(node))?,
-            Home::Interleaved(nodes) => memory.policy(libc::MPOL_INTERLEAVE, nodes)?,
+        match page_node {
+            PageNode::Only => {}
+            PageNode::Node(node) => memory.policy(libc::MPOL_BIND, std::slice::from_ref(node))?,
+            PageNode::Interleaved(nodes) => memory.policy(libc::MPOL_INTERLEAVE, nodes)?,
         }
         memory.touch();
-        memory.prove(0, bytes, home)?;
+        memory.prove(0, bytes, page_node)?;
         if wanted == Pages::Huge && memory.huge_bytes() >= bytes / 100 * 95 {
             memory.pages = Pages::Huge;
         }
         Ok(memory)
     }
 
-    /// `bytes` that the calling thread touches first, wherever that puts them; proved to be at `home`.
+    /// `bytes` that the calling thread touches first, wherever that puts them; proved to be at `page_node`.
     ///
     /// # Errors
     /// As [`Memory::new`].
-    pub fn touched(bytes: usize, home: &Home) -> Result<Memory, String> {
+    pub fn touched(bytes: usize, page_node: &PageNode) -> Result<Memory, String> {
         let memory = Memory::map(bytes, Pages::Huge)?;
         memory.touch();
-        memory.prove(0, bytes, home)?;
+        memory.prove(0, bytes, page_node)?;
         Ok(memory)
     }
 
@@ -132,26 +132,29 @@ impl Memory {
         })
     }
 
-    /// That every page asked of `bytes` at `offset` is at `home`.
+    /// That every page asked of `bytes` at `offset` is at `page_node`.
     ///
     /// # Errors
     /// How many are elsewhere, or how they are divided instead.
-    pub fn prove(&self, offset: usize, bytes: usize, home: &Home) -> Result<(), String> {
-        let nodes = match home {
-            Home::Only => return Ok(()),
-            Home::Node(node) => std::slice::from_ref(node),
-            Home::Interleaved(nodes) => nodes,
+    pub fn prove(&self, offset: usize, bytes: usize, page_node: &PageNode) -> Result<(), String> {
+        let nodes = match page_node {
+            PageNode::Only => return Ok(()),
+            PageNode::Node(node) => std::slice::from_ref(node),
+            PageNode::Interleaved(nodes) => nodes,
         };
         let range = Range { process: 0, address: self.at(offset) as u64, bytes: bytes as u64 };
-        let mut homes = Homes::default();
+        let mut page_nodes = PageNodes::default();
         // Every so many-th page would always be of the same turn.
         let asked = if nodes.len() > 1 { bytes / 4096 } else { ASKED };
-        look(0, range, 4096, asked, 0, &mut homes)
+        look(0, range, 4096, asked, 0, &mut page_nodes)
             .map_err(|e| format!("where the pages are cannot be asked: move_pages: {e}"))?;
-        let asked: u32 = homes.pages.iter().sum();
+        let asked: u32 = page_nodes.pages.iter().sum();
         let on = |node: NodeId| -> u32 {
-            let there =
-                homes.node.iter().zip(&homes.pages).filter(|(n, _)| i64::from(**n) == i64::from(node));
+            let there = page_nodes
+                .node
+                .iter()
+                .zip(&page_nodes.pages)
+                .filter(|(n, _)| i64::from(**n) == i64::from(node));
             there.map(|(_, pages)| pages).sum()
         };
         let there: Vec<u32> = nodes.iter().map(|&n| on(n)).collect();

@@ -26,7 +26,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     let pages = if bench.quick { 1000 } else { 5000 };
     let result = bench
         .room(node, BYTES as u64)
-        .and_then(|()| Memory::new(BYTES, &bench.home(node), Pages::Base))
+        .and_then(|()| Memory::new(BYTES, &bench.page_node(node), Pages::Base))
         .and_then(|memory| aside(|| pin(cpus[0]).and_then(|()| latencies(&memory, pages))));
     let latency = result.and_then(|ns| PageLatency::of(&ns).ok_or_else(|| "too few pages".into()));
     measured.page_latency = Some(latency.unwrap_or_else(PageLatency::unknown));

@@ -3,7 +3,7 @@
 //! adds are different things, and so are four cpus of one node and two of each.
 
 use super::bandwidth::Field;
-use super::bench::{ARRAY_CACHES, Bench, Home};
+use super::bench::{ARRAY_CACHES, Bench, PageNode};
 use nearfar_model::machine::NodeId;
 use nearfar_model::measured::{Kernel, Layout, Measured, Placement, Threads};
 
@@ -25,20 +25,21 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         bench.say(&format!("triad with {} threads", row.threads.len()));
         let per_node: Vec<u32> =
             nodes.iter().map(|n| row.threads.iter().filter(|t| t.1 == n.0).count() as u32).collect();
-        let home = |own: NodeId| match (bench.home(own), row.placement) {
-            (Home::Only, _) => Home::Only,
-            (_, Placement::Local) => Home::Node(own),
-            (_, Placement::OneNode(one)) => Home::Node(one),
-            (_, Placement::Interleaved) => Home::Interleaved(both.clone()),
+        let page_node = |own: NodeId| match (bench.page_node(own), row.placement) {
+            (PageNode::Only, _) => PageNode::Only,
+            (_, Placement::Local) => PageNode::Node(own),
+            (_, Placement::OneNode(one)) => PageNode::Node(one),
+            (_, Placement::Interleaved) => PageNode::Interleaved(both.clone()),
         };
-        let threads: Vec<(u32, Home)> = row.threads.iter().map(|t| (t.0, home(t.1))).collect();
+        let threads: Vec<(u32, PageNode)> = row.threads.iter().map(|t| (t.0, page_node(t.1))).collect();
         // As STREAM wants it for the caches of the node with most threads.
         let most = per_node.iter().copied().max().unwrap_or(1).max(1);
         let caches = bench.caches_of(most as usize);
         let part = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches) / u64::from(most);
         let part = (part as usize).next_multiple_of(64).max(64);
         let room = nodes.iter().try_for_each(|&(node, _)| {
-            let here = threads.iter().filter(|t| t.1 == Home::Node(node) || t.1 == Home::Only).count() as u64;
+            let here = threads.iter().filter(|t| t.1 == PageNode::Node(node) || t.1 == PageNode::Only).count()
+                as u64;
             bench.room(node, 3 * part as u64 * here)
         });
         let result = room

@@ -3,7 +3,7 @@
 //! all elements are compared with what they must be at the end), by all allowed cpus, each on
 //! memory that it touched first.
 
-use super::bench::{ARRAY_CACHES, Bench, Home, pin};
+use super::bench::{ARRAY_CACHES, Bench, PageNode, pin};
 use super::kernels::{Arrays, LINE, SCALAR, pass};
 use super::memory::Memory;
 use nearfar_model::measured::{Kernel, Measured, Pages, Stream, StreamFunction};
@@ -18,11 +18,11 @@ const EPSILON: f64 = 1e-13;
 /// Times it and checks its result.
 pub fn run(bench: &mut Bench, measured: &mut Measured) {
     bench.say("STREAM");
-    let mut threads: Vec<(u32, Home)> = Vec::new();
+    let mut threads: Vec<(u32, PageNode)> = Vec::new();
     let mut caches = 0;
     for (node, cpus) in bench.nodes() {
         caches += bench.caches_of(cpus.len());
-        threads.extend(cpus.into_iter().map(|cpu| (cpu, bench.home(node))));
+        threads.extend(cpus.into_iter().map(|cpu| (cpu, bench.page_node(node))));
     }
     let each = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches) as usize;
     let part = (each / threads.len().max(1)).next_multiple_of(2 << 20);
@@ -46,7 +46,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
 }
 
 /// The table and the largest error.
-fn stream(threads: &[(u32, Home)], part: usize) -> Result<(Vec<StreamFunction>, f64), String> {
+fn stream(threads: &[(u32, PageNode)], part: usize) -> Result<(Vec<StreamFunction>, f64), String> {
     if threads.is_empty() {
         return Err("no node has both memory and usable cpus".into());
     }
@@ -55,7 +55,7 @@ fn stream(threads: &[(u32, Home)], part: usize) -> Result<(Vec<StreamFunction>, 
     let memory = Memory::map(3 * stride, Pages::Huge)?;
     let barrier = Barrier::new(threads.len());
     let times = Mutex::new(vec![Vec::new(); Kernel::STREAM.len()]);
-    let one = |t: usize, cpu: u32, home: &Home| -> Result<f64, String> {
+    let one = |t: usize, cpu: u32, page_node: &PageNode| -> Result<f64, String> {
         let at = |array: usize| memory.at(array * stride + t * part);
         let (a, b, c) = (at(0), at(1), at(2));
         let placed = pin(cpu).and_then(|()| {
@@ -64,7 +64,7 @@ fn stream(threads: &[(u32, Home)], part: usize) -> Result<(Vec<StreamFunction>, 
             fill(c, part, 0.0);
             // STREAM's check of the clock doubles the first array.
             fill(a, part, 2.0);
-            (0..3).try_for_each(|array| memory.prove(array * stride + t * part, part, home))
+            (0..3).try_for_each(|array| memory.prove(array * stride + t * part, part, page_node))
         });
         for _ in 0..TIMES {
             for (i, kernel) in Kernel::STREAM.into_iter().enumerate() {
@@ -93,7 +93,7 @@ fn stream(threads: &[(u32, Home)], part: usize) -> Result<(Vec<StreamFunction>, 
         let handles: Vec<_> = threads
             .iter()
             .enumerate()
-            .map(|(t, (cpu, home))| scope.spawn(move || one(t, *cpu, home)))
+            .map(|(t, (cpu, page_node))| scope.spawn(move || one(t, *cpu, page_node)))
             .collect();
         let join =
             |h: std::thread::ScopedJoinHandle<_>| h.join().unwrap_or_else(|p| std::panic::resume_unwind(p));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_result_of_stream_is_checked_element_by_element() {
-        let (table, error) = stream(&[(0, Home::Only)], 2 << 20).unwrap();
+        let (table, error) = stream(&[(0, PageNode::Only)], 2 << 20).unwrap();
         assert!(error <= EPSILON, "{error}");
         assert_eq!(table.len(), 4);
         let ends: Vec<Vec<f64>> = (0..3).map(|_| vec![1.0; 8]).collect();

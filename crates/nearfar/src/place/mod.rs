@@ -1,9 +1,9 @@
 //! Running a program where it belongs: cpus, memory policy and threads are set before its first
 //! instruction, and looked at while it runs.
 
+pub mod residency;
 pub(crate) mod seen;
 pub mod trials;
-pub mod whereabouts;
 
 use crate::collect::agent::{library, preloading};
 use crate::collect::{objects, openmp};

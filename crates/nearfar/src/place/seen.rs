@@ -6,7 +6,7 @@ use crate::host::policy::Policy;
 use crate::host::proc;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::whereabouts::numa_maps::own_bytes;
+use nearfar_model::residency::numa_maps::own_bytes;
 use std::collections::BTreeMap;
 
 /// A thread.

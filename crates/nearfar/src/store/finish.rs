@@ -154,7 +154,7 @@ fn last_time(tables: &Tables) -> u64 {
         last(&tables.samples.time_ns),
         last(&tables.faults.time_ns),
         last(&tables.objects.born_ns),
-        last(&tables.homes.time_ns),
+        last(&tables.page_nodes.time_ns),
         last(&tables.threads.start_ns),
     ]
     .into_iter()
@@ -208,7 +208,7 @@ impl<'a> Writing<'a> {
                 }
             )*};
         }
-        write_full!(samples, faults, objects, object_ends, range_events, homes);
+        write_full!(samples, faults, objects, object_ends, range_events, page_nodes);
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! What a recording that nobody closed can still say of itself: from its rows.
 
 use super::Tables;
-use nearfar_model::recording::{Columns, Meta, ObjectKind, Rung, RungReport, SampleRung, SampleSurvey};
+use nearfar_model::recording::{Columns, Meta, ObjectKind, SampleSource, SampleSurvey, Source, SourceReport};
 
-/// Completes the meta.json of a recorder that was killed: which rungs worked and whether the agent
+/// Completes the meta.json of a recorder that was killed: which sources worked and whether the agent
 /// reported is known only at the end, but what they recorded is there.
 pub(super) fn complete(meta: &mut Meta, tables: &Tables, survey: &SampleSurvey, faults: bool) {
     if meta.state != "open" {
@@ -19,27 +19,27 @@ pub(super) fn complete(meta: &mut Meta, tables: &Tables, survey: &SampleSurvey, 
                           object in what it wrote"
                 .into();
     }
-    let mut found = |rung: Rung, why: &str| {
-        if !meta.rungs.iter().any(|r| r.rung == rung && r.active) {
-            meta.rungs.retain(|r| r.rung != rung);
-            meta.rungs.push(RungReport { rung, active: true, why: why.into(), hz: 0.0 });
+    let mut found = |source: Source, why: &str| {
+        if !meta.sources.iter().any(|r| r.source == source && r.active) {
+            meta.sources.retain(|r| r.source != source);
+            meta.sources.push(SourceReport { source, active: true, why: why.into(), hz: 0.0 });
         }
     };
     let why = "known from its rows: the recorder was killed before it said so";
     if survey.samples > 0 {
-        // Segments that are written already are of the same rung as the rows that are left.
-        for (code, rung) in [
-            (SampleRung::Clock, Rung::Clock),
-            (SampleRung::Signal, Rung::Signal),
-            (SampleRung::Hardware, Rung::Hardware),
-            (SampleRung::Simulated, Rung::Simulated),
+        // Segments that are written already are of the same source as the rows that are left.
+        for (code, source) in [
+            (SampleSource::Clock, Source::Clock),
+            (SampleSource::Signal, Source::Signal),
+            (SampleSource::Hardware, Source::Hardware),
+            (SampleSource::Simulated, Source::Simulated),
         ] {
-            if tables.samples.rung.contains(&(code as u8)) {
-                found(rung, why);
+            if tables.samples.source.contains(&(code as u8)) {
+                found(source, why);
             }
         }
     }
-    if faults || !tables.faults.is_empty() || !tables.homes.is_empty() {
-        found(Rung::Pages, why);
+    if faults || !tables.faults.is_empty() || !tables.page_nodes.is_empty() {
+        found(Source::Pages, why);
     }
 }

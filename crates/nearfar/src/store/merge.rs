@@ -110,7 +110,7 @@ pub fn merge(known: &Tables, counted: Counted) -> Tables {
                 process,
                 address: raw.address,
                 from: raw.from,
-                home: raw.home,
+                page_node: raw.page_node,
                 read_lines: raw.read_lines,
                 write_lines: raw.write_lines,
             });
@@ -260,9 +260,9 @@ impl<'a> Places<'a> {
             access: raw.access,
             chain: NONE,
             weight_ns: 0,
-            rung: if raw.transfer == 1 { SampleRung::Transfer } else { SampleRung::Simulated } as u8,
+            source: if raw.transfer == 1 { SampleSource::Transfer } else { SampleSource::Simulated } as u8,
             lines: raw.lines,
-            home: raw.home,
+            page_node: raw.page_node,
             epoch: raw.epoch,
             served: 0,
             latency_cycles: 0,
@@ -360,7 +360,7 @@ mod tests {
             ip,
             address: 0x99,
             access: 1,
-            home: 1,
+            page_node: 1,
             transfer: 0,
             lines: 5,
             epoch: 2,
@@ -375,7 +375,7 @@ mod tests {
                 pid,
                 address: 0x5000,
                 from: 0,
-                home: 1,
+                page_node: 1,
                 read_lines: lines,
                 write_lines: 0,
                 region: 0,
@@ -441,8 +441,8 @@ mod tests {
             counted.samples.push(RawSample { address, ..raw(10, ip, time_ns) });
         }
         for (address, read_lines) in [(0x12_000, 1), (0x21_000, 2), (0x2f_000, 4), (0x15_000, 8)] {
-            let (pid, from, home, write_lines, region) = (10, 0, 1, 0, 0);
-            counted.pages.push(RawPage { pid, address, from, home, read_lines, write_lines, region });
+            let (pid, from, page_node, write_lines, region) = (10, 0, 1, 0, 0);
+            counted.pages.push(RawPage { pid, address, from, page_node, read_lines, write_lines, region });
         }
         let merged = merge(&known, counted);
         assert_eq!(merged.samples.address, [0x2f_100, 0x15_100]);

@@ -5,7 +5,7 @@ use super::finish::{finish_in, finish_into};
 use super::segments::{Memory, Segments};
 use super::{ALONE, JOURNAL, LAUNCH, META, OF_A_RANK, Tables, for_each_table, tables_of};
 use crate::store::resolve::Resolver;
-use nearfar_model::analyze::{Input, SampleSource};
+use nearfar_model::analyze::{Input, SampleReader};
 use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ impl SampleFiles {
     }
 }
 
-impl SampleSource for SampleFiles {
+impl SampleReader for SampleFiles {
     fn segments(&self) -> usize {
         self.names.len()
     }

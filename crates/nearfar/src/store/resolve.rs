@@ -49,7 +49,7 @@ impl WrittenObjects {
 /// Names of generated code, by the runtimes that wrote them. Inside a virtual machine processes have numbers of their
 /// own, which mean others here.
 fn add_generated(tables: &mut Tables, meta: &Meta) {
-    let inside = meta.rungs.iter().any(|r| r.rung == Rung::Simulated && r.active);
+    let inside = meta.sources.iter().any(|r| r.source == Source::Simulated && r.active);
     let Some(since) = meta.started.parse::<jiff::Timestamp>().ok().filter(|_| !inside) else {
         return;
     };

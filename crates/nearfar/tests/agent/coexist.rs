@@ -27,7 +27,7 @@ fn a_slow_recorder_costs_records_not_the_program() {
     let scratch = Scratch::new("overflow");
     let program = scratch.c("overflow.c", "
 int main(void) { for (int i = 0; i < 200000; i++) { char *p = malloc(100000); p[5] = 1; free(p); } puts(\"done\"); return 0; }");
-    let mut file = AgentFile::create(&Settings { home_pages: 0, ..settings() }).unwrap();
+    let mut file = AgentFile::create(&Settings { looked_up_pages: 0, ..settings() }).unwrap();
     // It ends although its ring is read only afterwards.
     let output = Command::new(&program).envs(file.environment()).output().unwrap();
     assert!(output.status.success() && output.stdout == b"done\n");
@@ -88,7 +88,7 @@ int main(void) {
 }
 
 #[test]
-fn the_signal_rung_samples_every_thread_and_weighs_its_time() {
+fn the_signal_source_samples_every_thread_and_weighs_its_time() {
     let scratch = Scratch::new("samples");
     let source = format!("{PRELUDE}
 FRESH void *burn(void *x) {{ struct timespec t; do {{ for (int i = 0; i < 100000; i++) sink++; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); }} while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < 300); return x; }}

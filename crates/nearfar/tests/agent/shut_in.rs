@@ -209,7 +209,7 @@ int main(int n, char **a) {
 fn after_a_refused_seccomp_call_all_goes_on() {
     let scratch = Scratch::new("refused");
     let program = scratch.c("refused.c", REFUSED);
-    let mut homes = BTreeMap::new();
+    let mut page_nodes = BTreeMap::new();
     for how in ["nothing", "asks", "tries"] {
         let mut command = Command::new(&program);
         command.arg(how).env("NEARFAR_PINS", "0,0,0");
@@ -226,8 +226,11 @@ fn after_a_refused_seccomp_call_all_goes_on() {
         after.retain(|_, samples| *samples > 1);
         // The main thread and the one that spins; both had their timers before.
         assert_eq!(after.len(), 2, "{how}: {after:?}");
-        homes.insert(how, run.records.iter().filter(|r| matches!(r.body, AgentBody::Homes { .. })).count());
+        page_nodes.insert(
+            how,
+            run.records.iter().filter(|r| matches!(r.body, AgentBody::PageNodes { .. })).count(),
+        );
     }
-    assert!(homes["nothing"] > 0);
-    assert_eq!(homes["asks"], homes["nothing"], "a question walks over all objects");
+    assert!(page_nodes["nothing"] > 0);
+    assert_eq!(page_nodes["asks"], page_nodes["nothing"], "a question walks over all objects");
 }

@@ -126,7 +126,7 @@ uint64_t nf_known_site(const struct nf_site *site) {
     (void)site;
     return 7;
 }
-void nf_homes(uintptr_t address, size_t bytes) { (void)address, (void)bytes; }
+void nf_page_nodes(uintptr_t address, size_t bytes) { (void)address, (void)bytes; }
 void nf_lost_quietly(void) {}
 
 /* A thread's work: a letter and the address's number each. */

@@ -7,7 +7,7 @@ use crate::run::{Scratch, run_with, settings};
 
 /// As the recorder has it by default.
 fn limited() -> Settings {
-    Settings { alloc_rate: 16384, alloc_burst: 1024, home_pages: 0, ..settings() }
+    Settings { alloc_rate: 16384, alloc_burst: 1024, looked_up_pages: 0, ..settings() }
 }
 
 #[test]
@@ -135,7 +135,7 @@ int main(void) {
     return 0;
 }",
     );
-    let run = run_with(&Settings { home_pages: 64, ..limited() }, &mut Command::new(&program));
+    let run = run_with(&Settings { looked_up_pages: 64, ..limited() }, &mut Command::new(&program));
     run.ok();
     assert_eq!(run.allocations().count(), 21);
     let ends = run.records.iter().filter(|r| matches!(r.body, AgentBody::Free { died_ns: 0, .. })).count();
@@ -143,15 +143,15 @@ int main(void) {
     let mut given_up = 0;
     for record in &run.records {
         match record.body {
-            AgentBody::Lost { why: LostWhy::HomesRefused, .. } => {
+            AgentBody::Lost { why: LostWhy::PageNodesRefused, .. } => {
                 return eprintln!("skipped: move_pages is not allowed here");
             }
             // On a slow machine a look would take more than its share of the program's time.
-            AgentBody::Lost { why: LostWhy::HomesBudget, count } => given_up += count,
+            AgentBody::Lost { why: LostWhy::PageNodesBudget, count } => given_up += count,
             AgentBody::Lost { .. } => panic!("{record:?}"),
             _ => {}
         }
     }
-    let looks = run.records.iter().filter(|r| matches!(r.body, AgentBody::Homes { .. })).count() as u64;
+    let looks = run.records.iter().filter(|r| matches!(r.body, AgentBody::PageNodes { .. })).count() as u64;
     assert!(looks + given_up >= 20, "{looks} looks at 20 large objects that end, and {given_up} given up");
 }

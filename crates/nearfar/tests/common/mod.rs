@@ -197,10 +197,10 @@ impl Report {
         self.0["verdict"].as_str().unwrap()
     }
 
-    /// Samples of a rung; 0 if the report does not have it.
-    pub fn samples(&self, rung: &str) -> u64 {
-        let rungs = self.0["rungs"].as_array().unwrap();
-        rungs.iter().find(|r| r["rung"] == rung).map_or(0, |r| r["samples"].as_u64().unwrap())
+    /// Samples of a source; 0 if the report does not have it.
+    pub fn samples(&self, source: &str) -> u64 {
+        let sources = self.0["sources"].as_array().unwrap();
+        sources.iter().find(|r| r["source"] == source).map_or(0, |r| r["samples"].as_u64().unwrap())
     }
 
     /// Object rows.

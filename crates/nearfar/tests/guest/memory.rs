@@ -64,8 +64,8 @@ fn pages_are_on_the_nodes_they_are_bound_to_for_kernel_and_plugin() {
         let (virt, physical) = line.split_once(' ').unwrap();
         let number = |text| u64::from_str_radix(text, 16).unwrap();
         let bound = ((number(virt) - 0x7000_0000_0000) >> 26) as usize;
-        let home = ends.iter().position(|&end| number(physical) < end);
-        assert_eq!(home, Some(bound), "{line}, ends {ends:x?}");
+        let page_node = ends.iter().position(|&end| number(physical) < end);
+        assert_eq!(page_node, Some(bound), "{line}, ends {ends:x?}");
         pages[bound] += 1;
     }
     // The program's own write and, per page, what the kernel does with it.

@@ -19,15 +19,15 @@ int main(int count, char **arguments) {
         if (syscall(SYS_mbind, memory, (unsigned long)PAGES * PAGE, BIND, &mask, 64ul, 0) != 0)
             return perror("mbind"), 1;
         void *pages[PAGES];
-        int homes[PAGES], right = 0;
+        int page_nodes[PAGES], right = 0;
         for (int i = 0; i < PAGES; i++) {
             memory[i * PAGE] = 1;
             pages[i] = memory + i * PAGE;
-            homes[i] = -1;
+            page_nodes[i] = -1;
         }
-        if (syscall(SYS_move_pages, 0, (unsigned long)PAGES, pages, NULL, homes, 0) != 0)
+        if (syscall(SYS_move_pages, 0, (unsigned long)PAGES, pages, NULL, page_nodes, 0) != 0)
             return perror("move_pages"), 1;
-        for (int i = 0; i < PAGES; i++) right += homes[i] == node;
+        for (int i = 0; i < PAGES; i++) right += page_nodes[i] == node;
         printf("node %d: %d of %d\n", node, right, PAGES);
     }
     return 0;

@@ -112,7 +112,7 @@ fn what_is_no_regular_file_is_named_and_not_waited_for() {
 fn a_table_that_cannot_be_read_is_missed_by_name_and_the_rest_is_reported() {
     let scratch = Scratch::new();
     for (table, contents) in
-        [("faults", None), ("homes", Some(&b"no parquet"[..])), ("symbols", Some(&[0u8; 4096][..]))]
+        [("faults", None), ("page_nodes", Some(&b"no parquet"[..])), ("symbols", Some(&[0u8; 4096][..]))]
     {
         let recording = Made::default().finished(&scratch.path(table));
         let file = recording.join(format!("run/rank=0/{table}-0000.parquet"));
@@ -242,12 +242,14 @@ fn too_much_for_its_size_is_refused() {
     assert!(text(&output.stderr).contains("meta.json"), "{}", all(&output));
     // Terabytes of holes.
     let recording = Made::default().finished(&scratch.path("holes"));
-    let file =
-        fs::OpenOptions::new().write(true).open(recording.join("run/rank=0/homes-0000.parquet")).unwrap();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(recording.join("run/rank=0/page_nodes-0000.parquet"))
+        .unwrap();
     file.set_len(1 << 42).unwrap();
     let output = report(&recording);
     assert!(output.status.success(), "{}", all(&output));
-    assert!(text(&output.stdout).contains("homes-0000.parquet"), "{}", all(&output));
+    assert!(text(&output.stdout).contains("page_nodes-0000.parquet"), "{}", all(&output));
     let recording = Made::default().unfinished(&scratch.path("journal"));
     let file = fs::OpenOptions::new().write(true).open(recording.join("journal.nfj")).unwrap();
     file.set_len(1 << 42).unwrap();

@@ -34,7 +34,7 @@ impl Made<'_> {
             false => Machine::from_shape("2x2").unwrap(),
         };
         machine.name = n("machine");
-        let rungs = [if self.counted { Rung::Simulated } else { Rung::Clock }, Rung::Pages];
+        let sources = [if self.counted { Source::Simulated } else { Source::Clock }, Source::Pages];
         Meta {
             format: FORMAT_VERSION,
             nearfar: n("0.1.0"),
@@ -59,7 +59,9 @@ impl Made<'_> {
             agent_why: n("why not"),
             placement: None,
             placed: vec![n("placed")],
-            rungs: rungs.map(|r| RungReport { rung: r, active: true, why: n("rung"), hz: 997.0 }).to_vec(),
+            sources: sources
+                .map(|r| SourceReport { source: r, active: true, why: n("source"), hz: 997.0 })
+                .to_vec(),
             survey: None,
             recorder_cpu_s: 0.1,
             target_cpu_s: 10.0,
@@ -214,7 +216,7 @@ impl Made<'_> {
                 page_shift: 0,
             });
         }
-        t.homes.push(Home {
+        t.page_nodes.push(PageNode {
             time_ns: 1000,
             process: 0,
             address: HEAP,
@@ -223,7 +225,7 @@ impl Made<'_> {
             node: 0,
             page_shift: 12,
         });
-        t.homes.push(Home {
+        t.page_nodes.push(PageNode {
             time_ns: 1000,
             process: 0,
             address: STATIC,
@@ -250,7 +252,7 @@ impl Made<'_> {
     }
 
     fn samples(&self, t: &mut nearfar::store::Tables) {
-        let rung = if self.counted { SampleRung::Simulated } else { SampleRung::Clock } as u8;
+        let source = if self.counted { SampleSource::Simulated } else { SampleSource::Clock } as u8;
         for i in 0..4000u64 {
             let thread = (i % u64::from(THREADS)) as u32;
             let block = PAGES / u64::from(THREADS) * PAGE;
@@ -270,9 +272,9 @@ impl Made<'_> {
                 access: 1 + (i % 2) as u8,
                 chain: if i % 3 == 0 { 1 } else { NONE },
                 weight_ns: if self.counted { 0 } else { 1_000_000 },
-                rung,
+                source,
                 lines: u32::from(self.counted) * 64,
-                home: if self.counted { i16::from(thread < 2) } else { -1 },
+                page_node: if self.counted { i16::from(thread < 2) } else { -1 },
                 epoch: if self.counted { (i / 400) as u32 } else { u32::MAX },
                 served: 0,
                 latency_cycles: 0,
@@ -302,12 +304,12 @@ impl Made<'_> {
                     f64_ops: 1000,
                     f32_ops: 0,
                 });
-                for home in 0..2 {
+                for page_node in 0..2 {
                     t.epoch_traffic.push(EpochTraffic {
                         epoch,
                         region: 1,
                         cpu,
-                        home,
+                        page_node,
                         read_lines: 6400,
                         prefetch_lines: 3000,
                         write_lines: 600,
@@ -324,7 +326,7 @@ impl Made<'_> {
                 process: 0,
                 address: HEAP + page * PAGE,
                 from,
-                home: 0,
+                page_node: 0,
                 read_lines: 2000,
                 write_lines: 100,
             });
@@ -346,7 +348,7 @@ impl Made<'_> {
         let mut meta = self.meta();
         (meta.state, meta.end_ns, meta.agent, meta.agent_why) = ("open".into(), 0, false, String::new());
         meta.exit.clear();
-        meta.rungs.clear();
+        meta.sources.clear();
         let mut writer = Writer::create(&directory, meta, u64::MAX).unwrap();
         self.rows(&mut writer.tables);
         writer.flush().unwrap();

@@ -234,7 +234,7 @@ const TWISTS: [Twist; 21] = [
     twist_table::<ObjectEnds>,
     twist_table::<SiteNames>,
     twist_table::<RangeEvents>,
-    twist_table::<Homes>,
+    twist_table::<PageNodes>,
     twist_table::<Mappings>,
     twist_table::<Phases>,
     twist_table::<Counters>,
@@ -294,7 +294,7 @@ fn mutate(directory: &Path, random: &mut Random) {
 fn use_it(directory: &Path) -> Vec<String> {
     let stored = match open(directory) {
         Ok(stored) => stored,
-        Err(error) => return vec![nearfar_model::plain::lines(&error.to_string()).into_owned()],
+        Err(error) => return vec![nearfar_model::escape::lines(&error.to_string()).into_owned()],
     };
     let mut printed = Vec::new();
     let meta = &stored.input.meta;
@@ -306,7 +306,7 @@ fn use_it(directory: &Path) -> Vec<String> {
         let report: Report = match analyze_with(&stored.input, &stored.samples, &judge, 2) {
             Ok(report) => report,
             Err(error) => {
-                printed.push(nearfar_model::plain::lines(&error.to_string()).into_owned());
+                printed.push(nearfar_model::escape::lines(&error.to_string()).into_owned());
                 continue;
             }
         };
@@ -316,8 +316,9 @@ fn use_it(directory: &Path) -> Vec<String> {
         printed.push(json);
         let (placement, _) = to_placement(&report);
         if let Some(placement) = placement {
-            let toml = placement.fix.to_toml();
-            nearfar_model::fix::Fix::from_toml(&toml).expect("what fix writes is read back");
+            let toml = placement.file.to_toml();
+            nearfar_model::placement_file::PlacementFile::from_toml(&toml)
+                .expect("what fix writes is read back");
             printed.push(toml);
         }
         let comparison = compare(&report, &report);

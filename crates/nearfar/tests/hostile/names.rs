@@ -2,7 +2,7 @@
 
 use crate::common::{Scratch, nearfar, text};
 use crate::made::Made;
-use nearfar_model::plain::is_command;
+use nearfar_model::escape::is_command;
 use std::path::Path;
 use std::process::Output;
 
@@ -61,7 +61,8 @@ fn nothing_of_a_name_is_obeyed_by_a_terminal() {
         check(&output, "fix -o");
         if let Ok(written) = std::fs::read_to_string(&file) {
             assert_eq!(commands(&written), [""; 0]);
-            let fix = nearfar_model::fix::Fix::from_toml(&written).expect("what is written is read back");
+            let fix = nearfar_model::placement_file::PlacementFile::from_toml(&written)
+                .expect("what is written is read back");
             assert!(fix.objects.iter().any(|o| o.label().contains('\x1b')), "names are exact: {written}");
         }
     }
@@ -106,7 +107,7 @@ fn what_fix_writes_is_read_back_whatever_objects_are_called() {
             let output = run(&["fix", "-o", "-"], &[&recording]);
             check(&output, part);
             let written = text(&output.stdout);
-            let read = nearfar_model::fix::Fix::from_toml(&written);
+            let read = nearfar_model::placement_file::PlacementFile::from_toml(&written);
             assert!(written.is_empty() || read.is_ok(), "{part} {file:?}: {read:?}\n{written}");
         }
     }

@@ -10,4 +10,4 @@ mod namespaces;
 mod passing;
 mod programs;
 mod refusals;
-mod rungs;
+mod sources;

@@ -204,7 +204,7 @@ fn doctor_knows_the_virtual_machine() {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        all["rungs"].as_array().unwrap().iter().find(|r| r["rung"] == "simulated").unwrap().clone()
+        all["sources"].as_array().unwrap().iter().find(|r| r["source"] == "simulated").unwrap().clone()
     };
     let here = simulated(None);
     let qemu = nearfar::guest::Qemu::find();

@@ -18,7 +18,7 @@ struct Case {
     /// How far the predicted range may reach each way, as a part of the time.
     widest: f64,
     /// Whether it is tried on eight nodes, too: one case of each repair. What more nodes do to counts is arithmetic,
-    /// and checked as such (virtual_truth: homes, blocks).
+    /// and checked as such (virtual_truth: nodes of pages, blocks).
     on_eight: bool,
 }
 

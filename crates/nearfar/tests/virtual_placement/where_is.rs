@@ -215,7 +215,7 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
 fn statics(look: &Value, walked: bool) {
     let objects = look["memory"]["objects"].as_array().unwrap();
     let pages = |n: u64| n * 4096;
-    for (name, bytes, homes, policies) in [
+    for (name, bytes, page_nodes, policies) in [
         ("spread", pages(2048), vec![(0, pages(1024)), (1, pages(1024))], vec!["interleave:0-1"]),
         ("bound", pages(1024), vec![(1, pages(1024))], vec!["bind:1"]),
         ("halves", pages(768), vec![(0, pages(384)), (1, pages(384))], vec!["bind:1", "default"]),
@@ -224,7 +224,7 @@ fn statics(look: &Value, walked: bool) {
         let object = objects.iter().find(|o| o["name"] == name);
         let object = object.unwrap_or_else(|| panic!("no {name}: {}", look["memory"]));
         assert_eq!(object["bytes"], bytes, "{object}");
-        assert_eq!(nodes(object), homes.into_iter().collect(), "{object}");
+        assert_eq!(nodes(object), page_nodes.into_iter().collect(), "{object}");
         let requested = if walked { Value::from(policies) } else { Value::Null };
         assert_eq!(object["requested"], requested, "{object}");
     }

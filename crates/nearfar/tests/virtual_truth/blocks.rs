@@ -42,7 +42,7 @@ fn examples_of_openmp_are_as_far_as_arithmetic_says_and_near_when_repaired() {
         let lab = Lab::new(nodes, cpus, 128);
         let n = nodes as f64;
         let all_but_one = (n - 1.0) / n;
-        // Lines that are dirty in the caches when the region begins are written in it, at home: up to 0.015 of all.
+        // Lines that are dirty in the caches when the region begins are written in it, on the page's own node: up to 0.015 of all.
         // Chunks go to whoever comes first, which by chance is who placed them: 256 of them, four times.
         let examples = [
             (1, all_but_one, 0.02),

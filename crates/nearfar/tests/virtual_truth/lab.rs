@@ -161,10 +161,12 @@ impl Counted {
         counters["dram"].as_array().unwrap_or_else(|| panic!("no counters: {}", self.report.0))
     }
 
-    /// DRAM lines read and written, by `keep(from, home)`.
+    /// DRAM lines read and written, by `keep(from, node of the page)`.
     pub fn lines(&self, keep: impl Fn(u64, u64) -> bool) -> (f64, f64) {
-        let kept =
-            self.rows().iter().filter(|r| keep(r["from"].as_u64().unwrap(), r["home"].as_u64().unwrap()));
+        let kept = self
+            .rows()
+            .iter()
+            .filter(|r| keep(r["from"].as_u64().unwrap(), r["page_node"].as_u64().unwrap()));
         kept.fold((0.0, 0.0), |(read, written), r| {
             (read + number(&r["read_bytes"]) / 64.0, written + number(&r["write_bytes"]) / 64.0)
         })
@@ -178,13 +180,13 @@ impl Counted {
     /// Share of the lines that came from another node than the cpu's.
     pub fn remote(&self) -> f64 {
         let sum = |(read, written): (f64, f64)| read + written;
-        sum(self.lines(|from, home| from != home)) / sum(self.all())
+        sum(self.lines(|from, page_node| from != page_node)) / sum(self.all())
     }
 
-    /// Share of the lines whose home is this node.
+    /// Share of the lines whose page's node is this node.
     pub fn at(&self, node: u64) -> f64 {
         let sum = |(read, written): (f64, f64)| read + written;
-        sum(self.lines(|_, home| home == node)) / sum(self.all())
+        sum(self.lines(|_, page_node| page_node == node)) / sum(self.all())
     }
 
     /// What the program printed.

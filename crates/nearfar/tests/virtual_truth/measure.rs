@@ -37,7 +37,7 @@ fn measured_bandwidth_moves_the_bytes_that_it_names_from_the_node_that_it_names(
             read += each * (loads + if past_the_caches { 0.0 } else { stores });
             written += each * stores;
         }
-        let counted = run.lines(|f, home| f == from && home == memory);
+        let counted = run.lines(|f, page_node| f == from && page_node == memory);
         within(counted.0, read, 0.01, &format!("lines that node {from} reads from node {memory}"));
         within(counted.1, written, 0.01, &format!("lines that node {from} writes to node {memory}"));
     }
@@ -54,7 +54,7 @@ fn placements_of_memory_are_where_their_names_say() {
         [env!("CARGO_BIN_EXE_nearfar"), "measure", "scaling", "--quick", "--json", "--array", "16M"];
     let run = lab.count("placements", &["--no-prefetch"], &program);
     let measured: Value = serde_json::from_str(&run.stdout()).unwrap();
-    // Lines read by `from` of `home`; each row's threads do the same work, one on each of its cpus.
+    // Lines read by `from` of `page_node`; each row's threads do the same work, one on each of its cpus.
     let mut read = [[0.0; 2]; 2];
     let rows = measured["scaling"].as_array().unwrap();
     assert_eq!(rows.len(), 6, "{measured}");
@@ -77,10 +77,10 @@ fn placements_of_memory_are_where_their_names_say() {
             }
         }
     }
-    for (from, homes) in read.iter().enumerate() {
-        for (home, &expected) in homes.iter().enumerate() {
-            let counted = run.lines(|f, h| (f, h) == (from as u64, home as u64));
-            within(counted.0, expected, 0.01, &format!("lines that node {from} reads from node {home}"));
+    for (from, page_nodes) in read.iter().enumerate() {
+        for (page_node, &expected) in page_nodes.iter().enumerate() {
+            let counted = run.lines(|f, h| (f, h) == (from as u64, page_node as u64));
+            within(counted.0, expected, 0.01, &format!("lines that node {from} reads from node {page_node}"));
         }
     }
 }

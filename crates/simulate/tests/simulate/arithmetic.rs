@@ -1,49 +1,49 @@
 //! Loops whose traffic can be calculated.
 
-use crate::world::{LINE, NODE, PAGE, World, near, private, shared, usual};
+use crate::test_machine::{LINE, NODE, PAGE, TestMachine, near, private, shared, usual};
 use nearfar_machine::file::Inclusion;
-use nearfar_simulate::{HomeMap, Kind, Traffic};
+use nearfar_simulate::{Kind, PageNodeMap, Traffic};
 
 /// Doubles in an array: four times what the third level holds.
 const N: u64 = (4 << 20) / 8;
 
-fn arrays(world: &mut World, reads: &[u64], write: u64, kind: Kind) {
+fn arrays(rig: &mut TestMachine, reads: &[u64], write: u64, kind: Kind) {
     for i in 0..N {
         for array in reads {
-            world.load(0, array * N * 8 + i * 8);
+            rig.load(0, array * N * 8 + i * 8);
         }
-        world.touch(0, write * N * 8 + i * 8, 8, kind);
+        rig.touch(0, write * N * 8 + i * 8, 8, kind);
     }
 }
 
 #[test]
 fn a_triad_moves_24_bytes_and_8_to_allocate() {
     for prefetch in [false, true] {
-        let mut world = World::with(&usual("2x4"), prefetch, HomeMap::ranges(&[NODE, 2 * NODE]));
-        arrays(&mut world, &[1, 2], 0, Kind::Store);
-        world.write_back();
+        let mut rig = TestMachine::with(&usual("2x4"), prefetch, PageNodeMap::ranges(&[NODE, 2 * NODE]));
+        arrays(&mut rig, &[1, 2], 0, Kind::Store);
+        rig.write_back();
         // A prefetcher runs past the ends of the arrays, within the page.
-        let over = world.moved.read() - 3 * N / 8;
+        let over = rig.moved.read() - 3 * N / 8;
         assert!(if prefetch { over <= 3 * PAGE / LINE } else { over == 0 }, "{over} lines too many");
-        assert_eq!((world.moved.written, world.moved.streamed), (N / 8, 0));
-        assert_eq!(world.cores[0].counts().accesses, 3 * N);
-        assert_eq!(world.moved.prefetch > 2 * N / 8, prefetch);
-        assert!(world.quick > 3 * N * 85 / 100, "the filter takes 7 of 8 accesses, not {}", world.quick);
+        assert_eq!((rig.moved.written, rig.moved.streamed), (N / 8, 0));
+        assert_eq!(rig.cores[0].counts().accesses, 3 * N);
+        assert_eq!(rig.moved.prefetch > 2 * N / 8, prefetch);
+        assert!(rig.quick > 3 * N * 85 / 100, "the filter takes 7 of 8 accesses, not {}", rig.quick);
     }
 }
 
 #[test]
 fn every_line_is_told_to_the_sink_once() {
-    let mut world = World::with(&usual("2x4"), true, HomeMap::ranges(&[NODE, 2 * NODE]));
+    let mut rig = TestMachine::with(&usual("2x4"), true, PageNodeMap::ranges(&[NODE, 2 * NODE]));
     // Both nodes' cpus and memories, more than the caches hold.
     for line in 0..1 << 16 {
-        world.load((line % 8) as usize, line * LINE);
-        world.store(4, NODE + line * LINE);
+        rig.load((line % 8) as usize, line * LINE);
+        rig.store(4, NODE + line * LINE);
     }
-    world.touch(0, 0, 64, Kind::StreamStore);
+    rig.touch(0, 0, 64, Kind::StreamStore);
     let counted =
-        |f: fn(&Traffic) -> u64| -> u64 { world.cores.iter().flat_map(|core| core.traffic()).map(f).sum() };
-    let moved = &world.moved;
+        |f: fn(&Traffic) -> u64| -> u64 { rig.cores.iter().flat_map(|core| core.traffic()).map(f).sum() };
+    let moved = &rig.moved;
     assert_eq!(counted(|t| t.read_lines), moved.read());
     assert_eq!(counted(|t| t.prefetch_lines), moved.prefetch);
     assert_eq!(counted(|t| t.write_lines), moved.written);
@@ -53,23 +53,23 @@ fn every_line_is_told_to_the_sink_once() {
 
 #[test]
 fn a_copy_reads_two_lines_for_each_it_writes() {
-    let mut world = World::new(&usual("2x4"));
-    arrays(&mut world, &[1], 0, Kind::Store);
-    world.write_back();
-    near(world.moved.demand, N / 8);
-    near(world.moved.rfo, N / 8);
-    near(world.moved.written, N / 8);
+    let mut rig = TestMachine::new(&usual("2x4"));
+    arrays(&mut rig, &[1], 0, Kind::Store);
+    rig.write_back();
+    near(rig.moved.demand, N / 8);
+    near(rig.moved.rfo, N / 8);
+    near(rig.moved.written, N / 8);
 }
 
 #[test]
 fn non_temporal_stores_save_the_allocation() {
-    let mut world = World::new(&usual("2x4"));
-    arrays(&mut world, &[1, 2], 0, Kind::StreamStore);
-    world.write_back();
-    near(world.moved.read(), 2 * N / 8);
-    near(world.moved.streamed, N / 8);
-    assert_eq!(world.moved.written, 0);
-    assert_eq!(world.cores[0].counts().stream_stores, N);
+    let mut rig = TestMachine::new(&usual("2x4"));
+    arrays(&mut rig, &[1, 2], 0, Kind::StreamStore);
+    rig.write_back();
+    near(rig.moved.read(), 2 * N / 8);
+    near(rig.moved.streamed, N / 8);
+    assert_eq!(rig.moved.written, 0);
+    assert_eq!(rig.cores[0].counts().stream_stores, N);
 }
 
 #[test]
@@ -78,31 +78,31 @@ fn rows_of_a_matrix_are_lines_and_columns_are_accesses() {
     // has and more lines than the caches hold.
     let (rows, columns) = (4096, PAGE / 8);
     let third = shared(128 << 10, 16, 4, Inclusion::Inclusive);
-    let machine = crate::world::machine("2x4", &[private(32 << 10, 8), private(64 << 10, 8), third]);
-    let mut world = World::new(&machine);
+    let machine = crate::test_machine::machine("2x4", &[private(32 << 10, 8), private(64 << 10, 8), third]);
+    let mut rig = TestMachine::new(&machine);
     for row in 0..rows {
         for column in 0..columns {
-            world.load(0, row * PAGE + column * 8);
+            rig.load(0, row * PAGE + column * 8);
         }
     }
-    near(world.take().demand, rows * columns / 8);
-    near(world.cores[0].counts().tlb_misses, rows);
+    near(rig.take().demand, rows * columns / 8);
+    near(rig.cores[0].counts().tlb_misses, rows);
     for column in 0..columns {
         for row in 0..rows {
-            world.load(0, row * PAGE + column * 8);
+            rig.load(0, row * PAGE + column * 8);
         }
     }
-    near(world.take().demand, rows * columns);
-    near(world.cores[0].counts().tlb_misses, rows + rows * columns);
+    near(rig.take().demand, rows * columns);
+    near(rig.cores[0].counts().tlb_misses, rows + rows * columns);
 }
 
 /// Every line once per round, in an order without pattern.
-fn chase(world: &mut World, lines: u64) {
+fn chase(rig: &mut TestMachine, lines: u64) {
     let mut at = 0;
     for _ in 0..lines {
         // Full period for powers of two: multiplier 1 mod 4, odd increment.
         at = (at * 1_664_525 + 1_013_904_223) % lines;
-        world.load(0, at * LINE);
+        rig.load(0, at * LINE);
     }
 }
 
@@ -111,13 +111,13 @@ fn a_chase_finds_its_lines_in_the_level_that_holds_them() {
     let machine = usual("2x4");
     // Bytes, and lines from memory in each round after the first.
     for (bytes, level) in [(16 << 10, 1), (128 << 10, 2), (512 << 10, 3), (2 << 20, 4)] {
-        let mut world = World::new(&machine);
+        let mut rig = TestMachine::new(&machine);
         let lines = bytes / LINE;
-        chase(&mut world, lines);
-        near(world.take().demand, lines);
-        let before = world.cores[0].counts();
-        chase(&mut world, lines);
-        let after = world.cores[0].counts();
+        chase(&mut rig, lines);
+        near(rig.take().demand, lines);
+        let before = rig.cores[0].counts();
+        chase(&mut rig, lines);
+        let after = rig.cores[0].counts();
         let found = [
             after.l1_hits - before.l1_hits,
             after.l2_hits - before.l2_hits,
@@ -126,24 +126,24 @@ fn a_chase_finds_its_lines_in_the_level_that_holds_them() {
         ];
         // LRU and a fixed order: a level either holds all or nothing.
         near(found[level - 1], lines);
-        assert_eq!(world.take().demand, found[3]);
+        assert_eq!(rig.take().demand, found[3]);
     }
 }
 
 #[test]
 fn an_access_across_two_lines_counts_twice() {
-    let mut world = World::new(&usual("2x4"));
-    world.touch(0, 60, 8, Kind::Load);
-    assert_eq!(world.cores[0].counts().accesses, 2);
-    assert_eq!(world.moved.addresses, [0, 64]);
-    world.touch(0, 60, 8, Kind::Load);
-    assert_eq!(world.cores[0].counts().l1_hits, 2);
+    let mut rig = TestMachine::new(&usual("2x4"));
+    rig.touch(0, 60, 8, Kind::Load);
+    assert_eq!(rig.cores[0].counts().accesses, 2);
+    assert_eq!(rig.moved.addresses, [0, 64]);
+    rig.touch(0, 60, 8, Kind::Load);
+    assert_eq!(rig.cores[0].counts().l1_hits, 2);
     // What lies on the next page has an address that nobody told.
-    world.touch(0, PAGE - 4, 8, Kind::Load);
-    let counts = world.cores[0].counts();
+    rig.touch(0, PAGE - 4, 8, Kind::Load);
+    let counts = rig.cores[0].counts();
     assert_eq!((counts.accesses, counts.outside), (5, 1));
     // Neither has what is no node's memory.
-    world.load(0, 2 * NODE);
-    let counts = world.cores[0].counts();
+    rig.load(0, 2 * NODE);
+    let counts = rig.cores[0].counts();
     assert_eq!((counts.accesses, counts.outside), (5, 2));
 }

@@ -1,12 +1,12 @@
 //! Machines that can be simulated, and why others cannot.
 
-use crate::world::{NODE, World, machine, private, shared, usual};
+use crate::test_machine::{NODE, TestMachine, machine, private, shared, usual};
 use nearfar_machine::Machine;
 use nearfar_machine::file::Inclusion;
-use nearfar_simulate::{Hierarchy, HomeMap, Options};
+use nearfar_simulate::{Hierarchy, Options, PageNodeMap};
 
 fn refused(machine: &Machine, ends: &[u64]) -> String {
-    let options = Options { prefetch: true, homes: HomeMap::ranges(ends) };
+    let options = Options { prefetch: true, page_nodes: PageNodeMap::ranges(ends) };
     Hierarchy::new(machine, &options).expect_err("refused").to_string()
 }
 
@@ -26,10 +26,10 @@ fn what_cannot_be_simulated_is_said() {
     assert!(refused(&machine("1x4", &[private(32, 8)]), &[NODE]).contains("no number of lines"));
     let middle = [private(32 << 10, 8), shared(1 << 20, 8, 2, Inclusion::Neither), private(1 << 20, 8)];
     assert!(refused(&machine("1x4", &middle), &[NODE]).contains("only one level"));
-    let mut lines = crate::world::usual("1x4");
+    let mut lines = crate::test_machine::usual("1x4");
     lines.figures.line_bytes = Some(128);
     assert!(refused(&lines, &[NODE]).contains("128 bytes"));
-    assert!(refused(&crate::world::usual("2x64"), &two).contains("--cpus-per-node"));
+    assert!(refused(&crate::test_machine::usual("2x64"), &two).contains("--cpus-per-node"));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn described_machines_can_be_simulated() {
         machine.threads_per_core = 1;
         machine.figures.cores.clear();
         let ends: Vec<u64> = (1..=machine.nodes.len() as u64).map(|n| n * NODE).collect();
-        let options = Options { prefetch: true, homes: HomeMap::ranges(&ends) };
+        let options = Options { prefetch: true, page_nodes: PageNodeMap::ranges(&ends) };
         let hierarchy =
             Hierarchy::new(&machine, &options).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let mut core = hierarchy.core(0);
@@ -74,9 +74,9 @@ fn positions_are_in_order_of_kernel_indexes() {
     let mut machine = usual("2x2");
     machine.nodes[0].cpus = "0,8".parse().expect("a list");
     machine.nodes[1].cpus = "4,12".parse().expect("a list");
-    let world = World::new(&machine);
-    let cpus: Vec<u32> = (0..4).map(|p| world.hierarchy.cpu(p)).collect();
-    let nodes: Vec<usize> = (0..4).map(|p| world.hierarchy.node_of(p)).collect();
+    let rig = TestMachine::new(&machine);
+    let cpus: Vec<u32> = (0..4).map(|p| rig.hierarchy.cpu(p)).collect();
+    let nodes: Vec<usize> = (0..4).map(|p| rig.hierarchy.node_of(p)).collect();
     assert_eq!((cpus, nodes), (vec![0, 4, 8, 12], vec![0, 1, 0, 1]));
 }
 
@@ -86,18 +86,18 @@ fn many_cores_have_an_entry_of_two_words() {
         "4x28",
         &[private(4 << 10, 8), private(16 << 10, 8), shared(1 << 20, 16, 28, Inclusion::Inclusive)],
     );
-    let mut world = World::new(&machine);
+    let mut rig = TestMachine::new(&machine);
     for cpu in 0..112 {
-        world.load(cpu, 0);
+        rig.load(cpu, 0);
     }
-    assert_eq!(world.moved.read(), 4);
-    world.store(111, 0);
+    assert_eq!(rig.moved.read(), 4);
+    rig.store(111, 0);
     for cpu in 0..111 {
-        assert!(!world.cores[cpu].quick_hit(crate::world::BASE, 8, nearfar_simulate::Kind::Load));
+        assert!(!rig.cores[cpu].quick_hit(crate::test_machine::BASE, 8, nearfar_simulate::Kind::Load));
     }
-    world.load(5, 0);
-    assert_eq!(world.cores[5].counts().cache_transfers, 1);
-    assert_eq!(world.cores[5].traffic()[3].transfer_lines, 1);
+    rig.load(5, 0);
+    assert_eq!(rig.cores[5].counts().cache_transfers, 1);
+    assert_eq!(rig.cores[5].traffic()[3].transfer_lines, 1);
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn cores_of_a_die_share_its_cache_and_no_other() {
         "1x4",
         &[private(4 << 10, 8), private(16 << 10, 8), shared(1 << 20, 16, 2, Inclusion::Victim)],
     );
-    let mut world = World::new(&machine);
-    world.load(0, 0);
-    world.load(1, 0);
-    world.load(2, 0);
-    assert_eq!(world.cores[1].counts().cache_transfers, 1);
-    assert_eq!(world.cores[2].counts().dram_lines, 1, "clean lines come from memory");
+    let mut rig = TestMachine::new(&machine);
+    rig.load(0, 0);
+    rig.load(1, 0);
+    rig.load(2, 0);
+    assert_eq!(rig.cores[1].counts().cache_transfers, 1);
+    assert_eq!(rig.cores[2].counts().dram_lines, 1, "clean lines come from memory");
 }

@@ -1,6 +1,6 @@
 //! The simulator against a model that is slow and plain, access by access.
 
-use crate::world::{LINE, Random, World, machine};
+use crate::test_machine::{LINE, Random, TestMachine, machine};
 use nearfar_machine::file::Inclusion::{self, Exclusive, Inclusive, Neither, Victim};
 use std::collections::BTreeSet;
 
@@ -171,17 +171,17 @@ fn every_access_is_found_where_a_naive_model_finds_it() {
 
 fn compare(shape: [(u64, u32); 3], kinds: (Inclusion, Inclusion), seed: u64) {
     let inclusions = [Neither, kinds.0, kinds.1];
-    let caches: Vec<crate::world::Cache> = shape
+    let caches: Vec<crate::test_machine::Cache> = shape
         .iter()
         .zip(inclusions)
-        .map(|(&(sets, ways), inclusion)| crate::world::Cache {
+        .map(|(&(sets, ways), inclusion)| crate::test_machine::Cache {
             bytes: sets * u64::from(ways) * LINE,
             ways,
             cores: 1,
             inclusion,
         })
         .collect();
-    let mut world = World::new(&machine("1x1", &caches));
+    let mut rig = TestMachine::new(&machine("1x1", &caches));
     let lru = |level: usize| Lru::new(shape[level].0 as usize, shape[level].1 as usize);
     let mut naive = Naive {
         first: lru(0),
@@ -194,7 +194,7 @@ fn compare(shape: [(u64, u32); 3], kinds: (Inclusion, Inclusion), seed: u64) {
     };
     let mut random = Random(seed);
     let all: u64 = shape.iter().map(|&(sets, ways)| sets * u64::from(ways)).sum();
-    let mut before = world.cores[0].counts();
+    let mut before = rig.cores[0].counts();
     for step in 0..40_000u64 {
         // Some near by, some anywhere: hits and misses at every level.
         let line = match random.below(4) {
@@ -205,12 +205,12 @@ fn compare(shape: [(u64, u32); 3], kinds: (Inclusion, Inclusion), seed: u64) {
         };
         let store = random.below(3) == 0;
         if store {
-            world.store(0, line * LINE)
+            rig.store(0, line * LINE)
         } else {
-            world.load(0, line * LINE)
+            rig.load(0, line * LINE)
         }
         let level = naive.access(line, store);
-        let now = world.cores[0].counts();
+        let now = rig.cores[0].counts();
         let found = [
             now.l1_hits - before.l1_hits,
             now.l2_hits - before.l2_hits,
@@ -221,10 +221,10 @@ fn compare(shape: [(u64, u32); 3], kinds: (Inclusion, Inclusion), seed: u64) {
         let mut expected = [0; 4];
         expected[level - 1] = 1;
         assert_eq!(found, expected, "access {step} to line {line}: {shape:?} {kinds:?}");
-        assert_eq!(world.moved.written, naive.written, "access {step}: {shape:?} {kinds:?}");
+        assert_eq!(rig.moved.written, naive.written, "access {step}: {shape:?} {kinds:?}");
     }
     let left = naive.modified.union(&naive.dirty).count() as u64;
-    world.write_back();
-    assert_eq!(world.moved.written, naive.written + left, "{shape:?} {kinds:?}");
-    assert!(world.quick > 1000, "the filter was not part of it");
+    rig.write_back();
+    assert_eq!(rig.moved.written, naive.written + left, "{shape:?} {kinds:?}");
+    assert!(rig.quick > 1000, "the filter was not part of it");
 }

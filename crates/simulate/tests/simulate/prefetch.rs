@@ -1,12 +1,12 @@
 //! The prefetcher: what it takes over, and what it leaves alone.
 
-use crate::world::{LINE, Moved, NODE, PAGE, Random, World, usual};
-use nearfar_simulate::HomeMap;
+use crate::test_machine::{LINE, Moved, NODE, PAGE, Random, TestMachine, usual};
+use nearfar_simulate::PageNodeMap;
 
-fn run(prefetch: bool, lines: impl Iterator<Item = u64>) -> (Moved, World) {
-    let mut world = World::with(&usual("1x4"), prefetch, HomeMap::ranges(&[NODE]));
-    lines.for_each(|line| world.load(0, line * LINE));
-    (world.take(), world)
+fn run(prefetch: bool, lines: impl Iterator<Item = u64>) -> (Moved, TestMachine) {
+    let mut rig = TestMachine::with(&usual("1x4"), prefetch, PageNodeMap::ranges(&[NODE]));
+    lines.for_each(|line| rig.load(0, line * LINE));
+    (rig.take(), rig)
 }
 
 const PAGES: u64 = 100;
@@ -14,20 +14,20 @@ const LINES: u64 = PAGE / LINE;
 
 #[test]
 fn of_a_stream_three_lines_a_page_are_demanded() {
-    let (moved, world) = run(true, 0..PAGES * LINES);
+    let (moved, rig) = run(true, 0..PAGES * LINES);
     assert_eq!((moved.demand, moved.prefetch), (3 * PAGES, 61 * PAGES));
-    let traffic = world.cores[0].traffic()[0];
+    let traffic = rig.cores[0].traffic()[0];
     assert_eq!((traffic.read_lines, traffic.prefetch_lines), (64 * PAGES, 61 * PAGES));
-    assert_eq!(world.cores[0].counts().l2_hits, 61 * PAGES, "they were there when they were wanted");
+    assert_eq!(rig.cores[0].counts().l2_hits, 61 * PAGES, "they were there when they were wanted");
     let (moved, _) = run(true, (0..PAGES * LINES).rev());
     assert_eq!((moved.demand, moved.prefetch), (3 * PAGES, 61 * PAGES), "downward");
 }
 
 #[test]
 fn switched_off_it_does_nothing() {
-    let (moved, world) = run(false, 0..PAGES * LINES);
+    let (moved, rig) = run(false, 0..PAGES * LINES);
     assert_eq!((moved.demand, moved.prefetch), (64 * PAGES, 0));
-    assert_eq!(world.cores[0].traffic()[0].prefetch_lines, 0);
+    assert_eq!(rig.cores[0].traffic()[0].prefetch_lines, 0);
 }
 
 #[test]
@@ -72,21 +72,21 @@ fn random_lines_are_nobodys_stream() {
 
 #[test]
 fn a_line_that_another_core_has_modified_is_left_there() {
-    let mut world = World::with(&usual("1x4"), true, HomeMap::ranges(&[NODE]));
-    world.store(1, 3 * LINE);
-    (0..3).for_each(|line| world.load(0, line * LINE));
-    assert!(world.cores[1].quick_hit(crate::world::BASE + 3 * LINE, 8, nearfar_simulate::Kind::Store));
-    world.load(0, 3 * LINE);
-    assert_eq!(world.cores[0].counts().cache_transfers, 1);
+    let mut rig = TestMachine::with(&usual("1x4"), true, PageNodeMap::ranges(&[NODE]));
+    rig.store(1, 3 * LINE);
+    (0..3).for_each(|line| rig.load(0, line * LINE));
+    assert!(rig.cores[1].quick_hit(crate::test_machine::BASE + 3 * LINE, 8, nearfar_simulate::Kind::Store));
+    rig.load(0, 3 * LINE);
+    assert_eq!(rig.cores[0].counts().cache_transfers, 1);
 }
 
 #[test]
 fn what_is_prefetched_and_modified_is_written_back_once() {
-    let mut world = World::with(&usual("2x4"), true, HomeMap::ranges(&[NODE, 2 * NODE]));
+    let mut rig = TestMachine::with(&usual("2x4"), true, PageNodeMap::ranges(&[NODE, 2 * NODE]));
     let lines = 1000;
     for line in 0..lines {
-        world.store(0, line * LINE);
+        rig.store(0, line * LINE);
     }
-    world.write_back();
-    assert_eq!(world.moved.written, lines);
+    rig.write_back();
+    assert_eq!(rig.moved.written, lines);
 }

@@ -1,16 +1,16 @@
 //! Many threads at once, each with its core.
 
-use crate::world::{BASE, LINE, Moved, NODE, Random, machine, private, shared};
+use crate::test_machine::{BASE, LINE, Moved, NODE, Random, machine, private, shared};
 use nearfar_machine::file::Inclusion::{self, Exclusive, Inclusive, Neither, Victim};
-use nearfar_simulate::{Access, Counts, Hierarchy, HomeMap, Kind, Options};
+use nearfar_simulate::{Access, Counts, Hierarchy, Kind, Options, PageNodeMap};
 
 /// Random loads and stores to few lines from `threads` threads; totals and what moved.
 fn hammer(inclusion: Inclusion, threads: usize, lines: u64, smt: u32) -> (Vec<Counts>, Moved) {
     let caches = [private(8 * LINE, 4), private(32 * LINE, 8), shared(64 * LINE, 8, 4, inclusion)];
     let mut machine = machine("2x4", &caches);
     machine.threads_per_core = smt;
-    let homes = HomeMap::ranges(&[NODE, 2 * NODE]);
-    let hierarchy = Hierarchy::new(&machine, &Options { prefetch: true, homes }).expect("a hierarchy");
+    let page_nodes = PageNodeMap::ranges(&[NODE, 2 * NODE]);
+    let hierarchy = Hierarchy::new(&machine, &Options { prefetch: true, page_nodes }).expect("a hierarchy");
     let run = |cpu: usize| {
         let (mut core, mut moved, mut random) = (hierarchy.core(cpu), Moved::default(), Random(cpu as u64));
         for _ in 0..100_000 {
@@ -71,8 +71,9 @@ fn threads_that_share_nothing_count_as_if_they_were_alone() {
     let run = |threads: usize| {
         let caches = [private(8 * LINE, 4), private(64 * LINE, 8)];
         let machine = machine("2x4", &caches);
-        let homes = HomeMap::ranges(&[NODE, 2 * NODE]);
-        let hierarchy = Hierarchy::new(&machine, &Options { prefetch: true, homes }).expect("a hierarchy");
+        let page_nodes = PageNodeMap::ranges(&[NODE, 2 * NODE]);
+        let hierarchy =
+            Hierarchy::new(&machine, &Options { prefetch: true, page_nodes }).expect("a hierarchy");
         let one = |cpu: usize| {
             let (mut core, mut random) = (hierarchy.core(cpu), Random(1));
             for _ in 0..200_000 {

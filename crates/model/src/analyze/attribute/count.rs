@@ -1,18 +1,18 @@
 //! What a sample counts for the object that it lies on.
 
 use super::Worker;
-use crate::analyze::homes::Home;
+use crate::analyze::counters::{BINS, FEW_INSTANCES, node_slot};
 use crate::analyze::nodes::UNKNOWN;
+use crate::analyze::page_nodes::PageNode;
 use crate::analyze::pictures;
-use crate::analyze::tally::{BINS, FEW_INSTANCES, home_slot};
 use crate::analyze::value::Basis;
-use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleRung};
+use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
 
 /// What was found out about a sample.
 pub(super) struct Fact {
     pub(super) weight: u64,
     pub(super) block: usize,
-    pub(super) home: Home,
+    pub(super) page_node: PageNode,
     pub(super) class: usize,
     pub(super) known: bool,
     pub(super) remote: bool,
@@ -27,9 +27,9 @@ impl Worker<'_> {
     pub(super) fn count_row(&mut self, s: &AccessSamples, i: usize, thing: u32, thread: u32, fact: &Fact) {
         let context = self.context;
         let row = context.rows.of_thing[thing as usize];
-        let Fact { weight, home, known, remote, .. } = *fact;
-        let tally = &mut self.tally;
-        let counts = tally.rows[row as usize].get_or_insert_with(Box::default);
+        let Fact { weight, page_node, known, remote, .. } = *fact;
+        let counters = &mut self.counters;
+        let counts = counters.rows[row as usize].get_or_insert_with(Box::default);
         counts.sum.add(weight);
         if known {
             counts.known.add(weight);
@@ -43,36 +43,36 @@ impl Worker<'_> {
             counts.remote_samples += 1;
         }
         let site = context.sites.of_code(s.operand_ip[i], s.chain[i]).unwrap_or(context.sites.unknown);
-        tally.lines.of((row, site)).add(weight, known, remote, fact.store);
+        counters.lines.of((row, site)).add(weight, known, remote, fact.store);
         if let Some(resource) = fact.bound {
-            *tally.line_bounds.entry((row, site, resource)).or_default() += weight;
+            *counters.line_bounds.entry((row, site, resource)).or_default() += weight;
         }
         let page = s.address[i] / context.finder.placements.page_bytes;
         if let Some(shared) = context.exact.and_then(|e| e.shared(fact.space, page)) {
-            *tally.shared_pages.entry((shared, row)).or_default() += weight;
+            *counters.shared_pages.entry((shared, row)).or_default() += weight;
         }
-        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
+        let group = context.groups.of_touch.get(page_node.touch as usize).copied().unwrap_or(NONE);
         if known {
-            let touch = tally.touchers.of((row, group));
+            let touch = counters.touchers.of((row, group));
             touch.weight += weight;
             if remote {
                 touch.remote += weight;
-                touch.remote_by_folio += if home.folio { weight } else { 0 };
+                touch.remote_by_folio += if page_node.folio { weight } else { 0 };
                 let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
-                let away = toucher != UNKNOWN && toucher != home.node;
+                let away = toucher != UNKNOWN && toucher != page_node.node;
                 touch.remote_away += if away { weight } else { 0 };
             }
         }
-        let used = tally.uses.of((row, thread));
+        let used = counters.uses.of((row, thread));
         used.sum.add(weight);
-        if used.by_home.is_empty() {
-            used.by_home.resize(self.nodes + 1, 0);
+        if used.by_page_node.is_empty() {
+            used.by_page_node.resize(self.nodes + 1, 0);
         }
-        used.by_home[home_slot(home.node, self.nodes)] += weight;
+        used.by_page_node[node_slot(page_node.node, self.nodes)] += weight;
         let about = &context.rows.rows[row as usize];
         let several = about.things.len() > 1;
         if several {
-            let instance = tally.instances.of((thing, thread));
+            let instance = counters.instances.of((thing, thread));
             instance.used.sum.add(weight);
             instance.remote += if remote { weight } else { 0 };
         }
@@ -81,20 +81,20 @@ impl Worker<'_> {
         let toucher = context.groups.groups.get(group as usize);
         let initial = fact.store && toucher.is_some_and(|g| g.site == site && g.thread == thread);
         if fact.store && toucher.is_some_and(|g| g.thread != thread) {
-            tally.lines.of((row, site)).stores_to_others += 1;
+            counters.lines.of((row, site)).stores_to_others += 1;
         }
         let used_now = s.resolution[i] != Resolution::Object as u8 && !initial;
         // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
-        let evicted = s.rung[i] == SampleRung::Simulated as u8 && s.access[i] == Access::Unknown as u8;
+        let evicted = s.source[i] == SampleSource::Simulated as u8 && s.access[i] == Access::Unknown as u8;
         let folios = context.folios_of(thing);
         if folios != 0 && fact.node != UNKNOWN && used_now {
             let shift = 63 - folios.leading_zeros();
             let key = (row, (fact.space, shift, s.address[i] >> shift));
-            let folio = tally.folios.entry(key).or_default();
+            let folio = counters.folios.entry(key).or_default();
             if remote {
                 let object = context.finder.spaces.things.get(thing);
                 folio.remote += weight;
-                let outside = home.folio && !context.finder.touched_in(home.touch, &object);
+                let outside = page_node.folio && !context.finder.touched_in(page_node.touch, &object);
                 folio.remote_by_neighbour += if outside { weight } else { 0 };
             }
             folio.by_node.resize(self.nodes, 0);
@@ -118,7 +118,7 @@ impl Worker<'_> {
         used.addressed += 1;
         used.bins[bin] += 1;
         if several {
-            let instance = &mut tally.instances.of((thing, thread)).used;
+            let instance = &mut counters.instances.of((thing, thread)).used;
             instance.addressed += 1;
             if about.things.len() <= FEW_INSTANCES {
                 instance.bins.resize(BINS, 0);
@@ -127,11 +127,11 @@ impl Worker<'_> {
         }
         counts.followed.add(page, thread, 1);
         let along = pictures::along(about, thing, &object, s.address[i]);
-        *tally.strips.entry(pictures::key(row, along, fact.node, home.node)).or_default() += weight;
+        *counters.strips.entry(pictures::key(row, along, fact.node, page_node.node)).or_default() += weight;
         if context.measure.basis == Basis::StallTime
             && let Some(step) = self.trail.step((row, thread), s.address[i], s.time_ns[i]).filter(|_| remote)
         {
-            tally.reach.entry((row, fact.node)).or_default().add(step);
+            counters.reach.entry((row, fact.node)).or_default().add(step);
         }
     }
 }

@@ -74,9 +74,9 @@ impl PhaseTally {
     }
 }
 
-/// A stretch of time on a path.
+/// A part of time on a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stretch {
+struct TimeRange {
     thread: u32,
     path: u32,
     begin: u64,
@@ -93,7 +93,7 @@ pub struct Phases {
     /// By thread: the thread whose phase it works for when it is in none.
     leaders: Vec<u32>,
     /// Of recorded phases.
-    stretches: Vec<Stretch>,
+    parts: Vec<TimeRange>,
     /// Bytes allocated by thread and path.
     bytes: FastMap<(u32, u32), u64>,
     /// Path of each fault.
@@ -135,7 +135,7 @@ impl Phases {
             calls: CallsOf::default(),
             lines: vec![Vec::new(); input.threads.len()],
             leaders: (0..input.threads.len() as u32).collect(),
-            stretches: Vec::with_capacity(rows.len()),
+            parts: Vec::with_capacity(rows.len()),
             bytes: FastMap::default(),
             of_faults: Vec::new(),
             simulated: !input.phase_marks.is_empty(),
@@ -229,7 +229,7 @@ impl Phases {
             };
             calls.inclusive_ns += counted.1 - counted.0;
             outer.counted.0 = counted.0;
-            self.stretches.push(Stretch { thread, path, begin: counted.0, end: counted.1 });
+            self.parts.push(TimeRange { thread, path, begin: counted.0, end: counted.1 });
             line.push((begin, path));
             open.push(Open { id, path, end, filled: begin, counted });
         }
@@ -287,7 +287,7 @@ impl Phases {
             let mut calls = Calls { calls: 1, counted: 0, inclusive_ns: end.saturating_sub(first) };
             if self.simulated {
                 // Threads have no such time of their own: from the first phase's beginning to the last one's end.
-                let own = self.stretches.iter().filter(|s| s.thread == thread);
+                let own = self.parts.iter().filter(|s| s.thread == thread);
                 let (from, to) = own.fold((u64::MAX, 0), |(a, b), s| (a.min(s.begin), b.max(s.end)));
                 calls.inclusive_ns = to.saturating_sub(from);
             }

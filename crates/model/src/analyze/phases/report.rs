@@ -5,8 +5,8 @@ use super::tree::{Calls, ROOT, Tree, times};
 use super::unbalanced::unbalanced;
 use super::{Phases, SEPARATOR, Sampled};
 use crate::analyze::attribute::Context;
+use crate::analyze::counters::Counters;
 use crate::analyze::hash::FastMap;
-use crate::analyze::tally::Tally;
 use crate::analyze::value::{
     MetricRow, PaidRow, PhaseAmounts, PhaseFigures, PhaseInterval, PhaseNode, PhaseReport, PhaseRow,
     PhaseThread, RegionRow, Spread,
@@ -69,11 +69,11 @@ impl Spread {
 }
 
 /// The report's part about phases.
-pub fn report(context: &Context, phases: &Phases, tally: &Tally) -> PhaseReport {
+pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseReport {
     let input = context.input;
     let tree = &phases.tree;
     let mut exclusive: FastMap<(u32, u32), PhaseAmounts> = FastMap::default();
-    for (&key, s) in &tally.phases.sampled {
+    for (&key, s) in &counters.phases.sampled {
         let to = exclusive.entry(key).or_default();
         (to.samples, to.weight, to.near, to.far) = (s.samples, s.weight, s.near, s.far);
     }
@@ -158,22 +158,22 @@ pub fn report(context: &Context, phases: &Phases, tally: &Tally) -> PhaseReport 
         rows_left_out,
         unbalanced: unbalanced(input),
         metrics: metrics(context, phases),
-        regions: regions(context, tally),
-        paid: paid(context, tally),
+        regions: regions(context, counters),
+        paid: paid(context, counters),
     }
 }
 
 fn intervals(context: &Context, phases: &Phases, threads: &FastMap<u32, usize>) -> Vec<PhaseInterval> {
-    let first = phases.stretches.iter().map(|s| s.begin).min().unwrap_or(0);
+    let first = phases.parts.iter().map(|s| s.begin).min().unwrap_or(0);
     let start = if phases.simulated { first } else { context.input.meta.start_ns };
-    let mut longest: Vec<_> = phases.stretches.iter().filter(|s| threads.contains_key(&s.thread)).collect();
+    let mut longest: Vec<_> = phases.parts.iter().filter(|s| threads.contains_key(&s.thread)).collect();
     if longest.len() > MOST_INTERVALS {
         longest.sort_by_key(|s| (std::cmp::Reverse(s.end - s.begin), s.begin, s.thread, s.path));
         longest.truncate(MOST_INTERVALS);
         longest.sort_by_key(|s| (s.thread, s.begin, s.path));
     }
     let seconds = |ns: u64| ns.saturating_sub(start) as f64 / 1e9;
-    let interval = |s: &&super::Stretch| PhaseInterval {
+    let interval = |s: &&super::TimeRange| PhaseInterval {
         thread: threads[&s.thread],
         node: s.path as usize,
         from_s: seconds(s.begin),
@@ -218,9 +218,9 @@ fn metrics(context: &Context, phases: &Phases) -> Vec<MetricRow> {
     rows.into_values().take(MOST_METRICS).collect()
 }
 
-fn regions(context: &Context, tally: &Tally) -> Vec<RegionRow> {
+fn regions(context: &Context, counters: &Counters) -> Vec<RegionRow> {
     let mut rows: BTreeMap<(u32, &str), Sampled> = BTreeMap::new();
-    for (&(path, function), sampled) in &tally.phases.functions {
+    for (&(path, function), sampled) in &counters.phases.functions {
         if let Some(name) = context.sites.get(function).function.as_deref().and_then(outlined) {
             rows.entry((path, name)).or_default().merge(sampled);
         }
@@ -241,9 +241,9 @@ fn regions(context: &Context, tally: &Tally) -> Vec<RegionRow> {
     rows
 }
 
-fn paid(context: &Context, tally: &Tally) -> Vec<PaidRow> {
-    let total = tally.total.weight.max(1) as f64;
-    let mut rows: Vec<_> = tally.phases.paid.iter().collect();
+fn paid(context: &Context, counters: &Counters) -> Vec<PaidRow> {
+    let total = counters.total.weight.max(1) as f64;
+    let mut rows: Vec<_> = counters.phases.paid.iter().collect();
     rows.sort_by_key(|&(&key, &weight)| (std::cmp::Reverse(weight), key));
     rows.truncate(MOST_PAID);
     let row = |(&(row, placed, paid), &weight): (&(u32, u32, u32), &u64)| PaidRow {

@@ -1,31 +1,31 @@
-//! Phases that the program marks, on the clock of the run's course.
+//! Phases that the program marks, on the clock of the run's timeline.
 
 use crate::analyze::attribute::Context;
-use crate::analyze::tally::Tally;
+use crate::analyze::counters::Counters;
 use crate::analyze::value::Band;
 
 /// Most bands; the longest are kept. // chosen
 const BANDS: usize = 200;
 
-/// Recorded times with the seconds that they are in the run's course, ascending in both. Where lines were counted,
-/// samples know both; elsewhere the course is on the recorder's clock.
+/// Recorded times with the seconds that they are in the run's timeline, ascending in both. Where lines were counted,
+/// samples know both; elsewhere the timeline is on the recorder's clock.
 pub(super) struct Clock {
     points: Vec<(u64, f64)>,
     start_ns: u64,
 }
 
 impl Clock {
-    pub(super) fn new(context: &Context, tally: &Tally) -> Clock {
+    pub(super) fn new(context: &Context, counters: &Counters) -> Clock {
         let mut points: Vec<(u64, f64)> = Vec::new();
-        if let Some(pace) = context.pace {
-            let mut epochs: Vec<_> = tally.over_time.clock.iter().map(|(&e, &r)| (e, r)).collect();
+        if let Some(timing) = context.timing {
+            let mut epochs: Vec<_> = counters.over_time.clock.iter().map(|(&e, &r)| (e, r)).collect();
             epochs.sort_unstable_by_key(|e| e.0);
             for (epoch, recorded) in epochs {
                 for (time, within) in [(recorded.first, 0.0), (recorded.last, 1.0)] {
-                    let Some(at) = pace.moment(epoch, within) else { continue };
+                    let Some(at) = timing.moment(epoch, within) else { continue };
                     // Cpus are not exactly as far as each other.
                     let time = points.last().map_or(time, |p| p.0.max(time));
-                    points.push((time, at * pace.time.seconds));
+                    points.push((time, at * timing.time.seconds));
                 }
             }
         }
@@ -48,7 +48,7 @@ impl Clock {
     }
 }
 
-/// Phases of all threads by name, stretches that overlap or touch joined.
+/// Phases of all threads by name, parts that overlap or touch joined.
 pub(super) fn bands(context: &Context, clock: &Clock) -> Vec<Band> {
     let p = &context.input.phases;
     let end = context.survey.last_ns.max(context.region.bounds.1);

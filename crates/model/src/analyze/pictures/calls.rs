@@ -2,20 +2,20 @@
 
 use crate::analyze::attribute::Context;
 use crate::analyze::code::NAMELESS;
+use crate::analyze::counters::{Counters, LineUse};
 use crate::analyze::hash::FastMap;
-use crate::analyze::tally::{LineUse, Tally};
 use crate::analyze::value::CallNode;
 
 /// Nodes of a tree; those with the largest shares stay. // chosen
 const NODES: usize = 600;
 
 /// The tree from the outermost function inward (`callees`), or from the function that was sampled outward.
-pub(super) fn tree(context: &Context, tally: &Tally, callees: bool) -> Vec<CallNode> {
-    let total = tally.total.weight.max(1) as f64;
+pub(super) fn tree(context: &Context, counters: &Counters, callees: bool) -> Vec<CallNode> {
+    let total = counters.total.weight.max(1) as f64;
     let mut nodes: Vec<Grown> = Vec::new();
     let mut ids: FastMap<(usize, u32), usize> = FastMap::default();
     let mut names = Names::default();
-    let mut calls: Vec<(&(u32, u32), &LineUse)> = tally.calls.iter().collect();
+    let mut calls: Vec<(&(u32, u32), &LineUse)> = counters.calls.iter().collect();
     // In an order that does not depend on which worker saw which sample.
     calls.sort_by_key(|c| *c.0);
     for (&(function, chain), used) in calls {

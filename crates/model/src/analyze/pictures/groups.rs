@@ -1,11 +1,11 @@
 //! Functions by the node that ran them, and by the thread.
 
-use super::course::row_of_function;
+use super::timeline::row_of_function;
 use crate::analyze::attribute::Context;
+use crate::analyze::counters::Counters;
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::UNKNOWN;
 use crate::analyze::over_time::Parts;
-use crate::analyze::tally::Tally;
 use crate::analyze::value::{CodeGroup, FunctionRow, GroupPart};
 
 /// Most functions of a node and of a thread, and most threads. // chosen
@@ -14,9 +14,9 @@ const OF_THREAD: usize = 5;
 const THREADS: usize = 64;
 
 /// By the nodes of the threads, in the order of the machine; the unknown node last.
-pub(super) fn by_node(context: &Context, tally: &Tally, functions: &[FunctionRow]) -> Vec<CodeGroup> {
-    let sums = tally.over_time.by_node.iter().map(|(&(site, node), parts)| (site, u32::from(node), parts));
-    let mut groups = groups(context, tally, functions, sums, OF_NODE);
+pub(super) fn by_node(context: &Context, counters: &Counters, functions: &[FunctionRow]) -> Vec<CodeGroup> {
+    let sums = counters.over_time.by_node.iter().map(|(&(site, node), parts)| (site, u32::from(node), parts));
+    let mut groups = groups(context, counters, functions, sums, OF_NODE);
     groups.sort_by_key(|g| g.0);
     let id = |node: u32| context.finder.nodes.ids.get(node as usize).copied();
     let unknown = u32::from(UNKNOWN);
@@ -27,9 +27,9 @@ pub(super) fn by_node(context: &Context, tally: &Tally, functions: &[FunctionRow
 }
 
 /// By thread: those with most samples, in the order of their creation.
-pub(super) fn by_thread(context: &Context, tally: &Tally, functions: &[FunctionRow]) -> Vec<CodeGroup> {
-    let sums = tally.over_time.by_thread.iter().map(|(&(site, thread), parts)| (site, thread, parts));
-    let mut groups = groups(context, tally, functions, sums, OF_THREAD);
+pub(super) fn by_thread(context: &Context, counters: &Counters, functions: &[FunctionRow]) -> Vec<CodeGroup> {
+    let sums = counters.over_time.by_thread.iter().map(|(&(site, thread), parts)| (site, thread, parts));
+    let mut groups = groups(context, counters, functions, sums, OF_THREAD);
     groups.sort_by(|a, b| b.1.share.total_cmp(&a.1.share).then(a.0.cmp(&b.0)));
     groups.truncate(THREADS);
     groups.sort_by_key(|g| context.finder.nodes.order[g.0 as usize]);
@@ -40,7 +40,7 @@ pub(super) fn by_thread(context: &Context, tally: &Tally, functions: &[FunctionR
 /// Sums by group and function, of each group the functions with most.
 fn groups<'a>(
     context: &Context,
-    tally: &Tally,
+    counters: &Counters,
     functions: &[FunctionRow],
     sums: impl Iterator<Item = (u32, u32, &'a Parts)>,
     most: usize,
@@ -55,7 +55,7 @@ fn groups<'a>(
             add(group.1.entry(row).or_default(), parts);
         }
     }
-    let all = tally.total.weight.max(1) as f64;
+    let all = counters.total.weight.max(1) as f64;
     let share = |p: &Parts| p.iter().sum::<u64>() as f64 / all;
     let remote = |p: &Parts| (p[0] + p[1] > 0).then(|| p[1] as f64 / (p[0] + p[1]) as f64);
     let group = |(key, (whole, rows)): (u32, (Parts, FastMap<usize, Parts>))| {

@@ -2,9 +2,9 @@
 
 use crate::analyze::attribute::Context;
 use crate::analyze::code::function_of;
+use crate::analyze::counters::Counters;
 use crate::analyze::hash::IdIndex;
 use crate::analyze::shares::share;
-use crate::analyze::tally::Tally;
 use crate::analyze::value::HotInstruction;
 use crate::recording::NONE;
 
@@ -12,9 +12,9 @@ use crate::recording::NONE;
 const MOST: usize = 40;
 
 /// Those of the program's files, most first.
-pub(super) fn instructions(context: &Context, tally: &Tally) -> Vec<HotInstruction> {
+pub(super) fn instructions(context: &Context, counters: &Counters) -> Vec<HotInstruction> {
     let input = context.input;
-    let mut all: Vec<_> = tally.instructions.iter().filter(|i| *i.0 != NONE).collect();
+    let mut all: Vec<_> = counters.instructions.iter().filter(|i| *i.0 != NONE).collect();
     all.sort_by_key(|(id, sums)| (std::cmp::Reverse(sums[0]), **id));
     let locations = IdIndex::new(&input.locations.id);
     let modules = IdIndex::new(&input.modules.id);
@@ -28,7 +28,7 @@ pub(super) fn instructions(context: &Context, tally: &Tally) -> Vec<HotInstructi
             module: input.modules.path[module].clone(),
             build_id: Some(input.modules.build_id[module].clone()).filter(|id| !id.is_empty()),
             file_offset: input.locations.file_offset[at],
-            share: weight as f64 / tally.total.weight.max(1) as f64,
+            share: weight as f64 / counters.total.weight.max(1) as f64,
             remote_share: (known > 0 && context.finder.nodes.count > 1).then(|| share(remote, known)),
         })
     };

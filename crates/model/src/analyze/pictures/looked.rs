@@ -30,7 +30,7 @@ struct Range {
 /// For each strip, what looks at different times saw; `None` where there was one time or none, and for rows of several
 /// allocations.
 pub(super) fn over_time(context: &Context, used: &[Used], clock: &Clock) -> Vec<Option<PagesOverTime>> {
-    let h = &context.input.homes;
+    let h = &context.input.page_nodes;
     let page = context.finder.placements.page_bytes;
     let mut none: Vec<Option<PagesOverTime>> = used.iter().map(|_| None).collect();
     let (Some(&first), Some(&last)) = (h.time_ns.iter().min(), h.time_ns.iter().max()) else { return none };

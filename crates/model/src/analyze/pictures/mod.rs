@@ -2,7 +2,6 @@
 
 mod bands;
 mod calls;
-mod course;
 mod groups;
 mod instructions;
 mod looked;
@@ -10,13 +9,14 @@ mod machine;
 mod processes;
 mod repaired;
 mod strips;
+mod timeline;
 
 pub use strips::{along, key};
 
 use super::attribute::Context;
+use super::counters::Counters;
 use super::facts::RowFacts;
 use super::input::Judge;
-use super::tally::Tally;
 use super::value::{Basis, Finding, FunctionRow, Pictures, RepairPart, Strip, WhatIf};
 
 /// What the rest of the report says already.
@@ -32,21 +32,27 @@ pub struct Told<'a> {
 }
 
 /// Gathers them.
-pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFacts], told: &Told) -> Pictures {
+pub fn pictures(
+    judge: &Judge,
+    context: &Context,
+    counters: &Counters,
+    rows: &[RowFacts],
+    told: &Told,
+) -> Pictures {
     let Told { findings, functions, what_if, matrix } = *told;
     let best: &[RepairPart] = what_if.and_then(|w| w.best.as_ref()).map_or(&[], |b| &b.parts);
     let repairs: Vec<&RepairPart> = best.iter().chain(findings.iter().flat_map(|f| &f.repairs)).collect();
-    let used = strips::used(context, tally, rows, &repairs);
+    let used = strips::used(context, counters, rows, &repairs);
     // Where lines were counted, flows are of lines; the rows whose pages are not their own are of samples.
     let whole = match (context.measure.basis, context.exact) {
         (Basis::DramLines, Some(exact)) => exact.total.all(),
-        _ => tally.total.weight as f64,
+        _ => counters.total.weight as f64,
     };
     let repaired = match matrix.len() {
         0 | 1 => Err("the machine has one node: memory can be nowhere else".to_owned()),
         _ => repaired::matrix(context, &used, matrix, whole),
     };
-    let clock = bands::Clock::new(context, tally);
+    let clock = bands::Clock::new(context, counters);
     let pages = looked::over_time(context, &used, &clock);
     let strip = |(u, over_time)| Strip { over_time, ..strips::strip(context, u) };
     let strips = used.iter().zip(pages).map(strip).collect();
@@ -55,13 +61,13 @@ pub fn pictures(judge: &Judge, context: &Context, tally: &Tally, rows: &[RowFact
         repaired_why: repaired.as_ref().err().cloned(),
         repaired: repaired.ok(),
         strips,
-        course: course::course(context, tally, rows, functions),
+        timeline: timeline::timeline(context, counters, rows, functions),
         phases: bands::bands(context, &clock),
-        instructions: instructions::instructions(context, tally),
-        code_by_node: groups::by_node(context, tally, functions),
-        code_by_thread: groups::by_thread(context, tally, functions),
-        callees: calls::tree(context, tally, true),
-        callers: calls::tree(context, tally, false),
-        processes: processes::processes(context, tally),
+        instructions: instructions::instructions(context, counters),
+        code_by_node: groups::by_node(context, counters, functions),
+        code_by_thread: groups::by_thread(context, counters, functions),
+        callees: calls::tree(context, counters, true),
+        callers: calls::tree(context, counters, false),
+        processes: processes::processes(context, counters),
     }
 }

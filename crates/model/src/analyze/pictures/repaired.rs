@@ -25,10 +25,10 @@ pub(super) fn matrix(
         let row = &context.rows.rows[one.facts.row];
         let mut users = vec![super::strips::Parts::default(); BINS];
         one.flows.iter().for_each(|f| users[f.bin].add(f.user, f.weight));
-        for flow in one.flows.iter().filter(|f| f.user != UNKNOWN && f.home != UNKNOWN) {
-            let (user, home) = (usize::from(flow.user), usize::from(flow.home));
-            let share = (flow.weight / whole.max(1.0)).min(moved[user][home]);
-            moved[user][home] -= share;
+        for flow in one.flows.iter().filter(|f| f.user != UNKNOWN && f.page_node != UNKNOWN) {
+            let (user, page_node) = (usize::from(flow.user), usize::from(flow.page_node));
+            let share = (flow.weight / whole.max(1.0)).min(moved[user][page_node]);
+            moved[user][page_node] -= share;
             let (from, width) = (flow.bin as f64 / BINS as f64, 1.0 / BINS as f64);
             match repaired(context, row, part, from, width, &users[flow.bin]) {
                 // A copy on each node.
@@ -36,7 +36,7 @@ pub(super) fn matrix(
                 Some(mix) => {
                     let known: f64 = mix.shares().filter(|m| m.0 != UNKNOWN).map(|m| m.1).sum();
                     if known <= 0.0 {
-                        moved[user][home] += share;
+                        moved[user][page_node] += share;
                     }
                     for (node, part) in mix.shares().filter(|m| m.0 != UNKNOWN && known > 0.0) {
                         moved[user][usize::from(node)] += share * part / known;

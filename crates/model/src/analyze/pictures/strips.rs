@@ -5,13 +5,13 @@
 //! as they are few, else at random places: at regular ones, pages that are interleaved would all look alike.
 
 use crate::analyze::attribute::Context;
+use crate::analyze::counters::{self, Counters, Use};
 use crate::analyze::facts::RowFacts;
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::{NodeIndex, UNKNOWN};
 use crate::analyze::pages::page_range;
 use crate::analyze::rows::Row;
 use crate::analyze::space::Thing;
-use crate::analyze::tally::{self, Tally, Use};
 use crate::analyze::value::{Pattern, Repair, RepairPart, Run, Strip, StripAxis, ThreadRun};
 use crate::recording::{NONE, ObjectKind};
 
@@ -44,9 +44,9 @@ pub fn along(row: &Row, id: u32, thing: &Thing, address: u64) -> f64 {
 
 /// A part of a row, with the node of the threads that use it and the node of its pages, as one number.
 #[inline]
-pub fn key(row: u32, along: f64, user: NodeIndex, home: NodeIndex) -> u64 {
+pub fn key(row: u32, along: f64, user: NodeIndex, page_node: NodeIndex) -> u64 {
     let bin = ((along * BINS as f64) as u64).min(BINS as u64 - 1);
-    u64::from(row) << 32 | bin << 16 | u64::from(user) << 8 | u64::from(home)
+    u64::from(row) << 32 | bin << 16 | u64::from(user) << 8 | u64::from(page_node)
 }
 
 /// Use of one part of a row: by whom, of whose pages, how much.
@@ -54,7 +54,7 @@ pub fn key(row: u32, along: f64, user: NodeIndex, home: NodeIndex) -> u64 {
 pub(super) struct Flow {
     pub(super) bin: usize,
     pub(super) user: NodeIndex,
-    pub(super) home: NodeIndex,
+    pub(super) page_node: NodeIndex,
     pub(super) weight: f64,
 }
 
@@ -75,22 +75,22 @@ pub(super) struct Used<'a> {
 /// The use of the first rows, by part.
 pub(super) fn used<'a>(
     context: &Context,
-    tally: &'a Tally,
+    counters: &'a Counters,
     rows: &'a [RowFacts],
     repairs: &[&'a RepairPart],
 ) -> Vec<Used<'a>> {
     let first = &rows[..rows.len().min(STRIPS)];
     let mut sampled: FastMap<u32, Vec<Flow>> = first.iter().map(|f| (f.row as u32, Vec::new())).collect();
-    for (&key, &weight) in &tally.strips {
+    for (&key, &weight) in &counters.strips {
         if let Some(list) = sampled.get_mut(&((key >> 32) as u32)) {
             let byte = |shift: u32| (key >> shift) as u8;
             let bin = (key >> 16 & 0xffff) as usize;
-            list.push(Flow { bin, user: byte(8), home: byte(0), weight: weight as f64 });
+            list.push(Flow { bin, user: byte(8), page_node: byte(0), weight: weight as f64 });
         }
     }
     let mut by_thread: FastMap<u32, Vec<(u32, &Use)>> =
         first.iter().map(|f| (f.row as u32, Vec::new())).collect();
-    for (&(row, thread), used) in tally.uses.iter().filter(|u| u.0.1 != NONE) {
+    for (&(row, thread), used) in counters.uses.iter().filter(|u| u.0.1 != NONE) {
         if let Some(list) = by_thread.get_mut(&row) {
             list.push((thread, used));
         }
@@ -99,7 +99,7 @@ pub(super) fn used<'a>(
         let counted = counted(context, facts);
         let exact = counted.is_some();
         let mut flows = counted.or_else(|| sampled.remove(&(facts.row as u32))).unwrap_or_default();
-        flows.sort_by_key(|f| (f.bin, f.user, f.home));
+        flows.sort_by_key(|f| (f.bin, f.user, f.page_node));
         let threads = by_thread.remove(&(facts.row as u32)).unwrap_or_default();
         Used { object, facts, flows, exact, repair: repair(context, facts, repairs), threads }
     };
@@ -131,14 +131,14 @@ fn counted(context: &Context, facts: &RowFacts) -> Option<Vec<Flow>> {
             let along = along(row, id, &thing, used.number * page + page / 2);
             for flow in exact.flows(context.input, context.finder.nodes, used) {
                 let lines = flow.lines[0] + flow.lines[1] - flow.leftover;
-                *sums.entry(key(0, along, flow.from, flow.home)).or_default() += lines.max(0.0);
+                *sums.entry(key(0, along, flow.from, flow.page_node)).or_default() += lines.max(0.0);
             }
         }
     }
     let flow = |(key, weight): (u64, f64)| Flow {
         bin: (key >> 16 & 0xffff) as usize,
         user: (key >> 8) as u8,
-        home: key as u8,
+        page_node: key as u8,
         weight,
     };
     (!sums.is_empty()).then(|| sums.into_iter().map(flow).collect())
@@ -167,9 +167,9 @@ pub(super) fn strip(context: &Context, used: &Used) -> Strip {
         let bin = f.bin * bins / BINS;
         users[bin].add(f.user, f.weight);
         all[bin] += f.weight;
-        if f.user != UNKNOWN && f.home != UNKNOWN {
+        if f.user != UNKNOWN && f.page_node != UNKNOWN {
             known[bin] += f.weight;
-            far[bin] += if f.user == f.home { 0.0 } else { f.weight };
+            far[bin] += if f.user == f.page_node { 0.0 } else { f.weight };
         }
     }
     let largest = all.iter().copied().fold(0.0, f64::max);
@@ -185,7 +185,7 @@ pub(super) fn strip(context: &Context, used: &Used) -> Strip {
         axis: if several { StripAxis::Allocations } else { StripAxis::Offset },
         extent: if several { row.things.len() as u64 } else { row.extent },
         bins,
-        node: runs(context, &looks.homes),
+        node: runs(context, &looks.page_nodes),
         first_touch: runs(context, &looks.nodes),
         first_thread: threads(context, looks.threads.iter().map(most_of)),
         user: runs(context, &users),
@@ -227,7 +227,7 @@ impl Parts {
 
 /// What looks at pages found, by part.
 struct Looks {
-    homes: Vec<Parts>,
+    page_nodes: Vec<Parts>,
     nodes: Vec<Parts>,
     threads: Vec<FastMap<u32, u32>>,
 }
@@ -235,7 +235,7 @@ struct Looks {
 fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -> Looks {
     let page = context.finder.placements.page_bytes;
     let mut found = Looks {
-        homes: vec![Parts::default(); bins],
+        page_nodes: vec![Parts::default(); bins],
         nodes: vec![Parts::default(); bins],
         threads: vec![FastMap::default(); bins],
     };
@@ -243,10 +243,10 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
     let mut look = |along: f64, id: u32, thing: &Thing, address: u64| {
         let folios = if row.kind == ObjectKind::SmallHeap { 0 } else { context.folios_of(id) };
         let time = thing.died.saturating_sub(1).min(context.survey.last_ns);
-        let home = context.finder.home(thing.space, address, time, folios);
+        let page_node = context.finder.page_node(thing.space, address, time, folios);
         let bin = ((along * bins as f64) as usize).min(bins - 1);
-        found.homes[bin].add(home.node, 1.0);
-        let group = context.groups.of_touch.get(home.touch as usize).copied().unwrap_or(NONE);
+        found.page_nodes[bin].add(page_node.node, 1.0);
+        let group = context.groups.of_touch.get(page_node.touch as usize).copied().unwrap_or(NONE);
         let group = context.groups.groups.get(group as usize);
         found.nodes[bin].add(group.map_or(UNKNOWN, |g| g.node), 1.0);
         if let Some(group) = group {
@@ -378,7 +378,7 @@ fn main_threads(context: &Context, used: &Used, bins: usize) -> Vec<ThreadRun> {
     let mut by_bin: Vec<FastMap<u32, u32>> = vec![FastMap::default(); bins];
     for &(thread, u) in &used.threads {
         for (at, &samples) in u.bins.iter().enumerate().filter(|b| *b.1 > 0) {
-            *by_bin[at * bins / tally::BINS].entry(thread).or_default() += samples;
+            *by_bin[at * bins / counters::BINS].entry(thread).or_default() += samples;
         }
     }
     threads(context, by_bin.iter().map(most_of))

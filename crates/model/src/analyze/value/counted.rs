@@ -29,8 +29,8 @@ pub struct DramLines {
 /// Exact counts of the program's own accesses on a virtual machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counted {
-    /// The rung that counted: `simulated`.
-    pub rung: String,
+    /// The source that counted: `simulated`.
+    pub source: String,
     /// Which part of the run the counts are of.
     pub region: Region,
     /// Epochs that they are of: bins of the cores' simulated clocks.
@@ -92,16 +92,16 @@ pub struct DramFlow {
     /// Node of the cpus.
     pub from: u32,
     /// Node of the memory.
-    pub home: u32,
+    pub page_node: u32,
     /// Bytes read: demanded, for ownership, and prefetched.
     pub read_bytes: u64,
     /// Of these, prefetched.
     pub prefetch_bytes: u64,
     /// Bytes written: written back and streamed.
     pub write_bytes: u64,
-    /// Bytes that a cache of node `home` supplied instead of its memory; in none of the above.
+    /// Bytes that a cache of node `page_node` supplied instead of its memory; in none of the above.
     pub cache_bytes: u64,
-    /// Page walks for pages of this home.
+    /// Page walks for pages of this node.
     pub walks: u64,
 }
 
@@ -138,7 +138,7 @@ pub struct CpuCounts {
     pub node: Option<u32>,
     /// Instructions of the program in user mode.
     pub instructions: u64,
-    /// Instructions per cycle of the stretches of time that it worked in, all waiting included; null if no time is known.
+    /// Instructions per cycle of the phases that it worked in, all waiting included; null if no time is known.
     pub ipc: Option<f64>,
     /// Share of accesses that the first-level cache served; null without accesses.
     pub l1_hit: Option<f64>,
@@ -175,7 +175,7 @@ pub struct NodeLoad {
     pub high: Option<f64>,
 }
 
-/// A stretch of simulated time.
+/// A phase of simulated time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
     /// Begin, seconds after the begin of the counts.
@@ -194,7 +194,7 @@ pub struct Moment {
     pub ipc: Option<f64>,
 }
 
-/// A node's memory in a stretch of time.
+/// A node's memory in a phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MomentNode {
     /// Node of the memory.

@@ -119,7 +119,7 @@ pub struct PhaseRow {
     pub figures: PhaseFigures,
 }
 
-/// A stretch of time that a thread was in a phase.
+/// A part of time that a thread was in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PhaseInterval {
     /// Position in `threads`.

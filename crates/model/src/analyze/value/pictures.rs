@@ -16,7 +16,7 @@ pub struct Pictures {
     /// Of the first 100 objects: what is where along their addresses.
     pub strips: Vec<Strip>,
     /// What each part of the run was spent on; null without samples.
-    pub course: Option<Course>,
+    pub timeline: Option<Timeline>,
     /// Phases that the program marks, the 200 longest.
     pub phases: Vec<Band>,
     /// The instructions with most samples, at most 40.
@@ -102,7 +102,7 @@ pub struct PagesOverTime {
 /// A look at pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LookRow {
-    /// When, seconds on the clock of `course`.
+    /// When, seconds on the clock of `timeline`.
     pub at_s: f64,
     /// Node of the pages; no mix where none was looked at or present.
     pub node: Vec<Run>,
@@ -131,18 +131,18 @@ pub struct ThreadRun {
 /// Which clock a time is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CourseClock {
+pub enum TimelineClock {
     /// Seconds after the start of the recording.
     Recorded,
     /// Seconds after the begin of the counts, in the time that the counted work takes on the machine.
     Simulated,
 }
 
-/// What each part of the run was spent on. Any stretch of it is the sum of its parts.
+/// What each part of the run was spent on. Any part of it is the sum of its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Course {
+pub struct Timeline {
     /// Which clock it is of.
-    pub clock: CourseClock,
+    pub clock: TimelineClock,
     /// Start of the first part, seconds.
     pub from_s: f64,
     /// End of the last part, seconds.
@@ -286,7 +286,7 @@ pub struct ProcessPicture {
     /// Share of all samples.
     pub share: f64,
     /// Share of all samples by node of the page, in the order of `machine.node_ids`.
-    pub by_home: Vec<f64>,
+    pub by_page_node: Vec<f64>,
 }
 
 /// The parts of a machine, and what is known of them.

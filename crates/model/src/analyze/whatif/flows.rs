@@ -2,18 +2,18 @@
 //!
 //! The page table of counts says exactly which node moved how many lines of each page, over the whole
 //! region. The epochs say exactly when how many lines moved between which nodes, but not of which
-//! pages. Samples have both. So the parts of a stretch's lines come from its samples, and as far as
+//! pages. Samples have both. So the parts of a phase's lines come from its samples, and as far as
 //! these are few, from the parts of the whole region.
 
+use crate::analyze::counters::{Cell, Counters, Halves};
 use crate::analyze::exact::Exact;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
 use crate::analyze::nodes::{NodeIndex, Nodes, UNKNOWN};
-use crate::analyze::tally::{Cell, Halves, Tally};
 use crate::analyze::value::Repair;
 use crate::machine::{Machine, NodeId};
-use crate::time::work::{HomeWork, Work};
-use crate::time::{Comparison, Course};
+use crate::time::work::{NodeWork, Work};
+use crate::time::{Comparison, Timeline};
 
 /// So many samples count as much as what is known of the whole region. // chosen
 const PRIOR: f64 = 32.0;
@@ -38,8 +38,8 @@ pub struct Flows {
     cells: Vec<(Cell, [f64; 2])>,
     /// Of the region, by pair.
     whole: Parts,
-    /// By stretch, by half of the samples and of all (index 2).
-    stretches: FastMap<u32, [Parts; 3]>,
+    /// By phase, by half of the samples and of all (index 2).
+    phases: FastMap<u32, [Parts; 3]>,
     /// Positions and weights of the nodes that pages may be interleaved over.
     turns: Vec<(usize, f64)>,
     /// The same, by bandwidth.
@@ -48,13 +48,13 @@ pub struct Flows {
 
 impl Flows {
     /// Adds up what was counted.
-    pub fn new(input: &Input, nodes: &Nodes, exact: &Exact, tally: &Tally, machine: &Machine) -> Flows {
-        let parts = exact.parts(tally);
+    pub fn new(input: &Input, nodes: &Nodes, exact: &Exact, counters: &Counters, machine: &Machine) -> Flows {
+        let parts = exact.parts(counters);
         let mut cells: FastMap<Cell, [f64; 2]> = FastMap::default();
         for page in &exact.pages {
             for flow in exact.flows(input, nodes, page) {
-                let (from, home) = (flow.from, flow.home);
-                if from == UNKNOWN || home == UNKNOWN || page.user == UNKNOWN {
+                let (from, page_node) = (flow.from, flow.page_node);
+                if from == UNKNOWN || page_node == UNKNOWN || page.user == UNKNOWN {
                     continue;
                 }
                 let one = [(page.row, 1.0)];
@@ -62,7 +62,7 @@ impl Flows {
                 let [read, written] = flow.lines;
                 for &(row, part) in shared {
                     let mut add = |user, [read, written]: [f64; 2]| {
-                        let sum = cells.entry(Cell { row, from, home, user }).or_default();
+                        let sum = cells.entry(Cell { row, from, page_node, user }).or_default();
                         sum[0] += read * part;
                         sum[1] += written * part;
                     };
@@ -77,8 +77,8 @@ impl Flows {
         cells.sort_by_key(|c| c.0);
         let whole = normal(nodes.count, cells.iter().copied());
         let mut sampled: FastMap<u32, Vec<(Cell, Halves)>> = FastMap::default();
-        for (&(stretch, cell), &halves) in &tally.cells {
-            sampled.entry(stretch).or_default().push((cell, halves));
+        for (&(phase, cell), &halves) in &counters.cells {
+            sampled.entry(phase).or_default().push((cell, halves));
         }
         let ids: Vec<NodeId> = machine.nodes.iter().map(|n| n.id).collect();
         let with_cpus: Vec<usize> = machine.cpu_nodes().filter_map(|n| machine.position(n.id)).collect();
@@ -91,11 +91,11 @@ impl Flows {
                 .iter()
                 .map(|&n| (n, all.map_or(even, |all| rate(n).unwrap_or(0.0) / all)))
                 .collect(),
-            stretches: sampled
+            phases: sampled
                 .into_iter()
-                .map(|(stretch, mut cells)| {
+                .map(|(phase, mut cells)| {
                     cells.sort_by_key(|c| c.0);
-                    (stretch, [0, 1, 2].map(|half| blend(nodes.count, &cells, half, &whole)))
+                    (phase, [0, 1, 2].map(|half| blend(nodes.count, &cells, half, &whole)))
                 })
                 .collect(),
             cells,
@@ -114,9 +114,9 @@ impl Flows {
         self.turns.iter().zip(&self.weighted).any(|(even, weighted)| (even.1 - weighted.1).abs() > 0.02)
     }
 
-    /// Whether samples had to tell stretches apart.
+    /// Whether samples had to tell phases apart.
     pub fn sampled(&self) -> bool {
-        !self.stretches.is_empty()
+        !self.phases.is_empty()
     }
 
     /// Rows by their lines, the most first.
@@ -142,18 +142,31 @@ impl Flows {
 
     fn far(&self, repair: &dyn Fn(u32) -> Option<Repair>, of: &dyn Fn(u32) -> bool) -> f64 {
         let (mut all, mut far) = (0.0, 0.0);
-        let mut homes = vec![0.0; self.ids.len()];
+        let mut page_nodes = vec![0.0; self.ids.len()];
         for (cell, [read, written]) in self.cells.iter().filter(|c| of(c.0.row)) {
-            homes.fill(0.0);
-            self.home(repair(cell.row), cell.from, usize::from(cell.home), cell.user, &mut homes);
+            page_nodes.fill(0.0);
+            self.page_node(
+                repair(cell.row),
+                cell.from,
+                usize::from(cell.page_node),
+                cell.user,
+                &mut page_nodes,
+            );
             all += read + written;
-            far += (read + written) * (1.0 - homes[usize::from(cell.from)]);
+            far += (read + written) * (1.0 - page_nodes[usize::from(cell.from)]);
         }
         if all > 0.0 { far / all } else { 0.0 }
     }
 
     /// Adds where lines between `from` and `old` go, in parts of 1.
-    fn home(&self, repair: Option<Repair>, from: NodeIndex, old: usize, user: NodeIndex, to: &mut [f64]) {
+    fn page_node(
+        &self,
+        repair: Option<Repair>,
+        from: NodeIndex,
+        old: usize,
+        user: NodeIndex,
+        to: &mut [f64],
+    ) {
         match repair {
             None => to[old] += 1.0,
             Some(Repair::WhereUsed) => to[usize::from(user)] += 1.0,
@@ -166,25 +179,25 @@ impl Flows {
         }
     }
 
-    /// The course's work with the memory of rows elsewhere. `half`: 0 and 1 for what one half of the samples says, 2 for
+    /// The timeline's work with the memory of rows elsewhere. `half`: 0 and 1 for what one half of the samples says, 2 for
     /// all. `divides`: loops with another schedule divide their work evenly.
     pub fn moved(
         &self,
-        course: &Course,
+        timeline: &Timeline,
         comparison: &Comparison,
         repair: &dyn Fn(u32) -> Option<Repair>,
         half: usize,
         divides: bool,
     ) -> Vec<Work> {
-        let mut pieces = course.pieces().to_vec();
+        let mut pieces = timeline.pieces().to_vec();
         // In order; one that takes long is there several times.
         for same in comparison.chosen().chunk_by(|a, b| a == b) {
             let at = same[0];
-            let parts = self.stretches.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
-            apply(&self.transitions(parts, repair), &mut pieces[at], course);
+            let parts = self.phases.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
+            apply(&self.transitions(parts, repair), &mut pieces[at], timeline);
             // A schedule is of a loop, not of an object: if one that matters gets it, all do.
             if divides && parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule)) {
-                pieces[at].evened(|core| course.node_of_core(core));
+                pieces[at].evened(|core| timeline.node_of_core(core));
             }
         }
         pieces
@@ -194,16 +207,16 @@ impl Flows {
     fn transitions(&self, parts: &Parts, repair: &dyn Fn(u32) -> Option<Repair>) -> Transitions {
         let n = self.ids.len();
         let mut to = vec![[vec![0.0; n], vec![0.0; n]]; n * n];
-        let mut homes = vec![0.0; n];
+        let mut page_nodes = vec![0.0; n];
         for (pair, list) in parts.iter().enumerate() {
             let (from, old) = ((pair / n) as NodeIndex, pair % n);
             let mut sums = [0.0; 2];
             for part in list {
-                homes.fill(0.0);
-                self.home(repair(part.row), from, old, part.user, &mut homes);
+                page_nodes.fill(0.0);
+                self.page_node(repair(part.row), from, old, part.user, &mut page_nodes);
                 for kind in 0..2 {
                     sums[kind] += part.of[kind];
-                    to[pair][kind].iter_mut().zip(&homes).for_each(|(t, h)| *t += part.of[kind] * h);
+                    to[pair][kind].iter_mut().zip(&page_nodes).for_each(|(t, h)| *t += part.of[kind] * h);
                 }
             }
             for kind in 0..2 {
@@ -215,27 +228,27 @@ impl Flows {
     }
 }
 
-/// New homes of lines, parts of 1: `[pair of nodes][read or written][new home]`.
+/// New nodes of pages of lines, parts of 1: `[pair of nodes][read or written][new node]`.
 type Transitions = Vec<[Vec<f64>; 2]>;
 
-/// Moves the lines of a piece of work to their new homes.
-fn apply(to: &Transitions, piece: &mut Work, course: &Course) {
-    for (core, work) in piece.cores.iter_mut().enumerate().filter(|(_, w)| !w.homes.is_empty()) {
-        let (from, n) = (course.node_of_core(core), work.homes.len());
-        let mut new = vec![HomeWork::default(); n];
-        for (old, w) in work.homes.iter().enumerate() {
+/// Moves the lines of a piece of work to their new nodes.
+fn apply(to: &Transitions, piece: &mut Work, timeline: &Timeline) {
+    for (core, work) in piece.cores.iter_mut().enumerate().filter(|(_, w)| !w.page_nodes.is_empty()) {
+        let (from, n) = (timeline.node_of_core(core), work.page_nodes.len());
+        let mut new = vec![NodeWork::default(); n];
+        for (old, w) in work.page_nodes.iter().enumerate() {
             let [read, written] = &to[from * n + old];
-            for (home, new) in new.iter_mut().enumerate() {
-                new.reads += w.reads * read[home];
-                new.prefetches += w.prefetches * read[home];
-                new.walks += w.walks * read[home];
-                new.writes += w.writes * written[home];
-                new.streams += w.streams * written[home];
+            for (page_node, new) in new.iter_mut().enumerate() {
+                new.reads += w.reads * read[page_node];
+                new.prefetches += w.prefetches * read[page_node];
+                new.walks += w.walks * read[page_node];
+                new.writes += w.writes * written[page_node];
+                new.streams += w.streams * written[page_node];
             }
             // A cache supplies its lines wherever their memory is.
             new[old].transfers += w.transfers;
         }
-        work.homes = new;
+        work.page_nodes = new;
     }
 }
 
@@ -243,7 +256,7 @@ fn apply(to: &Transitions, piece: &mut Work, course: &Course) {
 fn normal(nodes: usize, cells: impl Iterator<Item = (Cell, [f64; 2])>) -> Parts {
     let mut pairs: Parts = vec![Vec::new(); nodes * nodes];
     for (cell, of) in cells {
-        let pair = usize::from(cell.from) * nodes + usize::from(cell.home);
+        let pair = usize::from(cell.from) * nodes + usize::from(cell.page_node);
         pairs[pair].push(Part { row: cell.row, user: cell.user, of });
     }
     for list in &mut pairs {
@@ -259,7 +272,7 @@ fn normal(nodes: usize, cells: impl Iterator<Item = (Cell, [f64; 2])>) -> Parts 
     pairs
 }
 
-/// A stretch's parts: its samples and, with the weight of [`PRIOR`] samples, the whole region.
+/// A phase's parts: its samples and, with the weight of [`PRIOR`] samples, the whole region.
 fn blend(nodes: usize, cells: &[(Cell, Halves)], half: usize, whole: &Parts) -> Parts {
     let count = |halves: &Halves, kind: usize| match half {
         2 => (halves[0][kind] + halves[1][kind]) as f64,
@@ -267,9 +280,9 @@ fn blend(nodes: usize, cells: &[(Cell, Halves)], half: usize, whole: &Parts) -> 
     };
     let mut sums: FastMap<Cell, [f64; 2]> = FastMap::default();
     for (pair, list) in whole.iter().enumerate() {
-        let (from, home) = ((pair / nodes) as NodeIndex, (pair % nodes) as NodeIndex);
+        let (from, page_node) = ((pair / nodes) as NodeIndex, (pair % nodes) as NodeIndex);
         for p in list {
-            let cell = Cell { row: p.row, from, home, user: p.user };
+            let cell = Cell { row: p.row, from, page_node, user: p.user };
             sums.insert(cell, p.of.map(|part| part * PRIOR));
         }
     }

@@ -8,19 +8,19 @@ mod parts;
 mod plan;
 
 use super::cases::MOSTLY_HALO;
+use super::counters::Counters;
 use super::exact::Exact;
 use super::facts::RowFacts;
 use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::Nodes;
-use super::pace::Pace;
 use super::rows::Rows;
-use super::tally::Tally;
+use super::timing::Timing;
 use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
 use crate::machine::Machine;
 use crate::recording::NONE;
 use crate::time::work::Work;
-use crate::time::{Comparison, Course, Ratio};
+use crate::time::{Comparison, Ratio, Timeline};
 use flows::Flows;
 
 pub use plan::Planner;
@@ -50,7 +50,7 @@ const STAYS: f64 = 0.2;
 /// Asks the time model what repairs would give.
 pub struct Engine<'a> {
     machine: &'a Machine,
-    course: &'a Course,
+    timeline: &'a Timeline,
     comparison: Comparison<'a>,
     flows: Flows,
     /// Whether most lines are fetched ahead: loops go through their data in order, whoever takes which part.
@@ -82,27 +82,27 @@ impl<'a> Engine<'a> {
         judge: &'a Judge,
         nodes: &Nodes,
         exact: Option<&Exact>,
-        pace: Result<&'a Pace, &String>,
-        tally: &Tally,
+        timing: Result<&'a Timing, &String>,
+        counters: &Counters,
         facts: &[RowFacts],
         causes: &[Vec<u32>],
     ) -> Result<Engine<'a>, String> {
-        let pace = pace.map_err(String::clone)?;
+        let timing = timing.map_err(String::clone)?;
         let exact = exact.ok_or("no page was counted, so what moves with an object is not known")?;
         if nodes.count < 2 {
             return Err("the machine has one node: memory can be nowhere else".to_string());
         }
         let machine = &judge.machine;
-        let comparison = pace.course.comparison().map_err(|e| e.to_string())?;
-        let flows = Flows::new(input, nodes, exact, tally, machine);
-        let lines = |of: fn(&crate::time::work::HomeWork) -> f64| -> f64 {
-            let cores = pace.course.pieces().iter().flat_map(|p| &p.cores);
+        let comparison = timing.timeline.comparison().map_err(|e| e.to_string())?;
+        let flows = Flows::new(input, nodes, exact, counters, machine);
+        let lines = |of: fn(&crate::time::work::NodeWork) -> f64| -> f64 {
+            let cores = timing.timeline.pieces().iter().flat_map(|p| &p.cores);
             cores.flat_map(|c| c.used().map(|(_, w)| of(w))).sum()
         };
         let mut engine = Engine {
             sequential: lines(|w| w.prefetches) > SEQUENTIAL * lines(|w| w.reads),
             machine,
-            course: &pace.course,
+            timeline: &timing.timeline,
             comparison,
             flows,
             units: Vec::new(),
@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
         };
         let all = |unit: &usize| self.units[*unit].iter().all(|&row| taken(row));
         let units: Vec<usize> = (0..self.units.len()).filter(all).collect();
-        // A schedule also divides the work more evenly here than the emulator's own course did: it has to pay by
+        // A schedule also divides the work more evenly here than the emulator's own timeline did: it has to pay by
         // memory alone, too.
         let near = self.guess(&|unit| units.contains(&unit).then_some(Repair::Replicate));
         if !self.sequential || units.is_empty() || near > 1.0 - WORTH {
@@ -215,7 +215,7 @@ impl<'a> Engine<'a> {
     }
 
     fn moved(&self, repair: &dyn Fn(u32) -> Option<Repair>, half: usize) -> Vec<Work> {
-        self.flows.moved(self.course, &self.comparison, repair, half, self.divides(repair))
+        self.flows.moved(self.timeline, &self.comparison, repair, half, self.divides(repair))
     }
 
     /// The time of rows elsewhere over the time now. Work that a schedule divides anew may be faster than any placement
@@ -448,16 +448,16 @@ impl<'a> Engine<'a> {
 
     /// All threads on the node where that is fastest, with all memory.
     fn one_node(&self) -> Option<OneNode> {
-        let pieces = self.course.pieces();
+        let pieces = self.timeline.pieces();
         let cores = pieces.first()?.cores.len();
         let active: Vec<usize> =
             (0..cores).filter(|&c| pieces.iter().any(|p| !p.cores[c].is_idle())).collect();
-        let on: Vec<usize> = active.iter().map(|&c| self.course.node_of_core(c)).collect();
+        let on: Vec<usize> = active.iter().map(|&c| self.timeline.node_of_core(c)).collect();
         if on.windows(2).all(|w| w[0] == w[1]) {
             return None;
         }
         let tried = self.flows.with_cpus().filter_map(|node| {
-            let there: Vec<usize> = (0..cores).filter(|&c| self.course.node_of_core(c) == node).collect();
+            let there: Vec<usize> = (0..cores).filter(|&c| self.timeline.node_of_core(c) == node).collect();
             if there.len() < active.len() {
                 return None;
             }

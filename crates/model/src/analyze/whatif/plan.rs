@@ -2,6 +2,7 @@
 
 use super::parts::{PageUser, simplest};
 use crate::analyze::attribute::Context;
+use crate::analyze::counters::{BINS, Counters};
 use crate::analyze::facts::RowFacts;
 use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
@@ -10,11 +11,10 @@ use crate::analyze::nodes::{NodeIndex, UNKNOWN};
 use crate::analyze::pages::page_range;
 use crate::analyze::rows::Row;
 use crate::analyze::sites::SiteId;
-use crate::analyze::tally::{BINS, Tally};
 use crate::analyze::value::{Pattern, Repair, RepairPart};
-use crate::fix::MOST_PARTS;
 use crate::machine::Machine;
 use crate::percent::percent;
+use crate::placement_file::MOST_PARTS;
 use crate::recording::{NONE, ObjectKind};
 
 /// Part of an allocation's pages that must be one node's for the whole to be called that node's, and part of
@@ -29,7 +29,7 @@ pub struct Planner<'a> {
     input: &'a Input,
     machine: &'a Machine,
     context: &'a Context<'a>,
-    tally: &'a Tally,
+    counters: &'a Counters,
     /// Whether threads wandered between nodes: then no page has a user that stays.
     wandering: bool,
 }
@@ -43,10 +43,11 @@ impl<'a> Planner<'a> {
         input: &'a Input,
         machine: &'a Machine,
         context: &'a Context<'a>,
-        tally: &'a Tally,
+        counters: &'a Counters,
     ) -> Planner<'a> {
-        let wandering = !context.finder.nodes.assumed && tally.threads.iter().any(|t| wanders(t).is_some());
-        Planner { input, machine, context, tally, wandering }
+        let wandering =
+            !context.finder.nodes.assumed && counters.threads.iter().any(|t| wanders(t).is_some());
+        Planner { input, machine, context, counters, wandering }
     }
 
     /// What fits how an object is used, where no time is known; `None` if that is not known either.
@@ -183,9 +184,10 @@ impl<'a> Planner<'a> {
         let nodes = self.context.finder.nodes.count;
         let mut votes: FastMap<u32, Vec<u64>> = FastMap::default();
         let of_row = |thing: u32| self.context.rows.of_thing[thing as usize] == row;
-        for (&(thing, thread), used) in self.tally.instances.iter().filter(|i| of_row(i.0.0) && i.0.1 != NONE)
+        for (&(thing, thread), used) in
+            self.counters.instances.iter().filter(|i| of_row(i.0.0) && i.0.1 != NONE)
         {
-            let node = self.context.node_of_user(self.tally, thread);
+            let node = self.context.node_of_user(self.counters, thread);
             if node != UNKNOWN {
                 votes.entry(thing).or_insert_with(|| vec![0; nodes])[usize::from(node)] +=
                     used.used.addressed;
@@ -202,8 +204,8 @@ impl<'a> Planner<'a> {
     /// Who is seen most in each 512th of a row's objects.
     fn users_by_bin(&self, row: u32) -> Users {
         let mut votes = vec![vec![0u64; self.context.finder.nodes.count]; BINS];
-        for (&(_, thread), used) in self.tally.uses.iter().filter(|u| u.0.0 == row && u.0.1 != NONE) {
-            let node = self.context.node_of_user(self.tally, thread);
+        for (&(_, thread), used) in self.counters.uses.iter().filter(|u| u.0.0 == row && u.0.1 != NONE) {
+            let node = self.context.node_of_user(self.counters, thread);
             if node != UNKNOWN {
                 let bins = votes.iter_mut().zip(&used.bins);
                 bins.for_each(|(v, &n)| v[usize::from(node)] += u64::from(n));

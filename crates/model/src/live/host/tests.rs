@@ -3,7 +3,7 @@
 use super::super::events::Missing;
 use super::super::reading::{Count, CpuTicks, Monitored, Moved, NodeMemory, Pages, Source, Stat};
 use super::*;
-use crate::whereabouts::activity::Activity;
+use crate::residency::activity::Activity;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -9,7 +9,7 @@ use super::sections::kind;
 use super::to_details;
 use crate::analyze::Report;
 use crate::compare::{Comparison, Difference};
-use crate::plain;
+use crate::escape;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -166,11 +166,11 @@ pub fn compared(
 /// The page with its title, its text for readers without scripts, and its data.
 fn fill(title: &str, text: &str, data: &impl Serialize) -> String {
     // Only a map with keys that are no strings could fail, and none of the values has one.
-    let json = plain::json(serde_json::to_string(data).unwrap_or_default());
+    let json = escape::json(serde_json::to_string(data).unwrap_or_default());
     let mut page = String::with_capacity(PAGE.len() + text.len() + json.len());
     let mut rest = PAGE;
     for (mark, content) in
-        [(TITLE, escaped(&plain::line(title))), (TEXT, escaped(&plain::page(text))), (DATA, inert(&json))]
+        [(TITLE, escaped(&escape::line(title))), (TEXT, escaped(&escape::page(text))), (DATA, inert(&json))]
     {
         let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
         page.push_str(before);

@@ -1,6 +1,6 @@
 //! Strings that make an SVG: shapes and lines of text are all there is.
 
-use crate::plain;
+use crate::escape;
 use crate::report::layout::shorten;
 use std::fmt::Write as _;
 
@@ -147,7 +147,7 @@ pub(super) fn node_class(position: Option<usize>) -> String {
 /// Text as XML that shows it.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in plain::line(text).chars() {
+    for c in escape::line(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

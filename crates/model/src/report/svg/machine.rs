@@ -16,7 +16,7 @@ const MEMORY: f64 = 44.0;
 
 struct Flow {
     from: usize,
-    home: usize,
+    page_node: usize,
     part: f64,
     label: String,
 }
@@ -29,7 +29,7 @@ fn flows(r: &Report) -> Vec<Flow> {
         let all: f64 = counted.dram.iter().map(bytes).sum::<f64>().max(1.0);
         let flow = |f: &crate::analyze::DramFlow| {
             let label = format!("{} GB/s", digits(bytes(f) / time.seconds.max(1e-12) / 1e9));
-            Some(Flow { from: at(f.from)?, home: at(f.home)?, part: bytes(f) / all, label })
+            Some(Flow { from: at(f.from)?, page_node: at(f.page_node)?, part: bytes(f) / all, label })
         };
         return counted.dram.iter().filter(|f| bytes(f) > 0.0).filter_map(flow).collect();
     }
@@ -40,8 +40,13 @@ fn flows(r: &Report) -> Vec<Flow> {
         .enumerate()
         .flat_map(|(from, row)| row.iter().enumerate().map(move |c| (from, c)));
     let some = cells.filter(|c| *c.1.1 > 0.0 && all > 0.0);
-    some.map(|(from, (home, &share))| Flow { from, home, part: share / all, label: percent(Some(share)) })
-        .collect()
+    some.map(|(from, (page_node, &share))| Flow {
+        from,
+        page_node,
+        part: share / all,
+        label: percent(Some(share)),
+    })
+    .collect()
 }
 
 /// `None` for more than sixteen nodes.
@@ -85,14 +90,14 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
     let all = flows(r);
     let crossing = nodes.len() <= CROSSING;
     if crossing {
-        for f in all.iter().filter(|f| f.from < nodes.len() && f.home < nodes.len()) {
-            way(&mut d, f, corner(f.from), corner(f.home));
+        for f in all.iter().filter(|f| f.from < nodes.len() && f.page_node < nodes.len()) {
+            way(&mut d, f, corner(f.from), corner(f.page_node));
         }
     } else {
         for at in 0..nodes.len() {
             let (x, y) = corner(at);
             for (class, offset, near) in [("way-near", 30.0, true), ("way-far", 112.0, false)] {
-                let own = all.iter().filter(|f| f.home == at && (f.from == at) == near);
+                let own = all.iter().filter(|f| f.page_node == at && (f.from == at) == near);
                 let part: f64 = own.map(|f| f.part).sum();
                 if part > 0.0 {
                     let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
@@ -124,14 +129,14 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
 fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
     let wide = 2.0 + f.part * 26.0;
     let top = b.1 + NODE.1 + PIPE;
-    if f.from == f.home {
+    if f.from == f.page_node {
         let x = a.0 + NODE.0 / 2.0;
         d.way("way-near", &format!("M{x:.1} {top:.1}V{:.1}", a.1 + NODE.1), wide);
         d.text(x + wide / 2.0 + 6.0, a.1 + NODE.1 + PIPE / 2.0 + 4.0, "strong", Anchor::Start, &f.label);
         return;
     }
     let same = (a.0 - b.0).abs() < 1.0;
-    let right = b.0 < a.0 - 1.0 || same && f.home < f.from;
+    let right = b.0 < a.0 - 1.0 || same && f.page_node < f.from;
     let x1 = if right { b.0 + NODE.0 } else { b.0 };
     let x2 = match () {
         () if same => x1,
@@ -151,6 +156,6 @@ fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
         wide,
     );
     let aside = if same { bend * 0.75 } else { 0.0 };
-    let part = if f.from < f.home { 20.0 } else { -20.0 };
+    let part = if f.from < f.page_node { 20.0 } else { -20.0 };
     d.text((x1 + x2) / 2.0 + aside, (y1 + y2) / 2.0 + 4.0 + part, "strong", Anchor::Middle, &f.label);
 }

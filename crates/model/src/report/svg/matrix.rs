@@ -25,12 +25,12 @@ pub(super) fn matrix(r: &Report, title: &str, rows: &[Vec<f64>]) -> Option<Drawi
         d.text(left - 8.0, top + middle + 4.0, "small", Anchor::End, &id.to_string());
     }
     for (from, row) in rows.iter().enumerate() {
-        for (home, &share) in row.iter().enumerate() {
-            let at = (left + home as f64 * side, top + from as f64 * side);
+        for (page_node, &share) in row.iter().enumerate() {
+            let at = (left + page_node as f64 * side, top + from as f64 * side);
             let inner = side - 1.5;
             d.cell("box", at, inner, 1.0);
             if share > 0.0 {
-                let class = if from == home { "near" } else { "far" };
+                let class = if from == page_node { "near" } else { "far" };
                 d.cell(class, at, inner, 0.15 + 0.85 * share / most);
             }
             if n <= 8 {

@@ -43,7 +43,7 @@ pub fn pictures(r: &Report) -> Vec<Picture> {
         add("nodes-repaired", matrix::matrix(r, &title, &repaired.node_matrix));
     }
     add("what-if", ladder::ladder(r));
-    add("time", time::course(r));
+    add("time", time::timeline(r));
     add("threads", time::threads(r));
     add("bandwidth", time::bandwidth(r));
     add("bandwidth-use", time::usage(r));
@@ -66,10 +66,10 @@ fn basis(r: &Report) -> &'static str {
 
 /// Where the figures come from, in a line.
 fn source(r: &Report) -> String {
-    let of = |rung: &crate::analyze::RungUse| {
-        format!("{} {} samples", super::layout::count(rung.samples), rung.rung)
+    let of = |source: &crate::analyze::SourceUse| {
+        format!("{} {} samples", super::layout::count(source.samples), source.source)
     };
-    let all: Vec<String> = r.rungs.iter().filter(|rung| rung.rung != "pages").map(of).collect();
+    let all: Vec<String> = r.sources.iter().filter(|source| source.source != "pages").map(of).collect();
     if all.is_empty() { "source: none".to_owned() } else { format!("source: {}", all.join(", ")) }
 }
 

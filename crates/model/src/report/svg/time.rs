@@ -2,7 +2,7 @@
 
 use super::drawing::{Anchor, Drawing, node_class};
 use super::{basis, source};
-use crate::analyze::{Course, CourseClock, Report};
+use crate::analyze::{Report, Timeline, TimelineClock};
 use crate::report::counted::{digits, seconds_short};
 use crate::report::layout::shorten;
 
@@ -29,11 +29,11 @@ impl Axis {
     }
 }
 
-fn axis(c: &Course) -> Axis {
+fn axis(c: &Timeline) -> Axis {
     Axis { from: c.from_s, to: c.to_s }
 }
 
-fn part(c: &Course, p: usize) -> f64 {
+fn part(c: &Timeline, p: usize) -> f64 {
     c.from_s + (c.to_s - c.from_s) * p as f64 / c.parts.max(1) as f64
 }
 
@@ -63,11 +63,11 @@ fn phases(d: &mut Drawing, r: &Report, axis: &Axis, mut y: f64) -> f64 {
 }
 
 /// Near, far and the rest; `None` without samples.
-pub(super) fn course(r: &Report) -> Option<Drawing> {
-    let c = r.pictures.course.as_ref()?;
+pub(super) fn timeline(r: &Report) -> Option<Drawing> {
+    let c = r.pictures.timeline.as_ref()?;
     let clock = match c.clock {
-        CourseClock::Recorded => "",
-        CourseClock::Simulated => ", in the time that the work takes on the machine",
+        TimelineClock::Recorded => "",
+        TimelineClock::Simulated => ", in the time that the work takes on the machine",
     };
     let mut d = Drawing::new(WIDTH, &format!("Near and far over time, by {}{clock}", basis(r)));
     let axis = axis(c);
@@ -99,7 +99,7 @@ pub(super) fn course(r: &Report) -> Option<Drawing> {
 
 /// Where each thread was; `None` where threads are not followed over time.
 pub(super) fn threads(r: &Report) -> Option<Drawing> {
-    let c = r.pictures.course.as_ref().filter(|c| !c.threads.is_empty())?;
+    let c = r.pictures.timeline.as_ref().filter(|c| !c.threads.is_empty())?;
     let axis = axis(c);
     let mut d = Drawing::new(WIDTH, "Threads over time: node, and how busy");
     let lane = 13.0;

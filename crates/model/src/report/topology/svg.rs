@@ -285,7 +285,7 @@ fn text(out: &mut String, x: u32, y: u32, class: &str, words: &str) {
 }
 
 fn escape(text: &str) -> String {
-    crate::plain::line(text)
+    crate::escape::line(text)
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -105,7 +105,7 @@ pub enum AgentBody {
         name: String,
     },
     /// Where pages of an object were when it ended.
-    Homes {
+    PageNodes {
         /// The first page looked at.
         address: u64,
         /// Bytes between pages looked at.
@@ -113,7 +113,7 @@ pub enum AgentBody {
         /// Runs of (node, pages); node −1: not present.
         runs: Vec<(i16, u32)>,
     },
-    /// A sample of the signal rung.
+    /// A sample of the signal source.
     Sample {
         /// Kernel index of the cpu.
         cpu: u32,
@@ -251,9 +251,9 @@ pub enum LostWhy {
     /// A signal handler met the writer's lock.
     Busy,
     /// move_pages is not allowed.
-    HomesRefused,
-    /// Looking up homes would have cost too much time.
-    HomesBudget,
+    PageNodesRefused,
+    /// Looking up nodes of pages would have cost too much time.
+    PageNodesBudget,
     /// The program uses SIGPROF itself.
     SigprofTaken,
     /// A thread got no timer; the count is the error number.
@@ -289,7 +289,7 @@ mirrored! {
     RawAlloc = 80 { address: u64, bytes: u64, represents: u64, previous: u64, site: u64, rip: u64, rsp: u64, rbp: u64, born: u64, stack_bytes: u32, unused: u32 }
     RawGroup = 24 { site: u64, count: u64, bytes: u64 }
     RawRange = 24 { address: u64, bytes: u64, to: u64 }
-    RawHomes = 24 { address: u64, stride: u64, runs: u32, unused: u32 }
+    RawPageNodes = 24 { address: u64, stride: u64, runs: u32, unused: u32 }
     RawRun = 8 { node: i16, unused: u16, pages: u32 }
     RawSample = 152 { ip: u64, registers: [u64; 16], weight_ns: u64, chain: u32, unused: u32 }
     RawLost = 16 { count: u64, why: u32, unused: u32 }
@@ -374,14 +374,14 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
             AgentBody::Name { address: range.address, bytes: range.bytes, name: text(name) }
         }
         15 => {
-            let (homes, mut rest) = take::<RawHomes>(rest)?;
+            let (page_nodes, mut rest) = take::<RawPageNodes>(rest)?;
             let mut runs = Vec::new();
-            for _ in 0..homes.runs {
+            for _ in 0..page_nodes.runs {
                 let (run, after) = take::<RawRun>(rest)?;
                 runs.push((run.node, run.pages));
                 rest = after;
             }
-            AgentBody::Homes { address: homes.address, stride: homes.stride, runs }
+            AgentBody::PageNodes { address: page_nodes.address, stride: page_nodes.stride, runs }
         }
         16 => {
             let (sample, rest) = take::<RawSample>(rest)?;
@@ -400,8 +400,8 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
         17 => {
             let (lost, _) = take::<RawLost>(rest)?;
             let why = match lost.why {
-                1 => LostWhy::HomesRefused,
-                2 => LostWhy::HomesBudget,
+                1 => LostWhy::PageNodesRefused,
+                2 => LostWhy::PageNodesBudget,
                 3 => LostWhy::SigprofTaken,
                 4 => LostWhy::TimerRefused,
                 5 => LostWhy::SmallSignalStack,

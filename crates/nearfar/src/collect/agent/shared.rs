@@ -22,7 +22,7 @@ const RING_BYTES: usize = 1 << 20;
 const RING_STEP: usize = 65536;
 const TABLE_OFFSET: usize = 4096;
 const SET_MAPS: u32 = 1;
-const SET_DOORBELL: u32 = 2;
+const SET_HYPERCALL: u32 = 2;
 const SET_VDSO_CLOCK: u32 = 4;
 
 /// What the names of its mappings begin with in /proc/PID/maps.
@@ -37,7 +37,7 @@ pub(super) struct Header {
     signal_hz: u32,
     min_object: u64,
     small_sample: u64,
-    home_pages: u32,
+    looked_up_pages: u32,
     flags: u32,
     segments: u32,
     ring_bytes: u32,
@@ -194,7 +194,7 @@ impl Shared {
         let mut flags = 0;
         for (on, flag) in [
             (settings.maps, SET_MAPS),
-            (settings.doorbell, SET_DOORBELL),
+            (settings.hypercall, SET_HYPERCALL),
             (clock_without_a_call(), SET_VDSO_CLOCK),
         ] {
             flags |= if on { flag } else { 0 };
@@ -207,7 +207,7 @@ impl Shared {
             signal_hz: settings.signal_hz,
             min_object: settings.min_object_bytes.max(1),
             small_sample: settings.small_sample_bytes.min(i64::MAX as u64),
-            home_pages: settings.home_pages,
+            looked_up_pages: settings.looked_up_pages,
             flags,
             segments: self.layout.segments as u32,
             ring_bytes: self.layout.ring_bytes as u32,

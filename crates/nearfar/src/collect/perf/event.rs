@@ -169,7 +169,7 @@ pub struct MemoryAccess {
     /// Events that it stands for.
     pub period: u32,
     /// Node of the physical address; −1 if unknown.
-    pub home: i16,
+    pub page_node: i16,
 }
 
 /// Reads 8-byte words and parts of records; every read is checked.

@@ -56,13 +56,13 @@ struct job {
 };
 struct job job_parse(const struct frame *frame);
 
-/* world.c: the guest as the program is to find it. */
-void world_clock(void);
+/* environment.c: the guest as the program is to find it. */
+void environment_clock(void);
 #define NEW_ROOT "/host"
-void world_settings(const struct job *job);
+void environment_settings(const struct job *job);
 /* False, with errno and `what` set, if something that the program needs is not to be had. */
-bool world_mount(const struct job *job, const char **what);
-void world_leave(void);
+bool environment_mount(const struct job *job, const char **what);
+void environment_leave(void);
 
 /* child.c */
 struct streams {

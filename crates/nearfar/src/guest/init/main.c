@@ -100,16 +100,16 @@ int main(void) {
     if (frame.kind != NF_JOB) power_off();
     struct job job = job_parse(&frame);
     stay_on(job.housekeeping);
-    world_clock();
-    world_settings(&job);
+    environment_clock();
+    environment_settings(&job);
     const char *what = "";
-    if (!world_mount(&job, &what)) refuse(errno, what);
+    if (!environment_mount(&job, &what)) refuse(errno, what);
     struct streams streams;
     pid_t child = child_start(&job, &streams, &what);
     if (child < 0) refuse(errno, what);
     send_frame(NF_STARTED, NULL, 0);
     int status = relay(child, &streams);
-    world_leave();
+    environment_leave();
     send_number(NF_EXIT, (uint32_t)status);
     finished();
 }

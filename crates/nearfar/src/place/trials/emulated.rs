@@ -116,7 +116,7 @@ fn once(
         call_graph: CallGraph::None,
         agent: true,
         no_perf: false,
-        homes_interval: 1.0,
+        look_interval: 1.0,
         max_size: crate::collect::options::MOST_BYTES,
         user: None,
         objects: placement.objects.clone(),

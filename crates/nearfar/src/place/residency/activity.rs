@@ -1,0 +1,15 @@
+//! The kernel's counters of page placement and migration.
+
+use nearfar_model::machine::Machine;
+use nearfar_model::residency::activity::Activity;
+use std::fs;
+
+/// Reads them now. What cannot be read is left out.
+pub fn read(machine: &Machine) -> Activity {
+    let vmstat = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let node = |id| {
+        let file = format!("/sys/devices/system/node/node{id}/numastat");
+        Some((id, fs::read_to_string(file).ok()?))
+    };
+    Activity::read(&vmstat, machine.nodes.iter().filter_map(|n| node(n.id)))
+}

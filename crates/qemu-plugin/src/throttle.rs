@@ -1,0 +1,197 @@
+//! vCPUs keep pace with each other in simulated time.
+//!
+//! A host with fewer cores than the machine lets one vCPU run for milliseconds while others wait. Where work
+//! goes to whoever comes first (dynamic schedules, locks, queues), the program would see that. So
+//! whoever is ahead naps, and the host has its cores for the others. It is a matter of the host's time only:
+//! nobody's clock is changed, and nobody waits for one that does not get on though it could.
+
+use crate::host::HostThread;
+use crate::plugin_state::PluginState;
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How far ahead of the slowest a vCPU may be, ns: a fraction of what a block of a dynamic schedule takes. // chosen
+const LEAD_NS: f64 = 10_000.0;
+
+/// How long it naps on the host before it looks again, for each ns that it is ahead, ns: a fraction of what an
+/// emulated cpu needs to catch up. Switching tasks costs the host something too. // chosen
+const NAP_PER_LEAD: f64 = 20.0;
+
+/// The longest nap: it may be waited for. // chosen
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// After so much napping it looks at what the host does with the one that it waits for. // chosen
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Who has slept at so many of these looks waits for something that may be the one who naps: QEMU has
+/// moments that all vCPUs must stop for. // chosen
+const ASLEEP: u32 = 2;
+
+/// Who has worked for so long in the kernel may wait there for the one who naps. Page faults and ticks are
+/// shorter. // chosen
+const IN_KERNEL: Duration = Duration::from_millis(3);
+
+/// Whatever the host says, nobody waits longer for one clock to move. // chosen
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Who is behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Behind {
+    /// Its vCPU, or where it will probably go on.
+    pub cpu: usize,
+    /// Its clock, ns.
+    pub ns: f64,
+    /// Its task, if it does not run yet but will in a moment.
+    pub due: Option<u64>,
+}
+
+/// What a vCPU knows of the others' pace.
+#[derive(Debug, Default)]
+pub struct Throttle {
+    /// Who did not get on.
+    stuck: HashMap<(usize, Option<u64>), Stuck>,
+}
+
+/// One that did not get on.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    /// Where its clock stood, ns.
+    ns: f64,
+    /// Up to which clock of its own the vCPU goes on without it, ns. Then it looks again: a task may have slept
+    /// because its waker had no processor.
+    until_ns: f64,
+}
+
+impl Throttle {
+    /// Naps while this clock is far ahead of others that go on.
+    #[inline]
+    pub fn keep(&mut self, plugin: &PluginState, clock_ns: f64) {
+        if self.slowest(plugin, clock_ns).is_some_and(|slowest| slowest.ns + LEAD_NS < clock_ns) {
+            self.nap(plugin, clock_ns);
+        }
+    }
+
+    #[cold]
+    fn nap(&mut self, plugin: &PluginState, clock_ns: f64) {
+        let heard = plugin.alarm.rings();
+        let mut wait: Option<Wait> = None;
+        while let Some(slowest) =
+            self.slowest(plugin, clock_ns).filter(|slowest| slowest.ns + LEAD_NS < clock_ns)
+        {
+            match &mut wait {
+                Some(wait) if wait.of == slowest => {
+                    if wait.is_vain(plugin) {
+                        // Further each time, or one that never gets on would be waited for all the time.
+                        let until_ns = clock_ns + (clock_ns - slowest.ns).max(LEAD_NS);
+                        self.stuck.insert((slowest.cpu, slowest.due), Stuck { ns: slowest.ns, until_ns });
+                    }
+                }
+                _ => wait = Some(Wait::new(slowest, plugin)),
+            }
+            let lead = Duration::from_nanos((NAP_PER_LEAD * (clock_ns - slowest.ns)) as u64);
+            if plugin.alarm.wait(lead.min(LONGEST_NAP), heard) {
+                return;
+            }
+        }
+    }
+
+    /// The slowest of those that run and of those that will go on in a moment. For a task whose vCPU another
+    /// thread has, nobody can wait.
+    fn slowest(&self, plugin: &PluginState, clock_ns: f64) -> Option<Behind> {
+        let gets_on = |behind: &Behind| {
+            let stuck = self.stuck.get(&(behind.cpu, behind.due)).filter(|stuck| stuck.ns == behind.ns);
+            stuck.is_none_or(|stuck| stuck.until_ns <= clock_ns)
+        };
+        let running = plugin.running_ns().map(|(cpu, ns)| Behind { cpu, ns, due: None }).filter(gets_on);
+        let due = plugin.wakes().due(|behind| plugin.is_free(behind.cpu) && gets_on(behind));
+        running.chain(due).min_by(|a, b| a.ns.total_cmp(&b.ns))
+    }
+}
+
+/// The host's thread of a vCPU.
+fn host(plugin: &PluginState, cpu: usize) -> Option<&HostThread> {
+    plugin.visible(cpu)?.host.get()
+}
+
+/// One that is behind is waited for.
+struct Wait {
+    of: Behind,
+    since: Instant,
+    /// Processor time that its vCPU had used then.
+    used: Option<Duration>,
+    /// When the host was last asked.
+    looked: Instant,
+    /// At how many looks it slept.
+    asleep: u32,
+}
+
+impl Wait {
+    fn new(of: Behind, plugin: &PluginState) -> Wait {
+        let used = host(plugin, of.cpu).and_then(HostThread::used);
+        let now = Instant::now();
+        Wait { of, since: now, used, looked: now, asleep: 0 }
+    }
+
+    /// Whether it could have got on by now.
+    fn is_vain(&mut self, plugin: &PluginState) -> bool {
+        if self.looked.elapsed() < LOOK {
+            return false;
+        }
+        self.looked = Instant::now();
+        let Some(thread) = host(plugin, self.of.cpu) else { return true };
+        self.asleep += u32::from(thread.sleeps());
+        let used = thread.used().zip(self.used).map(|(now, then)| now.saturating_sub(then));
+        // In the program's own code it gets on whenever it has a processor.
+        let works = plugin.is_in_program(self.of.cpu);
+        self.asleep >= ASLEEP
+            || (!works && used.is_none_or(|used| used > IN_KERNEL))
+            || self.since.elapsed() > LONGEST
+    }
+}
+
+/// Ends naps: the kernel waits for an answer of all vCPUs, and who naps takes no interrupts.
+#[derive(Debug, Default)]
+pub struct Alarm {
+    times: Mutex<u64>,
+    rings: Condvar,
+}
+
+impl Alarm {
+    /// How often it has rung.
+    pub fn rings(&self) -> u64 {
+        *self.times.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Wakes all.
+    pub fn ring(&self) {
+        *self.times.lock().unwrap_or_else(|e| e.into_inner()) += 1;
+        self.rings.notify_all();
+    }
+
+    /// Waits for that long or until it has rung more often than `heard`; which of the two.
+    fn wait(&self, longest: Duration, heard: u64) -> bool {
+        let times = self.times.lock().unwrap_or_else(|e| e.into_inner());
+        let waited = self.rings.wait_timeout_while(times, longest, |times| *times == heard);
+        *waited.unwrap_or_else(|e| e.into_inner()).0 != heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_ends_naps_that_began_before() {
+        let alarm = Alarm::default();
+        let heard = alarm.rings();
+        assert!(!alarm.wait(Duration::ZERO, heard), "nothing rang");
+        std::thread::scope(|scope| {
+            let napper = scope.spawn(|| alarm.wait(Duration::from_secs(600), heard));
+            alarm.ring();
+            assert!(napper.join().unwrap());
+        });
+        assert!(alarm.wait(Duration::from_secs(600), heard), "it rang while nobody napped");
+        assert!(!alarm.wait(Duration::ZERO, alarm.rings()));
+    }
+}
