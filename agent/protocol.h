@@ -136,7 +136,7 @@ struct nf_header {
 /* The kernel answers clock_gettime(CLOCK_MONOTONIC) without a system call (the vDSO). */
 #define NF_SET_VDSO_CLOCK 4u
 
-/* Operations of the hypercall; the launcher in host/target.rs rings it too. */
+/* Operations of a hypercall; the launcher in host/target.rs makes them too. */
 enum nf_hypercall {
     NF_HYPERCALL_THREAD = 1,       /* process id << 32 | thread id: this thread is the program's */
     NF_HYPERCALL_TIME = 2,         /* CLOCK_MONOTONIC now, ns */

@@ -126,13 +126,13 @@ pub fn machine(bytes: &[u8]) {
 
 /// A placement file: what is read is written and read again as the same.
 pub fn placement(bytes: &[u8]) {
-    let Some(fix) = std::str::from_utf8(bytes).ok().and_then(|text| PlacementFile::from_toml(text).ok())
+    let Some(file) = std::str::from_utf8(bytes).ok().and_then(|text| PlacementFile::from_toml(text).ok())
     else {
         return;
     };
-    let written = fix.to_toml();
+    let written = file.to_toml();
     let again = PlacementFile::from_toml(&written).unwrap_or_else(|e| panic!("{e}\n{written}"));
-    assert_eq!(again, fix, "{written}");
+    assert_eq!(again, file, "{written}");
 }
 
 /// Most files of a tree; each costs a system call or three.

@@ -86,7 +86,7 @@ void for_each_part(const Split &split, Work &&work)
 #endif
 }
 
-// Calls row(begin, end) for each stretch of consecutive elements that a part has
+// Calls row(begin, end) for each run of consecutive elements that a part has
 // in its array: one for a range, one per row in x for a box.
 template <class Split, class Row>
 void for_each_row(const Split &, range own, Row &&row)
@@ -123,7 +123,7 @@ void for_each_row(const Split &split, const box<D> &own, Row &&row)
 // two owners goes to the one who comes first. For memory of malloc, new or
 // std::vector it is too late: that may have been touched before.
 //
-// `array` is element 0: of the whole array for a partition of a stretch of it,
+// `array` is element 0: of the whole array for a partition of a part of it,
 // of an array in the grid's own shape for a grid_partition of a box.
 template <class T, class Split>
 void parallel_fill(T *array, const Split &split, const T &value)

@@ -70,7 +70,7 @@ public:
     {
     }
 
-    // The same for a stretch of an array; what another partition gave to one
+    // The same for a part of an array; what another partition gave to one
     // rank, say. The first cut may lie `lead` elements after its begin, the
     // others `granule` apart from there. lead must be less than granule.
     partition(range whole, std::size_t parts, std::size_t granule = 1, std::size_t lead = 0)

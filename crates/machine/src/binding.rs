@@ -1,6 +1,6 @@
 //! Which node and cpu a thread runs on when a recording is judged as if on
 //! another machine. There is one mapping, here, so that the report, the virtual
-//! machine and the launch line of a fix cannot disagree.
+//! machine and the launch line of a placement cannot disagree.
 //!
 //! Threads are taken in creation order and divided evenly over the nodes that
 //! have cpus; where it does not come out even, earlier nodes get one more.

@@ -524,7 +524,7 @@ fn the_text_fits_and_the_json_has_it_all() {
             assert_eq!(plain, text);
         }
         let json: Value = serde_json::from_str(&to_json(c)).unwrap();
-        assert_eq!(json["schema"], 1);
+        assert_eq!(json["schema"], 2);
         assert_eq!(json["objects"].as_array().unwrap().len(), c.objects.len());
     }
     let text = to_text(&cases[0], 100, false);

@@ -3,7 +3,7 @@
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
 use std::ops::Range;
 
-/// `nopl 0x4e464442(%rax)`: the load behind it is the hypercall's.
+/// `nopl 0x4e464442(%rax)`: the load behind it is a hypercall's.
 pub const MARK: [u8; 7] = [0x0f, 0x1f, 0x80, 0x42, 0x44, 0x46, 0x4e];
 /// `mov (%rdi),%al`.
 pub const MARKED_LOAD: [u8; 2] = [0x8a, 0x07];

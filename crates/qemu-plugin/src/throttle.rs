@@ -1,4 +1,4 @@
-//! vCPUs keep pace with each other in simulated time.
+//! Throttles vCPUs that run ahead of the others in simulated time.
 //!
 //! A host with fewer cores than the machine lets one vCPU run for milliseconds while others wait. Where work
 //! goes to whoever comes first (dynamic schedules, locks, queues), the program would see that. So
@@ -46,7 +46,7 @@ pub struct Behind {
     pub due: Option<u64>,
 }
 
-/// What a vCPU knows of the others' pace.
+/// What a vCPU knows of the others' progress.
 #[derive(Debug, Default)]
 pub struct Throttle {
     /// Who did not get on.
@@ -158,7 +158,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// How often it has rung.
+    /// How often it was raised.
     pub fn rings(&self) -> u64 {
         *self.times.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -169,7 +169,7 @@ impl Alarm {
         self.rings.notify_all();
     }
 
-    /// Waits for that long or until it has rung more often than `heard`; which of the two.
+    /// Waits for that long or until it was raised more often than `heard`; which of the two.
     fn wait(&self, longest: Duration, heard: u64) -> bool {
         let times = self.times.lock().unwrap_or_else(|e| e.into_inner());
         let waited = self.rings.wait_timeout_while(times, longest, |times| *times == heard);

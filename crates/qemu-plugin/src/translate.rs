@@ -83,7 +83,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     let codes: Vec<UserCode> = decoded.iter().map(|i| code::user_code(i, &mut factory)).collect();
     let chained = chain::chained(&decoded, &mut factory);
     let bells: Vec<bool> = (0..instructions.len()).map(|i| is_bell(instructions, i)).collect();
-    // A system call ends its block, so the hypercall and it cannot be the one that tells.
+    // A system call ends its block, so a hypercall's load is never in the same block behind it.
     let ran = flops::number(Ran::of(&decoded));
     let teller = (0..codes.len()).find(|&i| codes[i].one_access && !bells[i]);
     if teller.is_none() {
@@ -104,7 +104,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
     }
 }
 
-/// Whether the instruction at `i` is the hypercall's load.
+/// Whether the instruction at `i` is a hypercall's load.
 fn is_bell(instructions: &[Seen], i: usize) -> bool {
     let seen = &instructions[i];
     let mut marked = MARKED.lock().unwrap_or_else(|e| e.into_inner());

@@ -215,7 +215,7 @@ fn folio(input: &Input) -> u64 {
     input.meta.folio_bytes.iter().copied().filter(|&b| b < 2 << 20).max().unwrap_or(base).max(base)
 }
 
-/// Bytes of all pages that faults mapped, in the course of the run, at most; by address space.
+/// Bytes of all pages that faults mapped, over the run, at most; by address space.
 fn mapped(input: &Input, context: &Context) -> FastMap<u32, u64> {
     let f = &input.faults;
     let base = input.meta.page_bytes.max(1);

@@ -460,7 +460,7 @@ fn borders<S: Spans + ?Sized>(ids: &[u32], spans: &S, grain: usize) -> Vec<u64> 
 }
 
 /// Deaths in a list, and the latest of each so many of them, and of each so many of these: to find the last
-/// in a part that is alive without asking all.
+/// in a range that is alive without asking all.
 #[derive(Debug)]
 struct Deaths {
     levels: Vec<Vec<u64>>,
@@ -478,7 +478,7 @@ impl Deaths {
         Deaths { levels }
     }
 
-    /// The last place of a part where one is alive at `time`, and the latest death behind it.
+    /// The last place of a range where one is alive at `time`, and the latest death behind it.
     fn last_alive(&self, first: usize, end: usize, time: u64) -> (Option<usize>, u64) {
         let (mut at, mut latest) = (end, 0);
         while at > first {

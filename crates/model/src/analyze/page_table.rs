@@ -1,5 +1,5 @@
 //! Page to latest touch: two levels, as in hardware. Programs touch memory in
-//! parts, so a block of 512 slots is rarely wasted, and one hash lookup finds it.
+//! ranges, so a block of 512 slots is rarely wasted, and one hash lookup finds it.
 
 use super::hash::FastMap;
 use super::history::History;

@@ -1,4 +1,4 @@
-//! The region of interest: the part of time whose samples count, if the program marks one.
+//! The region of interest: the time whose samples count, if the program marks one.
 
 use super::hash::IdIndex;
 use super::input::Input;
@@ -8,7 +8,7 @@ use crate::recording::SampleSurvey;
 /// When samples count, per process.
 #[derive(Debug, Default)]
 pub struct Region {
-    /// Per space: disjoint parts, both ends included, ascending. A space that marks nothing
+    /// Per space: disjoint intervals, both ends included, ascending. A space that marks nothing
     /// has none, so that nothing of it counts. `None`: the whole run counts.
     marked: Option<Vec<Vec<(u64, u64)>>>,
     /// Epochs of a virtual machine that lie inside, ascending; `None`: all count.
@@ -92,7 +92,7 @@ fn epochs(input: &Input, whole: bool) -> Option<Vec<u32>> {
     (!whole && !list.is_empty()).then_some(list)
 }
 
-/// Sorts parts and joins those that overlap: several threads may mark the same loop.
+/// Sorts intervals and joins those that overlap: several threads may mark the same loop.
 fn join(list: &mut Vec<(u64, u64)>) {
     list.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::with_capacity(list.len());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_join_and_hold_both_ends() {
+    fn intervals_join_and_hold_both_ends() {
         let mut list = vec![(50, 60), (10, 20), (15, 30)];
         join(&mut list);
         assert_eq!(list, [(10, 30), (50, 60)]);

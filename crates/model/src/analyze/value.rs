@@ -386,7 +386,7 @@ pub struct ObjectRow {
     pub bytes: u64,
     /// Most objects of this row at a time; estimated for sampled small ones.
     pub count: u64,
-    /// Objects of this row in the course of the run; of small ones those that were sampled.
+    /// Objects of this row over the whole run; of small ones those that were sampled.
     pub allocations: u64,
     /// `file:line` of the allocation in the program's own code.
     pub allocated_at: Option<String>,

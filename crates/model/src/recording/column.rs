@@ -123,6 +123,8 @@ impl Column {
 pub struct ColumnSpec {
     /// Name in the file.
     pub name: &'static str,
+    /// Its name in recordings of format 1, where that was another: they still open.
+    pub former: Option<&'static str>,
     /// Type of its values.
     pub kind: ColumnKind,
     /// Meaning and unit: the doc comment of the row's field.
@@ -138,6 +140,8 @@ pub trait Columns: Default + Clone + Send + Sync {
     type Row;
     /// Name in journals and files.
     const TABLE: &'static str;
+    /// Its name in recordings of format 1, where that was another: they still open.
+    const FORMER: Option<&'static str>;
     /// What a row is.
     const DOC: &'static str;
     /// The columns in file order.
@@ -242,12 +246,13 @@ impl Value for String {
 ///
 /// A field with `= value` was added within a format version and stands behind all older ones; the
 /// value is what it has in rows written before. A table that was added says `, added` behind its name.
+/// `[name]` behind the name of a field or table is the one that it had in format 1.
 #[macro_export]
 macro_rules! table {
     (
         $(#[doc = $doc:literal])+
-        $row:ident / $columns:ident = $name:literal $(, $added:ident)? {
-            $( $(#[doc = $fdoc:literal])+ $field:ident : $ty:ty $(= $absent:expr)? ),+ $(,)?
+        $row:ident / $columns:ident = $name:literal $([$former:literal])? $(, $added:ident)? {
+            $( $(#[doc = $fdoc:literal])+ $field:ident $([$was:ident])? : $ty:ty $(= $absent:expr)? ),+ $(,)?
         }
     ) => {
         $(#[doc = $doc])+
@@ -265,11 +270,13 @@ macro_rules! table {
         impl $crate::recording::column::Columns for $columns {
             type Row = $row;
             const TABLE: &'static str = $name;
+            const FORMER: Option<&'static str> = $crate::former!($($former)?);
             const DOC: &'static str = concat!($($doc, "\n"),+);
             const ADDED: bool = $crate::added!($($added)?);
             const SCHEMA: &'static [$crate::recording::column::ColumnSpec] = &[
                 $( $crate::recording::column::ColumnSpec {
                     name: stringify!($field),
+                    former: $crate::former!($($was)?),
                     kind: <$ty as $crate::recording::column::Value>::KIND,
                     doc: concat!($($fdoc),+),
                     absent: $crate::absent!($ty $(, $absent)?),
@@ -331,6 +338,22 @@ macro_rules! absent {
     };
     ($ty:ty, $value:expr) => {
         Some(|rows| <$ty as $crate::recording::column::Value>::wrap(vec![$value; rows]))
+    };
+}
+
+/// The `former` of a [`ColumnSpec`](crate::recording::column::ColumnSpec) and the `FORMER` of
+/// [`Columns`](crate::recording::column::Columns).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! former {
+    () => {
+        None
+    };
+    ($name:literal) => {
+        Some($name)
+    };
+    ($name:ident) => {
+        Some(stringify!($name))
     };
 }
 

@@ -26,6 +26,7 @@ pub enum Source {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SourceReport {
     /// Which source.
+    #[serde(alias = "rung")]
     pub source: Source,
     /// Whether it produced anything.
     pub active: bool,
@@ -93,6 +94,7 @@ pub struct Meta {
     #[serde(default)]
     pub placed: Vec<String>,
     /// The sources and how they did.
+    #[serde(alias = "rungs")]
     pub sources: Vec<SourceReport>,
     /// Who was sampled and when; filled when the recording is finished.
     pub survey: Option<SampleSurvey>,

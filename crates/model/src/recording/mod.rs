@@ -24,7 +24,7 @@ pub use survey::SampleSurvey;
 pub use tables::*;
 
 /// Version of the recording's format. Readers refuse a newer one and say so.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// "No such row" in columns that hold an index into another table.
 pub const NONE: u32 = u32::MAX;

@@ -164,7 +164,8 @@ fn read_checked<T: Columns>(input: Bytes, most: u64) -> Result<(T, u64), StoreEr
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut indexes = Vec::with_capacity(T::SCHEMA.len());
     for spec in T::SCHEMA {
-        let index = (0..schema.num_columns()).find(|&i| schema.column(i).name() == spec.name);
+        let called = |name: &str| (0..schema.num_columns()).find(|&i| schema.column(i).name() == name);
+        let index = called(spec.name).or_else(|| called(spec.former?));
         if index.is_none() && spec.absent.is_none() {
             return Err(StoreError::Missing { table: T::TABLE, column: spec.name });
         }

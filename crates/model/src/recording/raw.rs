@@ -51,7 +51,7 @@ table! {
 }
 
 table! {
-    /// Something that a program under the virtual machine said about its course. Epochs after the first mark of
+    /// Something that a program in the virtual machine reported about its run. Epochs after the first mark of
     /// `MAIN` are the program proper; what came before was loading.
     RawMark / RawMarks = "sim_marks" {
         /// When, ns of the guest's CLOCK_MONOTONIC; 0 if unknown.

@@ -78,11 +78,11 @@ table! {
         /// CPU time that this sample stands for, ns (clock and signal sources); 0 for others.
         weight_ns: u32,
         /// Which source produced it: a `SampleSource`.
-        source: u8,
+        source [rung]: u8,
         /// Cache lines moved from or to DRAM that this sample stands for (simulated source); 0 for others.
         lines: u32 = 0,
         /// Node of the memory accessed, where the source itself knows it; −1 if it does not.
-        page_node: i16 = -1,
+        page_node [home]: i16 = -1,
         /// The epoch of `cpu_epochs` that it lies in (simulated source); u32::MAX for others.
         epoch: u32 = u32::MAX,
         /// Where the data came from, for a hardware sample: a `Served`; 0 for others and where the processor did not say.
@@ -268,7 +268,7 @@ table! {
 
 table! {
     /// Pages seen present on a node: a run of pages with the same answer.
-    PageNode / PageNodes = "page_nodes" {
+    PageNode / PageNodes = "page_nodes" ["homes"] {
         /// When it was looked at, ns.
         time_ns: u64,
         /// Address space.
@@ -476,7 +476,7 @@ table! {
         /// Kernel index of the cpu.
         cpu: u16,
         /// Node whose memory it is.
-        page_node: i16,
+        page_node [home]: i16,
         /// Lines read from DRAM: demanded, for ownership, and prefetched.
         read_lines: u64,
         /// Of these, prefetched.
@@ -502,7 +502,7 @@ table! {
         /// Node of the cpus that moved them.
         from: i16,
         /// Node of the page.
-        page_node: i16,
+        page_node [home]: i16,
         /// Lines read from DRAM.
         read_lines: u64,
         /// Lines written to DRAM, streamed ones included.

@@ -8,9 +8,9 @@ use crate::time::Binding;
 const LINKS: usize = 6;
 /// Resources shown of those that bind.
 const BINDS: usize = 4;
-/// Most columns of a timeline over time.
-const COURSE: usize = 40;
-/// Heights of a timeline, from an eighth to the whole of what a node's memory sustains.
+/// Most columns of a strip of bandwidth over time.
+const STRIP: usize = 40;
+/// Heights in a strip, from an eighth to the whole of what a node's memory sustains.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// `memory of node 0`.
@@ -192,8 +192,8 @@ fn memory(page: &mut Page, c: &Counted) {
     if c.bandwidth.is_empty() {
         return;
     }
-    let timeline = page.width.saturating_sub(61).min(COURSE);
-    let title = if timeline >= 10 { "over the time" } else { "" };
+    let strip = page.width.saturating_sub(61).min(STRIP);
+    let title = if strip >= 10 { "over the time" } else { "" };
     // Of the time, how much below half of what it sustains, up to four fifths, and above.
     page.heading(&format!(
         "{}{}{}{}{}{}   {title}",
@@ -206,7 +206,7 @@ fn memory(page: &mut Page, c: &Counted) {
     ));
     let share = percent;
     for load in &c.bandwidth {
-        let bars = if timeline >= 10 { bars(load, &c.timeline, timeline) } else { String::new() };
+        let bars = if strip >= 10 { bars(load, &c.timeline, strip) } else { String::new() };
         page.line(&format!(
             "{}{}{}{}{}{}   {bars}",
             left(&format!("node {}", load.node), 10),

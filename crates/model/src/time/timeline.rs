@@ -153,7 +153,7 @@ impl Timeline {
 }
 
 /// Adds short phases to the one before, or the first to the one after, if all of them together are short; many
-/// short ones are the program's own timeline.
+/// short ones are the program's own behaviour.
 fn pieces(parameters: &Parameters, phases: &[Work]) -> (Vec<Work>, Vec<usize>) {
     let times: Vec<f64> = phases.iter().map(|w| epoch_time(parameters, w).ns).collect();
     let bound = SHORT * times.iter().sum::<f64>();
@@ -178,7 +178,7 @@ impl Comparison<'_> {
         &self.chosen
     }
 
-    /// Best guess of the ratio alone. `pieces`: the course's, with the chosen ones changed.
+    /// Best guess of the ratio alone. `pieces`: the timeline's, with the chosen ones changed.
     pub fn guess(&self, pieces: &[Work]) -> f64 {
         self.by(&self.believed[0], pieces)
     }

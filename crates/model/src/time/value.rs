@@ -176,7 +176,7 @@ pub struct Time {
     pub binds: Binding,
     /// All that bound, the longest first.
     pub shares: Vec<BoundShare>,
-    /// The course of it.
+    /// Its phases in order.
     pub phases: Vec<Phase>,
     /// Memory by node.
     pub nodes: Vec<NodeTraffic>,

@@ -131,8 +131,8 @@ struct RecordArgs {
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
     call_graph: crate::collect::session::CallGraph,
-    /// Seconds between looks at nodes of pages
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
+    /// Seconds between queries of the nodes of pages
+    #[arg(long, alias = "homes-interval", value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     look_interval: f64,
     /// Run the program as this user; only root can. The recording is that user's, too
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "on", "placement"])]

@@ -38,7 +38,7 @@ pub struct Settings {
     pub signal_hz: u32,
     /// Send /proc/PID/maps at the begin and end of each image (where perf does not tell mappings).
     pub maps: bool,
-    /// make hypercalls of the virtual machine's plugin (agent/hypercall.c).
+    /// Make hypercalls to the virtual machine's plugin (agent/hypercall.c).
     pub hypercall: bool,
     /// Allocations a second and process that are told one by one, beyond those that make more objects than ever
     /// before; 0 = all.

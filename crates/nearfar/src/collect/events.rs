@@ -38,7 +38,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// An interpreter of a process table without processes.
+    /// an interpreter of a process table without processes.
     pub fn new(sample_weight_ns: u32, decode: bool) -> Interpreter {
         Interpreter {
             processes: ProcessTable::new(),

@@ -126,15 +126,15 @@ impl ObjectPolicies {
     pub fn read(file: &Path, command: &[OsString], machine: &Machine, may: Option<&CpuList>) -> Result<Self> {
         let text = input::read_text(file, input::MOST_WRITTEN)
             .with_context(|| format!("cannot read {}", file.display()))?;
-        let fix = PlacementFile::from_toml(&text).with_context(|| file.display().to_string())?;
-        let program = match (&fix.program, command.first()) {
+        let wanted = PlacementFile::from_toml(&text).with_context(|| file.display().to_string())?;
+        let program = match (&wanted.program, command.first()) {
             (Some(program), _) => find_program(OsStr::new(program))?,
             (None, Some(program)) => find_program(program)?,
             (None, None) => {
                 bail!("--placement needs the program: its debug information says where objects come from")
             }
         };
-        let objects = fix.objects.iter().map(|object| {
+        let objects = wanted.objects.iter().map(|object| {
             resolve(object, &program, machine, may)
                 .with_context(|| format!("{}: {}", file.display(), object.label()))
         });

@@ -1,4 +1,4 @@
-//! The launcher's side of the hypercall that agent/hypercall.c describes: says to the virtual
+//! The launcher's side of the hypercalls that agent/hypercall.c describes: tells the virtual
 //! machine's plugin that the calling thread is the program's, before its first instruction.
 
 /// `NF_HYPERCALL_THREAD` of agent/protocol.h.

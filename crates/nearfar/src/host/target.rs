@@ -184,7 +184,7 @@ pub struct Before<'a> {
     pub streams: Option<[RawFd; 3]>,
     /// Without transparent huge pages, its children too.
     pub no_huge_pages: bool,
-    /// Inside nearfar's virtual machine it says by the hypercall whose it is.
+    /// Inside nearfar's virtual machine it makes a hypercall that says whose it is.
     pub guest: bool,
     /// Whom it runs as; `None`: as we do.
     pub user: Option<&'a User>,

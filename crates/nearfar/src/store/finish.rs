@@ -8,7 +8,9 @@ use crate::store::resolve::{Resolver, WrittenObjects};
 use crate::symbols::Module;
 use anyhow::{Context, Result};
 use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
-use nearfar_model::recording::{Columns, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal};
+use nearfar_model::recording::{
+    Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -115,6 +117,8 @@ pub(super) fn finish_into(
     meta.survey = Some(segments.survey);
     meta.checksums = segments.checksums;
     meta.state = "closed".into();
+    // An older version may have begun it: what this one writes has the names of this format.
+    meta.format = FORMAT_VERSION;
     Ok(Finished { cut_off: tail })
 }
 

@@ -87,6 +87,11 @@ macro_rules! for_each_table {
 }
 pub(crate) use for_each_table;
 
+/// Whether that is the table's name, or was in format 1.
+fn is_named<T: Columns>(name: &str) -> bool {
+    name == T::TABLE || Some(name) == T::FORMER
+}
+
 macro_rules! tables {
     ($($field:ident: $type:ident,)*) => {
         /// All tables of a recording, in memory.
@@ -118,7 +123,7 @@ macro_rules! tables {
             /// If it is no such file, or asks for more than a file of its size may.
             pub fn add_file(&mut self, table: &str, file: Bytes) -> Result<(), parquet::StoreError> {
                 match table {
-                    $(<$type as Columns>::TABLE => self.$field.append(&mut parquet::read(file)?),)*
+                    $(name if is_named::<$type>(name) => self.$field.append(&mut parquet::read(file)?),)*
                     _ => {}
                 }
                 Ok(())
@@ -130,7 +135,7 @@ macro_rules! tables {
             /// If the frame's columns are not its table's.
             pub fn add(&mut self, frame: journal::Frame) -> Result<(), TableError> {
                 match frame.table.as_str() {
-                    $(<$type as Columns>::TABLE => journal::append_to(&mut self.$field, frame),)*
+                    $(name if is_named::<$type>(name) => journal::append_to(&mut self.$field, frame),)*
                     _ => Ok(()),
                 }
             }

@@ -238,7 +238,7 @@ fn open_or(
     };
     let t = load_all(&path.join(place), &segments, &meta.checksums, &mut remarks)?;
     let (input, _) = t.into_input(meta);
-    let names = files(&path.join(place), &segments, AccessSamples::TABLE, AccessSamples::ADDED)?;
+    let names = files::<AccessSamples>(&path.join(place), &segments)?;
     let (survey, checksums) = (input.meta.survey.clone(), input.meta.checksums.clone());
     let samples = SampleFiles { segments, place, names, checksums, survey, unusable: Mutex::default() };
     Ok(Stored { input, samples, remarks })
@@ -406,20 +406,20 @@ fn alive(pid: u32, start: u64) -> bool {
 }
 
 /// The files of a table; none only if it was `added` after the recording may have been made.
-fn files(rank: &Path, segments: &Segments, table: &str, added: bool) -> Result<Vec<String>, OpenFailure> {
+fn files<T: Columns>(rank: &Path, segments: &Segments) -> Result<Vec<String>, OpenFailure> {
     let damaged = |why: String| OpenFailure::Damaged { path: rank.to_owned(), why };
     let names = segments.names().map_err(|e| damaged(format!("its tables are missing ({e})")))?;
-    let prefix = format!("{table}-");
     // Four digits or, from the ten thousandth on, more.
     let number = |name: &String| -> Option<u32> {
-        let digits = name.strip_prefix(&prefix)?.strip_suffix(".parquet")?;
+        let called = |table: &str| name.strip_prefix(table)?.strip_prefix('-');
+        let digits = called(T::TABLE).or_else(|| called(T::FORMER?))?.strip_suffix(".parquet")?;
         (digits.len() >= 4 && digits.bytes().all(|b| b.is_ascii_digit())).then(|| digits.parse().ok())?
     };
     let mut found: Vec<(u32, String)> =
         names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
     found.sort_unstable();
-    if found.is_empty() && !added {
-        return Err(damaged(format!("its table `{table}` is missing")));
+    if found.is_empty() && !T::ADDED {
+        return Err(damaged(format!("its table `{}` is missing", T::TABLE)));
     }
     Ok(found.into_iter().map(|(_, name)| name).collect())
 }
@@ -457,7 +457,7 @@ fn load<T: Columns>(
 ) -> Result<T, OpenFailure> {
     let essential = ESSENTIAL.contains(&T::TABLE);
     let mut all = T::default();
-    let names = match files(rank, segments, T::TABLE, T::ADDED) {
+    let names = match files::<T>(rank, segments) {
         Ok(names) => names,
         Err(error) if essential => return Err(error),
         Err(_) => {
@@ -520,7 +520,7 @@ mod tests {
             fs::write(directory.path().join(format!("samples-{name}.parquet")), "").unwrap();
         }
         let segments = Segments::Here(Dir::open(directory.path()).unwrap());
-        let found = files(directory.path(), &segments, "samples", false).unwrap();
+        let found = files::<AccessSamples>(directory.path(), &segments).unwrap();
         assert_eq!(found, ["0000", "9999", "10000", "123456"].map(|n| format!("samples-{n}.parquet")));
     }
 }

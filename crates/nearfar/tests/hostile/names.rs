@@ -61,9 +61,9 @@ fn nothing_of_a_name_is_obeyed_by_a_terminal() {
         check(&output, "fix -o");
         if let Ok(written) = std::fs::read_to_string(&file) {
             assert_eq!(commands(&written), [""; 0]);
-            let fix = nearfar_model::placement_file::PlacementFile::from_toml(&written)
+            let read = nearfar_model::placement_file::PlacementFile::from_toml(&written)
                 .expect("what is written is read back");
-            assert!(fix.objects.iter().any(|o| o.label().contains('\x1b')), "names are exact: {written}");
+            assert!(read.objects.iter().any(|o| o.label().contains('\x1b')), "names are exact: {written}");
         }
     }
 }

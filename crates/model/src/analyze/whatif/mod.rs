@@ -192,7 +192,7 @@ impl<'a> Engine<'a> {
         };
         let all = |unit: &usize| self.units[*unit].iter().all(|&row| taken(row));
         let units: Vec<usize> = (0..self.units.len()).filter(all).collect();
-        // A schedule also divides the work more evenly here than the emulator's own timeline did: it has to pay by
+        // A schedule also divides the work more evenly here than the emulator itself did: it has to pay by
         // memory alone, too.
         let near = self.guess(&|unit| units.contains(&unit).then_some(Repair::Replicate));
         if !self.sequential || units.is_empty() || near > 1.0 - WORTH {

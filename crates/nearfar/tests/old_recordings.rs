@@ -1,0 +1,50 @@
+//! Recordings of format 1 open, with the figures that the version gave that made them: tables and columns that have
+//! another name since are found by the one that they had.
+
+mod common;
+
+use common::{Report, nearfar, number, text};
+use nearfar_model::recording::Columns;
+use std::path::{Path, PathBuf};
+
+fn recording(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(name)
+}
+
+/// The report of such a recording, on the machine that was named when it was made.
+fn report(name: &str, flags: &[&str]) -> Report {
+    let output = nearfar().arg("report").arg(recording(name)).arg("--json").args(flags).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Report(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn a_sampled_recording_of_format_1_has_its_figures() {
+    // Two threads on 8 MiB that one of them initialised, recorded on a machine of one node.
+    let r = report("format1-sampled", &["--as", "2x1"]);
+    assert_eq!((r.samples("clock"), r.samples("pages")), (30, 2142), "{}", r.0["sources"]);
+    let field = r.object("field").0;
+    assert_eq!(number(&field["stall_share"]), 29.0 / 30.0);
+    assert_eq!(number(&field["remote_share"]), 14.0 / 29.0);
+    assert_eq!(number(&r.0["page_node_unknown_share"]), 1.0 / 30.0);
+    assert!(!r.notes().contains("is missing"), "{}", r.notes());
+    // The table `homes` of that format is `page_nodes` now, and its rows are there.
+    let stored = nearfar::store::open(&recording("format1-sampled")).unwrap();
+    assert!(!stored.input.page_nodes.is_empty() && stored.remarks.is_empty(), "{:?}", stored.remarks);
+}
+
+#[test]
+fn a_counted_recording_of_format_1_has_its_figures() {
+    let r = report("format1-counted", &[]);
+    assert_eq!(r.samples("simulated"), 216, "{}", r.0["sources"]);
+    let flows = r.0["counters"]["dram"].as_array().unwrap();
+    let bytes = |from: u64, node: u64| {
+        let flow = flows.iter().find(|f| f["from"] == from && f["page_node"] == node);
+        let flow = flow.unwrap_or_else(|| panic!("{flows:?}"));
+        ["read_bytes", "write_bytes", "cache_bytes"].map(|kind| flow[kind].as_u64().unwrap())
+    };
+    assert_eq!(bytes(0, 0), [676_224, 512, 0]);
+    assert_eq!(bytes(1, 0), [2_240, 267_520, 21_248]);
+    assert_eq!(bytes(1, 1), [6_784, 0, 0]);
+    assert_eq!(number(&r.object("field").0["remote_share"]), 0.331_465_237_166_991_56);
+}
