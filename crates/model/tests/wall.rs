@@ -48,7 +48,7 @@ const EXCEPTIONS: &[&str] = &["analyze/mod.rs: available_parallelism"];
 
 /// Names of lower crates that lib.rs hands on, so that they are reached as modules are.
 const HANDED_ON: &[&str] =
-    &["pub use nearfar_figures::{percent, plain};", "pub use nearfar_machine as machine;"];
+    &["pub use nearfar_figures::{escape, percent};", "pub use nearfar_machine as machine;"];
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
@@ -119,7 +119,7 @@ fn the_scan_finds_what_it_is_for() {
         assert_eq!(host("analyze/x.rs", text), [""; 0], "refused: {text}");
     }
     for (file, text) in [
-        ("fix.rs", "use crate::recording::Meta;"),
+        ("placement_file.rs", "use crate::recording::Meta;"),
         ("recording/meta.rs", "fn f() { crate::analyze::analyze() }"),
         ("decode/plan.rs", "use crate::{recording::Access, report};"),
         ("analyze/stats.rs", "use super::super::report::to_text;"),

@@ -4,7 +4,7 @@
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::OverTime;
-use super::phases::PhaseTally;
+use super::phases::PhaseCounters;
 use super::reach::Reach;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use crate::recording::{Resolution, SampleSource};
@@ -260,7 +260,7 @@ pub struct Counters {
     /// By thread.
     pub threads: Vec<ThreadCounters>,
     /// By phase.
-    pub phases: PhaseTally,
+    pub phases: PhaseCounters,
     /// By row.
     pub rows: Vec<Option<Box<RowCounters>>>,
     /// By (row, thread).

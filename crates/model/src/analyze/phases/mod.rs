@@ -50,7 +50,7 @@ impl Sampled {
 
 /// What the pass over samples counts by phase.
 #[derive(Clone, Debug, Default)]
-pub struct PhaseTally {
+pub struct PhaseCounters {
     /// By thread and path.
     pub sampled: FastMap<(u32, u32), Sampled>,
     /// By path and function.
@@ -59,9 +59,9 @@ pub struct PhaseTally {
     pub paid: FastMap<(u32, u32, u32), u64>,
 }
 
-impl PhaseTally {
+impl PhaseCounters {
     /// Adds another's counts.
-    pub fn merge(&mut self, other: PhaseTally) {
+    pub fn merge(&mut self, other: PhaseCounters) {
         for (key, from) in other.sampled {
             self.sampled.entry(key).or_default().merge(&from);
         }

@@ -12,7 +12,7 @@ pub const ROOT: u32 = 0;
 
 /// A path: its last name, and the path before.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Path {
+pub struct PhasePath {
     pub name: String,
     /// Itself for [`ROOT`].
     pub parent: u32,
@@ -22,13 +22,13 @@ pub struct Path {
 /// All paths; a path is behind its parent.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    pub paths: Vec<Path>,
+    pub paths: Vec<PhasePath>,
     index: HashMap<(u32, String), u32>,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        let root = Path { name: String::new(), parent: ROOT, source: 0 };
+        let root = PhasePath { name: String::new(), parent: ROOT, source: 0 };
         Tree { paths: vec![root], index: HashMap::new() }
     }
 }
@@ -51,7 +51,7 @@ impl Tree {
             }
         }
         let path = self.paths.len() as u32;
-        self.paths.push(Path { name: key.1.clone(), parent, source });
+        self.paths.push(PhasePath { name: key.1.clone(), parent, source });
         self.index.insert(key, path);
         path
     }
