@@ -46,6 +46,11 @@ pub fn range(low: f64, high: f64) -> String {
     format!("{low}–{high} %")
 }
 
+/// `[1.2 %, 7.4 %]`: the ends of an interval for a sentence, rounded outward like those beside a share.
+pub fn ends(low: f64, high: f64) -> [String; 2] {
+    outward(low, high, decimals(high).max(1)).map(|end| format!("{end} %"))
+}
+
 /// `+6.6 %`: a change, with its sign and at most one decimal.
 pub fn change(by: f64) -> String {
     format!("{} %", signed(by))
@@ -124,6 +129,7 @@ mod tests {
         assert_eq!(range(0.43, 0.57), "43–57 %");
         assert_eq!(range(0.0, 0.0123), "0–1.3 %");
         assert_eq!(range(0.0004, 0.6), "0–60 %");
+        assert_eq!(ends(0.0, 0.0191), ["0 %", "2.0 %"]);
     }
 
     #[test]

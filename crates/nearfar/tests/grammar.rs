@@ -41,6 +41,7 @@ fn what_prints_a_result_has_the_same_flags() {
     // These hand on a program's output, or write a file; `layout` prints a line to be pasted.
     let others = [
         "record",
+        "import",
         "run",
         "fix",
         "layout",

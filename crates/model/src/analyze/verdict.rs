@@ -11,7 +11,7 @@ use super::facts::mib;
 use super::input::{Input, Judge};
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
-use crate::percent::percent;
+use crate::percent::{ends, percent};
 use crate::recording::{KERNEL_MODULE, Resolution, Source};
 
 /// Remote share of all time that separates clean from affected. Below a tenth even memory of
@@ -116,9 +116,9 @@ fn decided(
     if interval.low > THRESHOLD {
         let range = match evidence.held {
             Some(held) if held.far_share >= SAID => {
-                format!("at least {} if a cache held {}", percent(interval.low), objects(held))
+                format!("at least {} if a cache held {}", low_end(interval), objects(held))
             }
-            _ => format!("95 % interval {} to {}", percent(interval.low), percent(interval.high)),
+            _ => format!("95 % interval {} to {}", low_end(interval), high_end(interval)),
         };
         return match findings.first() {
             Some(f) => (
@@ -148,16 +148,16 @@ fn decided(
     if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {
         return clean(format!(
             "{} to {} of the time is spent on far memory",
-            percent(interval.low),
-            percent(interval.high)
+            low_end(interval),
+            high_end(interval)
         ));
     }
     if interval.high > THRESHOLD {
         return unknown(format!(
             "{} of the time is spent on far memory, but the 95 % interval ({} to {}) includes the {} threshold: record longer or with a higher rate (-F).",
             percent(share),
-            percent(interval.low),
-            percent(interval.high),
+            low_end(interval),
+            high_end(interval),
             percent(THRESHOLD)
         ));
     }
@@ -182,8 +182,8 @@ fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
         amount(held.object_bytes),
         held.cache_level,
         mib(held.cache_bytes),
-        percent(interval.low),
-        percent(interval.high)
+        low_end(interval),
+        high_end(interval)
     )
 }
 
@@ -367,11 +367,22 @@ fn of_lines(
         Err(_) => format!("{traffic}, but {bound}."),
         Ok(_) => format!(
             "{traffic} (interval {} to {}), and {bound}: that includes the {} threshold.",
-            percent(interval.low),
+            low_end(interval),
             percent(far),
             percent(THRESHOLD)
         ),
     })
+}
+
+/// The ends of an interval as they stand beside its share: rounded outward.
+fn low_end(interval: Interval) -> String {
+    let [low, _] = ends(interval.low, interval.high);
+    low
+}
+
+fn high_end(interval: Interval) -> String {
+    let [_, high] = ends(interval.low, interval.high);
+    high
 }
 
 fn clean(what: String) -> (Verdict, String) {
