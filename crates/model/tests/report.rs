@@ -326,3 +326,22 @@ fn pictures_show_names_and_obey_none() {
         assert!(!p.svg.contains("NaN") && !p.svg.contains("inf"), "{}", p.name);
     }
 }
+
+#[test]
+fn no_line_is_wider_than_the_page() {
+    for (name, mut report) in cases() {
+        for object in &mut report.objects {
+            object.pattern = nearfar_model::analyze::Pattern::OwnThread;
+        }
+        for width in [70, 80, 90, 100, 120] {
+            // Tables of counted details have more columns than fit 70.
+            let details = to_details(&report, width.max(80), false);
+            for (text, width) in [(to_text(&report, width, false), width), (details, width.max(80))] {
+                // What is to be pasted, and names without a space, are not cut.
+                let wide =
+                    text.lines().find(|line| line.chars().count() > width && line.trim().contains(' '));
+                assert_eq!(wide, None, "{name}, {width} columns");
+            }
+        }
+    }
+}

@@ -349,14 +349,15 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
     let named = |o: &ObjectRow| r.findings.iter().take(FINDINGS).any(|f| f.objects.contains(&o.name));
     let large = |o: &&ObjectRow| o.stall_share >= LEAST_SHARE || named(o) || r.objects.len() == 1;
     let shown: Vec<&ObjectRow> = r.objects.iter().filter(large).take(OBJECTS.min(room - 3)).collect();
-    let name = page.width.saturating_sub(66).clamp(12, 30);
+    let at = if page.width < 76 { 14 } else { 20 };
+    let name = page.width.saturating_sub(46 + at).clamp(10, 30);
     page.heading(&format!(
         "{} {} {}  {} {} used in",
         left("Object", name),
         right("size", 9),
         right(of_what(r), 7),
         left("far", 12),
-        left("allocated", 20),
+        left("allocated", at),
     ));
     for o in &shown {
         let allocated = match (o.kind.as_str(), &o.allocated_at) {
@@ -371,7 +372,7 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
                 right(&size(o.bytes), 9),
                 right(&part(o.stall_share), 7),
                 left(&narrow(o.remote_share, o.remote_share_ci), 12),
-                left(&shorten(&allocated, 20), 20),
+                left(&shorten(&allocated, at), at),
                 pattern(o.pattern)
             ),
             page.width,

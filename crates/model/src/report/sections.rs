@@ -155,10 +155,10 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         return;
     }
     let beside = match r.basis {
-        Basis::StallTime => 58,
-        Basis::DramLines => 66,
+        Basis::StallTime => 59,
+        Basis::DramLines => 68,
     };
-    let name = (page.width.saturating_sub(beside)).clamp(12, 40);
+    let name = page.width.saturating_sub(beside).clamp(10, 40);
     let title = format!(
         "{} {} {}  {}",
         left("Objects", name),
@@ -166,7 +166,7 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         right("share", 8),
         match r.basis {
             Basis::StallTime => format!("{} used by threads", left("remote (95 %)", 22)),
-            Basis::DramLines => format!("{} {} bound then by", left("remote", 8), left("threads", 13)),
+            Basis::DramLines => format!("{} {} bound then by", left("remote", 8), left("threads", 15)),
         }
     );
     page.heading(&title);
@@ -203,7 +203,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         None => format!("{} {pattern}", left(&percent_ci(o.remote_share, o.remote_share_ci), 22)),
         Some(d) => {
             let remote = narrow(o.remote_share, o.remote_share_ci);
-            format!("{} {} {}", left(&remote, 8), left(pattern, 13), bound_most(&d.bound))
+            format!("{} {} {}", left(&remote, 8), left(pattern, 15), bound_most(&d.bound))
         }
     };
     page.line(&shorten(

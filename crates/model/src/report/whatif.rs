@@ -75,7 +75,7 @@ fn placed(parts: &[RepairPart]) -> String {
 pub(super) fn section(page: &mut Page, r: &Report) {
     let Some(w) = &r.what_if else { return };
     page.heading(&format!(
-        "What if memory lay elsewhere: time × (predicted from these counts), and remote, now {}",
+        "What if memory were elsewhere: time × (predicted), and remote (now {})",
         percent(Some(w.remote_share))
     ));
     let name = page.width.saturating_sub(RATIO + REMOTE).clamp(24, 60);
