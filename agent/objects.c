@@ -14,7 +14,7 @@
  *     that; should it wait in vain, the record is counted as lost (lost_busy).
  *  6. The table is a fork's child's, too. Words of an older epoch are its parent's: the objects are inherited; what is
  *     held has lost its holder, since only the forking thread is in the child, and may be taken. Sums (`held`,
- *     `alive_now`, untold) are of objects of the process's own.
+ *     `alive_now`, unrecorded) are of objects of the process's own.
  *
  * tests/agent/slots.c runs this very file through the interleavings of two and three threads. */
 #include "agent.h"
@@ -65,7 +65,7 @@ _Atomic uint8_t nf_object_filter[4096];
 /* Records that may be written at once, and when they were last added to. */
 static _Atomic int64_t tokens;
 static _Atomic uint64_t tokens_at;
-/* Objects now, and at most so far: one that is more than ever before is no storm, however fast they come. */
+/* Objects now, and at most so far: one that is more than ever before is not a storm, however fast they come. */
 static _Atomic int64_t alive_now, alive_most;
 /* Slots that are UNTOLD or DORMANT. */
 static _Atomic int64_t held;

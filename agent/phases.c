@@ -3,7 +3,7 @@
  * Phases nest within a thread. A thread keeps the phases that it is in as a stack, and a tree of the paths (main =>
  * iteration => halo) that it has been on. A phase is recorded one by one, with its beginning and its end, as long as
  * its path is not taken more often than NF_PHASE_RATE times a second; beyond that it is only counted, by path, and
- * the counts are written ten times a second. A recorded phase lies in recorded ones only, so that what the recorder
+ * the counts are written ten times a second. A recorded phase is in recorded ones only, so that what the recorder
  * knows is a tree as well.
  *
  * All of it is the thread's own memory: no lock, no allocation but one mapping at the first phase. A signal handler
@@ -21,7 +21,7 @@ static const uint64_t FLUSH_NS = 100000000;
 /* Between the names of a path. */
 static const char SEPARATOR = 0x1f;
 
-/* A path: its last name, and the path before. Node 0 is no phase; node 1 stands for all that there is no room for. */
+/* A path: its last name, and the path before. Node 0 is not a phase; node 1 stands for all that there is no room for. */
 struct node {
     uint64_t hash;
     uint32_t parent, name; /* the name: its place in `names` */

@@ -202,7 +202,7 @@ void nf_sampling_thread_end(void) {
 }
 
 /* The kernel ends timers at exec, but a signal already on its way would meet the
- * new image's default action, which is to die. */
+ * new image's default action, which should die. */
 void nf_sampling_before_exec(void) { step_back(false); }
 
 void nf_sampling_exec_failed(void) {

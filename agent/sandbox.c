@@ -162,7 +162,7 @@ static long call_that_forbids(long number, long a, long b, long c, long d, long 
 }
 
 typedef long call(long, long, long, long, long, long, long);
-/* What makes this call where something is to be done for it; else NULL. */
+/* What makes this call where something should be done for it; else NULL. */
 static call *looked_at(long number, long a) {
     if (number == SYS_seccomp) return a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER ? call_that_installs : NULL;
     if (number != SYS_prctl) return NULL;

@@ -3,7 +3,7 @@
 // How all benchmarks here measure: in rounds. Each round runs every contestant
 // once, every other round in reverse order, so that a host that slows down hits
 // all alike; ratios are taken within a round, and printed as their median with
-// the least and the greatest. A number from another run is no partner for a ratio.
+// the least and the greatest. A number from another run is not a partner for a ratio.
 //
 // Time is the cpu time of all threads, divided by their number: on a shared host
 // a thread that waits for a cpu is not slow. It leaves out what threads wait for

@@ -23,7 +23,7 @@ extern "C" {
 /* What the agent defines. A program never calls these itself: without the
  * agent their address is null.
  *
- * "weak" is what lets the program link while nobody defines them. Default
+ * "weak" is what lets the program link while they are not defined. Default
  * visibility is stated because -fvisibility=hidden would otherwise promise the
  * compiler that the definition is in the same binary, and the agent in a
  * library of its own would never be found. */

@@ -2,9 +2,9 @@
 //
 // arenas: main prepares the private memory of every thread.
 //
-// Each thread has an arena that nobody else uses, which sounds as local as
+// Each thread has an arena that nothing else uses, which sounds as local as
 // memory can be. But main allocates and clears them all, and clearing is the
-// first touch: all arenas lie on main's node. Of the traffic (N-1)/N is remote
+// first touch: all arenas are on main's node. Of the traffic (N-1)/N is remote
 // on N nodes. With --repaired each thread allocates and clears its own, and
 // nothing is remote.
 

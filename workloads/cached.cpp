@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// cached: memory on the wrong node that nobody fetches.
+// cached: memory on the wrong node that is never fetched.
 //
 // Main initialises a small block for each thread, so by its node all memory of
 // the threads on other nodes is remote, (N-1)/N of it on N nodes. But a block

@@ -9,7 +9,7 @@
 // memory, and, if the region exceeds the reach of the TLB, of the page walk.
 //
 // The NUMA defect is the initialisation (flag --init): with `serial` one
-// thread builds all regions, so all lie on its node; with `parallel` each
+// thread builds all regions, so all are on its node; with `parallel` each
 // thread builds its own.
 
 #include "../include/nearfar.h"

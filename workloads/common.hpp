@@ -26,7 +26,7 @@ constexpr int USAGE = 2;
 constexpr int NO_MEMORY = 3;
 
 // Arrays start on a page boundary. glibc puts its header in the bytes before
-// the block it returns; on a page boundary those bytes lie on another page, so
+// the block it returns; on a page boundary those bytes are on another page, so
 // the allocator's own write does not decide where the first page of data lives.
 constexpr std::size_t PAGE = 4096;
 

@@ -6,7 +6,7 @@
 // sits on the other of two nodes if threads are pinned compactly: all traffic
 // is remote on any even number of nodes. But between two lines there are
 // hundreds of multiplications, each waiting for the one before, and the
-// prefetcher has all that time. The right advice is to leave it alone;
+// prefetcher has all that time. The right advice should leave it alone;
 // --repaired, where each thread touches its own part, gains next to nothing.
 //
 // The result is exact and cheap to check: many steps of x -> A x + C are one

@@ -2,9 +2,9 @@
 //
 // false-sharing: threads of different nodes count in one cache line.
 //
-// Each thread has a counter that nobody else uses, eight of them in a line,
+// Each thread has a counter that nothing else uses, eight of them in a line,
 // and adds to it after a little arithmetic. Every addition takes the line away
-// from whoever had it last. Slots 2j and 2j + 1 belong to threads j and j + T/2,
+// from the core that had it last. Slots 2j and 2j + 1 belong to threads j and j + T/2,
 // which run on different nodes if threads are pinned compactly; up to eight
 // threads share one line anyway.
 //

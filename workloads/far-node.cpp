@@ -6,7 +6,7 @@
 // far from every core. The array is bound to one (flag --node; otherwise the
 // highest-numbered node without cpus that this process may use, or where there
 // is none the highest-numbered node). All traffic is remote from every cpu, on
-// any number of nodes. --repaired binds nothing: each thread's part lies on its
+// any number of nodes. --repaired binds nothing: each thread's part is on its
 // own node, and nothing is remote.
 
 #include <linux/mempolicy.h>

@@ -19,7 +19,7 @@
 //
 // Share of remote accesses with 2 threads on 2 nodes and --schedule static,
 // when the number of blocks is even, so that each thread computes half of the
-// grid. All pages that one thread writes alone lie on its node, 0:
+// grid. All pages that one thread writes alone are on its node, 0:
 //   serial         thread 0: 0, thread 1: all         (0 + 1) / 2   = 50 %
 //   half-parallel  thread 0: 0, thread 1: half        (0 + 1/2) / 2 = 25 %
 //   first-touch    only the halo between the two halves             ~  0 %
@@ -80,7 +80,7 @@ static Box block_at(const Grid &g, std::ptrdiff_t bx, std::ptrdiff_t by, std::pt
             bz, std::min(bz + g.n3_block, g.n3)};
 }
 
-// What of a block is computed; nothing of one that lies in the halo.
+// What of a block is computed; nothing of one that is in the halo.
 static Box without_halo(const Grid &g, Box box)
 {
     return {std::max(box.x0, HALO), std::min(box.x1, g.n1 - HALO), std::max(box.y0, HALO),

@@ -5,7 +5,7 @@
 // A matrix of many small rows, each from a malloc of its own, is initialised in
 // parallel by the threads that use it, as it should be. But main has allocated
 // the rows, and malloc wrote a header in front of each. Where rows are about as
-// large as a page, nearly every page has a header in it, and so lies on main's
+// large as a page, nearly every page has a header in it, and so is on main's
 // node before the first element is written. The parallel initialisation comes
 // too late, and from the source nothing seems wrong.
 //

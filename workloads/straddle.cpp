@@ -2,11 +2,11 @@
 //
 // straddle: two nodes share a huge page.
 //
-// Chunks lie in pairs in one array with huge pages: one chunk of each pair
+// Chunks are in pairs in one array with huge pages: one chunk of each pair
 // belongs to a thread of the first half of the team, the other to its partner
 // in the second half, on another node if threads are pinned compactly. Each
 // thread first touches its own chunks. With 4 KiB pages that is perfect; a huge
-// page comes as a whole to the node of whoever touches any byte of it first.
+// page comes as a whole to the node of the thread that touches any byte of it first.
 //
 // Where a chunk is an odd number c of MiB, every pair has one huge page with
 // half a page of each partner. It does not matter which is first: half of that

@@ -15,7 +15,7 @@
 //
 // --workers half is the published form of it: only the first half of the team
 // works, the threads of node 0; the other half does no more than touch what
-// is to lie on node 1. --only names the phase that is the region of interest.
+// should be on node 1. --only names the phase that is the region of interest.
 
 #include "../include/nearfar.h"
 #include "common.hpp"

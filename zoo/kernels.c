@@ -15,7 +15,7 @@
  *   join       probe of a hash table that one relation built by another
  *   shared     a histogram that all threads add to atomically
  *   private    the same with a histogram a thread
- *   table      random look-ups in a table that nobody writes
+ *   table      random look-ups in a table that is never written
  *   rows       each thread sums its own rows of a matrix again and again
  */
 #include <math.h>

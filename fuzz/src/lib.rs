@@ -1,4 +1,4 @@
-//! Everything of nearfar that reads what somebody else wrote, fed with bytes: recordings, machine and placement
+//! Everything of nearfar that reads files from elsewhere, fed with bytes: recordings, machine and placement
 //! files, a machine's /sys, a program's code, names and debug information.
 //!
 //! Each function takes any bytes and must end: without a panic, without gigabytes, without a command to a terminal.

@@ -12,7 +12,7 @@ fn feed(name: &str, target: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
     let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
-    assert!(files.len() >= 3, "{}: {} files are no corpus", folder.display(), files.len());
+    assert!(files.len() >= 3, "{}: {} files are not corpus", folder.display(), files.len());
     for file in files {
         // A failure names the file: the test prints it only then.
         println!("{}", file.display());

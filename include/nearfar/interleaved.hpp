@@ -25,7 +25,7 @@ namespace nearfar {
 // nodes of a std::map.
 //
 // Where the kernel refuses the policy the memory is plain memory, and placed()
-// says so.
+// reports it.
 template <class T>
 class interleaved_allocator {
 public:

@@ -54,7 +54,7 @@ public:
     }
 
     // Whether all memory so far has the policy "of this node". If the kernel
-    // refused it, pages lie where they are touched first: near as well, if only
+    // refused it, pages are where they are touched first: near as well, if only
     // threads of this node use the arena.
     bool placed() const
     {
@@ -148,7 +148,7 @@ public:
     }
 
 private:
-    std::vector<std::unique_ptr<node_local_arena>> arenas_; // by node; null where there are no cpus
+    std::vector<std::unique_ptr<node_local_arena>> arenas_; // by node; null where no cpus exist
 };
 
 } // namespace nearfar

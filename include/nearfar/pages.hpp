@@ -3,7 +3,7 @@
 // nearfar/pages.hpp - memory fresh from the kernel, in whole pages.
 //
 // The other headers take their memory from here and not from malloc: malloc
-// may give memory that was used before, whose pages lie where their last user
+// may give memory that was used before, whose pages are where their last user
 // put them, and its own headers touch pages before their owner does. The price
 // is a system call and at least one page for each allocation.
 #ifndef NEARFAR_PAGES_HPP
@@ -48,7 +48,7 @@ inline std::size_t huge_page_size() noexcept
     return bytes;
 }
 
-// Which pages the kernel is to use.
+// Which pages the kernel should use.
 //
 // system  as the machine is set up; huge pages may have several owners then
 // small   no huge pages

@@ -43,7 +43,7 @@ inline std::size_t threads() noexcept
 //   }
 //
 // The team must have as many threads as the split has parts, or some parts
-// would have nobody: throws std::logic_error otherwise, which inside a region
+// would have no thread: throws std::logic_error otherwise, which inside a region
 // ends the program.
 template <class Split>
 auto mine(const Split &split)
@@ -119,7 +119,7 @@ void for_each_row(const Split &split, const box<D> &own, Row &&row)
 }
 
 // Writes array[i] = value for all elements, each by its owner: if the memory is
-// fresh from the kernel, its pages then lie on their owners' nodes. A page with
+// fresh from the kernel, its pages then are on their owners' nodes. A page with
 // two owners goes to the one who comes first. For memory of malloc, new or
 // std::vector it is too late: that may have been touched before.
 //

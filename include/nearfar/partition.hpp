@@ -170,7 +170,7 @@ private:
 
 // The parts of a partition in an array that has more than they: a rank's part
 // and its halo, say. Element 0 is the first of `stored`, and parts at the ends
-// have what lies outside of them, so that somebody touches it first.
+// have what lies outside of them, so that one of them touches it first.
 class stored_partition {
 public:
     // `stored` must contain split.whole().
@@ -184,7 +184,7 @@ public:
         return outer(split_.of(part), split_.whole(), stored_).relative_to(stored_.begin);
     }
 
-    // `part` of `whole`, and what `stored` has beside it if it lies at an end.
+    // `part` of `whole`, and what `stored` has beside it if it is at an end.
     static constexpr range outer(range part, range whole, range stored) noexcept
     {
         if (part.empty()) // begins at an end, where relative_to cannot wrap

@@ -41,7 +41,7 @@ class phase {
 
   private:
     const char *name_;
-    char kept_[256]; // names of up to 255 bytes are told apart
+    char kept_[256]; // names of up to 255 bytes are distinguished
 };
 
 inline void metric(const char *name, double value) noexcept { nearfar_metric(name, value); }

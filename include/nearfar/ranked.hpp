@@ -28,7 +28,7 @@ struct exchange {
 // omp_get_thread_num give, or anything else.
 class ranked_partition {
 public:
-    // `halo` elements on each side. Threads' borders lie at multiples of
+    // `halo` elements on each side. Threads' borders are at multiples of
     // `granule` elements of the rank's own array, of which element 0 is the
     // first one of its halo: with a page's elements each page has one owner.
     // Throws std::invalid_argument for no ranks, no threads or no granule.
@@ -61,7 +61,7 @@ public:
     // touch: to parallel_fill and first_touch_vector what a partition is.
     stored_partition array_of(std::size_t rank) const { return {inside(rank), with_halo(rank)}; }
 
-    // Who exchanges what with this rank, nearest below to farthest above; a
+    // Which ranks exchange what with this rank, nearest below to farthest above; a
     // halo longer than the neighbour's part comes from several. Takes a step
     // for each peer.
     std::vector<exchange> exchanges(std::size_t rank) const

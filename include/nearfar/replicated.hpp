@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// nearfar/replicated.hpp - tables that everybody reads: a copy on each node.
+// nearfar/replicated.hpp - tables that all threads read: a copy on each node.
 //
-// For what all threads read all over and nobody writes while they do; no first
-// touch can place such a table near everybody. Costs its size once per node.
+// For what all threads read all over and no thread writes while they do; no first
+// touch can place such a table near all threads. Costs its size once per node.
 #ifndef NEARFAR_REPLICATED_HPP
 #define NEARFAR_REPLICATED_HPP
 
@@ -19,7 +19,7 @@
 namespace nearfar {
 
 // Copies of an array, one for each node with cpus and memory that this process
-// may use. Nodes without cpus get none: nobody would be near it.
+// may use. Nodes without cpus get none: no thread would be near it.
 //
 // T must be trivially copyable, because only the elements' own bytes are
 // copied: the memory that a std::string or a std::map owns would stay in one
@@ -73,7 +73,7 @@ public:
     }
 
     // Calls change(copy, size()) for each copy, from the calling thread. It must
-    // do the same to each. Nobody may read meanwhile: outside parallel regions,
+    // do the same to each. No thread may read meanwhile: outside parallel regions,
     // or behind a barrier.
     template <class F>
     void update(F &&change)

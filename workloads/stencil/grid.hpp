@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Where a point of the fast stencil's grid lies in memory, and how the grid is
+// Where a point of the fast stencil's grid is in memory, and how the grid is
 // cut into blocks.
 //
 // Each array is stored in panels: PANEL points of x, all of y, all of z, then
@@ -63,7 +63,7 @@ inline Box block_at(const Grid &g, Index panel, Index y, Index z)
             z,     smaller(z + g.n3_block, g.n3)};
 }
 
-// What of a block is computed; nothing of one that lies in the halo. The halo
+// What of a block is computed; nothing of one that is in the halo. The halo
 // in x is left to the kernel, since panels do not end with it.
 inline Box without_halo(const Grid &g, const Box &box)
 {

@@ -80,7 +80,7 @@ NEARFAR_INLINE Vector join(Vector low, Vector high, Lanes<I...>)
 
 #if LANES == 8
 // AVX2 shifts within halves of 16 bytes. Both halves of the result are cut from
-// neighbouring quarters, which lie in the same half of two registers once there
+// neighbouring quarters, which are in the same half of two registers once there
 // is one with the middle quarters. Written out, or else GCC takes four steps.
 template <int SHIFT>
 NEARFAR_INLINE Vector in_halves(Vector low, Vector high)

@@ -3,9 +3,9 @@
 // iso3dfd-fast: the scheme of ../iso3dfd.cpp, in place, as fast as we can.
 //
 // Interface, start values and output are those of iso3dfd; what differs is how
-// the arrays lie in memory (grid.hpp), the kernels (kernel.hpp) and the loops
+// the arrays are in memory (grid.hpp), the kernels (kernel.hpp) and the loops
 // around them (sweep.cpp). Nothing is wrong with its memory placement unless
-// --init says so.
+// --init reports it.
 
 #include "../../include/nearfar.h"
 #include "../common.hpp"

@@ -29,7 +29,7 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(share))
 }
 
-/// The same; `unknown` where there is no number.
+/// The same; `unknown` where no number exists.
 pub fn percent_if_known(share: Option<f64>) -> String {
     share.filter(|s| s.is_finite()).map_or("unknown".to_owned(), percent)
 }

@@ -109,7 +109,7 @@ pub(super) fn tlbs(raw: &RawFile, text: &str) -> Checked {
         }
         for &bytes in &tlb.page_bytes {
             if !bytes.is_power_of_two() || bytes < 4096 {
-                return fail(format!("{bytes} is no page size; it is given in bytes, such as 4096"));
+                return fail(format!("{bytes} is not a page size; it is given in bytes, such as 4096"));
             }
             if seen.contains(&(tlb.level, bytes)) {
                 return fail(format!("the level-{} TLB of {bytes}-byte pages is described twice", tlb.level));

@@ -92,7 +92,7 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// The same as `Display`: a list of 128 numbers helps nobody who debugs.
+/// The same as `Display`: a list of 128 numbers helps no one who debugs.
 impl fmt::Debug for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CpuList({self})")

@@ -8,7 +8,7 @@
 //! - Hydra (MPICH): `mpiexec -bind-to -help`; `user:` takes the kernel's numbers.
 //!
 //! "So many per NUMA node" says the same on every host and needs no file, but is right only where
-//! [`Layout::per_node`] says so.
+//! [`Layout::per_node`] reports it.
 
 use super::layout::{Layout, Rank};
 use std::fmt::Write;

@@ -64,7 +64,7 @@ pub struct Layout {
     pub notes: Vec<String>,
 }
 
-/// Why there is no layout.
+/// Why the layout is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// No cpu may be used.

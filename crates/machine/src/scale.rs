@@ -18,7 +18,7 @@ pub struct ScaleOptions {
     pub cpus_per_node: Option<u32>,
     /// Whether to keep the hardware threads of a core; otherwise one per core.
     pub smt: bool,
-    /// Whether the firmware is to spread memory over all nodes ("non-NUMA mode").
+    /// Whether the firmware should spread memory over all nodes ("non-NUMA mode").
     pub interleaved: bool,
 }
 

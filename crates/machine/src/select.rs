@@ -173,7 +173,7 @@ pub fn cpus_of_nodes(
 /// cpus; where there are none, those of its nodes.
 ///
 /// # Errors
-/// If that is no layout, or names what is not there or not allowed.
+/// If that is not a layout, or names what is not there or not allowed.
 pub fn thread_cpus(
     text: &str,
     threads: Option<usize>,

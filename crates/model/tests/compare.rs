@@ -464,7 +464,7 @@ fn too_little_evidence_is_unknown() {
     assert_eq!(named(&c.objects, "grid").change, Change::Unknown);
     assert!(matches!(c.gate(5.0), Gate::Unknown(_)));
 
-    // PageNodes that nobody saw may be far.
+    // Nodes of pages that were not seen may be far.
     let mut unseen = clock([[0.5, 0.0], [0.1, 0.0]]);
     unseen.page_node_unknown_share = 0.4;
     let c = compare(&unseen, &clock([[0.5, 0.0], [0.2, 0.3]]));

@@ -337,7 +337,7 @@ fn no_line_is_wider_than_the_page() {
             // Tables of counted details have more columns than fit 70.
             let details = to_details(&report, width.max(80), false);
             for (text, width) in [(to_text(&report, width, false), width), (details, width.max(80))] {
-                // What is to be pasted, and names without a space, are not cut.
+                // What should be pasted, and names without a space, are not cut.
                 let wide =
                     text.lines().find(|line| line.chars().count() > width && line.trim().contains(' '));
                 assert_eq!(wide, None, "{name}, {width} columns");

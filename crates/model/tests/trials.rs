@@ -268,7 +268,7 @@ fn checks(recorded: &str, rounds: usize, placements: usize, factor: f64) -> Vec<
     windows
         .map(|times| {
             let of = |at: usize| -> Vec<f64> {
-                // Another placement is first in each round, as where the order is drawn by lot.
+                // Another placement is first in each round, as where the order is drawn at random.
                 let run = |round: usize| times[round * placements + (at + round * 3) % placements];
                 (0..rounds).map(|r| run(r) * if at == 0 { factor } else { 1.0 }).collect()
             };

@@ -18,7 +18,7 @@ int main(void) {
     return 0;
 }";
 
-/// Runs a program with one perf event on it and a ring that nobody reads, and prints its CPU
+/// Runs a program with one perf event on it and a ring that is never read, and prints its CPU
 /// time: what the kernel's own part of a record costs here, which no recorder can be below.
 const FLOOR: &str = r#"
 #define _GNU_SOURCE
@@ -104,7 +104,7 @@ fn under_perf(scratch: &Path, flags: &[&str], program: &[&str]) -> Option<f64> {
     Some(last.split_whitespace().filter_map(|n| n.parse::<f64>().ok()).sum())
 }
 
-/// CPU seconds of a program with one event that nobody reads.
+/// CPU seconds of a program with one event that is never read.
 fn with_event(floor: &Path, event: &str, program: &[&str]) -> Option<f64> {
     let mut command = Command::new(floor);
     command.arg(event).args(program).env("OMP_NUM_THREADS", "2").env("OMP_WAIT_POLICY", "passive");

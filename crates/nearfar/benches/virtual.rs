@@ -1,7 +1,7 @@
 //! How fast the virtual machine is, on one program in one run: native, the emulator alone, an
 //! empty callback per access, everything on, the same on one of the host's cores, and `valgrind
 //! --tool=cachegrind` (one thread at a time, no nodes). Wall time, rounds interleaved.
-//! `cargo build --release && cargo bench -p nearfar --bench virtual`: the plugin lies beside the
+//! `cargo build --release && cargo bench -p nearfar --bench virtual`: the plugin is beside the
 //! binary. `-- triad everything` for one program and row; NEARFAR_BENCH_ROUNDS sets the rounds (3).
 //! The time on the host's cpus, which others disturb less, is that of the whole virtual machine, its
 //! start included. Asserts nothing.

@@ -1,4 +1,4 @@
-//! The one way to the terminal but for pages, which `model::report` makes harmless itself: names, paths and reasons
+//! The one way to the terminal except for pages, which `model::report` makes harmless itself: names, paths and reasons
 //! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_model::escape`]).
 //!
 //! `tests/output.rs` sees to it that nothing else prints.
@@ -6,7 +6,7 @@
 use nearfar_model::escape;
 use std::io::Write;
 
-/// Writes a message to standard error, with its line feed. If nobody reads it, that is no reason to end.
+/// Writes a message to standard error, with its line feed. If it is not read, that is not a reason to end.
 pub fn message(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", escape::lines(text));
 }

@@ -58,7 +58,7 @@ fn bad_input_ends_before_anything_runs() {
         assert!(said.contains(words), "{arguments:?}: {said}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
-    case(&["--metric", "rate: (", "--", "true"], 2, "is no regular expression");
+    case(&["--metric", "rate: (", "--", "true"], 2, "is not a regular expression");
     case(&["--", "no-such-program"], 127, "no-such-program");
     case(&["--", "/etc/passwd"], 126, "/etc/passwd");
     case(&["-o", file, "--", "true"], 2, "is not overwritten");

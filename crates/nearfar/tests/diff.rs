@@ -61,9 +61,9 @@ fn bad_input_ends_with_what_is_wrong() {
     case(&[folder, folder], folder);
     case(&[file, file], file);
     case(&[folder], "AFTER");
-    case(&["--fail-if-worse", "abc", folder, folder], "`abc` is no percentage");
-    case(&["--fail-if-worse=-5", folder, folder], "`-5` is no percentage");
-    case(&["--fail-if-worse", "5%%", folder, folder], "`5%%` is no percentage");
+    case(&["--fail-if-worse", "abc", folder, folder], "`abc` is not a percentage");
+    case(&["--fail-if-worse=-5", folder, folder], "`-5` is not a percentage");
+    case(&["--fail-if-worse", "5%%", folder, folder], "`5%%` is not a percentage");
 }
 
 #[test]

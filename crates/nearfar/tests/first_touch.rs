@@ -1,4 +1,4 @@
-//! Who placed which pages, counted exactly, for programs that know.
+//! Which threads placed which pages, counted exactly, for programs that know.
 
 mod common;
 
@@ -61,7 +61,7 @@ fn pages_are_counted_exactly_whatever_kind_of_memory_they_are() {
     let report = &run.report;
     assert!(!report.notes().contains("ring was full"), "{}", report.notes());
 
-    // Objects that nobody samples are not listed; the page counts are then read from the recording.
+    // Objects that were not sampled are not listed; the page counts are then read from the recording.
     let stored = nearfar::store::open(&scratch.path("r")).unwrap().input;
     let functions = faults_by_function(&stored);
     let count = |function: &str, access: char| {
@@ -84,7 +84,7 @@ fn pages_are_counted_exactly_whatever_kind_of_memory_they_are() {
         assert_eq!(count(function, 'w'), pages, "{function}: {functions:?}");
     }
     assert_eq!(count("read_only", 'r'), 70, "{functions:?}");
-    // calloc's own chunk header lies on the page before the first one touched here.
+    // calloc's own chunk header is on the page before the first one touched here.
     assert_eq!(count("touch_calloc", 'w'), 150, "{functions:?}");
     // 51 frames of a page and a little more; a few pages of the stack are there from the start.
     let stack = count("down", 'w');

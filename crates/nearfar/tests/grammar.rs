@@ -155,7 +155,7 @@ fn columns_are_obeyed_in_pipes() {
     let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(longest(&wide("70", &[])) <= 70, "{}", wide("70", &[]));
     assert_ne!(wide("70", &[]), wide("140", &[]));
-    // What is asked for by a flag is meant, what is no number is not.
+    // What is asked for by a flag is meant, what is not a number is not.
     assert_eq!(wide("70", &["--width", "140"]), wide("140", &[]));
     assert_eq!(wide("many", &[]), wide("100", &[]));
 }
@@ -206,7 +206,7 @@ fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
     let made =
         unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
     assert_eq!(made, 0);
-    // SAFETY: both are open, and nobody else's.
+    // SAFETY: both are open, and nothing else's.
     let (mut ours, theirs) = unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
     command.stdin(theirs.try_clone().unwrap()).stdout(theirs).stderr(Stdio::null()).env("TERM", "xterm");
     let mut child = command.spawn().unwrap();
@@ -240,6 +240,6 @@ fn long_pages_go_through_a_pager_on_a_terminal_only() {
     let piped = nearfar().args(["topo", "--as", "8x16"]).envs(marked).output().unwrap();
     assert!(!text(&piped.stdout).contains("PAGED"));
     assert_eq!(page(10, &[("PAGER", "true")]), (Some(0), String::new()));
-    // One that does not exist is no reason to show nothing: the shell's complaint goes to standard error.
+    // One that does not exist is not a reason to show nothing: the shell's complaint goes to standard error.
     assert_eq!(page(10, &[("PAGER", "no-such-pager")]).1, direct);
 }

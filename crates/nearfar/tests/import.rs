@@ -197,7 +197,7 @@ fn damaged_places_are_named_and_the_rest_is_read() {
     let lost = &tables.losses;
     assert!((0..lost.len()).any(|i| lost.what[i] == "damaged" && lost.count[i] == damage.len() as u64));
     for (name, bytes, why) in [
-        ("text", &b"hello, this is no recording"[..], "of no format that can be imported"),
+        ("text", &b"hello, this is not a recording"[..], "of no format that can be imported"),
         ("empty", &b""[..], "of no format"),
         ("swapped", &b"2ELIFREP\0\0\0\0\0\0\0\0"[..], "big-endian"),
         ("short", &b"PERFILE2"[..], "not perf.data"),

@@ -243,7 +243,7 @@ fn ranks_that_are_elsewhere_or_missing_are_errors() {
     assert!(text(&output.stderr).contains("mpirun started no rank (exit 5)"), "{}", text(&output.stderr));
 }
 
-/// Whether Open MPI's mpirun is installed; if not, says so.
+/// Whether Open MPI's mpirun is installed; if not, reports it.
 fn open_mpi() -> bool {
     let output = Command::new("mpirun").arg("--version").stdin(Stdio::null()).output();
     let there = output.is_ok_and(|o| text(&o.stdout).contains("Open MPI"));

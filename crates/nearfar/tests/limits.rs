@@ -95,7 +95,7 @@ fn processes() {
     if unsafe { libc::geteuid() } != 0 {
         return common::skip("only root can become a user without other processes");
     }
-    // A number that nobody else has: its processes are counted.
+    // A number that nothing else has: its processes are counted.
     the_same("-u 1", Some("54321"));
     the_same("-u 2", Some("54322"));
 }

@@ -234,7 +234,7 @@ fn this_host_has_as_many_of_everything_as_lstopo_counts() {
     }
 }
 
-/// Captured trees lie beside the checkout on some machines; nothing depends on them.
+/// Captured trees are beside the checkout on some machines; nothing depends on them.
 #[test]
 fn captured_machines_are_shown_as_they_are_and_fit_the_page() {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|a| a.join("shared/data/topo"));
@@ -247,7 +247,7 @@ fn captured_machines_are_shown_as_they_are_and_fit_the_page() {
     for (name, expected) in expected.as_object().unwrap() {
         let dir = tempfile::tempdir().unwrap();
         let archive = captured.join(format!("{name}.tar.bz2"));
-        // Memory blocks are thousands of links that nobody reads.
+        // Memory blocks are thousands of links that is never read.
         let tar = Command::new("tar")
             .arg("xjf")
             .arg(&archive)

@@ -12,7 +12,7 @@ use std::process::Command;
 fn nobody() -> Option<User> {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
-        skip("only root can run a program as somebody else");
+        skip("only root can run a program as another user");
         return None;
     }
     User::find("nobody").map_err(|why| skip(&why)).ok()

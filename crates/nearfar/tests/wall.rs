@@ -81,7 +81,7 @@ fn no_room_uses_one_above_it() {
             wrong.push(format!("{file}: the room {room} is not listed"));
             continue;
         };
-        // Macros of the crate (`crate::say`) are no rooms.
+        // Macros of the crate (`crate::say`) are not rooms.
         for other in named(&code) {
             if rank(&other).is_some_and(|other| other > own) {
                 wrong.push(format!("{file} uses {other}, which is above {room}"));

@@ -312,7 +312,7 @@ fn bad_input_ends_with_a_reason_and_what_to_type() {
 fn another_users_process_is_refused_in_words() {
     // SAFETY: has no arguments and cannot fail.
     let root = unsafe { libc::geteuid() } == 0;
-    // As root, somebody else has to ask; as somebody else, init is root's.
+    // As root, another user has to ask; as another user, init is root's.
     let output = if root {
         let directory = tempfile::Builder::new().prefix("nearfar-where").tempdir().unwrap();
         use std::os::unix::fs::PermissionsExt;

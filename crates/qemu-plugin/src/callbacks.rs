@@ -31,7 +31,7 @@ pub fn all() -> impl Iterator<Item = *mut Vcpu> {
 #[inline(always)]
 unsafe fn caller<'a>(index: c_uint) -> &'a mut Vcpu {
     // SAFETY: `install` has checked that all indexes are below MOST_VCPUS and has made all vCPUs before it
-    // asked for callbacks. QEMU calls for a vCPU on that vCPU's thread only, so nobody else has a reference.
+    // asked for callbacks. QEMU calls for a vCPU on that vCPU's thread only, so nothing else has a reference.
     unsafe { &mut *VCPUS.get_unchecked(index as usize).load(Ordering::Relaxed) }
 }
 
@@ -59,7 +59,7 @@ pub extern "C" fn stream(index: c_uint, info: u32, address: u64, data: *mut c_vo
     unsafe { caller(index) }.access(info, address, Site::from_pointer(data), Kind::StreamStore);
 }
 
-/// The same when nothing is to be known but how many.
+/// The same when nothing should be known but how many.
 pub extern "C" fn empty(index: c_uint, _info: u32, _address: u64, _data: *mut c_void) {
     // SAFETY: this is QEMU's callback for that vCPU.
     unsafe { caller(index) }.empty += 1;

@@ -142,7 +142,7 @@ fn one_access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -
     let [memory] = info.used_memory() else { return false };
     matches!(memory.access(), OpAccess::Read | OpAccess::Write)
         && matches!(memory.memory_size().size(), 1 | 2 | 4 | 8)
-        // Their one operand may be touched several times, never, or is no memory access in QEMU.
+        // Their one operand may be touched several times, never, or is not a memory access in QEMU.
         && !instruction.has_rep_prefix()
         && !instruction.has_repne_prefix()
         && !instruction.has_lock_prefix()

@@ -3,7 +3,7 @@
 //! QEMU emulates a fused multiply-add by calling the host's `fma`. Its own code around that call is
 //! SSE; the C library's is AVX with FMA. If the upper halves of the vector registers are not zero at
 //! that point, some processors save or merge them at every switch between the two, which was measured
-//! at 158 ns instead of 3. Clearing them first removes the switch; nobody loses anything, since a
+//! at 158 ns instead of 3. Clearing them first removes the switch; nothing is lost, since a
 //! caller's upper halves do not survive a call.
 //!
 //! The results are the processor's, correctly rounded as IEEE 754 has it, and so are the exception flags,

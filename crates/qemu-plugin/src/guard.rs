@@ -4,8 +4,8 @@ use crate::vcpu::Vcpu;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does what may fail in a way that nobody thought of. If it does, nothing is counted any more, the log
-/// and the journal say so, and the guest goes on.
+/// Does what may fail in an unforeseen way. If it does, nothing is counted any more, the log
+/// and the journal report it, and the guest goes on.
 pub fn guarded(vcpu: &mut Vcpu, work: impl FnOnce(&mut Vcpu)) {
     let plugin = vcpu.plugin;
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(vcpu))) {

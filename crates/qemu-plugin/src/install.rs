@@ -149,7 +149,7 @@ fn finish() {
     let (mut empty, mut kernel, mut without_node) = (0, 0, 0);
     let mut counts: Vec<_> = Vec::new();
     for vcpu in callbacks::all() {
-        // SAFETY: at exit QEMU has paused all vCPUs, so nobody else uses this one.
+        // SAFETY: at exit QEMU has paused all vCPUs, so nothing else uses this one.
         let vcpu = unsafe { &mut *vcpu };
         vcpu.finish();
         empty += vcpu.empty;

@@ -27,7 +27,7 @@ pub struct Place {
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// Virtual page number and generation; 0 is no page's.
+    /// Virtual page number and generation; 0 is not a page's.
     tag: u64,
     place: Place,
 }
@@ -37,7 +37,7 @@ struct Entry {
 ///
 /// Whether a page is a part of a large one cannot be asked. It is inferred: a page of 2 MiB maps
 /// every 4 KiB of a 2 MiB block to the same place in one physical block. One small page fits by
-/// chance once in 512 times, and stops fitting with the first neighbour that lies elsewhere.
+/// chance once in 512 times, and stops fitting with the first neighbour that is elsewhere.
 pub struct Translations {
     entries: Box<[Entry; REMEMBERED]>,
     blocks: Box<[Block; BLOCKS]>,

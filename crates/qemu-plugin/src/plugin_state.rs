@@ -128,7 +128,7 @@ impl PluginState {
         self.nodes.get(position).copied().unwrap_or(-1)
     }
 
-    /// Who runs where.
+    /// Which thread runs where.
     pub fn threads(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -138,7 +138,7 @@ impl PluginState {
         self.visible.get(cpu)
     }
 
-    /// Who was woken when.
+    /// Which threads were woken when.
     pub fn wakes(&self) -> MutexGuard<'_, Wakes> {
         self.wakes.lock().unwrap_or_else(|e| e.into_inner())
     }

@@ -1,4 +1,4 @@
-//! Who runs on a vCPU: switches of tasks, system calls, and what threads say.
+//! Which thread runs on a vCPU: switches of tasks, system calls, and what threads say.
 
 use crate::guard::guarded;
 use crate::hypercall::Message;
@@ -68,7 +68,7 @@ impl Vcpu {
         }
     }
 
-    /// A task that nobody announced runs a program's code on one of the machine's cpus. Nothing but
+    /// A task that was not announced runs a program's code on one of the machine's cpus. Nothing but
     /// the program and what it starts may do that, so it is counted, whoever it is: statically
     /// linked programs have no agent that could say. Not sooner: the kernel's own tasks have no say either,
     /// and what they do is not the program's.

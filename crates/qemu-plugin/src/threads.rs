@@ -1,4 +1,4 @@
-//! Who runs on a vCPU: threads by their kernel stacks.
+//! Which thread runs on a vCPU: threads by their kernel stacks.
 //!
 //! A stack is a thread for as long as the thread lives, exec included. Afterwards the kernel gives
 //! it to another, which is why ends are told too.

@@ -1,9 +1,9 @@
 //! Throttles vCPUs that run ahead of the others in simulated time.
 //!
 //! A host with fewer cores than the machine lets one vCPU run for milliseconds while others wait. Where work
-//! goes to whoever comes first (dynamic schedules, locks, queues), the program would see that. So
-//! whoever is ahead naps, and the host has its cores for the others. It is a matter of the host's time only:
-//! nobody's clock is changed, and nobody waits for one that does not get on though it could.
+//! goes to the thread that comes first (dynamic schedules, locks, queues), the program would see that. So
+//! a vCPU that is ahead sleeps, and the host has its cores for the others. It is a matter of the host's time only:
+//! no clock is changed, and no vCPU waits for one that does not get on though it could.
 
 use crate::host::HostThread;
 use crate::plugin_state::PluginState;
@@ -24,18 +24,18 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// After so much napping it looks at what the host does with the one that it waits for. // chosen
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Who has slept at so many of these looks waits for something that may be the one who naps: QEMU has
+/// A vCPU that slept at so many of these looks waits for something, maybe for the throttled one: QEMU has
 /// moments that all vCPUs must stop for. // chosen
 const ASLEEP: u32 = 2;
 
-/// Who has worked for so long in the kernel may wait there for the one who naps. Page faults and ticks are
+/// A vCPU that worked for so long in the kernel may wait there for the throttled one. Page faults and ticks are
 /// shorter. // chosen
 const IN_KERNEL: Duration = Duration::from_millis(3);
 
-/// Whatever the host says, nobody waits longer for one clock to move. // chosen
+/// Whatever the host reports, a vCPU is not throttled for longer than this while one clock stands. // chosen
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Who is behind.
+/// A vCPU that is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behind {
     /// Its vCPU, or where it will probably go on.
@@ -49,7 +49,7 @@ pub struct Behind {
 /// What a vCPU knows of the others' progress.
 #[derive(Debug, Default)]
 pub struct Throttle {
-    /// Who did not get on.
+    /// Those that made no progress.
     stuck: HashMap<(usize, Option<u64>), Stuck>,
 }
 
@@ -97,7 +97,7 @@ impl Throttle {
     }
 
     /// The slowest of those that run and of those that will go on in a moment. For a task whose vCPU another
-    /// thread has, nobody can wait.
+    /// thread has, nothing can wait.
     fn slowest(&self, plugin: &PluginState, clock_ns: f64) -> Option<Behind> {
         let gets_on = |behind: &Behind| {
             let stuck = self.stuck.get(&(behind.cpu, behind.due)).filter(|stuck| stuck.ns == behind.ns);
@@ -150,7 +150,7 @@ impl Wait {
     }
 }
 
-/// Ends naps: the kernel waits for an answer of all vCPUs, and who naps takes no interrupts.
+/// Wakes throttled vCPUs: the guest kernel waits for all of them to acknowledge an interrupt, and a sleeping vCPU cannot.
 #[derive(Debug, Default)]
 pub struct Alarm {
     times: Mutex<u64>,
@@ -191,7 +191,7 @@ mod tests {
             alarm.ring();
             assert!(napper.join().unwrap());
         });
-        assert!(alarm.wait(Duration::from_secs(600), heard), "it rang while nobody napped");
+        assert!(alarm.wait(Duration::from_secs(600), heard), "it was raised while no vCPU was throttled");
         assert!(!alarm.wait(Duration::ZERO, alarm.rings()));
     }
 }

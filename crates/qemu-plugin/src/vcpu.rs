@@ -1,4 +1,4 @@
-//! One vCPU: who runs on it, and what its accesses do.
+//! One vCPU: which thread runs on it, and what its accesses do.
 
 use crate::api::{self, api};
 use crate::epoch::Epoch;
@@ -28,7 +28,7 @@ const TRANSFERS: u32 = 16;
 /// Bits of an address within a line.
 const LINE_MASK: u64 = LINE_BYTES - 1;
 
-/// Bytes of an access. A report has at most eight, but for the few of 16 that are aligned.
+/// Bytes of an access. A report has at most eight, except for the few of 16 that are aligned.
 fn size(info: u32) -> u64 {
     1 << (info >> api::SIZE_AT & api::SIZE_MASK)
 }
@@ -58,7 +58,7 @@ pub struct Seat {
     cpu: u16,
 }
 
-/// One vCPU. Only its own thread of QEMU touches it, but for the end, when all have stopped.
+/// One vCPU. Only its own thread of QEMU touches it, except for the end, when all have stopped.
 pub struct Vcpu {
     /// Instructions until the clock is looked at; what is missing to [`PATIENCE`] ran since.
     pub(crate) patience: i64,
@@ -77,7 +77,7 @@ pub struct Vcpu {
     pub(crate) counting: bool,
     /// Its number.
     pub(crate) index: usize,
-    /// Whether a program's code run by the current task, which nobody announced, is the program's.
+    /// Whether a program's code run by the current task, which was not announced, is the program's.
     pub(crate) watching: bool,
     /// Stack of the current task.
     pub(crate) stack: u64,

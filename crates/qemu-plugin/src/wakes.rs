@@ -7,18 +7,18 @@
 use crate::throttle::Behind;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Addresses of nobody known that are kept. The kernel's own data (run queues) are touched again and again;
+/// Wake-up addresses remembered for threads that are not identified yet (at most this many). The kernel's own data (run queues) are touched again and again;
 /// new are tasks that have not run yet, and they run soon.
 const STRANGERS: usize = 1 << 14;
 
-/// Who wakes.
+/// The thread that wakes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The program.
     Program,
     /// A timer, a device or a task of the kernel.
     Outside,
-    /// It is a new task, and was never woken before, whoever had its address.
+    /// It is a new task, and was never woken before, no matter which had its address.
     New,
 }
 
@@ -46,7 +46,7 @@ pub struct Wakes {
     tasks: BTreeMap<u64, Task>,
     /// Bytes of a `task_struct` that are surely its own.
     task_bytes: u64,
-    /// What was touched when somebody was woken who has not run yet.
+    /// What was touched when a thread was woken that has not run yet.
     strangers: BTreeMap<u64, f64>,
     /// Tasks that run.
     running: BTreeSet<u64>,

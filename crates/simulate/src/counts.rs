@@ -31,7 +31,7 @@ pub struct Counts {
     pub huge_tlb_misses: u64,
     /// Of `dram_lines`, those that had to wait for the one before.
     pub dependent_lines: u64,
-    /// Accesses to addresses that are no node's memory, or on a second page. Not simulated.
+    /// Accesses to addresses that are not a node's memory, or on a second page. Not simulated.
     pub outside: u64,
     /// Time by the core's clock while it worked, ns.
     pub busy_ns: f64,

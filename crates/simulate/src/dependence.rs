@@ -10,7 +10,7 @@
 //!    recently missed line, and has no other demanded line within a reorder window
 //!    of instructions before and after it, has nothing to overlap with.
 //!
-//! What they miss: a tight chase in code that nobody looked at (rule 2 takes it
+//! What they miss: a tight chase in code that was not looked at (rule 2 takes it
 //! for independent accesses, since an array indexed by random numbers looks the
 //! same), and chains through several instructions or through registers that are
 //! saved in memory.

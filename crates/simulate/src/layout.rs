@@ -231,7 +231,7 @@ fn geometry(cache: &CacheLevel, default_ways: u32, most: u32) -> Result<Geometry
     let ways = ways.min(lines);
     match lines.checked_div(ways).map(u32::try_from) {
         Some(Ok(sets)) => Ok(Geometry { sets, ways: ways as u32 }),
-        _ => Err(format!("has {} bytes, which is no number of lines to simulate", cache.size_bytes)),
+        _ => Err(format!("has {} bytes, which is not a number of lines to simulate", cache.size_bytes)),
     }
 }
 

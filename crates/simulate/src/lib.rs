@@ -63,7 +63,7 @@ pub struct Access {
     pub virt: u64,
     /// Physical address, an offset in the machine's memory from 0: caches and nodes of pages go by it.
     pub physical: u64,
-    /// Bytes, from 1. An access across two lines counts as two; what lies on a
+    /// Bytes, from 1. An access across two lines counts as two; what is on a
     /// second 4 KiB page has another physical address and must be an access of its own.
     pub bytes: u8,
     /// What it does.
@@ -72,7 +72,7 @@ pub struct Access {
     pub huge: bool,
     /// For a load whose address was computed from what the same instruction
     /// loaded before (`p = p->next`): a number of that instruction, not 0.
-    /// 0 if it was not, or if nobody looked.
+    /// 0 if it was not, or if it was not looked up.
     pub chain: u32,
 }
 

@@ -3,7 +3,7 @@
 //! All shared caches of a machine have the same number of sets, so the number of
 //! a line's set locks the line in the directory, its set in every shared cache,
 //! and the line that it may push out there. One lock is enough for everything
-//! that happens to a line, and nobody holds two.
+//! that happens to a line, and no thread holds two.
 
 use super::sets::Modulo;
 use std::sync::atomic::{AtomicBool, Ordering};

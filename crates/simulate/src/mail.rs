@@ -2,8 +2,8 @@
 //!
 //! A core's caches are its own memory, without locks. Who takes a line from it
 //! changes the directory at once and leaves a message; the core acts on it before
-//! its next access. The directory is what everybody goes by, so a core that
-//! sleeps over its mail misleads nobody.
+//! its next access. All cores go by the directory, so a core that reads
+//! its messages late misleads no other.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -24,7 +24,7 @@ impl PageNodeMap {
         PageNodeMap { ends: vec![bytes; nodes], interleaved: true }
     }
 
-    /// Position of the node; `None` for an address that is no node's memory.
+    /// Position of the node; `None` for an address that is not a node's memory.
     #[inline]
     pub fn page_node(&self, physical: u64) -> Option<usize> {
         if physical >= self.bytes() {

@@ -260,7 +260,7 @@ impl Orders {
         *order = *order & above | (*order & below) << 4 | way as u64;
     }
 
-    /// A way was emptied: it is to be replaced next.
+    /// A way was emptied: it should be replaced next.
     pub fn drop(&mut self, set: usize, way: usize) {
         self.touch(set, way);
         let order = &mut self.orders[set];

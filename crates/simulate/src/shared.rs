@@ -88,7 +88,7 @@ impl Shared {
         self.way(set, line).is_some_and(|way| self.state(set).0.load(Relaxed) >> way & 1 != 0)
     }
 
-    /// Marks a line dirty or clean, which is no use of it.
+    /// Marks a line dirty or clean, which is not an use of it.
     pub fn set_dirty(&self, set: usize, line: u64, on: bool) {
         if let Some(way) = self.way(set, line) {
             let dirty = self.state(set).0;

@@ -31,7 +31,7 @@ pub(super) enum Want {
     Own,
 }
 
-/// Who supplied a line.
+/// What supplied a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Supplier {
     /// The core's own shared cache.
@@ -87,7 +87,7 @@ impl Hierarchy {
         self.fetch_locked(place, set, line, want, slot, slot.load(), inbox)
     }
 
-    /// The same for the prefetcher, which takes nobody's modified line.
+    /// The same for the prefetcher, which takes no other core's modified line.
     #[inline]
     pub(super) fn fetch_ahead(&self, place: &Place, line: u64, inbox: &mut Inbox) -> Option<Fetched> {
         let set = self.locks.set(line);
@@ -137,7 +137,7 @@ impl Hierarchy {
             let cache = &self.shared[place.domain];
             got.supplier = Supplier::Shared;
             let dirty = cache.touch(set, line).unwrap_or(false);
-            // Dirty here means that nobody outside the domain has it.
+            // Dirty here means that no core outside the domain has it.
             if want != Want::Own && self.moves_out() && !neighbours {
                 cache.remove(set, line);
                 entry.remove(place.cache);
@@ -219,7 +219,7 @@ impl Hierarchy {
         has
     }
 
-    /// A line has left a core's caches. Somebody may have taken it at the same
+    /// A line has left a core's caches. Another core may have taken it at the same
     /// time, with its data: then there is nothing left to do.
     #[inline]
     pub(super) fn leave(&self, place: &Place, line: u64) -> Written {
@@ -304,7 +304,7 @@ impl Hierarchy {
         self.directory.caches_in(entry).find(|&domain| self.shared[domain].is_dirty(set, line))
     }
 
-    /// Everybody but the core at `place` gives a line up; its own shared cache only
+    /// All but the core at `place` gives a line up; its own shared cache only
     /// if that holds what cores do not.
     fn invalidate_others(&self, place: &Place, set: usize, line: u64, entry: &mut Entry) {
         let mut others = *entry;

@@ -197,7 +197,7 @@ static void first_touch()
     std::map<int, int, std::less<int>, nearfar::first_touch_allocator<std::pair<const int, int>>> map;
     map[3] = 4;
     EXPECT_EQUAL(map.at(3), 4);
-    // `value` may lie in what is filled.
+    // `value` may be in what is filled.
     nearfar::parallel_fill(v.data(), partition(v.size(), 3), v[v.size() - 1]);
     EXPECT_EQUAL(v[0], 1.0);
 }
@@ -237,7 +237,7 @@ static void replicas()
         if (copies.placed() && page_node >= 0)
             EXPECT_EQUAL(static_cast<std::size_t>(page_node), node);
     }
-    // By policy, else by visits; and if neither is allowed it says so.
+    // By policy, else by visits; and if neither is allowed it reports it.
     bool visits = true;
     for (std::size_t node = nodes.first(); node < nearfar::node_set::capacity; node = nodes.first(node + 1))
         visits &= nearfar::detail::on_node(node, [] {});

@@ -80,7 +80,7 @@ fn a_rank_has_whole_cores_and_no_other_rank_a_part_of_them() {
     let layout = lay_out(&in_turns(), None, &all).unwrap();
     assert_eq!((cpus(&layout)[1].as_str(), layout.whole_cores), ("4,6,12,14", true));
     assert!(environment(&layout).contains(&("OMP_PLACES", "threads".into())));
-    // Three hardware threads are of two cores, and the fourth is nobody's.
+    // Three hardware threads are of two cores, and the fourth belongs to none.
     let layout = lay_out(&in_turns(), None, &Ask { threads: Some(3), ..all }).unwrap();
     assert_eq!((cpus(&layout)[1].as_str(), layout.whole_cores, layout.per_node), ("4,6,12", false, None));
 }

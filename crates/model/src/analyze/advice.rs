@@ -30,7 +30,7 @@ pub fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Largest remote share that is left when every page lies where it is used most, for pages to count
+/// Largest remote share that is left when every page is where it is used most, for pages to count
 /// as parted between the nodes: what halos of a stencil leave. // chosen
 pub(super) const APART: f64 = 0.1;
 
@@ -97,7 +97,7 @@ fn of_runtime(runtime: Managed) -> String {
     let alone = "run one process for each node, each on its own (nearfar run -N NODE)";
     match runtime {
         Managed::Java => format!(
-            "The Java virtual machine places {ALL}. Let it know the nodes (-XX:+UseNUMA: new objects lie on their thread's \
+            "The Java virtual machine places {ALL}. Let it know the nodes (-XX:+UseNUMA: new objects are on their thread's \
              node), or {spread}, or {alone}."
         ),
         Managed::Go => format!(
@@ -126,7 +126,7 @@ pub fn advise(r: &RowFacts, program: Program, cause: Use) -> [String; 2] {
 }
 
 fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str) -> String {
-    // What a policy did is not the runtime's, and what nobody saw may not be.
+    // What a policy did is not the runtime's, and what was not seen may not be.
     if let Some(runtime) = program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Unexplained)) {
         return of_runtime(runtime);
     }
@@ -140,7 +140,7 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
         ),
         (Use::Allocator, _) => format!(
             "Allocate {name} in the threads that use it, or in one large block that is initialised in parallel: \
-             many small allocations made by one thread lie on that thread's node."
+             many small allocations made by one thread are on that thread's node."
         ),
         (Use::Straddling, _) => format!(
             "Align each thread's part of {name} to the large page size, or turn large pages off for it \
@@ -217,7 +217,7 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
             let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
             format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
         }
-        // What takes random places of it is no loop that divides it.
+        // What takes random places of it is not a loop that divides it.
         (Use::Serial, Pattern::Unknown) if r.lacks_addresses() => format!(
             "{interleave} if every thread uses all of it {used}; if each thread uses a part of its own, let it \
              initialise that part."

@@ -162,7 +162,7 @@ pub fn assemble(
     }
 }
 
-/// Why the program's own end is not in the recording. Who attaches ends the recording, not the program.
+/// Why the program's own end is not in the recording. Attaching ends the recording, not the program.
 fn ended_early(input: &Input) -> Option<String> {
     let l = &input.losses;
     let reason = (0..l.len()).find(|&i| l.what[i] == "end").map(|i| l.why[i].clone());

@@ -153,7 +153,7 @@ where
 }
 
 /// Where in its epoch a sample is taken to be, from 0 to 1. Nothing says it; an epoch that is longer than a block of time
-/// belongs to all blocks that it lies in. Multiples of the golden ratio are spread evenly, however many there are.
+/// belongs to all blocks that it is in. Multiples of the golden ratio are spread evenly, however many there are.
 #[inline]
 fn within_epoch(i: usize) -> f64 {
     ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
@@ -172,7 +172,7 @@ struct Worker<'a> {
     cache: Vec<(u32, Validity, u32)>,
     /// Node of the page of a whole object, for samples that know only the object.
     uniform: FastMap<u32, PageNode>,
-    /// Begin of the first block of time, and blocks per ns.
+    /// Start of the first block of time, and blocks per ns.
     first_ns: u64,
     per_block: f64,
 }
@@ -304,7 +304,7 @@ impl<'a> Worker<'a> {
                 page_node = self.page_node(space, s.address[i], time, thing, resolution);
                 let own = measure.page_node(s, i, nodes);
                 if own != UNKNOWN {
-                    // Who touched first remains the answer to why; where it is, the source saw.
+                    // Which thread touched first remains the answer to why; where it is, the source saw.
                     page_node.node = own;
                 }
                 if node == UNKNOWN {

@@ -96,7 +96,7 @@ pub fn bound(
         ));
     }
     // Each page is fetched line by line, once by each cache. What comes beyond the capacity pushes out as much.
-    // The kernel's own faults on the program's memory, as it copies there, are no events.
+    // The kernel's own faults on the program's memory, as it copies there, are not events.
     let unseen = meta.target_faults.saturating_sub(input.faults.len() as u64);
     let brought = mapped.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
     let brought = brought.saturating_add(unseen.saturating_mul(folio(input))).max(footprint) as f64;
@@ -107,7 +107,7 @@ pub fn bound(
     let active = counters.threads.iter().filter(|t| t.sum.samples > 0).count().max(1);
     let far_ns = fetched * instances.min(active) as f64 * far_latency(judge);
     let total = counters.working.weight.max(1) as f64;
-    // From samples, so with what 95 of 100 recordings stay below: none among few is no proof of none.
+    // From samples, so with what 95 of 100 recordings stay below: none among few is not proof of none.
     let n = counters.working.samples.max(1);
     let at_most = |weight: u64| {
         let hits = (weight as f64 / total * n as f64).ceil() as u64;
@@ -271,7 +271,7 @@ fn open(context: &Context, counters: &Counters, facts: &[RowFacts]) -> u64 {
             continue;
         }
         // Several objects of one line: each for itself, since each may be one node's. Small ones are sampled, and what
-        // is between two of them is nobody's in particular.
+        // is between two of them is of no thread in particular.
         let weight = match (row.kind, things.len()) {
             (ObjectKind::SmallHeap, _) | (_, 0 | 1) => {
                 let list = uses.get(&(f.row as u32)).map_or(&[][..], Vec::as_slice);
@@ -363,7 +363,7 @@ mod tests {
     fn parts_of_their_own_are_not_open() {
         let (low, high) = (on(0..256, 10), on(256..512, 10));
         assert_eq!(several(&[(0, &low), (1, &high)]), 0);
-        // Two of one node meet; nobody takes a line from another node.
+        // Two of one node meet; no node takes a line from another node.
         assert_eq!(several(&[(1, &low), (1, &low)]), 0);
     }
 
@@ -375,7 +375,7 @@ mod tests {
         // Few samples tell nothing of their parts: one piece.
         let (a, b) = (on(0..3, 1), on(300..303, 1));
         assert_eq!(several(&[(0, &a), (1, &b)]), a.sum.weight + b.sum.weight);
-        // Nobody knows where it ran.
+        // It is unknown where it ran.
         assert_eq!(several(&[(UNKNOWN, &low)]), low.sum.weight);
     }
 

@@ -8,14 +8,14 @@ use super::program::Program;
 use super::value::{Basis, Pattern};
 use crate::percent::percent;
 
-/// Share of the remote samples that lie on one thread's pages for the placement to be called serial.
+/// Share of the remote samples that are on one thread's pages for the placement to be called serial.
 const SERIAL: f64 = 0.9;
 
 /// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
-/// neighbours read is no culprit: stencils have a few percent, serial initialisation at least half. // assumed
+/// neighbours read is not a culprit: stencils have a few percent, serial initialisation at least half. // assumed
 pub(super) const MOSTLY_HALO: f64 = 0.2;
 
-/// The same where parts lie in order and only their borders are elsewhere. // assumed
+/// The same where parts are in order and only their borders are elsewhere. // assumed
 const LEAST_SHIFTED: f64 = 0.04;
 
 /// Pages of an object that stays in the caches once it was used: 256 KiB of base pages, the
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     /// The real function: cases with the same one have the same cause.
     pub(super) outer: Option<String>,
     pub(super) text: String,
-    /// What is to be said of this object alone.
+    /// What should be said of this object alone.
     pub(super) own: String,
     /// What may hold for other objects, too.
     pub(super) common: Vec<String>,
@@ -47,7 +47,7 @@ impl<'a> Case<'a> {
         matches!(self.kind, "schedule_mismatch" | "offset_mismatch")
     }
 
-    /// At the line of the first touch by `top`; what is to be said is still empty, but for the pattern.
+    /// At the line of the first touch by `top`; what should be said is still empty, except for the pattern.
     fn new(kind: &'static str, row: &'a RowFacts, top: Option<&Toucher>) -> Case<'a> {
         Case {
             kind,
@@ -114,7 +114,7 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Opti
         .or_else(|| unexplained(r, program))
 }
 
-/// Most of what is remote lies on a node without cpus: slower for everybody.
+/// Most of what is remote is on a node without cpus: slower for all threads.
 fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
     if (r.by_class[3] as f64) < SERIAL * r.remote as f64 {
         return None;
@@ -165,7 +165,7 @@ pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> C
     }
 }
 
-/// One thread placed the pages that the remote samples lie on.
+/// One thread placed the pages that the remote samples are on.
 fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     // One that migrated meanwhile is one thread all the same.
     let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
@@ -186,7 +186,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'
     }
     let pages = r.pages_of(top.thread);
     let share = pages as f64 / r.placed_pages().max(1) as f64;
-    // One line of several: what is remote lies on what it placed, the other pages are others' work.
+    // One line of several: what is remote is on what it placed, the other pages are others' work.
     let at_line = (0 < top.pages_at && (top.pages_at as f64) < SERIAL * pages as f64).then_some(top.pages_at);
     let number = |n: &NodeIndex| nodes.ids.get(usize::from(*n)).map_or("?".to_string(), u32::to_string);
     let numbers: Vec<String> = on.iter().map(number).collect();
@@ -278,7 +278,7 @@ fn allocator<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     })
 }
 
-/// Remote samples lie in large folios at the borders between the parts of two nodes.
+/// Remote samples are in large folios at the borders between the parts of two nodes.
 fn straddling<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
     // Where every thread goes everywhere, the size of the pages changes nothing.
@@ -309,7 +309,7 @@ fn straddling<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
     })
 }
 
-/// Whether parts lie in the order of their use but for their borders, and no thread placed nearly all of it.
+/// Whether parts are in the order of their use except for their borders, and no thread placed nearly all of it.
 fn shifted(r: &RowFacts) -> bool {
     let most = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0) as f64;
     let ordered = 2..=2 * r.user_nodes.len().max(1);

@@ -95,7 +95,7 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], 
 /// Lines of a page that a node wrote without having read them, at most once each: they were dirty in its
 /// caches before the counts began. Whoever initialises a page leaves such lines; had its users
 /// initialised it, they would be the users' own. (Non-temporal stores do not read either, but
-/// they come again with every pass, and whoever makes them is a user of the page.)
+/// they come again with every pass, and the process that makes them is a user of the page.)
 fn leftover(page: u64, read: u64, written: u64) -> f64 {
     written.saturating_sub(read).min(page / LINE) as f64
 }
@@ -109,7 +109,7 @@ pub struct PageUse {
     pub number: u64,
     /// The row that it belongs to; [`NONE`] if none or several.
     pub row: u32,
-    /// Its number among the pages that several rows may lie on; [`NONE`] if it is none of these.
+    /// Its number among the pages that several rows may be on; [`NONE`] if it is none of these.
     pub shared: u32,
     /// The node that moves most of its lines; [`UNKNOWN`] if none is known.
     pub user: NodeIndex,
@@ -273,7 +273,7 @@ impl Exact {
     }
 
     /// The node that would use a line most if the page lay and was initialised where it is used: the page's main
-    /// user, but for lines that a node wrote and that were dirty before the counts began.
+    /// user, except for lines that a node wrote and that were dirty before the counts began.
     pub fn user(
         &self,
         input: &Input,
@@ -298,7 +298,7 @@ impl Exact {
         let part = |(number, page): (usize, &Shared)| {
             let mut seen = samples.remove(&(number as u32)).unwrap_or_default();
             if seen.is_empty() {
-                // Nobody was sampled here: divided as the rows' samples elsewhere are.
+                // No thread was sampled here: divided as the rows' samples elsewhere are.
                 let weight = |&r: &u32| counters.rows[r as usize].as_ref().map_or(0, |t| t.sum.weight);
                 seen = page.rows.iter().map(|r| (*r, weight(r))).collect();
             }

@@ -21,7 +21,7 @@ const EXECUTABLE: u8 = 4;
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
 const DETAILED: usize = 100;
 
-/// A thread that placed pages which samples lie on.
+/// A thread that placed pages which samples are on.
 #[derive(Clone, Debug)]
 pub struct Toucher {
     /// Thread (position in the threads table).
@@ -66,7 +66,7 @@ pub struct RowFacts {
     /// Stacks of threads that others created: each is its thread's own. What they were touched first by others is the
     /// little that creating a thread writes there, which no placement of the program's data mends.
     pub own_stacks: bool,
-    /// Code and data of a library or of the program's file, of which no variable is known: they lie where the loader put
+    /// Code and data of a library or of the program's file, of which no variable is known: they are where the loader put
     /// them, and nothing in the program places them.
     pub loaded: bool,
     /// Remote weight.
@@ -75,7 +75,7 @@ pub struct RowFacts {
     pub by_class: [u64; 4],
     /// Number of allocations.
     pub allocations: usize,
-    /// Runs of pages along its largest allocation that lie on one node, and that one node uses most; where
+    /// Runs of pages along its largest allocation that are on one node, and that one node uses most; where
     /// pages were counted.
     pub runs: Option<(usize, usize)>,
     /// Remote samples.
@@ -120,7 +120,7 @@ pub struct RowFacts {
     pub used_in: Option<String>,
     /// No store was seen but by the lines that touched first.
     pub read_only: bool,
-    /// Written part of its lines, but for those that were dirty before the counts began; where counted.
+    /// Written part of its lines, except for those that were dirty before the counts began; where counted.
     pub written: Option<f64>,
     /// Lines that use it, most first.
     pub lines: Vec<(SiteId, LineUse)>,
@@ -153,7 +153,7 @@ pub fn mib(bytes: u64) -> f64 {
 }
 
 /// Weight of samples on file mappings (constants, tables) that the program only reads and of which no
-/// node of the page is known: the page cache's pages were placed by whoever read the file first.
+/// node of the page is known: the page cache's pages were placed by the process that read the file first.
 pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowFacts]) -> u64 {
     let spaces = context.finder.spaces;
     let in_file = |f: &&RowFacts| {
@@ -413,7 +413,7 @@ const BORDER: f64 = 0.02;
 /// look across the border that small pages would have, too. // chosen
 const SECOND_NODE: f64 = 0.1;
 
-/// Folios that several nodes use, whatever objects of theirs lie in it.
+/// Folios that several nodes use, whatever objects of theirs are in it.
 fn shared_by_nodes(counters: &Counters) -> FastSet<Folio> {
     let mut all: FastMap<Folio, Vec<u64>> = FastMap::default();
     for ((_, folio), used) in &counters.folios {

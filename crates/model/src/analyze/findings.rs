@@ -1,6 +1,6 @@
 //! Causes, with evidence and advice, ranked by predicted gain, or by the time at risk where none is known.
 //!
-//! A remote share alone is no finding: it must be of samples that are many enough
+//! A remote share alone is not a finding: it must be of samples that are many enough
 //! to be certain of (the lower end of the interval counts), on an object whose
 //! placement explains it.
 
@@ -22,7 +22,7 @@ const LEAST_UNEXPLAINED: f64 = 0.05;
 /// Fewest remote samples of an object: below, a share is an anecdote.
 const LEAST_SAMPLES: u64 = 20;
 
-/// Why there is no number for the gain.
+/// Why the number is missing for the gain.
 fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
     match (basis, engine) {
         (Basis::StallTime, _) => {
@@ -112,7 +112,7 @@ pub fn findings<'a>(
     }
     let total = counters.working.weight.max(1) as f64;
     if let Ok(engine) = engine {
-        // What every placement of today leaves alone may still lie where too many want it.
+        // What every placement of today leaves alone may still be where too many want it.
         let others = engine.others(&rows_of(&groups).concat());
         rows.iter()
             .filter(|r| others.contains(&(r.row as u32)))
@@ -143,7 +143,7 @@ pub fn findings<'a>(
     let others = unpinned(counters, nodes, basis, engine).filter(|f| f.at_risk * memory_bound >= worth);
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
-    // What may as well make it slower is no finding either.
+    // What may as well make it slower is not a finding either.
     let sure = |f: &Finding| f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
     let (mut found, small): (Vec<Found>, Vec<Found>) =
         found.into_iter().partition(|(f, _)| gain(f).is_none_or(|g| g >= WORTH) && sure(f));

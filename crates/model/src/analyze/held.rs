@@ -4,7 +4,7 @@
 //! A sample on a page of another node says which access was waited for, not who answered. Where little of an object is
 //! in use, a cache of the user's node may have held it all the time: packed blocks of a matrix product, a table of
 //! constants, the data of a library. Nothing in a clock's samples tells such hits from memory, so what fits a cache is
-//! no evidence that memory was far. It is no evidence of the contrary either: the interval gets wider, and a count on
+//! no evidence that memory was far. It is not evidence of the contrary either: the interval gets wider, and a count on
 //! the virtual machine settles it.
 
 use super::attribute::Context;
@@ -20,7 +20,7 @@ use crate::machine::{CacheLevel, Machine};
 
 /// Far samples of less than this part of the time are not worth a wider interval. // chosen
 const LEAST: f64 = 0.01;
-/// Part of an object's far samples that caches may have answered, from which on it is no finding; part of the time that
+/// Part of an object's far samples that caches may have answered, from which on it is not a finding; part of the time that
 /// must not be spent on fetching what is in use. // chosen
 const MOSTLY: f64 = 0.5;
 
@@ -36,7 +36,7 @@ const FAR_GBS: f64 = 30.0;
 pub struct Held {
     /// For the report.
     pub report: CacheHeld,
-    /// Rows that are no findings for it.
+    /// Rows that are not findings for it.
     pub rows: FastSet<usize>,
 }
 

@@ -79,7 +79,7 @@ impl<'a> Origins<'a> {
         origins
     }
 
-    /// Where the objects of a call chain come from; `None` for what is no allocation's.
+    /// Where the objects of a call chain come from; `None` for what is not an allocation's.
     pub fn get(&self, chain: u32) -> Option<&Origin<'a>> {
         self.of_chain.get(&chain).map(|&i| &self.origins[i as usize])
     }
@@ -105,7 +105,7 @@ fn received(input: &Input) -> (FastMap<(u32, u16), Received<'_>>, FastMap<u32, (
     (frames, innermost)
 }
 
-/// Who calls whom in the chains of allocations.
+/// Which function calls whom in the chains of allocations.
 struct Callers {
     /// Lines with more than one caller.
     several: FastSet<SiteId>,

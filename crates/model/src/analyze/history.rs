@@ -4,7 +4,7 @@
 use super::page_table::WORDS;
 use std::ops::Range;
 
-/// Changes between two marks. // chosen: as long to replay as a mark is to copy
+/// Changes between two marks. // chosen: as long to replay as a mark should copy
 const STEP: usize = 64;
 
 /// The changes of a block in the order of time.

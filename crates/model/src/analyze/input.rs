@@ -11,7 +11,7 @@ pub trait SampleReader: Sync {
     fn segments(&self) -> usize;
     /// The rows of segment `i`, ascending in time within it for each thread.
     fn segment(&self, i: usize) -> Result<AccessSamples, String>;
-    /// Who was sampled and when. This default reads everything; a source that
+    /// Which threads were sampled and when. This default reads everything; a source that
     /// can read the columns `time_ns` and `thread` alone should.
     fn survey(&self) -> Result<SampleSurvey, String> {
         let mut survey = SampleSurvey::default();
@@ -69,7 +69,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Whether the agent reported. A recorder that was killed did not say so, but only the agent knows heap objects.
+    /// Whether the agent reported. A recorder that was killed did not report it, but only the agent knows heap objects.
     pub(super) fn agent_reported(&self) -> bool {
         let heap = |&k: &u8| k == ObjectKind::Heap as u8 || k == ObjectKind::SmallHeap as u8;
         self.meta.agent || self.objects.kind.iter().any(heap)

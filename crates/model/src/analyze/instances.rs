@@ -42,7 +42,7 @@ pub fn own(instances: &[Users]) -> bool {
     all >= pattern::ENOUGH && threads.len() > 1 && own as f64 >= OWN * all as f64
 }
 
-/// The pattern of the objects that most of what is remote lies on, each looked at by itself, with the ranges of one of
+/// The pattern of the objects that most of what is remote is on, each looked at by itself, with the ranges of one of
 /// them; `None` where there are too many of them, too few samples, or no such pattern.
 pub fn pattern(instances: &[Users]) -> Option<(Pattern, Vec<Range>)> {
     let mut by_pattern: Vec<(Pattern, u64, Vec<Range>)> = Vec::new();

@@ -15,7 +15,7 @@ pub struct Span {
     pub from: u64,
     /// One past the last byte.
     pub to: u64,
-    /// Begin of life, ns.
+    /// Start of life, ns.
     pub born: u64,
     /// End of life, ns.
     pub died: u64,
@@ -276,7 +276,7 @@ impl Layer {
             first = first.min(ranks[0]);
             best = best.max(match &self.deaths {
                 _ if replaces || born == 0 => ranks[..born].last().copied(),
-                // Who never dies is alive, but at the end of time nobody is.
+                // An object without an end is alive at every time but u64::MAX, the query "after everything".
                 None if time < u64::MAX => ranks.get(born - 1).copied(),
                 None => {
                     valid.since = u64::MAX;

@@ -45,7 +45,7 @@ impl Measure {
         if self.own_page_nodes { nodes.position(s.page_node[i]) } else { UNKNOWN }
     }
 
-    /// Whether sample `i` lies in the region that counts. Its epoch tells exactly: the counters are
+    /// Whether sample `i` is in the region that counts. Its epoch tells exactly: the counters are
     /// of the same epochs.
     #[inline]
     pub fn in_region(&self, s: &AccessSamples, i: usize, space: Option<u32>, region: &Region) -> bool {

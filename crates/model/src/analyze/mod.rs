@@ -94,7 +94,7 @@ fn workers() -> usize {
 }
 
 /// Analyses a recording on a given number of threads. The report does not depend on it,
-/// but for the number of migrations, which is a lower bound.
+/// except for the number of migrations, which is a lower bound.
 pub fn analyze_with(
     input: &Input,
     samples: &dyn SampleReader,
@@ -104,7 +104,7 @@ pub fn analyze_with(
     take_apart(&mut input.clone(), samples, judge, workers)
 }
 
-/// Analyses a recording that nobody needs afterwards: of ten million objects, each column is let go as
+/// Analyses a recording that is not needed afterwards: of ten million objects, each column is let go as
 /// soon as nothing asks for it any more.
 ///
 /// # Errors

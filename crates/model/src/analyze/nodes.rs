@@ -1,4 +1,4 @@
-//! Threads and nodes: who runs where on the machine that the report judges by.
+//! Threads and nodes: which thread runs where on the machine that the report judges by.
 
 use super::hash::IdIndex;
 use super::input::{Input, Judge};

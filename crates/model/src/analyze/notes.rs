@@ -264,7 +264,7 @@ fn figures(n: &mut Vec<String>, timing: &Timing) {
     }
     if remembered > 0 {
         rests.push(format!(
-            "{remembered} figures from memory of the literature (confidence M; named in the JSON, time.weak_figures)"
+            "{remembered} figures quoted from memory and not checked against a source (confidence M; named in the JSON, time.weak_figures)"
         ));
     }
     if !rests.is_empty() {
@@ -313,7 +313,7 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
     }
     match (&input.meta.placement, &judge.assume) {
         (Some(_), None) => n.push(
-            "Recorded under a placement file: its objects are where it says, whoever touched them first."
+            "Recorded under a placement file: its objects are where it says, no matter which thread touched them first."
                 .to_string(),
         ),
         (Some(_), Some(_)) => n.push(

@@ -115,7 +115,7 @@ impl Finder<'_> {
         self.looks.present(space, address).is_some()
     }
 
-    /// The touch of the folio that the page lies in: smallest size first.
+    /// The touch of the folio that the page is in: smallest size first.
     pub fn folio_touch(&self, space: u32, page: u64, time: u64, folios: u64, memo: &mut Memo) -> Option<u32> {
         let base = self.placements.page_bytes.trailing_zeros();
         let mut left = folios;

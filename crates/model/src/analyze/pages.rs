@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Most pages looked at per row: a site that allocates and frees gigabytes in a loop
 /// would otherwise cost more than all samples. What is left out is said.
 const PAGE_BUDGET: u64 = 4 << 20;
-/// Most pages looked at for all rows together, but for each row's first object. // chosen
+/// Most pages looked at for all rows together, except for each row's first object. // chosen
 pub const ALL_PAGES: u64 = 4 * PAGE_BUDGET;
 /// Pages per object that are asked for their folio.
 const FOLIO_PROBES: u64 = 4096;
 /// Objects with so many pages are not gone through page by page, but by what was seen of them. // chosen
 const LARGE: u64 = 4096;
 
-/// Folio sizes of things, found out when somebody asks: of ten million objects few are ever sampled.
+/// Folio sizes of things, found out when asked: of ten million objects few are ever sampled.
 #[derive(Debug, Default)]
 pub struct Folios {
-    /// By thing: bit s − 12 for folios of 2^s bytes, and [`KNOWN`]; 0 if nobody asked.
+    /// By thing: bit s − 12 for folios of 2^s bytes, and [`KNOWN`]; 0 if it was not asked.
     known: Vec<AtomicU32>,
 }
 
@@ -148,7 +148,7 @@ pub fn page_range(thing: &Thing, page: u64) -> (u64, u64) {
     (thing.address / page, thing.address.saturating_add(thing.bytes).div_ceil(page))
 }
 
-/// Who placed a row's pages.
+/// Which threads placed a row's pages.
 #[derive(Debug, Default)]
 pub struct Origins {
     /// Counts.

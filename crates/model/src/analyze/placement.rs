@@ -87,7 +87,7 @@ pub struct Touch {
     /// A load that took no page of its own: the zero page (unless the page is seen present)
     /// or the page cache's.
     pub zero: bool,
-    /// Of these, the page cache's: placed by whoever read the file first.
+    /// Of these, the page cache's: placed by the process that read the file first.
     pub cache: bool,
 }
 
@@ -360,7 +360,7 @@ impl Placements {
         let forks = &spaces.spaces[space as usize].forks;
         let (children, looked) = &mut self.children[space as usize];
         if forks[*looked..].first().is_some_and(|f| f.0 <= time) {
-            // Time only goes on: who is gone now was asked for the last time.
+            // Time only goes on: a page that is gone now was asked for the last time.
             children.retain(|f| time < f.2);
             let new = forks[*looked..].iter().take_while(|f| f.0 <= time);
             *looked += new.clone().count();
@@ -459,8 +459,8 @@ impl Placements {
         self.push(space, to, touch);
     }
 
-    /// A large realloc inside libc moves pages with a mremap that nobody reports. Its signs: a new
-    /// address whose pages nobody touched, and old pages that were there.
+    /// A large realloc inside libc moves pages with a mremap that is not reported. Its signs: a new
+    /// address whose pages were not touched, and old pages that were there.
     fn realloc(&mut self, spaces: &Spaces, object: u32, previous: Option<usize>, time: u64) {
         let Some(old) = previous.map(|p| spaces.things.get(p as u32)) else {
             return;

@@ -34,7 +34,7 @@ pub struct Row {
     pub count: u64,
     /// Extent over which offsets are counted: the largest object, or the area of small ones.
     pub extent: u64,
-    /// Begin of that area for small allocations; 0 where offsets count from each object's begin.
+    /// Start of that area for small allocations; 0 where offsets count from each object's begin.
     pub base: u64,
     /// Whether its line allocates objects of another row, too, that were placed otherwise ([`Rows::split`]).
     pub split: bool,
@@ -167,7 +167,7 @@ impl Rows {
 }
 
 impl Row {
-    /// Sizes of what is no small allocation.
+    /// Sizes of what is not a small allocation.
     fn measure(&mut self, all: &Things) {
         let things = || self.things.iter().map(|&t| all.get(t));
         let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));

@@ -46,7 +46,7 @@ impl Shares {
         }
     }
 
-    /// Takes into account that caches may have answered samples on far pages; how many of them, nobody knows. Where
+    /// Takes into account that caches may have answered samples on far pages; how many of them is unknown. Where
     /// that decides on which side of `limit` the share of the time lies, the share is unknown.
     pub fn lowered(&mut self, held: &CacheHeld, limit: f64) {
         if let Some(sampled) = &mut self.remote_of_all_ci {

@@ -24,7 +24,7 @@ pub struct Site {
     pub outer: Option<String>,
     /// Position of the module in the modules table.
     pub module: Option<u32>,
-    /// Whether it lies in a runtime because no frame of the program's own code is known.
+    /// Whether it is in a runtime because no frame of the program's own code is known.
     pub runtime: bool,
 }
 
@@ -174,7 +174,7 @@ impl Sites {
         &self.sites[id as usize]
     }
 
-    /// Whether a site lies in what a compiler cut out of a parallel region.
+    /// Whether a site is in what a compiler cut out of a parallel region.
     fn is_outlined(&self, site: SiteId) -> bool {
         self.get(site).outer.as_deref().is_some_and(|f| f.ends_with(names::OUTLINED))
     }
@@ -197,7 +197,7 @@ impl Sites {
         self.user[l].first().map(|f| f.site).or_else(|| self.of_chain(chain))
     }
 
-    /// The function that a location lies in, stepped out of nothing but library inlines.
+    /// The function that a location is in, stepped out of nothing but library inlines.
     #[inline]
     pub fn function_of(&self, location: u32) -> SiteId {
         match self.locations.get(location) {
@@ -216,18 +216,18 @@ impl Sites {
         self.intern(site)
     }
 
-    /// Whether a location lies in a runtime module.
+    /// Whether a location is in a runtime module.
     pub fn is_runtime(&self, location: u32) -> bool {
         self.locations.get(location).is_some_and(|l| self.in_runtime[l])
     }
 
-    /// Whether a location lies in an allocator's function.
+    /// Whether a location is in an allocator's function.
     pub fn is_allocator(&self, location: u32) -> bool {
         self.locations.get(location).is_some_and(|l| self.allocator[l])
     }
 }
 
-/// The path as somebody in `cwd` would type it.
+/// The path as it is typed in `cwd`.
 fn shorten<'a>(file: &'a str, cwd: &str) -> &'a str {
     let cwd = cwd.trim_end_matches('/');
     if cwd.is_empty() {

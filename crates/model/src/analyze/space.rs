@@ -34,7 +34,7 @@ pub struct Thing {
     pub address: u64,
     /// Size in bytes.
     pub bytes: u64,
-    /// Begin of life, ns.
+    /// Start of life, ns.
     pub born: u64,
     /// End of life, ns.
     pub died: u64,
@@ -188,7 +188,7 @@ pub struct Space {
     coarse: [Layer; 2],
 }
 
-/// Address spaces with what lies in them.
+/// Address spaces with what is in them.
 #[derive(Debug, Default)]
 pub struct Spaces {
     /// Position by `process` id.
@@ -427,7 +427,7 @@ impl Spaces {
         self.things.get(thing).kind == ObjectKind::Anonymous
     }
 
-    /// The sampled small allocation that the address lies in, a living one if there is one; or one of the same site
+    /// The sampled small allocation that the address is in, a living one if there is one; or one of the same site
     /// below it, if the next one above is of that site, too.
     fn small_at(&self, space: u32, address: u64, time: u64) -> Option<u32> {
         let (mut s, mut t) = (space, time);

@@ -30,7 +30,7 @@ impl Timing {
     /// Asks the time model.
     ///
     /// # Errors
-    /// In words, why there is no time.
+    /// In words, why the time is missing.
     pub fn new(input: &Input, judge: &Judge) -> Result<Timing, String> {
         let (mut cpus, mut traffic) = (Cow::Borrowed(&input.cpu_epochs), Cow::Borrowed(&input.epoch_traffic));
         if judge.whole && marked(&cpus) {
@@ -86,7 +86,7 @@ pub fn marked(cpus: &CpuEpochs) -> bool {
     cpus.region.contains(&1)
 }
 
-/// The figures that the time rests on and nobody read in a source, as the machine file names them.
+/// The figures that the time rests on and that were not read in a source, as the machine file names them.
 pub(crate) fn weak_figures(machine: &Machine) -> Vec<WeakFigure> {
     let f = &machine.figures;
     let mut found = Vec::new();

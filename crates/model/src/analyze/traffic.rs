@@ -1,4 +1,4 @@
-//! Sums over the exact tables: who moved how much from where.
+//! Sums over the exact tables: which cpus moved how much from where.
 
 use super::input::{Input, Judge};
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
@@ -80,7 +80,7 @@ impl Traffic {
     /// Sums the tables.
     ///
     /// # Errors
-    /// In words, why there are no counts of what is judged.
+    /// In words, why the counts are missing of what is judged.
     pub fn new(input: &Input, judge: &Judge, nodes: &Nodes, region: &Region) -> Result<Traffic, String> {
         let (c, t) = (&input.cpu_epochs, &input.epoch_traffic);
         if c.is_empty() {

@@ -141,11 +141,11 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Exact counts of the virtual machine; null with `counters_why`.
     pub counters: Option<Counted>,
-    /// Why there are no counts.
+    /// Why the counts are missing.
     pub counters_why: Option<String>,
     /// The time that the counted work takes; null with `time_why`.
     pub time: Option<Timed>,
-    /// Why there is no time.
+    /// Why the time is missing.
     pub time_why: Option<String>,
     /// What would become of the time if memory lay elsewhere; null with `what_if_why`.
     pub what_if: Option<WhatIf>,
@@ -158,7 +158,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Samples of the sources that sample; page events are no samples.
+    /// Samples of the sources that sample; page events are not samples.
     pub fn samples(&self) -> u64 {
         self.sources.iter().filter(|r| r.source != "pages").map(|r| r.samples).sum()
     }
@@ -394,7 +394,7 @@ pub struct ObjectRow {
     pub allocated_in: Option<String>,
     /// Allocation helpers of the program through which that line got the memory, outermost first: `function (file:line)`.
     pub allocated_through: Vec<String>,
-    /// Who placed the pages, most pages first.
+    /// Which threads placed the pages, most pages first.
     pub first_touch: Vec<TouchRow>,
     /// Pages by origin.
     pub pages: PageOrigins,
@@ -406,7 +406,7 @@ pub struct ObjectRow {
     pub stall_share: f64,
     /// Share of its samples whose page is on another node, of those whose page's node is known; null if none is known.
     pub remote_share: Option<f64>,
-    /// 95 % interval; where it is exact, bounds that hold whoever the lines of pages shared with other objects belong to.
+    /// 95 % interval. For counted runs: lower and upper bound, because lines of a page shared by two objects cannot be assigned.
     pub remote_share_ci: Option<Interval>,
     /// Whether `remote_share` is of counts of every line instead of samples.
     pub remote_share_exact: bool,
@@ -495,7 +495,7 @@ pub struct Finding {
     /// The same if the repairs of all better-ranked findings are made first; null where that is not known, and where it
     /// is the same within 1 % of the time.
     pub predicted_after_better: Option<Predicted>,
-    /// Why there is no prediction.
+    /// Why the prediction is missing.
     pub predicted_why: Option<String>,
     /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
     pub at_risk: f64,

@@ -20,7 +20,7 @@ pub const THRESHOLD: f64 = 0.10;
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
 /// opposite verdicts (docs/diff.md has what runs differed by). // chosen
 const MARGIN: f64 = 0.01;
-/// Fewest samples for a verdict: at 300, a true 5 % is told from 10 % in 19 of 20 recordings.
+/// Fewest samples for a verdict: at 300, a true 5 % is distinguished from 10 % in 19 of 20 recordings.
 pub const LEAST_SAMPLES: u64 = 300;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
@@ -40,7 +40,7 @@ pub struct Evidence<'a> {
     pub marked: bool,
     /// Weight of samples on mapped files whose unknown page nodes do not matter.
     pub files: u64,
-    /// Lines counted, if they were: then few samples are no obstacle.
+    /// Lines counted, if they were: then few samples are not an obstacle.
     pub counted: Option<u64>,
     /// What other placements of memory are predicted to give, if that could be predicted.
     pub what_if: Option<&'a WhatIf>,
@@ -168,7 +168,7 @@ fn decided(
     ))
 }
 
-/// Why there is no verdict where caches may have answered what decides it.
+/// Why the verdict is missing where caches may have answered what decides it.
 fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
     let one = held.objects.len() == 1;
     format!(
@@ -446,7 +446,7 @@ fn page_node_reason(input: &Input, judge: &Judge) -> String {
     }
     let (all, seen) = (input.meta.target_faults, input.faults.time_ns.len() as u64);
     let unseen = all.saturating_sub(seen);
-    // Known of a command only; a recorder that lost faults says so elsewhere.
+    // Known of a command only; a recorder that lost faults reports it elsewhere.
     if unseen as f64 > KERNEL_FILLED * all as f64 {
         let unseen = format!("{} of the page faults", percent(unseen as f64 / all as f64));
         return match input.modules.path.iter().any(|path| path == KERNEL_MODULE) {

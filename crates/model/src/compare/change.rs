@@ -9,7 +9,7 @@ pub const EFFECT: f64 = 0.02;
 /// Modelled times, and counts of lines, that differ by less have no effect: two emulated runs of the same
 /// program differ, too (docs/diff.md has measured ones).
 pub const SAME_RUN: f64 = 0.05;
-/// Remote share up to which nothing more is to be repaired. // chosen
+/// Remote share up to which nothing more should be repaired. // chosen
 pub const FEW: f64 = 0.05;
 /// Half of an interval's width, in parts of what is judged, beyond which "no effect" would be said of what
 /// nobody knows: half of the share that a report calls affected.

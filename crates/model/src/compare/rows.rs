@@ -189,7 +189,7 @@ fn changed(
 }
 
 fn judged(before: Option<Far>, after: Option<Far>, comparable: &Comparable) -> Change {
-    // Counts of different parts of the run are no counts of the same work; their shares are what is left.
+    // Counts of different parts of the run are not counts of the same work; their shares are what is left.
     let lines = |f: Far| Far { lines: f.lines.filter(|_| comparable.time.is_ok()), ..f };
     match (before, after) {
         (Some(_), Some(_)) if comparable.shares.is_err() || comparable.work.is_err() => Change::Unknown,

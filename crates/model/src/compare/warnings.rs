@@ -130,8 +130,8 @@ const LAUNCHERS: [&str; 14] = [
     "srun", "nearfar", "sh",
 ];
 
-/// The words of a command as they are compared: the program without its folder, since a repaired program may lie in
-/// another; arguments with theirs, as written but for `./` and doubled slashes.
+/// The words of a command as they are compared: the program without its folder, since a repaired program may be in
+/// another; arguments with theirs, as written except for `./` and doubled slashes.
 pub fn compared(command: &[String]) -> Vec<String> {
     let program = program(command);
     let word = |(i, word): (usize, &String)| {

@@ -1,4 +1,4 @@
-//! Whether two recordings are of the same work: else less time, or less of it far, is no merit of a change.
+//! Whether two recordings are of the same work: else less time, or less of it far, is not merit of a change.
 
 use super::warnings::compared;
 use crate::analyze::{Report, base};
@@ -42,7 +42,7 @@ const COMMON: f64 = 0.5;
 /// Why they are different programs: neither names nor functions are the same. A repaired program often has another name.
 fn other_program(before: &Report, after: &Report) -> Option<String> {
     let (b, a) = (base(before.command.first()?), base(after.command.first()?));
-    // What stands before a command, such as numactl, is no program of its own.
+    // What stands before a command, such as numactl, is not a program of its own.
     if b == a || before.command.len() != after.command.len() {
         return None;
     }
@@ -80,7 +80,7 @@ fn many(n: u64) -> String {
 fn same_words(before: &[String], after: &[String]) -> bool {
     let (b, a) = (compared(before), compared(after));
     if b.is_empty() || a.is_empty() {
-        // Attached: nobody knows.
+        // Attached: it is unknown.
         return true;
     }
     match b.len() == a.len() {

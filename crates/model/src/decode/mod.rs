@@ -168,7 +168,7 @@ impl Decoder {
     /// What the instruction at `ip` does to memory, as a page fault there asks.
     ///
     /// One with two operands (`movs`, `push [m]`) may have faulted at either:
-    /// load and store together. Unknown where there is no code or no operand,
+    /// load and store together. Unknown where no code exists or no operand,
     /// as when the instruction itself had to be fetched.
     pub fn access_at(&mut self, ip: u64, code: Option<FunctionCode<'_>>) -> Access {
         let bytes = code.and_then(|code| {

@@ -464,7 +464,7 @@ impl Between<'_> {
         let not_looked = self.now.processes.values().find_map(|p| p.pages_why.clone());
         let looked = match not_looked {
             Some(why) => format!("pages are looked at in turns, those of the busiest processes first. Some are refused, for example: {why}"),
-            None => "pages are looked at in turns, those of the busiest processes first; this one's turn is to come".to_owned(),
+            None => "pages are looked at in turns, those of the busiest processes first; this one's turn should come".to_owned(),
         };
         for key in table
             .columns

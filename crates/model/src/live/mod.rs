@@ -218,7 +218,7 @@ impl Table {
 /// A machine over one interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// End of the interval, seconds after the first reading or the begin of the recording.
+    /// End of the interval, seconds after the first reading or the start of the recording.
     pub at_s: f64,
     /// Length of the interval, seconds.
     pub interval_s: f64,

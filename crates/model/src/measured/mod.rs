@@ -52,7 +52,7 @@ impl Spread {
 pub struct Found {
     /// The figure, in the unit that the field's name says; `None`: see `why`.
     pub value: Option<Spread>,
-    /// Why there is no figure.
+    /// Why the figure is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -78,7 +78,7 @@ pub struct Pair {
     /// Bytes that a bandwidth's kernel loaded and stored in all its passes, warm-up included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moved_bytes: Option<u64>,
-    /// Why there is no value.
+    /// Why the value is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -93,7 +93,7 @@ pub enum Pages {
     Base,
 }
 
-/// Idle latency, ns: one cpu follows pointers through memory that nobody else uses.
+/// Idle latency, ns: one cpu follows pointers through memory that nothing else uses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// Kind of page.
@@ -199,7 +199,7 @@ pub struct Loaded {
     pub memory: NodeId,
     /// From full load to idle.
     pub points: Vec<LoadPoint>,
-    /// Why there is no curve.
+    /// Why the curve is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -259,7 +259,7 @@ pub struct Threads {
     pub per_node: Vec<u32>,
     /// Of all threads together.
     pub gb_per_s: Found,
-    /// Bytes that they loaded and stored in all passes, warm-up included; `None` if there is no figure.
+    /// Bytes that they loaded and stored in all passes, warm-up included; `None` if no figure exists.
     pub moved_bytes: Option<u64>,
     /// What this run's other figures make of it.
     pub predicted: Option<predict::Predicted>,
@@ -278,7 +278,7 @@ pub struct Stream {
     pub functions: Vec<StreamFunction>,
     /// Largest relative error of any element at the end.
     pub largest_error: f64,
-    /// Why there are no figures.
+    /// Why the figures are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

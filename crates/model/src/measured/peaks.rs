@@ -36,11 +36,11 @@ pub struct Peak {
 /// Slowest pages that are left out, and as many of the fastest: interrupts and lines that a cache had, not
 /// distance.
 const TAIL: f64 = 0.02;
-/// A group smaller than this is no memory of its own.
+/// A group smaller than this is not a memory of its own.
 const LEAST_SHARE: f64 = 0.1;
 /// Memory of another socket costs at least so much more (published two-socket machines: 1.4 to 2.2).
 const LEAST_RATIO: f64 = 1.2;
-/// Part of the pages that may lie in the middle half of the way from one group to the other.
+/// Part of the pages that may be in the middle half of the way from one group to the other.
 const MOST_BETWEEN: f64 = 0.05;
 /// Columns of the histogram.
 const BINS: usize = 24;

@@ -119,7 +119,7 @@ impl Attr {
         (self.flags >> FREQ & 1 == 1).then_some(self.period)
     }
 
-    /// Whether records that are no samples carry thread, time and number, too.
+    /// Whether records that are not samples carry thread, time and number, too.
     pub fn sample_id_all(&self) -> bool {
         self.flags >> SAMPLE_ID_ALL & 1 == 1
     }

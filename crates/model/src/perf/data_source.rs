@@ -182,7 +182,7 @@ impl DataSource {
         FIELDS.iter().zip(values).fold(0, |bits, (&(at, width), v)| bits | (v & ((1 << width) - 1)) << at)
     }
 
-    /// Whether the sample says what was accessed at all; events that are no memory events have
+    /// Whether the sample says what was accessed at all; events that are not a memory events have
     /// [`NOTHING_KNOWN`] or 0 here.
     pub fn is_access(self) -> bool {
         self.op & (op::LOAD | op::STORE | op::PREFETCH) != 0
@@ -266,7 +266,7 @@ pub fn bits_of(served: Served, access: crate::recording::Access) -> u64 {
     let (old, number, remote, hops) = match served {
         Served::Cache => (lvl::HIT | lvl::L3, num::L3, 0, 0),
         Served::OtherCore => (lvl::HIT | lvl::L3, num::L3, 0, HOPS_SAME_NODE),
-        // How many hops is not known: 0 says so.
+        // How many hops is not known: 0 reports it.
         Served::OtherNodesCache => (lvl::HIT | lvl::REM_CCE1, num::ANY_CACHE, 1, 0),
         Served::LocalMemory => (lvl::HIT | lvl::LOC_RAM, num::RAM, 0, 0),
         Served::RemoteMemory => (lvl::HIT | lvl::REM_RAM1, num::RAM, 1, 0),

@@ -1,4 +1,4 @@
-//! Records that are no samples: mappings, names, threads, losses; with the time that stands behind them.
+//! Records that are not samples: mappings, names, threads, losses; with the time that stands behind them.
 
 use super::attr::{Attr, bits};
 use super::sample::Cursor;
@@ -111,7 +111,7 @@ pub struct Mapped {
     pub name: String,
 }
 
-/// Bytes behind a record that is no sample.
+/// Bytes behind a record that is not a sample.
 fn trailer_bytes(attr: &Attr) -> usize {
     if !attr.sample_id_all() {
         return 0;

@@ -1,7 +1,7 @@
 //! The bytes of a sample (`PERF_RECORD_SAMPLE`) as a value.
 //!
 //! The order of the parts is that of the comment on `PERF_RECORD_SAMPLE` in linux/perf_event.h. Every
-//! read is checked: what is cut off anywhere is no sample.
+//! read is checked: what is cut off anywhere is not a sample.
 
 use super::attr::{Attr, bits};
 
@@ -48,7 +48,7 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Reads from the begin of `bytes`.
+    /// Reads from the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { bytes }
     }

@@ -276,7 +276,7 @@ fn padded(to: &mut Vec<u8>, bytes: &[u8]) {
     to.resize(begin + length, 0);
 }
 
-/// What stands behind records that are no samples: thread, time, cpu, number.
+/// What stands behind records that are not samples: thread, time, cpu, number.
 fn trailer(to: &mut Vec<u8>, pid: u32, tid: u32, time_ns: u64) {
     for word in [u64::from(pid) | u64::from(tid) << 32, time_ns, 0, id(0)] {
         to.extend_from_slice(&word.to_le_bytes());

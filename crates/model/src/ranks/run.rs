@@ -25,7 +25,7 @@ pub struct Found {
     pub summary: Result<Box<Summary>, NoSummary>,
 }
 
-/// Why there is no summary.
+/// Why the summary is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSummary {
     /// The recorder was killed, or is on another host and still runs.

@@ -257,7 +257,7 @@ impl Summary {
     }
 }
 
-/// Why there is no summary in a file.
+/// Why the summary is missing in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// Another version of nearfar wrote it.

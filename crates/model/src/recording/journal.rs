@@ -88,7 +88,7 @@ pub struct Tail {
 }
 
 /// Calls `each` with every whole frame of the first `length` bytes, in order. `Some` tells of bytes at the
-/// end that are no whole frame: a recorder was killed, or a disk was full. These are not read,
+/// end that are not a whole frame: a recorder was killed, or a disk was full. These are not read,
 /// which may be terabytes of a file with holes.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub fn append_to<T: Columns>(table: &mut T, frame: Frame) -> Result<(), TableErr
 }
 
 /// Reads one frame into `buffer`. `Ok(Ok(None))` is the end; the inner error
-/// says why the bytes in `buffer` are no frame.
+/// says why the bytes in `buffer` are not a frame.
 #[allow(clippy::type_complexity)] // outer: the input's error; inner: the journal's
 fn read_frame<R: Read>(
     input: &mut R,
@@ -139,7 +139,7 @@ fn read_frame<R: Read>(
         return Ok(if buffer.is_empty() { Ok(None) } else { Err("a frame's header is cut off") });
     }
     if &buffer[..4] != MAGIC {
-        return Ok(Err("bytes that are no frame"));
+        return Ok(Err("bytes that are not a frame"));
     }
     let length = u32::from_le_bytes(buffer[4..8].try_into().expect("4 bytes")) as usize;
     let checksum = u32::from_le_bytes(buffer[8..12].try_into().expect("4 bytes"));
@@ -151,7 +151,7 @@ fn read_frame<R: Read>(
         return Ok(Err("a frame's checksum is wrong"));
     }
     let Ok(table) = std::str::from_utf8(&buffer[FIXED_HEADER..payload_at]) else {
-        return Ok(Err("a frame's table name is no text"));
+        return Ok(Err("a frame's table name is not text"));
     };
     let Some(columns) = decode_payload(&buffer[payload_at..]) else {
         return Ok(Err("a frame's columns do not add up"));
@@ -396,7 +396,7 @@ mod tests {
         impl Read for Endless {
             fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
                 self.0 += buffer.len();
-                assert!(self.0 < 1 << 16, "reads what is no frame");
+                assert!(self.0 < 1 << 16, "reads what is not a frame");
                 buffer.fill(0);
                 Ok(buffer.len())
             }

@@ -1,5 +1,5 @@
 //! How much a file may ask for. A recording may come from anybody: a few bytes of Parquet can
-//! stand for gigabytes (one text, a billion times), and a number in a header is believed by nobody.
+//! stand for gigabytes (one text, a billion times), and a number in a header is not trusted.
 //!
 //! Three lines of defence: the headers are walked before the parquet crate allocates what they
 //! say; its pages are looked at before they are decoded; rows and text are counted as they are read.
@@ -74,7 +74,7 @@ pub(super) fn check_footer(input: &Bytes) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How a column is to be read.
+/// How a column should be read.
 pub(super) struct Chunk {
     /// Values at once.
     pub batch: usize,

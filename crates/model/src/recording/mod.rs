@@ -23,7 +23,7 @@ pub use rank::Rank;
 pub use survey::SampleSurvey;
 pub use tables::*;
 
-/// Version of the recording's format. Readers refuse a newer one and say so.
+/// Version of the recording's format. Readers refuse a newer one and report it.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// "No such row" in columns that hold an index into another table.

@@ -46,7 +46,7 @@ pub enum StoreError {
     /// It asks for more memory than a file of its size may.
     #[error("it would take more than {0} bytes of memory, too many for a file of its size")]
     TooLarge(u64),
-    /// It is no file that nearfar wrote.
+    /// It is not a file that nearfar wrote.
     #[error("{0}")]
     Foreign(String),
 }
@@ -128,7 +128,7 @@ fn put<D: DataType>(
 /// the table after the file may have been written.
 ///
 /// # Errors
-/// If it is no such file, or would take more memory than a file of its size may
+/// If it is not a such file, or would take more memory than a file of its size may
 /// ([`most_memory`]). No bytes make it panic.
 pub fn read<T: Columns>(input: Bytes) -> Result<T, StoreError> {
     let most = most_memory(input.len() as u64);
@@ -413,7 +413,7 @@ mod tests {
         write(&mut old.clone(), &mut file).unwrap();
         assert_eq!(read::<News>(bytes::Bytes::from(file)).unwrap(), wanted);
         assert_eq!(News::from_columns(old.take()).unwrap(), wanted);
-        // Nothing at all is no older table.
+        // Nothing at all is not an older table.
         assert!(News::from_columns(Vec::new()).is_err());
     }
 }

@@ -25,7 +25,7 @@ table! {
         transfer: u8,
         /// Lines that it stands for.
         lines: u32,
-        /// The epoch that it lies in.
+        /// The epoch that it is in.
         epoch: u32,
     }
 }

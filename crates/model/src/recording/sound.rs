@@ -27,11 +27,11 @@ impl Meta {
     /// The first that cannot be, in words.
     pub fn check(&self) -> Result<(), String> {
         if !self.page_bytes.is_power_of_two() || !(1 << 10..=1 << 30).contains(&self.page_bytes) {
-            return Err(format!("page_bytes is {}, which is no size of a page", self.page_bytes));
+            return Err(format!("page_bytes is {}, which is not a size of a page", self.page_bytes));
         }
         let folio = |b: &&u64| !b.is_power_of_two() || **b > 1 << 40;
         if let Some(bytes) = self.folio_bytes.iter().find(folio) {
-            return Err(format!("folio_bytes has {bytes}, which is no power of two"));
+            return Err(format!("folio_bytes has {bytes}, which is not a power of two"));
         }
         if self.start_ns > LAST_NS || self.end_ns > LAST_NS {
             return Err("it begins or ends more than a hundred years after its machine started".into());
@@ -72,13 +72,13 @@ fn check_machine(m: &Machine) -> Result<(), String> {
     }
     let square = |rows: &[usize]| rows.is_empty() || rows.len() == n && rows.iter().all(|&r| r == n);
     if !square(&m.distances.iter().map(Vec::len).collect::<Vec<_>>()) {
-        return Err("its distances are no square of its nodes".into());
+        return Err("its distances are not a square of its nodes".into());
     }
     for (what, matrix) in [("latency_ns", &m.figures.latency_ns), ("pair_read_gbs", &m.figures.pair_read_gbs)]
     {
         let Some(matrix) = matrix else { continue };
         if !square(&matrix.rows.iter().map(Vec::len).collect::<Vec<_>>()) {
-            return Err(format!("{what} is no square of its nodes"));
+            return Err(format!("{what} is not a square of its nodes"));
         }
         let cells = matrix.rows.iter().flatten().filter_map(|cell| cell.0);
         if let Some(x) = cells.into_iter().find(|x| !BETWEEN_NODES.contains(x)) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Who was sampled and when: threads are mapped to nodes by it, and time is cut
+/// Which threads were sampled and when: threads are mapped to nodes by it, and time is cut
 /// into blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSurvey {

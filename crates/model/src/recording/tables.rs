@@ -83,7 +83,7 @@ table! {
         lines: u32 = 0,
         /// Node of the memory accessed, where the source itself knows it; −1 if it does not.
         page_node [home]: i16 = -1,
-        /// The epoch of `cpu_epochs` that it lies in (simulated source); u32::MAX for others.
+        /// The epoch of `cpu_epochs` that it is in (simulated source); u32::MAX for others.
         epoch: u32 = u32::MAX,
         /// Where the data came from, for a hardware sample: a `Served`; 0 for others and where the processor did not say.
         served: u8 = 0,
@@ -127,7 +127,7 @@ table! {
         process: u32,
         /// Virtual address in that address space.
         address: u64,
-        /// The module it lies in; u32::MAX for generated code.
+        /// The module it is in; u32::MAX for generated code.
         module: u32,
         /// Offset in the module's file.
         file_offset: u64,
@@ -189,7 +189,7 @@ table! {
         address: u64,
         /// Size in bytes.
         bytes: u64,
-        /// Begin of its life, ns; 0 if it was there before the recording.
+        /// Start of its life, ns; 0 if it was there before the recording.
         born_ns: u64,
         /// Allocating thread.
         thread: u32,
@@ -527,7 +527,7 @@ table! {
 /// [`Module::path`] of the kernel's code: one location stands for all of it.
 pub const KERNEL_MODULE: &str = "[kernel]";
 
-/// Begin of [`Loss::why`] of the end of a recording that nobody closed: its recorder did not live to count what it lost.
+/// Prefix of [`Loss::why`] of the end of a recording that was not closed: its recorder did not live to count what it lost.
 pub const KILLED: &str = "the recorder was killed or its disk was full";
 
 /// [`Loss::what`] of perf records that may have been samples or faults: they share a ring.

@@ -197,7 +197,7 @@ impl Reader<'_> {
 
 /// Columns and groups of a file's footer, itself and the lists in it: (elements of the schema, row groups). An
 /// element that claims to have more children than there are elements counts as so many: room is made for them.
-/// `None` if it is no footer.
+/// `None` if it is not a footer.
 pub(super) fn footer(bytes: &[u8]) -> Option<(usize, usize)> {
     const CHILDREN: i64 = 5;
     Reader { bytes, at: 0 }.typed(STRUCT, &FILE)?;
@@ -241,7 +241,7 @@ pub(super) struct PageHead {
     pub dictionary: bool,
 }
 
-/// Reads a page's header at the begin of `bytes`.
+/// Reads a page's header at the start of `bytes`.
 pub(super) fn page(bytes: &[u8]) -> Option<PageHead> {
     const DICTIONARY: i64 = 2;
     Reader { bytes, at: 0 }.typed(STRUCT, &PAGE)?;

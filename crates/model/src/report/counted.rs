@@ -51,7 +51,7 @@ pub(super) fn seconds_short(s: f64) -> String {
     }
 }
 
-/// Three significant digits, without an exponent; what is no number is unknown, not 0.
+/// Three significant digits, without an exponent; what is not a number is unknown, not 0.
 pub(super) fn digits(x: f64) -> String {
     match x.abs() {
         a if !a.is_finite() => "unknown".to_owned(),

@@ -5,7 +5,7 @@ use crate::analyze::Interval;
 use crate::escape;
 use std::fmt::Write as _;
 
-/// `50 %`; `unknown` where there is no number.
+/// `50 %`; `unknown` where no number exists.
 pub(super) use crate::percent::percent_if_known as percent;
 
 /// `50 % (47–53)`.
@@ -183,7 +183,7 @@ impl Page {
 }
 
 /// Lines of at most `width` columns. A word that is longer stays whole: it is a
-/// path or a command that somebody may want to copy.
+/// path or a command that a reader may want to copy.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

@@ -342,7 +342,7 @@ fn paid(page: &mut Page, phases: &PhaseReport) {
     if phases.paid.is_empty() {
         return;
     }
-    page.heading("Who placed, who pays");
+    page.heading("Which phase placed, which pays");
     let name = |i: usize| {
         if i == 0 { "outside of phases".to_owned() } else { format!("in `{}`", phases.nodes[i].name) }
     };

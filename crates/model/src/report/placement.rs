@@ -4,7 +4,7 @@ use super::whatif::{gain, words};
 use crate::analyze::{Predicted, Repair, RepairPart, Report, base};
 use crate::placement_file::{FORMAT, ObjectPolicy, PlacedObject, PlacementFile};
 
-/// A placement file, and what is to be said of it.
+/// A placement file, and what should be said of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Placement {
     /// The file.

@@ -261,7 +261,7 @@ pub(super) fn narrow(share: Option<f64>, ci: Option<Interval>) -> String {
     }
 }
 
-/// Who placed most of the pages.
+/// Which threads placed most of the pages.
 fn placed_by(r: &Report, touches: &[TouchRow], room: usize) -> String {
     let Some(first) = touches.first() else {
         return "placed by unknown".to_owned();

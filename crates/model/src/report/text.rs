@@ -18,7 +18,7 @@ pub fn to_details(report: &Report, width: usize, color: bool) -> String {
     sections::findings(&mut page, report);
     super::whatif::section(&mut page, report);
     counted::sections(&mut page, report);
-    // Without samples every share below would be a 0 that nobody measured.
+    // Without samples every share below would be a 0 that was never measured.
     if report.samples() > 0 {
         sections::objects(&mut page, report);
         sections::nodes(&mut page, report);
@@ -39,7 +39,7 @@ pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> S
 fn verdict(page: &mut Page, r: &Report) {
     let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
     // Of all, unlike the remote share further down, which is of what has a known node: time that is
-    // spent on computing or waiting for others is no time that placement could win.
+    // spent on computing or waiting for others is not time that placement could win.
     let shared = r.findings.first().is_some_and(Finding::shares_lines);
     let share = match (r.remote_time_share, r.basis) {
         _ if shared => ": its nodes take cache lines from each other".to_owned(),
@@ -60,7 +60,7 @@ fn verdict(page: &mut Page, r: &Report) {
         false => ("NUMA placement is fine".to_owned(), "NUMA placement costs this program time".to_owned()),
     };
     let (style, text) = match r.verdict {
-        // Far lines that nobody waits for cost nothing, but a reader will want that said.
+        // Far lines that nothing waits for cost nothing, but a reader will want that said.
         Verdict::Clean if r.remote_time_share.is_some_and(|s| s > THRESHOLD) => {
             (Style::Good, format!("{fine}, although {remote} of {} is remote.", r.basis.words()))
         }
@@ -80,10 +80,9 @@ fn verdict(page: &mut Page, r: &Report) {
             (Style::Unsure, "No verdict on NUMA placement: the run ended early.".to_owned())
         }
         // Else its share of the time is known.
-        Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => (
-            Style::Unsure,
-            "No verdict on NUMA placement: caches may hold what lies on far pages.".to_owned(),
-        ),
+        Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => {
+            (Style::Unsure, "No verdict on NUMA placement: caches may hold what is on far pages.".to_owned())
+        }
         Verdict::Unknown => (
             Style::Unsure,
             "No verdict: there is too little data to tell whether NUMA placement costs this program time."
@@ -139,7 +138,7 @@ fn run(page: &mut Page, r: &Report) {
     let remote = match r.remote_share {
         Some(_) if r.remote_share_exact => format!("{known} of the lines from and to DRAM, counted"),
         Some(_) if r.caches.is_some() => {
-            format!("{known} of {} lie on pages of other nodes, but caches answered", units(r))
+            format!("{known} of {} are on pages of other nodes, but caches answered", units(r))
         }
         Some(_) => {
             let held = r.caches_may_hold.as_ref().map_or(String::new(), |held| {

@@ -91,7 +91,7 @@ pub struct Row {
     pub range: Option<[f64; 2]>,
     /// Unit of both.
     pub unit: String,
-    /// Obtained over published, less 1; absent where either is no number to be met.
+    /// Obtained over published, less 1; absent where either is not a number to be met.
     pub error: Option<f64>,
     /// Whether it agrees; absent for what is only shown.
     pub holds: Option<bool>,
@@ -300,7 +300,7 @@ fn fill(case: &mut Case, draft: Draft, sights: &Sights) -> Result<(), String> {
         let weak = crate::analyze::weak_figures(&about.machine);
         case.fitted = weak.into_iter().filter(|f| f.confidence == "fitted").map(|f| f.name).collect();
     }
-    // Of numbers, the row that is furthest off; else the first that is to hold.
+    // Of numbers, the row that is furthest off; else the first that should hold.
     let off = |r: &Row| r.error.map_or(0.0, f64::abs);
     let numbers = draft.rows.iter().filter(|r| r.error.is_some());
     let head = numbers.max_by(|a, b| off(a).total_cmp(&off(b)));

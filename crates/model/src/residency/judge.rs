@@ -137,7 +137,7 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
     }
 }
 
-/// Memory that lies where it was first touched, beside where the threads are now.
+/// Memory that is where it was first touched, beside where the threads are now.
 fn first_touch(seen: &Residency, machine: &Machine) -> Option<String> {
     let threads: CpuList = seen.threads.iter().filter_map(|t| t.node).collect();
     // Without the policies of mappings, what the threads would place counts: all of them first touch.

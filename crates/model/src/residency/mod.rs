@@ -177,9 +177,9 @@ pub struct Object {
     pub start: u64,
     /// Its size in bytes, touched or not.
     pub bytes: u64,
-    /// Policies of the mappings it lies in; `None` if only a walk would tell.
+    /// Policies of the mappings it is in; `None` if only a walk would tell.
     pub requested: Option<Vec<Requested>>,
-    /// Where the pages are that it lies on. The first and the last one may be shared with neighbours.
+    /// Where the pages are that it is on. The first and the last one may be shared with neighbours.
     pub nodes: BTreeMap<NodeId, Amount>,
     /// How its pages were asked for.
     pub sample: Sample,

@@ -63,7 +63,7 @@ impl Requested {
             .filter(|nodes| !nodes.is_empty())
     }
 
-    /// Whether pages go to the node of whoever touches them first.
+    /// Whether pages go to the node of the thread that touches them first.
     pub fn first_touch(&self) -> bool {
         matches!(self.mode, Mode::Default | Mode::Local)
     }
@@ -258,7 +258,7 @@ mod tests {
                 && Line::parse("7f00").is_none()
                 && Line::parse("xyz default").is_none()
         );
-        // A policy that is cut is no policy; one that is new is shown as it is.
+        // A policy that is cut is not a policy; one that is new is shown as it is.
         assert!(Line::parse("7f00 prefer").is_none());
         let new = Line::parse("7f00 hashed:0-1 N0=1 kernelpagesize_kB=4").unwrap();
         assert_eq!((new.requested.mode, new.requested.to_string()), (Mode::Other, "hashed:0-1".to_owned()));

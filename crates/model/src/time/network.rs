@@ -38,7 +38,7 @@ pub(super) struct Solved {
     pub alone_ns: Vec<f64>,
 }
 
-/// Lets all classes run until the last is done; who is done leaves the rest to
+/// Lets all classes run until the last is done; a class that is done leaves the rest to
 /// the others. `ways` are the stations between each node and node of the page.
 pub(super) fn run(ways: &[Vec<Vec<u32>>], classes: &[Class], stations: usize) -> Solved {
     let own = |c: &Class| if c.requests > 0.0 { 0.0 } else { c.core_ns.max(c.walk_ns) };

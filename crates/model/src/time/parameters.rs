@@ -10,7 +10,7 @@ use crate::machine::{Machine, NodeId};
 /// Bytes of a line where the machine does not say.
 const LINE_BYTES: u32 = 64;
 
-/// How far a number may be off, as a part of it. The only place that says so.
+/// How far a number may be off, as a part of it. The only place that reports it.
 ///
 /// `H`, the same CPU in another box with other DIMMs: 5 %. `P`, a relative: 10 %.
 /// `D`, a nominal rate: 15 %. `M`, from memory: 25 %. A fitted number meets one

@@ -3,7 +3,7 @@
 //! An epoch is a bin of each core's own clock, and that clock knows nothing of
 //! saturated resources. Cores whose memory is far fall behind by it: when the
 //! others have passed a barrier's distance and wait, they still have bins to go.
-//! Taken one by one, the early bins would be timed with everybody contending, the
+//! Taken one by one, the early bins would be timed with all cores contending, the
 //! late ones with half of the machine idle. In truth contention makes the near
 //! ones nearly as slow as the far ones, and both finish together. So what
 //! is alike is added up first, and contention decides afterwards who waits.

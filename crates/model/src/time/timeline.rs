@@ -19,8 +19,8 @@ pub struct Timeline {
     left: Left,
 }
 
-/// Phases shorter than this part of the time are no phases of their own when times are compared: at the ends
-/// of a region epochs are cut, and in the last one whoever was late works alone. With its memory elsewhere
+/// Phases shorter than this part of the time are not phases of their own when times are compared: at the ends
+/// of a region epochs are cut, and in the last one the core that was late works alone. With its memory elsewhere
 /// it would not have been late. // chosen
 const SHORT: f64 = 0.15;
 

@@ -30,7 +30,7 @@ pub enum Binding {
     },
 }
 
-/// Why there is no time.
+/// Why the time is missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The machine does not say enough.

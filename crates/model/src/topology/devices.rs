@@ -45,7 +45,7 @@ pub struct Device {
     pub gpu: Option<Gpu>,
 }
 
-/// Who says which node a device is attached to.
+/// What says which node a device is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeSource {

@@ -274,7 +274,7 @@ impl Topology {
 
     /// The topology as JSON, indented, with a final line feed.
     pub fn to_json(&self) -> String {
-        // Only a map with keys that are no strings could fail; node numbers are written as strings.
+        // Only a map with keys that are not strings could fail; node numbers are written as strings.
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         crate::escape::json(text)

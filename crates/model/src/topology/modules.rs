@@ -21,7 +21,7 @@ pub struct Slot {
     pub locator: Option<String>,
     /// The board's name for the bank: `P0_Node0_Channel0_Dimm0`.
     pub bank: Option<String>,
-    /// The socket that these names mention, in their words: `P1`. It is no package of the kernel
+    /// The socket that these names mention, in their words: `P1`. It is not a package of the kernel
     /// and no node.
     pub socket_by_locator: Option<String>,
     /// The channel that they mention, of that socket.

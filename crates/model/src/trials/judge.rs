@@ -4,7 +4,7 @@ use super::{Gain, Hurts, Judged, Kind, Placed, Trial, Trials, rank};
 use crate::analyze::stats::median;
 use crate::percent::{percent, signed_numbers};
 
-/// Differences below this part are called no effect, and only where the whole interval lies below.
+/// Differences below this part are called no effect, and only where the whole interval is below.
 pub const EFFECT: f64 = 0.02;
 /// Chance of calling a harmless program harmful, over all placements together. Below the 5 % of the printed
 /// intervals: a false alarm costs an engineer a day.

@@ -1,6 +1,6 @@
 //! Runs of one command under several placements: what each was like, and whether placement hurts.
 //!
-//! Native runs come in rounds: each round has one run of each placement, in an order drawn by lot. Placements
+//! Native runs come in rounds: each round has one run of each placement, in an order drawn at random. Placements
 //! are compared within rounds, so that a machine that gets slower during an hour, or a neighbour that comes
 //! and goes, changes both sides alike. Runs on an emulated machine are timed by the model instead; there the
 //! comparison carries the range of all pairs of runs (threads do not meet at the same moment each time) and

@@ -1,7 +1,7 @@
 //! The Wilcoxon signed-rank interval (Wilcoxon 1945; Hodges and Lehmann 1963; Hollander, Wolfe and Chicken,
 //! Nonparametric Statistical Methods, §3.1–3.3).
 //!
-//! Each value is the difference of two runs of one round, whose order was drawn by lot. If the placements do
+//! Each value is the difference of two runs of one round, whose order was drawn at random. If the placements do
 //! not differ, swapping the two changes nothing: the difference is symmetric about 0 whatever the noise is
 //! like, drift and outliers included. That is all that the interval needs, so its level is exact for few
 //! runs too, where a bootstrap's is not.

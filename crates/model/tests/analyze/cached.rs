@@ -190,7 +190,7 @@ fn two_threads_that_write_one_cache_line_have_no_verdict() {
     assert_eq!(on_two(&w).verdict, Verdict::Unknown);
 }
 
-/// A vector for each thread, all allocated at one line, is nobody's but that thread's.
+/// A vector for each thread, all allocated at one line, is that thread's alone.
 #[test]
 fn objects_of_one_line_that_have_a_thread_each_are_not_shared() {
     let mut w = MadeRecording::new(2);
@@ -266,7 +266,7 @@ fn memory_of_processes_that_nobody_waited_for_is_what_they_faulted_in() {
     assert!(why(0, &|w| w.input.faults = Default::default()).contains("page faults were not recorded"));
 }
 
-/// The machine that it ran on, each thread on a node of its own but for each `every`-th sample.
+/// The machine that it ran on, each thread on a node of its own except for each `every`-th sample.
 fn wandering(every: u64) -> Report {
     let mut w = small();
     w.input.meta.machine = Machine { caches: cached(32 << 20), ..machine(2, 1) };
@@ -300,7 +300,7 @@ fn too_few_samples_are_too_few_although_none_is_on_shared_data() {
     assert!(r.caches.unwrap().between_nodes_at_most > 0.01);
 }
 
-/// Each thread writes its own half: nobody takes a line from another.
+/// Each thread writes its own half: no node takes a line from another.
 #[test]
 fn parts_of_their_own_that_caches_hold_are_clean() {
     let (mut w, a, work) = initialised();

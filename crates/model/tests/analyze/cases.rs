@@ -128,7 +128,7 @@ fn how_threads_wait_changes_no_share_of_time() {
         r.notes.iter().any(|n| n.contains("50 % of the CPU time is spent in wait loops"))
     };
     assert!(told(&spinning) && !told(&asleep), "{:?}", spinning.notes);
-    // Waiting alone is no evidence.
+    // Waiting alone is not evidence.
     let mut idle = MadeRecording::new(2);
     let barrier = idle.own("gomp_barrier_wait_end", 40);
     for i in 0..800u64 {

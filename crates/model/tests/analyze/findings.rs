@@ -1,4 +1,4 @@
-//! Findings and their gains: own, within the bound, of what one change repairs; and what is no finding.
+//! Findings and their gains: own, within the bound, of what one change repairs; and what is not a finding.
 
 use crate::made_recording::*;
 use crate::whatif::waiting;
@@ -202,7 +202,7 @@ fn shares_of_the_cores_time_are_no_more_than_the_cores_time() {
     assert!(shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{shares:?}");
 }
 
-/// The runtime's own memory: threads wait there for each other, which is no fault of the program's data.
+/// The runtime's own memory: threads wait there for each other, which is not a fault of the program's data.
 #[test]
 fn the_lines_of_a_runtimes_barrier_are_no_finding() {
     let with = |module: u32, kind: ObjectKind| {

@@ -38,7 +38,7 @@ fn a_vector_for_each_thread_is_each_threads_own() {
 }
 
 /// Of each other's offsets the two say nothing: in the first each thread has its half, of the second every thread uses all,
-/// and what is remote lies on it.
+/// and what is remote is on it.
 #[test]
 fn the_pattern_of_objects_of_one_line_is_that_of_the_one_with_far_pages() {
     let pattern = |far: u64| {

@@ -21,7 +21,7 @@ fn a_hundred_thousand_sizes_at_one_address_are_told_apart() {
     let born = 1000 + sizes / 2 * 100;
     for i in 0..40 {
         w.sample(born + i, (i % 2) as u32, work, BASE + 4096 * (i % 16));
-        // Between two lives it belongs to nobody.
+        // Between two lives it belongs to no object.
         w.sample(born + 60, (i % 2) as u32, work, BASE + 4096 * (i % 16));
     }
     let r = w.on(2);

@@ -215,7 +215,7 @@ fn threads_without_phases_work_for_their_processs_first_that_has_some() {
     let p = phases(&w);
     let samples = |names: &[&str]| p.nodes[at(&p, names)].all.exclusive.samples;
     assert_eq!(samples(&["main"]), 3, "all three at 2500");
-    assert_eq!(samples(&["main", "solve"]), 5, "but for thread 2, which is in its own");
+    assert_eq!(samples(&["main", "solve"]), 5, "except for thread 2, which is in its own");
     assert_eq!(samples(&["own"]), 1);
     assert_eq!(samples(&[]), 3);
 }
@@ -257,7 +257,7 @@ fn calls_that_do_not_pair_have_both_places() {
         ("left without an end", Some("main.c:11"), Some("main.c:20"), 1),
     ];
     assert_eq!(told, want);
-    // A call is no phase.
+    // A call is not a phase.
     assert_eq!(phases(&w).nodes.len(), 3);
 }
 

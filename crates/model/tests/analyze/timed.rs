@@ -145,7 +145,7 @@ fn remote_lines_cost_nothing_where_the_time_is_computing() {
     assert!(text.starts_with("NUMA placement is fine, although 50 % of DRAM traffic is remote."), "{text}");
     assert!(r.verdict_why.contains("no other placement of memory"), "{}", r.verdict_why);
     assert!(r.counters.unwrap().memory_bound_share.unwrap() < 0.05);
-    // What is not at risk is no finding.
+    // What is not at risk is not a finding.
     assert!(r.findings.is_empty(), "{:?}", r.findings);
     assert_eq!(r.objects[0].dram.as_ref().unwrap().bound[0].binds, Binding::Core);
 }
@@ -243,7 +243,7 @@ fn lines_are_bound_by_what_bound_when_they_moved() {
     assert!((function[1].share - 100.0 / 100_100.0).abs() < 1e-9, "{function:?}");
 }
 
-/// A line that one thread writes and others look at goes from cache to cache as well; nobody else writes there.
+/// A line that one thread writes and others look at goes from cache to cache as well; nothing else writes there.
 #[test]
 fn who_writes_to_a_line_that_nodes_share_is_not_made_up() {
     let finding = |writers: &[u32]| taken_back_and_forth(writers, |w| w.own("spin", 40)).expect("a finding");

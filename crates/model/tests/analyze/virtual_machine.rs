@@ -230,7 +230,7 @@ fn counters_are_sums_and_ratios_of_what_was_asked() {
     assert_eq!(cpu.l3_hit, None);
     assert_eq!((cpu.dram_local, cpu.dram_remote), (36, 250));
     assert_eq!((cpu.tlb_misses, cpu.huge_tlb_misses), (6, 2));
-    // A cpu that did nothing hit nothing, which is no ratio of 0.
+    // A cpu that did nothing hit nothing, which is not a ratio of 0.
     assert_eq!((c.cpus[1].l1_hit, c.cpus[1].l2_hit), (None, None));
     // 250 of 286 lines whose ends are known; 36 more may be anywhere.
     assert!((r.remote_share.unwrap() - 250.0 / 286.0).abs() < 1e-9);

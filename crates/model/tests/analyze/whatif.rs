@@ -79,7 +79,7 @@ fn half_remote(operations: u64) -> Report {
 
 #[test]
 fn no_prediction_is_certain() {
-    // Half of it is remote, and nobody waits for it.
+    // Half of it is remote, and nothing waits for it.
     let r = half_remote(10_000_000);
     let what_if = r.what_if.as_ref().unwrap();
     let not_worth = what_if.not_worth.iter().map(|n| &n.predicted);
@@ -149,7 +149,7 @@ fn turns_that_a_file_cannot_list_are_not_placeable() {
 
 #[test]
 fn blocks_end_at_the_last_byte_once() {
-    // As malloc does it: 16 bytes behind the begin of a page, so that the last 16 lie on a page more.
+    // As malloc does it: 16 bytes behind the start of a page, so that the last 16 are on a page more.
     let users: Vec<u32> = (0..65).map(|page| u32::from((32..64).contains(&page))).collect();
     let two = [BASE + 16, BASE + (1 << 20) + 16].map(|address| (address, 64 * PAGE, users.clone()));
     let r = allocations(&two).real();
@@ -171,8 +171,8 @@ fn predictions_name_files_as_briefly_as_the_rest_of_the_page() {
 
 #[test]
 fn what_a_file_can_say_is_the_best_of_it_together() {
-    // Two tables that all read lie on node 0. Copies are best, which no file can say. Either table alone had better
-    // lie on node 1, but not both.
+    // Two tables that all read are on node 0. Copies are best, which no file can say. Either table alone had better
+    // are on node 1, but not both.
     let mut w = waiting();
     let figures = &mut w.input.meta.machine.figures;
     figures.core.outstanding_lines.as_mut().expect("a figure").value = 6.0;
@@ -211,7 +211,7 @@ fn what_a_file_can_say_is_the_best_of_it_together() {
 
 #[test]
 fn a_handful_of_remote_lines_is_not_what_an_object_suffers_from() {
-    // b is its users' own, but for four of its pages' lines; a, which all use, lies on node 0 as half of b does.
+    // b is its users' own, except for four of its pages' lines; a, which all use, is on node 0 as half of b does.
     let mut w = waiting();
     let (init, work) = (w.own("init", 10), w.own("work", 20));
     let (a, b) = (w.array("a", PAGES), w.array("b", PAGES));

@@ -318,7 +318,7 @@ fn memory_brought_home_takes_the_time_of_near_lines() {
     within(comparison.guess(timeline.pieces()), 1.0, 1e-9);
 }
 
-/// Its expanders have no cpus: rows of the latency matrix that nobody measured.
+/// Its expanders have no cpus: rows of the latency matrix that was never measured.
 #[test]
 fn lines_from_other_caches_come_from_nodes_that_have_caches() {
     let m = described("epyc-9224-2s-nps2-cxl");

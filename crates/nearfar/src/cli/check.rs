@@ -172,7 +172,7 @@ fn retired_m(_: &str) -> Result<String, String> {
 fn measure(args: &CheckArgs) -> Result<Measure> {
     let Some(text) = &args.metric else { return Ok(Measure::Time) };
     let expression =
-        Regex::new(text).map_err(|error| anyhow!("--metric is no regular expression: {error}"))?;
+        Regex::new(text).map_err(|error| anyhow!("--metric is not a regular expression: {error}"))?;
     if expression.captures_len() < 2 {
         bail!(
             "--metric `{text}` has no group, so it is not known which number to compare: put the number in parentheses, \

@@ -102,6 +102,6 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
 fn parse_percent(text: &str) -> Result<f64, String> {
     match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
         Ok(percent) if (0.0..1e6).contains(&percent) => Ok(percent),
-        _ => Err(format!("`{text}` is no percentage: give 5% or 5")),
+        _ => Err(format!("`{text}` is not a percentage: give 5% or 5")),
     }
 }

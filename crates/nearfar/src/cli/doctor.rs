@@ -192,7 +192,7 @@ fn first_touches() -> SourceState {
     let probe = probe_perf();
     SourceState {
         source: "pages: first touches",
-        gives: "who placed each page, at which line",
+        gives: "which thread placed each page, at which line",
         works: probe.is_ok(),
         why: match &probe {
             Ok(()) => "page-fault events work".into(),

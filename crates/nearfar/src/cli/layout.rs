@@ -36,7 +36,7 @@ pub(super) struct LayoutArgs {
     /// Hosts (a batch system's nodes, not NUMA nodes), all alike
     #[arg(long, visible_alias = "hosts", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     nodes: u32,
-    /// What starts the ranks; Open MPI 4 or 5 is told by its version [default: the first that is here]
+    /// What starts the ranks; Open MPI 4 and 5 are recognised by their version [default: the first that is here]
     #[arg(long, value_name = "LAUNCHER", value_parser = ["mpirun", "srun", "mpiexec"])]
     launcher: Option<String>,
     /// Each host is this machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
@@ -173,7 +173,7 @@ fn machine(args: &LayoutArgs) -> Result<(Machine, Option<CpuList>)> {
     Ok((machine, allowed))
 }
 
-/// Who goes where, and the line that does it.
+/// Which rank goes where, and the line that does it.
 fn plan(layout: &Layout, machine: &Machine, chosen: &Chosen, line: &Launch, command: &[OsString]) -> String {
     let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
     // Writing to a String does not fail.

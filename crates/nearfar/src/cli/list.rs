@@ -110,7 +110,7 @@ fn of_meta(path: &Path, meta: &Meta, row: Row) -> Row {
     }
 }
 
-/// Its first rank speaks for the others, but for the verdict.
+/// Its first rank speaks for the others, except for the verdict.
 fn of_run(path: &Path, row: Row) -> Row {
     let run = match read::open(path) {
         Ok(run) => run,

@@ -9,7 +9,7 @@ use nearfar_model::machine::scale::{ScaleOptions, scale};
 /// Flags of a machine that can be emulated on any host, for advice. A shape such as 2x2 cannot: it has no caches.
 pub(super) const EMULATED: &str = "--on xeon-e5-2699v4-2s --cpus-per-node 4";
 
-/// The machine, and how much of it is to be there.
+/// The machine, and how much of it should be there.
 #[derive(Args)]
 #[command(next_help_heading = "On a machine you do not have")]
 pub(super) struct MachineArgs {
@@ -42,7 +42,7 @@ impl MachineArgs {
         words
     }
 
-    /// The machine called `name`, scaled as it is to be emulated.
+    /// The machine called `name`, scaled as it should be emulated.
     pub fn scaled(&self, name: &str, interleaved: bool) -> Result<Machine> {
         let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
         let wanted = ScaleOptions { cpus_per_node: self.cpus_per_node, smt: self.smt, interleaved };

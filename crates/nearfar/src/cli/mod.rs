@@ -343,7 +343,7 @@ struct ReportArgs {
     #[arg(long)]
     whole: bool,
     /// Exit with 1 if the verdict is this (with `unknown`, if it is not clean); with `affected`, exit with 3 if there
-    /// is no verdict or the run ended early
+    /// is not a verdict or the run ended early
     #[arg(long, value_name = "VERDICT", value_parser = ["affected", "unknown"])]
     fail_on: Option<String>,
     #[command(flatten)]
@@ -353,7 +353,7 @@ struct ReportArgs {
 /// Show the machine: packages, nodes, caches, memory, distances, devices, and what you may use of it
 ///
 /// What is unknown is called unknown (null in JSON). `Mind` at the end says what is wrong or easily
-/// misread: a cpuset with its memory elsewhere, distances that nobody measured, GPU memory among the nodes.
+/// misread: a cpuset with its memory elsewhere, distances that was never measured, GPU memory among the nodes.
 /// Memory modules and hardware prefetchers are only root's to read.
 #[derive(Args)]
 #[command(after_help = TOPO_EXAMPLES)]
@@ -399,7 +399,7 @@ A machine is captured with hwloc-gather-topology, or by copying /sys/devices/sys
 /// Measure the machine: latency and bandwidth of every node's memory, caches, cores, STREAM, scaling
 ///
 /// Threads are pinned and pages are bound; a figure whose pages are elsewhere is not printed but explained.
-/// On a busy machine the figures are of what the others leave, and the report says so.
+/// On a busy machine the figures are of what the others leave, and the report notes it.
 #[derive(Args)]
 #[command(after_help = MEASURE_EXAMPLES)]
 struct MeasureArgs {

@@ -12,11 +12,11 @@ pub(super) fn parse_huge_pages(text: &str) -> Result<crate::guest::HugePages, St
     [Always, Madvise, Never]
         .into_iter()
         .find(|choice| choice.text() == text)
-        .ok_or_else(|| format!("`{text}` is no choice: give always, madvise or never"))
+        .ok_or_else(|| format!("`{text}` is not a choice: give always, madvise or never"))
 }
 
 pub(super) fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
-    let error = || format!("`{text}` is no time: give a number with s, m or h");
+    let error = || format!("`{text}` is not time: give a number with s, m or h");
     let (number, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
     let factor = match unit {
         "" | "s" => 1.0,
@@ -47,7 +47,7 @@ pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
 
 /// `65536`, `64K`, `64KiB`, `1M`, `2G`.
 pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let error = || format!("`{text}` is no size: give bytes, or a number with K, M or G");
+    let error = || format!("`{text}` is not a size: give bytes, or a number with K, M or G");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
         "" | "B" => 1u64,

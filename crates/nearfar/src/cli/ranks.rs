@@ -80,7 +80,7 @@ fn found(rank: &RankDir, args: &ReportArgs) -> Found {
             }
             let made = summary_of(&rank.path, args.machine.as_deref(), args.bind, args.whole);
             if let (Ok(summary), true) = (&made, as_recorded) {
-                // Of somebody else's run, or where there is no room, it is made again the next time.
+                // Of another user's run, or where no room exists, it is made again the next time.
                 let _ = rank.keep(summary);
             }
             made.map_err(|error| NoSummary::Damaged(format!("{error:#}")))

@@ -60,7 +60,7 @@ pub(super) fn say(line: &str) {
     crate::say!("{line}");
 }
 
-/// Whoever types `sudo nearfar record` wants its rights for the recorder, and seldom for the program.
+/// `sudo nearfar record` is meant to give its rights to the recorder, and seldom to the program.
 pub(super) fn warn_of_root() {
     if let Some(user) = User::behind_sudo() {
         say(&format!(

@@ -46,7 +46,7 @@ pub(super) struct TopArgs {
     /// Which CSV: all numbers with unit and source, or the columns of pcm-numa or pcm-memory
     #[arg(long, value_name = "WHICH", default_value = "long", value_parser = ["long", "pcm-numa", "pcm-memory"], requires = "csv")]
     columns: String,
-    /// Write pages of text instead of showing a screen, as where standard output is no terminal
+    /// Write pages of text instead of showing a screen, as where standard output is not a terminal
     #[arg(short, long)]
     batch: bool,
     /// End after so many intervals
@@ -89,7 +89,7 @@ fn parse_interval(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Watches until somebody ends it.
+/// Watches until it is ended.
 pub fn run(args: TopArgs) -> Result<ExitCode> {
     match args.on.machine.on.clone() {
         Some(on) => on_recording(&args, &on),

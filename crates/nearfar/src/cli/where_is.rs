@@ -195,7 +195,7 @@ fn command(args: &WhereArgs, site: &Site, way: Way) -> Result<ExitCode> {
     let every = args.interval.map(Duration::from_secs_f64);
     let mut then: Option<Residency> = None;
     let watched = watch::run(&args.command, site, way, every, |seen| {
-        // Standard error that is gone is no reason to leave the program.
+        // Standard error that is gone is not a reason to leave the program.
         let _ = show(args, &mut io::stderr().lock(), seen, then.as_ref(), None);
         then = Some(seen.clone());
     });

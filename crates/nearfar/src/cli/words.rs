@@ -1,6 +1,6 @@
 //! The words of a command line: where the recorded or started program begins.
 //!
-//! One rule for all commands that run a program: it begins with the first word that is no option, and everything
+//! One rule for all commands that run a program: it begins with the first word that is not an option, and everything
 //! behind that word is the program's. `--` before it is allowed everywhere, and needed only for a program whose name
 //! begins with `-` (or, for `where`, is a number). The definitions of the commands ask for `--`, so that an unknown
 //! option before the program is refused with the nearest name; here it is put in where it was left out.
@@ -38,7 +38,7 @@ fn program(words: &[OsString], definition: &Command) -> Option<usize> {
     None
 }
 
-/// Whether the word behind this option is its value; `None` if there is no such option: the parser says so.
+/// Whether the word behind this option is its value; `None` if no such option exists: the parser reports it.
 fn takes_next(sub: &Command, word: &str) -> Option<bool> {
     let takes = |arg: &Arg| arg.get_action().takes_values();
     if let Some(long) = word.strip_prefix("--") {

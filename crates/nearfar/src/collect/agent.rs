@@ -25,7 +25,7 @@ const CLAIMED: u32 = 1;
 /// How often a process that writes nothing is asked for: ns of CLOCK_MONOTONIC.
 const LOOK_FOR_ENDS_NS: u64 = 200_000_000;
 
-/// What the agent is to record.
+/// What the agent should record.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Allocations and mappings of at least this size are recorded one by one.
@@ -36,7 +36,7 @@ pub struct Settings {
     pub looked_up_pages: u32,
     /// Samples per second of CPU time and thread on the signal source; 0 = off.
     pub signal_hz: u32,
-    /// Send /proc/PID/maps at the begin and end of each image (where perf does not tell mappings).
+    /// Send /proc/PID/maps at the start and end of each image (where perf does not tell mappings).
     pub maps: bool,
     /// Make hypercalls to the virtual machine's plugin (agent/hypercall.c).
     pub hypercall: bool,

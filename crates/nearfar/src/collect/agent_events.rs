@@ -367,9 +367,11 @@ fn lost(count: u64, why: LostWhy) -> (&'static str, u64, String) {
         LostWhy::RingFull => ("agent_records", count, "the agent's ring was full: allocations are missing"),
         LostWhy::Busy => ("agent_records", count, "the agent was interrupted while it wrote"),
         LostWhy::PageNodesRefused => ("nodes of pages", 0, "move_pages is not allowed here"),
-        LostWhy::PageNodesBudget => {
-            ("looks at the nodes of pages of objects that ended", count, "they would have taken too long")
-        }
+        LostWhy::PageNodesBudget => (
+            "queries of the nodes of pages of freed objects",
+            count,
+            "the time budget (1/64 of the run) was used up",
+        ),
         LostWhy::SigprofTaken => ("samples", 0, "the program uses SIGPROF itself"),
         LostWhy::TimerRefused => ("threads' samples", 1, "the system gave the thread no timer"),
         LostWhy::SmallSignalStack => {

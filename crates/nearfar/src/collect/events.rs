@@ -424,10 +424,10 @@ pub struct SampleAt {
 }
 
 /// Largest stack that a main thread may grow to by default (RLIMIT_STACK), bytes;
-/// the kernel maps it as it grows and tells nobody.
+/// the kernel maps it as it grows and reports it to nothing.
 const MAIN_STACK: u64 = 8 << 20;
 
-/// What kind of object a mapping is, its name and its first byte; `None` for what is no data.
+/// What kind of object a mapping is, its name and its first byte; `None` for what is not data.
 fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, String, u64)> {
     let name = map.name.as_str();
     let (kind, text) = match name {

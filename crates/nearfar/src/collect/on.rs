@@ -20,10 +20,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How the virtual machine is to be.
+/// How the virtual machine should be.
 #[derive(Clone, Debug)]
 pub struct OnOptions {
-    /// The machine, scaled as it is to be emulated.
+    /// The machine, scaled as it should be emulated.
     pub machine: Machine,
     /// The firmware spreads memory over all nodes.
     pub interleaved: bool,
@@ -175,7 +175,7 @@ fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
     ))
 }
 
-/// The plugin, and what is to be preloaded into QEMU with it.
+/// The plugin, and what should be preloaded into QEMU with it.
 ///
 /// # Errors
 /// If the plugin is not installed.
@@ -272,13 +272,13 @@ fn environment(bound: bool) -> Vec<(OsString, OsString)> {
     all
 }
 
-/// The virtual machine is no sandbox: its root directory is the host's.
+/// The virtual machine is not a sandbox: its root directory is the host's.
 fn whose_files(read_only: bool) -> &'static str {
     // SAFETY: no preconditions.
     match unsafe { libc::geteuid() } {
         _ if read_only => {
             "the program in the virtual machine reads this host's files; what it writes stays in the virtual machine's \
-             memory and is gone with it, but for the recording (--read-only)"
+             memory and is gone with it, except the recording (--read-only)"
         }
         0 => {
             "mind: the program in the virtual machine writes to this host's files, and as root to all of them; \

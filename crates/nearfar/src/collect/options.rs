@@ -98,7 +98,7 @@ pub enum RecordError {
     /// There is no such process.
     #[error("there is no process {0} (see `ps -e`)")]
     NoProcess(u32),
-    /// The process is somebody else's.
+    /// The process is another user's.
     #[error("process {pid} belongs to user {owner}: attach as that user, or with sudo")]
     NotYours {
         /// The process.

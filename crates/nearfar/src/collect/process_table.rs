@@ -433,7 +433,7 @@ impl ProcessTable {
         None
     }
 
-    /// The module that an address lies in.
+    /// The module that an address is in.
     pub fn module_at(&self, space: u32, address: u64) -> Option<&Loaded> {
         let (_, map) = self.spaces[space as usize].map_at(address)?;
         self.modules.get(map.module as usize)

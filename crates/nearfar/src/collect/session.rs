@@ -392,7 +392,7 @@ impl Session<'_> {
                 continue;
             }
             for range in self.interpreter.processes.ranges(space, self.options.min_object) {
-                // A process that just ended is no reason to stop.
+                // A process that just ended is not a reason to stop.
                 let _ = page_nodes::look(
                     pid as i32,
                     range,

@@ -44,7 +44,7 @@ pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<CpuList>) {
         }
     };
     let list = |what: &str| folders.iter().find_map(|f| tree.list(&format!("{f}/{prefix}{what}{suffix}")));
-    // An empty file is no limit: the group has not been set up.
+    // An empty file is not a limit: the group has not been set up.
     let some = |list: Option<CpuList>| list.filter(|l| !l.is_empty());
     (some(list("cpus")), some(list("mems")))
 }
@@ -154,14 +154,17 @@ impl Hierarchy {
                 Some(Some(limit)) => found.push((limit, format!("{file} of {group}"))),
                 Some(None) => {}
                 None => {
-                    return Err(format!("{} says {text:?}, which is no limit", tree.path(&path).display()));
+                    return Err(format!(
+                        "{} says {text:?}, which is not a limit",
+                        tree.path(&path).display()
+                    ));
                 }
             }
         }
         Ok(found)
     }
 
-    /// Version 1 has quota and period in two files; −1 is no quota.
+    /// Version 1 has quota and period in two files; −1 is not a quota.
     fn quotas(&self, tree: &Tree) -> Result<Vec<(f64, String)>, String> {
         let mut found = Vec::new();
         for (folder, group) in self.groups() {

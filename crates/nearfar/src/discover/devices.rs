@@ -105,7 +105,7 @@ fn pci_kind(class: &str) -> Option<DeviceKind> {
 fn device(tree: &Tree, kind: DeviceKind, name: String, place: &Place) -> Device {
     let pci = place.pci.last().filter(|p| is_address(p)).cloned();
     let at = |file: &str| pci.as_ref().map(|p| format!("{PCI}/{p}/{file}"));
-    // −1, which says unknown, is no number of a node.
+    // −1, which says unknown, is not a number of a node.
     let node = place.node.or_else(|| tree.parsed(&at("numa_node")?));
     let interrupts = match kind {
         DeviceKind::Nic | DeviceKind::Infiniband | DeviceKind::Nvme => {

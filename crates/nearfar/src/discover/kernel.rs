@@ -107,7 +107,7 @@ pub(super) fn read(tree: &Tree) -> KernelState {
     }
 }
 
-/// x86 has a bit for it; Xen says so in sysfs on every architecture.
+/// x86 has a bit for it; Xen reports it in sysfs on every architecture.
 fn virtual_machine(tree: &Tree) -> Option<bool> {
     if tree.text("sys/hypervisor/type").is_some() {
         return Some(true);

@@ -205,7 +205,7 @@ impl Tree {
         self.list(list).or_else(|| parse_mask(&self.text(mask)?))
     }
 
-    /// Names in a folder; none if there is no such folder.
+    /// Names in a folder; none if no such folder exists.
     fn names(&self, relative: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
             return Vec::new();

@@ -35,7 +35,7 @@ pub(super) enum Peer {
     Other,
 }
 
-/// All GPUs; none where there is no library or no driver, which is the usual case.
+/// All GPUs; none where no library exists or no driver, which is the usual case.
 ///
 /// # Errors
 /// If there is a driver and it refuses.
@@ -227,7 +227,7 @@ fn address(info: &nvml::nvmlPciInfo_t) -> String {
     format!("{:04x}:{:02x}:{:02x}.0", info.domain, info.bus, info.device)
 }
 
-/// The numbers of the bits that are set; none at all is no answer.
+/// The numbers of the bits that are set; none at all is not an answer.
 fn list(set: &[c_ulong]) -> Option<CpuList> {
     let bits = set.iter().zip(0..).flat_map(|(word, i)| {
         (0..c_ulong::BITS).filter(move |bit| word >> bit & 1 == 1).map(move |bit| i * c_ulong::BITS + bit)

@@ -224,7 +224,7 @@ fn an_argument_is_a_shape_a_file_or_a_name_and_an_error_lists_all_three() {
     assert!(error.contains("bad.toml: line 2"), "{error}");
 }
 
-/// Captured trees lie beside the checkout on some machines; nothing depends on them.
+/// Captured trees are beside the checkout on some machines; nothing depends on them.
 #[test]
 fn captured_trees_read_as_an_independent_reader_reads_them() {
     let captured = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -182,7 +182,7 @@ fn tiers(tree: &Tree) -> Option<Vec<Tier>> {
 }
 
 /// The caller's memory policy. A mapping without a policy of its own is shown with
-/// the process's, and the first one is the program's file, which nobody binds.
+/// the process's, and the first one is the program's file, which is never bound.
 /// `5559ff5ba000 interleave:0-1 file=/usr/bin/cat mapped=2`, but also
 /// `… weighted interleave:0-1 file=…` and `… prefer (many):0 file=…`.
 fn policy(maps: &str) -> Option<String> {

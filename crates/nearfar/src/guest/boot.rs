@@ -187,7 +187,7 @@ impl Setup {
             let offset = block_offset(table, &memory_name(at))
                 .ok_or_else(|| unlike("QEMU's `info ramblock` lacks a node's memory"))?;
             // qemu_plugin_hwaddr_phys_addr adds the block's offset in QEMU's RAM and its region's
-            // address within all of the machine's memory; the second is what lies below.
+            // address within all of the machine's memory; the second is what is below.
             let start = offset + below;
             if ends.last().is_some_and(|&end| start < end) {
                 return Err(unlike("QEMU's memory blocks are not in the order of the nodes"));

@@ -1,5 +1,5 @@
 //! Where kernels and snapshots are kept, and how runs at the same time keep out of each
-//! other's way: files appear whole or not at all, and whoever makes one holds a lock.
+//! other's way: files appear whole or not at all, and the process that makes one holds a lock.
 
 use super::error::GuestError;
 use super::snapshot;

@@ -144,7 +144,7 @@ impl Channel {
         }
     }
 
-    /// The next whole frame. What is no frame is an error: the guest's init is ours.
+    /// The next whole frame. What is not a frame is an error: the guest's init is ours.
     pub fn next(&mut self) -> io::Result<Option<Frame>> {
         let Some(head) = self.input.first_chunk::<8>() else { return Ok(None) };
         let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);

@@ -4,7 +4,7 @@ use super::shape::ShapeError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no virtual machine, or not until the program's end.
+/// Why the virtual is missing machine, or not until the program's end.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// No emulator.

@@ -58,7 +58,7 @@ pub(super) fn umask() -> Option<u32> {
     u32::from_str_radix(text.trim(), 8).ok()
 }
 
-/// User, group, supplementary groups: whom the program in the guest is to be.
+/// User, group, supplementary groups: whom the program in the guest should be.
 pub(super) fn user() -> Vec<u64> {
     // SAFETY: no preconditions; getgroups writes at most as many as it is told there is room for.
     unsafe {

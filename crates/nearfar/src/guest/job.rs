@@ -1,4 +1,4 @@
-//! What is to run in the guest, and how it ended.
+//! What should run in the guest, and how it ended.
 
 use super::channel::{field, to};
 use super::host;
@@ -55,7 +55,7 @@ pub struct Plugin {
     pub preload: Vec<PathBuf>,
 }
 
-/// Whether a run is to end early.
+/// Whether a run should end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Not yet.

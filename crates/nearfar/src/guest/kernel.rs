@@ -92,7 +92,7 @@ impl Kernel {
         Ok(Kernel::new(named, &modules)?)
     }
 
-    /// `Err` says why these files are no kernel for a guest.
+    /// `Err` says why these files are not a kernel for a guest.
     fn new(image: &Path, modules: &Path) -> Result<Kernel, String> {
         let release = release(image).map_err(|why| format!("{}: {why}", image.display()))?;
         if release.contains("-cloud-") || release.contains("-rt-") {

@@ -14,7 +14,7 @@ pub(crate) fn in_memory(bytes: &[u8]) -> Result<OwnedFd, GuestError> {
     if fd < 0 {
         return Err(failed()(std::io::Error::last_os_error()));
     }
-    // SAFETY: a fresh descriptor that nobody else has.
+    // SAFETY: a fresh descriptor that nothing else has.
     let mut file = unsafe { File::from_raw_fd(fd) };
     file.write_all(bytes).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed())?;
     Ok(file.into())

@@ -2,7 +2,7 @@
 //! distances of a [`Machine`](nearfar_model::machine::Machine), that runs one program of this
 //! host with this host's files.
 //!
-//! 1. [`Shape`] says what QEMU is to emulate. It is a value.
+//! 1. [`Shape`] says what QEMU should emulate. It is a value.
 //! 2. [`Setup`] has QEMU and a kernel. [`Setup::ensure_snapshot`] boots the shape once, with
 //!    init/*.c as the only program, and keeps it as a file.
 //! 3. [`Snapshot::run`] resumes it in less than a second, with a plugin if there is one. Init

@@ -49,7 +49,7 @@ fn add(
         ));
     };
     let bytes = read(file).map_err(|error| error.to_string())?;
-    for needed in dependencies(&bytes).ok_or_else(|| format!("{} is no kernel module", file.display()))? {
+    for needed in dependencies(&bytes).ok_or_else(|| format!("{} is not a kernel module", file.display()))? {
         add(&needed, files, builtin, order)?;
     }
     order.push(Module { name: name.to_owned(), bytes });
@@ -57,7 +57,7 @@ fn add(
 }
 
 /// The modules named in `depends=` of the section `.modinfo` (modules.dep is only made when a
-/// kernel is installed). `None` if it is no module.
+/// kernel is installed). `None` if it is not a module.
 fn dependencies(bytes: &[u8]) -> Option<Vec<String>> {
     let file = object::File::parse(bytes).ok()?;
     let section = file.section_by_name(".modinfo")?;

@@ -47,7 +47,7 @@ impl Output {
         self.waiting.load(Ordering::Relaxed) < ROOM
     }
 
-    /// A stream (1 or 2) that nobody reads any more; each is told once.
+    /// A stream (1 or 2) that is never read any more; each is told once.
     pub fn closed(&mut self) -> Option<usize> {
         let at = (0..2).find(|&at| !self.told[at] && self.broken[at].load(Ordering::Relaxed))?;
         self.told[at] = true;

@@ -83,7 +83,7 @@ impl Vm {
                 self.settle();
                 return if status.success() { Ok(()) } else { Err(self.died(status)) };
             }
-            // Answers and events that nobody reads must not block it.
+            // Answers and events that is never read must not block it.
             while self.qmp.event().is_some() {}
             self.channel.fill(1 << 16);
             while let Ok(Some(_)) = self.channel.next() {}

@@ -87,7 +87,7 @@ impl Exports<'_> {
     /// The values of two `-fsdev`. QEMU itself refuses writes to what is read-only: nothing in the guest can
     /// change that.
     fn arguments(&self) -> [OsString; 2] {
-        // none: what cannot be set for want of rights (the owner, mostly) is no error. New
+        // none: what cannot be set for want of rights (the owner, mostly) is not an error. New
         // files belong to the user of QEMU, who is the user of nearfar.
         let device = |id: &str, path: &Path, writable: bool| {
             let mut text = OsString::from(format!("local,id={id},security_model=none,multidevs=remap"));

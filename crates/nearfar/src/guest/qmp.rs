@@ -77,7 +77,7 @@ impl Qmp {
         }
     }
 
-    /// Sends without waiting for the answer, for a machine that is to end anyway.
+    /// Sends without waiting for the answer, for a machine that should end anyway.
     pub fn tell(&mut self, name: &str) {
         let text = format!("{}\n", json!({ "execute": name }));
         if (&self.stream).write_all(text.as_bytes()).is_err() {

@@ -3,7 +3,7 @@
 use nearfar_model::machine::{Machine, NodeId};
 use std::fmt::Write as _;
 
-/// Memory of a node where nobody says otherwise, bytes.
+/// Memory of a node unless another is given, bytes.
 pub const DEFAULT_MEMORY_PER_NODE: u64 = 1 << 30;
 /// Least memory of a node, bytes: the first one has the kernel and its caches.
 pub const LEAST_MEMORY_PER_NODE: u64 = 256 << 20;
@@ -249,9 +249,9 @@ impl Shape {
         text += " no5lvl";
         // An emulated cpu may wait long for its turn on the host.
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
-        // Tests of ciphers that nobody uses; zeros that are overwritten with zeros.
+        // Tests of unused ciphers; zeros that are overwritten with zeros.
         text += " cryptomgr.notests init_on_alloc=0";
-        // Places of the topology that stay empty are no cpus; interrupts keep off the program's.
+        // Places of the topology that stay empty are not cpus; interrupts keep off the program's.
         let _ = write!(text, " nr_cpus={} irqaffinity={}", self.cpus.len() + 1, self.housekeeping);
         text
     }

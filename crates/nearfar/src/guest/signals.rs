@@ -41,7 +41,7 @@ impl Relay {
         if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: fresh descriptors that nobody else has.
+        // SAFETY: fresh descriptors that nothing else has.
         let (read, write) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
         let number = write.as_raw_fd();
         let free =

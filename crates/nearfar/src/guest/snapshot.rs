@@ -1,4 +1,4 @@
-//! Snapshots of booted machines: one file each, with what is to be known of the machine
+//! Snapshots of booted machines: one file each, with what should be known of the machine
 //! before QEMU's migration stream.
 
 use super::error::GuestError;

@@ -1,4 +1,4 @@
-//! The end of a text that somebody else writes: console, error messages.
+//! The end of a text that another user writes: console, error messages.
 
 use std::io::Read;
 use std::sync::{Arc, Mutex};

@@ -39,7 +39,7 @@ impl Holder {
         let arguments = [c"nearfar".as_ptr(), word.as_ptr(), std::ptr::null()];
         let nothing: [*const libc::c_char; 1] = [std::ptr::null()];
         // Above the standard streams, which Rust's runtime opens where they are closed.
-        // SAFETY: a fresh descriptor that nobody else has, if there is one.
+        // SAFETY: a fresh descriptor that nothing else has, if there is one.
         let kept = unsafe {
             let number = libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3);
             if number < 0 {

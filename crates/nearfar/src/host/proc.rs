@@ -225,7 +225,7 @@ pub fn executable(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|p| p.display().to_string()).unwrap_or_default()
 }
 
-/// Start time of a process in clock ticks after boot (field 22 of stat); `None` if there is no such process.
+/// Start time of a process in clock ticks after boot (field 22 of stat); `None` if no such process exists.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     nth_of_stat(&String::from_utf8_lossy(&stat), 22)
@@ -237,7 +237,7 @@ pub fn heap_begin(pid: u32) -> Option<u64> {
     nth_of_stat(&String::from_utf8_lossy(&stat), 47).filter(|&begin| begin > 0)
 }
 
-/// User id that a process runs as; `None` if there is no such process.
+/// User id that a process runs as; `None` if no such process exists.
 pub fn owner(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())

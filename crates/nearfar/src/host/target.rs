@@ -310,9 +310,9 @@ impl Held {
             }
         }
         drop((wait_read, fail_write));
-        // SAFETY: plain system call on our own child, which is not reaped before `Running` says so.
+        // SAFETY: plain system call on our own child, which is not reaped before `Running` reports it.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        // SAFETY: a fresh descriptor that nobody else has.
+        // SAFETY: a fresh descriptor that nothing else has.
         let pidfd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) });
         Ok(Held {
             pid,
@@ -372,7 +372,7 @@ impl Held {
                 )));
             }
             let why = match why.raw_os_error() {
-                Some(libc::ENOEXEC) => "it is no program for this machine".to_owned(),
+                Some(libc::ENOEXEC) => "it is not a program for this machine".to_owned(),
                 _ => why.to_string(),
             };
             return Err(StartError::NotExecutable { program: self.program, why });
@@ -489,7 +489,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: fresh descriptors that nobody else has.
+    // SAFETY: fresh descriptors that nothing else has.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 

@@ -108,7 +108,7 @@ impl Feed {
             let time_ns = event.time_ns;
             self.interpreter.event(event, &mut self.writer.tables);
             if let Some((pid, name)) = started {
-                // The first code that is mapped is the program's, but for its loader.
+                // The first code that is mapped is the program's, except for its loader.
                 let space = self.interpreter.processes.space_of(pid, time_ns, &mut self.writer.tables);
                 let processes = &mut self.writer.tables.processes;
                 if let Some(at) = processes.id.iter().position(|&id| id == space)

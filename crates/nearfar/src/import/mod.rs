@@ -3,7 +3,7 @@
 //! interpreter, so that an imported sample is treated as one of ours.
 //!
 //! What is damaged is named, one line each, and left out. What a file does not have is said: a file without memory
-//! samples is no file with 0 % remote.
+//! samples is not a file with 0 % remote.
 
 mod feed;
 mod machine;

@@ -256,7 +256,7 @@ fn registers(s: &Sample, attr: &Attr) -> Vec<u64> {
         .collect()
 }
 
-/// Feeds a record that is no sample.
+/// Feeds a record that is not a sample.
 fn put(record: Record, time_ns: u64, feed: &mut Feed) {
     let time_ns = time(Some(time_ns));
     let event = |pid, tid, body| Event { time_ns, pid, tid, cpu: 0, body };

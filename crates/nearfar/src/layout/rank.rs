@@ -167,7 +167,7 @@ fn look(pid: u32, machine: &Machine, at: f64) -> Option<Look> {
     })
 }
 
-/// Under another name first: whoever reads finds all of it.
+/// Under another name first: a reader finds all of it.
 fn write(seen: &RankSeen, meeting: &Path) -> std::io::Result<()> {
     let path = meeting.join(format!("rank-{}.json", seen.rank));
     let unfinished = meeting.join(format!("rank-{}.part", seen.rank));

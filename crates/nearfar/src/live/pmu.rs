@@ -178,7 +178,7 @@ fn open(type_: u32, config: u64, cpu: u32, leader: Option<&OwnedFd>) -> io::Resu
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    // SAFETY: the kernel just gave us this descriptor and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

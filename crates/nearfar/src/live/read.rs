@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Processes whose threads are read although nobody asked for them: the busiest ones.
+/// Processes whose threads are read although they were not asked for: the busiest ones.
 const BUSIEST: usize = 8;
 /// Threads that are read at most at once; a stat costs about 10 µs.
 const THREADS: usize = 2048;

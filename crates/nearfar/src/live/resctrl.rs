@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const MOUNTED: &str = "sys/fs/resctrl";
-/// Folders of the root that are no control groups.
+/// Folders of the root that are not a control groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// The counters now, below `root`.

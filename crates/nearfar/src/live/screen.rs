@@ -17,7 +17,7 @@ const INTERVALS: (Duration, Duration) = (Duration::from_millis(100), Duration::f
 /// Frames of a recording per second while it plays.
 const PLAYED: Duration = Duration::from_millis(250);
 
-/// Shows the host until somebody ends it, or until `ends` says so after a frame.
+/// Shows the host until it is ended, or until `ends` reports it after a frame.
 ///
 /// # Errors
 /// Those of the terminal.

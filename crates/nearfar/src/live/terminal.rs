@@ -70,13 +70,13 @@ fn restore() {
     }
 }
 
-/// A panic's message is to be read: the terminal is restored before it is printed.
+/// A panic's message should be read: the terminal is restored before it is printed.
 fn restore_after_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            // Those that are caught are no reason to leave the screen.
+            // Those that are caught are not a reason to leave the screen.
             if !caught::is_caught() {
                 restore();
             }

@@ -565,7 +565,7 @@ p, space        pause, and go on
     }
 }
 
-/// Shortened at the begin: the end of a path says more.
+/// Shortened at the start: the end of a path says more.
 fn cut(text: &str) -> String {
     let length = text.chars().count();
     match length > WIDEST {

@@ -31,7 +31,7 @@ pub struct Effort {
     pub runs: usize,
 }
 
-/// Where memory is to be.
+/// Where memory should be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PageNode {
     /// Where the machine's only node is: nobody is asked, since the kernel may know of none.

@@ -3,12 +3,12 @@
 use nearfar_model::measured::{Found, Measured};
 use nearfar_model::topology::Topology;
 
-/// In the order of their weight; `load` is the load at the begin.
+/// In the order of their weight; `load` is the load at the start.
 pub fn of(topology: &Topology, measured: &Measured, load: Option<f64>) -> Vec<String> {
     let mut list = Vec::new();
     if let Some(load) = load.filter(|&l| l > 0.5) {
         list.push(format!(
-            "other programs were running (load {load:.1} at the begin): figures are of what they left"
+            "other programs were running (load {load:.1} at the start): figures are of what they left"
         ));
     }
     if let Some(share) = measured.steal_share.filter(|&s| s > 0.01) {

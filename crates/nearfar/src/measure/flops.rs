@@ -84,7 +84,7 @@ impl Unit {
         }
     }
 
-    /// Bytes of a register; 0 if there is no kernel.
+    /// Bytes of a register; 0 if no kernel exists.
     fn width(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -225,6 +225,6 @@ fn compute(_: Unit, single: bool, turns: usize) {
     if single { chains!(".4s") } else { chains!(".2d") }
 }
 
-/// There is no kernel; `width` says so.
+/// There is no kernel; `width` reports it.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn compute(_: Unit, _: bool, _: usize) {}

@@ -119,7 +119,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// `None` if there is no such library.
+    /// `None` if no such library exists.
     fn load() -> Result<Option<Driver>, String> {
         // SAFETY: the driver's initialisers run, as in every program that uses a GPU.
         let Ok(library) = (unsafe { Library::new("libcuda.so.1") }) else { return Ok(None) };

@@ -32,7 +32,7 @@ pub fn available(kernel: Kernel) -> bool {
 /// One pass of `kernel` over the arrays.
 ///
 /// # Safety
-/// The arrays that the kernel uses are mapped, writable where it stores, and nobody else's.
+/// The arrays that the kernel uses are mapped, writable where it stores, and nothing else's.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
     use std::arch::asm;
@@ -113,7 +113,7 @@ pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
 /// One pass of `kernel` over the arrays. Volatile accesses, since no compiler merges or drops those.
 ///
 /// # Safety
-/// The arrays that the kernel uses are mapped, writable where it stores, and nobody else's.
+/// The arrays that the kernel uses are mapped, writable where it stores, and nothing else's.
 #[cfg(not(target_arch = "x86_64"))]
 pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
     let n = arrays.bytes / 8;
@@ -142,7 +142,7 @@ pub unsafe fn pass(kernel: Kernel, arrays: Arrays) {
 /// Prefetchers follow each stream by itself, so a core moves more in several than in one.
 ///
 /// # Safety
-/// `[at, at + bytes)` is mapped, writable if `store`, aligned to a line, and nobody else's.
+/// `[at, at + bytes)` is mapped, writable if `store`, aligned to a line, and nothing else's.
 pub unsafe fn four_streams(store: bool, at: *mut u8, bytes: usize) {
     let quarter = bytes / 4 / LINE * LINE;
     if quarter == 0 {

@@ -1,4 +1,4 @@
-//! Idle latency: one cpu follows pointers through memory that nobody else uses.
+//! Idle latency: one cpu follows pointers through memory that nothing else uses.
 
 use super::bench::{Bench, Effort, aside, pin, spread};
 use super::kernels::{LINE, follow};
@@ -50,7 +50,7 @@ impl Chain {
     /// Makes all lines one cycle in random order (Sattolo 1986), each pointing to the next.
     pub fn new(memory: Memory) -> Chain {
         let lines = memory.bytes() / LINE;
-        // SAFETY: line i is inside the memory, aligned, and nobody else's.
+        // SAFETY: line i is inside the memory, aligned, and nothing else's.
         let line = |i: usize| memory.at(i * LINE).cast::<usize>();
         // Always the same chain.
         let mut random = Random::new(1);

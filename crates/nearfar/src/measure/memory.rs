@@ -61,7 +61,7 @@ impl Memory {
 
     fn touch(&self) {
         for offset in (0..self.bytes).step_by(4096) {
-            // SAFETY: inside the mapping, which nobody else knows yet.
+            // SAFETY: inside the mapping, which nothing else knows yet.
             unsafe { self.at(offset).write_volatile(1) };
         }
     }

@@ -122,7 +122,7 @@ fn fill(at: *mut u8, bytes: usize, value: f64) {
     (0..bytes / 8).for_each(|i| unsafe { at.cast::<f64>().add(i).write_volatile(value) });
 }
 
-/// The largest relative error of any element, or infinity for what is no number.
+/// The largest relative error of any element, or infinity for what is not a number.
 fn error(arrays: [*mut u8; 3], bytes: usize) -> f64 {
     let (mut a, mut b, mut c) = (2.0, 2.0, 0.0);
     for _ in 0..TIMES {
@@ -137,7 +137,7 @@ fn error(arrays: [*mut u8; 3], bytes: usize) -> f64 {
             // SAFETY: within this thread's part.
             let value = unsafe { array.cast::<f64>().add(i).read() };
             let off = (value / expected - 1.0).abs();
-            // A value that is no number compares as nothing.
+            // A value that is not a number compares as nothing.
             if off.is_nan() || off > largest {
                 largest = if off.is_nan() { f64::INFINITY } else { off };
             }

@@ -16,7 +16,7 @@ use seen::Seen;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-/// Where a program is to run.
+/// Where a program should run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
     /// Cpus of the process; `None`: as they are.

@@ -1,5 +1,5 @@
 //! A rank finds its place in the run's directory. All ranks of a launch come at once, from several hosts, over a
-//! shared file system, and do not talk to each other: whoever makes a directory or a file first has made it for all.
+//! shared file system, and do not talk to each other: the process that makes a directory or a file first has made it for all.
 
 use super::launch::UNNAMED;
 use super::{HOST, LAUNCH};

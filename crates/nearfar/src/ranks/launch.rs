@@ -10,7 +10,7 @@ pub const NUMBERS: [&str; 5] =
     ["OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// Slurm numbers the steps of a job from 0. From here on numbers mean the batch script, an interactive shell and
-/// the like (`SLURM_MAX_NORMAL_STEP_ID`), which are no ranks.
+/// the like (`SLURM_MAX_NORMAL_STEP_ID`), which are not ranks.
 const SPECIAL_STEPS: u32 = 0xffff_fff0;
 
 /// The rank that this process is; `None` if no launcher started it.

@@ -1,7 +1,7 @@
 //! A recording's directory, opened once: everything in it is reached relative to that descriptor,
 //! without following links, and only regular files are read.
 //!
-//! A recording may have been made by somebody who wishes us ill, and be changed while we read it.
+//! A recording may have been made by an attacker, and be changed while we read it.
 
 use crate::input::{Links, odd, open_at};
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
@@ -31,7 +31,7 @@ pub struct Dir {
 }
 
 impl Dir {
-    /// Opens a recording's directory. It may be named through a link, or belong to somebody else: then nothing
+    /// Opens a recording's directory. It may be named through a link, or belong to another user: then nothing
     /// is ever written there ([`Dir::foreign`]).
     ///
     /// # Errors
@@ -83,14 +83,16 @@ impl Dir {
     /// A directory in this one, which may be several names deep; none of them may be a link.
     ///
     /// # Errors
-    /// If it is not there, or is no directory.
+    /// If it is not there, or is not a directory.
     pub fn below(&self, names: &str) -> io::Result<Dir> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::RDONLY;
         let mut fd: Option<OwnedFd> = None;
         for name in names.split('/') {
             let at = fd.as_ref().unwrap_or(&self.fd);
             fd = Some(fs::openat(at, name, flags, Mode::empty()).map_err(|error| match error {
-                Errno::LOOP | Errno::NOTDIR => odd(format!("`{name}` is no directory, or a symbolic link")),
+                Errno::LOOP | Errno::NOTDIR => {
+                    odd(format!("`{name}` is not a directory, or a symbolic link"))
+                }
                 error => error.into(),
             })?);
         }
@@ -261,7 +263,7 @@ impl Dir {
         Ok(names)
     }
 
-    /// Waits until nobody else has this directory and keeps it until the value is dropped.
+    /// Waits until nothing else has this directory and keeps it until the value is dropped.
     ///
     /// # Errors
     /// Where the file system has no locks.

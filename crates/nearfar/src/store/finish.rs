@@ -26,7 +26,7 @@ pub struct Finished {
 
 /// Turns the journal of a recording into Parquet segments. Does nothing if that
 /// was done before. If it is interrupted, the journal is still there and the
-/// next call begins anew. Who comes while somebody else does it waits for the result.
+/// next call begins anew. Who comes while another user does it waits for the result.
 ///
 /// # Errors
 /// If a file cannot be read or written; the journal then stays. Also if the recording is not ours to write to.
@@ -42,7 +42,7 @@ pub fn finish_with(directory: &Path, meta: &mut Meta, opened: HashMap<u32, Arc<M
     let dir = Dir::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     dir.lock().with_context(|| format!("cannot lock {}", directory.display()))?;
     if !dir.has(JOURNAL) {
-        // Somebody else has finished it meanwhile: what that one knows is written.
+        // Another process has finished it meanwhile: what that one knows is written.
         *meta = super::open::read_meta_in(&dir).map_err(anyhow::Error::from)?;
         return Ok(Finished::default());
     }

@@ -1,4 +1,4 @@
-//! What a recording that nobody closed can still say of itself: from its rows.
+//! What a recording that was not closed can still say of itself: from its rows.
 
 use super::Tables;
 use nearfar_model::recording::{Columns, Meta, ObjectKind, SampleSource, SampleSurvey, Source, SourceReport};

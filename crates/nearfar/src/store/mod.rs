@@ -12,8 +12,8 @@
 //! Nothing is ever overwritten: a recording's directory must not exist before,
 //! and the journal is removed only after every segment has been synced.
 //!
-//! A recording may come from somebody else. It is opened once ([`dir`]), read without following links, and written to
-//! only if it is our own; nobody else may enter one that we make.
+//! A recording may come from another user. It is opened once ([`dir`]), read without following links, and written to
+//! only if it is our own; nothing else may enter one that we make.
 
 pub mod dir;
 pub mod finish;
@@ -120,7 +120,7 @@ macro_rules! tables {
             /// Adds the rows of a Parquet file of the table of that name; of another name, none.
             ///
             /// # Errors
-            /// If it is no such file, or asks for more than a file of its size may.
+            /// If it is not a such file, or asks for more than a file of its size may.
             pub fn add_file(&mut self, table: &str, file: Bytes) -> Result<(), parquet::StoreError> {
                 match table {
                     $(name if is_named::<$type>(name) => self.$field.append(&mut parquet::read(file)?),)*

@@ -26,7 +26,7 @@ pub enum OpenFailure {
     )]
     NoneHere(PathBuf),
     /// Something else than a recording.
-    #[error("{path} is no nearfar recording: {why}")]
+    #[error("{path} is not a nearfar recording: {why}")]
     Foreign {
         /// What was named.
         path: PathBuf,
@@ -130,7 +130,7 @@ impl SampleReader for SampleFiles {
             Ok(mut samples) => {
                 let removed = samples.keep_sound();
                 if removed > 0 {
-                    self.note(format!("{place}/{name}: {removed} of its rows cannot be and are left out."));
+                    self.note(format!("{place}/{name}: {removed} rows are invalid and were ignored."));
                 }
                 Ok(samples)
             }
@@ -289,7 +289,7 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
     let mut finished = None;
     if elsewhere.is_none() {
         match dir.lock() {
-            // Somebody else has finished it while we waited.
+            // Another process has finished it while we waited.
             Ok(()) if !dir.has(JOURNAL) => {
                 *meta = read_meta_in(dir)?;
                 return Ok(None);
@@ -366,7 +366,7 @@ fn read_checked(dir: &Dir, remarks: &mut Vec<String>) -> Result<Meta, OpenFailur
     })
 }
 
-/// Why bytes are no meta.json of ours.
+/// Why bytes are not a meta.json of ours.
 #[derive(Debug)]
 pub enum NoMeta {
     /// They are none, or say what cannot be.
@@ -443,7 +443,7 @@ fn load_all(
     }
     for_each_table!(load_each);
     for (table, removed) in tables.keep_sound() {
-        remarks.push(format!("{removed} rows of its table `{table}` cannot be and are left out."));
+        remarks.push(format!("Table `{table}`: {removed} rows are invalid and were ignored."));
     }
     Ok(tables)
 }
@@ -504,7 +504,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("its table `threads` is missing"), "{error}");
-        // What is no base of everything is missed aloud.
+        // What is not a base of everything is missed aloud.
         assert!(
             load::<PageFaults>(rank, &segments, &none, &mut Memory::default(), &mut remarks)
                 .unwrap()

@@ -49,7 +49,7 @@ pub(super) enum Segments {
 /// Why a file could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SegmentError {
-    /// The system refused, or it is no regular file, or it is too large.
+    /// The system refused, or it is not a regular file, or it is too large.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It is not the file that was written.

@@ -59,7 +59,7 @@ pub enum CreateError {
 
 /// Makes the directory of a new recording: `output`, or the first of the form
 /// `APP-001.nearfar` in the current directory that does not exist. Others may be looking
-/// for theirs at the same time: whoever makes it has it. Nobody else may enter it: a recording has the names of
+/// for theirs at the same time: the process that makes it has it. Nothing else may enter it: a recording has the names of
 /// files, functions and arguments.
 ///
 /// # Errors
@@ -147,7 +147,7 @@ impl Writer {
             return Ok(());
         }
         let after = self.written.saturating_add(self.frames.len() as u64);
-        // A batch that would not fit is kept out as a whole, but for the last words.
+        // A batch that would not fit is kept out as a whole, except for the last words.
         if after > self.most.saturating_sub(KEPT_FREE) && (!self.full || after > self.most) {
             self.full = true;
             return Ok(());

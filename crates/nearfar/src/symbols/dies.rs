@@ -118,7 +118,7 @@ fn kind_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
     }
 }
 
-/// Bytes that a variable of the type at `at` takes, when the DWARF says so.
+/// Bytes that a variable of the type at `at` takes, when the DWARF reports it.
 pub(super) fn byte_size(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset) -> Option<u64> {
     size_within(lines, unit, at, MAX_DEPTH)
 }

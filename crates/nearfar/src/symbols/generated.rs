@@ -42,7 +42,7 @@ impl PerfMap {
         Some(PerfMap::parse(BufReader::new(file.take(LONGEST_FILE))))
     }
 
-    /// What is no such line is left out; of two functions at one address the later counts, as memory is used again.
+    /// What is not a such line is left out; of two functions at one address the later counts, as memory is used again.
     fn parse(mut lines: impl BufRead) -> PerfMap {
         let mut map = PerfMap::default();
         let mut line = Vec::new();

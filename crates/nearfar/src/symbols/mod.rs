@@ -3,7 +3,7 @@
 //! A [`Module`] is one ELF file, asked by the addresses written in it (`vaddr`); the
 //! collector turns a process's addresses into those with [`Module::bias_of_mapping`].
 //! An [`Unwinder`] turns registers and a copy of the stack into return addresses.
-//! What runs on behalf of its caller (libc, OpenMP's runtime) is told from the
+//! What runs on behalf of its caller (libc, OpenMP's runtime) is distinguished from the
 //! program itself by [`is_runtime`], [`is_allocator_function`] and [`spins`].
 //!
 //! Everything is parsed when first asked for: opening reads the headers, the first
@@ -196,9 +196,9 @@ impl Module {
     ///
     /// Without debug information: one frame with the symbol's name, an empty file and
     /// line 0. Empty when not even a symbol is known. For a return address pass
-    /// `address - 1`, which lies in the call.
+    /// `address - 1`, which is in the call.
     pub fn frames(&self, vaddr: u64) -> Vec<Frame> {
-        // The last address of all is no code, and the crates below add 1 to it.
+        // The last address of all is not code, and the crates below add 1 to it.
         if vaddr == u64::MAX {
             return Vec::new();
         }

@@ -35,7 +35,7 @@ impl NameSource {
     }
 }
 
-/// What becomes of an allocation in one of the functions that a call lies in: the innermost of those that were
+/// What becomes of an allocation in one of the functions that a call is in: the innermost of those that were
 /// inlined there, or one around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {

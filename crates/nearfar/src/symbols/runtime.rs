@@ -252,7 +252,7 @@ pub fn is_library_frame(frame: &Frame) -> bool {
     const FUNCTIONS: &[&str] =
         &["std::", "__gnu_cxx::", "operator new", "operator delete", "alloc::", "core::"];
     // A template's demangled name begins with its return type, so the file decides
-    // first; names serve where there is no file.
+    // first; names serve where no file exists.
     DIRECTORIES.iter().any(|d| frame.file.contains(d))
         // gcc's own headers: omp.h, immintrin.h, mm_malloc.h.
         || frame.file.contains("/lib/gcc/") && frame.file.contains("/include/")

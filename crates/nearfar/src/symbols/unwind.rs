@@ -118,7 +118,7 @@ impl Unwinder {
     ///
     /// `stack` is a copy of the memory from `stack_base` (usually `regs.sp`) upwards.
     /// The chain ends where the copy does, at the thread's first function, and at the
-    /// first return address that lies in no known mapping. Code without unwind rules
+    /// first return address that is in no known mapping. Code without unwind rules
     /// is assumed to keep a frame pointer.
     pub fn unwind(&mut self, space: u32, regs: Regs, stack_base: u64, stack: &[u8], max: usize) -> Vec<u64> {
         let Some(known) = self.spaces.get(&space) else {

@@ -1,6 +1,6 @@
 /* Runs agent/objects.c, the file itself (OBJECTS), through the interleavings of a few threads. Before each access to a
  * slot it is decided which thread goes on; each sequence of decisions is one execution, and all of them are tried.
- * Threads are coroutines, so that an execution can be repeated up to the point where it is to differ.
+ * Threads are coroutines, so that an execution can be repeated up to the point where it should differ.
  *
  * What this does not see: orders of memory accesses that only weaker machines show, since each access is seen by all
  * threads at once; more threads and slots than here; and, in the examples with a bound, executions with more changes

@@ -35,7 +35,7 @@ int main(void) {
     run.ok();
     let told: u64 = run.allocations().map(|(_, a)| a.bytes).sum();
     let (count, bytes) = (run.allocations().count() as u64, crate::run::printed(&run.text(), "sum"));
-    assert!(count < 100_000, "{count} of 200,000 were told one by one: that is no limit");
+    assert!(count < 100_000, "{count} of 200,000 were told one by one: that is not a limit");
     // What goes on is one object: it is told once and counted each time it comes again.
     let groups = |of: fn(u64, u64) -> u64| -> u64 {
         run.records
@@ -56,7 +56,7 @@ int main(void) {
 #[test]
 fn a_burst_of_blocks_that_stay_is_told_as_a_whole_with_its_times() {
     let scratch = Scratch::new("burst");
-    // The second half has been there before, so that it is no growth: it is noted and told at the end.
+    // The second half has been there before, so that it is not a growth: it is noted and told at the end.
     let program = scratch.c(
         "burst.c",
         "

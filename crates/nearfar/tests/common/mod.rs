@@ -18,7 +18,7 @@ pub fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }
 
-/// Whether perf events work here; if not, says so.
+/// Whether perf events work here; if not, reports it.
 pub fn perf_works() -> bool {
     match nearfar::collect::setup::probe_perf() {
         Ok(()) => true,
@@ -29,7 +29,7 @@ pub fn perf_works() -> bool {
     }
 }
 
-/// Whether a program can be started; if not, says so.
+/// Whether a program can be started; if not, reports it.
 pub fn has(tool: &str) -> bool {
     let found =
         Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -235,7 +235,7 @@ impl Report {
 
 /// A JSON number.
 pub fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// An object's row.

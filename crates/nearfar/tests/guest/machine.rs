@@ -88,7 +88,7 @@ pub fn sh(snapshot: &Snapshot, script: &str) -> Said {
     run(snapshot, job(&["sh", "-c", script])).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Compiles a C file beside this one; `None`, with the reason printed, if there is no compiler.
+/// Compiles a C file beside this one; `None`, with the reason printed, if no compiler exists.
 pub fn compiled(name: &str, directory: &Path, arguments: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest").join(name);
     let target = directory.join(name.trim_end_matches(".c"));

@@ -73,7 +73,7 @@ fn children(parent: u32) -> Vec<u32> {
     found
 }
 
-/// The process has ended; a zombie that nobody waits for counts as ended.
+/// The process has ended; a zombie that nothing waits for counts as ended.
 fn gone(pid: u32) -> bool {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! What lies where files of a recording should be, and whose it is.
+//! What is where files of a recording should be, and whose it is.
 
 use crate::common::{Scratch, nearfar, skip, text};
 use crate::made::Made;
@@ -148,7 +148,7 @@ fn somebody_elses_recording_and_one_behind_a_link_are_reported_and_left_as_they_
         assert!(chown.success());
         made.push((recording.clone(), recording, "belongs to user 65534"));
     } else {
-        skip("only root can make a recording of somebody else's");
+        skip("only root can make a recording of another user's");
     }
     for (name, recording, why) in made {
         let before = tree(&recording);

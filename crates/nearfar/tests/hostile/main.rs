@@ -1,4 +1,4 @@
-//! Recordings by somebody who wishes us ill, or that a disk has damaged: they are refused by name or
+//! Recordings by an attacker, or that a disk has damaged: they are refused by name or
 //! reported as far as they go, and nothing is done but to read them.
 
 mod arguments;

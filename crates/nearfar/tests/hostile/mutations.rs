@@ -1,5 +1,5 @@
 //! Recordings that were damaged, by bits and by meaning: each is opened, analysed and printed, and whatever comes
-//! of it, it is no panic, no hang and no command to a terminal.
+//! of it, it is not a panic, no hang and no command to a terminal.
 //!
 //! `NEARFAR_MUTATIONS=10000` for more of them, `NEARFAR_MUTATIONS=5000-6000` for others, `NEARFAR_MUTATION=123` for
 //! one again.

@@ -13,7 +13,7 @@ pub fn evil(what: &str) -> String {
     )
 }
 
-/// What of an output is no text, its line feeds apart.
+/// What of an output is not text, its line feeds apart.
 pub fn commands(output: &str) -> Vec<String> {
     let bad = |line: &&str| line.contains(is_command);
     output.split('\n').filter(bad).map(|line| line.escape_debug().to_string()).collect()

@@ -97,7 +97,7 @@ fn an_ordinary_user_can_record_own_programs() {
     }
     let Some(program) = workload("triad") else { return };
     let scratch = Scratch::new();
-    // Build trees may lie where other users cannot look.
+    // Build trees may be where other users cannot look.
     for (from, to) in [(Path::new(env!("CARGO_BIN_EXE_nearfar")), "nearfar"), (&program, "triad")] {
         std::fs::copy(from, scratch.path(to)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A signal that somebody sends to the recorder does to the program what it would do alone.
+//! A signal that are sent to the recorder does to the program what it would do alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -286,7 +286,7 @@ fn signals_after_the_end_are_the_recorders() {
         let mut command = scratch.recorder("r", &["--no-perf"]);
         not_ignored(&mut command, signal);
         let mut child = command.arg("true").stderr(writer).stdout(Stdio::null()).spawn().unwrap();
-        // Finished: nothing is left but to say so.
+        // Finished: nothing is left but to report it.
         wait_for("the end of the recording", || {
             let meta = std::fs::read_to_string(scratch.path("r/meta.json")).unwrap_or_default();
             meta.contains("\"closed\"") && !scratch.path("r/journal.nfj").exists()

@@ -57,7 +57,7 @@ fn no_limit_and_an_unknown_limit_are_told_apart() {
     let no_groups = read(machine(TWO, &[]).path())["allowed"]["limits"].clone();
     for (limits, why) in [
         (gone, "no folder"),
-        (odd, "says \"plenty\", which is no limit"),
+        (odd, "says \"plenty\", which is not a limit"),
         (none_mounted, "not mounted"),
         (no_groups, "proc/self/cgroup cannot be read"),
     ] {

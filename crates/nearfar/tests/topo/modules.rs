@@ -79,7 +79,7 @@ fn modules_are_told_with_size_speed_and_the_place_by_their_locator() {
     let t = read(dir.path());
     assert_eq!(t["memory_modules"]["state"], "known");
     let slots = t["memory_modules"]["slots"].as_array().unwrap();
-    // The video memory is no slot.
+    // The video memory is not a slot.
     assert_eq!(slots.len(), 8);
     assert_eq!(
         slots[2],

@@ -91,7 +91,7 @@ fn triad_is_repaired_without_a_recompile() {
 
 #[test]
 fn the_stencil_is_repaired_without_a_recompile() {
-    // 120 x 124 points in a plane: no multiple of the caches' ways, or the planes would lie on each other.
+    // 120 x 124 points in a plane: no multiple of the caches' ways, or the planes would be on each other.
     let words = ["120", "124", "96", "10", "120", "16", "12"];
     loop_of("iso3dfd", &words, "serial", "first-touch", true);
 }

@@ -6,7 +6,7 @@ use crate::lab::{Counted, Lab, guest_works, machine, one_machine};
 use serde_json::Value;
 use std::path::Path;
 
-/// A program, the words that give it its defect, those that repair it, and what is to be found.
+/// A program, the words that give it its defect, those that repair it, and what should be found.
 struct Case {
     program: &'static str,
     words: &'static str,

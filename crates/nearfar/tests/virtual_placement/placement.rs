@@ -579,7 +579,7 @@ fn an_emulated_machine_has_objects_where_a_file_says() {
     );
     assert!(said.contains("never: nothing placed: no allocation of 1099511627776 bytes"), "{said}");
     assert!(said.contains("placed in all: 3 objects of 12.0 MiB, in "), "{said}");
-    // The program's files lie in another file system then, and are the same to placement and to names.
+    // The program's files are in another file system then, and are the same to placement and to names.
     let kept = [placed[0], placed[1], "--read-only"];
     let kept = lab.count("read-only", &kept, &program);
     assert!(kept.remote() < 0.02, "{}", kept.remote());

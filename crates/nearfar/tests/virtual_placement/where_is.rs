@@ -167,7 +167,7 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
         assert!((own - mib[*node as usize]).abs() < 0.0051, "node {node}: {own} MiB\n{numastat}");
     }
 
-    // Each mapping is where its policy asks for it, but for the one that was bound too late.
+    // Each mapping is where its policy asks for it, except for the one that was bound too late.
     let mappings = look["memory"]["mappings"].as_array().unwrap();
     let of = |policy: &str, bytes: u64| {
         let found =

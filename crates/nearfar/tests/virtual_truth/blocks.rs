@@ -20,7 +20,7 @@ fn count(lab: &Lab, name: &str, program: &str, words: &str) -> Option<Counted> {
     Some(Counted { report: lab.scratch.report(name, &[]), output })
 }
 
-/// Used from a quarter on, in `nodes` equal parts, and placed in `nodes` parts of all of it: how much lies elsewhere.
+/// Used from a quarter on, in `nodes` equal parts, and placed in `nodes` parts of all of it: how much is elsewhere.
 fn shifted_by_a_quarter(nodes: usize) -> f64 {
     let n = nodes as f64;
     let near = |j: f64| {
@@ -43,7 +43,7 @@ fn examples_of_openmp_are_as_far_as_arithmetic_says_and_near_when_repaired() {
         let n = nodes as f64;
         let all_but_one = (n - 1.0) / n;
         // Lines that are dirty in the caches when the region begins are written in it, on the page's own node: up to 0.015 of all.
-        // Chunks go to whoever comes first, which by chance is who placed them: 256 of them, four times.
+        // Chunks go to the thread that comes first, which by chance is who placed them: 256 of them, four times.
         let examples = [
             (1, all_but_one, 0.02),
             (2, 2.0 / 3.0 * all_but_one, 0.02),

@@ -16,7 +16,7 @@ pub fn one_machine() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Whether the virtual machine can run here; if not, says so. CI sets NEARFAR_NEEDS_GUEST, and then it must.
+/// Whether the virtual machine can run here; if not, reports it. CI sets NEARFAR_NEEDS_GUEST, and then it must.
 pub fn guest_works() -> bool {
     static WORKS: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     let why = WORKS.get_or_init(|| nearfar::guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string()));

@@ -25,7 +25,7 @@ fn serial_initialisation_is_remote_to_all_nodes_but_one() {
 }
 
 /// Two threads place and then use their halves of 11 MiB that begin with a 2 MiB page: the middle
-/// lies in one, at three quarters of it.
+/// is in one, at three quarters of it.
 const MIDDLE: &str = r#"
 #define _GNU_SOURCE
 #include <nearfar.h>
@@ -65,7 +65,7 @@ fn huge_pages_that_straddle_the_parts_of_two_nodes_are_remote_where_small_ones_a
     );
     assert!(small.remote() <= 0.005, "{}", small.remote());
     assert_eq!(small.report.verdict(), "clean");
-    // Who comes first to the page in the middle has it: 1.5 or 0.5 of 11 MiB lie wrong.
+    // The thread that comes first to the page in the middle has it: 1.5 or 0.5 of 11 MiB lie wrong.
     let share = 11.0 * huge.remote();
     assert!((share - 1.5).abs() <= 0.1 || (share - 0.5).abs() <= 0.1, "{share:.2} MiB of 11 are remote");
     let findings = huge.report.0["findings"].as_array().unwrap();

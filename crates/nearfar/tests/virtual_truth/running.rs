@@ -266,7 +266,7 @@ impl Drop for Busy {
     }
 }
 
-/// Eight threads take 64 KiB each, one after the other, whoever comes first.
+/// Eight threads take 64 KiB each, one after the other, the thread that comes first.
 const BLOCKS: &str = r#"
 #include <omp.h>
 #include <stdio.h>

@@ -138,11 +138,11 @@ fn an_access_across_two_lines_counts_twice() {
     assert_eq!(rig.moved.addresses, [0, 64]);
     rig.touch(0, 60, 8, Kind::Load);
     assert_eq!(rig.cores[0].counts().l1_hits, 2);
-    // What lies on the next page has an address that nobody told.
+    // What is on the next page has an unknown address.
     rig.touch(0, PAGE - 4, 8, Kind::Load);
     let counts = rig.cores[0].counts();
     assert_eq!((counts.accesses, counts.outside), (5, 1));
-    // Neither has what is no node's memory.
+    // Neither has what is not a node's memory.
     rig.load(0, 2 * NODE);
     let counts = rig.cores[0].counts();
     assert_eq!((counts.accesses, counts.outside), (5, 2));

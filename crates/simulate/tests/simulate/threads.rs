@@ -59,7 +59,7 @@ fn every_access_is_found_in_one_place_under_any_interleaving() {
             let dram: u64 = counts.iter().map(|c| c.dram_lines).sum();
             assert_eq!(dram, moved.demand + moved.rfo, "{inclusion:?}");
             assert!(counts.iter().any(|c| c.cache_transfers > 0), "{inclusion:?}: nothing was shared");
-            // A line is written to memory only after somebody made it dirty.
+            // A line is written to memory only after a core made it dirty.
             assert!(moved.written <= counts.iter().map(|c| c.accesses).sum::<u64>());
             assert!(moved.written > 0 && moved.streamed > 0);
         }

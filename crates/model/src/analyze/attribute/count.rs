@@ -1,4 +1,4 @@
-//! What a sample counts for the object that it lies on.
+//! What a sample counts for the object that it is on.
 
 use super::Worker;
 use crate::analyze::counters::{BINS, FEW_INSTANCES, node_slot};

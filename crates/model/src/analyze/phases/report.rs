@@ -85,7 +85,7 @@ pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseR
             exclusive.entry((thread as u32, path)).or_default().faults += 1;
         }
     }
-    // Threads of other programs, such as the shells that started this one, are no part of the profile.
+    // Threads of other programs, such as the shells that started this one, are not part of the profile.
     let with: BTreeSet<u32> =
         phases.calls.keys().chain(exclusive.keys().filter(|k| k.1 != ROOT)).map(|k| k.0).collect();
     let mut all = vec![PhaseFigures::default(); tree.paths.len()];

@@ -8,7 +8,7 @@ use crate::analyze::value::{LookRow, PagesOverTime};
 use crate::recording::{Columns, ObjectKind};
 use std::collections::BTreeMap;
 
-/// Parts of an object's addresses, and looks that are told apart: later ones of a slot of the run join the first.
+/// Parts of an object's addresses, and looks that are distinguished: later ones of a slot of the run join the first.
 const BINS: usize = 64; // chosen
 const SLOTS: usize = 40; // chosen
 /// Most looks that are gone through; what is beyond is left out, and a recording has seldom as many. // chosen

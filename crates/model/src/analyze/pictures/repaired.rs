@@ -8,7 +8,7 @@ use crate::analyze::value::{Repair, Repaired};
 /// Moves the use of repaired objects to where their pages would be. `matrix` has shares; `whole` is the weight of all.
 ///
 /// # Errors
-/// In words, why there is no such matrix.
+/// In words, why the such is missing matrix.
 pub(super) fn matrix(
     context: &Context,
     used: &[Used],

@@ -9,7 +9,7 @@ use crate::analyze::placement::Placements;
 use crate::analyze::space::Things;
 use crate::recording::{NONE, ObjectKind};
 
-/// Most objects of a line that are looked at one by one: more are no arrays of a declaration. // chosen
+/// Most objects of a line that are looked at one by one: more are not arrays of a declaration. // chosen
 const MOST: usize = 16;
 /// Smallest objects that are, bytes: of fewer pages than 256 the first touches tell too little. // chosen
 const LARGE: u64 = 1 << 20;

@@ -178,7 +178,7 @@ pub struct NodeLoad {
 /// A phase of simulated time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Moment {
-    /// Begin, seconds after the begin of the counts.
+    /// Begin, seconds after the start of the counts.
     pub from_s: f64,
     /// End, seconds.
     pub to_s: f64,

@@ -25,7 +25,7 @@ pub struct Pictures {
     pub code_by_node: Vec<CodeGroup>,
     /// Functions by thread, the 5 with most of the 64 threads with most; empty in programs of more than 2048 threads.
     pub code_by_thread: Vec<CodeGroup>,
-    /// Who calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
+    /// Which function calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
     pub callees: Vec<CallNode>,
     /// The same from the function that was sampled outward.
     pub callers: Vec<CallNode>,
@@ -54,7 +54,7 @@ pub enum StripAxis {
     Allocations,
 }
 
-/// Along an object's addresses: on which node its pages are, who touched them first, and who uses them.
+/// Along an object's addresses: on which node its pages are, which threads touched them first, and which threads use them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Strip {
     /// Position in `objects`.
@@ -134,7 +134,7 @@ pub struct ThreadRun {
 pub enum TimelineClock {
     /// Seconds after the start of the recording.
     Recorded,
-    /// Seconds after the begin of the counts, in the time that the counted work takes on the machine.
+    /// Seconds after the start of the counts, in the time that the counted work takes on the machine.
     Simulated,
 }
 
@@ -157,7 +157,7 @@ pub struct Timeline {
     pub functions: Vec<PartsOf>,
     /// By thread, of the 64 with most samples, in the order of `threads`.
     pub threads: Vec<ThreadParts>,
-    /// Why there are no threads; null if there may be.
+    /// Why the threads are missing; null if there may be.
     pub threads_why: Option<String>,
     /// For each part, the pairs of nodes of thread and page, as the rows of `node_matrix` one after the other, in
     /// millionths of the weight of all samples.

@@ -22,7 +22,7 @@ pub enum Repair {
     /// Memory stays, and the work comes to it: the loop that uses it gets the (static) schedule of the loop that
     /// touched it first. A change of the source.
     SameSchedule,
-    /// A copy on each node that uses it; only for what nobody writes after its initialisation.
+    /// A copy on each node that uses it; only for what is never written after its initialisation.
     Replicate,
 }
 

@@ -1,4 +1,4 @@
-//! Lines by object, and what becomes of them where memory lies elsewhere.
+//! Lines by object, and what becomes of them where memory is elsewhere.
 //!
 //! The page table of counts says exactly which node moved how many lines of each page, over the whole
 //! region. The epochs say exactly when how many lines moved between which nodes, but not of which

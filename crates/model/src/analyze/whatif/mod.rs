@@ -41,7 +41,7 @@ const OF_THE_LOOP: f64 = 0.9;
 pub const SAME: f64 = 0.01;
 /// Part of the lines read that are fetched ahead where loops go through data in order. // chosen
 const SEQUENTIAL: f64 = 0.5;
-/// Pages are parted between the nodes if lying where they are used leaves this part of the remote lines that
+/// Pages are parted between the nodes if being where they are used leaves this part of the remote lines that
 /// interleaving leaves, or less. // chosen
 const PARTED: f64 = 0.8;
 /// The same where every thread is seen everywhere. // chosen
@@ -53,7 +53,7 @@ pub struct Engine<'a> {
     timeline: &'a Timeline,
     comparison: Comparison<'a>,
     flows: Flows,
-    /// Whether most lines are fetched ahead: loops go through their data in order, whoever takes which part.
+    /// Whether most lines are fetched ahead: loops go through their data in order, no matter which thread takes which part.
     sequential: bool,
     /// What is worth looking at: rows that one cause placed and that can be repaired alike. One change repairs them
     /// together: thirty fields of 2 % of the lines each are 60 %.
@@ -354,7 +354,7 @@ impl<'a> Engine<'a> {
         self.best.get(&unit).copied().or_else(|| self.pick(unit, &|_, _| true))
     }
 
-    /// Rows of the best combination, but for `rows`.
+    /// Rows of the best combination, except for `rows`.
     pub fn others(&self, rows: &[u32]) -> Vec<u32> {
         let units = self.units.iter().enumerate().filter(|(unit, _)| self.best.contains_key(unit));
         units.flat_map(|(_, r)| r).copied().filter(|r| !rows.contains(r)).collect()

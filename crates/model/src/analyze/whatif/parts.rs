@@ -12,7 +12,7 @@ const PART: f64 = 2.0;
 /// Largest part of the lines that a pattern may leave unexplained. // chosen
 const UNEXPLAINED: f64 = 0.1;
 
-/// Who uses a page, and how much more than everybody else.
+/// Which threads use a page, and how much more than all others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PageUser {
     /// The node that uses it most.

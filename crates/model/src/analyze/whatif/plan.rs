@@ -34,7 +34,7 @@ pub struct Planner<'a> {
     wandering: bool,
 }
 
-/// Who uses the pages of an allocation.
+/// Which threads use the pages of an allocation.
 type Users = Vec<PageUser>;
 
 impl<'a> Planner<'a> {
@@ -82,8 +82,8 @@ impl<'a> Planner<'a> {
         };
         let why = self.address(about, &mut part).and_then(|()| match repair {
             Repair::Replicate => {
-                Err("copies need the program's help: nothing shows from outside that nobody \
-                                      writes to it in a later phase"
+                Err("replication needs a source change: from outside, nearfar cannot prove that the \
+                                      object stays read-only"
                     .to_string())
             }
             Repair::SameSchedule => {
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
     fn address(&self, row: &Row, part: &mut RepairPart) -> Result<(), String> {
         if row.split {
             return Err(
-                "its line allocates other objects too, which lie elsewhere: a file cannot tell them apart"
+                "its line allocates other objects too, which are elsewhere: a file cannot tell them apart"
                     .into(),
             );
         }
@@ -125,7 +125,7 @@ impl<'a> Planner<'a> {
                 let site = self
                     .line(row)
                     .map(|s| self.context.sites.get(s))
-                    .ok_or("who allocates it is not known")?;
+                    .ok_or("which code allocates it is not known")?;
                 let at = site.at.clone().filter(|_| !site.runtime);
                 part.allocated_at = at.filter(|a| !a.contains("+0x"));
                 part.module = module(site.module);
@@ -201,7 +201,7 @@ impl<'a> Planner<'a> {
         votes.into_iter().filter_map(one).collect()
     }
 
-    /// Who is seen most in each 512th of a row's objects.
+    /// Which thread is seen most in each 512th of a row's objects.
     fn users_by_bin(&self, row: u32) -> Users {
         let mut votes = vec![vec![0u64; self.context.finder.nodes.count]; BINS];
         for (&(_, thread), used) in self.counters.uses.iter().filter(|u| u.0.0 == row && u.0.1 != NONE) {

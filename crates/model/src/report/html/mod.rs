@@ -165,7 +165,7 @@ pub fn compared(
 
 /// The page with its title, its text for readers without scripts, and its data.
 fn fill(title: &str, text: &str, data: &impl Serialize) -> String {
-    // Only a map with keys that are no strings could fail, and none of the values has one.
+    // Only a map with keys that are not strings could fail, and none of the values has one.
     let json = escape::json(serde_json::to_string(data).unwrap_or_default());
     let mut page = String::with_capacity(PAGE.len() + text.len() + json.len());
     let mut rest = PAGE;

@@ -98,7 +98,7 @@ pub(super) fn scaling(page: &mut Page, m: &Measured) {
     }
 }
 
-/// Many cpus make a matrix that nobody reads: JSON has all, the text evenly spread ones.
+/// Many cpus make a matrix that is never read: JSON has all, the text evenly spread ones.
 const MOST_CPUS: usize = 8;
 
 /// Cpu by cpu: memcpy in memory that another cpu touched first.

@@ -3,7 +3,7 @@
 use super::super::layout::{Page, columns, left, right, shorten, size};
 use crate::topology::{Device, DeviceKind, GpuLink, NodeSource, Topology};
 
-/// More devices than this make a matrix that nobody reads.
+/// More devices than this make a matrix that is never read.
 const MATRIX: usize = 12;
 
 /// A line for each device, and the matrix that `nvidia-smi topo -m` also draws.

@@ -27,7 +27,7 @@ pub(super) fn caches(page: &mut Page, t: &Topology) {
     }
 }
 
-/// Who shares one instance, with the sets of cpus if they fit and say more.
+/// Which cpus share one instance, with the sets of cpus if they fit and say more.
 fn sharing(cache: &Cache, t: &Topology, width: usize) -> String {
     let threads = t.threads_per_core.unwrap_or(1).max(1) as usize;
     let most = cache.instances.iter().map(|i| i.len()).max().unwrap_or(0);

@@ -12,7 +12,7 @@
 //! 32 bits finds something harmless and does not complain; musl takes the token as it is.
 //!
 //! Whoever can write there decides what programs load. So the path is resolved first, and every
-//! directory on it has to be root's or ours and writable by nobody else; for root, root's only.
+//! directory on it has to be root's or ours and writable by nothing else; for root, root's only.
 
 use super::naming;
 use super::stub::{Kind, shared_object};
@@ -76,7 +76,7 @@ fn candidates(user: u32) -> Vec<PathBuf> {
 }
 
 fn install_in(directory: &Path, user: u32) -> io::Result<PathBuf> {
-    // What is made is checked before: nothing is written below a directory of somebody else's.
+    // What is made is checked before: nothing is written below a directory of another user's.
     let directory = made_below(directory, user)?;
     // LD_PRELOAD is split at some of these and expands others, and knows no escape.
     if directory.as_os_str().as_bytes().iter().any(|byte| b": \t\n$".contains(byte)) {
@@ -108,7 +108,7 @@ fn install_in(directory: &Path, user: u32) -> io::Result<PathBuf> {
     Ok(place.join("$LIB").join(NAME))
 }
 
-/// What this host's loader puts in place of `$LIB`: it is asked for an empty library that lies in all the
+/// What this host's loader puts in place of `$LIB`: it is asked for an empty library that is in all the
 /// places we know, and its mapping says which was taken. `None` if it took none (a loader without tokens).
 fn expansion(directory: &Path, user: u32) -> io::Result<Option<&'static str>> {
     let place = subdirectory(directory, Path::new("loader"), user)?;
@@ -130,7 +130,7 @@ fn expansion(directory: &Path, user: u32) -> io::Result<Option<&'static str>> {
     }))
 }
 
-/// `directory` without links, made where it was missing, if nobody else can change what lies there.
+/// `directory` without links, made where it was missing, if nothing else can change what lies there.
 fn made_below(directory: &Path, user: u32) -> io::Result<PathBuf> {
     let there = directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     let start = there.canonicalize()?;
@@ -171,7 +171,7 @@ fn ours_all_the_way(path: &Path, user: u32) -> io::Result<()> {
     })
 }
 
-/// An error unless this is a directory and no link, of root's or ours, in which nobody else can replace
+/// An error unless this is a directory and no link, of root's or ours, in which nothing else can replace
 /// anything. For root, `user` is 0 and both are the same.
 fn only_ours(directory: &Path, user: u32) -> io::Result<()> {
     let about = fs::symlink_metadata(directory).map_err(|error| naming(directory, error))?;
@@ -333,7 +333,7 @@ mod tests {
         chown(&home, Some(65534), Some(65534)).unwrap();
         let refused = why(&home.join(".cache/nearfar"));
         assert!(refused.contains("belongs to user 65534"), "{refused}");
-        // Nor a directory that only root can enter: the program may be somebody else by then.
+        // Nor a directory that only root can enter: the program may be another user by then.
         let closed = scratch.path().join("closed");
         fs::create_dir(&closed).unwrap();
         fs::set_permissions(&closed, PermissionsExt::from_mode(0o700)).unwrap();

@@ -226,7 +226,7 @@ impl Shared {
             unused: 0,
             taken: [const { AtomicU64::new(0) }; MOST_SEGMENTS / 64],
         };
-        // SAFETY: the mapping is page-aligned and larger than a header, and nobody else knows it yet.
+        // SAFETY: the mapping is page-aligned and larger than a header, and nothing else knows it yet.
         unsafe { ptr::write(self.base.cast::<Header>(), header) };
         self.header().magic.store(MAGIC, Ordering::Release);
     }
@@ -341,7 +341,7 @@ pub fn shared_memory(mapped_as: &str) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a fresh descriptor that nobody else has.
+    // SAFETY: a fresh descriptor that nothing else has.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(file)

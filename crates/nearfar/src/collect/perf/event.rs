@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Bytes of the id behind records that are no samples: pid+tid, time, identifier
+/// Bytes of the id behind records that are not samples: pid+tid, time, identifier
 /// (sample_id_all with TID | TIME | IDENTIFIER).
 const TRAILER: usize = 24;
 

@@ -436,7 +436,7 @@ fn open_event(attr: &mut perf_event_attr, pid: libc::pid_t, cpu: u32) -> io::Res
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    // SAFETY: the kernel just gave us this descriptor and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,4 @@
-/* The guest as the program is to find it: the host's files, the machine's settings. */
+/* The guest as the program should find it: the host's files, the machine's settings. */
 #include "init.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ void environment_settings(const struct job *job) {
         /* Kept as it was: "(none)". */
     }
     loopback_up();
-    /* What the program is to be judged under must be as asked, or not run at all. */
+    /* What the program should be judged under must be as asked, or not run at all. */
     if (job->thp && !write_file("/sys/kernel/mm/transparent_hugepage/enabled", job->thp))
         fail("cannot set transparent huge pages to", job->thp);
     if (!write_file("/proc/sys/kernel/numa_balancing", job->balancing ? "1" : "0"))
@@ -102,7 +102,7 @@ void environment_settings(const struct job *job) {
 }
 
 /* loose: pages of the host's files are cached and can be mapped, also shared and writable;
- * nobody else changes them meanwhile, as a rule. 512000 bytes are the most that the kernel's
+ * nothing else changes them meanwhile, as a rule. 512000 bytes are the most that the kernel's
  * ring of 128 pages takes (net/9p/trans_virtio.c). */
 #define OF_THE_HOST "trans=virtio,version=9p2000.L,msize=512000,cache=loose,access=client"
 
@@ -131,7 +131,7 @@ static void device_links(void) {
         char path[64];
         snprintf(path, sizeof path, NEW_ROOT "/dev%s", LINKS[i][1]);
         unlink(path);
-        if (symlink(LINKS[i][0], path) != 0) { /* a program that wants it will say so */ }
+        if (symlink(LINKS[i][0], path) != 0) { /* a program that wants it will report it */ }
     }
 }
 

@@ -19,7 +19,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     used += (size_t)size;
 }
 
-/* The first line of a file under `name`; nothing if there is no such file. */
+/* The first line of a file under `name`; nothing if no such file exists. */
 static void say_file(const char *name, const char *path) {
     char *content = read_file(path, NULL);
     if (!content) return;

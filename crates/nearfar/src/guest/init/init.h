@@ -21,7 +21,7 @@ void make_directory(const char *path);
 /* hello.c */
 char *hello_text(void);
 
-/* channel.c: frames. All descriptors are non-blocking but for `receive_blocking`. */
+/* channel.c: frames. All descriptors are non-blocking except for `receive_blocking`. */
 struct frame {
     uint32_t kind, size;
     unsigned char *bytes;
@@ -56,7 +56,7 @@ struct job {
 };
 struct job job_parse(const struct frame *frame);
 
-/* environment.c: the guest as the program is to find it. */
+/* environment.c: the guest as the program should find it. */
 void environment_clock(void);
 #define NEW_ROOT "/host"
 void environment_settings(const struct job *job);

@@ -1,4 +1,4 @@
-//! Signals that somebody sends to the recorder are for the program: whoever started
+//! Signals that are sent to the recorder are for the program: whoever started
 //! `nearfar record -- app` knows no other process.
 //!
 //! - What a process sent (`si_code` ≤ 0) is passed on, with its value. What the terminal or the kernel
@@ -66,8 +66,8 @@ pub fn interrupt_ends_recording() {
     }
 }
 
-/// Signals do to us what they did when we were started, but for three: a recording that reaches a limit
-/// of file sizes is to end in order, a reader that is gone ends us silently, and children are waited for.
+/// Signals do to us what they did when we were started, except for three: a recording that reaches a limit
+/// of file sizes should end in order, a reader that is gone ends us silently, and children are waited for.
 pub fn signals_are_ours() {
     for signal in passed() {
         let to = match signal {
@@ -147,7 +147,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
         }
         // The program has just ended, and this was sent to us.
         let late = child == 0 && sent && !own && !inherited::ignored(signal);
-        // A system call of ours was forbidden in a way that is to end us.
+        // A system call of ours was forbidden in a way that should end us.
         if late || (signal == libc::SIGSYS && !sent) {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);

@@ -30,7 +30,7 @@ impl User {
     pub fn find(name: &str) -> Result<User, String> {
         let text = CString::new(name).map_err(|_| format!("there is no user `{name}`"))?;
         // SAFETY: zeros are a valid entry; all pointers live across the calls, and the entry's strings
-        // lie in `buffer`, which outlives their use.
+        // are in `buffer`, which outlives their use.
         unsafe {
             let mut entry: libc::passwd = std::mem::zeroed();
             let mut found: *mut libc::passwd = std::ptr::null_mut();
@@ -77,12 +77,12 @@ impl User {
         let me = unsafe { libc::geteuid() };
         anyhow::ensure!(
             me == 0,
-            "only root can run a program as somebody else: sudo nearfar … --user {name} …"
+            "only root can run a program as another user: sudo nearfar … --user {name} …"
         );
         User::find(name).map_err(|why| anyhow::anyhow!("--user: {why}"))
     }
 
-    /// Who called us through sudo, if we are root by it and the program is to be so, too.
+    /// Who called us through sudo, if we are root by it and the program should be so, too.
     pub fn behind_sudo() -> Option<User> {
         let uid = std::env::var("SUDO_UID").ok()?;
         // SAFETY: no preconditions.

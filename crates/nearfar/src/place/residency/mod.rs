@@ -63,7 +63,7 @@ pub enum Way {
 /// Looks at a process; `at` is the time of the look in seconds, as the caller counts.
 ///
 /// # Errors
-/// If there is no such process, it may not be looked at, it has no memory, or it ends meanwhile.
+/// If no such process exists, it may not be looked at, it has no memory, or it ends meanwhile.
 pub fn look(pid: u32, site: &Site, way: Way, at: f64) -> Result<Residency, WhereError> {
     look_at(pid, site, way, at, true)
 }
@@ -205,7 +205,7 @@ impl WhereError {
                             .to_owned()
                     }
                     Some(owner) => format!("belongs to the user with number {owner}, you are {me}"),
-                    None => "belongs to somebody else".to_owned(),
+                    None => "belongs to another user".to_owned(),
                 };
                 let advice = advice(me, pid);
                 WhereError::NotPermitted { pid, name: name.to_owned(), what, why, whose, advice }

@@ -122,7 +122,7 @@ fn present(memory: &Memory, ranges: &[Range<u64>]) -> u64 {
     inside.flat_map(|m| m.nodes.values()).map(|a| a.bytes).sum()
 }
 
-/// The large variables of a file that lie in its data, without their pages.
+/// The large variables of a file that are in its data, without their pages.
 fn variables(file: &Loaded, pid: u32, site: &Site) -> Result<Vec<Object>> {
     let known = read(file.path, pid, site)?;
     let (module, statics) = &*known;
@@ -159,7 +159,7 @@ fn read(path: &str, pid: u32, site: &Site) -> Result<Arc<(Module, Vec<StaticVari
     Ok(known.entry(path.to_owned()).or_insert(Arc::new((module, statics))).clone())
 }
 
-/// Policies of the mappings that an object lies in.
+/// Policies of the mappings that an object is in.
 fn policies(memory: &Memory, object: &Object) -> Option<Vec<Requested>> {
     let end = object.start + object.bytes;
     let inside = |m: &&Mapping| m.start < end && m.end.is_some_and(|end| end > object.start);

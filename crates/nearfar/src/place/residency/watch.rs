@@ -16,7 +16,7 @@ const APART: f64 = 30.0;
 /// Sleep is cut into pieces of this, so that Ctrl-C ends it.
 const PIECE: Duration = Duration::from_millis(50);
 
-/// Looks every so many seconds until `count` looks are done, Ctrl-C comes or `each` says so.
+/// Looks every so many seconds until `count` looks are done, Ctrl-C comes or `each` reports it.
 ///
 /// # Errors
 /// What the look met, which ends the watch.

@@ -49,7 +49,7 @@ const TIMES: [&str; 16] = [
 /// The number in a program's outputs.
 ///
 /// # Errors
-/// If nothing matches, or what does is no number; in words.
+/// If nothing matches, or what does is not a number; in words.
 pub fn catch(expression: &Regex, outputs: [&[u8]; 2]) -> Result<Caught, String> {
     let found = outputs.iter().find_map(|output| Some((*output, expression.captures_iter(output).last()?)));
     let Some((output, captures)) = found else {
@@ -64,7 +64,7 @@ pub fn catch(expression: &Regex, outputs: [&[u8]; 2]) -> Result<Caught, String> 
         .parse()
         .ok()
         .filter(|v: &f64| v.is_finite() && *v > 0.0)
-        .ok_or_else(|| format!("`{expression}` caught `{text}`, which is no number above 0"))?;
+        .ok_or_else(|| format!("`{expression}` caught `{text}`, which is not a number above 0"))?;
     let rest = output[part.end()..].split(|b| *b == b'\n').next().unwrap_or_default();
     let rest = String::from_utf8_lossy(rest);
     let word = rest.split_whitespace().next().unwrap_or_default().trim_end_matches([',', ';', '.', ')']);

@@ -33,7 +33,7 @@ pub struct Candidate {
     pub no_huge_pages: bool,
 }
 
-/// What is to be tried, the command as it is first, and what is not.
+/// What should be tried, the command as it is first, and what is not.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// In the order of the report.
@@ -98,7 +98,7 @@ impl Candidate {
     }
 }
 
-/// Nodes with cpus and memory that may be used: the others are no place for a whole program.
+/// Nodes with cpus and memory that may be used: the others are not a place for a whole program.
 pub fn whole_nodes(machine: &Machine, setting: &Setting) -> Vec<(NodeId, CpuList)> {
     let nodes = machine.nodes.iter().filter(|n| n.memory_bytes != Some(0) && setting.nodes.contains(n.id));
     let with =

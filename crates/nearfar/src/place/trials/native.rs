@@ -122,7 +122,7 @@ pub fn run(
     })
 }
 
-/// 0..n in an order drawn by lot (Fisher and Yates).
+/// 0..n in an order drawn at random (Fisher and Yates).
 fn shuffled(n: usize, random: &mut Random) -> Vec<usize> {
     let mut all: Vec<usize> = (0..n).collect();
     for i in (1..n).rev() {

@@ -62,7 +62,7 @@ const GROWING: [&str; 17] = [
     "shrink_to_fit",
 ];
 
-/// Words that can precede an expression and are no type.
+/// Words that can precede an expression and are not a type.
 pub(super) const NOT_TYPES: [&str; 12] = [
     "return",
     "else",

@@ -51,7 +51,7 @@ const QUALIFIERS: [&str; 12] = [
 /// The variables that a declaration declares and initialises in a way that allocates:
 /// any of class type, and pointers set by a call.
 ///
-/// None when the statement is no declaration.
+/// None when the statement is not a declaration.
 pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Candidate>> {
     let mut at = skip_spaces(code, start);
     let mut number = false;
@@ -108,7 +108,7 @@ pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Ca
             name += 1;
         }
         let end = word_end(code, name);
-        // `a = f(x)` has no second word; `a.b()` and `f(x)` are no declarations.
+        // `a = f(x)` has no second word; `a.b()` and `f(x)` are not declarations.
         if end == name || name >= part.end {
             return None;
         }

@@ -76,7 +76,7 @@ pub(super) fn hands_on(text: &str, line: u32, name: Option<&str>, language: Lang
 /// The lines around the one asked for.
 struct Window<'a> {
     text: &'a str,
-    /// Where the line lies in `text`.
+    /// Where the line is in `text`.
     line: Range<usize>,
 }
 
