@@ -37,32 +37,39 @@ static void print(const char *what, const std::array<double, 3> &ns)
     std::printf("%-58s %7.2f ns (%.2f-%.2f)\n", what, ns[0], ns[1], ns[2]);
 }
 
+// Functions of their own: in a loop the compiler asks once for all calls whether there is an agent.
+[[gnu::noinline]] static void pair(const char *name)
+{
+    nearfar_phase_begin(name);
+    nearfar_phase_end(name);
+}
+
+[[gnu::noinline]] static void value(double v) { nearfar_metric("value", v); }
+
+[[gnu::noinline]] static void nothing(const char *name) { asm volatile("" ::"r"(name)); }
+
 int main()
 {
     const std::array<std::string, 4> names = {"Test on CPU 0", "Test on CPU 1", "Test on CPU 2", "Test on CPU 3"};
     const nearfar::phase all("main");
-    print("the loop alone", measure(1000000, [](long i) { asm volatile("" ::"r"(i)); }));
+    print("a call of nothing", measure(1000000, [](long) { nothing("recorded"); }));
     // Few enough to be recorded one by one: 4096 a second and path.
     print("begin + end, each recorded", measure(250, [](long) {
-              nearfar_phase_begin("recorded");
-              nearfar_phase_end("recorded");
+              pair("recorded");
           }));
     print("begin + end, counted", measure(200000, [](long) {
-              nearfar_phase_begin("counted");
-              nearfar_phase_end("counted");
+              pair("counted");
           }));
     print("begin + end, counted, four names made at run time", measure(200000, [&](long i) {
-              nearfar_phase_begin(names[std::size_t(i % 4)].c_str());
-              nearfar_phase_end(names[std::size_t(i % 4)].c_str());
+              pair(names[std::size_t(i % 4)].c_str());
           }));
-    print("nearfar_metric, counted", measure(200000, [](long i) { nearfar_metric("value", double(i)); }));
+    print("nearfar_metric, counted", measure(200000, [](long i) { value(double(i)); }));
     std::array<std::array<double, 3>, 2> both;
     std::vector<std::thread> threads;
     for (auto &one : both)
         threads.emplace_back([&one] {
             one = measure(200000, [](long) {
-                nearfar_phase_begin("counted in two threads");
-                nearfar_phase_end("counted in two threads");
+                pair("counted in two threads");
             });
         });
     for (auto &thread : threads)

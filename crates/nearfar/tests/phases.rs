@@ -393,3 +393,56 @@ fn a_program_without_phases_says_how_to_name_them_and_is_not_exported() {
         assert!(!out.exists());
     }
 }
+
+#[test]
+fn calls_of_mpi_are_phases_without_names_of_mpi_in_the_program() {
+    let scratch = Scratch::new();
+    // Stands for any MPI: what is called is linked from it, and answers as it does.
+    let library = scratch.path("libmpi.so");
+    let stub = scratch.path("mpi.c");
+    let code = "int MPI_Init(int *a, char ***b) { (void)a, (void)b; return 0; }
+        int MPI_Barrier(int c) { return c; }
+        int MPI_Sendrecv(const void *a, int b, int c, int d, int e, void *f, int g, int h, int i, int j, int k, int *l) {
+            *l = b + 10 * g; return a == f ? -1 : c + d + e + h + i + j + k; }
+        void mpi_allreduce_(void *a, void *b, int *c, int *d, int *e, int *f, int *error) {
+            (void)a, (void)b, (void)c, (void)d, (void)e, (void)f; *error = 7; }";
+    std::fs::write(&stub, code).unwrap();
+    let made =
+        Command::new("gcc").args(["-shared", "-fPIC"]).arg(&stub).arg("-o").arg(&library).status().unwrap();
+    assert!(made.success());
+    let source = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+int MPI_Init(int *, char ***); int MPI_Barrier(int);
+int MPI_Sendrecv(const void *, int, int, int, int, void *, int, int, int, int, int, int *);
+void mpi_allreduce_(void *, void *, int *, int *, int *, int *, int *);
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    int sum = 0, status = 0, error = 0, one = 1, other = 0;
+    for (int i = 0; i < 3; i++) sum += MPI_Barrier(i);
+    sum += MPI_Sendrecv(&one, 1, 2, 3, 4, &other, 5, 6, 7, 8, 9, &status);
+    mpi_allreduce_(&one, &other, &one, &one, &one, &one, &error);
+    printf(\"%d %d %d %d\\n\", sum, status, error, dlsym(RTLD_DEFAULT, \"MPI_Allreduce\") != NULL);
+    return 0;
+}";
+    let directory = scratch.directory().to_str().unwrap().to_owned();
+    let rpath = format!("-Wl,-rpath,{directory}");
+    // Entries are read-only after the start, or filled in at the first call.
+    for (name, when) in [("now", "-Wl,-z,relro,-z,now"), ("lazy", "-Wl,-z,lazy")] {
+        let file = format!("program-{name}.c");
+        let program =
+            scratch.compile("gcc", &file, source, &["-L", &directory, "-lmpi", &rpath, "-ldl", when]);
+        let run = scratch.record(name, &[], &[program.to_str().unwrap()]);
+        assert_eq!(run.stdout().lines().next(), Some("42 51 7 0"), "{name}");
+        let all = paths(phases(&run));
+        let mpi = |calls, name: &str| (calls, name.to_owned(), "MPI".to_owned());
+        let wanted = [
+            mpi(1, "MPI_Allreduce()"),
+            mpi(3, "MPI_Barrier()"),
+            mpi(1, "MPI_Init()"),
+            mpi(1, "MPI_Sendrecv()"),
+        ];
+        assert_eq!(all, wanted, "{name}");
+    }
+}

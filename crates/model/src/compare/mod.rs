@@ -3,6 +3,7 @@
 
 mod change;
 mod nodes;
+mod phases;
 mod rows;
 mod value;
 mod warnings;
@@ -54,6 +55,7 @@ fn compared(before: &Report, after: &Report, work: Result<(), String>) -> Compar
         objects,
         functions: rows::functions(before, after, &comparable),
         nodes: rows::nodes(before, after, order.as_deref(), &comparable),
+        phases: phases::phases(before, after),
         before: b,
         after: a,
         work_why: comparable.work.as_ref().err().cloned(),

@@ -83,6 +83,8 @@ pub struct Comparison {
     pub functions: Vec<RowChange>,
     /// Memory of each node.
     pub nodes: Vec<NodeChange>,
+    /// The program's phases by path, in the order of the first recording; times are of one run each.
+    pub phases: Vec<PhaseChange>,
     /// What makes the two hard to compare, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -238,4 +240,28 @@ pub struct NodeSide {
     pub page_node_unknown_share: f64,
     /// Bytes from and to its DRAM; null unless counted.
     pub dram: Option<Bytes>,
+}
+
+/// A phase in both recordings, or in one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseChange {
+    /// Names from the outermost phase on, ` => ` between them.
+    pub path: String,
+    /// Before; null if only the second has it.
+    pub before: Option<PhaseSide>,
+    /// After; null if only the first has it.
+    pub after: Option<PhaseSide>,
+}
+
+/// A phase in one recording.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseSide {
+    /// How often it began.
+    pub calls: u64,
+    /// Time in it, of all threads, seconds.
+    pub inclusive_s: f64,
+    /// Without that of phases in it, seconds.
+    pub exclusive_s: f64,
+    /// Far memory used in it and in no phase in it, as a share of all samples' time or lines; null without samples.
+    pub far_share: Option<f64>,
 }

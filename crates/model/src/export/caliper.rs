@@ -24,7 +24,8 @@ pub fn json(report: &Report, rank: u32) -> Option<String> {
         ("page faults", &|a| json!(a.faults)),
         ("bytes allocated", &|a| json!(a.bytes)),
     ];
-    let mut columns: Vec<String> = Vec::new();
+    // The name that Caliper's own recipe for hatchet gives it; readers want it first.
+    let mut columns: Vec<String> = vec!["Node order".to_owned()];
     for (name, _) in &amounts {
         columns.push(format!("sum#{name}"));
         columns.push(format!("inclusive#sum#{name}"));
@@ -36,7 +37,7 @@ pub fn json(report: &Report, rank: u32) -> Option<String> {
         .iter()
         .enumerate()
         .map(|(i, node)| {
-            let mut row: Vec<Value> = Vec::new();
+            let mut row: Vec<Value> = vec![json!(i)];
             for (_, of) in &amounts {
                 row.push(of(&node.all.exclusive));
                 row.push(of(&node.all.inclusive));

@@ -3,7 +3,7 @@
 use super::counted::{many, resource, seconds, volume};
 use super::layout::*;
 use crate::analyze::{Basis, Interval, Region, base};
-use crate::compare::{Change, Comparison, NodeChange, RowChange, RowSide, Side};
+use crate::compare::{Change, Comparison, NodeChange, PhaseChange, PhaseSide, RowChange, RowSide, Side};
 
 /// Rows have at least this share on one side; the JSON has them all.
 const LEAST: f64 = 0.01;
@@ -43,6 +43,7 @@ pub fn to_text(c: &Comparison, width: usize, color: bool) -> String {
     rows(&mut page, &table, "Objects, before → after", &c.objects);
     nodes(&mut page, &table, &c.nodes);
     rows(&mut page, &table, "Functions", &c.functions);
+    phases(&mut page, c);
     page.finish()
 }
 
@@ -267,5 +268,38 @@ fn nodes(page: &mut Page, columns: &Columns, all: &[NodeChange]) {
             of(&|s| s.dram.map_or("unknown".to_owned(), |d| volume(d.remote))),
         ];
         columns.line(page, &format!("{name}, {threads}"), cells, n.change);
+    }
+}
+
+/// Most phases that are printed; the JSON has all.
+const MOST_PHASES: usize = 12;
+
+/// Calls, time and far memory of the phases that took most of the time.
+fn phases(page: &mut Page, c: &Comparison) {
+    if c.phases.is_empty() {
+        return;
+    }
+    let longest = |p: &PhaseChange| {
+        let own = |s: &Option<PhaseSide>| s.as_ref().map_or(0.0, |s| s.exclusive_s);
+        own(&p.before).max(own(&p.after))
+    };
+    let mut order: Vec<usize> = (0..c.phases.len()).collect();
+    order.sort_by(|&a, &b| longest(&c.phases[b]).total_cmp(&longest(&c.phases[a])));
+    order.truncate(MOST_PHASES);
+    order.sort_unstable();
+    page.heading(&format!("{}{}{}   phase", right("calls", 16), right("own time", 22), right("far", 20)));
+    for i in order {
+        let p = &c.phases[i];
+        let text = |of: &dyn Fn(&PhaseSide) -> String| {
+            let side = |s: &Option<PhaseSide>| s.as_ref().map_or("-".to_owned(), |s| of(s));
+            arrow(side(&p.before), side(&p.after))
+        };
+        page.line(&format!(
+            "{}{}{}   {}",
+            right(&text(&|s| s.calls.to_string()), 16),
+            right(&text(&|s| format!("{:.3} s", s.exclusive_s)), 22),
+            right(&text(&|s| percent(s.far_share)), 20),
+            shorten(&p.path, page.width.saturating_sub(61).max(24)),
+        ));
     }
 }

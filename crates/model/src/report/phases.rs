@@ -280,7 +280,8 @@ fn table(page: &mut Page, phases: &PhaseReport, q: Quantity, figures: &[Option<P
             right(&row.subrs.to_string(), 12),
             right(&each, 11),
         );
-        let room = page.width.max(100).saturating_sub(columns(&start)).max(30);
+        // Pairs of names say nothing without their ends: rather a line that is too long.
+        let room = page.width.saturating_sub(columns(&start)).max(72);
         page.line(&format!("{start}{}", shorten(&row.name, room)));
     }
 }

@@ -235,6 +235,26 @@ impl Made<'_> {
             page_shift: 0,
         });
         t.phases.push(Phase::plain(0, n("phase"), 50, 19_000_000_000));
+        let left = PhaseEnd::Unwound as u8;
+        t.phases.push(Phase {
+            id: 1,
+            how: left,
+            begin_at: 0,
+            ..Phase::plain(0, n("inner"), 60, 18_000_000_000)
+        });
+        t.phase_counts.push(PhaseCount {
+            time_ns: 70,
+            thread: 0,
+            path: n("phase\u{1f}counted"),
+            source: 0,
+            metric: 0,
+            calls: 1000,
+            inclusive_ns: 1_000_000,
+            sum: 0.0,
+            least: 0.0,
+            most: 0.0,
+        });
+        t.metrics.push(Metric { time_ns: 80, thread: 0, name: n("metric"), value: 1.0 });
         t.counters.push(Counter {
             time_ns: 7,
             cpu: 0,
