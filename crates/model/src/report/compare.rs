@@ -291,7 +291,7 @@ fn phases(page: &mut Page, c: &Comparison) {
     for i in order {
         let p = &c.phases[i];
         let text = |of: &dyn Fn(&PhaseSide) -> String| {
-            let side = |s: &Option<PhaseSide>| s.as_ref().map_or("-".to_owned(), |s| of(s));
+            let side = |s: &Option<PhaseSide>| s.as_ref().map_or("-".to_owned(), of);
             arrow(side(&p.before), side(&p.after))
         };
         page.line(&format!(
