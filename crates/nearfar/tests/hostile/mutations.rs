@@ -220,7 +220,7 @@ fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
 }
 
 type Twist = fn(&Path, &mut Random);
-const TWISTS: [Twist; 21] = [
+const TWISTS: [Twist; 24] = [
     twist_table::<Processes>,
     twist_table::<ProcessEnds>,
     twist_table::<Threads>,
