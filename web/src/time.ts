@@ -8,6 +8,7 @@ import { type Child, h, s, section } from "./dom";
 import { count, digits, percent, plural, shorten } from "./format";
 import { bar } from "./marks";
 import { matrix } from "./matrix";
+import { phases } from "./phases";
 import type { Counted, Timeline, PartsOf, Report } from "./report";
 import { nodeClass } from "./strip";
 import { tip } from "./tip";
@@ -231,6 +232,6 @@ export function time(d: Data): HTMLElement {
   const none = h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`);
   const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown. ${r.time_why ?? ""}`);
   const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
-  const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing];
+  const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing, phases(d)];
   return section("time", "Time", `${shareName(r) === "time" ? "Samples" : "Counted lines"} in up to 200 parts of the run.`, ...parts);
 }
