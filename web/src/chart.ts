@@ -36,8 +36,10 @@ export function chart(o: Options): HTMLElement {
     const t = span.from + part * length;
     return s("text", { x: x(t), y: height + 13, class: "small", "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, seconds(t));
   });
-  const svg = picture(WIDTH, height + 18, o.label, ...o.shapes(x), ...ticks, brush, cursor);
+  const svg = picture(WIDTH, height + 18, o.label, ...o.shapes(x), ...ticks);
   svg.classList.add("chart");
+  // A layer of its own: what moves with the pointer does not make the browser draw the picture again.
+  const over = s("svg", { viewBox: `0 0 ${WIDTH} ${height + 18}`, class: "over", "aria-hidden": "true" }, brush, cursor);
   const said = h("div", { class: "answer", role: "status" });
   let now = span.from;
   let from: number | null = null;
@@ -103,5 +105,5 @@ export function chart(o: Options): HTMLElement {
     show(now + (step * length) / 100);
     if (anchor !== null) mark(anchor, now);
   });
-  return saveable(h("figure", { id: o.id, class: "timechart" }, svg, said), o.label);
+  return saveable(h("figure", { id: o.id, class: "timechart" }, svg, over, said), o.label);
 }

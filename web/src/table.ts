@@ -13,6 +13,8 @@ export interface Column<T> {
   number?: boolean;
   /** First click sorts from the least; of numbers, from the most. */
   ascending?: boolean;
+  /** Whether its cells never change: they are made once for each row, however often the table is drawn. */
+  still?: boolean;
 }
 
 interface Options<T> {
@@ -39,6 +41,7 @@ export function table<T>(o: Options<T>): HTMLElement {
   let most = FIRST;
   let word = "";
   const body = h("tbody");
+  const made = new Map<T, HTMLElement[]>();
   const status = h("span", { class: "count", role: "status" });
   const more = h("button", { type: "button", class: "more", click: () => ((most = Infinity), draw()) });
   const heads = o.columns.map((column, at) => {
@@ -65,7 +68,16 @@ export function table<T>(o: Options<T>): HTMLElement {
   }
 
   function row(of: T): HTMLElement[] {
-    const cells = o.columns.map((column) => h("td", { class: column.number ? "number" : null }, column.cell(of)));
+    const own = made.get(of) ?? [];
+    made.set(of, own);
+    const cell = (column: Column<T>, at: number): HTMLElement => {
+      const kept = own[at];
+      if (kept) return kept;
+      const fresh = h("td", { class: column.number ? "number" : null }, column.cell(of));
+      if (column.still) own[at] = fresh;
+      return fresh;
+    };
+    const cells = o.columns.map(cell);
     const line = h("tr", {}, ...cells);
     if (!o.detail) return [line];
     const detail = o.detail;

@@ -144,7 +144,7 @@ test("the matrix after the repair is that of --json", async () => {
 
 test("time answers at every place, and calls open from both ends", async () => {
   const { page, problems, context } = await open(htmlOf("time.html", recording));
-  await page.focus("#near-far svg");
+  await page.focus("#near-far svg.chart");
   await page.keyboard.press("ArrowRight");
   assert.match(await page.textContent("#near-far .answer"), /of all; far .* where the node is known/);
   await page.focus("#code-tab-0");
@@ -168,7 +168,7 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
   const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
   const timeline = report.pictures.timeline;
   const { page, problems, context } = await open(htmlOf("brush.html", recording));
-  const svg = page.locator("#near-far svg");
+  const svg = page.locator("#near-far svg.chart");
   await svg.scrollIntoViewIfNeeded();
   const box = await svg.boundingBox();
   const x = (part) => box.x + box.width * (0.11 + 0.89 * (part / timeline.parts));
@@ -210,7 +210,7 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
 
 test("threads over time answer at every place", async () => {
   const { page, problems, context } = await open(htmlOf("cpus.html", recording));
-  await page.focus("#thread-cpus svg");
+  await page.focus("#thread-cpus svg.chart");
   await page.keyboard.press("ArrowRight");
   assert.match(await page.textContent("#thread-cpus .answer"), /threads? seen: \d+ on cpu \d+/);
   assert.deepEqual(problems, []);
