@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 /// Bytes of a request's head that are read, and how long a browser may take to send them. // chosen
 const HEAD: usize = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Seconds between two looks at a recording that is still running: more where a report takes long. // chosen
+/// Between two looks at a recording that is still running, at least, and where a report takes long. // chosen
 const AGAIN: Duration = Duration::from_secs(5);
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// A page that was made.
 struct Made {
@@ -33,7 +34,7 @@ struct Made {
 impl Made {
     /// Seconds after which it is made again.
     fn again(&self) -> u64 {
-        AGAIN.max(self.took * 5).as_secs()
+        (self.took * 5).clamp(AGAIN, SELDOM).as_secs()
     }
 }
 
@@ -50,7 +51,8 @@ pub(super) fn serve(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
         let Ok(mut stream) = connection else { continue };
         let Some(asked) = head(&mut stream) else { continue };
         let answer = answer(&asked, &address.to_string(), &token);
-        if answer == Answer::Page && made.live && made.at.elapsed() >= Duration::from_secs(made.again()) {
+        let old = || made.at.elapsed() >= Duration::from_secs(made.again()) || !store::is_running(path);
+        if answer == Answer::Page && made.live && old() {
             // Between two writes of the recorder a report may fail; the last one that was made still holds.
             match make(path, args) {
                 Ok(new) => made = new,
