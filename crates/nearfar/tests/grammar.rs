@@ -46,6 +46,7 @@ fn what_prints_a_result_has_the_same_flags() {
         "fix",
         "layout",
         "cache",
+        "exporter",
         "completions",
         "man",
         nearfar::host::holder::COMMAND,

@@ -4,8 +4,10 @@
 //! A [`Frame`] is made of two [`reading`]s of a host ([`mod@host`]) or of a part of a counted recording
 //! ([`recorded`]). A number that has no source is [`Cell::Unknown`], and the table says why, column by column.
 
+pub mod checks;
 pub mod events;
 pub mod host;
+pub mod metrics;
 pub mod reading;
 pub mod recorded;
 mod tabs;
@@ -167,6 +169,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Why cells of a column are unknown, by the column's key.
     pub why: BTreeMap<String, String>,
+    /// Columns that rest on counters that are off, with how much, by the column's key.
+    pub flags: BTreeMap<String, String>,
     /// Position of the column whose history is drawn as a sparkline and by which rows are sorted at first.
     pub main: usize,
 }
@@ -241,6 +245,17 @@ impl Frame {
     /// Its tables, in the order of the tabs.
     pub fn tables(&self) -> impl Iterator<Item = (Tab, &Table)> {
         self.tables.iter().map(|(tab, table)| (*tab, table))
+    }
+
+    /// Marks columns that rest on counters which are known to be off: `table.column` and how much.
+    pub fn flag(&mut self, flags: &BTreeMap<String, String>) {
+        for (place, how) in flags {
+            let Some((name, key)) = place.split_once('.') else { continue };
+            let table = self.tables.iter_mut().find(|(tab, _)| tab.name() == name);
+            if let Some((_, table)) = table.filter(|(_, table)| table.position(key).is_some()) {
+                table.flags.insert(key.to_owned(), how.clone());
+            }
+        }
     }
 
     /// Puts a table into the frame.

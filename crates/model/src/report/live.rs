@@ -2,6 +2,7 @@
 
 use super::layout::{Page, columns, left, percent, right, shorten, size};
 use crate::escape;
+use crate::live::checks::{Check, Checked, Outcome};
 use crate::live::{Cell, Column, Frame, Tab, Table, Unit};
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -161,6 +162,10 @@ pub fn to_text(frame: &Frame, width: usize, color: bool) -> String {
         for (heads, why) in reasons(table) {
             page.bullet(&format!("unknown: {heads}. {why}"));
         }
+        for (key, off) in &table.flags {
+            let head = table.position(key).map_or(key.as_str(), |at| table.columns[at].head.as_ref());
+            page.bullet(&format!("{head}: {off}"));
+        }
     }
     page.finish()
 }
@@ -213,6 +218,56 @@ pub fn to_json(frame: &Frame) -> String {
     }
     let all = json!({"time_s": frame.at_s, "interval_s": frame.interval_s, "tables": tables, "unknown": why});
     escape::json(format!("{all}\n"))
+}
+
+/// Counters beside known loads.
+pub fn checks_to_text(checked: &Checked, width: usize, color: bool) -> String {
+    let mut page = Page::new(width, color);
+    page.heading(&format!("Counters beside known loads: {}", checked.machine));
+    let node = |c: &Check| match c.memory_node {
+        Some(memory) => format!("{}→{memory}", c.cpu_node),
+        None => c.cpu_node.to_string(),
+    };
+    let word = |c: &Check| match c.outcome {
+        Outcome::Right => "right",
+        Outcome::Off => "OFF",
+        Outcome::Unknown => "unknown",
+    };
+    let mut lines = vec![["", "nodes", "counter", "source", "expected", "seen", "factor"].map(str::to_owned)];
+    for c in &checked.checks {
+        lines.push([
+            word(c).to_owned(),
+            node(c),
+            c.counter.clone(),
+            c.source.clone(),
+            format!("{} {}", scaled(c.expected), c.unit),
+            c.seen.map_or_else(|| UNKNOWN.to_owned(), |s| format!("{} {}", scaled(s), c.unit)),
+            c.factor.map_or_else(|| UNKNOWN.to_owned(), |f| format!("{f:.3}")),
+        ]);
+    }
+    let widths: Vec<usize> =
+        (0..7).map(|at| lines.iter().map(|l| columns(&l[at])).max().unwrap_or(0)).collect();
+    for line in &lines {
+        let padded = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
+            4.. => right(cell, *width),
+            _ => left(cell, *width),
+        });
+        page.line(&format!("  {}", padded.collect::<Vec<_>>().join("  ")));
+    }
+    page.blank();
+    let mut whys: Vec<(String, String)> = Vec::new();
+    for c in checked.checks.iter().filter(|c| !c.why.is_empty()) {
+        match whys.iter_mut().find(|(_, why)| *why == c.why) {
+            Some((counters, _)) if counters.split(", ").any(|known| known == c.counter) => {}
+            Some((counters, _)) => {
+                let _ = write!(counters, ", {}", c.counter);
+            }
+            None => whys.push((c.counter.clone(), c.why.clone())),
+        }
+    }
+    whys.iter().for_each(|(counters, why)| page.bullet(&format!("unknown: {counters}. {why}")));
+    page.bullet("nodes: of the cpu that made the load → of the memory. A counter is OFF if it is wrong by more than 10 %; what other programs count in the same time is subtracted, and where they count too much it is unknown.");
+    page.finish()
 }
 
 /// How frames are written as CSV.

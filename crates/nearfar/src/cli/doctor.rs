@@ -10,8 +10,11 @@ use crate::discover::{self, cpu_times};
 use crate::guest::{Kernel, Qemu};
 use crate::host::page_nodes::{Range, look};
 use crate::host::target::find_program;
+use crate::live::known;
 use anyhow::Result;
+use nearfar_model::live::checks::Outcome;
 use nearfar_model::recording::PageNodes;
+use nearfar_model::report::live::checks_to_text;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -60,6 +63,9 @@ const STEAL_WINDOW: Duration = Duration::from_millis(500);
 
 /// Looks at everything that recordings need and prints what it finds.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    if args.counters {
+        return counters(args);
+    }
     let diagnosis = diagnose()?;
     if args.json {
         let json = nearfar_model::escape::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
@@ -73,6 +79,31 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         super::show::page(&text)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Counters beside known loads; kept for `top` and `exporter`.
+fn counters(args: &DoctorArgs) -> Result<ExitCode> {
+    let host = discover::discover(Path::new("/"))?;
+    let checked = known::check(&host.machine, &mut |what| crate::say!("nearfar: {what}"))?;
+    let json = nearfar_model::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
+    if let Some(file) = known::file() {
+        let kept = file
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| crate::output::replace(&file, json.as_bytes()));
+        match kept {
+            Ok(()) => crate::say!("nearfar: kept in {} for `top` and `exporter`", file.display()),
+            Err(why) => crate::say!("nearfar: cannot be kept in {}: {why}", file.display()),
+        }
+    }
+    if args.json {
+        crate::out::page(&json)?;
+    } else {
+        let (width, color) = args.look.resolve();
+        crate::out::page(&checks_to_text(&checked, width, color))?;
+    }
+    let off = checked.checks.iter().any(|c| c.outcome == Outcome::Off);
+    Ok(ExitCode::from(if off { super::status::CAUGHT } else { 0 }))
 }
 
 fn diagnose() -> Result<Diagnosis> {

@@ -7,6 +7,7 @@ mod cure;
 mod diff;
 mod doctor;
 mod export;
+mod exporter;
 mod file;
 mod fix;
 mod html;
@@ -80,6 +81,7 @@ enum Command {
     Where(where_is::WhereArgs),
     Topo(TopoArgs),
     Top(top::TopArgs),
+    Exporter(exporter::ExporterArgs),
     Measure(MeasureArgs),
     Reproduce(reproduce::ReproduceArgs),
     Import(import::ImportArgs),
@@ -435,6 +437,10 @@ struct DoctorArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    /// Run known loads on every node instead, and compare each counter with what it must have seen; `top` and
+    /// `exporter` then flag those that are off by more than 10 %. Takes seconds per pair of nodes
+    #[arg(long)]
+    counters: bool,
     #[command(flatten)]
     look: look::Look,
 }
@@ -465,6 +471,7 @@ pub fn main() -> ExitCode {
         Command::Cure(args) => cure::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Top(args) => top::run(args),
+        Command::Exporter(args) => exporter::run(&args),
         Command::Measure(args) => measure::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Import(args) => import::run(&args),

@@ -193,7 +193,7 @@ fn on_host(args: &TopArgs) -> Result<ExitCode> {
             anyhow::Ok((machine, format!("machine file {name}")))
         })
         .transpose()?;
-    let mut reader = Reader::new(Wanted { processes: args.pid.clone(), figures })?;
+    let mut reader = Reader::new(Wanted { processes: args.pid.clone(), figures, ..Wanted::default() })?;
     if shows_a_screen(args) {
         let machine = reader.machine();
         let title = match args.pid.is_empty() {

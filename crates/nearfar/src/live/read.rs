@@ -1,10 +1,12 @@
 //! Readings of this host. What costs much is asked in turns: files that the kernel makes slowly and looks at pages
 //! take a limited part of the interval, so that looking changes little of what is looked at.
 
+use super::known;
 use super::pmu::Pmu;
 use super::resctrl;
 use crate::host::proc;
 use crate::place::residency::{self, Site, Way, WhereError, activity, quick};
+use nearfar_model::live::checks::Checked;
 use nearfar_model::live::events::meaning;
 use nearfar_model::live::host::{Host, objects};
 use nearfar_model::live::reading::{Pages, Source};
@@ -35,6 +37,10 @@ pub struct Wanted {
     pub processes: Vec<u32>,
     /// The machine with its figures, and their source: a machine file.
     pub figures: Option<(Machine, String)>,
+    /// No process at all.
+    pub no_processes: bool,
+    /// No threads of processes.
+    pub no_threads: bool,
 }
 
 /// Reads the host again and again.
@@ -49,6 +55,8 @@ pub struct Reader {
     /// Threads whose `sched` is read next, by their time in the last interval.
     busy_threads: HashSet<u32>,
     objects: Option<Objects>,
+    /// What `doctor --counters` found of this machine's counters, if it was asked.
+    checked: Option<Checked>,
 }
 
 /// Where a process's pages were, or why that is not known.
@@ -91,7 +99,9 @@ impl Reader {
             pages: HashMap::new(),
             busy_threads: HashSet::new(),
             objects: None,
+            checked: None,
         };
+        reader.checked = known::kept(&reader.site.machine, &reader.pmu.processor().words());
         reader.before = reader.read(None, Duration::from_secs(1));
         Ok(reader)
     }
@@ -99,6 +109,22 @@ impl Reader {
     /// The machine that is read.
     pub fn machine(&self) -> &Machine {
         &self.host.machine
+    }
+
+    /// What does not change.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The latest reading.
+    pub fn reading(&self) -> &Reading {
+        &self.before
+    }
+
+    /// Reads now, without a frame.
+    pub fn read_again(&mut self) {
+        let now = self.read(None, Duration::from_secs(1));
+        self.before = now;
     }
 
     /// A process that is watched although it was not asked for at the start, in `focus`; its objects are looked at if
@@ -116,8 +142,16 @@ impl Reader {
         if let Some(pid) = of.filter(|_| with_objects) {
             self.add_objects(&mut frame, pid);
         }
+        if let Some(checked) = &self.checked {
+            frame.flag(&checked.flags());
+        }
         self.before = now;
         frame
+    }
+
+    /// What was found of this machine's counters, if it was asked.
+    pub fn checked(&self) -> Option<&Checked> {
+        self.checked.as_ref()
     }
 
     fn add_objects(&mut self, frame: &mut Frame, pid: u32) {
@@ -170,6 +204,9 @@ impl Reader {
     }
 
     fn processes(&self, now: &mut Reading) {
+        if self.wanted.no_processes {
+            return;
+        }
         let mut add = |pid: u32| {
             // Kernel threads have no memory.
             if let Some(stat) = stat_of(&format!("/proc/{pid}/stat")).filter(|s| s.resident_pages > 0) {
@@ -199,7 +236,11 @@ impl Reader {
     }
 
     fn threads(&self, now: &mut Reading, focus: Option<u32>) {
-        let number = if self.wanted.processes.is_empty() { BUSIEST } else { usize::MAX };
+        let number = match (self.wanted.no_threads, self.wanted.processes.is_empty()) {
+            (true, _) => 0,
+            (_, true) => BUSIEST,
+            _ => usize::MAX,
+        };
         for pid in self.order(now, focus).into_iter().take(number) {
             let tids = match now.processes[&pid].stat.threads {
                 1 => vec![pid],

@@ -426,7 +426,9 @@ impl View {
             cells.get(at).map_or_else(|| UNKNOWN.to_owned(), |c| cut(&cell(c, table.columns[at].unit)))
         };
         let width_of = |at: usize| {
-            let head = table.columns[at].head.chars().count() + usize::from(self.order(table).0 == at);
+            let off = table.flags.contains_key(table.columns[at].key.as_ref());
+            let marks = usize::from(self.order(table).0 == at) + usize::from(off);
+            let head = table.columns[at].head.chars().count() + marks;
             shown.iter().map(|&row| text(row, at).chars().count()).max().unwrap_or(0).max(head)
         };
         let (columns, hidden, used) = self.columns(table, area.width as usize, width_of);
@@ -446,7 +448,8 @@ impl View {
             } else {
                 "▿"
             };
-            head.push_str(&pad(&table.columns[at], &format!("{}{mark}", table.columns[at].head), width));
+            let off = if table.flags.contains_key(table.columns[at].key.as_ref()) { "!" } else { "" };
+            head.push_str(&pad(&table.columns[at], &format!("{}{off}{mark}", table.columns[at].head), width));
         }
         if spark.is_some() {
             head.push_str(&format!(" {} so far", table.columns[table.main].head));
@@ -530,6 +533,9 @@ impl View {
                 unit => format!(" [{unit}]"),
             };
             text.push_str(&format!("{}{unit}: {}. From {}", column.head, column.what, column.source));
+            if let Some(off) = table.flags.get(column.key.as_ref()) {
+                text.push_str(&format!(". OFF: {}", escape::line(off)));
+            }
             // Some rows have no number where others have one.
             if let Some(why) =
                 table.why.get(column.key.as_ref()).filter(|_| !missing.contains(&column.key.as_ref()))

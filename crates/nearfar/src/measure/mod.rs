@@ -2,16 +2,16 @@
 //! where they should be is not printed but explained.
 
 mod bandwidth;
-mod bench;
+pub(crate) mod bench;
 mod caveats;
 mod core;
 mod flops;
 mod gpu;
-mod kernels;
-mod latency;
+pub(crate) mod kernels;
+pub(crate) mod latency;
 mod loaded;
 mod memcpy;
-mod memory;
+pub(crate) mod memory;
 mod pages;
 mod region;
 mod scaling;
