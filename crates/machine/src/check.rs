@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::NodeId;
-use super::file::{MachineFileError, RawFile};
+use super::raw::{MachineFileError, RawFile};
 
 type Checked = Result<(), MachineFileError>;
 

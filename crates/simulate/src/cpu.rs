@@ -2,7 +2,6 @@
 
 use super::ahead::{Streams, Trained};
 use super::combining::Combining;
-use super::core::Unit;
 use super::costs::Costs;
 use super::counts::{Counts, Traffic};
 use super::dependence::Dependence;
@@ -11,6 +10,7 @@ use super::layout::LINE_SHIFT;
 use super::private::Leaving;
 use super::tlb::{Tlb, Translation};
 use super::transact::{Supplier, Want};
+use super::unit::Unit;
 use super::{Access, DramKind, Hierarchy, Kind, LINE_BYTES, Sink};
 
 /// A cpu without its caches.

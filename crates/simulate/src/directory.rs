@@ -121,9 +121,6 @@ pub(super) struct Place {
 }
 
 impl Directory {
-    /// Most cores and shared caches together.
-    pub const MAX: usize = 127;
-
     pub fn new(layout: &Layout, bytes: u64) -> Directory {
         let first_core = FIRST_CACHE + layout.domains;
         let bits = first_core + layout.domain_of_core.len();

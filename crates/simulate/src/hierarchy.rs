@@ -1,12 +1,12 @@
 //! What the cores share.
 
-use super::core::Unit;
 use super::directory::Directory;
 use super::layout::Layout;
 use super::lock::Locks;
 use super::mail::Mailbox;
 use super::shared::Shared;
-use super::{Core, DramKind, LINE_BYTES, Options, PageNodeMap, SimulateError, Sink};
+use super::unit::Unit;
+use super::{DramKind, LINE_BYTES, Options, PageNodeMap, SimulateError, Sink};
 use nearfar_machine::Machine;
 use nearfar_machine::figures::Inclusion;
 use std::sync::{Arc, Mutex};
@@ -71,13 +71,8 @@ impl Hierarchy {
         self.layout.node_of_core[self.layout.core_of[position]]
     }
 
-    /// The part of the cpu at a position. To be taken once per cpu.
-    pub fn core(&self, position: usize) -> Core {
-        Core::new(self, position)
-    }
-
     /// Writes back what the shared caches hold for memory; for each core's own
-    /// caches see [`Core::write_back`], which comes first.
+    /// caches see [`super::Core::write_back`], which comes first.
     pub fn write_back(&self, sink: &mut impl Sink) {
         self.clean(|line| {
             let physical = line * LINE_BYTES;

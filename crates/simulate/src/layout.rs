@@ -3,8 +3,6 @@
 
 use super::PageNodeMap;
 use super::costs::Costs;
-use super::directory::Directory;
-use super::sets::Orders;
 use nearfar_machine::figures::Inclusion;
 use nearfar_machine::{CacheLevel, Machine};
 
@@ -13,16 +11,16 @@ pub const LINE_BYTES: u64 = 64;
 /// log2 of [`LINE_BYTES`].
 pub(super) const LINE_SHIFT: u32 = 6;
 
-/// Most cores and shared caches together.
-const MAX_HOLDERS: usize = Directory::MAX;
+/// Most cores and shared caches together: a directory entry has a bit for each.
+pub(super) const MAX_HOLDERS: usize = 127;
 /// Most memory: a line's number + 1 must fit into 32 bits.
 const MAX_BYTES: u64 = (1 << 38) - 64;
 /// Most slots of a first-level cache: the quick filter has 13 bits for the number.
 const MAX_L1_SLOTS: u64 = 1 << 13;
 /// Most ways of a shared cache; Magny-Cours' has 48.
 const MAX_SHARED_WAYS: u32 = 64;
-/// Most ways of a core's own cache.
-const MAX_PRIVATE_WAYS: u32 = Orders::MAX_WAYS;
+/// Most ways of a core's own cache: their order is kept in 64 bits, four for each.
+const MAX_PRIVATE_WAYS: u32 = 16;
 
 /// Ways where the machine does not say: what most first- and second-level caches have.
 const PRIVATE_WAYS: u32 = 8;

@@ -28,6 +28,7 @@ mod sets;
 mod shared;
 mod tlb;
 mod transact;
+mod unit;
 
 pub use self::core::Core;
 pub use counts::{Counts, Traffic};

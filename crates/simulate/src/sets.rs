@@ -233,9 +233,6 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Most ways.
-    pub const MAX_WAYS: u32 = 16;
-
     pub fn new(geometry: Geometry) -> Orders {
         let orders = vec![0xfedc_ba98_7654_3210; geometry.sets as usize].into();
         Orders { last: (geometry.ways - 1) * 4, orders }
