@@ -465,7 +465,7 @@ impl<'a> Worker<'a> {
         let finder = &self.context.finder;
         let thing = finder.spaces.things.get(id);
         let page = finder.placements.page_bytes;
-        let (from, to) = super::pages::page_range(&thing, page);
+        let (from, to) = super::space::page_range(&thing, page);
         let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
         let step =
             if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };

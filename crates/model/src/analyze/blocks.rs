@@ -5,8 +5,8 @@
 //! for its touch becomes one entry for 2 MiB.
 
 use super::hash::FastMap;
+use super::history::PER_BLOCK;
 use super::page_nodes::{Finder, PageNode};
-use super::page_table::PER_BLOCK;
 use super::placement::How;
 use super::touchers::Groups;
 use crate::recording::NONE;

@@ -272,7 +272,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
 fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Option<(usize, usize)> {
     let things = things.iter().map(|&t| context.finder.spaces.things.get(t));
     let thing = things.max_by_key(|t| t.bytes)?;
-    let (from, to) = pages::page_range(&thing, input.meta.page_bytes.max(1));
+    let (from, to) = super::space::page_range(&thing, input.meta.page_bytes.max(1));
     let (mut page_nodes, mut users) = (Vec::new(), Vec::new());
     let counted = exact.pages_of(thing.space, from, to).iter().filter(|p| p.user != UNKNOWN);
     for page in counted {

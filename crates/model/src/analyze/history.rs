@@ -1,11 +1,16 @@
 //! Which pages of a block were there at a time, where pages come and go: a buffer that is mapped and unmapped in a
 //! loop places its pages a hundred thousand times, and few of them are there at once.
 
-use super::page_table::WORDS;
 use std::ops::Range;
 
 /// Changes between two marks. // chosen: as long to replay as a mark should copy
 const STEP: usize = 64;
+
+/// Pages per block: 2 MiB of 4 KiB pages, so that a huge page is one block.
+pub const PER_BLOCK: u64 = 512;
+
+/// Words of a bit for each page of a block.
+pub const WORDS: usize = PER_BLOCK as usize / 64;
 
 /// The changes of a block in the order of time.
 #[derive(Debug, Default)]

@@ -91,7 +91,7 @@ impl Finder<'_> {
     /// Whether a touch was on one of a thing's pages.
     pub fn touched_in(&self, touch: u32, thing: &Thing) -> bool {
         let fault = self.placements.touches[touch as usize].fault;
-        let (from, to) = super::pages::page_range(thing, self.placements.page_bytes);
+        let (from, to) = super::space::page_range(thing, self.placements.page_bytes);
         let at = |fault: u32| self.fault_addresses[fault as usize] / self.placements.page_bytes;
         fault == NONE || (from..to).contains(&at(fault))
     }

@@ -2,13 +2,10 @@
 //! ranges, so a block of 512 slots is rarely wasted, and one hash lookup finds it.
 
 use super::hash::FastMap;
-use super::history::History;
+use super::history::{History, PER_BLOCK, WORDS};
 use crate::recording::NONE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-
-/// Pages per block: 2 MiB of 4 KiB pages, so that a huge page is one block.
-pub const PER_BLOCK: u64 = 512;
 
 /// Pages of one address space: blocks of 512 pages, each slot the latest touch.
 #[derive(Debug, Default)]
@@ -29,9 +26,6 @@ pub struct PageTable {
     /// All blocks by number, once nothing is added any more.
     sorted: Vec<(u64, u32)>,
 }
-
-/// Words of a bit for each page of a block.
-pub const WORDS: usize = PER_BLOCK as usize / 64;
 
 impl PageTable {
     /// Position of the block of a page, if anything in it was touched.

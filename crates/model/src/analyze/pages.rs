@@ -7,7 +7,7 @@ use super::page_nodes::Finder;
 use super::placement::How;
 use super::rows::Row;
 use super::sites::Sites;
-use super::space::Thing;
+use super::space::{Thing, page_range};
 use super::touchers::{Group, Groups};
 use super::value::PageOrigins;
 use crate::recording::{NONE, ObjectKind};
@@ -141,11 +141,6 @@ fn inferred(finder: &Finder, thing: &Thing, sizes: &[u64]) -> u64 {
         }
     }
     0
-}
-
-/// First and one past the last page number of a thing.
-pub fn page_range(thing: &Thing, page: u64) -> (u64, u64) {
-    (thing.address / page, thing.address.saturating_add(thing.bytes).div_ceil(page))
 }
 
 /// Which threads placed a row's pages.

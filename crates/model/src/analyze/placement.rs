@@ -21,10 +21,11 @@
 //!   take none. They are counted as `not_placements`.
 
 use super::hash::IdIndex;
+use super::history::PER_BLOCK;
 use super::history::{Memo, among};
 use super::input::Input;
 use super::layer::{Layer, Overlap, Span};
-use super::page_table::{PER_BLOCK, PageTable};
+use super::page_table::PageTable;
 use super::space::Spaces;
 use crate::recording::{Access, NONE, ObjectKind, RangeKind};
 use std::ops::Range;

@@ -23,6 +23,11 @@ const WRITABLE: u8 = 2;
 /// build tools fork a few generations deep; a hundred thousand would make every look-up as long. // chosen
 const MOST_GENERATIONS: u32 = 256;
 
+/// First and one past the last page number of a thing.
+pub fn page_range(thing: &Thing, page: u64) -> (u64, u64) {
+    (thing.address / page, thing.address.saturating_add(thing.bytes).div_ceil(page))
+}
+
 /// Something at an address: an object, or a mapping that no object explains.
 #[derive(Clone, Copy, Debug)]
 pub struct Thing {

@@ -2,6 +2,7 @@
 //! node. docs/diff.md says how it is decided.
 
 mod change;
+mod comparable;
 mod nodes;
 mod phases;
 mod rows;
@@ -15,6 +16,7 @@ pub use value::*;
 use crate::analyze::{Basis, MOST_UNKNOWN, Report};
 use crate::percent::percent;
 use crate::time::Binding;
+use comparable::{Comparable, cpu_seconds};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 2;
@@ -83,40 +85,6 @@ fn twice(c: &mut Comparison) {
     rows.chain(c.nodes.iter_mut().map(|n| &mut n.change)).for_each(|change| *change = Change::NoEffect);
 }
 
-/// What of two reports may be compared; an error says why not.
-struct Comparable {
-    /// Remote shares.
-    shares: Result<(), String>,
-    /// Times, and counts of lines.
-    time: Result<(), String>,
-    /// Whether the machine is the same.
-    machine: bool,
-    /// Whether the work is the same.
-    work: Result<(), String>,
-}
-
-impl Comparable {
-    fn new(before: &Report, after: &Report, work: Result<(), String>) -> Comparable {
-        let shares = match (before.basis, after.basis) {
-            (b, a) if b == a => Ok(()),
-            (b, a) => Err(format!(
-                "shares of {} and shares of {} cannot be compared: record both in the same way",
-                b.words(),
-                a.words()
-            )),
-        };
-        let time = match before.region == after.region {
-            true => shares.clone(),
-            false => Err("one is of a region that the program marks, the other of the whole run: --whole \
-                          takes all of both"
-                .to_owned()),
-        };
-        // Regions and ways of recording that differ are reported themselves.
-        let work = if time.is_ok() { work } else { Ok(()) };
-        Comparable { shares, time, machine: before.machine.name == after.machine.name, work }
-    }
-}
-
 fn renumbered(before: &Report, after: &Report, order: Option<&[usize]>) -> Vec<(u32, u32)> {
     let pair = |(i, &p): (usize, &usize)| (before.machine.node_ids[i], after.machine.node_ids[p]);
     match order {
@@ -135,12 +103,6 @@ fn rename(binds: Binding, renumbered: &[(u32, u32)]) -> Binding {
         Binding::Link { from, to } => Binding::Link { from: node(from), to: node(to) },
         other => other,
     }
-}
-
-/// CPU time of the samples, seconds.
-fn cpu_seconds(r: &Report) -> Option<f64> {
-    let timed: Vec<f64> = r.sources.iter().filter_map(|u| Some(u.samples as f64 / u.hz?)).collect();
-    (r.basis == Basis::StallTime && !timed.is_empty()).then(|| timed.iter().sum())
 }
 
 fn side(r: &Report) -> Side {

@@ -1,8 +1,9 @@
 //! Objects, functions and nodes of two reports, side by side.
 
 use super::change::{self, Far};
+use super::comparable::{Comparable, cpu_seconds};
+use super::nodes;
 use super::value::{Bytes, Change, NodeChange, NodeSide, RowChange, RowSide};
-use super::{Comparable, cpu_seconds, nodes};
 use crate::analyze::{DramLines, FunctionRow, Interval, ObjectRow, Report, base};
 
 /// What a row may be recognised by, the surest first.

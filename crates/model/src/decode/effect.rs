@@ -218,9 +218,14 @@ fn stack_and_string_steps(instruction: &Instruction, values: &mut Vec<(u8, Linea
     if instruction.is_stack_instruction() && moved != 0 && !replaced {
         step(4, i64::from(moved));
     }
-    if instruction.is_string_instruction() && !super::operand::repeats(instruction) {
+    if instruction.is_string_instruction() && !repeats(instruction) {
         let size = instruction.memory_size().size() as i64;
         step(6, size);
         step(7, size);
     }
+}
+
+/// A string instruction with a repeat prefix.
+pub(super) fn repeats(instruction: &Instruction) -> bool {
+    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
 }

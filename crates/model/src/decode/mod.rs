@@ -53,7 +53,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use iced_x86::{Decoder as X86, DecoderOptions, InstructionInfoFactory};
 
-use crate::recording::{Access, Resolution};
+use crate::recording::Access;
 
 mod effect;
 mod function;
@@ -61,45 +61,13 @@ mod linear;
 mod needs;
 mod operand;
 mod plan;
+mod value;
 
 pub use needs::{Described, describe};
+pub use value::{FunctionCode, Registers, Resolved};
 
 use function::Function;
 use plan::Plan;
-
-/// The general registers of a sample.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Registers {
-    /// In x86 encoding order: rax rcx rdx rbx rsp rbp rsi rdi r8 … r15.
-    pub gpr: [u64; 16],
-    /// The instruction that would have run next.
-    pub ip: u64,
-}
-
-/// The code of the function around an address.
-#[derive(Clone, Copy, Debug)]
-pub struct FunctionCode<'a> {
-    /// Virtual address of the first byte.
-    pub start: u64,
-    /// The code.
-    pub bytes: &'a [u8],
-    /// `start` is known to begin an instruction (a symbol or an unwind entry). If
-    /// not, decoding falls into step with the code before it reaches the sample.
-    pub synced: bool,
-}
-
-/// What a sample says about memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// How the address was found.
-    pub resolution: Resolution,
-    /// What the instruction at `operand_ip` does there; unknown without an address.
-    pub access: Access,
-    /// The data address; for [`Resolution::Object`] the base register's value; 0 if none.
-    pub address: u64,
-    /// The instruction whose operand it is; the sampled one if none was found.
-    pub operand_ip: u64,
-}
 
 /// Whether rule P is known to hold on an architecture, as `uname -m` names it.
 ///

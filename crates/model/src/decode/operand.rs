@@ -21,11 +21,6 @@ pub(super) struct Operand {
     pub spill: bool,
 }
 
-/// A string instruction with a repeat prefix.
-pub(super) fn repeats(instruction: &Instruction) -> bool {
-    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
-}
-
 /// The operand that is blamed for the time of an instruction.
 ///
 /// With two of them (`movs`, `cmps`, `push [m]`, `call [m]`, `pop [m]`) the read

@@ -367,7 +367,7 @@ struct Pending {
 fn repeated(instruction: &Instruction) -> Option<(u8, Access)> {
     const RSI: u8 = 6;
     const RDI: u8 = 7;
-    if !operand::repeats(instruction) {
+    if !effect::repeats(instruction) {
         return None;
     }
     match instruction.mnemonic() {

@@ -5,7 +5,10 @@
 
 mod figures;
 pub mod peaks;
+mod placement;
 pub mod predict;
+
+pub use placement::Placement;
 
 use crate::analyze::stats::median;
 use crate::machine::NodeId;
@@ -232,18 +235,6 @@ pub enum Layout {
     Compact,
     /// In turns over the nodes.
     Scatter,
-}
-
-/// Where the memory of a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// On the thread's own node.
-    Local,
-    /// In turns over all nodes that have both cpus and memory.
-    Interleaved,
-    /// All on one node.
-    OneNode(NodeId),
 }
 
 /// Triad with so many threads.

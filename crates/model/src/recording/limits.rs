@@ -5,7 +5,7 @@
 //! say; its pages are looked at before they are decoded; rows and text are counted as they are read.
 
 use super::column::ColumnKind;
-use super::parquet::StoreError;
+use super::error::StoreError;
 use super::thrift;
 use bytes::Bytes;
 use parquet::basic::Encoding;

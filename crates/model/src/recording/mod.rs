@@ -6,6 +6,7 @@
 //! append-only form while a program runs; [`mod@parquet`] is the form at rest.
 
 pub mod column;
+mod error;
 pub mod journal;
 mod limits;
 pub mod meta;

@@ -6,13 +6,13 @@
 //! everything else is dictionary-encoded, all of it compressed with zstd.
 
 use super::column::{Column, ColumnKind, Columns, TableError, Text};
+pub use super::error::StoreError;
 pub use super::limits::most_memory;
 use super::limits::{self, Budget, CheckedPages};
 use bytes::Bytes;
 use parquet::basic::{Compression, ConvertedType, Encoding, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
-use parquet::errors::ParquetError;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
@@ -21,35 +21,9 @@ use std::cell::Cell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use thiserror::Error;
 
 /// Rows of one segment file at most: a segment whose footer is lost is lost as a whole.
 pub const SEGMENT_ROWS: usize = 1_000_000;
-
-/// Why a table could not be written or read.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// The Parquet library's own error.
-    #[error("{0}")]
-    Parquet(#[from] ParquetError),
-    /// The file's columns are not the table's.
-    #[error("{0}")]
-    Table(#[from] TableError),
-    /// A column that this version needs is missing.
-    #[error("table `{table}` has no column `{column}`")]
-    Missing {
-        /// Which table.
-        table: &'static str,
-        /// Which column.
-        column: &'static str,
-    },
-    /// It asks for more memory than a file of its size may.
-    #[error("it would take more than {0} bytes of memory, too many for a file of its size")]
-    TooLarge(u64),
-    /// It is not a file that nearfar wrote.
-    #[error("{0}")]
-    Foreign(String),
-}
 
 /// Writes all rows of `table` as one Parquet file and empties it.
 pub fn write<T: Columns, W: Write + Send>(table: &mut T, out: W) -> Result<(), StoreError> {

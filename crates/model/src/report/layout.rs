@@ -1,7 +1,7 @@
 //! Words, numbers and columns on a terminal. Own code rather than a table
 //! library: two kinds of table with fixed columns need no more than padding.
 
-use crate::analyze::Interval;
+use crate::analyze::{Basis, Interval, Report};
 use crate::escape;
 use std::fmt::Write as _;
 
@@ -205,4 +205,12 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
         *line = line.replace('\u{a0}', " ");
     }
     lines
+}
+
+/// What samples stand for.
+pub(super) fn units(r: &Report) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "samples",
+        Basis::DramLines => "sampled lines",
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::counted::bound_most;
 use super::layout::*;
-use super::text::units;
 use crate::analyze::{
     Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow, Verdict,
 };

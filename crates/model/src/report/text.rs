@@ -4,7 +4,7 @@
 //! memory, functions, notes. It reads the same without colour.
 
 use super::counted;
-use super::layout::{Page, Style, count, percent, percent_ci, plural};
+use super::layout::{Page, Style, count, percent, percent_ci, plural, units};
 use super::sections;
 use crate::analyze::{Basis, CpuTime, Finding, Interval, Region, Report, SourceUse, THRESHOLD, Verdict};
 
@@ -183,14 +183,6 @@ fn cpu_line(cpu: &CpuTime) -> String {
         "{:.1} s, of it {:.1} s ({share}) in the kernel{faults}; shares are of the time outside the kernel",
         cpu.seconds, cpu.kernel_seconds
     )
-}
-
-/// What samples stand for.
-pub(super) fn units(r: &Report) -> &'static str {
-    match r.basis {
-        Basis::StallTime => "samples",
-        Basis::DramLines => "sampled lines",
-    }
 }
 
 /// `12 lost`; a recorder that was killed knows of some at most.

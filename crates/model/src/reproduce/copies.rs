@@ -1,6 +1,7 @@
 //! Case 17: copies from each cpu with memory of each cpu's node, two Opterons 285 (document 004).
 
-use super::*;
+use super::case::*;
+use super::seen::*;
 
 /// The document's times, s: mean of local copies 7.88 to 7.97, of remote ones 10.26 to 10.35; and lines from a
 /// memory to the other node's cpus in a remote test: 3 for each of the 40 · 2^22 copied.

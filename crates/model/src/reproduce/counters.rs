@@ -1,6 +1,7 @@
 //! Cases 7 to 9: what counters showed on two Xeons E5-2650 v3 (document 001).
 
-use super::*;
+use super::case::*;
+use super::seen::*;
 
 pub(super) fn draft(id: u8, sights: &Sights) -> Result<Draft, String> {
     let mut draft = Draft::default();

@@ -1,21 +1,10 @@
 //! Cases 10 to 12: OpenMP on Opterons of four sockets (document 002).
 
-use super::runs::stream;
-use super::*;
+use super::case::*;
+use super::runs::{EXAMPLES, stream};
+use super::seen::*;
 use crate::time::steady;
 use crate::time::work::NodeWork;
-
-/// The four examples, each with its mistake and repaired.
-pub(super) const EXAMPLES: [&str; 8] = [
-    "openmp-1",
-    "openmp-1-repaired",
-    "openmp-2",
-    "openmp-2-repaired",
-    "openmp-3",
-    "openmp-3-repaired",
-    "openmp-4",
-    "openmp-4-repaired",
-];
 
 /// The run that only has a machine: what case 10 is calculated for.
 pub const CALCULATED: &str = "magny-cours";

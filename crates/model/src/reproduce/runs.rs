@@ -219,7 +219,7 @@ fn openmp(full: bool, all: &mut Vec<Run>) {
     }
     // A million doubles in eight parts fit into the caches, where nothing is remote.
     let scale = "1 of 6 cores per node; twice the published million elements and halo of a thousand";
-    for (at, name) in super::loops::EXAMPLES.into_iter().enumerate() {
+    for (at, name) in EXAMPLES.into_iter().enumerate() {
         let example = at / 2 + 1;
         let repaired = if at % 2 == 1 { "--repaired" } else { "" };
         let halo = if example == 4 { "--low 2000 --high 2000" } else { "" };
@@ -228,6 +228,21 @@ fn openmp(full: bool, all: &mut Vec<Run>) {
         all.push(Run { cpus_per_node: Some(1), ..run(name, "opteron-6174-4s", 8, &command, scale) });
     }
 }
+
+/// The four examples, each with its mistake and repaired.
+pub(super) const EXAMPLES: [&str; 8] = [
+    "openmp-1",
+    "openmp-1-repaired",
+    "openmp-2",
+    "openmp-2-repaired",
+    "openmp-3",
+    "openmp-3-repaired",
+    "openmp-4",
+    "openmp-4-repaired",
+];
+
+/// Four threads on a socket, two on each, four on each; with 12 MiB and with 3 MiB per thread.
+pub(super) const TEAMS: [&str; 6] = ["large-4", "large-2+2", "large-8", "small-4", "small-2+2", "small-8"];
 
 fn xeon_5500(full: bool, all: &mut Vec<Run>) {
     const MACHINE: &str = "xeon-x5570-2s";
@@ -246,7 +261,7 @@ fn xeon_5500(full: bool, all: &mut Vec<Run>) {
         let scale = "the program is not published: a chase through 16 MiB per thread stands for it";
         all.push(run(name, MACHINE, 8, &command, scale));
     }
-    for (at, name) in super::triads::TEAMS.into_iter().enumerate() {
+    for (at, name) in TEAMS.into_iter().enumerate() {
         let (threads, places) = [(4, "{0}:4"), (4, "{0},{1},{4},{5}"), (8, "{0}:8")][at % 3];
         // 12 MiB per thread leave any cache; 3 MiB fit where two threads have a third level of 8, not where four do.
         let each = if at < 3 { 524_288 } else { 131_072 };

@@ -1,7 +1,8 @@
 //! Cases 1 to 6: a stencil on two Xeons E5-2699 v4 (document 000).
 
+use super::case::*;
 use super::runs::{sweep, sweep_of_one_process};
-use super::*;
+use super::seen::*;
 use crate::time::Time;
 
 /// Flops per point: 346.61 GFlops over 5682.07 MPoints/s, and 168.71 over 2765.70. From the document.

@@ -1,13 +1,11 @@
 //! Cases 13 to 16: two Xeons 5500 (document 003).
 
+use super::case::*;
 use super::runs::{STEPS, triad};
-use super::*;
+use super::seen::*;
 
 /// Clock that the document's cycles are taken to be of: its name is not published, 2.93 GHz is a Xeon X5570's.
 const GHZ: f64 = 2.93;
-
-/// Four threads on a socket, two on each, four on each; with 12 MiB and with 3 MiB per thread.
-pub(super) const TEAMS: [&str; 6] = ["large-4", "large-2+2", "large-8", "small-4", "small-2+2", "small-8"];
 
 pub(super) fn draft(id: u8, sights: &Sights) -> Result<Draft, String> {
     let mut draft = Draft::default();

@@ -1,9 +1,9 @@
 //! What a piece of work asks of each resource: the five lower bounds of its time,
 //! and the inputs of the queueing network.
 
-use super::Binding;
-use super::parameters::{Parameters, Place};
-use super::routes::Routes;
+use super::parameters::Parameters;
+use super::stations::Layout;
+use super::value::Binding;
 use super::work::{CoreWork, NodeWork, Work};
 
 /// How latency grows with the load of the busiest resource on the way, below
@@ -75,52 +75,6 @@ pub(super) struct Demands {
     pub memory: Vec<(f64, f64)>,
     /// By direction of the routes.
     pub links: Vec<Carried>,
-}
-
-/// Numbers of the stations.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
-    nodes: usize,
-    directions: usize,
-    ports: usize,
-}
-
-impl Layout {
-    pub(super) fn new(nodes: usize, routes: &Routes, places: &[Place]) -> Layout {
-        let ports = places.last().map_or(0, |place| place.port + 1);
-        Layout { nodes, directions: routes.directions.len(), ports }
-    }
-
-    fn memory(&self, node: usize) -> usize {
-        node
-    }
-    fn link(&self, direction: usize) -> usize {
-        self.nodes + direction
-    }
-    /// Data that cores of `node` read from `page_node`, or write to it.
-    fn pair(&self, node: usize, page_node: usize, write: bool) -> usize {
-        self.nodes + self.directions + 2 * (node * self.nodes + page_node) + usize::from(write)
-    }
-    fn port(&self, port: usize, write: bool) -> usize {
-        self.pair(self.nodes, 0, false) + 2 * port + usize::from(write)
-    }
-    /// Lines that a node has in flight to others.
-    fn window(&self, node: usize) -> usize {
-        self.port(self.ports, false) + node
-    }
-    fn count(&self) -> usize {
-        self.window(self.nodes)
-    }
-
-    /// The stations whose load delays a line from `page_node` to a core of `node`.
-    pub(super) fn way(&self, routes: &Routes, node: usize, page_node: usize) -> Vec<u32> {
-        let mut way = vec![self.memory(page_node)];
-        if node != page_node {
-            way.extend(routes.way(page_node, node).iter().map(|&l| self.link(l)));
-            way.push(self.pair(node, page_node, false));
-        }
-        way.into_iter().map(|at| at as u32).collect()
-    }
 }
 
 impl Parameters {

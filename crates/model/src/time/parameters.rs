@@ -1,8 +1,8 @@
 //! The numbers of a machine that the model computes with, each resolved once:
 //! rates in bytes per ns (which is GB/s), times in ns, nodes by position.
 
-use super::demand::Layout;
 use super::routes::Routes;
+use super::stations::{Layout, Place};
 use crate::machine::file::{Confidence, Figure, Link, NodeBandwidth};
 use crate::machine::needs::Missing;
 use crate::machine::{Machine, NodeId};
@@ -122,17 +122,6 @@ pub struct Parameters {
 pub(super) struct Port {
     pub read: Option<f64>,
     pub write: Option<f64>,
-}
-
-/// A core: where it is.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// Position of its node.
-    pub node: usize,
-    /// Its port's number, ascending over the machine.
-    pub port: usize,
-    /// Its cpus.
-    pub cpus: Vec<u32>,
 }
 
 impl Parameters {

@@ -3,9 +3,10 @@
 //! and the changes are added as independent errors are, by their squares. What the
 //! model itself leaves out is not in it.
 
+use super::epoch::epoch_time;
 use super::parameters::{Bias, Class, Parameters};
+use super::value::EpochTime;
 use super::work::Work;
-use super::{EpochTime, epoch_time};
 use crate::machine::Machine;
 use crate::machine::needs::Missing;
 

@@ -1,9 +1,11 @@
 //! A run's work by phase, timed as it was and with its memory elsewhere.
 
+use super::epoch::epoch_time;
 use super::parameters::{Bias, Class, Parameters};
+use super::phases;
 use super::range::{choose, range};
+use super::value::{EpochTime, Time, Unknown};
 use super::work::{Left, Work, epochs};
-use super::{EpochTime, Time, Unknown, epoch_time, phases};
 use crate::machine::Machine;
 use crate::recording::{CpuEpochs, EpochTraffics};
 

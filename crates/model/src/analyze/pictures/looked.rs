@@ -3,7 +3,7 @@
 use super::bands::Clock;
 use super::strips::{Parts, Used, runs};
 use crate::analyze::attribute::Context;
-use crate::analyze::pages::page_range;
+use crate::analyze::space::page_range;
 use crate::analyze::value::{LookRow, PagesOverTime};
 use crate::recording::{Columns, ObjectKind};
 use std::collections::BTreeMap;

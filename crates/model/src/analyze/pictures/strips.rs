@@ -9,9 +9,9 @@ use crate::analyze::counters::{self, Counters, Use};
 use crate::analyze::facts::RowFacts;
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::{NodeIndex, UNKNOWN};
-use crate::analyze::pages::page_range;
 use crate::analyze::rows::Row;
 use crate::analyze::space::Thing;
+use crate::analyze::space::page_range;
 use crate::analyze::value::{Pattern, Repair, RepairPart, Run, Strip, StripAxis, ThreadRun};
 use crate::recording::{NONE, ObjectKind};
 

@@ -4,9 +4,9 @@
 
 use super::{Row, Rows};
 use crate::analyze::hash::FastMap;
-use crate::analyze::pages::page_range;
 use crate::analyze::placement::Placements;
 use crate::analyze::space::Things;
+use crate::analyze::space::page_range;
 use crate::recording::{NONE, ObjectKind};
 
 /// Most objects of a line that are looked at one by one: more are not arrays of a declaration. // chosen

@@ -1,7 +1,7 @@
 //! What one core does, and the roofline of each node.
 
 use super::super::layout::{Page, left, right, size};
-use super::{CELL, found, reasons};
+use super::cells::{CELL, found, reasons};
 use crate::measured::{Kernel, Measured};
 
 /// Columns of a figure's name.

@@ -1,14 +1,12 @@
 //! Writes what was measured as tables: a row for each node's cpus, a column for each node's memory.
 
+mod cells;
 mod core;
 mod parts;
 
-use super::layout::{Page, Style, left, plural, right, size};
-use crate::measured::{Found, Measured, Pages, Pair, Spread};
-
-/// Columns of a row's name, and of a cell.
-const LABEL: usize = 16;
-const CELL: usize = 22;
+use super::layout::{Page, Style, left, right, size};
+use crate::measured::{Measured, Pages, Pair};
+use cells::{CELL, LABEL, cell, reasons};
 
 /// The measurement as text of at most `width` columns; `color` adds terminal styles, no meaning.
 pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
@@ -66,35 +64,6 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
     page.finish()
 }
 
-/// `81.2 (80.9–83.0)`.
-fn cell(value: Spread) -> String {
-    let digits = match value.median {
-        v if v < 9.95 => 2,
-        v if v < 999.5 => 1,
-        _ => 0,
-    };
-    format!("{:.digits$} ({:.digits$}–{:.digits$})", value.median, value.low, value.high)
-}
-
-/// The figure, or `unknown`; the reason goes elsewhere.
-fn found(found: &Found) -> String {
-    found.value.map_or_else(|| "unknown".to_owned(), cell)
-}
-
-/// Each reason once, with what it is about.
-fn reasons<'a>(page: &mut Page, about: &str, whys: impl Iterator<Item = &'a str>) {
-    let mut seen: Vec<(&str, usize)> = Vec::new();
-    for why in whys {
-        match seen.iter_mut().find(|r| r.0 == why) {
-            Some(reason) => reason.1 += 1,
-            None => seen.push((why, 1)),
-        }
-    }
-    for (why, times) in seen {
-        page.bullet(&format!("{} unknown: {why}", plural(times, about)));
-    }
-}
-
 fn table(page: &mut Page, m: &Measured, pairs: &[Pair]) {
     let columns: Vec<u32> =
         m.nodes.iter().copied().filter(|n| pairs.iter().any(|p| p.memory == *n)).collect();
@@ -118,6 +87,7 @@ fn table(page: &mut Page, m: &Measured, pairs: &[Pair]) {
 mod tests {
     use super::*;
     use crate::measured::Latency;
+    use crate::measured::Spread;
 
     #[test]
     fn what_was_not_measured_is_unknown_and_says_why_once() {

@@ -1,7 +1,7 @@
 //! The parts of a measurement besides the two matrices.
 
 use super::super::layout::{Page, left, plural, right, size};
-use super::{CELL, LABEL, cell, found, reasons};
+use super::cells::{CELL, LABEL, cell, found, reasons};
 use crate::measured::{Kernel, Layout, Measured, Placement};
 
 /// Latency over load, a curve for each pair.

@@ -1,7 +1,7 @@
 //! The machine with its traffic.
 
+use super::basis::{basis, source};
 use super::drawing::{Anchor, Drawing};
-use super::{basis, source};
 use crate::analyze::Report;
 use crate::report::counted::digits;
 use crate::report::layout::{percent, shorten, size};

@@ -1,7 +1,7 @@
 //! Node × node.
 
+use super::basis::source;
 use super::drawing::{Anchor, Drawing};
-use super::source;
 use crate::analyze::Report;
 use crate::percent;
 

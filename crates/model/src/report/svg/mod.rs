@@ -4,6 +4,7 @@
 //! is not to be needed for a file. So these are drawn here, from the same values of the JSON, and say in words what the
 //! page says on hover: units, sources, the basis.
 
+mod basis;
 mod drawing;
 mod ladder;
 mod machine;
@@ -12,7 +13,8 @@ mod strips;
 mod time;
 
 use super::layout::shorten;
-use crate::analyze::{Basis, Report};
+use crate::analyze::Report;
+use basis::basis;
 use drawing::Drawing;
 
 /// Objects whose pages are drawn. // chosen
@@ -54,23 +56,6 @@ pub fn pictures(r: &Report) -> Vec<Picture> {
         add(&format!("object-{:02}-{file}-time", at + 1), strips::over_time(r, strip, name));
     }
     all
-}
-
-/// What shares are shares of.
-fn basis(r: &Report) -> &'static str {
-    match r.basis {
-        Basis::StallTime => "stall time",
-        Basis::DramLines => "DRAM traffic",
-    }
-}
-
-/// Where the figures come from, in a line.
-fn source(r: &Report) -> String {
-    let of = |source: &crate::analyze::SourceUse| {
-        format!("{} {} samples", super::layout::count(source.samples), source.source)
-    };
-    let all: Vec<String> = r.sources.iter().filter(|source| source.source != "pages").map(of).collect();
-    if all.is_empty() { "source: none".to_owned() } else { format!("source: {}", all.join(", ")) }
 }
 
 /// Part of a file's name from an object's: what a shell or a file system takes for something else is left out.

@@ -1,7 +1,7 @@
 //! An object's pages along its addresses, and over time.
 
+use super::basis::source;
 use super::drawing::{Anchor, Drawing, node_class};
-use super::source;
 use crate::analyze::{Report, Run, Strip, StripAxis};
 use crate::report::counted::seconds_short;
 use crate::report::layout::{shorten, size};

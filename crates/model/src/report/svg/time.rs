@@ -1,7 +1,7 @@
 //! The run over time: near and far, threads, and what memory and links had to do.
 
+use super::basis::{basis, source};
 use super::drawing::{Anchor, Drawing, node_class};
-use super::{basis, source};
 use crate::analyze::{Report, Timeline, TimelineClock};
 use crate::report::counted::{digits, seconds_short};
 use crate::report::layout::shorten;
