@@ -1,7 +1,7 @@
 //! Caches. The machine has those of the first online cpu: machines with two kinds of
 //! core exist, but none with several nodes. The topology has all of them.
 
-use super::Tree;
+use super::tree::Tree;
 use nearfar_model::machine::CacheLevel;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::file::{CacheFigures, Figure, Provenance};

@@ -3,7 +3,7 @@
 //! Sources: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 //! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
 
-use super::Tree;
+use super::tree::Tree;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::topology::{Limit, Limits};
 use std::io::ErrorKind;

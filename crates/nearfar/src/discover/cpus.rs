@@ -1,6 +1,7 @@
 //! Cpus: which are online, and which share a core, a die, a package.
 
-use super::{Tree, without_sys};
+use super::tree::Tree;
+use super::without_sys;
 use nearfar_model::machine::cpulist::CpuList;
 
 pub(super) const CPU: &str = "sys/devices/system/cpu";

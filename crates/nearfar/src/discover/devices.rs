@@ -1,6 +1,6 @@
 //! Devices whose node matters: network, storage, GPUs, other processors on PCI.
 
-use super::Tree;
+use super::tree::Tree;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::topology::{Device, DeviceKind, Interrupts, NodeSource};
 use std::path::Path;

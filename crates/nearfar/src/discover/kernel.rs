@@ -1,6 +1,6 @@
 //! What the kernel is set to do, and what it lets the caller do.
 
-use super::Tree;
+use super::tree::Tree;
 use nearfar_model::machine::cpulist::CpuList;
 use std::path::Path;
 

@@ -13,24 +13,27 @@ mod devices;
 mod gpus;
 mod kernel;
 mod locator;
+mod node_files;
 mod nodes;
 mod nvml;
 mod prefetchers;
 mod smbios;
 mod topology;
+mod tree;
 mod without_sys;
 
 pub use argument::{described_machines, machine_from_argument, machine_without_a_file};
 pub use kernel::{CpuTimes, KernelState, cpu_times, hugetlb_bytes};
 pub use topology::{topology, topology_of_cpus};
 
+use tree::Tree;
+
 use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::file::{Confidence, Figures, Provenance};
 use nearfar_model::machine::{Machine, NodeId, NumaNode};
 use nearfar_model::topology::{CacheKind, Limits};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 
 /// A machine as read from a host or a captured tree.
 #[derive(Clone, Debug)]
@@ -149,94 +152,6 @@ fn name(tree: &Tree, nodes: &[NumaNode]) -> String {
             format!("a machine of {} nodes and {cpus} cpus", nodes.len())
         }
     }
-}
-
-/// Files below a root folder. What cannot be read is absent, not an error.
-struct Tree {
-    root: PathBuf,
-    /// The only cpus that count; `None`: all.
-    only: Option<CpuList>,
-}
-
-impl Tree {
-    fn new(root: &Path) -> Self {
-        Tree { root: root.to_owned(), only: None }
-    }
-
-    /// Whether this is the machine that the program runs on, not a captured one.
-    fn is_live(&self) -> bool {
-        self.root == Path::new("/")
-    }
-
-    fn counted(&self, cpus: CpuList) -> CpuList {
-        match &self.only {
-            Some(only) => cpus.iter().filter(|&c| only.contains(c)).collect(),
-            None => cpus,
-        }
-    }
-
-    fn path(&self, relative: &str) -> PathBuf {
-        self.root.join(relative)
-    }
-
-    /// A file's text without the blanks around it. Some kernels (5.15-rc1 on a Kunpeng) also
-    /// end their lists of siblings with a zero byte.
-    fn text(&self, relative: &str) -> Option<String> {
-        self.try_text(relative).ok()
-    }
-
-    /// The same for what says why it is unknown.
-    fn try_text(&self, relative: &str) -> std::io::Result<String> {
-        let bytes = crate::input::read(&self.path(relative), crate::input::MOST_MADE)?;
-        let blank = |c: char| c.is_whitespace() || c == '\0';
-        Ok(String::from_utf8_lossy(&bytes).trim_matches(blank).to_owned())
-    }
-
-    fn parsed<T: FromStr>(&self, relative: &str) -> Option<T> {
-        self.text(relative)?.parse().ok()
-    }
-
-    fn list(&self, relative: &str) -> Option<CpuList> {
-        self.parsed(relative)
-    }
-
-    /// A list where the file may be missing: the list form, or the older bit mask.
-    fn list_or_mask(&self, list: &str, mask: &str) -> Option<CpuList> {
-        self.list(list).or_else(|| parse_mask(&self.text(mask)?))
-    }
-
-    /// Names in a folder; none if no such folder exists.
-    fn names(&self, relative: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(relative)) else {
-            return Vec::new();
-        };
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
-        names.sort();
-        names
-    }
-
-    /// Where an entry's links lead; `None` if that is outside the tree.
-    fn canonical(&self, relative: &str) -> Option<PathBuf> {
-        let path = std::fs::canonicalize(self.path(relative)).ok()?;
-        path.strip_prefix(std::fs::canonicalize(&self.root).ok()?).ok().map(Path::to_owned)
-    }
-
-    /// The numbers N of the entries `<prefix>N` in a folder.
-    fn numbered(&self, relative: &str, prefix: &str) -> CpuList {
-        self.names(relative).iter().filter_map(|n| n.strip_prefix(prefix)?.parse().ok()).collect()
-    }
-}
-
-/// The kernel's bit masks: hexadecimal words of 32 bits, most significant first.
-fn parse_mask(text: &str) -> Option<CpuList> {
-    let mut cpus = Vec::new();
-    for (i, word) in text.split(',').rev().enumerate() {
-        let bits = u32::from_str_radix(word.trim(), 16).ok()?;
-        let base = i as u32 * 32;
-        cpus.extend((0..32).filter(|b| bits >> b & 1 == 1).map(|b| base + b));
-    }
-    Some(cpus.into_iter().collect())
 }
 
 #[cfg(test)]

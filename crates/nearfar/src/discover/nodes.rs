@@ -1,19 +1,11 @@
 //! Nodes: numbers with gaps, nodes without cpus or memory, and the ways in which
 //! sysfs is wrong.
 
-use super::{Tree, cpus, without_sys};
+use super::node_files::{Found, NODE, memory};
+use super::tree::Tree;
+use super::{cpus, without_sys};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
-
-pub(super) const NODE: &str = "sys/devices/system/node";
-
-/// Nodes and their distances.
-pub(super) struct Found {
-    pub(super) nodes: Vec<NumaNode>,
-    pub(super) distances: Vec<Vec<u32>>,
-    /// The folders that each node stands for.
-    pub(super) folders: Vec<Vec<NodeId>>,
-}
 
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
     let present = tree.numbered(NODE, "node");
@@ -93,24 +85,6 @@ fn node_cpus(tree: &Tree, id: u32, online: &CpuList) -> CpuList {
         .iter()
         .filter(|&c| online.contains(c))
         .collect()
-}
-
-/// Bytes of one kind in these nodes together, or in the whole machine if there are
-/// no nodes: `Node 0 MemTotal: 16747124 kB`, or without the node in /proc/meminfo.
-pub(super) fn memory(tree: &Tree, folders: &[NodeId], key: &str) -> Option<u64> {
-    let one = |file: &str| {
-        let text = tree.text(file)?;
-        let line = text.lines().find(|l| l.contains(key))?;
-        let kib: u64 = line.split(key).nth(1)?.split_whitespace().next()?.parse().ok()?;
-        kib.checked_mul(1024)
-    };
-    let node = |id: &NodeId| one(&format!("{NODE}/node{id}/meminfo"));
-    match folders {
-        [] => one("proc/meminfo"),
-        [id] => node(id),
-        // Nodes that are taken for one are together the machine.
-        several => several.iter().map(node).sum::<Option<u64>>().or_else(|| one("proc/meminfo")),
-    }
 }
 
 /// Two nodes that list the same cpu.

@@ -3,7 +3,7 @@
 //! The register is read only where its meaning is published for the very processor: elsewhere
 //! the same number may be another register.
 
-use super::Tree;
+use super::tree::Tree;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::topology::{PrefetcherState, Prefetchers};
 use std::fs::File;

@@ -8,7 +8,8 @@
 //!
 //! Own code: smbios-lib would cost a cold build eleven seconds of processor for two structures.
 
-use super::{Tree, locator};
+use super::locator;
+use super::tree::Tree;
 use nearfar_model::topology::{MemoryModules, Module, Slot};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

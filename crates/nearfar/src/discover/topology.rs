@@ -1,7 +1,8 @@
 //! The whole topology for `nearfar topo`: the machine that analysis also uses, and
 //! around it what only a person asks for.
 
-use super::{Read, Tree, cgroups, cpus, devices, gpus, nodes, nvml, prefetchers, smbios};
+use super::tree::Tree;
+use super::{Read, cgroups, cpus, devices, gpus, node_files, nvml, prefetchers, smbios};
 use anyhow::Result;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind};
@@ -100,14 +101,14 @@ fn complete(tree: &Tree, node: &mut Node, folders: &[NodeId]) {
     // Without cpus and without a driver that tells, the reader's DRAM is only its default.
     let told = node.kind != Some(NodeKind::Dram) || !node.cpus.is_empty();
     node.kind = node.kind.filter(|_| told && node.memory_kb != Some(0));
-    node.free_kb = nodes::memory(tree, folders, "MemFree:").map(|b| b / 1024);
+    node.free_kb = node_files::memory(tree, folders, "MemFree:").map(|b| b / 1024);
     let pools: Vec<String> = match folders {
         [] => vec!["sys/kernel/mm/hugepages".to_owned()],
-        _ => folders.iter().map(|id| format!("{}/node{id}/hugepages", nodes::NODE)).collect(),
+        _ => folders.iter().map(|id| format!("{}/node{id}/hugepages", node_files::NODE)).collect(),
     };
     node.huge_pages = huge_pages(tree, &pools);
     if let [id] = folders {
-        let folder = format!("{}/node{id}", nodes::NODE);
+        let folder = format!("{}/node{id}", node_files::NODE);
         node.side_caches = side_caches(tree, &format!("{folder}/memory_side_cache"));
         if !node.side_caches.is_empty() {
             // The DRAM is the cache; what is behind it, nothing in sysfs says.

@@ -1,8 +1,8 @@
 //! The machine where /sys is not mounted (chroots, build sandboxes) or hides its nodes: what the kernel
 //! tells otherwise. The rest stays unknown.
 
-use super::Tree;
-use super::nodes::{Found, memory};
+use super::node_files::{Found, NODE, memory};
+use super::tree::Tree;
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub(super) fn nodes(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -
     warnings.push(format!(
         "{} has no nodes (/sys is not mounted, or hidden): nodes are those that the kernel named on each cpu that \
          may be used here; distances, caches, cores and packages are unknown{}",
-        tree.path(super::nodes::NODE).display(),
+        tree.path(NODE).display(),
         if unseen.is_empty() { String::new() } else { format!(", and so is the node of cpu {unseen}") }
     ));
     let single = cpus.len() == 1;

@@ -1,7 +1,7 @@
 //! A kernel from Debian's archive into the cache: downloaded and unpacked, not installed.
 
 use super::error::GuestError;
-use super::{Progress, cache, kernel, modules, process};
+use super::{Progress, bzimage, cache, modules, process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,7 +62,7 @@ pub(super) fn from_package(
         .map(|entry| entry.path())
         .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")))
         .ok_or_else(|| unfit("there is no kernel in it".into()))?;
-    let release = kernel::release(&image).map_err(unfit)?;
+    let release = bzimage::release(&image).map_err(unfit)?;
     // Since Debian 13 below usr.
     let all = ["lib/modules", "usr/lib/modules"]
         .map(|place| tree.join(place).join(&release))

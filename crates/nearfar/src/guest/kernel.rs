@@ -3,9 +3,7 @@
 use super::error::GuestError;
 use super::fetch;
 use super::modules::{self, Module};
-use super::{Progress, cache};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use super::{Progress, bzimage, cache};
 use std::path::{Path, PathBuf};
 
 /// A kernel and what init loads into it.
@@ -94,7 +92,7 @@ impl Kernel {
 
     /// `Err` says why these files are not a kernel for a guest.
     fn new(image: &Path, modules: &Path) -> Result<Kernel, String> {
-        let release = release(image).map_err(|why| format!("{}: {why}", image.display()))?;
+        let release = bzimage::release(image).map_err(|why| format!("{}: {why}", image.display()))?;
         if release.contains("-cloud-") || release.contains("-rt-") {
             return Err(format!("{} is {release}, not the generic kernel", image.display()));
         }
@@ -163,25 +161,8 @@ fn modules_of(image: &Path) -> PathBuf {
     if beside.is_dir() {
         return beside;
     }
-    let release = release(image).unwrap_or_default();
+    let release = bzimage::release(image).unwrap_or_default();
     // An unpacked package: boot/vmlinuz-R and lib/modules/R.
     let unpacked = directory.join("../lib/modules").join(&release);
     if unpacked.is_dir() { unpacked } else { Path::new("/lib/modules").join(release) }
-}
-
-/// The release in the header of a bzImage (Documentation/arch/x86/boot.rst): at 0x20e is where
-/// the text is, less 0x200.
-pub(super) fn release(image: &Path) -> Result<String, String> {
-    let mut file = File::open(image).map_err(|error| error.to_string())?;
-    let mut header = [0; 0x210];
-    file.read_exact(&mut header).map_err(|_| "too short for a kernel".to_owned())?;
-    if &header[0x202..0x206] != b"HdrS" {
-        return Err("not a Linux kernel for x86 (no boot header)".into());
-    }
-    let at = u64::from(u16::from_le_bytes([header[0x20e], header[0x20f]])) + 0x200;
-    let mut text = [0; 128];
-    file.seek(SeekFrom::Start(at)).map_err(|error| error.to_string())?;
-    let got = file.read(&mut text).map_err(|error| error.to_string())?;
-    let text = text[..got].split(|&b| b == 0 || b == b' ').next().unwrap_or_default();
-    Ok(String::from_utf8_lossy(text).into_owned())
 }

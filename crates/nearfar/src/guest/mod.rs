@@ -18,6 +18,7 @@
 //! The guest's clock is the emulator's; no time that it shows is the program's.
 
 mod boot;
+mod bzimage;
 mod cache;
 mod channel;
 mod error;

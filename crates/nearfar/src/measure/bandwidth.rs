@@ -1,9 +1,8 @@
 //! Bandwidth: all cpus of a node, one thread each, stream through arrays of one node's memory.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pin, spread};
+use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pair, pin, spread};
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
-use super::pair;
 use super::region::Region;
 use nearfar_model::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;

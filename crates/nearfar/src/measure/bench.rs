@@ -1,7 +1,7 @@
 //! What all measurements share: the machine, how long they may take, whose cpus, how much memory.
 
 use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::measured::Spread;
+use nearfar_model::measured::{Pair, Spread};
 use nearfar_model::topology::{Limit, Topology};
 
 /// The machine under measurement and the caller's wishes.
@@ -195,6 +195,14 @@ pub fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 /// If there is none.
 pub fn spread(values: &[f64]) -> Result<Spread, String> {
     Spread::of(values).ok_or_else(|| "nothing was measured".into())
+}
+
+pub(super) fn pair(place: &Place, result: Result<(Spread, Option<u64>), String>) -> Pair {
+    let (from, memory) = (place.from, place.memory);
+    match result {
+        Ok((value, moved_bytes)) => Pair { from, memory, value: Some(value), moved_bytes, why: None },
+        Err(why) => Pair { from, memory, value: None, moved_bytes: None, why: Some(why) },
+    }
 }
 
 #[cfg(test)]

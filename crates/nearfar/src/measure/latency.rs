@@ -1,9 +1,8 @@
 //! Idle latency: one cpu follows pointers through memory that nothing else uses.
 
-use super::bench::{Bench, Effort, aside, pin, spread};
+use super::bench::{Bench, Effort, aside, pair, pin, spread};
 use super::kernels::{LINE, follow};
 use super::memory::Memory;
-use super::pair;
 use nearfar_model::analyze::stats::Random;
 use nearfar_model::measured::{Latency, Measured, Pages, Spread};
 use std::time::Instant;

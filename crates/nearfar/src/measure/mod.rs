@@ -18,9 +18,9 @@ mod scaling;
 mod stream;
 
 use crate::discover::{self, cpu_times};
-use bench::{Bench, Place};
+use bench::Bench;
 use nearfar_model::machine::Machine;
-use nearfar_model::measured::{Measured, Pair, SCHEMA_VERSION, Spread, predict};
+use nearfar_model::measured::{Measured, SCHEMA_VERSION, predict};
 use std::path::Path;
 use std::time::Instant;
 
@@ -128,13 +128,5 @@ fn predict(machine: &Machine, measured: &mut Measured) {
                 return;
             }
         }
-    }
-}
-
-fn pair(place: &Place, result: Result<(Spread, Option<u64>), String>) -> Pair {
-    let (from, memory) = (place.from, place.memory);
-    match result {
-        Ok((value, moved_bytes)) => Pair { from, memory, value: Some(value), moved_bytes, why: None },
-        Err(why) => Pair { from, memory, value: None, moved_bytes: None, why: Some(why) },
     }
 }

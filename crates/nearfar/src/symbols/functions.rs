@@ -204,12 +204,12 @@ fn unwind_ranges(image: &Image, debug: Option<&Image>) -> Vec<Range<u64>> {
     let mut ranges = Vec::new();
     let bases = base_addresses(image);
     if let Some(bytes) = image.section(".eh_frame") {
-        let section = gimli::EhFrame::new(bytes, super::endian(image));
+        let section = gimli::EhFrame::new(bytes, super::image::endian(image));
         collect_ranges(&section, &bases, &mut ranges);
     }
     let with_frames = [Some(image), debug].into_iter().flatten().find_map(|i| i.section(".debug_frame"));
     if let Some(bytes) = with_frames {
-        let mut section = gimli::DebugFrame::new(bytes, super::endian(image));
+        let mut section = gimli::DebugFrame::new(bytes, super::image::endian(image));
         section.set_address_size(8);
         collect_ranges(&section, &bases, &mut ranges);
     }

@@ -195,3 +195,28 @@ impl Image {
         Some(OwnedSection { bytes, _owner: Some(self.clone()) })
     }
 }
+
+/// The byte order of a file, in gimli's words.
+pub(super) fn endian(image: &Image) -> gimli::RunTimeEndian {
+    if image.elf().is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
+}
+
+/// Larger than any source file written by people.
+const MOST_SOURCE_BYTES: u64 = 16 << 20;
+
+/// Reads a source file if it can still be what the binary was made from.
+pub(super) fn read_source(image: &Image, path: &Path) -> Option<String> {
+    let meta = std::fs::metadata(path).ok()?;
+    let newer = meta.modified().ok()? > image.modified?;
+    if newer {
+        return None;
+    }
+    let bytes = crate::input::read(path, MOST_SOURCE_BYTES).ok()?;
+    // Old sources carry Latin-1 in their comments; columns count bytes either way.
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            error.into_bytes().into_iter().map(|b| if b.is_ascii() { b as char } else { ' ' }).collect()
+        }
+    })
+}

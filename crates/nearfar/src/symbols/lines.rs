@@ -177,7 +177,7 @@ fn own(frame: &addr2line::Frame<'_, Slice>) -> Frame {
 }
 
 fn load(image: &Arc<Image>) -> gimli::Dwarf<Slice> {
-    let endian = super::endian(image);
+    let endian = super::image::endian(image);
     let section = |id: gimli::SectionId| -> Result<Slice, std::convert::Infallible> {
         let bytes = image.section(id.name()).unwrap_or_default();
         // SAFETY: `Lines` keeps the image alive for as long as any reader made here

@@ -226,26 +226,6 @@ impl Module {
         self.lines().map_or_else(Vec::new, |l| l.code_of_line(file, line))
     }
 
-    /// The static variables of at least `min_bytes`: symbols, and what only the DWARF
-    /// knows. Thread-local variables have no one address and are left out. Sorted by
-    /// address.
-    pub fn statics(&self, min_bytes: u64) -> Vec<StaticVariable> {
-        statics::statics(self, min_bytes)
-    }
-
-    /// The variables that the call at `vaddr` puts memory into, in each function of the program's own that it lies
-    /// in, innermost first.
-    ///
-    /// `vaddr` is an address inside the call instruction (return address − 1). Code of C++'s own headers is left
-    /// out, so an allocation inside an inlined `std::vector` is named after the vector. Functions without a name
-    /// for it are left out unless they hand the memory to their caller (`return malloc(n)`): ask with the next
-    /// return address up the stack. Several candidates that cannot be told apart are joined: `a|b`.
-    ///
-    /// The source file is read only if it is not newer than the binary.
-    pub fn received_at_call(&self, vaddr: u64) -> Vec<Received> {
-        receiver::received_at_call(self, vaddr)
-    }
-
     fn functions(&self) -> &Functions {
         self.functions.get_or_init(|| Functions::new(&self.image, self.debug().map(|i| &**i)))
     }
@@ -264,7 +244,7 @@ impl Module {
         let mut sources = self.sources.lock().unwrap_or_else(|e| e.into_inner());
         sources
             .entry(path.to_path_buf())
-            .or_insert_with(|| receiver::read_source(self, path).map(Arc::from))
+            .or_insert_with(|| image::read_source(&self.image, path).map(Arc::from))
             .clone()
     }
 
@@ -287,11 +267,6 @@ impl std::fmt::Debug for Module {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Module").field(&self.image.path).finish()
     }
-}
-
-/// The byte order of a file, in gimli's words.
-fn endian(image: &Image) -> gimli::RunTimeEndian {
-    if image.elf().is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big }
 }
 
 fn has_capabilities(path: &Path) -> bool {

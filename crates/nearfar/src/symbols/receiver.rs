@@ -13,9 +13,6 @@ use super::lines::{Frame, Lines};
 use super::source::{self, Language};
 use super::{Module, dies, is_library_frame};
 
-/// Larger than any source file written by people.
-const MOST_SOURCE_BYTES: u64 = 16 << 20;
-
 /// Where a variable's name was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameSource {
@@ -51,9 +48,24 @@ pub struct Received {
     pub handed_on: Option<bool>,
 }
 
+impl Module {
+    /// The variables that the call at `vaddr` puts memory into, in each function of the program's own that it lies
+    /// in, innermost first.
+    ///
+    /// `vaddr` is an address inside the call instruction (return address − 1). Code of C++'s own headers is left
+    /// out, so an allocation inside an inlined `std::vector` is named after the vector. Functions without a name
+    /// for it are left out unless they hand the memory to their caller (`return malloc(n)`): ask with the next
+    /// return address up the stack. Several candidates that cannot be told apart are joined: `a|b`.
+    ///
+    /// The source file is read only if it is not newer than the binary.
+    pub fn received_at_call(&self, vaddr: u64) -> Vec<Received> {
+        received_at_call(self, vaddr)
+    }
+}
+
 /// For each function of the program's own at the call, innermost first; those of which nothing is known are
 /// left out.
-pub(super) fn received_at_call(module: &Module, vaddr: u64) -> Vec<Received> {
+fn received_at_call(module: &Module, vaddr: u64) -> Vec<Received> {
     let frames = module.frames(vaddr);
     let own =
         frames.iter().enumerate().filter(|(_, f)| !is_library_frame(f) && f.line > 0 && !f.file.is_empty());
@@ -149,21 +161,4 @@ fn declared_on_line(lines: &Lines, vaddr: u64, at: &Frame) -> Vec<Variable> {
     found.sort_by(|a, b| (a.column, &a.name).cmp(&(b.column, &b.name)));
     found.dedup_by(|a, b| a.name == b.name && a.column == b.column);
     found
-}
-
-/// Reads a source file if it can still be what the binary was made from.
-pub(super) fn read_source(module: &Module, path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok()?;
-    let newer = meta.modified().ok()? > module.image.modified?;
-    if newer {
-        return None;
-    }
-    let bytes = crate::input::read(path, MOST_SOURCE_BYTES).ok()?;
-    // Old sources carry Latin-1 in their comments; columns count bytes either way.
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            error.into_bytes().into_iter().map(|b| if b.is_ascii() { b as char } else { ' ' }).collect()
-        }
-    })
 }

@@ -25,7 +25,16 @@ pub struct StaticVariable {
     pub line: u32,
 }
 
-pub(super) fn statics(module: &Module, min_bytes: u64) -> Vec<StaticVariable> {
+impl Module {
+    /// The static variables of at least `min_bytes`: symbols, and what only the DWARF
+    /// knows. Thread-local variables have no one address and are left out. Sorted by
+    /// address.
+    pub fn statics(&self, min_bytes: u64) -> Vec<StaticVariable> {
+        statics(self, min_bytes)
+    }
+}
+
+fn statics(module: &Module, min_bytes: u64) -> Vec<StaticVariable> {
     let mut found = from_symbols(module, min_bytes.max(1));
     if let Some(lines) = module.lines() {
         add_dwarf(lines, min_bytes.max(1), &mut found);

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::expressions::{assigned, declarators, initialiser_list, lvalue, template_end, template_start};
-use super::{
+use super::expressions::{
+    NOT_TYPES, assigned, declarators, initialiser_list, lvalue, template_end, template_start,
+};
+use super::text::{
     Candidate, Window, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end,
     word_start,
 };
@@ -60,22 +62,6 @@ const GROWING: [&str; 17] = [
     "rehash",
     "setZero",
     "shrink_to_fit",
-];
-
-/// Words that can precede an expression and are not a type.
-pub(super) const NOT_TYPES: [&str; 12] = [
-    "return",
-    "else",
-    "do",
-    "new",
-    "delete",
-    "throw",
-    "case",
-    "goto",
-    "co_return",
-    "co_yield",
-    "co_await",
-    "not",
 ];
 
 pub(super) fn candidates(window: &Window<'_>, column: u32, cpp: bool) -> Vec<Candidate> {

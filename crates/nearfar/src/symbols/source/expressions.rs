@@ -1,7 +1,7 @@
 //! C and C++: the pieces of a statement that can hold memory. Declared variables, members
 //! in a constructor's list, and expressions that can be assigned to.
 
-use super::{
+use super::text::{
     Candidate, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end, word_start,
 };
 
@@ -48,6 +48,22 @@ const QUALIFIERS: [&str; 12] = [
     "mutable",
 ];
 
+/// Words that can precede an expression and are not a type.
+pub(super) const NOT_TYPES: [&str; 12] = [
+    "return",
+    "else",
+    "do",
+    "new",
+    "delete",
+    "throw",
+    "case",
+    "goto",
+    "co_return",
+    "co_yield",
+    "co_await",
+    "not",
+];
+
 /// The variables that a declaration declares and initialises in a way that allocates:
 /// any of class type, and pointers set by a call.
 ///
@@ -70,7 +86,7 @@ pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Ca
         if types > 0 && !(number && NUMBERS.contains(&word)) {
             break;
         }
-        if super::c::NOT_TYPES.contains(&word) {
+        if NOT_TYPES.contains(&word) {
             return None;
         }
         types += 1;

@@ -1,6 +1,6 @@
 //! Fortran: `allocate(a(n), b(n))`, and assignments that (re)allocate their left side.
 
-use super::{Candidate, Window, closing, is_word, skip_spaces, split_commas, squeeze, word_end};
+use super::text::{Candidate, Window, closing, is_word, skip_spaces, split_commas, squeeze, word_end};
 
 /// Keywords of ALLOCATE that are not objects.
 const OPTIONS: [&str; 4] = ["stat", "source", "mold", "errmsg"];
@@ -51,7 +51,7 @@ fn objects(code: &[u8], lower: &[u8], from: usize, to: usize) -> Vec<Candidate> 
             // The shape is the last bracket: `grid(i)%u(n,m)` is `grid(i)%u`.
             let text = &code[start..part.end];
             let text = text.trim_ascii_end();
-            let end = if text.ends_with(b")") { super::opening(text, text.len())? } else { text.len() };
+            let end = if text.ends_with(b")") { super::text::opening(text, text.len())? } else { text.len() };
             let name = squeeze(&text[..end]);
             // Positions of joined continuation lines mean nothing in the file.
             (!name.is_empty()).then_some(Candidate { name, span: 0..0 })
@@ -80,7 +80,7 @@ fn assigned(code: &[u8]) -> Option<Candidate> {
         return None;
     }
     let left = code[start..at].trim_ascii();
-    let end = if left.ends_with(b")") { super::opening(left, left.len())? } else { left.len() };
+    let end = if left.ends_with(b")") { super::text::opening(left, left.len())? } else { left.len() };
     let name = squeeze(&left[..end]);
     // Two words are a declaration or a keyword, not an assignment.
     (!name.is_empty() && !name.contains(' ')).then_some(Candidate { name, span: 0..0 })

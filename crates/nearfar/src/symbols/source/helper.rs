@@ -4,7 +4,7 @@
 //! memory is for, and the caller's line does.
 
 use super::c::{clean, statements};
-use super::{Window, closing, is_word, opening, skip_spaces, squeeze, trim_end, word_start};
+use super::text::{Window, closing, is_word, opening, skip_spaces, squeeze, trim_end, word_start};
 
 /// How far a function is followed before and after the statement, lines. // chosen: helpers are short
 const LINES: usize = 100;
