@@ -90,11 +90,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ("nearfar", &["collect/session", "collect/setup"], "a session's options are handed on by the session"),
     (
         "nearfar",
-        &["host/target", "host/target/image"],
-        "a program's image is found by the search for programs",
-    ),
-    (
-        "nearfar",
         &["import", "import/feed", "import/perf_data"],
         "what an import has found so far is the value that its parts fill",
     ),

@@ -1,9 +1,9 @@
 //! Before and after the run: what works here, what the recording says about itself.
 
 use super::agent::{AgentFile, Settings as AgentSettings};
+use super::options::{Options, RecordError, Subject};
 use super::perf::open::{OpenError, PerfSet, PerfSettings, Target};
 use super::selftest::Skid;
-use super::session::{Options, RecordError, Subject};
 use crate::discover;
 use crate::host::proc;
 use crate::host::target::find_program;

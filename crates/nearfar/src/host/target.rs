@@ -4,9 +4,11 @@
 
 mod image;
 pub mod inherited;
+mod program;
 mod relay;
 mod user;
 
+pub use program::{StartError, find_program};
 pub use relay::{INTERRUPTED, interrupt_ends_recording, signals_are_ours};
 pub use user::User;
 
@@ -14,47 +16,10 @@ use super::hypercall;
 use super::policy::Prepared;
 use image::{Image, Timers};
 use nearfar_model::machine::cpulist::CpuList;
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Why a program could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// No file of that name; shells exit with 127.
-    #[error("{program}: not found{hint}")]
-    NotFound {
-        /// As typed.
-        program: String,
-        /// Where it was looked for.
-        hint: String,
-    },
-    /// A file, but none that can be executed; shells exit with 126.
-    #[error("{program}: cannot be executed: {why}")]
-    NotExecutable {
-        /// As typed.
-        program: String,
-        /// Why.
-        why: String,
-    },
-    /// fork or pipe failed.
-    #[error("cannot start a process: {0}")]
-    System(#[from] io::Error),
-}
-
-impl StartError {
-    /// The exit status that a shell would give.
-    pub fn exit_status(&self) -> u8 {
-        match self {
-            StartError::NotFound { .. } => 127,
-            _ => 126,
-        }
-    }
-}
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,59 +83,6 @@ pub fn signal_name(signal: i32) -> &'static str {
         libc::SIGXFSZ => "SIGXFSZ",
         _ => "a signal",
     }
-}
-
-/// Finds the file that `execvp` would run.
-///
-/// # Errors
-/// If there is none or it cannot be executed.
-pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
-    let shown = program.to_string_lossy().into_owned();
-    let candidate = Path::new(program);
-    if program.as_bytes().contains(&b'/') {
-        return match check_executable(candidate) {
-            Ok(()) => Ok(candidate.to_owned()),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                Err(StartError::NotFound { program: shown, hint: ": there is no such file".into() })
-            }
-            Err(why) => Err(StartError::NotExecutable { program: shown, why: why.to_string() }),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
-    let mut refused = None;
-    for directory in std::env::split_paths(&path) {
-        let file = directory.join(candidate);
-        match check_executable(&file) {
-            Ok(()) => return Ok(file),
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => refused = Some((file, why)),
-        }
-    }
-    if let Some((file, why)) = refused {
-        return Err(StartError::NotExecutable { program: file.display().to_string(), why: why.to_string() });
-    }
-    let hint = if Path::new(".").join(candidate).is_file() {
-        format!(" in PATH, but there is a file of that name here: type ./{shown}")
-    } else {
-        " in PATH".into()
-    };
-    Err(StartError::NotFound { program: shown, hint })
-}
-
-fn check_executable(path: &Path) -> io::Result<()> {
-    let data = std::fs::metadata(path)?;
-    if data.is_dir() {
-        return Err(io::Error::other("it is a directory"));
-    }
-    if data.permissions().mode() & 0o111 == 0 {
-        return Err(io::Error::other("it has no execute permission (chmod +x)"));
-    }
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    // SAFETY: a NUL-terminated path.
-    if unsafe { libc::access(name.as_ptr(), libc::X_OK) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 /// What a child does to itself before its exec.

@@ -1,7 +1,7 @@
 //! What the kernel says of a running program: where each thread may run and did last, and on which
 //! nodes its pages are.
 
-use super::Placement;
+use super::placement::Placement;
 use crate::host::policy::Policy;
 use crate::host::proc;
 use nearfar_model::machine::cpulist::CpuList;

@@ -43,7 +43,7 @@ pub fn finish_with(directory: &Path, meta: &mut Meta, opened: HashMap<u32, Arc<M
     dir.lock().with_context(|| format!("cannot lock {}", directory.display()))?;
     if !dir.has(JOURNAL) {
         // Another process has finished it meanwhile: what that one knows is written.
-        *meta = super::open::read_meta_in(&dir).map_err(anyhow::Error::from)?;
+        *meta = super::meta::read_meta_in(&dir).map_err(anyhow::Error::from)?;
         return Ok(Finished::default());
     }
     finish_in(&dir, meta, Resolver::new(opened))

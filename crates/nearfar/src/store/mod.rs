@@ -19,6 +19,7 @@ pub mod dir;
 pub mod finish;
 mod known;
 pub mod merge;
+mod meta;
 pub mod open;
 pub mod resolve;
 mod segments;

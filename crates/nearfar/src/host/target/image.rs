@@ -1,6 +1,6 @@
 //! What an exec takes: file, arguments, environment; and the timers that outlive it.
 
-use super::{StartError, find_program};
+use super::program::{StartError, find_program};
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
