@@ -87,7 +87,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
         &["collect/perf/event", "collect/perf/open"],
         "an event's layout needs its kind, and opening needs the layout",
     ),
-    ("nearfar", &["collect/session", "collect/setup"], "a session's options are handed on by the session"),
     (
         "nearfar",
         &["import", "import/feed", "import/perf_data"],
@@ -98,13 +97,11 @@ const LEFT: &[(&str, &[&str], &str)] = &[
         &["live/known", "live/pmu", "live/read", "live/resctrl"],
         "a reading is taken by its sources, and they say what it has",
     ),
-    ("nearfar", &["place", "place/seen"], "what was asked for is compared with what the kernel did"),
     (
         "nearfar",
         &["place/residency", "place/residency/pages", "place/residency/statics", "place/residency/threads"],
         "one look at a process is the value that its parts fill",
     ),
-    ("nearfar", &["store/finish", "store/open"], "opening finishes a recording that was never closed"),
     ("qemu-plugin", &["guard", "vcpu"], "a vCPU's state is reached through its guard"),
     (
         "qemu-plugin",
