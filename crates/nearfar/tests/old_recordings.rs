@@ -47,4 +47,9 @@ fn a_counted_recording_of_format_1_has_its_figures() {
     assert_eq!(bytes(1, 0), [2_240, 267_520, 21_248]);
     assert_eq!(bytes(1, 1), [6_784, 0, 0]);
     assert_eq!(number(&r.object("field").0["remote_share"]), 0.331_465_237_166_991_56);
+    // Its samples were recorded at few moments, of which most are all near or all far: too few to name a cause.
+    let interval = &r.object("field").0["remote_share_ci"];
+    assert!(number(&interval["low"]) < 0.05 && number(&interval["high"]) > 0.85, "{interval}");
+    assert_eq!(r.0["verdict"], "unknown", "{}", r.0["verdict_why"]);
+    assert_eq!(r.0["findings"].as_array().map(Vec::len), Some(0), "{}", r.0["findings"]);
 }

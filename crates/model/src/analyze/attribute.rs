@@ -263,13 +263,12 @@ impl<'a> Worker<'a> {
             self.counters.by_source[source][usize::from(s.resolution[i]).min(7)] += 1;
             return;
         };
-        // Where lines were counted, their epochs say when, in the time that they take on the machine.
+        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
+        let block = block.min(BLOCKS - 1);
+        // Pictures of counted lines are in the time that their epochs take on the machine. Intervals are not: samples
+        // are spread over an epoch there, and neighbours in time would count as independent of each other.
         let simulated = self.context.timing.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
-        let block = match simulated {
-            Some(part) => part * BLOCKS as f64,
-            None => time.saturating_sub(self.first_ns) as f64 * self.per_block,
-        };
-        let block = (block as usize).min(BLOCKS - 1);
+        let shown = simulated.map_or(block, |part| ((part * BLOCKS as f64) as usize).min(BLOCKS - 1));
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
         let counters = &mut self.counters;
         counters.total.add(weight);
@@ -289,7 +288,7 @@ impl<'a> Worker<'a> {
             x.sum.add(weight);
             x.waiting += if resolution == Resolution::Spinning { weight } else { 0 };
             if x.on_cpu(s.cpu[i]) {
-                counters.over_time.migrations[block] += 1;
+                counters.over_time.migrations[shown] += 1;
             }
             if by_cpu != UNKNOWN {
                 x.by_node[usize::from(by_cpu)] += weight;
@@ -355,7 +354,7 @@ impl<'a> Worker<'a> {
             _ => 2 + usize::from(resolution == Resolution::Spinning),
         };
         let seen = Seen {
-            block,
+            block: shown,
             epoch: simulated.map(|_| s.epoch[i]),
             weight,
             kind,
@@ -398,7 +397,8 @@ impl<'a> Worker<'a> {
             }
         }
         if let Some(thing) = thing {
-            let fact = Fact { weight, block, page_node, class, known, remote, store, node, space, bound };
+            let fact =
+                Fact { weight, block, shown, page_node, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
     }

@@ -113,9 +113,11 @@ pub struct RowCounters {
     pub remote: u64,
     /// Samples that are remote.
     pub remote_samples: u64,
-    /// Remote over known, per block of time.
+    /// Remote over known, per block of the recorded time.
     pub blocks: SparseBlocks,
-    /// What is not known, per block of time.
+    /// The same per block of the time of pictures, where that is the time of an emulated machine; empty otherwise.
+    pub shown_blocks: SparseBlocks,
+    /// What is not known, per block of the time of pictures.
     pub unknown_blocks: SparseBlocks,
     /// Weight by distance class, in the order of [`super::attribute::CLASSES`].
     pub by_class: [u64; 4],
@@ -251,9 +253,9 @@ pub struct Counters {
     pub by_source: [[u64; 8]; SampleSource::ALL.len() + 1],
     /// Weight by distance class.
     pub by_class: [u64; 4],
-    /// Remote over known, per block of time.
+    /// Remote over known, per block of the recorded time.
     pub known_blocks: Vec<Block>,
-    /// Remote over all that work, per block of time.
+    /// Remote over all that work, per block of the recorded time.
     pub working_blocks: Vec<Block>,
     /// Thread's node × node of the page.
     pub matrix: Vec<u64>,
@@ -453,6 +455,7 @@ impl RowCounters {
         self.remote += other.remote;
         self.remote_samples += other.remote_samples;
         self.blocks.merge(&other.blocks);
+        self.shown_blocks.merge(&other.shown_blocks);
         self.unknown_blocks.merge(&other.unknown_blocks);
         add(&mut self.by_class, &other.by_class);
         self.followed.merge(other.followed);

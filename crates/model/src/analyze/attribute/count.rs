@@ -11,7 +11,10 @@ use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, Samp
 /// What was found out about a sample.
 pub(super) struct Fact {
     pub(super) weight: u64,
+    /// Its block of the recorded time, for intervals.
     pub(super) block: usize,
+    /// Its block of the pictures over time, which may be of another clock.
+    pub(super) shown: usize,
     pub(super) page_node: PageNode,
     pub(super) class: usize,
     pub(super) known: bool,
@@ -34,9 +37,13 @@ impl Worker<'_> {
         if known {
             counts.known.add(weight);
             counts.by_class[fact.class] += weight;
-            counts.blocks.add(fact.block, if remote { weight } else { 0 }, weight);
+            let far = if remote { weight } else { 0 };
+            counts.blocks.add(fact.block, far, weight);
+            if context.timing.is_some() {
+                counts.shown_blocks.add(fact.shown, far, weight);
+            }
         } else {
-            counts.unknown_blocks.add(fact.block, 0, weight);
+            counts.unknown_blocks.add(fact.shown, 0, weight);
         }
         if remote {
             counts.remote += weight;

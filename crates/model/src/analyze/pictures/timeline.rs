@@ -82,7 +82,7 @@ pub(super) fn timeline(
             .iter()
             .take(ROWS)
             .enumerate()
-            .filter_map(|(at, f)| object(counters, &scale, at, f))
+            .filter_map(|(at, f)| object(context, counters, &scale, at, f))
             .collect(),
         functions: by_function(context, counters, &scale, functions),
         threads: by_thread(context, counters, &scale),
@@ -108,9 +108,10 @@ fn seconds(context: &Context, time_ns: u64) -> f64 {
     time_ns.saturating_sub(context.input.meta.start_ns) as f64 / 1e9
 }
 
-fn object(counters: &Counters, scale: &Scale, at: usize, f: &RowFacts) -> Option<PartsOf> {
+fn object(context: &Context, counters: &Counters, scale: &Scale, at: usize, f: &RowFacts) -> Option<PartsOf> {
     let counts = counters.rows[f.row].as_deref()?;
-    let known = counts.blocks.all();
+    let known = if context.timing.is_some() { &counts.shown_blocks } else { &counts.blocks };
+    let known = known.all();
     let unknown = counts.unknown_blocks.all();
     let blocks: Vec<Parts> =
         known.iter().zip(&unknown).map(|(k, u)| [k.whole - k.part, k.part, u.whole, 0]).collect();
