@@ -42,6 +42,7 @@ fn what_prints_a_result_has_the_same_flags() {
     let others = [
         "record",
         "import",
+        "export",
         "run",
         "fix",
         "layout",
