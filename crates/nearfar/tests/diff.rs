@@ -92,7 +92,7 @@ fn recordings_are_compared() {
     let output = same(&["--as", "2x1", "--json", serial, parallel]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], 2);
     assert_eq!(json["verdict"], "repaired", "{}", json["why"]);
     assert_eq!(json["decided_by"], "remote_share");
     assert_eq!(json["before"]["recording"], serial);
