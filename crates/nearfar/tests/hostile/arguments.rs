@@ -70,6 +70,9 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
     if ["report", "fix"].contains(&sub) && arg.get_long().is_some() {
         command.arg(Made::default().finished(&scratch.path(&format!("for-{sub}-{}", arg.get_id()))));
     }
+    if sub == "export" && arg.get_id() != "to" {
+        command.args(["--to", "perfetto"]);
+    }
     command
 }
 
