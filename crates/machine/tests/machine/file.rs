@@ -115,7 +115,7 @@ const CONTRADICTIONS: &[(&str, &str, usize, &str)] = &[
     ("[[tlb]]", "[[cache]]\nlevel = 1\ncores_per_instance = 1\nsize_bytes = { value = 1, source = \"t\", confidence = \"M\" }\n[[tlb]]", 38, "inner levels come first"),
     ("[4096]", "[4096, 4096]", 38, "described twice"),
     ("[4096]", "[]", 38, "page_bytes is empty"),
-    ("[4096]", "[64]", 38, "no page size"),
+    ("[4096]", "[64]", 38, "not a page size"),
     ("ways = { value = 4,", "ways = { value = 65,", 38, "cannot have 65 ways"),
     ("control_bytes = ", "probe_share = { value = 75, source = \"t\", confidence = \"M\" }\ncontrol_bytes = ", 43, "cannot be 75"),
     ("control_bytes = ", "eta = { value = 0.9, source = \"t\", confidence = \"M\" }\ncontrol_bytes = ", 43, "1 or more, not 0.9"),

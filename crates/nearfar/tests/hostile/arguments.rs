@@ -67,7 +67,7 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
         let recording = Made::default().finished(&scratch.path(&format!("for-{}", arg.get_id())));
         command.args([&recording, &recording]);
     }
-    if ["report", "fix"].contains(&sub) && arg.get_long().is_some() {
+    if ["report", "fix", "export"].contains(&sub) && arg.get_long().is_some() {
         command.arg(Made::default().finished(&scratch.path(&format!("for-{sub}-{}", arg.get_id()))));
     }
     if sub == "export" && arg.get_id() != "to" {

@@ -23,7 +23,7 @@ fn what_cannot_be_simulated_is_said() {
     let l1 = shared(32 << 10, 8, 2, Inclusion::Neither);
     assert!(refused(&machine("1x4", &[l1]), &[NODE]).contains("private"));
     assert!(refused(&machine("1x4", &[private(32 << 10, 17)]), &[NODE]).contains("17 ways"));
-    assert!(refused(&machine("1x4", &[private(32, 8)]), &[NODE]).contains("no number of lines"));
+    assert!(refused(&machine("1x4", &[private(32, 8)]), &[NODE]).contains("not a number of lines"));
     let middle = [private(32 << 10, 8), shared(1 << 20, 8, 2, Inclusion::Neither), private(1 << 20, 8)];
     assert!(refused(&machine("1x4", &middle), &[NODE]).contains("only one level"));
     let mut lines = crate::test_machine::usual("1x4");
