@@ -181,7 +181,8 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
   assert.match(await page.textContent("#selection p"), / to .* of the run; far /);
   const rowsOf = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
   for (const [id, table, all] of [["#object-table", "objects", report.objects], ["#function-table", "functions", report.functions]]) {
-    assert.ok(await page.isVisible(`${id} .part`));
+    // Tables follow a selection when the browser has time.
+    await page.waitForSelector(`${id} .part`);
     const rows = await rowsOf(id);
     all.slice(0, rows.length).forEach((row, at) => {
       const own = timeline[table].find((one) => one.row === at);
@@ -297,7 +298,8 @@ async function served(...words) {
   let said = "";
   for await (const part of server.stderr) {
     said += part;
-    const url = said.match(/http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}\//)?.[0];
+    // The whole line: what is still being written when its reader goes away ends the server.
+    const url = said.match(/(http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}\/)[^\n]*\n/)?.[1];
     if (url) return { url, server };
   }
   throw new Error(`no address: ${said}`);
