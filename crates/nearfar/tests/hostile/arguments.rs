@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Value names of what is opened for reading.
 const INPUTS: [&str; 7] = ["FILE", "MACHINE", "DIR", "REC", "BEFORE", "AFTER", "PATH"];
 /// Flags of these value names that name what is made.
-const MADE: [&str; 5] = ["output", "keep", "svg", "html", "directory"];
+const MADE: [&str; 6] = ["output", "keep", "svg", "html", "directory", "csv"];
 /// No command takes so long to refuse a file. // chosen
 const HANGS: Duration = Duration::from_secs(60);
 
@@ -60,7 +60,9 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
     };
     let definition = nearfar::cli::command();
     let definition = definition.find_subcommand(sub).unwrap();
-    if definition.get_arguments().any(|a| a.get_id() == "command") {
+    // `top` takes a command only for an emulated machine.
+    let takes = sub != "top" || arg.get_id() == "on";
+    if takes && definition.get_arguments().any(|a| a.get_id() == "command") {
         command.args(["--", "true"]);
     }
     if sub == "diff" && arg.get_long().is_some() {
@@ -69,6 +71,9 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
     }
     if ["report", "fix", "export"].contains(&sub) && arg.get_long().is_some() {
         command.arg(Made::default().finished(&scratch.path(&format!("for-{sub}-{}", arg.get_id()))));
+    }
+    if sub == "import" && arg.get_long().is_some() {
+        command.arg(file);
     }
     if sub == "export" && arg.get_id() != "to" {
         command.args(["--to", "perfetto"]);
