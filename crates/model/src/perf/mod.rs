@@ -1,7 +1,7 @@
 //! The formats of the kernel's perf events and of the `perf` tool, as bytes and values.
 //!
 //! [`data_source`] says what `PERF_SAMPLE_DATA_SRC` means, with the traps that processors set;
-//! [`sample`] reads a sample's bytes; [`file`] reads perf.data, written to a file or to a pipe;
+//! [`sample`] reads a sample's bytes; [`file`](mod@file) reads perf.data, written to a file or to a pipe;
 //! [`write`](mod@write) writes one. The recorder and the importer read samples by the same code.
 
 pub mod attr;
