@@ -1,6 +1,5 @@
-//! What other tools recorded, as a recording: [`perf_data`] reads perf.data, [`script`] what `perf script` prints,
-//! and [`tables`] what counters' tools print. [`feed`] puts events in order and through the recorder's own
-//! interpreter, so that an imported sample is treated as one of ours.
+//! What other tools recorded, as a recording: `perf_data` reads perf.data, `feed` puts events in order and through the
+//! recorder's own interpreter, so that an imported sample is treated as one of ours.
 //!
 //! What is damaged is named, one line each, and left out. What a file does not have is said: a file without memory
 //! samples is not a file with 0 % remote.
