@@ -182,7 +182,7 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
   const rowsOf = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
   for (const [id, table, all] of [["#object-table", "objects", report.objects], ["#function-table", "functions", report.functions]]) {
     // Tables follow a selection when the browser has time.
-    await page.waitForSelector(`${id} .part`);
+    await page.waitForSelector(`${id} .selected-range`);
     const rows = await rowsOf(id);
     all.slice(0, rows.length).forEach((row, at) => {
       const own = timeline[table].find((one) => one.row === at);
