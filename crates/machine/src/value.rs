@@ -20,7 +20,7 @@ pub struct Machine {
     /// Hardware threads per core; 0 if unknown.
     #[serde(default)]
     pub threads_per_core: u32,
-    /// Measured or published figures; see [`mod@file`].
+    /// Measured or published figures; see [`mod@crate::file`].
     #[serde(default)]
     pub figures: Figures,
 }

@@ -111,7 +111,7 @@ impl Machine {
         out.0
     }
 
-    /// The caches with their sources; levels that have none get [`NO_SOURCE`].
+    /// The caches with their sources; levels that have none get `NO_SOURCE`.
     pub fn cache_figures(&self) -> Vec<CacheFigures> {
         if !self.figures.caches.is_empty() {
             return self.figures.caches.clone();
