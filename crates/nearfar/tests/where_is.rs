@@ -294,6 +294,10 @@ fn bad_input_ends_with_a_reason_and_what_to_type() {
     case(&["-1"], &[]);
     case(&[], &["<PID | --all | [--] COMMAND...>"]);
     case(&["1", "--all"], &["cannot be used with"]);
+    // What is not a number is a program.
+    let output = run(&["x"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert!(text(&output.stderr).contains("x: not found in PATH") && output.stdout.is_empty());
     // A child that has ended and is not waited for.
     let mut zombie = Command::new("true").spawn().unwrap();
     let pid = zombie.id();

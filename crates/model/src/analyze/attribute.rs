@@ -14,7 +14,7 @@ use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::Seen;
 use super::page_nodes::{Finder, PageNode};
 use super::pages::Folios;
-use super::phases::Phases;
+use super::phases::{PageOf, Phases};
 use super::reach::{PIECE, Trail};
 use super::region::Region;
 use super::rows::Rows;
@@ -386,9 +386,14 @@ impl<'a> Worker<'a> {
         }
         if let (Some(phases), Some(t)) = (self.context.phases, thread) {
             let path = phases.at(t as u32, time);
-            let near = known && !remote;
-            counters.phases.sampled.entry((t as u32, path)).or_default().add(weight, near, remote);
-            counters.phases.functions.entry((path, function)).or_default().add(weight, near, remote);
+            let page = match (memory, known, remote) {
+                (false, ..) => PageOf::NoMemory,
+                (true, false, _) => PageOf::UnknownNode,
+                (true, true, false) => PageOf::OwnNode,
+                (true, true, true) => PageOf::OtherNode,
+            };
+            counters.phases.sampled.entry((t as u32, path)).or_default().add(weight, page);
+            counters.phases.functions.entry((path, function)).or_default().add(weight, page);
             if let (true, Some(thing)) = (remote, thing) {
                 let touch = self.context.finder.placements.touches.get(page_node.touch as usize);
                 let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));

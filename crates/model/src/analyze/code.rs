@@ -20,7 +20,7 @@ const MOST_FRAMES: usize = 12;
 /// A function of which neither name nor file is known.
 pub const NAMELESS: &str = "?";
 
-/// What a row of functions is told by: a site's function, or else its place, and its module.
+/// Key of a row of functions: the site's function, or else its place, and its module.
 pub fn function_of(site: &Site) -> (&str, Option<u32>) {
     let name = site.function.as_deref().or(site.at.as_deref()).unwrap_or(NAMELESS);
     (name, site.module)

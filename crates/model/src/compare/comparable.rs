@@ -30,7 +30,7 @@ impl Comparable {
                           takes all of both"
                 .to_owned()),
         };
-        // Regions and ways of recording that differ say so themselves.
+        // Regions and ways of recording that differ are reported themselves.
         let work = if time.is_ok() { work } else { Ok(()) };
         Comparable { shares, time, machine: before.machine.name == after.machine.name, work }
     }

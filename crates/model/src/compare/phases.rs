@@ -20,7 +20,7 @@ fn sides(phases: &PhaseReport, total: u64) -> BTreeMap<String, (usize, PhaseSide
                 calls,
                 inclusive_s: all.time_ns as f64 / 1e9,
                 exclusive_s: own.time_ns as f64 / 1e9,
-                far_share: (total > 0).then(|| own.far as f64 / total as f64),
+                far_share: (total > 0 && own.page_nodes_known()).then(|| own.far as f64 / total as f64),
             };
             sides.insert(path.clone(), (i, side));
         }

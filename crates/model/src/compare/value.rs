@@ -262,6 +262,7 @@ pub struct PhaseSide {
     pub inclusive_s: f64,
     /// Without that of phases in it, seconds.
     pub exclusive_s: f64,
-    /// Far memory used in it and in no phase in it, as a share of all samples' time or lines; null without samples.
+    /// Far memory used in it and in no phase in it, as a share of all samples' time or lines; null without samples,
+    /// or if too much of it is on pages whose node is unknown.
     pub far_share: Option<f64>,
 }

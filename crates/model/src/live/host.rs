@@ -9,6 +9,9 @@ use crate::residency::Residency;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+/// Source of the nodes of pages.
+const PAGES: &str = "numa_maps, or move_pages on random pages";
+
 /// What does not change from reading to reading.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -376,7 +379,6 @@ impl Between<'_> {
 
     fn processes(&self) -> Table {
         use Unit::{Bytes, Count, Cpus, PerSecond, Seconds, Share, Text};
-        const PAGES: &str = "numa_maps, or move_pages on random pages";
         let mut columns = vec![
             column("pid", "pid", Text, "process id", PID_STAT),
             column("name", "name", Text, "name as the kernel has it", PID_STAT),
@@ -397,15 +399,7 @@ impl Between<'_> {
             column("pages_age", "looked", Seconds, "time since its pages were looked at", PAGES),
         ];
         let nodes: Vec<NodeId> = self.host.machine.nodes.iter().map(|n| n.id).collect();
-        for node in &nodes {
-            columns.push(super::Column {
-                key: format!("node{node}").into(),
-                head: format!("on {node}").into(),
-                unit: Bytes,
-                what: Cow::Owned(format!("bytes of its pages on node {node}")),
-                source: PAGES.into(),
-            });
-        }
+        columns.extend(nodes.iter().map(bytes_on));
         let mut by_process: BTreeMap<u32, Vec<(u32, &Thread)>> = BTreeMap::new();
         for (&tid, thread) in &self.now.threads {
             by_process.entry(thread.pid).or_default().push((tid, thread));
@@ -584,7 +578,6 @@ fn far(pages: &BTreeMap<NodeId, u64>, on: &BTreeMap<NodeId, f64>) -> Option<f64>
 /// The table of a process's mappings and static variables.
 pub fn objects(seen: &Residency, machine: &Machine) -> Table {
     use Unit::{Bytes, Share, Text};
-    const PAGES: &str = "numa_maps, or move_pages on random pages";
     let nodes: Vec<NodeId> = machine.nodes.iter().map(|n| n.id).collect();
     let mut columns = vec![
         column("address", "address", Text, "first byte", "/proc/PID/maps"),
@@ -600,15 +593,7 @@ pub fn objects(seen: &Residency, machine: &Machine) -> Table {
         ),
         column("policy", "policy", Text, "memory policy asked for", "numa_maps"),
     ];
-    for node in &nodes {
-        columns.push(super::Column {
-            key: format!("node{node}").into(),
-            head: format!("on {node}").into(),
-            unit: Bytes,
-            what: Cow::Owned(format!("bytes of its pages on node {node}")),
-            source: PAGES.into(),
-        });
-    }
+    columns.extend(nodes.iter().map(bytes_on));
     let mut on: BTreeMap<NodeId, f64> = BTreeMap::new();
     for node in seen.threads.iter().filter_map(|t| t.node) {
         *on.entry(node).or_insert(0.0) += 1.0;
@@ -655,3 +640,14 @@ pub fn objects(seen: &Residency, machine: &Machine) -> Table {
 
 #[cfg(test)]
 mod tests;
+
+/// The column of the bytes that are on a node.
+fn bytes_on(node: &NodeId) -> super::Column {
+    super::Column {
+        key: format!("node{node}").into(),
+        head: format!("on {node}").into(),
+        unit: Unit::Bytes,
+        what: Cow::Owned(format!("bytes of its pages on node {node}")),
+        source: PAGES.into(),
+    }
+}

@@ -24,7 +24,7 @@ pub enum StoreError {
     /// It asks for more memory than a file of its size may.
     #[error("it would take more than {0} bytes of memory, too many for a file of its size")]
     TooLarge(u64),
-    /// It is no file that nearfar wrote.
+    /// It is not a file that nearfar wrote.
     #[error("{0}")]
     Foreign(String),
 }

@@ -2,7 +2,7 @@
 //! anything else that was counted.
 
 use super::layout::{Page, columns, count, percent, plural, right, shorten};
-use crate::analyze::{Basis, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread};
+use crate::analyze::{Basis, MOST_UNKNOWN, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread};
 use std::collections::BTreeMap;
 
 /// Unbalanced calls that are printed; all are in the JSON.
@@ -11,6 +11,8 @@ const MOST_UNBALANCED: usize = 10;
 const MOST_REGIONS: usize = 20;
 /// Rows of objects.
 const MOST_PAID: usize = 5;
+/// What is shown of an amount that is not known.
+const UNKNOWN: &str = "unknown";
 /// Name of a thread as a whole.
 pub const WHOLE: &str = "(thread)";
 
@@ -60,6 +62,11 @@ impl Quantity {
         }
     }
 
+    /// Whether the amounts are known: what is near and far is not where most pages' nodes are unknown.
+    fn known(self, amounts: &PhaseAmounts) -> bool {
+        !matches!(self, Quantity::Far | Quantity::Near) || amounts.page_nodes_known()
+    }
+
     /// What it is, with its unit.
     fn words(self, basis: Basis, simulated: bool) -> &'static str {
         match (self, basis) {
@@ -97,16 +104,6 @@ pub struct FlatRow {
     pub exclusive: PhaseAmounts,
 }
 
-fn sum(to: &mut PhaseAmounts, from: &PhaseAmounts) {
-    to.time_ns = to.time_ns.saturating_add(from.time_ns);
-    to.samples += from.samples;
-    to.weight = to.weight.saturating_add(from.weight);
-    to.near = to.near.saturating_add(from.near);
-    to.far = to.far.saturating_add(from.far);
-    to.faults += from.faults;
-    to.bytes = to.bytes.saturating_add(from.bytes);
-}
-
 /// The flat profile of figures by path: names, and pairs of a name and the one around it. A phase within itself counts
 /// its inclusive amounts once.
 pub fn flat(phases: &PhaseReport, figures: &[Option<PhaseFigures>]) -> Vec<FlatRow> {
@@ -133,9 +130,9 @@ pub fn flat(phases: &PhaseReport, figures: &[Option<PhaseFigures>]) -> Vec<FlatR
             let row = rows.entry((pair, text.clone())).or_insert_with(new);
             row.calls += f.calls;
             row.subrs += f.subrs;
-            sum(&mut row.exclusive, &f.exclusive);
+            row.exclusive.add(&f.exclusive);
             if !again {
-                sum(&mut row.inclusive, &f.inclusive);
+                row.inclusive.add(&f.inclusive);
             }
         };
         add(false, name(i).to_owned(), around.iter().any(|&o| name(o) == name(i)));
@@ -232,14 +229,15 @@ pub fn to_phases(report: &Report, wanted: Wanted, width: usize, color: bool) -> 
     paid(&mut page, phases);
     metrics(&mut page, phases);
     unbalanced(&mut page, phases);
-    notes(&mut page, report, phases);
+    notes(&mut page, report, phases, q);
     page.finish()
 }
 
 fn table(page: &mut Page, phases: &PhaseReport, q: Quantity, figures: &[Option<PhaseFigures>]) {
     let mut rows = flat(phases, figures);
     let whole = figures[0].map_or(0, |f| q.of(&f.inclusive)).max(1);
-    rows.retain(|r| r.calls > 0 || q.of(&r.inclusive) > 0);
+    let whole_known = figures[0].is_none_or(|f| q.known(&f.inclusive));
+    rows.retain(|r| r.calls > 0 || q.of(&r.inclusive) > 0 || !q.known(&r.inclusive));
     match q {
         Quantity::Time => rows.sort_by_key(|r| (std::cmp::Reverse(r.inclusive.time_ns), r.pair)),
         _ => rows.sort_by_key(|r| (std::cmp::Reverse(q.of(&r.exclusive)), r.pair)),
@@ -262,15 +260,23 @@ fn table(page: &mut Page, phases: &PhaseReport, q: Quantity, figures: &[Option<P
     for row in rows {
         let (inclusive, exclusive) = (q.of(&row.inclusive), q.of(&row.exclusive));
         let unit = if q == Quantity::Time || time_like { 1000 } else { 1 };
+        let known = q.known(&row.inclusive);
         let each = match row.calls {
             0 => "-".to_owned(),
+            _ if !known => UNKNOWN.to_owned(),
             calls => (inclusive / unit / calls).to_string(),
         };
-        let (exclusive, inclusive_text) = match q {
-            Quantity::Time => (msec(exclusive), msec(inclusive)),
-            _ => (counts(exclusive / unit), counts(inclusive / unit)),
+        let text = |known: bool, amount: u64| match q {
+            _ if !known => UNKNOWN.to_owned(),
+            Quantity::Time => msec(amount),
+            _ => counts(amount / unit),
         };
-        let share = format!("{:.1}", 100.0 * inclusive as f64 / whole as f64);
+        let exclusive = text(q.known(&row.exclusive), exclusive);
+        let inclusive_text = text(known, inclusive);
+        let share = match known && whole_known {
+            true => format!("{:.1}", 100.0 * inclusive as f64 / whole as f64),
+            false => "?".to_owned(),
+        };
         let start = format!(
             "{}{}{}{}{}{} ",
             right(&share, 5),
@@ -304,6 +310,7 @@ fn spread(page: &mut Page, phases: &PhaseReport, q: Quantity, threads: &[usize])
         let values: Vec<f64> = threads.iter().map(of).collect();
         let s = Spread::of(&values);
         let text = |v: f64| match q {
+            _ if !q.known(&node.all.inclusive) => UNKNOWN.to_owned(),
             Quantity::Time => msec(v.round() as u64),
             _ => counts(v.round() as u64),
         };
@@ -409,12 +416,21 @@ fn unbalanced(page: &mut Page, phases: &PhaseReport) {
     }
 }
 
-fn notes(page: &mut Page, report: &Report, phases: &PhaseReport) {
+fn notes(page: &mut Page, report: &Report, phases: &PhaseReport, q: Quantity) {
     page.blank();
     if report.region == crate::analyze::Region::Marked {
         page.paragraph(
             "Samples are of the region of interest only; times, calls, faults and bytes are of the whole run.",
         );
+    }
+    let unknown = phases.nodes.first().and_then(|n| n.all.inclusive.page_node_unknown_share());
+    if let (Quantity::Far | Quantity::Near, Some(share)) = (q, unknown.filter(|&share| share > 0.0)) {
+        page.paragraph(&format!(
+            "For {} of what was sampled on memory the node of the page is unknown: it is neither far nor near. A phase \
+             with more than {} of it is shown as unknown.",
+            percent(Some(share)),
+            percent(Some(MOST_UNKNOWN))
+        ));
     }
     let counted: u64 = phases.nodes.iter().map(|n| n.all.counted_calls).sum();
     if counted > 0 {

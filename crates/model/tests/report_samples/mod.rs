@@ -218,6 +218,7 @@ pub fn phases() -> PhaseReport {
         weight: 10_000_000,
         near: 10_000_000 - far,
         far,
+        page_node_unknown: 0,
         faults: 4,
         bytes: 4096,
     };

@@ -146,7 +146,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        file::write(file, &escape::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
+        file::write(file, escape::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
     }
     if args.json {
         show::page(&escape::json(serde_json::to_string_pretty(&written)? + "\n"))?;

@@ -85,7 +85,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     let (mut after, mut trials) = (None, None);
     if let Some(placement) = placement.as_ref().filter(|_| !before.findings.is_empty()) {
         // Its directory is new.
-        super::file::write(&file, &placement.file.to_toml(), false)?;
+        super::file::write(&file, placement.file.to_toml(), false)?;
         let with = [OsString::from("--placement"), file.clone().into()];
         step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat(), &directory)?;
         after = Some(judged(&at(AFTER), None, Bind::Compact, false)?);

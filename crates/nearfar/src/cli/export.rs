@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::Report;
 use nearfar_model::export::{caliper, perfetto, tau};
 use nearfar_model::machine::binding::Bind;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,10 +28,11 @@ pub(super) struct ExportArgs {
     /// The format
     #[arg(long, value_name = "FORMAT")]
     to: To,
-    /// File to write, a directory for tau; what exists is not overwritten. `-`: standard output [default: beside the
-    /// recording]
+    /// File to write, `-` for standard output; for tau a directory, which must not exist [default: beside the recording]
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: super::file::Force,
     /// Judge by this machine, as in `report`
     #[arg(long = "as", value_name = "MACHINE")]
     machine: Option<String>,
@@ -79,8 +80,10 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     let out = args.output.clone().unwrap_or_else(|| path.with_extension(args.to.extension()));
     match args.to {
         To::Tau => directory(&out, &report, rank)?,
-        To::Caliper => file(&out, caliper::json(&report, rank).with_context(no_phases)?.as_bytes())?,
-        To::Perfetto => file(&out, &perfetto::trace(&report).with_context(no_phases)?)?,
+        To::Caliper => {
+            file(&out, caliper::json(&report, rank).with_context(no_phases)?.as_bytes(), args.force.force)?
+        }
+        To::Perfetto => file(&out, &perfetto::trace(&report).with_context(no_phases)?, args.force.force)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,17 +93,11 @@ fn no_phases() -> String {
         .into()
 }
 
-fn file(path: &Path, bytes: &[u8]) -> Result<()> {
-    if path == Path::new("-") {
-        return std::io::stdout().lock().write_all(bytes).context("cannot write to standard output");
+fn file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
+    super::file::write(path, bytes, force)?;
+    if path != Path::new("-") {
+        crate::say!("nearfar: wrote {}", path.display());
     }
-    match output::create(path, bytes) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            bail!("{} exists and is not overwritten: choose another name with -o", path.display())
-        }
-        made => made.with_context(|| format!("cannot write {}", path.display()))?,
-    }
-    crate::say!("nearfar: wrote {}", path.display());
     Ok(())
 }
 

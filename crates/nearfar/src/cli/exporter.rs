@@ -58,7 +58,7 @@ share/grafana/nearfar.json is a dashboard of these numbers; docs/exporter.md lis
 /// A reading is used again by scrapes that come this soon after it.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// Serves until somebody ends it.
+/// Serves until it is interrupted.
 pub fn run(args: &ExporterArgs) -> Result<ExitCode> {
     if !args.listen.ip().is_loopback() && !args.public {
         bail!(

@@ -40,18 +40,16 @@ pub(super) fn may_write(file: &Path, force: bool) -> Result<()> {
 ///
 /// # Errors
 /// If it may not be replaced, or cannot be written.
-pub(super) fn write(file: &Path, text: &str, force: bool) -> Result<()> {
+pub(super) fn write(file: &Path, content: impl AsRef<[u8]>, force: bool) -> Result<()> {
+    let content = content.as_ref();
     if file == Path::new("-") {
         let mut out = std::io::stdout().lock();
-        return out
-            .write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .context("cannot write to standard output");
+        return out.write_all(content).and_then(|()| out.flush()).context("cannot write to standard output");
     }
     may_write(file, force)?;
     let made = match force {
-        true => output::replace(file, text.as_bytes()),
-        false => output::create(file, text.as_bytes()),
+        true => output::replace(file, content),
+        false => output::create(file, content),
     };
     made.with_context(|| format!("cannot write {}", file.display()))
 }

@@ -31,7 +31,7 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
         super::show::page(&to_text(&measured, width, color))?;
     }
     if let Some(file) = &args.output {
-        super::file::write(file, &measured.into_machine(machine).to_toml(), args.force.force)?;
+        super::file::write(file, measured.into_machine(machine).to_toml(), args.force.force)?;
     }
     Ok(ExitCode::SUCCESS)
 }

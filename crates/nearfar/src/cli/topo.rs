@@ -20,7 +20,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
     }
     let topology = read(args)?;
     if let Some(file) = &args.svg {
-        super::file::write(file, &to_svg(&topology), args.force.force)?;
+        super::file::write(file, to_svg(&topology), args.force.force)?;
     } else if args.json {
         super::show::page(&topology.to_json())?;
     } else if args.numactl {

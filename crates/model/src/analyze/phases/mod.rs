@@ -28,16 +28,34 @@ pub struct Sampled {
     pub weight: u64,
     pub near: u64,
     pub far: u64,
+    pub page_node_unknown: u64,
+}
+
+/// Which page a sample touches, seen from its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOf {
+    /// None: it touches no memory.
+    NoMemory,
+    /// One on the thread's node.
+    OwnNode,
+    /// One on another node.
+    OtherNode,
+    /// One whose node is not known.
+    UnknownNode,
 }
 
 impl Sampled {
-    /// Counts a sample; `near` and `far`: whether its page is known to be on the thread's node, or on another.
+    /// Counts a sample.
     #[inline]
-    pub fn add(&mut self, weight: u64, near: bool, far: bool) {
+    pub fn add(&mut self, weight: u64, page: PageOf) {
         self.samples += 1;
         self.weight += weight;
-        self.near += if near { weight } else { 0 };
-        self.far += if far { weight } else { 0 };
+        match page {
+            PageOf::NoMemory => {}
+            PageOf::OwnNode => self.near += weight,
+            PageOf::OtherNode => self.far += weight,
+            PageOf::UnknownNode => self.page_node_unknown += weight,
+        }
     }
 
     fn merge(&mut self, other: &Sampled) {
@@ -45,6 +63,7 @@ impl Sampled {
         self.weight += other.weight;
         self.near += other.near;
         self.far += other.far;
+        self.page_node_unknown += other.page_node_unknown;
     }
 }
 

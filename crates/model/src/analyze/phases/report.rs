@@ -21,23 +21,13 @@ const MOST_PAID: usize = 100;
 const MOST_METRICS: usize = 1000;
 const MOST_REGIONS: usize = 500;
 
-fn add(to: &mut PhaseAmounts, from: &PhaseAmounts) {
-    to.time_ns = to.time_ns.saturating_add(from.time_ns);
-    to.samples += from.samples;
-    to.weight = to.weight.saturating_add(from.weight);
-    to.near = to.near.saturating_add(from.near);
-    to.far = to.far.saturating_add(from.far);
-    to.faults += from.faults;
-    to.bytes = to.bytes.saturating_add(from.bytes);
-}
-
 /// A thread's figures by path.
 fn of_thread(tree: &Tree, calls: &[Calls], exclusive: &[PhaseAmounts]) -> Vec<PhaseFigures> {
     let mut exclusive = exclusive.to_vec();
     for (amounts, (_, own)) in exclusive.iter_mut().zip(times(tree, calls)) {
         amounts.time_ns = own;
     }
-    let inclusive = tree.inclusive(&exclusive, add);
+    let inclusive = tree.inclusive(&exclusive, PhaseAmounts::add);
     let mut figures: Vec<PhaseFigures> = (0..tree.paths.len())
         .map(|i| PhaseFigures {
             calls: calls[i].calls,
@@ -76,6 +66,7 @@ pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseR
     for (&key, s) in &counters.phases.sampled {
         let to = exclusive.entry(key).or_default();
         (to.samples, to.weight, to.near, to.far) = (s.samples, s.weight, s.near, s.far);
+        to.page_node_unknown = s.page_node_unknown;
     }
     for (&key, &bytes) in &phases.bytes {
         exclusive.entry(key).or_default().bytes = bytes;
@@ -108,8 +99,8 @@ pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseR
             to.calls += f.calls;
             to.counted_calls += f.counted_calls;
             to.subrs += f.subrs;
-            add(&mut to.inclusive, &f.inclusive);
-            add(&mut to.exclusive, &f.exclusive);
+            to.inclusive.add(&f.inclusive);
+            to.exclusive.add(&f.exclusive);
             if f.calls > 0 {
                 inclusive_times[path].push(f.inclusive.time_ns as f64);
             }

@@ -1,6 +1,7 @@
 //! The program's parts: how long each took, and what happened in it.
 
 use super::Basis;
+use crate::analyze::MOST_UNKNOWN;
 use serde::Serialize;
 
 /// Names of phases that a program, its runtime or a tool gave, by path: which phase in which. Within a thread a phase's
@@ -76,10 +77,37 @@ pub struct PhaseAmounts {
     pub near: u64,
     /// Of that, on pages of other nodes: the time at risk, or lines from and to far memory.
     pub far: u64,
+    /// Of that, on pages whose node is unknown: in neither `near` nor `far`.
+    pub page_node_unknown: u64,
     /// Page faults, of the whole run.
     pub faults: u64,
     /// Bytes allocated, of the whole run; small allocations by samples.
     pub bytes: u64,
+}
+
+impl PhaseAmounts {
+    /// Adds those of another phase or thread.
+    pub fn add(&mut self, other: &PhaseAmounts) {
+        self.time_ns = self.time_ns.saturating_add(other.time_ns);
+        self.samples += other.samples;
+        self.weight = self.weight.saturating_add(other.weight);
+        self.near = self.near.saturating_add(other.near);
+        self.far = self.far.saturating_add(other.far);
+        self.page_node_unknown = self.page_node_unknown.saturating_add(other.page_node_unknown);
+        self.faults += other.faults;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+
+    /// Share of what was sampled on memory whose page's node is unknown; `None` if no memory was sampled.
+    pub fn page_node_unknown_share(&self) -> Option<f64> {
+        let all = self.near as f64 + self.far as f64 + self.page_node_unknown as f64;
+        (all > 0.0).then(|| self.page_node_unknown as f64 / all)
+    }
+
+    /// Whether enough is known of its pages to say how much of its memory is near or far: as in a verdict.
+    pub fn page_nodes_known(&self) -> bool {
+        self.page_node_unknown_share().is_none_or(|share| share <= MOST_UNKNOWN)
+    }
 }
 
 /// Of several threads.
