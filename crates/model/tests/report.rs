@@ -345,3 +345,42 @@ fn no_line_is_wider_than_the_page() {
         }
     }
 }
+
+#[test]
+fn phases_whose_pages_are_on_unknown_nodes_have_unknown_far_memory() {
+    use nearfar_model::report::phases::{Quantity, Wanted};
+    let page = |r: &Report, quantity| {
+        nearfar_model::report::to_phases(r, Wanted { quantity, threads: true }, 100, false)
+    };
+    let mut r = samples::affected();
+    r.phases = Some(samples::phases());
+    let known = page(&r, Quantity::Far);
+    assert!(!known.contains("unknown"), "{known}");
+    let p = r.phases.as_mut().unwrap();
+    let test = p.nodes.iter().position(|n| n.name == "Test on CPU 2").unwrap();
+    let hide = |figures: &mut nearfar_model::analyze::PhaseFigures| {
+        for amounts in [&mut figures.inclusive, &mut figures.exclusive] {
+            amounts.page_node_unknown = amounts.near + amounts.far;
+            (amounts.near, amounts.far) = (0, 0);
+        }
+    };
+    hide(&mut p.nodes[test].all);
+    p.rows.iter_mut().filter(|row| row.node == test).for_each(|row| hide(&mut row.figures));
+    let whole = &mut p.nodes[0].all.inclusive;
+    whole.page_node_unknown = whole.near + whole.far;
+    for quantity in [Quantity::Far, Quantity::Near] {
+        let text = page(&r, quantity);
+        let line = text.lines().find(|l| l.ends_with(" Test on CPU 2")).unwrap_or_else(|| panic!("{text}"));
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells[..3], ["?", "unknown", "unknown"], "{text}");
+        assert!(
+            text.contains("For 50 % of what was sampled on memory the node of the page is unknown"),
+            "{text}"
+        );
+    }
+    assert!(!page(&r, Quantity::Time).contains("unknown"));
+    let change = nearfar_model::compare::compare(&r, &r);
+    let side = |path: &str| change.phases.iter().find(|c| c.path == path).unwrap().before.as_ref().unwrap();
+    assert_eq!(side("main() => Test on CPU 2").far_share, None);
+    assert_eq!(side("main()").far_share, Some(0.0));
+}
