@@ -158,7 +158,7 @@ bool nf_objects_init(void);
 /* A new object, told at once or only noted: see "Storms" in protocol.h. */
 void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t previous, const struct nf_site *site);
 /* Its end, before the memory can be anybody else's. Its bytes; 0 if it was not known. `told`, if not NULL: whether
- * its beginning was told. */
+ * its beginning was recorded. */
 size_t nf_object_ends(uintptr_t address, uint16_t flags, bool look_at_page_nodes, bool *told);
 /* Its bytes, and the flags of its ALLOC; 0 if it is not known. */
 size_t nf_object_bytes(uintptr_t address, uint16_t *flags);

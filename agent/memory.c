@@ -59,7 +59,7 @@ struct gone {
 };
 
 /* FREE for a mapping that is recorded and goes as a whole; else RANGE tells what goes. Of one that came and went in a
- * storm of others nothing was told, and nothing is. Nothing goes where the kernel will refuse anyway. */
+ * storm of others nothing was recorded, and nothing is. Nothing goes where the kernel will refuse anyway. */
 static struct gone unmapping(uintptr_t address, size_t bytes) {
     bool told = true;
     struct gone gone = {0};

@@ -313,7 +313,7 @@ void nf_object_begins(uint16_t flags, uintptr_t address, size_t bytes, uintptr_t
     s->rsp = site->rsp;
     s->site = 0;
     atomic_store_explicit(&s->bytes, bytes, memory_order_relaxed);
-    /* What realloc could not do takes back an end that was told. */
+    /* What realloc could not do takes back an end that was recorded. */
     if (more_than_ever || (flags & NF_ALLOC_RESTORED) || take_token() || !(known = nf_known_site(site))) {
         s->site = nf_record_alloc(flags, address, bytes, bytes, previous, site);
         give(s, TOLD);

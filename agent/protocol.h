@@ -18,7 +18,7 @@
  * stays as short as it is then: its writer lowers the segment's `ring_bytes` before it goes around.
  *
  * Why rings in shared memory, and not a pipe or a file: what a process has
- * published survives its SIGKILL without a system call per record; nobody can
+ * published survives its SIGKILL without a system call per record; no process can
  * close it; the writer never blocks in the kernel, so it also works in a signal
  * handler; and a recorder that is slow or gone costs the program lost records
  * (counted), not a hang or a SIGPIPE.
@@ -62,7 +62,7 @@
  *
  * Storms. A process may write so many ALLOC a second (`alloc_rate`, with a stock of `alloc_burst`). Beyond that an
  * allocation is only noted: told later if it is still there after NF_RIPE_NS, and otherwise counted, by site (GROUP)
- * and in the segment (`short_count`, `short_bytes`). The end of an object that was told is held back then, for the
+ * and in the segment (`short_count`, `short_bytes`). The end of an object that was recorded is held back then, for the
  * same call often gets the same block again: that is the same object going on, and counted in GROUP as well.
  *
  * Sandboxes. A program may install a seccomp filter that ends it at a call which it does not expect. From then on
@@ -239,7 +239,7 @@ struct nf_alloc {
     uint64_t rip;        /* return address of the hooked call */
     uint64_t rsp;        /* stack pointer after that return */
     uint64_t rbp;
-    uint64_t born;       /* CLOCK_MONOTONIC of the allocation, ns, where it is told late; else 0 */
+    uint64_t born;       /* CLOCK_MONOTONIC of the allocation, ns, where it is recorded late; else 0 */
     uint32_t stack_bytes; /* copied from rsp upwards; 0 if the key is known */
     uint32_t unused;
 };
@@ -257,7 +257,7 @@ struct nf_range {
     uint64_t address;
     uint64_t bytes;
     uint64_t to;         /* RANGE move: new address; NAME: bytes of the name; FREE: time of the end, ns, where it
-                          * is told late; else 0 */
+                          * is recorded late; else 0 */
 };
 
 struct nf_page_nodes {

@@ -1,5 +1,5 @@
 /* Programs that shut themselves in: a seccomp filter may end the process at any call that it does not expect, and
- * which those are nobody can ask without calling. So the agent watches the calls that install one, does before them
+ * which those are cannot be asked without calling. So the agent watches the calls that install one, does before them
  * what it cannot do afterwards, and makes no system call from then on (`nf_process.quiet`): it goes on writing
  * records into a ring that is in memory as a whole. What needs a call is left out and said: samples of the signal
  * source, nodes of pages, thread stacks, new threads' records, pins and placements.
@@ -7,7 +7,7 @@
  * Strict seccomp also forbids the time stamp counter to its thread, as prctl(PR_SET_TSC) does: `nf_self.counter`.
  *
  * A filter that was there before the program began (a container's, a launcher's) is the recorder's own, which has
- * tried, or one that somebody installed on the way: then the agent does not attach. */
+ * tried, or one that was installed on the way: then the agent does not attach. */
 #include "agent.h"
 
 #include <linux/capability.h>

@@ -226,7 +226,7 @@ inline Range share_of(std::size_t elements, int thread, int threads, std::size_t
 }
 
 // Between two passes over the same memory: the compiler must assume that
-// somebody looks, so it neither merges nor interchanges the passes.
+// the caller looks, so it neither merges nor interchanges the passes.
 inline void memory_is_observed() { asm volatile("" ::: "memory"); }
 
 // The last line of a program, and its exit code.

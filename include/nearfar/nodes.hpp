@@ -106,7 +106,7 @@ bool read_list(const std::string &path, F add)
 }
 
 // Sets the policy of untouched pages: 0, or the errno of the refusal. The
-// kernel reads one bit less than it is told.
+// kernel reads one bit less than it is given.
 inline int set_policy(void *start, std::size_t bytes, int mode, const node_set &nodes) noexcept
 {
     if (bytes == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// The parallel loops: who computes which block, and who touches it first.
+// The parallel loops: which thread computes which block, and which touches it first.
 #pragma once
 
 #include "kernels.hpp"

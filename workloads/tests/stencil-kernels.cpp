@@ -31,7 +31,7 @@ static void expect(bool right, const char *what, const Grid &g, Index iterations
                 g.n1_block, g.n2_block, g.n3_block, iterations);
 }
 
-// Both time levels, point by point; what the padding holds is nobody's business.
+// Both time levels, point by point; what the padding holds does not matter.
 struct Result {
     std::vector<float> prev, next;
     bool operator==(const Result &other) const

@@ -70,7 +70,7 @@ impl Launcher {
         }
     }
 
-    /// What to do if ranks are not where this launcher was told to put them.
+    /// What to do if ranks are not where this launcher should have put them.
     pub fn repair(self) -> &'static str {
         match self {
             Launcher::OpenMpi4 | Launcher::OpenMpi5 => {

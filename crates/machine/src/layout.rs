@@ -68,9 +68,7 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// No cpu may be used.
-    #[error(
-        "there is no cpu to run on: the machine has none, or none of them may be used; nearfar topo shows them"
-    )]
+    #[error("no cpu to run on: the machine has none, or none of them may be used; nearfar topo shows them")]
     NoCpus,
     /// Hosts get different numbers of ranks.
     #[error("{ranks} ranks do not divide evenly over {hosts} hosts; type {}", either(.repairs))]

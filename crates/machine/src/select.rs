@@ -27,7 +27,7 @@ pub enum SelectError {
         all: CpuList,
     },
     /// Not there.
-    #[error("there is no {what} {missing}; there are {all}")]
+    #[error("{what} {missing} does not exist; there are {all}")]
     Missing {
         /// cpu or node.
         what: &'static str,
@@ -247,7 +247,7 @@ fn parts(text: &str, machine: &Machine, packages: &[(u32, CpuList)]) -> Result<V
     let mut list = Vec::new();
     for part in text.split('@') {
         let wrong = |why: String| SelectError::Part { part: part.to_owned(), why };
-        let (domain, places) = part.split_once(':').ok_or_else(|| wrong("there is no : in it".into()))?;
+        let (domain, places) = part.split_once(':').ok_or_else(|| wrong("the : is missing".into()))?;
         let kind = domain.chars().next().unwrap_or(' ');
         let number = domain.get(1..).unwrap_or("");
         let every = || machine.nodes.iter().map(|n| n.id);
@@ -273,7 +273,7 @@ fn parts(text: &str, machine: &Machine, packages: &[(u32, CpuList)]) -> Result<V
         };
         cpus.sort_by_key(|&cpu| nth(cpu));
         if cpus.is_empty() {
-            return Err(wrong("there is no such socket or node with cpus that may be used".into()));
+            return Err(wrong("no such socket or node has cpus that may be used".into()));
         }
         for place in ordered(places)? {
             let cpu = cpus.get(place as usize).ok_or_else(|| {
@@ -318,12 +318,15 @@ mod tests {
             "{}",
             error("0-2")
         );
-        assert_eq!(error("2,9"), "there is no cpu 9; there are 0-7");
-        assert_eq!(error("+6"), "there is no cpu 6; there are 0-5");
+        assert_eq!(error("2,9"), "cpu 9 does not exist; there are 0-7");
+        assert_eq!(error("+6"), "cpu 6 does not exist; there are 0-5");
         assert!(error("!2-7").contains("selects no cpu"));
         assert!(error("x").contains("`x` is neither a number nor a range"));
         assert_eq!(nodes("!0", &machine, None).unwrap(), list("1"));
-        assert_eq!(nodes("3", &machine, None).unwrap_err().to_string(), "there is no node 3; there are 0-1");
+        assert_eq!(
+            nodes("3", &machine, None).unwrap_err().to_string(),
+            "node 3 does not exist; there are 0-1"
+        );
     }
 
     #[test]

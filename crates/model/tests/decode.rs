@@ -139,7 +139,7 @@ fn a_pointer_chase_gives_the_next_node() {
     let code = listing(&[("48 8b 76 08", "mov rsi, [rsi + 8]")]);
     let found = code.sample(1, &[(RSI, HEAP)]);
     code.check(found, Resolution::Next, Access::Load, HEAP + 8, 0);
-    // The last link is null: there is no next node.
+    // The last link is null: the list ends.
     let found = code.sample(1, &[(RSI, 0)]);
     code.check(
         Resolved { operand_ip: code.places[0], ..found },

@@ -1,4 +1,4 @@
-//! Summaries of ranks, merged: who is alike, who differs and in what, who is missing.
+//! Summaries of ranks, merged: which are alike, which differ and in what, which are missing.
 
 use nearfar_model::analyze::{Interval, Pattern, Verdict};
 use nearfar_model::machine::Machine;

@@ -171,7 +171,7 @@ fn main() {
     println!(
         "perf record: one event of the kind at the same rate, without registers or chains, for comparison"
     );
-    println!("kernel alone: one event with instruction, thread and time, into a ring that nobody reads");
+    println!("kernel alone: one event with instruction, thread and time, into a ring that is never read");
     for (name, program, arguments, label, way, divisor, goal) in &rows {
         if !format!("{name} {label}").contains(&only) {
             continue;

@@ -1,5 +1,5 @@
 //! Panics of the crates that read other people's files (Parquet, DWARF, unwind tables): they are caught where these are
-//! called and become errors or `None`, so nobody should hear of them on standard error.
+//! called and become errors or `None`, so standard error should not show them.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};

@@ -298,7 +298,7 @@ int main(void) {
     let ended = |b: &AgentBody| matches!(b, AgentBody::Free { address, .. } if *address == kept);
     let ends = run.records.iter().filter(|r| ended(&r.body)).count();
     let restored = run.of_size(3 << 20).iter().filter(|(_, a)| a.restored).count();
-    assert_eq!(ends, restored, "an end that was told is taken back");
+    assert_eq!(ends, restored, "an end that was recorded is taken back");
     let dropped =
         |b: &AgentBody| matches!(b, AgentBody::Range { kind: 2, address, .. } if *address == kept + 1);
     assert!(!run.has(dropped), "an unaligned range goes nowhere");

@@ -204,7 +204,7 @@ fn recordings_are_listed_with_what_they_say_of_themselves() {
 fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize { ws_row: rows, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the descriptors are written, the size is read; there is no name and no setting.
+    // SAFETY: the descriptors are written, the size is read; no name and no setting is passed.
     let made =
         unsafe { libc::openpty(&mut ours, &mut theirs, std::ptr::null_mut(), std::ptr::null(), &size) };
     assert_eq!(made, 0);

@@ -62,9 +62,9 @@ fn bad_input_ends_before_the_program_begins() {
         assert!(said.contains(words), "{arguments:?}: {said}");
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
-    case(&["-C", "60000", "--", "echo", "ran"], "there is no cpu");
+    case(&["-C", "60000", "--", "echo", "ran"], "cpu 60000 does not exist");
     case(&["-C", "99999999", "--", "echo", "ran"], "too large");
-    case(&["-m", "7", "--", "echo", "ran"], "there is no node 7");
+    case(&["-m", "7", "--", "echo", "ran"], "node 7 does not exist");
     case(&["-m", "x", "--", "echo", "ran"], "neither a number nor a range");
     case(&["--bind", "tight", "--", "echo", "ran"], "compact, scatter, close, spread");
     case(&["-p", "0-1", "--", "echo", "ran"], "");
@@ -249,7 +249,7 @@ fn parts_are_placed_accounted_for_and_refused_where_threads_may_run_anywhere() {
         assert!(said.contains(words), "{arguments:?}: {said}");
     };
     let beyond = with(77);
-    refused(&["run", "--placement", &beyond], "list: there is no node 77");
+    refused(&["run", "--placement", &beyond], "list: node 77 does not exist");
     refused(&["record", "--placement", &fix, "--no-agent"], "cannot be used with");
     let loose = |command: &str| {
         let mut command = [command, "--on", "2x2", "--unbound", "--placement", &fix, "--", program]

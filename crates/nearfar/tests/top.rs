@@ -171,7 +171,7 @@ fn it_ends_with_the_process_that_it_watches() {
 #[test]
 fn wrong_arguments_say_what_to_type() {
     for (arguments, says) in [
-        (&["-p", "4194303"][..], "there is no process 4194303"),
+        (&["-p", "4194303"][..], "process 4194303 does not exist"),
         (&["0.01"], "0.1 or more"),
         (&["--on", "nowhere"], "-- COMMAND"),
         (&["--csv", "/nonexistent/file", "-n", "1"], "/nonexistent/file"),

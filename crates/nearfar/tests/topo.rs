@@ -239,7 +239,7 @@ fn this_host_has_as_many_of_everything_as_lstopo_counts() {
 fn captured_machines_are_shown_as_they_are_and_fit_the_page() {
     let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|a| a.join("shared/data/topo"));
     let Some(captured) = folders.into_iter().find(|p| p.join("expected.json").exists()) else {
-        println!("skipped: there is no folder shared/data/topo beside the checkout");
+        println!("skipped: no folder shared/data/topo beside the checkout");
         return;
     };
     let expected = fs::read_to_string(captured.join("expected.json")).unwrap();

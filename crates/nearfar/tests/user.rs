@@ -84,7 +84,7 @@ fn an_unknown_user_is_refused() {
     let scratch = Scratch::new();
     let output = scratch.recorder("r", &["--user", "no-such-user"]).arg("true").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no user `no-such-user`"), "{output:?}");
+    assert!(text(&output.stderr).contains("user `no-such-user` does not exist"), "{output:?}");
 }
 
 /// The way by which a memfd of root's reaches a program of another user.

@@ -290,7 +290,7 @@ fn bad_input_ends_with_a_reason_and_what_to_type() {
         }
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     };
-    case(&["4194304"], &["there is no process 4194304", "nearfar where --all"]);
+    case(&["4194304"], &["process 4194304 does not exist", "nearfar where --all"]);
     case(&["-1"], &[]);
     case(&[], &["<PID | --all | [--] COMMAND...>"]);
     case(&["1", "--all"], &["cannot be used with"]);

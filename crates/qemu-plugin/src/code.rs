@@ -19,7 +19,7 @@ const SWITCH_BYTES: u64 = 0x100;
 /// Where the kernel's addresses begin.
 pub const KERNEL: u64 = 0xffff_8000_0000_0000;
 
-/// What an instruction of the kernel is to us.
+/// Kinds of the kernel's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelCode {
     /// Nothing.
@@ -86,7 +86,7 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
     }
 }
 
-/// What an instruction of a program is to us.
+/// Kinds of a program's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserCode {
     /// It stores past the caches.
@@ -102,7 +102,7 @@ pub fn decode(bytes: &[u8], address: u64) -> Instruction {
     Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode()
 }
 
-/// What it is to us.
+/// Its kind.
 pub fn user_code(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> UserCode {
     UserCode {
         streams: streams(instruction),

@@ -83,7 +83,7 @@ fn libm_fmaf(x: f32, y: f32, z: f32) -> f32 {
 }
 
 /// Our own comes first in that order only where this library was preloaded; elsewhere the C library is
-/// asked by name. Aborts if there is none: then whoever called us had no `fma` before either.
+/// asked by name. Aborts if there is none: then the caller had no `fma` before either.
 fn next(name: &CStr) -> usize {
     // SAFETY: both names end with a zero; a handle that could not be had is not used.
     let address = unsafe {

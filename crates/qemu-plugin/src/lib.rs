@@ -2,7 +2,7 @@
 //! [`nearfar_simulate`], and what that counts goes into DIR/simulated.journal.
 //!
 //! ```text
-//! translation (translate)  ──► what each instruction is to us (code, chain)
+//! translation (translate)  ──► the kind of each instruction (code, chain)
 //! execution   (callbacks)  ──► vcpu: filter ── miss ──► pages: node of the page ──► simulate ──► epoch, sample, pages
 //! hypercall, stack switches ──► threads, time, region ──► output ──► simulated.journal
 //! ```

@@ -69,7 +69,7 @@ impl Lines<'_> {
             owner.filter(|owner| owner.pid == self.ids.0).map(|owner| owner.page)
         };
         let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
-        // Which cpus share a line with whom is told by the bytes that each touches.
+        // Which cpus share a line with which others follows from the bytes that each touches.
         let address = if transfer { access.virt } else { address };
         self.plugin.output.rows().samples.push(RawSample {
             time_ns: self.plugin.time.now(),

@@ -60,7 +60,7 @@ impl Vcpu {
         self.stack = stack;
         self.counting = false;
         self.show_state();
-        // What the machine does between the program's threads is nobody's call.
+        // What the machine does between the program's threads belongs to no call.
         self.in_call = next.is_some_and(|next| next.in_call);
         match next.filter(|next| next.ids.is_some()) {
             Some(next) => self.take_up(next),
@@ -69,7 +69,7 @@ impl Vcpu {
     }
 
     /// A task that was not announced runs a program's code on one of the machine's cpus. Nothing but
-    /// the program and what it starts may do that, so it is counted, whoever it is: statically
+    /// the program and what it starts may do that, so it is counted, whichever it is: statically
     /// linked programs have no agent that could say. Not sooner: the kernel's own tasks have no say either,
     /// and what they do is not the program's.
     #[cold]

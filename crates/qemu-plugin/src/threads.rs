@@ -1,7 +1,7 @@
 //! Which thread runs on a vCPU: threads by their kernel stacks.
 //!
 //! A stack is a thread for as long as the thread lives, exec included. Afterwards the kernel gives
-//! it to another, which is why ends are told too.
+//! it to another, which is why ends are recorded too.
 
 use crate::hypercall::Speech;
 use std::collections::HashMap;

@@ -30,7 +30,7 @@ impl GuestTime {
         *self.told.lock().unwrap_or_else(|e| e.into_inner()) = Some((guest_ns, host));
     }
 
-    /// The guest's clock, ns; 0 while nothing was told.
+    /// The guest's clock, ns; 0 before the first reading.
     pub fn now(&self) -> u64 {
         self.at(Instant::now())
     }

@@ -11,7 +11,7 @@ use libc::c_void;
 /// ```
 ///
 /// The number is that of [`flops::number`](crate::flops::number): up to 512, the most instructions of a block, or from
-/// its `TABLE` on. Between them is what tells of nothing. Instructions are told by one of the block's accesses where that is possible: a call of their own
+/// its `TABLE` on. Between them is what tells of nothing. Instructions are counted by one of the block's accesses where that is possible: a call of their own
 /// for every block would be a quarter more calls in a loop such as the triad's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site(u64);

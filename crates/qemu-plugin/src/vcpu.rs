@@ -68,7 +68,7 @@ pub struct Vcpu {
     pub seat: Option<Seat>,
     /// What it shares with the others.
     pub plugin: &'static PluginState,
-    /// Floating-point operations since the last time that the core was told.
+    /// Floating-point operations since the core last got them.
     f64_ops: u64,
     f32_ops: u64,
     /// Accesses in the mode that only counts them.

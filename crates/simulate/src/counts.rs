@@ -1,4 +1,4 @@
-//! What a core counts. All numbers are running totals; who wants those of an
+//! What a core counts. All numbers are running totals; a reader that wants those of an
 //! epoch subtracts.
 
 /// A core's totals. Each access to a line is found in one place:

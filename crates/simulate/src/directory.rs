@@ -1,4 +1,4 @@
-//! Who has a line: one entry for every line of memory.
+//! Which caches have a line: one entry for every line of memory.
 //!
 //! An entry is a bit for "modified", one for each shared cache, one for each
 //! core. Real machines keep this in the tags of an inclusive cache, in a snoop
@@ -17,7 +17,7 @@ const MODIFIED: u128 = 1;
 /// Number of the first shared cache's bit.
 const FIRST_CACHE: usize = 1;
 
-/// Who has a line. Or a set of those who might.
+/// The caches that have a line, or a set of those that may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry(u128);
 

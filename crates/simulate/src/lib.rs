@@ -2,7 +2,7 @@
 //!
 //! [`Hierarchy`] is what the machine's cores share; each simulated cpu's thread
 //! owns one [`Core`] and hands it the accesses of its cpu. Lines that move from
-//! or to memory are told to a [`Sink`] one by one, everything else is counted.
+//! or to memory go to a [`Sink`] one by one, everything else is counted.
 //!
 //! ```text
 //!  access ──► filter ──► TLB, L1, L2 (the core's own) ──► directory, shared caches ──► Sink: memory

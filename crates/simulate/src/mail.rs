@@ -1,6 +1,6 @@
 //! What cores ask of each other's caches.
 //!
-//! A core's caches are its own memory, without locks. Who takes a line from it
+//! A core's caches are its own memory, without locks. A core that takes a line from it
 //! changes the directory at once and leaves a message; the core acts on it before
 //! its next access. All cores go by the directory, so a core that reads
 //! its messages late misleads no other.

@@ -1,8 +1,8 @@
-//! What happens between cores: who supplies a line, who gives it up, what goes to memory.
+//! What happens between cores: which supplies a line, which gives it up, what goes to memory.
 //!
 //! MESI, seen from the directory: a line is modified in one core, or clean in any
 //! number. Whether a clean line is "exclusive" does not matter here, because the
-//! first store to it is told to the directory in any case.
+//! first store to it goes to the directory in any case.
 //!
 //! - A dirty line comes from the cache that has it. Read by a core of the same
 //!   shared cache, its data stay there; read from another socket, they are also

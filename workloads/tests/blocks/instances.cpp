@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // Every template of nearfar.hpp with some type, for the compilers: they check
-// only what somebody uses. Nobody runs this.
+// only what is used. It is never run.
 #include <nearfar.hpp>
 
 struct words {

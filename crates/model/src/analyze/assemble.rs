@@ -27,7 +27,7 @@ const SCHEMA: u32 = 2;
 /// Longest lists in a report.
 pub(super) const MOST_ROWS: usize = 500;
 
-/// Samples of an object from which on its remote share is told, however wide its interval. // chosen
+/// Samples of an object from which on its remote share is shown, however wide its interval. // chosen
 const FEW: u64 = 100;
 
 /// Builds the report.

@@ -67,7 +67,7 @@ pub struct TouchUse {
     pub remote_away: u64,
 }
 
-/// Who takes a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
+/// The takers of a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
 /// the samples, and how many lines a runtime's code took.
 pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 4]>;
 

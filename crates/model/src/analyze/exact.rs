@@ -93,7 +93,7 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], 
 }
 
 /// Lines of a page that a node wrote without having read them, at most once each: they were dirty in its
-/// caches before the counts began. Whoever initialises a page leaves such lines; had its users
+/// caches before the counts began. The thread that initialises a page leaves such lines; had its users
 /// initialised it, they would be the users' own. (Non-temporal stores do not read either, but
 /// they come again with every pass, and the process that makes them is a user of the page.)
 fn leftover(page: u64, read: u64, written: u64) -> f64 {
@@ -157,7 +157,7 @@ pub struct Exact {
 pub struct RowLines {
     /// Its lines, with its part of shared pages.
     pub lines: Lines,
-    /// Bounds of its remote share, whoever the lines of shared pages belong to; `None` if no line has known ends.
+    /// Bounds of its remote share, whichever thread the lines of shared pages belong to; `None` if no line has known ends.
     pub remote: Option<Interval>,
 }
 

@@ -135,7 +135,7 @@ fn items(
                 // One after the other, or as fast as the link lets all of them together.
                 let line_ns = far_ns.max(threads * LINE / far_bandwidth(&judge.machine, node));
                 let at_a_time = counters.reach.get(&(f.row as u32, node)).and_then(|reach| {
-                    // Whoever fetches so much is slowed by memory, though a cache holds each line while it is in use.
+                    // A thread that fetches so much is slowed by memory, though a cache holds each line while it is in use.
                     let each =
                         reach.in_use().filter(|_| reach.fetching(line_ns).is_some_and(|f| f < MOSTLY))?;
                     Some(each * threads)

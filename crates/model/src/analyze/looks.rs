@@ -315,7 +315,7 @@ mod tests {
                 found.sort_unstable();
                 found.dedup();
                 let seen = |p: &u64| looks.present(0, p * PAGE).is_some();
-                // All that were seen; and others only where there is no less to go through.
+                // All that were seen; and others only where nothing smaller is left to go through.
                 assert!(range.clone().filter(seen).all(|p| found.contains(&p)), "{range:?} {found:?}");
                 assert!(found.iter().all(seen) || found.len() == 9, "{range:?} {found:?}");
             }

@@ -13,7 +13,7 @@
 //!   by a fork whose child has gone: no other fault can hit a page that is there. The
 //!   losers of a race for a page fault, too;
 //! - what the kernel touches for the program is taken to be filled (`read`, `recv`), except pages of files;
-//! - a load of a private file's page maps the page cache's page, which whoever read
+//! - a load of a private file's page maps the page cache's page, which the process that read
 //!   the file first has placed;
 //! - a fault that mapped a large page places all of it;
 //! - a call that populates a range takes the pages that are not there yet, for the thread that called;

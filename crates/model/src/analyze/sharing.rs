@@ -22,7 +22,7 @@ const SAMPLES: u64 = 8;
 /// Part of a row's transfers that must be of such lines. // chosen
 const HOT: f64 = 0.5;
 
-/// Largest part of what is written (or read) at other threads' bytes where each thread has bytes of its own: somebody
+/// Largest part of what is written (or read) at other threads' bytes where each thread has bytes of its own: a thread
 /// has to set them to zero, and a sum at the end reads all of them. // chosen
 const FOREIGN: f64 = 0.1;
 

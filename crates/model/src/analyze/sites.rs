@@ -111,7 +111,7 @@ impl Sites {
                 });
                 let outer = around.map(names::short).or_else(|| function.clone());
                 let at = match (file, row) {
-                    // Nobody has the runtime's source, and a line of it is nothing to change: whose code it is.
+                    // Users do not have the runtime's source, and cannot change a line of it: its module is shown.
                     (Some(f), _) if runtime || is_c_library(f) => library.map(str::to_owned),
                     (Some(f), Some(r)) => {
                         Some(format!("{}:{}", shorten(f, &input.meta.cwd), input.symbols.line[r]))
@@ -155,7 +155,7 @@ impl Sites {
             let located = order[at..end].iter().filter_map(|&r| self.locations.get(t.location[r as usize]));
             for l in located {
                 users.extend(&self.user[l]);
-                // Who called the function around a parallel region is known of one of its threads only.
+                // The caller of the function around a parallel region is known of one of its threads only.
                 if users.len() >= MOST_FRAMES || users.last().is_some_and(|f| self.is_outlined(f.site)) {
                     break;
                 }

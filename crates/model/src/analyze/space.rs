@@ -241,7 +241,7 @@ impl Spaces {
     }
 
     /// No process descends from itself, whatever a damaged recording says, nor from more than so many others:
-    /// whoever asks a space for an address goes from parent to parent.
+    /// a search for an address goes from parent to parent.
     fn break_circles(&mut self) {
         const ASKED: u32 = NONE - 1;
         // Generations above each space; NONE: not counted yet, ASKED: on the way up from `i`.

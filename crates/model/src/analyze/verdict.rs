@@ -95,7 +95,7 @@ fn decided(
         );
     }
     if n == 0 {
-        return unknown(format!("There are no samples. {}", source_reason(input)));
+        return unknown(format!("The recording has no samples. {}", source_reason(input)));
     }
     if let Some(caches) = evidence.caches {
         return of_caches(caches, n);
@@ -286,7 +286,7 @@ fn of_lines(
         Err(why) => format!("how much of the time waits for memory is unknown ({why})"),
     };
     if let Some(what_if) = evidence.what_if {
-        // What a repair gains says more than what is remote: much of it may cost nothing, or be nobody's fault.
+        // What a repair gains says more than what is remote: much of it may cost nothing, or have no single cause.
         if let Some(f) = findings.first() {
             let gain = f.predicted.as_ref().map(|p| 1.0 - p.ratio);
             if let Some(gain) = gain.filter(|&g| g < WORTH + MARGIN) {

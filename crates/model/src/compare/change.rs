@@ -12,7 +12,7 @@ pub const SAME_RUN: f64 = 0.05;
 /// Remote share up to which nothing more should be repaired. // chosen
 pub const FEW: f64 = 0.05;
 /// Half of an interval's width, in parts of what is judged, beyond which "no effect" would be said of what
-/// nobody knows: half of the share that a report calls affected.
+/// is not known: half of the share that a report calls affected.
 const OPEN: f64 = 0.05;
 
 /// Something far, in parts of what it is compared in.
@@ -57,7 +57,7 @@ pub fn whole(d: Difference) -> Change {
     direction(d, EFFECT, OPEN)
 }
 
-/// Smallest difference of an object's own remote share that is told although little of the whole is at risk, and the
+/// Smallest difference of an object's own remote share that is shown although little of the whole is at risk, and the
 /// smallest part of the whole that such an object has. // chosen
 const MOVED: f64 = 0.2;
 const LISTED: f64 = 0.01;

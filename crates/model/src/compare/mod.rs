@@ -26,7 +26,7 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
     compared(before, after, work::differs(before, after))
 }
 
-/// Compares two reports that are of the same work, whatever it looks like: somebody knows.
+/// Compares two reports that are of the same work, whatever it looks like: the caller knows.
 pub fn compare_same_work(before: &Report, after: &Report) -> Comparison {
     compared(before, after, Ok(()))
 }

@@ -155,7 +155,7 @@ pub trait Columns: Default + Clone + Send + Sync {
     fn row(&self, i: usize) -> Self::Row;
     /// Number of rows.
     fn len(&self) -> usize;
-    /// Whether there is no row.
+    /// Whether it has no row.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

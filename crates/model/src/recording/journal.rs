@@ -219,7 +219,7 @@ fn is_same(column: &Column) -> bool {
         Column::U32(v) => all(v),
         Column::U64(v) => all(v),
         Column::I16(v) => all(v),
-        // By their bits: a NaN is no other NaN, and 0 is not -0.
+        // By their bits: a NaN does not equal another NaN, and 0 is not -0.
         Column::F64(_) => false,
         Column::Text(v) => v.first().is_some_and(|t| t.len() <= MOST_SAME_TEXT) && all(v),
     }

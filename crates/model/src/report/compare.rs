@@ -257,7 +257,7 @@ fn nodes(page: &mut Page, columns: &Columns, all: &[NodeChange]) {
         let of = |f: &dyn Fn(&crate::compare::NodeSide) -> String| {
             sides(n.before.as_ref().map(f), n.after.as_ref().map(f))
         };
-        // Of no traffic there is no remote share: a dash, as it is not unknown.
+        // Without traffic no remote share exists: a dash, as it is not unknown.
         let remote = |s: &crate::compare::NodeSide| match s.remote_share {
             None if s.share == 0.0 => "–".to_owned(),
             share => columns.remote(share, s.remote_share_ci),

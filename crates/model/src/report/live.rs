@@ -171,7 +171,7 @@ pub fn to_text(frame: &Frame, width: usize, color: bool) -> String {
 }
 
 fn rows(page: &mut Page, table: &Table) {
-    // What is not known of any row is told below, once.
+    // What is not known of any row is said below, once.
     let missing: Vec<&str> = table.missing().iter().map(|(c, _)| c.key.as_ref()).collect();
     let shown: Vec<usize> =
         (0..table.columns.len()).filter(|&c| !missing.contains(&table.columns[c].key.as_ref())).collect();

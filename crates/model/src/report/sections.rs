@@ -214,7 +214,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         ),
         page.width,
     ));
-    // Nobody chose the place of stacks and mapped files: what is known of it is in the JSON.
+    // The program did not choose the place of stacks and mapped files: what is known of it is in the JSON.
     if matches!(o.kind.as_str(), "stack" | "file mapping") {
         return;
     }
@@ -392,7 +392,7 @@ pub(super) fn notes(page: &mut Page, r: &Report) {
     }
     page.heading("Notes");
     if nothing {
-        page.bullet("There are no samples, so every share is unknown: there may be remote accesses.");
+        page.bullet("The recording has no samples, so every share is unknown: there may be remote accesses.");
     }
     for note in &r.notes {
         page.bullet(note);

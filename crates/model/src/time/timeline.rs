@@ -110,7 +110,7 @@ impl Timeline {
     }
 
     /// Mean latency of a line from a cache of another node, ns. Nodes without cpus (CXL, HBM) have no caches, and
-    /// nobody measured a latency from them.
+    /// no latency was measured from them.
     pub fn transfer_ns(&self) -> f64 {
         let mut nodes: Vec<usize> = self.parameters.places.iter().map(|p| p.node).collect();
         nodes.dedup(); // places are in order of nodes

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A part of the topology that takes more than a file of sysfs: a permission, a driver, a
-/// processor that documents it. Without it, what is missing is told instead.
+/// processor that documents it. Without it, what is missing is named instead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Reading<T> {

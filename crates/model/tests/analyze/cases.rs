@@ -20,7 +20,7 @@ fn near(found: Option<f64>, expected: f64) {
     assert!((found - expected).abs() < 1e-9, "{found} instead of {expected}");
 }
 
-/// Nobody is told of schedules or libraries that the program does not have.
+/// Advice never names schedules or libraries that the program does not have.
 #[test]
 fn advice_is_in_the_words_of_the_programs_runtime() {
     let with = |path: &str| {

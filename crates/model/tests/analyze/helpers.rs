@@ -92,7 +92,7 @@ fn without_a_source_a_helper_is_known_by_its_name_and_its_callers() {
         let chain = w.chain(&[malloc, main]);
         received(&mut w, chain, malloc, 0, "p", 2);
         block(&mut w, chain, number);
-        // Not a helper: who calls it says nothing of what its `x` is for.
+        // Not a helper: its caller says nothing of what its `x` is for.
         let main = w.own("main", line + 100);
         let chain = w.chain(&[solve, main]);
         received(&mut w, chain, solve, 0, "x", 2);

@@ -30,7 +30,7 @@ fn a_hundred_thousand_sizes_at_one_address_are_told_apart() {
     assert_eq!(r.unattributed_share, 0.5);
 }
 
-/// The same pages again and again, placed by another thread each time: who placed them when a sample was taken?
+/// The same pages again and again, placed by another thread each time: which placed them when a sample was taken?
 #[test]
 fn of_fifty_thousand_placements_of_a_page_the_one_of_the_time_is_found() {
     let mut w = MadeRecording::new(2);

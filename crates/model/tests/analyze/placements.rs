@@ -64,7 +64,7 @@ fn a_call_that_populates_places_what_is_not_there() {
     assert_eq!(populated(0, 64, 0), (Some(0.0), 0));
     // Half of the pages, and samples on the first 16 once more than on the others; what is listed is who came first.
     assert_eq!(populated(0, 64, 32), (Some(0.5 + 8.0 / 400.0), 0));
-    // Recorded before threads were: who called is unknown, and nobody is guessed.
+    // Recorded before threads were: the caller is unknown, and is not guessed.
     assert_eq!(populated(NONE, 0, 0), (None, 0));
 }
 
@@ -464,7 +464,7 @@ fn touches_of_one_line_count_together() {
     assert!(said.contains("all 1000 pages placed by thread 0 (node 0), 600 of them (with most of the remote accesses) at main.c:20"), "{said}");
 }
 
-/// Nobody has libc's source: its lines are not shown, and in a static program its functions are not the program's.
+/// Users do not have libc's source: its lines are not shown, and in a static program its functions are not the program's.
 #[test]
 fn a_source_line_of_libc_is_no_site() {
     const FILE: &str = "./string/../sysdeps/x86_64/multiarch/memset-vec-unaligned-erms.S";

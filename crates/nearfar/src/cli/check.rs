@@ -79,7 +79,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "DIR", requires = "on")]
     keep: Option<PathBuf>,
     /// Exit with 1 if the verdict is this (with `unknown`, if it is not harmless); with `harmful`, exit with 3 if
-    /// there is no verdict
+    /// the report has no verdict
     #[arg(long, value_name = "VERDICT", value_parser = ["harmful", "unknown"])]
     fail_on: Option<String>,
     /// No progress
@@ -267,7 +267,7 @@ fn chosen(plan: Plan, only: Option<&[String]>) -> Result<Plan> {
     let Some(only) = only else { return Ok(plan) };
     let names: Vec<String> = plan.candidates.iter().map(|c| c.name.clone()).collect();
     if let Some(wrong) = only.iter().find(|o| !names.contains(o)) {
-        bail!("--only: there is no placement `{wrong}` here; there are {}", names.join(", "));
+        bail!("--only: `{wrong}` is not a placement here; the placements are {}", names.join(", "));
     }
     let mut plan = plan;
     plan.candidates.retain(|c| c.name == names[0] || only.contains(&c.name));

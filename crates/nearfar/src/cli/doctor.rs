@@ -160,7 +160,7 @@ fn virtual_machine() -> Result<String, (String, Option<String>)> {
             qemu.version
         )),
         None => Err((
-            "the guest has no kernel yet, and there is no apt-get to download Debian's".into(),
+            "the guest has no kernel yet, and apt-get is missing, which downloads Debian's".into(),
             Some("export NEARFAR_GUEST_KERNEL=linux-image-VERSION-amd64.deb, Debian's package".into()),
         )),
     }

@@ -68,7 +68,7 @@ pub fn run(args: &ExporterArgs) -> Result<ExitCode> {
         );
     }
     if let Some(pid) = args.pid.iter().find(|pid| proc::start_time(**pid).is_none()) {
-        bail!("there is no process {pid} (see `ps -e`)");
+        bail!("process {pid} does not exist (see `ps -e`)");
     }
     let mut recorded = Vec::new();
     for path in &args.recording {

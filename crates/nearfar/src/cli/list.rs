@@ -213,7 +213,7 @@ fn columns(table: &[[String; 7]], width: usize) -> Vec<String> {
     };
     let wide: Vec<usize> =
         (0..6).map(|i| table.iter().map(|row| letters(&row[i])).max().unwrap_or(0).min(MOST[i])).collect();
-    // What is dropped first where there is no room for the command.
+    // What is dropped first where the command does not fit.
     let mut shown = vec![0, 1, 2, 3, 4, 5];
     for least in [5, 4, 3, 2] {
         let taken: usize = shown.iter().map(|&i| wide[i] + 2).sum();

@@ -207,7 +207,7 @@ struct RunArgs {
     /// Memory on the node of the thread that touches it first
     #[arg(short, long, group = "policy")]
     localalloc: bool,
-    /// Threads that the program is told to make [default: as many as --bind lists]
+    /// Threads that the program should make [default: as many as --bind lists]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     threads: Option<u32>,
     /// Pin each thread as it is created: compact, scatter, close, spread, 0,2,4-7 or S0:0-3@S1:0-3

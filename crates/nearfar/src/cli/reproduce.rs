@@ -78,7 +78,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     match &args.from {
         Some(from) => {
             if !from.is_dir() {
-                bail!("there is no directory {}; `nearfar reproduce -o {0}` makes one", from.display());
+                bail!("directory {} does not exist; `nearfar reproduce -o {0}` makes one", from.display());
             }
             for run in &plan {
                 match seen(run, args.full, &from.join(format!("{}.nearfar", run.name))) {

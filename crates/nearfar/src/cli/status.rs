@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub const CAUGHT: u8 = 1;
 /// The command could not do its work.
 pub const ERROR: u8 = 2;
-/// The command did its work, and there is no verdict: a gate must not pass what could not be judged.
+/// The command did its work, and could not judge: a gate must not pass what could not be judged.
 pub const NO_VERDICT: u8 = 3;
 
 /// The answer of a gate.

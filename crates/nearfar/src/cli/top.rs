@@ -182,7 +182,7 @@ fn on_host(args: &TopArgs) -> Result<ExitCode> {
     let interval = Duration::from_secs_f64(seconds);
     let started: Vec<(u32, Option<u64>)> = args.pid.iter().map(|&pid| (pid, proc::start_time(pid))).collect();
     if let Some((pid, _)) = started.iter().find(|(_, started)| started.is_none()) {
-        bail!("there is no process {pid} (see `ps -e`)");
+        bail!("process {pid} does not exist (see `ps -e`)");
     }
     let all_ended = || !started.is_empty() && started.iter().all(|(pid, at)| proc::start_time(*pid) != *at);
     let figures = args
@@ -253,7 +253,7 @@ fn on_recording(args: &TopArgs, on: &str) -> Result<ExitCode> {
         false => record_first(args, on)?,
         true if Path::new(on).is_dir() => PathBuf::from(on),
         true => bail!(
-            "--on {on}: there is no recording of that name. To run a program on a machine of that name first: \
+            "--on {on}: no recording has that name. To run a program on a machine of that name first: \
              nearfar top --on {on} -- COMMAND"
         ),
     };

@@ -40,7 +40,7 @@ pub struct Settings {
     pub maps: bool,
     /// Make hypercalls to the virtual machine's plugin (agent/hypercall.c).
     pub hypercall: bool,
-    /// Allocations a second and process that are told one by one, beyond those that make more objects than ever
+    /// Allocations a second and process that are recorded one by one, beyond those that make more objects than ever
     /// before; 0 = all.
     pub alloc_rate: u32,
     /// How many of them may be saved up.
@@ -97,7 +97,7 @@ pub struct AgentLoss {
 /// Allocations that were not told one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShortLived {
-    /// How many: they had ended before they were told.
+    /// How many: they had ended before they were recorded.
     pub count: u64,
     /// Their bytes in all.
     pub bytes: u64,
@@ -106,7 +106,7 @@ pub struct ShortLived {
 /// The agent as a file, for programs of which nothing is recorded.
 ///
 /// # Errors
-/// If there is no place for it.
+/// If no directory can hold it.
 pub fn library() -> io::Result<PathBuf> {
     install::install()
 }
@@ -159,7 +159,7 @@ impl AgentFile {
     /// Installs the agent and makes the memory through which it reports.
     ///
     /// # Errors
-    /// If there is no place for the agent, or no memory that can be shared.
+    /// If no directory can hold the agent, or no memory that can be shared.
     pub fn create(settings: &Settings) -> io::Result<AgentFile> {
         let library = install::install()?;
         let shared = Shared::create(settings)?;

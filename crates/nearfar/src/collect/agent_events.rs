@@ -225,7 +225,7 @@ impl AgentEvents {
         let process = to.processes.space_of(pid, time_ns, tables);
         let alive = to.processes.spaces[process as usize].objects.get(&a.address);
         if a.restored && a.previous == a.address && alive.is_some_and(|o| o.bytes == a.bytes) {
-            return; // mremap failed, and nobody had told of an end
+            return; // mremap failed, and no end had been recorded
         }
         let mut chain = match to.processes.site(process, a.site) {
             Some(chain) => chain,

@@ -53,7 +53,7 @@ pub(super) fn explain(input: &Input) -> Option<String> {
         }
     };
     let advice = if features.iter().any(|f| f.starts_with("AVX512")) {
-        "The emulated cpu has AVX2 and no AVX-512, and says so in CPUID; this code does not ask. Rebuild it \
+        "The emulated cpu has AVX2 and no AVX-512, as its CPUID shows; this code does not ask. Rebuild it \
          with -march=x86-64-v3 (instead of -march=native, skylake-avx512 or x86-64-v4)."
             .to_owned()
     } else if features.is_empty() {

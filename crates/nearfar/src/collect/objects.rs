@@ -20,7 +20,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The environment variable by which the agent is told of the table.
+/// The environment variable by which the agent finds the table.
 pub const PLACES: &str = "NEARFAR_PLACES";
 /// NF_PLACES_MAGIC and NF_PLACES_VERSION.
 const MAGIC: u64 = 0x3153_4543_414c_504e;
@@ -182,7 +182,7 @@ impl ObjectPolicies {
     /// numbers of the same file differ between a machine and a virtual one.
     ///
     /// # Errors
-    /// If a module is gone, or there is no place for it.
+    /// If a module is gone, or no directory can hold it.
     pub fn table(&self) -> Result<Table> {
         let mut words: Vec<u64> = Vec::new();
         let mut parts: Vec<u64> = Vec::new();

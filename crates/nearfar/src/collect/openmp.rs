@@ -1,4 +1,4 @@
-//! What OpenMP runtimes are told about threads and cpus, and what they were told already.
+//! The settings of OpenMP runtimes for threads and cpus: those we add, and those that were there already.
 //!
 //! OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND are the standard's (OpenMP 4.0 and later: GCC, LLVM,
 //! Intel, NVIDIA). GOMP_CPU_AFFINITY (libgomp manual) and KMP_AFFINITY (Intel's guide) say the same in

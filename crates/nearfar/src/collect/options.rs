@@ -58,7 +58,7 @@ pub struct Options {
     pub inside_guest: Option<Inside>,
 }
 
-/// What the recorder inside the virtual machine was told by the one outside.
+/// What the recorder inside the virtual machine got from the one outside.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     /// The recording's directory, which the host has made.
@@ -95,8 +95,8 @@ pub enum RecordError {
     /// The recording could not be begun.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// There is no such process.
-    #[error("there is no process {0} (see `ps -e`)")]
+    /// No such process.
+    #[error("process {0} does not exist (see `ps -e`)")]
     NoProcess(u32),
     /// The process is another user's.
     #[error("process {pid} belongs to user {owner}: attach as that user, or with sudo")]

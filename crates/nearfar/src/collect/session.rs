@@ -153,7 +153,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     }
     interpreter.own_files.extend(table.as_ref().map(|_| MAPPED_AS.to_owned()));
     if !inside {
-        // Who is killed cannot say it any more. What is not written now is written at the end.
+        // A killed recorder cannot write it any more. What is not written now is written at the end.
         let expected = Meta { agent: agent.is_ok(), ..writer.meta.clone() };
         writer.meta.sources = sources(perf.is_some(), perf_why.as_deref(), &skid, &expected, options.hz);
         let _ = writer.note_meta();
@@ -444,7 +444,7 @@ impl Session<'_> {
         };
         meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
         if self.options.inside_guest.is_some() {
-            // Seconds of an emulated cpu are nobody's time.
+            // Seconds of an emulated cpu are not the program's time.
             (meta.recorder_cpu_s, meta.target_cpu_s, meta.steal_share) = (0.0, 0.0, -1.0);
             meta.target_system_s = -1.0;
         }
@@ -474,7 +474,7 @@ impl Session<'_> {
                 failed.unwrap_or_else(|| error.to_string())
             )),
         }
-        // Nobody has counted those of a recording that is still to be finished.
+        // Those have not been counted of a recording that is still to be finished.
         let samples = meta.survey.as_ref().map_or("an unknown number of".into(), |s| s.samples.to_string());
         let share = if meta.target_cpu_s > 0.0 {
             format!(

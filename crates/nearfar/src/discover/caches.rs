@@ -72,7 +72,7 @@ fn of_cpu(tree: &Tree, cpu: u32, online: &CpuList) -> Vec<Cache> {
             // 0 is written both for fully associative and for unknown.
             ways: tree.parsed(&at("ways_of_associativity")).filter(|&w| w > 0),
             line_bytes: tree.parsed(&at("coherency_line_size")).filter(|&b| b > 0),
-            // Shared with nobody, if nothing is said.
+            // Not shared, if nothing is said.
             instances: vec![if shared.is_empty() { (cpu..=cpu).into() } else { shared }],
         })
     };

@@ -91,7 +91,7 @@ fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, Stri
     }
     let folder = tree.path(&mount).join(&group);
     if !folder.is_dir() {
-        return Err(format!("there is no folder {} for the caller's control group", folder.display()));
+        return Err(format!("no folder {} for the caller's control group", folder.display()));
     }
     Ok(Hierarchy { version, mount, group, outermost })
 }

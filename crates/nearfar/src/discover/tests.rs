@@ -71,7 +71,7 @@ fn without_sys_cpus_are_those_that_the_kernel_counts_time_for() {
     assert_eq!((machine.nodes.len(), machine.nodes[0].memory_bytes), (1, Some(2 << 20)));
     assert!(machine.caches.is_empty() && machine.figures.cores.is_empty());
     assert!(found.warnings[0].contains("/sys is not mounted"), "{:?}", found.warnings);
-    // With nothing at all there is no machine.
+    // With nothing at all no machine is found.
     assert!(discover(tree(&[]).path()).is_err());
 }
 
@@ -232,7 +232,7 @@ fn captured_trees_read_as_an_independent_reader_reads_them() {
         .map(|a| a.join("shared/data/topo"))
         .find(|p| p.join("expected.json").exists());
     let Some(captured) = captured else {
-        println!("skipped: there is no folder shared/data/topo beside the checkout");
+        println!("skipped: no folder shared/data/topo beside the checkout");
         return;
     };
     let expected = fs::read_to_string(captured.join("expected.json")).unwrap();

@@ -56,19 +56,19 @@ pub(super) fn from_package(
     let tree = scratch.path().join("tree");
     run(Command::new("dpkg-deb").arg("-x").arg(deb).arg(&tree))?;
     let unfit = |why: String| GuestError::NoKernel { tried: format!("{name}: {why}") };
-    let boot = fs::read_dir(tree.join("boot")).map_err(|_| unfit("there is no kernel in it".into()))?;
+    let boot = fs::read_dir(tree.join("boot")).map_err(|_| unfit("it has no kernel".into()))?;
     let image = boot
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")))
-        .ok_or_else(|| unfit("there is no kernel in it".into()))?;
+        .ok_or_else(|| unfit("it has no kernel".into()))?;
     let release = bzimage::release(&image).map_err(unfit)?;
     // Since Debian 13 below usr.
     let all = ["lib/modules", "usr/lib/modules"]
         .map(|place| tree.join(place).join(&release))
         .into_iter()
         .find(|place| place.is_dir())
-        .ok_or_else(|| unfit(format!("there are no modules for {release} in it")))?;
+        .ok_or_else(|| unfit(format!("it has no modules for {release}")))?;
     let wanted = modules::load(&all).map_err(unfit)?;
     let result = scratch.path().join("kernel");
     let failed = || GuestError::host(format!("cannot write below {}", cache.display()));
@@ -85,7 +85,7 @@ pub(super) fn from_package(
     }
     match fs::rename(&result, &target) {
         Ok(()) => Ok(target),
-        // Somebody else was faster, with the same files.
+        // Another process was faster, with the same files.
         Err(_) if whole(&target) => Ok(target),
         Err(error) => Err(failed()(error)),
     }

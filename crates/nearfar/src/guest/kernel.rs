@@ -73,7 +73,7 @@ impl Kernel {
     /// Downloads Debian's current kernel into the cache, without installing it.
     ///
     /// # Errors
-    /// If there is no apt-get, no network, or no such package.
+    /// Without apt-get, without a network, or no such package.
     pub fn fetch(progress: &mut dyn FnMut(Progress)) -> Result<Kernel, GuestError> {
         let directory = fetch::by_apt(&cache::directory()?, progress)?;
         Kernel::new(&directory.join("vmlinuz"), &directory.join("modules"))

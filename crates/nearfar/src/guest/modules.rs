@@ -87,7 +87,7 @@ fn name_of(path: &Path) -> String {
     file.split_once(".ko").map_or(&*file, |(name, _)| name).replace('-', "_")
 }
 
-/// A module's bytes; compressed ones by the host's tools, which whoever has such modules has.
+/// A module's bytes; compressed ones by the host's tools, which a host with such modules has.
 fn read(file: &Path) -> Result<Vec<u8>, GuestError> {
     let tool = match file.extension().and_then(|e| e.to_str()) {
         Some("xz") => "xz",

@@ -17,7 +17,7 @@ const ROOM: usize = 1 << 20;
 pub(super) struct Output {
     queue: Option<Sender<(usize, Vec<u8>)>>,
     waiting: Arc<AtomicUsize>,
-    /// Nobody reads this one any more.
+    /// This one is not read any more.
     broken: Arc<[AtomicBool; 2]>,
     told: [bool; 2],
     writer: Option<JoinHandle<()>>,
@@ -47,7 +47,7 @@ impl Output {
         self.waiting.load(Ordering::Relaxed) < ROOM
     }
 
-    /// A stream (1 or 2) that is never read any more; each is told once.
+    /// A stream (1 or 2) that is never read any more; each is named once.
     pub fn closed(&mut self) -> Option<usize> {
         let at = (0..2).find(|&at| !self.told[at] && self.broken[at].load(Ordering::Relaxed))?;
         self.told[at] = true;
@@ -97,7 +97,7 @@ fn write_all(
     }
 }
 
-/// As `write_all`, but patient with a descriptor that somebody made non-blocking.
+/// As `write_all`, but patient with a descriptor that another process made non-blocking.
 fn write_whole(file: &mut File, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {

@@ -82,7 +82,7 @@ pub struct GuestNode {
     pub memory_bytes: u64,
 }
 
-/// The virtual machine as QEMU is told of it.
+/// The virtual machine as QEMU's command line has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The nodes, in the machine's order.

@@ -105,7 +105,7 @@ impl Map {
 /// /proc/PID/task/TID/status: lines of a name, a colon and a value; see [`field`].
 ///
 /// # Errors
-/// What the kernel says; most often that there is no such thread.
+/// What the kernel says; most often that the thread is gone.
 pub fn status(pid: u32, tid: u32) -> io::Result<String> {
     // Not every byte of a name is UTF-8.
     let text = fs::read(format!("/proc/{pid}/task/{tid}/status"))?;

@@ -312,7 +312,7 @@ mod tests {
              0     a     100  0          0-1         2        97.0 % near: 97.0 MiB on node 0, 3.0 MiB on node 1\n\
              1     a     101  1          2-3         2        97.0 % near: 3.0 MiB on node 0, 97.0 MiB on node 1\n"
         );
-        // A runtime that pins its threads within the rank's cpus does as it is told.
+        // A runtime that pins its threads within the rank's cpus follows its settings.
         assert_eq!(errors(|seen| seen.get_mut(&0).unwrap().look.as_mut().unwrap().allowed = list("1")), "");
     }
 

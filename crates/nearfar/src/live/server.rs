@@ -1,6 +1,6 @@
 //! A small HTTP/1.1 server for one page of numbers: what Prometheus asks for, and nothing else.
 //!
-//! A request has 8 KiB and two seconds; sixteen are answered at a time, the others are told to come again. Nothing
+//! A request has 8 KiB and two seconds; sixteen are answered at a time, the others are answered "come again". Nothing
 //! is read of a request but its first line and its Accept header.
 
 use nearfar_model::live::metrics::Format;
@@ -15,10 +15,10 @@ const MOST: usize = 8 << 10;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Requests at a time.
 const AT_ONCE: usize = 16;
-/// How often somebody is asked whether it shall end.
+/// How often it asks whether to end.
 const NOTICE: Duration = Duration::from_millis(100);
 
-/// Answers until `ends` says so.
+/// Answers until `ends` is true.
 ///
 /// # Errors
 /// If the listener cannot be used.
@@ -34,7 +34,7 @@ pub fn serve(
         while !ends() {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
-                // Nobody asks, whoever it was has gone, or there are too many files for a moment.
+                // No request, a client that has gone, or there are too many files for a moment.
                 Err(_) => {
                     std::thread::sleep(NOTICE);
                     continue;
@@ -164,7 +164,7 @@ mod tests {
             // The rest of what was sent may reset the connection before the answer is read.
             let _ = stream.read_to_end(&mut answer);
             assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"));
-            // One that says nothing keeps nobody from being answered.
+            // One that sends nothing does not keep others from being answered.
             let _silent = TcpStream::connect(address).unwrap();
             assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").contains("200 OK"));
             end.store(true, Ordering::SeqCst);

@@ -34,7 +34,7 @@ pub struct Effort {
 /// Where memory should be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PageNode {
-    /// Where the machine's only node is: nobody is asked, since the kernel may know of none.
+    /// Where the machine's only node is: the kernel is not asked, since the kernel may know of none.
     Only,
     /// On a node.
     Node(NodeId),
@@ -58,7 +58,7 @@ pub struct Place {
 pub const ARRAY_CACHES: u64 = 4;
 /// Of the last-level cache: lines of a chain that is this much larger are in it one time in eight.
 const CHAIN_CACHES: u64 = 8;
-/// The same where there is no time to make a long chain.
+/// The same without the time to make a long chain.
 const QUICK_CHAIN_CACHES: u64 = 4;
 /// If the kernel does not tell of caches.
 const CACHE_BYTES: u64 = 32 << 20;

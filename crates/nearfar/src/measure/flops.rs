@@ -225,6 +225,6 @@ fn compute(_: Unit, single: bool, turns: usize) {
     if single { chains!(".4s") } else { chains!(".2d") }
 }
 
-/// There is no kernel; `width` reports it.
+/// No kernel exists; `width` reports it.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn compute(_: Unit, _: bool, _: usize) {}

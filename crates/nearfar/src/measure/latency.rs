@@ -34,7 +34,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
                 (_, None) => Err("no cpu of it may be used".into()),
                 (Some((_, Ok(chain))), Some(&cpu)) => aside(|| chain.latency(cpu, &effort)),
                 (Some((_, Err(why))), _) => Err(why.clone()),
-                (None, _) => Err("there is no chain".into()),
+                (None, _) => Err("the chain is missing".into()),
             };
             table.pairs.push(pair(place, result.map(|value| (value, None))));
         }

@@ -23,7 +23,7 @@ pub struct Memory {
     pub pages: Pages,
 }
 
-// SAFETY: the mapping belongs to this value alone; who writes where is up to its users' pointers.
+// SAFETY: the mapping belongs to this value alone; its users' pointers decide which bytes are written.
 unsafe impl Send for Memory {}
 // SAFETY: as above; no method writes through a shared reference.
 unsafe impl Sync for Memory {}
@@ -69,7 +69,7 @@ impl Memory {
     /// `bytes` of which no page is present yet.
     ///
     /// # Errors
-    /// If there is no address space.
+    /// If the address space is used up.
     pub fn map(bytes: usize, wanted: Pages) -> Result<Memory, String> {
         let mapped = bytes.next_multiple_of(HUGE) + HUGE;
         // SAFETY: a new private mapping; the result is checked.
@@ -85,7 +85,7 @@ impl Memory {
         let start = (base.as_ptr() as usize).next_multiple_of(HUGE) - base.as_ptr() as usize;
         let memory = Memory { base, mapped, start, bytes, pages: Pages::Base };
         let advice = if wanted == Pages::Huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: the range is inside our mapping. Refused where there are no huge pages; `new` looks.
+        // SAFETY: the range is inside our mapping. Refused without huge pages; `new` looks.
         unsafe { libc::madvise(memory.at(0).cast(), bytes, advice) };
         Ok(memory)
     }

@@ -74,7 +74,7 @@ const PARTS: [(Part, Measure); 10] = [
     (Part::Gpu, gpu::run),
 ];
 
-/// Measures. `say` is told what is being done.
+/// Measures. `say` gets a line for each step.
 ///
 /// # Errors
 /// If the machine's topology cannot be read.

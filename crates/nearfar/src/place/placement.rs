@@ -26,7 +26,7 @@ pub struct Placement {
     pub objects: Option<objects::ObjectPolicies>,
 }
 
-/// The environment variable by which the agent is told of the cpus of threads.
+/// The environment variable by which the agent gets the cpus of threads.
 const PINS: &str = "NEARFAR_PINS";
 
 /// And of those that get none.

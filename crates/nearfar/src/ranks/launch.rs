@@ -76,7 +76,7 @@ pub fn rank_of(
         key = if hydra { port() } else { slurm_job() };
     } else {
         let n = number("SLURM_PROCID").filter(|_| step.is_some())?;
-        // `srun --pty bash` makes one task, and what is typed there is no rank.
+        // `srun --pty bash` makes one task, and what is typed in it is not a rank.
         size = Some(slurm_size.filter(|&n| n > 1)?);
         (launcher, rank) = ("Slurm", n);
         (local_rank, local_size) = (slurm_local, slurm_local_size());

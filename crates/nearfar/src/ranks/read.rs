@@ -115,7 +115,7 @@ impl RunDir {
         let Some(found) = self.ranks.iter().find(|r| r.rank == number) else {
             match self.launch.size {
                 Some(size) if number >= size => bail!("the run has {size} ranks: there is no rank {number}"),
-                _ => bail!("there is no recording of rank {number} in the run"),
+                _ => bail!("the run has no recording of rank {number}"),
             }
         };
         Ok(found)

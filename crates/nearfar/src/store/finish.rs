@@ -26,7 +26,7 @@ pub struct Finished {
 
 /// Turns the journal of a recording into Parquet segments. Does nothing if that
 /// was done before. If it is interrupted, the journal is still there and the
-/// next call begins anew. Who comes while another user does it waits for the result.
+/// next call begins anew. A caller that comes meanwhile waits for the result.
 ///
 /// # Errors
 /// If a file cannot be read or written; the journal then stays. Also if the recording is not ours to write to.

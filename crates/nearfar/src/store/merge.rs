@@ -302,7 +302,7 @@ impl<'a> Places<'a> {
     }
 
     /// The mapping at an address: the latest before that time, or the first after it
-    /// (mappings are told a little late); of a fork's child, its parent's.
+    /// (mappings are recorded a little late); of a fork's child, its parent's.
     fn mapping(&self, process: u32, address: u64, time_ns: u64) -> Option<usize> {
         let m = &self.known.mappings;
         let here = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);

@@ -10,12 +10,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenFailure {
     /// Nothing of that name.
-    #[error("there is no recording {0}. `nearfar record -o {0} -- command` makes one.")]
+    #[error("recording {0} does not exist. `nearfar record -o {0} -- command` makes one.")]
     Missing(PathBuf),
     /// No recording in the current directory.
-    #[error(
-        "there is no recording (*.nearfar) in {0}. Make one with `nearfar record -- command`, or name one."
-    )]
+    #[error("{0} has no recording (*.nearfar). Make one with `nearfar record -- command`, or name one.")]
     NoneHere(PathBuf),
     /// Something else than a recording.
     #[error("{path} is not a nearfar recording: {why}")]

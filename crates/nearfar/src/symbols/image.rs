@@ -61,7 +61,7 @@ impl Image {
         ensure!(meta.is_file(), "{} is not a regular file", path.display());
         ensure!(meta.len() > 0, "{} is empty", path.display());
         // SAFETY: the mapping is private and read-only. What mmap cannot promise is
-        // that nobody truncates the file while it is mapped (the access would raise
+        // that no process truncates the file while it is mapped (the access would raise
         // SIGBUS); linkers and package managers write a new file and rename it,
         // which leaves the mapped one whole, and every debugger relies on that too.
         let bytes =

@@ -125,7 +125,7 @@ int main(void) {{
 #[test]
 fn many_threads_allocating_at_once_lose_no_end() {
     let scratch = Scratch::new("stress");
-    // It counts what is told: blocks of 100,000 bytes and more.
+    // It counts what is recorded: blocks of 100,000 bytes and more.
     let program = scratch.c(
         "stress.c",
         "

@@ -103,7 +103,7 @@ bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t bytes, cons
     const struct nf_range *range = body;
     if (!is_one(range->address)) return true;
     /* In a fork's child it is for what the parent may have told. */
-    check(forked || told[place(range->address)] == 1, "an end is told of what does not live");
+    check(forked || told[place(range->address)] == 1, "an end is recorded of what does not live");
     check(forked || range->bytes == BYTES, "an end has other bytes");
     told[place(range->address)] = 0;
     return true;
@@ -113,7 +113,7 @@ uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t
     (void)represents, (void)previous, (void)site, (void)bytes;
     if (!is_one(address)) return 0;
     check(!(flags & NF_ALLOC_UNTRACKED), "no slot is found although there are enough");
-    check(told[place(address)] == 0, "a beginning is told of what lives");
+    check(told[place(address)] == 0, "a beginning is recorded of what lives");
     told[place(address)] = 1;
     return 7;
 }
@@ -271,10 +271,10 @@ static void execute(void) {
         if (forked) continue;
         check(!lives[i] || bytes == BYTES, "an object that lives is not known");
         check(!lives[i] || nf_object_possible(address), "an object that lives would not be looked up");
-        check(lives[i] == told[i], "what lives and what was told differ");
+        check(lives[i] == told[i], "what lives and what was recorded differ");
     }
     check(held == 0, "the sum of what is still to be told is wrong");
-    check(segment.untold == 0, "the number of objects that were not told is wrong");
+    check(segment.untold == 0, "the number of objects that were not recorded is wrong");
     check(forked || alive_now == alive, "the number of objects that live is wrong");
     check(segment.lost_busy == 0, "records are lost");
 }
@@ -285,14 +285,14 @@ struct example {
     unsigned bound; /* changes from a thread that could have gone on; 0: all there are */
 };
 static const struct example examples[] = {
-    {"a block gets a slot again while its end is told", "n0e0", {"o0", "t1"}, 2, 0},
+    {"a block gets a slot again while its end is recorded", "n0e0", {"o0", "t1"}, 2, 0},
     {"and goes on, or does not", "n0e0", {"b0e0", "t1"}, 2, 0},
-    {"an object ends while its beginning is told", "b0", {"e0", "t1"}, 2, 0},
+    {"an object ends while its beginning is recorded", "b0", {"e0", "t1"}, 2, 0},
     {"and its block goes to another thread", "b0", {"e0", "t1", "o0"}, 3, 3},
     {"two objects want one slot", "", {"b0", "b1"}, 2, 0},
     {"while the teller frees one", "n0e0", {"b1", "t1", "o0"}, 3, 3},
     {"or its slot goes to another block", "n1e1", {"o1", "t1", "b2"}, 3, 4},
-    {"a mapping is moved while its beginning is told", "b0", {"r0e0", "t1"}, 2, 0},
+    {"a mapping is moved while its beginning is recorded", "b0", {"r0e0", "t1"}, 2, 0},
     {"two tell", "n0b1e0", {"t1", "t0"}, 2, 0},
     {"a fork while another tells a beginning", "b0", {"f0e0o0", "t1"}, 2, 0},
     {"a fork while another tells an end", "n0e0", {"f0o0e0", "t1"}, 2, 0},

@@ -57,7 +57,7 @@ fn without_any_one_of_its_rules_an_interleaving_goes_wrong() {
             String::new(),
         ),
         (
-            "who holds a slot looks at its address again",
+            "the holder of a slot looks at its address again",
             "if (LIKELY(atomic_load_explicit(&s->address, memory_order_relaxed) == address)) return s;"
                 .to_owned(),
             "return s;".to_owned(),

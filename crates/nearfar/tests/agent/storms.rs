@@ -35,8 +35,8 @@ int main(void) {
     run.ok();
     let told: u64 = run.allocations().map(|(_, a)| a.bytes).sum();
     let (count, bytes) = (run.allocations().count() as u64, crate::run::printed(&run.text(), "sum"));
-    assert!(count < 100_000, "{count} of 200,000 were told one by one: that is not a limit");
-    // What goes on is one object: it is told once and counted each time it comes again.
+    assert!(count < 100_000, "{count} of 200,000 were recorded one by one: that is not a limit");
+    // What goes on is one object: it is recorded once and counted each time it comes again.
     let groups = |of: fn(u64, u64) -> u64| -> u64 {
         run.records
             .iter()
@@ -75,7 +75,7 @@ int main(void) {
     run.ok();
     assert_eq!((run.loss.ring_full, run.loss.untold), (0, 0));
     let second: Vec<_> = run.allocations().filter(|(_, a)| a.bytes >= 200_000).collect();
-    assert_eq!(second.len(), 20000, "each that lives is told");
+    assert_eq!(second.len(), 20000, "each that lives is recorded");
     let late = second.iter().filter(|(record, a)| a.born_ns != 0 && a.born_ns < record.time_ns).count();
     assert!(late > 1000, "{late}");
     // Ends that were held back come with their time, before anything else at that address.
@@ -139,7 +139,7 @@ int main(void) {
     run.ok();
     assert_eq!(run.allocations().count(), 21);
     let ends = run.records.iter().filter(|r| matches!(r.body, AgentBody::Free { died_ns: 0, .. })).count();
-    assert_eq!(ends, 21, "each end is told when it comes");
+    assert_eq!(ends, 21, "each end is recorded when it comes");
     let mut given_up = 0;
     for record in &run.records {
         match record.body {

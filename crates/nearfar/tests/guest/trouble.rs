@@ -32,7 +32,7 @@ fn program(script: &str) -> Command {
     command.args(["trouble::as_a_program", "--exact", "--ignored", "--nocapture"]);
     command.env("NEARFAR_TEST_SCRIPT", script).env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A shell starts its background jobs with Ctrl-C ignored, and whoever runs the tests may be one.
+    // A shell starts its background jobs with Ctrl-C ignored, and the tests may run in one.
     // SAFETY: signal is async-signal-safe and touches nothing of the parent's.
     unsafe {
         command.pre_exec(|| {
@@ -259,7 +259,7 @@ fn a_terminal_is_a_terminal() {
     master.write_all(b"hello\n\x04").unwrap();
     let mut seen = Vec::new();
     let mut bytes = [0; 4096];
-    // EIO once nobody has the other end.
+    // EIO once the other end is closed.
     while let Ok(got @ 1..) = master.read(&mut bytes) {
         seen.extend(&bytes[..got]);
     }

@@ -1,4 +1,4 @@
-//! A real mpirun on other machines than the one at hand: one that it is told of, one that is emulated.
+//! A real mpirun on other machines than the one at hand: one from a file, one that is emulated.
 
 use super::{NEARFAR, line, machine, open_mpi, rows, run, text};
 use nearfar::host::target::Ending;

@@ -50,7 +50,7 @@ fn what_is_no_recording_is_named_with_the_reason() {
         assert!(message.contains(name), "{message}");
         message
     };
-    assert!(open("absent").contains("there is no recording"));
+    assert!(open("absent").contains("does not exist"));
     std::fs::create_dir(scratch.path("foreign")).unwrap();
     assert!(open("foreign").contains("no meta.json"));
     std::fs::write(scratch.path("file"), "").unwrap();

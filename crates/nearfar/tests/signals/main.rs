@@ -108,7 +108,7 @@ fn target(scratch: &Scratch) -> String {
     scratch.compile("gcc", "target.c", SOURCE, &[]).display().to_string()
 }
 
-/// Whoever starts the tests in the background or under nohup has them ignore signals, which stay ignored then.
+/// A shell that starts the tests in the background or under nohup has them ignore signals, which stay ignored then.
 fn not_ignored(command: &mut Command, signal: i32) {
     // SAFETY: between fork and exec, one system call.
     unsafe {
@@ -317,7 +317,7 @@ fn fill(pipe: &std::io::PipeWriter) {
     }
 }
 
-/// A complaint about the processor, sent by somebody, ends the recorder; the program goes on.
+/// A complaint about the processor, sent by another process, ends the recorder; the program goes on.
 #[test]
 fn the_recorders_own_death_leaves_the_program_running() {
     let scratch = Scratch::new();

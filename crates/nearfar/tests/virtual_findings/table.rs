@@ -169,7 +169,7 @@ fn on(lab: &Lab, what: &str, cases: &[&Case]) {
                 }
             }
             (true, ..) => wrong.push(format!("{name}: nothing predicted: {}", first["predicted_why"])),
-            (false, Some(_), ..) => wrong.push(format!("{name}: predicted what nobody can know")),
+            (false, Some(_), ..) => wrong.push(format!("{name}: predicted what cannot be known")),
             (false, None, ..) => {}
         }
     }

@@ -138,7 +138,7 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         read("never.txt")
     );
     assert!(read("never.txt").ends_with("\n2\n"), "{}", read("never.txt"));
-    assert!(read("wrong.txt").contains("there is no placement `node 7`"), "{}", read("wrong.txt"));
+    assert!(read("wrong.txt").contains("`node 7` is not a placement"), "{}", read("wrong.txt"));
 
     let stopped = parsed("stopped.json");
     assert_eq!(

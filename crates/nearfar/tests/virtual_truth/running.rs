@@ -223,7 +223,7 @@ int main(int count, char **words) {
     return 0;
 }"#;
 
-/// Code that asks takes another way; code that does not dies, and is told why and what to type.
+/// Code that asks takes another way; code that does not dies, and the user reads why and what to type.
 #[test]
 fn avx_512_is_not_there_and_its_use_is_explained() {
     if !guest_works() {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// Most paths of a recording; further ones are their parent's [`OTHER`]. // chosen
 const MOST_PATHS: usize = 2000;
-/// Name of phases that there is no room for.
+/// Name of phases for which no room is left.
 pub const OTHER: &str = "(other phases)";
 /// The path of a thread as a whole.
 pub const ROOT: u32 = 0;

@@ -1,4 +1,4 @@
-//! Page strips: along an object's addresses, on which node its pages are, who touched them first, and who uses them.
+//! Page strips: along an object's addresses, on which node its pages are, which threads touched them first, and which use them.
 //!
 //! The pass over samples counts (object, part of its addresses, node of the thread, node of the page); where an emulated
 //! machine counted every line of every page, those counts replace the samples. Pages are looked at here, one by one as long

@@ -17,7 +17,7 @@ const PARTS: [usize; 6] = [200, 100, 50, 40, 20, 10];
 /// Most objects and functions, and most threads, that are followed: a page has at most 10 MB. // chosen
 const ROWS: usize = 60;
 const THREADS: usize = 64;
-/// Weights are told in millionths of all.
+/// Weights are in millionths of all.
 const UNIT: f64 = 1e6;
 
 /// Sums blocks into parts and tells them in millionths of all.
@@ -118,7 +118,7 @@ fn object(context: &Context, counters: &Counters, scale: &Scale, at: usize, f: &
     Some(PartsOf { row: at, weights: scale.weights(&blocks) })
 }
 
-/// Of a site, the row of the function that it is told by, if it is one of these.
+/// Of a site, the row of the function that names it, if it is one of these.
 pub(super) fn row_of_function<'a>(
     context: &'a Context,
     functions: &'a [FunctionRow],

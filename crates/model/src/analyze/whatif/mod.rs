@@ -183,7 +183,7 @@ impl<'a> Engine<'a> {
     fn scheduled(&self, facts: &[RowFacts]) -> (Vec<usize>, f64) {
         let taken = |row: u32| {
             let about = facts.iter().find(|f| f.row == row as usize);
-            // A halo is no other order.
+            // A halo does not change the order.
             about.is_some_and(|f| {
                 f.pattern == Pattern::AllOver
                     && f.touchers.len() > 1

@@ -157,7 +157,7 @@ mod tests {
         let mut random = Random::new(7);
         let noisy = pages((0..4096).map(|p| {
             let right = NodeIndex::from(p >= 2048);
-            // Every tenth page has a few lines of somebody.
+            // Every tenth page has a few lines of another thread.
             if random.unit() < 0.1 { (1 - right, 2.0) } else { (right, 40.0 + 20.0 * random.unit()) }
         }));
         assert_eq!(parts(&simplest(&noisy).unwrap()), [(2048, 0), (2048, 1)]);

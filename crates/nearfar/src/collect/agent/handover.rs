@@ -44,7 +44,7 @@ impl Counter {
     }
 }
 
-/// Who asks, with numbers of our own namespaces.
+/// The process that asks, with numbers of our own namespaces.
 fn peer(stream: &UnixStream) -> Option<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;

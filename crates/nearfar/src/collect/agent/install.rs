@@ -11,7 +11,7 @@
 //! LD_PRELOAD names `…/$LIB/nearfar-agent.so`. Each loader puts its own directory there, so that one for
 //! 32 bits finds something harmless and does not complain; musl takes the token as it is.
 //!
-//! Whoever can write there decides what programs load. So the path is resolved first, and every
+//! A user who can write there decides what programs load. So the path is resolved first, and every
 //! directory on it has to be root's or ours and writable by nothing else; for root, root's only.
 
 use super::naming;
@@ -47,7 +47,7 @@ pub(super) fn install() -> io::Result<PathBuf> {
     }
     Err(io::Error::other(format!(
         "no place for the preload agent (set XDG_CACHE_HOME or TMPDIR to a directory that is yours, writable by \
-         nobody else and not mounted noexec): {}",
+         no other user and not mounted noexec): {}",
         tried.join("; ")
     )))
 }
@@ -208,7 +208,7 @@ fn put(directory: &Path, name: &str, bytes: &[u8], user: u32) -> io::Result<()> 
         }
         drop(file);
         executable(&temporary)?;
-        // Whoever renames last wins; the contents are the same.
+        // The last to rename wins; the contents are the same.
         fs::rename(&temporary, &path)
     };
     write().inspect_err(|_| {

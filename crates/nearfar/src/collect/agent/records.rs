@@ -60,7 +60,7 @@ pub enum AgentBody {
         address: u64,
         /// Its size.
         bytes: u64,
-        /// When it ended, ns of CLOCK_MONOTONIC, where that is told late; else 0.
+        /// When it ended, ns of CLOCK_MONOTONIC, where that is recorded late; else 0.
         died_ns: u64,
         /// Because realloc was called on it: an `Alloc` with this `previous` follows.
         reallocated: bool,
@@ -186,7 +186,7 @@ pub struct Allocation {
     pub sp: u64,
     /// Frame pointer of the caller.
     pub bp: u64,
-    /// When it was made, ns of CLOCK_MONOTONIC, where that is told late; else 0.
+    /// When it was made, ns of CLOCK_MONOTONIC, where that is recorded late; else 0.
     pub born_ns: u64,
     /// Memory from `sp` upwards; empty if this key's stack was sent before.
     pub stack: Vec<u8>,

@@ -47,7 +47,7 @@ void channel_open(void) {
         }
         usleep(10000);
     }
-    fail("there is no virtio-serial port named", PORT_NAME);
+    fail("no virtio-serial port named", PORT_NAME);
 }
 
 int channel_fd(void) { return port; }

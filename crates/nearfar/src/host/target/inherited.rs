@@ -211,7 +211,7 @@ struct OfRust(UnsafeCell<Option<libc::sigaction>>);
 unsafe impl Sync for OfRust {}
 
 /// Rust's handler takes every SIGSEGV and SIGBUS for a fault of ours, which it expects to happen again when
-/// it returns. One that somebody sent would be lost: it should end us as it does others.
+/// it returns. One that another process sent would be lost: it should end us as it does others.
 fn die_when_told() {
     for (place, signal) in OF_RUST.iter().zip([libc::SIGSEGV, libc::SIGBUS]) {
         // SAFETY: values of our own, valid as zeros; a handler of async-signal-safe calls, on the stack

@@ -51,7 +51,7 @@ pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
         return match check_executable(candidate) {
             Ok(()) => Ok(candidate.to_owned()),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                Err(StartError::NotFound { program: shown, hint: ": there is no such file".into() })
+                Err(StartError::NotFound { program: shown, hint: ": no such file".into() })
             }
             Err(why) => Err(StartError::NotExecutable { program: shown, why: why.to_string() }),
         };

@@ -1,4 +1,4 @@
-//! Signals that are sent to the recorder are for the program: whoever started
+//! Signals that are sent to the recorder are for the program: the user who started
 //! `nearfar record -- app` knows no other process.
 //!
 //! - What a process sent (`si_code` ≤ 0) is passed on, with its value. What the terminal or the kernel
@@ -164,7 +164,7 @@ unsafe fn send(child: libc::pid_t, signal: i32, info: *const libc::siginfo_t) {
     let plain: *const libc::siginfo_t = std::ptr::null();
     // SAFETY: as promised by the caller.
     unsafe {
-        // The kernel lets nobody hand on what kill and tgkill sent: these look as if we had sent them.
+        // The kernel lets no process hand on what kill and tgkill sent: these look as if we had sent them.
         let queued = (*info).si_code < 0 && (*info).si_code != libc::SI_TKILL;
         let fd = PIDFD.load(Ordering::SeqCst);
         if fd >= 0 {

@@ -1,4 +1,4 @@
-//! Somebody else whom a program runs as (`--user`): looked up before the fork, become after it.
+//! Another user whom a program runs as (`--user`): looked up before the fork, become after it.
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -28,7 +28,7 @@ impl User {
     /// # Errors
     /// In words, if there is none.
     pub fn find(name: &str) -> Result<User, String> {
-        let text = CString::new(name).map_err(|_| format!("there is no user `{name}`"))?;
+        let text = CString::new(name).map_err(|_| format!("user `{name}` does not exist"))?;
         // SAFETY: zeros are a valid entry; all pointers live across the calls, and the entry's strings
         // are in `buffer`, which outlives their use.
         unsafe {
@@ -47,7 +47,7 @@ impl User {
                     0 => String::new(),
                     error => format!(": {}", io::Error::from_raw_os_error(error)),
                 };
-                return Err(format!("there is no user `{name}` on this machine{why}"));
+                return Err(format!("user `{name}` does not exist on this machine{why}"));
             }
             let words = |text: *const libc::c_char| {
                 let bytes = if text.is_null() { &[] } else { CStr::from_ptr(text).to_bytes() };
@@ -82,7 +82,7 @@ impl User {
         User::find(name).map_err(|why| anyhow::anyhow!("--user: {why}"))
     }
 
-    /// Who called us through sudo, if we are root by it and the program should be so, too.
+    /// The user who called us through sudo, if we are root by it and the program should be so, too.
     pub fn behind_sudo() -> Option<User> {
         let uid = std::env::var("SUDO_UID").ok()?;
         // SAFETY: no preconditions.

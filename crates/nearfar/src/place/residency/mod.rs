@@ -114,7 +114,7 @@ fn look_at(pid: u32, site: &Site, way: Way, at: f64, objects: bool) -> Result<Re
 pub enum WhereError {
     /// None of that number.
     #[error(
-        "there is no process {pid}: /proc/{pid}/status does not exist, or is hidden from you (mount option hidepid). \
+        "process {pid} does not exist: /proc/{pid}/status does not exist, or is hidden from you (mount option hidepid). \
          `pgrep -a NAME` or `nearfar where --all` lists those that there are"
     )]
     NoProcess {

@@ -131,7 +131,7 @@ fn mapping(line: Line, maps: &[Map], site: &Site) -> Mapping {
 }
 
 /// Memory in transparent huge pages: another walk, page table by page table, that releases the lock when
-/// somebody waits for it (`show_smaps_rollup`).
+/// others wait for it (`show_smaps_rollup`).
 fn transparent_huge(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let bytes = |key| proc::field(&text, key).and_then(proc::kib);
@@ -215,7 +215,7 @@ pub(super) fn sample(
     Ok((memory, maps))
 }
 
-/// A mapping from `draws` random pages, or from all if these are no more; and how many were asked.
+/// A mapping from `draws` random pages, or from all of a smaller one; and how many were asked.
 fn sample_one(
     pid: u32,
     map: &Map,
@@ -237,7 +237,7 @@ fn sample_one(
     Ok((mapping, sample.drawn))
 }
 
-/// Where `draws` random pages of a range are that begins on a page, or all of them if these are no more.
+/// Where `draws` random pages of a range are that begins on a page, or all of them in a smaller one.
 pub(super) fn ask(
     pid: u32,
     range: Range<u64>,
