@@ -6,6 +6,8 @@ mod cached;
 mod cases;
 #[path = "analyze/findings.rs"]
 mod findings;
+#[path = "analyze/hardware.rs"]
+mod hardware;
 #[path = "analyze/helpers.rs"]
 mod helpers;
 #[path = "analyze/instances.rs"]

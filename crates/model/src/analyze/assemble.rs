@@ -57,7 +57,10 @@ pub fn assemble(
     let engine =
         Engine::new(input, judge, nodes, context.exact, counts.timing.as_ref(), counters, rows, &by_cause);
     let planner = Planner::new(input, &judge.machine, context, counters);
-    let memory_bound = counts.memory_bound();
+    let memory_bound = match basis {
+        Basis::MemoryLoads => counters.beside.waits().map(|waits| waits.0),
+        _ => counts.memory_bound(),
+    };
     let setting = Setting {
         counters,
         nodes,
@@ -83,6 +86,7 @@ pub fn assemble(
         counted: counts.lines(),
         what_if: what_if.as_ref(),
         memory_bound,
+        beside: (basis == Basis::MemoryLoads).then_some(&counters.beside),
         caches: caches.as_ref().ok(),
         held: held.as_ref().map(|h| &h.report),
     };
@@ -96,6 +100,9 @@ pub fn assemble(
     let functions = code.functions(input);
     let mut notes = notes::notes(input, judge, context, counters, rows);
     notes.extend(notes::generated(program, &functions));
+    if basis == Basis::MemoryLoads {
+        notes.extend(counters.beside.notes(shares.remote, shares.remote_ci));
+    }
     let (what, matrix) = (what_if.as_ref(), &shares.matrix[..]);
     let told = Told { findings: &findings, functions: &functions, what_if: what, matrix };
     let pictures = pictures(judge, context, counters, rows, &told);

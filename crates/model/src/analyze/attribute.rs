@@ -23,6 +23,7 @@ use super::sites::Sites;
 use super::stats::BLOCKS;
 use super::timing::Timing;
 use super::touchers::Groups;
+use super::value::Basis;
 use crate::machine::DistanceClass;
 use crate::recording::SampleSurvey;
 use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
@@ -159,6 +160,41 @@ fn within_epoch(i: usize) -> f64 {
     ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// What was found out about a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Position of its thread; `None` if unknown.
+    pub thread: Option<u32>,
+    /// Node of its cpu; `None` if unknown.
+    pub node: Option<u32>,
+    /// Node of its memory; `None` if unknown.
+    pub home: Option<u32>,
+    /// Whether that is far; `None` if unknown, or if it touched none.
+    pub remote: Option<bool>,
+    /// Its object, as position among their names; `None` if unknown.
+    pub row: Option<u32>,
+    /// What it weighs: ns, lines or loads.
+    pub weight: u64,
+}
+
+/// Gives every sample that counts, and those of the processor that caches answered, with what was found out about it.
+pub fn replay(
+    context: &Context,
+    samples: &dyn SampleReader,
+    each: &mut dyn FnMut(&AccessSamples, usize, &Found),
+) -> Result<(), String> {
+    let mut worker = Worker::new(context);
+    for i in 0..samples.segments() {
+        let segment = samples.segment(i)?;
+        for i in 0..segment.time_ns.len() {
+            if let Some(seen) = worker.look(&segment, i) {
+                each(&segment, i, &seen);
+            }
+        }
+    }
+    Ok(())
+}
+
 const CACHE: usize = 1024;
 /// Samples whose memory is fetched ahead: what a first-level cache holds with room to spare.
 const BATCH: usize = 64;
@@ -244,6 +280,44 @@ impl<'a> Worker<'a> {
         thing
     }
 
+    /// What [`Worker::sample`] finds out, without counting it.
+    fn look(&mut self, s: &AccessSamples, i: usize) -> Option<Found> {
+        let context = self.context;
+        let (measure, nodes) = (context.measure, context.finder.nodes);
+        let thread = context.threads.get(s.thread[i]);
+        let space = thread.map(|t| context.spaces_of_threads[t]);
+        if !measure.in_region(s, i, space, context.region) {
+            return None;
+        }
+        let hardware = s.source[i] == SampleSource::Hardware as u8;
+        let answered =
+            (hardware && measure.basis == Basis::MemoryLoads).then(|| u64::from(s.period[i].max(1)));
+        let weight = measure.weight(s, i).or(answered)?;
+        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
+        let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
+        let (mut page, mut thing, mut told) = (PageNode::UNKNOWN, None, None);
+        if !matches!(resolution, Resolution::Compute | Resolution::Spinning) {
+            if resolution != Resolution::Unresolved {
+                thing = self.thing(space.unwrap_or(0), s.address[i], s.time_ns[i]);
+                page = self.page_node(space.unwrap_or(0), s.address[i], s.time_ns[i], thing, resolution);
+                let own = measure.page_node(s, i, nodes);
+                page.node = if own != UNKNOWN { own } else { page.node };
+            }
+            (page.node, told) = measure.settle(s, i, node, page.node);
+            page.node = if node == UNKNOWN { UNKNOWN } else { page.node };
+        }
+        let id = |n: NodeIndex| nodes.ids.get(usize::from(n)).copied();
+        let by_page = (page.node != UNKNOWN).then(|| self.class(node, page) != 0);
+        Some(Found {
+            thread: thread.map(|t| t as u32),
+            node: id(node),
+            home: id(page.node),
+            remote: by_page.or(told),
+            row: thing.map(|t| context.rows.of_thing[t as usize]),
+            weight,
+        })
+    }
+
     fn sample(&mut self, s: &AccessSamples, i: usize) {
         let time = s.time_ns[i];
         let thread = self.context.threads.get(s.thread[i]);
@@ -257,8 +331,14 @@ impl<'a> Worker<'a> {
             self.transfer(s, i, space, thread.map_or(NONE, |t| t as u32));
             return;
         }
+        if s.source[i] == SampleSource::Hardware as u8 {
+            self.counters.beside.add(s.served[i], s.period[i], s.latency_cycles[i]);
+        }
         let Some(weight) = measure.weight(s, i) else {
             self.counters.other_basis += 1;
+            if measure.basis == Basis::MemoryLoads {
+                self.beside(s, i, space, thread.map_or(NONE, |t| t as u32));
+            }
             let source = usize::from(s.source[i]).min(SampleSource::ALL.len());
             self.counters.by_source[source][usize::from(s.resolution[i]).min(7)] += 1;
             return;
@@ -296,6 +376,8 @@ impl<'a> Worker<'a> {
         }
         let memory = !matches!(resolution, Resolution::Compute | Resolution::Spinning);
         let mut thing = None;
+        // What the processor said of it, if anything.
+        let mut told = None;
         if memory {
             counters.memory.add(weight);
             if resolution != Resolution::Unresolved {
@@ -306,21 +388,33 @@ impl<'a> Worker<'a> {
                     // Which thread touched first remains the answer to why; where it is, the source saw.
                     page_node.node = own;
                 }
-                if node == UNKNOWN {
-                    // Memory whose user's place is unknown is neither near nor far.
-                    page_node.node = UNKNOWN;
-                }
+            }
+            let page = page_node.node;
+            (page_node.node, told) = measure.settle(s, i, node, page);
+            if told.is_some() && page != UNKNOWN && node != UNKNOWN {
+                let agree = told == Some(self.class(node, PageNode { node: page, ..page_node }) != 0);
+                self.counters.beside.agree[usize::from(!agree)] += 1;
+            }
+            if node == UNKNOWN {
+                // Memory whose user's place is unknown is neither near nor far, unless the processor said.
+                page_node.node = UNKNOWN;
             }
         }
-        let known = page_node.node != UNKNOWN;
-        let class = if known { self.class(node, page_node) } else { 0 };
+        let known = page_node.node != UNKNOWN || told.is_some();
+        let class = match told {
+            _ if page_node.node != UNKNOWN => self.class(node, page_node),
+            Some(true) => class(DistanceClass::OtherSocket),
+            _ => 0,
+        };
         let remote = known && class != 0;
         let counters = &mut self.counters;
         if memory {
             if known {
                 counters.known.add(weight);
                 counters.by_class[class] += weight;
-                counters.matrix[usize::from(node) * self.nodes + usize::from(page_node.node)] += weight;
+                if page_node.node != UNKNOWN {
+                    counters.matrix[usize::from(node) * self.nodes + usize::from(page_node.node)] += weight;
+                }
                 counters.known_blocks[block].whole += weight;
                 if remote {
                     counters.remote += weight;
@@ -371,7 +465,9 @@ impl<'a> Worker<'a> {
         if let Some(resource) = bound {
             *counters.function_bounds.entry((function, resource)).or_default() += weight;
         }
-        if known && let (Some(exact), Some(timing)) = (self.context.exact, self.context.timing) {
+        if page_node.node != UNKNOWN
+            && let (Some(exact), Some(timing)) = (self.context.exact, self.context.timing)
+        {
             let page = s.address[i] / self.context.finder.placements.page_bytes;
             let written = s.access[i] == Access::Unknown as u8;
             let user = exact
@@ -406,6 +502,30 @@ impl<'a> Worker<'a> {
                 Fact { weight, block, shown, page_node, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
+    }
+
+    /// A sample of time beside those of the processor: how much of the time touches memory, and far pages.
+    fn beside(&mut self, s: &AccessSamples, i: usize, space: u32, thread: u32) {
+        let time =
+            matches!(SampleSource::from_code(s.source[i]), Some(SampleSource::Clock | SampleSource::Signal));
+        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
+        if !time || resolution == Resolution::Spinning {
+            return;
+        }
+        let weight = u64::from(s.weight_ns[i].max(1));
+        let memory = !matches!(resolution, Resolution::Compute);
+        let (mut known, mut far) = (false, false);
+        if memory && resolution != Resolution::Unresolved {
+            let thing = self.thing(space, s.address[i], s.time_ns[i]);
+            let page = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
+            let node = self.context.finder.nodes.running(thread, s.cpu[i]);
+            known = page.node != UNKNOWN && node != UNKNOWN;
+            far = known && self.class(node, page) != 0;
+        }
+        let clock = &mut self.counters.beside.clock;
+        let parts = [true, memory, known, far].map(|part| if part { weight } else { 0 });
+        clock[0] += 1;
+        clock[1..].iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
     }
 
     #[cold]

@@ -48,7 +48,10 @@ pub fn bound(
 ) -> Result<CacheBound, String> {
     let meta = &input.meta;
     if context.measure.basis != Basis::StallTime {
-        return Err("lines were counted".into());
+        return Err(match context.measure.basis {
+            Basis::MemoryLoads => "the processor said what caches answered".into(),
+            _ => "lines were counted".into(),
+        });
     }
     if context.finder.nodes.count < 2 {
         return Err("the machine has one node".into());

@@ -68,6 +68,7 @@ fn units(r: &RowFacts) -> &'static str {
     match r.basis {
         Basis::StallTime => "samples",
         Basis::DramLines => "lines",
+        Basis::MemoryLoads => "loads from memory",
     }
 }
 
@@ -76,6 +77,7 @@ fn remote_what(r: &RowFacts) -> &'static str {
     match r.basis {
         Basis::StallTime => "remote time is",
         Basis::DramLines => "remote lines are",
+        Basis::MemoryLoads => "remote loads are",
     }
 }
 

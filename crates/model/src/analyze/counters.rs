@@ -1,6 +1,7 @@
 //! What the pass over samples counts. All integers: the sum does not depend on
 //! which worker saw which sample.
 
+use super::hardware::Beside;
 use super::hash::{FastMap, Sums};
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::OverTime;
@@ -303,6 +304,8 @@ pub struct Counters {
     pub paths: FastMap<u32, [u64; 2]>,
     /// Samples left out because they are of another basis.
     pub other_basis: u64,
+    /// What was counted beside the samples that shares are of.
+    pub beside: Beside,
 }
 
 impl Counters {
@@ -422,6 +425,7 @@ impl Counters {
         }
         self.over_time.merge(other.over_time);
         self.other_basis += other.other_basis;
+        self.beside.merge(&other.beside);
     }
 
     /// Weight of a way of resolution.

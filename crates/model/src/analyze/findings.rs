@@ -30,6 +30,11 @@ fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
              record on a virtual machine (--on MACHINE) to count them"
                 .to_string()
         }
+        (Basis::MemoryLoads, _) => {
+            "samples of loads say where they were served, not how many lines crossed between nodes in all; record on a virtual \
+             machine (--on MACHINE) to count them"
+                .to_string()
+        }
         (Basis::DramLines, Err(why)) => why.clone(),
         (Basis::DramLines, Ok(_)) => "it is not about where memory lies".to_string(),
     }
@@ -272,6 +277,7 @@ fn unpinned(
             match basis {
                 Basis::StallTime => "time was spent",
                 Basis::DramLines => "lines were moved",
+                Basis::MemoryLoads => "loads from memory were made",
             }
         )],
         advice: "Bind the threads (OMP_PROC_BIND=close OMP_PLACES=cores, or taskset) and record again: \

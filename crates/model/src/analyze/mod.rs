@@ -24,6 +24,7 @@ mod counts;
 mod exact;
 mod facts;
 mod findings;
+mod hardware;
 mod hash;
 mod held;
 mod helpers;
@@ -58,6 +59,7 @@ mod traffic;
 mod verdict;
 mod whatif;
 
+pub use attribute::Found;
 pub use input::{Input, Judge, SampleReader};
 pub(crate) use timing::weak_figures;
 pub use value::*;
@@ -123,6 +125,44 @@ fn take_apart(
     judge: &Judge,
     workers: usize,
 ) -> Result<Report, AnalyzeError> {
+    prepared(input, samples, judge, |context, counts| {
+        let by_time = context.measure.by_time();
+        let mut context = context;
+        let mut counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
+        // Where the processor sampled next to nothing, the clock decides.
+        if let Some(time) = by_time.as_ref().filter(|_| counters.beside.samples()[0] < verdict::LEAST_SAMPLES)
+        {
+            context.measure = time;
+            counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
+        }
+        let facts = facts::gather(context.input, &context, &counters);
+        Ok(assemble::assemble(context.input, judge, &context, &counters, &facts, counts))
+    })
+}
+
+/// Gives each sample that counts, with what was found out about it; and the names of the objects.
+///
+/// # Errors
+/// See [`AnalyzeError`].
+pub fn replay(
+    input: &Input,
+    samples: &dyn SampleReader,
+    judge: &Judge,
+    mut each: impl FnMut(&crate::recording::AccessSamples, usize, &Found),
+) -> Result<(Basis, Vec<String>), AnalyzeError> {
+    prepared(&mut input.clone(), samples, judge, |context, _| {
+        attribute::replay(&context, samples, &mut each).map_err(AnalyzeError::Samples)?;
+        Ok((context.measure.basis, context.rows.rows.iter().map(|row| row.name.clone()).collect()))
+    })
+}
+
+/// Prepares what samples are looked up in, and has it used.
+fn prepared<T>(
+    input: &mut Input,
+    samples: &dyn SampleReader,
+    judge: &Judge,
+    used: impl FnOnce(attribute::Context<'_>, &counts::Counts) -> Result<T, AnalyzeError>,
+) -> Result<T, AnalyzeError> {
     let machine = &judge.machine;
     if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
         return Err(AnalyzeError::Nodes(machine.name.clone(), machine.nodes.len()));
@@ -187,7 +227,5 @@ fn take_apart(
         timing: counts.timing.as_ref().ok(),
         phases: phases.as_ref(),
     };
-    let counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
-    let facts = facts::gather(input, &context, &counters);
-    Ok(assemble::assemble(input, judge, &context, &counters, &facts, &counts))
+    used(context, &counts)
 }

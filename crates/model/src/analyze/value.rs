@@ -35,6 +35,9 @@ pub enum Basis {
     StallTime,
     /// Cache lines moved from and to DRAM, each weighing the same (simulated source): how much traffic, not how much time.
     DramLines,
+    /// Loads that memory answered, as the processor sampled them, each for the loads that it stands for (hardware source):
+    /// how many, not how much time.
+    MemoryLoads,
 }
 
 impl Basis {
@@ -43,6 +46,7 @@ impl Basis {
         match self {
             Basis::StallTime => "stall time",
             Basis::DramLines => "DRAM traffic",
+            Basis::MemoryLoads => "loads that memory answered",
         }
     }
 }

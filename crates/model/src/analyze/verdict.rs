@@ -8,6 +8,7 @@
 use super::advice::listed;
 use super::counters::Counters;
 use super::facts::mib;
+use super::hardware::Beside;
 use super::input::{Input, Judge};
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
@@ -50,6 +51,8 @@ pub struct Evidence<'a> {
     pub held: Option<&'a CacheHeld>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
+    /// What was counted beside, where the processor's samples decide.
+    pub beside: Option<&'a Beside>,
 }
 
 /// Decides, and says why in one sentence.
@@ -79,6 +82,9 @@ fn decided(
         );
     }
     let n = counters.working.samples;
+    if let Some(beside) = evidence.beside {
+        return of_loads(evidence, beside, findings);
+    }
     if evidence.basis == Basis::DramLines && (n > 0 || evidence.counted.is_some()) {
         return of_lines(input, judge, counters, evidence, findings);
     }
@@ -246,6 +252,63 @@ fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
         )
     };
     (Verdict::Unknown, why)
+}
+
+/// The verdict where the processor said which loads memory answered.
+fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verdict, String) {
+    let unknown = |why: String| (Verdict::Unknown, why);
+    let [all, memory] = beside.samples();
+    if beside.too_few() {
+        if let Some(most) = beside.waits_at_most().filter(|&most| most <= THRESHOLD) {
+            return clean(format!(
+                "Memory answered {memory} of {all} sampled accesses: at most {} of the time waits for memory",
+                percent(most)
+            ));
+        }
+        return unknown(format!(
+            "Memory answered {memory} of {all} sampled accesses; {LEAST_SAMPLES} are needed to tell how many of them are far: \
+             record longer or with a higher rate (-F)."
+        ));
+    }
+    let (Some(share), Some(interval)) = (evidence.remote_time, evidence.interval) else {
+        return unknown(
+            "The processor did not say of which node the memory was, and the pages are not known.".into(),
+        );
+    };
+    let loads = format!(
+        "{} of the loads that memory answered were on far memory ({} to {})",
+        percent(share),
+        percent(interval.low),
+        percent(interval.high)
+    );
+    if interval.high <= THRESHOLD {
+        return clean(loads);
+    }
+    let (estimate, most) = match beside.waits() {
+        Ok(waits) => waits,
+        Err(why) => {
+            return unknown(format!("{loads}, but how much of the time waits for memory is unknown: {why}."));
+        }
+    };
+    let waits =
+        format!("about {} of the time waits for memory ({} at most)", percent(estimate), percent(most));
+    if interval.high * most <= THRESHOLD {
+        return clean(format!("{loads}, and {waits}"));
+    }
+    if interval.low * estimate > THRESHOLD {
+        return match findings.first() {
+            Some(f) => (Verdict::Affected, format!("{loads}, and {waits}; first cause: {}.", f.cause.text)),
+            None => unknown(format!(
+                "{loads}, and {waits}, but it is spread over too many objects to name a cause."
+            )),
+        };
+    }
+    unknown(format!(
+        "{loads}, and {waits}: that is {} to {} of the time, which includes the {} threshold.",
+        percent(interval.low * estimate),
+        percent(interval.high * most),
+        percent(THRESHOLD)
+    ))
 }
 
 /// The verdict where lines are counted instead of time.
@@ -424,8 +487,19 @@ pub fn source_text(source: Source) -> &'static str {
     }
 }
 
+/// A reason as a sentence.
+fn sentence(why: &str) -> String {
+    let mut letters = why.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
 /// What would make nodes of pages known.
 fn page_node_reason(input: &Input, judge: &Judge) -> String {
+    if let Some(from) = &input.meta.imported {
+        let source = input.meta.sources.iter().find(|s| s.source == Source::Hardware && !s.active);
+        return source.map_or(format!("It was imported from {from}."), |s| sentence(&s.why));
+    }
     if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.page_nodes.time_ns.is_empty()) {
         let pages = input.meta.sources.iter().find(|r| r.source == Source::Pages);
         if pages.is_some_and(|r| r.active) {

@@ -9,11 +9,12 @@ pub fn json(report: &Report, rank: u32) -> Option<String> {
     let phases = report.phases.as_ref()?;
     let weight = |n: u64| match phases.basis {
         Basis::StallTime => json!(n as f64 / 1e9),
-        Basis::DramLines => json!(n),
+        Basis::DramLines | Basis::MemoryLoads => json!(n),
     };
     let (near, far) = match phases.basis {
         Basis::StallTime => ("near memory seconds", "far memory seconds"),
         Basis::DramLines => ("near memory lines", "far memory lines"),
+        Basis::MemoryLoads => ("near memory loads", "far memory loads"),
     };
     type Of<'a> = &'a dyn Fn(&PhaseAmounts) -> Value;
     let amounts: [(&str, Of); 6] = [

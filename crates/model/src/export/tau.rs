@@ -17,7 +17,9 @@ fn folder(quantity: Quantity, basis: Basis) -> &'static str {
     match (quantity, basis) {
         (Quantity::Time, _) => "TIME",
         (Quantity::Far, Basis::DramLines) => "HT_LR_MEM_XFR",
+        (Quantity::Far, Basis::MemoryLoads) => "FAR_MEMORY_LOADS",
         (Quantity::Near, Basis::DramLines) => "HT_LL_MEM_XFR",
+        (Quantity::Near, Basis::MemoryLoads) => "NEAR_MEMORY_LOADS",
         (Quantity::Far, Basis::StallTime) => "FAR_MEMORY_USEC",
         (Quantity::Near, Basis::StallTime) => "NEAR_MEMORY_USEC",
         (Quantity::Samples, _) => "SAMPLES",

@@ -58,7 +58,7 @@ pub mod bits {
 pub const SOFTWARE: u32 = 1;
 
 /// An event's description.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attr {
     /// Kind: 0 hardware, 1 software, 2 tracepoint, 3 cache, 4 raw, 5 breakpoint; more are units of the machine.
     pub kind: u32,

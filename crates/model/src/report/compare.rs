@@ -66,6 +66,7 @@ fn head(page: &mut Page, c: &Comparison) {
     page.item(0, "time", &time(c));
     let of = match b.basis {
         Basis::DramLines => "of the lines from and to DRAM",
+        Basis::MemoryLoads => "of the loads that memory answered",
         Basis::StallTime => "of all stall time",
     };
     let remote = match &c.remote_why {

@@ -212,5 +212,6 @@ pub(super) fn units(r: &Report) -> &'static str {
     match r.basis {
         Basis::StallTime => "samples",
         Basis::DramLines => "sampled lines",
+        Basis::MemoryLoads => "sampled loads",
     }
 }

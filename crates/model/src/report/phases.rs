@@ -77,9 +77,13 @@ impl Quantity {
             (Quantity::Far, Basis::DramLines) => {
                 "cache lines between the cpus and memory of other nodes, by samples (HT_LR_MEM_XFR)"
             }
+            (Quantity::Far, Basis::MemoryLoads) => "loads that memory of other nodes answered, by samples",
             (Quantity::Near, Basis::StallTime) => "CPU time sampled on pages of the thread's own node, usec",
             (Quantity::Near, Basis::DramLines) => {
                 "cache lines between the cpus and memory of their own node, by samples (HT_LL_MEM_XFR)"
+            }
+            (Quantity::Near, Basis::MemoryLoads) => {
+                "loads that memory of their own node answered, by samples"
             }
             (Quantity::Faults, _) => "page faults, of the whole run",
             (Quantity::Bytes, _) => "bytes allocated, of the whole run; small allocations by samples",
@@ -335,6 +339,7 @@ fn regions(page: &mut Page, phases: &PhaseReport) {
     let (what, unit) = match phases.basis {
         Basis::StallTime => ("CPU msec of all threads", 1_000_000),
         Basis::DramLines => ("lines", 1),
+        Basis::MemoryLoads => ("loads", 1),
     };
     page.line(&format!("     samples       weight         near          far  Name ({what})"));
     for r in phases.regions.iter().take(MOST_REGIONS) {
@@ -357,6 +362,7 @@ fn paid(page: &mut Page, phases: &PhaseReport) {
     let of = match phases.basis {
         Basis::StallTime => "of the time",
         Basis::DramLines => "of the lines",
+        Basis::MemoryLoads => "of the loads",
     };
     for row in phases.paid.iter().take(MOST_PAID) {
         let placed = row.placed_in.map_or("at a time that was not seen".to_owned(), name);

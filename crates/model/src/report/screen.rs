@@ -62,7 +62,9 @@ fn verdict(page: &mut Page, r: &Report) {
     let takes = if r.machine.assumed { "would take" } else { "takes" };
     let far = match (r.remote_time_share, r.basis) {
         (Some(_), Basis::StallTime) => format!("far memory {takes} {share} of the time on {machine}"),
-        (Some(_), Basis::DramLines) => format!("{share} of DRAM traffic is remote on {machine}"),
+        (Some(_), Basis::DramLines | Basis::MemoryLoads) => {
+            format!("{share} of {} is remote on {machine}", r.basis.words())
+        }
         (None, _) => format!("memory placement on {machine}"),
     };
     let first = r.findings.first();
@@ -125,7 +127,9 @@ fn findings(page: &mut Page, r: &Report, recording: &str) {
     }
     let record = match r.basis {
         Basis::DramLines => "record the changed program in the same way with -o after.nearfar".to_owned(),
-        Basis::StallTime => format!("nearfar record -o after.nearfar -- {}", r.command.join(" ")),
+        Basis::StallTime | Basis::MemoryLoads => {
+            format!("nearfar record -o after.nearfar -- {}", r.command.join(" "))
+        }
     };
     page.item(0, "verify", &format!("{record}; nearfar diff {recording} after.nearfar"));
 }
@@ -339,6 +343,7 @@ fn of_what(r: &Report) -> &'static str {
     match r.basis {
         Basis::StallTime => "time",
         Basis::DramLines => "lines",
+        Basis::MemoryLoads => "loads",
     }
 }
 

@@ -124,7 +124,9 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         Basis::DramLines if f.shares_lines() => {
             format!("{} of the cores' time waits for these lines", percent(Some(f.at_risk)))
         }
-        Basis::DramLines => format!("{} of {} is remote{on}", percent(Some(f.at_risk)), r.basis.words()),
+        Basis::DramLines | Basis::MemoryLoads => {
+            format!("{} of {} is remote{on}", percent(Some(f.at_risk)), r.basis.words())
+        }
     };
     page.item(3, "at risk", &at_risk);
     page.item(3, "predicted", &super::whatif::predicted(f));
@@ -154,7 +156,7 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         return;
     }
     let beside = match r.basis {
-        Basis::StallTime => 59,
+        Basis::StallTime | Basis::MemoryLoads => 59,
         Basis::DramLines => 68,
     };
     let name = page.width.saturating_sub(beside).clamp(10, 40);
@@ -164,7 +166,7 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         right("size", 9),
         right("share", 8),
         match r.basis {
-            Basis::StallTime => format!("{} used by threads", left("remote (95 %)", 22)),
+            Basis::StallTime | Basis::MemoryLoads => format!("{} used by threads", left("remote (95 %)", 22)),
             Basis::DramLines => format!("{} {} bound then by", left("remote", 8), left("threads", 15)),
         }
     );
@@ -351,7 +353,7 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
         return;
     }
     let beside = match r.basis {
-        Basis::StallTime => 45,
+        Basis::StallTime | Basis::MemoryLoads => 45,
         Basis::DramLines => 45 + BOUND,
     };
     let name = (page.width.saturating_sub(beside)).clamp(16, 44);
@@ -361,7 +363,7 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
         right("share", 8),
         left("remote", 8),
         match r.basis {
-            Basis::StallTime => String::new(),
+            Basis::StallTime | Basis::MemoryLoads => String::new(),
             Basis::DramLines => left("bound then by", BOUND),
         }
     ));

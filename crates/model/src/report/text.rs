@@ -47,7 +47,9 @@ fn verdict(page: &mut Page, r: &Report) {
             let whole = if r.verdict == Verdict::Affected { "it" } else { "the time" };
             format!(": {remote} of {whole} goes to far memory")
         }
-        (Some(_), Basis::DramLines) => format!(": {remote} of {} is remote", r.basis.words()),
+        (Some(_), Basis::DramLines | Basis::MemoryLoads) => {
+            format!(": {remote} of {} is remote", r.basis.words())
+        }
         (None, _) => String::new(),
     };
     // What was not measured on the machine that is judged is said as a forecast.
@@ -162,7 +164,9 @@ fn run(page: &mut Page, r: &Report) {
     let lost = format!("no object found {}", percent(Some(r.unattributed_share)));
     let rest = match r.basis {
         // Lines that moved touched memory, all of them.
-        Basis::DramLines => format!("of {}: page's node unknown {unknown}; {lost}", units(r)),
+        Basis::DramLines | Basis::MemoryLoads => {
+            format!("of {}: page's node unknown {unknown}; {lost}", units(r))
+        }
         Basis::StallTime => format!(
             "page's node unknown {unknown} of samples that touch memory; {lost}; computing {}; waiting for other threads {}",
             percent(Some(r.compute_share)),

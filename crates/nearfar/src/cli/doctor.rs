@@ -5,7 +5,7 @@ use super::show::wrapped;
 use crate::collect::agent::{AgentFile, Settings};
 use crate::collect::on::plugin_files;
 use crate::collect::selftest::{Skid, measure_skid};
-use crate::collect::setup::probe_perf;
+use crate::collect::setup::{probe_memory, probe_perf};
 use crate::discover::{self, cpu_times};
 use crate::guest::{Kernel, Qemu};
 use crate::host::page_nodes::{Range, look};
@@ -167,19 +167,21 @@ fn virtual_machine() -> Result<String, (String, Option<String>)> {
 }
 
 fn hardware() -> SourceState {
-    let pmu = Path::new("/sys/bus/event_source/devices/cpu/events/cpu-cycles").exists() && hardware_counts();
-    let why = if pmu {
-        "this machine has hardware counters, but this version of nearfar does not use them yet"
-    } else {
-        "no hardware counters here (usual in virtual machines)"
-    };
-    SourceState {
+    let mut state = SourceState {
         source: "hardware",
-        gives: "samples with data source and latency",
+        gives: "which loads memory answered, of which node, in how many cycles",
         works: false,
-        why: why.into(),
+        why: String::new(),
         unlock: None,
+    };
+    match probe_memory() {
+        Ok(why) => (state.works, state.why) = (true, why),
+        Err((why, unlock)) => {
+            state.unlock = unlock.or_else(|| command_in(&why));
+            state.why = why;
+        }
     }
+    state
 }
 
 fn clock() -> SourceState {
@@ -254,27 +256,6 @@ fn page_nodes() -> SourceState {
 fn command_in(why: &str) -> Option<String> {
     let mut parts = why.split('`');
     parts.nth(1).map(str::to_owned)
-}
-
-/// Whether a hardware cycle counter can be opened on this process.
-fn hardware_counts() -> bool {
-    use perf_event_open_sys::bindings::*;
-    let mut attr = perf_event_attr {
-        type_: PERF_TYPE_HARDWARE,
-        size: std::mem::size_of::<perf_event_attr>() as u32,
-        config: PERF_COUNT_HW_CPU_CYCLES as u64,
-        ..Default::default()
-    };
-    attr.set_exclude_kernel(1);
-    attr.set_exclude_hv(1);
-    // SAFETY: `attr` is initialised with its own size; the descriptor is closed at once.
-    unsafe {
-        let fd = perf_event_open_sys::perf_event_open(&mut attr, 0, -1, -1, 0);
-        if fd >= 0 {
-            libc::close(fd);
-        }
-        fd >= 0
-    }
 }
 
 fn notes(machine: &MachineState, sources: &[SourceState]) -> Vec<String> {

@@ -1,12 +1,18 @@
 //! `nearfar export`: a recording in the formats of other tools.
 
-use super::report::{Judged, judged_with};
+use super::report::{Judged, judge, judged_with};
 use crate::output;
 use crate::ranks;
+use crate::store;
 use anyhow::{Context, Result, bail};
-use nearfar_model::analyze::Report;
-use nearfar_model::export::{caliper, perfetto, tau};
+use nearfar_model::analyze::{Input, Report};
+use nearfar_model::export::samples::{Samples, Weight};
+use nearfar_model::export::{caliper, csv, flamegraph, perf, perf_script, perfetto, pprof, tau};
 use nearfar_model::machine::binding::Bind;
+use nearfar_model::perf::features::Node;
+use nearfar_model::perf::records::Mapped;
+use nearfar_model::recording::Columns;
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,11 +20,13 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "Examples:
   nearfar export --to tau -o profiles run.nearfar       then: paraprof profiles, or hatchet's from_tau
   nearfar export --to caliper -o run.json run.nearfar   hatchet's from_caliper
-  nearfar export --to perfetto -o run.pftrace           open it in ui.perfetto.dev";
+  nearfar export --to perfetto -o run.pftrace           open it in ui.perfetto.dev
+  nearfar export --to perf.data --weight remote -o far.data   perf mem report -i far.data: what far memory takes
+  nearfar export --to flamegraph -o - | flamegraph.pl > run.svg";
 
 /// Write a recording in the format of another tool
 ///
-/// What the format cannot hold is left out; docs/phases.md says what goes where.
+/// What the format cannot hold is left out; docs/phases.md and docs/export.md say what goes where.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ExportArgs {
@@ -39,6 +47,10 @@ pub(super) struct ExportArgs {
     /// How the threads are laid out on an assumed machine: compact or scatter
     #[arg(long, value_name = "HOW", default_value = "compact")]
     bind: Bind,
+    /// What samples weigh, where the format is of samples: all (time, lines or loads, as the recording counts), remote (the
+    /// same, of samples on far memory only) or latency (cycles, of the processor's own samples)
+    #[arg(long, value_name = "WHAT", default_value = "all")]
+    weight: By,
     /// The whole run even if the program marks a region of interest
     #[arg(long)]
     whole: bool,
@@ -53,6 +65,28 @@ enum To {
     Caliper,
     /// Perfetto's trace, phases as slices
     Perfetto,
+    /// What `perf script` prints
+    PerfScript,
+    /// perf's own file, for `perf script`, `perf report` and `perf mem report`
+    #[value(name = "perf.data")]
+    PerfData,
+    /// pprof's profile
+    Pprof,
+    /// Collapsed stacks, with the object as the innermost frame
+    Flamegraph,
+    /// A line for each sample
+    Csv,
+}
+
+/// What samples weigh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// As the recording counts
+    All,
+    /// The same, of samples on far memory
+    Remote,
+    /// Cycles of the processor's samples
+    Latency,
 }
 
 impl To {
@@ -62,6 +96,11 @@ impl To {
             To::Tau => "tau",
             To::Caliper => "caliper.json",
             To::Perfetto => "pftrace",
+            To::PerfScript => "perf.txt",
+            To::PerfData => "perf.data",
+            To::Pprof => "pprof",
+            To::Flamegraph => "folded",
+            To::Csv => "csv",
         }
     }
 }
@@ -75,6 +114,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     if ranks::read::is_run(&path) {
         bail!("{} is a run of several ranks: name the recording of one, host=H/rank=R in it", path.display());
     }
+    if matches!(args.to, To::PerfScript | To::PerfData | To::Pprof | To::Flamegraph | To::Csv) {
+        return of_samples(args, &path);
+    }
     let Judged { report, meta, .. } = judged_with(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let rank = meta.rank.map_or(0, |rank| rank.rank);
     let out = args.output.clone().unwrap_or_else(|| path.with_extension(args.to.extension()));
@@ -84,8 +126,100 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
             file(&out, caliper::json(&report, rank).with_context(no_phases)?.as_bytes(), args.force.force)?
         }
         To::Perfetto => file(&out, &perfetto::trace(&report).with_context(no_phases)?, args.force.force)?,
+        _ => unreachable!("done above"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what is of samples.
+fn of_samples(args: &ExportArgs, path: &Path) -> Result<ExitCode> {
+    let stored = store::open(path)?;
+    let judge = judge(args.machine.as_deref(), &stored.input.meta, args.bind, args.whole)?;
+    let samples = Samples::gather(&stored.input, &stored.samples, &judge)
+        .with_context(|| format!("cannot analyse {}", path.display()))?;
+    let by = match args.weight {
+        By::All => Weight::All,
+        By::Remote => Weight::Remote,
+        By::Latency => Weight::Latency,
+    };
+    let weights = || samples.samples.iter().filter_map(|s| samples.weight(s, by));
+    let (n, sum) = (weights().count(), weights().fold(0u64, u64::saturating_add));
+    if n == 0 {
+        match by {
+            Weight::Latency => {
+                bail!("the recording has no samples with a latency: those are the processor's own")
+            }
+            Weight::Remote => bail!(
+                "no sample is known to be on far memory; of {} samples that is unknown. `nearfar report {}` says why",
+                samples.unknown(),
+                path.display()
+            ),
+            Weight::All => bail!("the recording has no samples"),
+        }
+    }
+    let bytes = match args.to {
+        To::PerfScript => perf_script::text(&samples, by).into_bytes(),
+        To::Pprof => pprof::profile(&samples, by),
+        To::Flamegraph => flamegraph::collapsed(&samples, by, true).into_bytes(),
+        To::Csv => csv::text(&samples).into_bytes(),
+        _ => {
+            let around = around(&stored.input);
+            perf::write(std::io::Cursor::new(Vec::new()), &samples, &around, by)?.into_inner()
+        }
+    };
+    let out = args.output.clone().unwrap_or_else(|| path.with_extension(args.to.extension()));
+    file(&out, &bytes, args.force.force)?;
+    crate::say!("nearfar: {n} samples, {sum} {} in all", samples.unit(by));
+    if by == Weight::Remote && samples.unknown() > 0 {
+        crate::say!(
+            "nearfar: left out: {} samples on memory of which it is unknown whether it is far",
+            samples.unknown()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The machine and the mapped code, for perf.data.
+fn around(input: &Input) -> perf::Around {
+    let machine = &input.meta.machine;
+    let node = |n: &nearfar_model::machine::NumaNode| Node {
+        id: n.id,
+        memory_bytes: n.memory_bytes.unwrap_or(0),
+        cpus: n.cpus.clone(),
+    };
+    let pids: HashMap<u32, u32> = input.processes.rows().map(|p| (p.id, p.pid)).collect();
+    let build_ids: HashMap<u32, Vec<u8>> = input.modules.rows().map(|m| (m.id, unhex(&m.build_id))).collect();
+    let code = |m: nearfar_model::recording::Mapping| {
+        let pid = pids.get(&m.process).copied().unwrap_or(0);
+        perf::Code {
+            mapped: Mapped {
+                pid,
+                tid: pid,
+                start: m.start,
+                bytes: m.end - m.start,
+                offset: m.offset,
+                build_id: build_ids.get(&m.module).cloned().unwrap_or_default(),
+                protection: u32::from(m.flags & 7),
+                flags: if m.flags & 8 != 0 { 1 } else { 2 },
+                name: m.name,
+                ..Mapped::default()
+            },
+            time_ns: m.time_ns,
+        }
+    };
+    let mapped = input.mappings.rows().filter(|m| m.flags & 4 != 0 && m.name.starts_with('/'));
+    perf::Around {
+        machine: machine.name.clone(),
+        nodes: machine.nodes.iter().map(node).collect(),
+        code: mapped.map(code).collect(),
+        version: format!("nearfar {}", env!("CARGO_PKG_VERSION")),
+    }
+}
+
+/// Bytes of hex digits; none if it is something else.
+fn unhex(text: &str) -> Vec<u8> {
+    let pair = |i: usize| text.get(i..i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    (0..text.len()).step_by(2).map(pair).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn no_phases() -> String {

@@ -151,6 +151,15 @@ struct RecordArgs {
     /// Do not use perf events, as where they are forbidden: samples come from the agent's timers
     #[arg(long, conflicts_with = "on")]
     no_perf: bool,
+    /// Do not sample memory accesses with the processor's own unit (Intel PEBS, AMD IBS), where it has one
+    #[arg(long, conflicts_with = "on")]
+    no_hardware: bool,
+    /// Of these, only loads of at least so many cycles; 0: all that the processor samples (AMD: 128 to 2048)
+    #[arg(long, value_name = "CYCLES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65535), conflicts_with_all = ["on", "no_hardware"])]
+    least_latency: u32,
+    /// Of these, only what missed the last-level cache, where the processor can (AMD since Zen 4)
+    #[arg(long, conflicts_with_all = ["on", "no_hardware"])]
+    misses_only: bool,
     /// Under mpirun or srun: record this rank by itself, not as a part of its launch's run
     #[arg(long)]
     alone: bool,

@@ -6,6 +6,7 @@ use crate::collect::on::{OnOptions, record_on};
 use crate::collect::openmp;
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
 use crate::discover;
+use crate::discover::pmu::MemoryWish;
 use crate::guest::GuestError;
 use crate::host::target::inherited::too_little_to_record;
 use crate::host::target::{Ending, StartError, User, run_instead};
@@ -105,6 +106,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         call_graph: args.call_graph,
         agent: !args.no_agent,
         no_perf: args.no_perf,
+        memory: (!args.no_hardware)
+            .then_some(MemoryWish { least_cycles: args.least_latency, misses_only: args.misses_only }),
         look_interval: args.look_interval,
         max_size: args.max_size,
         user: args.user.as_deref().map(User::asked_for).transpose()?,

@@ -118,7 +118,7 @@ fn judged_as(
 
 /// Which machine to judge by: the one asked for, the one wished at the recording,
 /// the recorded one if it has several nodes, else two of it.
-fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
+pub(super) fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
     let of_rank = |machine: Machine| match &meta.rank {
         Some(rank) => slice::of_rank(&machine, &meta.machine, rank),
         None => machine,

@@ -1,6 +1,7 @@
 //! What a recording is asked for, and what comes of it.
 
 use crate::collect::objects::ObjectPolicies;
+use crate::discover::pmu::MemoryWish;
 use crate::host::policy::Policy;
 use crate::host::target::{Ending, StartError, User};
 use crate::store::CreateError;
@@ -45,6 +46,8 @@ pub struct Options {
     pub agent: bool,
     /// Do not use perf events even if they work (to test the signal source).
     pub no_perf: bool,
+    /// Sample memory accesses with the processor's own unit, if it has one; `None`: do not.
+    pub memory: Option<MemoryWish>,
     /// Seconds between looks at nodes of pages.
     pub look_interval: f64,
     /// Most bytes of the recording while it grows.

@@ -58,7 +58,14 @@ const ENOUGH: f64 = 0.8;
 pub fn measure_skid() -> Skid {
     // SAFETY: no preconditions.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
-    let settings = PerfSettings { hz: 4000.0, faults: false, chains: false, stack_bytes: 0, local_ranks: 1 };
+    let settings = PerfSettings {
+        hz: 4000.0,
+        faults: false,
+        chains: false,
+        stack_bytes: 0,
+        local_ranks: 1,
+        memory: None,
+    };
     let Ok(mut perf) = PerfSet::open(&Target::Running(vec![me]), &proc::online_cpus(), &settings) else {
         return Skid::Untested;
     };

@@ -10,9 +10,11 @@ use super::perf::event::Event;
 use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
-    app_name, check_subject, explain_refusal, first_meta, make_agent, probe_perf, sources, sources_inside,
+    app_name, check_subject, explain_refusal, first_meta, hardware_source, make_agent, probe_perf, sources,
+    sources_inside,
 };
 use crate::collect::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
+use crate::discover::pmu::MemoryEvents;
 use crate::discover::{self, cpu_times, hugetlb_bytes};
 use crate::host::page_nodes;
 use crate::host::policy::Policy;
@@ -118,7 +120,15 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     };
 
     let cpus = proc::online_cpus();
+    let memory = match options.memory.filter(|_| !inside) {
+        None => Err("switched off by --no-hardware".to_owned()),
+        Some(wish) => MemoryEvents::find(Path::new("/"), wish).map_err(|none| match none.unlock {
+            Some(unlock) => format!("{}. {unlock}", none.why),
+            None => none.why,
+        }),
+    };
     let settings = PerfSettings {
+        memory: memory.as_ref().ok().map(|events| (events.clone(), options.hz)),
         hz: if inside { 0.0 } else { options.hz },
         faults: true,
         chains: options.call_graph == CallGraph::Fp,
@@ -155,7 +165,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     if !inside {
         // A killed recorder cannot write it any more. What is not written now is written at the end.
         let expected = Meta { agent: agent.is_ok(), ..writer.meta.clone() };
+        let hardware = hardware_source(&memory, perf.as_ref(), options.hz);
         writer.meta.sources = sources(perf.is_some(), perf_why.as_deref(), &skid, &expected, options.hz);
+        writer.meta.sources.insert(0, hardware);
         let _ = writer.note_meta();
     }
     let start_ns = writer.meta.start_ns;
@@ -192,6 +204,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         pending: Vec::new(),
         options,
         perf_why,
+        memory,
         skid,
         nodes: host.machine.nodes.len(),
         complained: false,
@@ -244,6 +257,8 @@ struct Session<'a> {
     pending: Vec<Event>,
     options: &'a Options,
     perf_why: Option<String>,
+    /// Events that sample memory, or why there are none.
+    memory: Result<MemoryEvents, String>,
     skid: Skid,
     nodes: usize,
     complained: bool,
@@ -442,6 +457,9 @@ impl Session<'_> {
             Some(inside) => sources_inside(&inside.how, self.perf_why.as_deref()),
             None => sources(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz),
         };
+        if self.options.inside_guest.is_none() {
+            meta.sources.insert(0, hardware_source(&self.memory, self.perf.as_ref(), self.options.hz));
+        }
         meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
         if self.options.inside_guest.is_some() {
             // Seconds of an emulated cpu are not the program's time.

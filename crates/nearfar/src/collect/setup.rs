@@ -5,6 +5,7 @@ use super::options::{Options, RecordError, Subject};
 use super::perf::open::{OpenError, PerfSet, PerfSettings, Target};
 use super::selftest::Skid;
 use crate::discover;
+use crate::discover::pmu::{MemoryEvents, MemoryWish};
 use crate::host::proc;
 use crate::host::target::find_program;
 use crate::symbols::Module;
@@ -93,11 +94,37 @@ pub(super) fn make_agent(
 pub fn probe_perf() -> Result<(), String> {
     // SAFETY: no preconditions.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
-    let settings = PerfSettings { hz: 1000.0, faults: true, chains: false, stack_bytes: 0, local_ranks: 1 };
+    let settings = PerfSettings {
+        hz: 1000.0,
+        faults: true,
+        chains: false,
+        stack_bytes: 0,
+        local_ranks: 1,
+        memory: None,
+    };
     let cpus = proc::online_cpus();
     PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings)
         .map(drop)
         .map_err(|e| explain_refusal(&e))
+}
+
+/// Whether memory accesses can be sampled here: the events, or why not.
+///
+/// # Errors
+/// Why not, and what to type if anything helps.
+pub fn probe_memory() -> Result<String, (String, Option<String>)> {
+    let events =
+        MemoryEvents::find(Path::new("/"), MemoryWish::default()).map_err(|none| (none.why, none.unlock))?;
+    let source = |perf: Option<&PerfSet>| hardware_source(&Ok(events.clone()), perf, 0.0);
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
+    let memory = Some((events.clone(), 1000.0));
+    let settings =
+        PerfSettings { hz: 1000.0, faults: false, chains: false, stack_bytes: 0, local_ranks: 1, memory };
+    let cpus = proc::online_cpus();
+    let opened = PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings);
+    let found = source(opened.as_ref().ok());
+    if found.active { Ok(found.why) } else { Err((found.why, None)) }
 }
 
 /// What a refusal means and what unlocks it.
@@ -209,6 +236,25 @@ pub(super) fn sources_inside(how: &str, perf_why: Option<&str>) -> Vec<SourceRep
         SourceReport { source: Source::Simulated, active: true, why: how.into(), hz: 0.0 },
         SourceReport { source: Source::Pages, active: perf_why.is_none(), why: pages, hz: 0.0 },
     ]
+}
+
+/// The processor's own samples as they worked.
+pub(super) fn hardware_source(
+    events: &Result<MemoryEvents, String>,
+    perf: Option<&PerfSet>,
+    hz: f64,
+) -> SourceReport {
+    let refused = perf.and_then(|perf| perf.memory_refused.clone());
+    let (active, why) = match (events, perf, refused) {
+        (Err(why), _, _) => (false, why.clone()),
+        (Ok(_), None, _) => (false, "perf events do not work here".into()),
+        (Ok(_), Some(_), Some(why)) => (false, why),
+        (Ok(events), Some(_), None) => {
+            let names: Vec<&str> = events.events.iter().map(|event| event.name.as_str()).collect();
+            (true, format!("{}: {}", events.what, names.join(", ")))
+        }
+    };
+    SourceReport { source: Source::Hardware, active, why, hz: if active { hz } else { 0.0 } }
 }
 
 /// The sources as they worked.

@@ -16,6 +16,7 @@ mod locator;
 mod node_files;
 mod nodes;
 mod nvml;
+pub mod pmu;
 mod prefetchers;
 mod smbios;
 mod topology;

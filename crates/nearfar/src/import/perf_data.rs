@@ -12,7 +12,7 @@ use nearfar_model::perf::features::{Blocks, feature, text, texts};
 use nearfar_model::perf::file::{Head, PerfData};
 use nearfar_model::perf::records::{Record, kind};
 use nearfar_model::perf::sample::{self, Cursor, Sample};
-use nearfar_model::perf::{DataSource, Vendor, records, served};
+use nearfar_model::perf::{DataSource, Vendor, records};
 use nearfar_model::recording::{Source, SourceReport};
 use std::io::{Read, Seek};
 
@@ -206,23 +206,7 @@ fn as_event(
     let chain: Vec<u64> = s.chain.iter().copied().filter(|&frame| !in_kernel(frame)).collect();
     let (body, weight_ns) = match purpose {
         Use::None => return None,
-        Use::Memory => {
-            let bits = s.data_src?;
-            let source = DataSource::from_bits(bits);
-            let page_node = s.physical.and_then(|at| blocks?.node_of(at)).and_then(|n| i16::try_from(n).ok());
-            let access = MemoryAccess {
-                ip: s.ip,
-                address: s.address.unwrap_or(0),
-                chain,
-                data_src: bits,
-                served: served(bits, vendor) as u8,
-                access: source.access() as u8,
-                latency_cycles: number(s.latency.unwrap_or(0)),
-                period: number(s.period.unwrap_or(attr.period).max(1)),
-                page_node: page_node.unwrap_or(-1),
-            };
-            (Body::Memory(access), 0)
-        }
+        Use::Memory => (Body::Memory(MemoryAccess::of(s, vendor, blocks, attr.period)?), 0),
         Use::Clock { ns_per_event, ns } => {
             let weight =
                 if ns_per_event { number(s.period.unwrap_or(attr.period)).max(1) } else { ns.max(1) };

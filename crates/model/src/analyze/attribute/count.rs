@@ -66,7 +66,7 @@ impl Worker<'_> {
                 touch.remote += weight;
                 touch.remote_by_folio += if page_node.folio { weight } else { 0 };
                 let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
-                let away = toucher != UNKNOWN && toucher != page_node.node;
+                let away = toucher != UNKNOWN && page_node.node != UNKNOWN && toucher != page_node.node;
                 touch.remote_away += if away { weight } else { 0 };
             }
         }

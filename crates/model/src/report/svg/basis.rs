@@ -7,6 +7,7 @@ pub(super) fn basis(r: &Report) -> &'static str {
     match r.basis {
         Basis::StallTime => "stall time",
         Basis::DramLines => "DRAM traffic",
+        Basis::MemoryLoads => "loads that memory answered",
     }
 }
 

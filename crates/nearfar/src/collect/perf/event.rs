@@ -2,6 +2,10 @@
 
 use super::open::{Kind, RingClass};
 use crate::host::proc::FileId;
+use nearfar_model::perf::attr::Attr;
+use nearfar_model::perf::features::Blocks;
+use nearfar_model::perf::sample::{self, Sample};
+use nearfar_model::perf::{DataSource, Vendor, served};
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 
@@ -27,13 +31,15 @@ pub struct Layouts {
     by_id: HashMap<u64, Layout>,
     fault: Option<Layout>,
     chain: Option<Layout>,
+    /// Whose processor it is, and which node has which physical memory.
+    pub memory: Option<(Vendor, Blocks)>,
 }
 
 impl Layouts {
     /// Adds an event.
     pub fn insert(&mut self, id: u64, layout: Layout) {
         match layout.kind {
-            Kind::Clock => {}
+            Kind::Clock | Kind::Memory => {}
             Kind::Fault => self.fault = Some(layout),
             Kind::FaultChain => self.chain = Some(layout),
         }
@@ -43,7 +49,7 @@ impl Layouts {
     fn of(&self, id: u64, class: RingClass) -> Option<Layout> {
         let layout = self.by_id.get(&id)?;
         match (layout.kind, class) {
-            (Kind::Clock, _) => Some(*layout),
+            (Kind::Clock | Kind::Memory, _) => Some(*layout),
             (_, RingClass::Complete) => self.fault,
             (_, RingClass::Chains) => self.chain,
         }
@@ -258,7 +264,11 @@ fn lost(count: u64, class: RingClass) -> Body {
 /// Reads a sample. The order of its parts is that of `struct perf_event_header`'s
 /// documentation in linux/perf_event.h.
 fn parse_sample(body: &mut Cursor<'_>, cpu: u32, class: RingClass, layouts: &Layouts) -> Option<Event> {
+    let whole = body.bytes;
     let layout = layouts.of(body.u64()?, class)?;
+    if layout.kind == Kind::Memory {
+        return memory_sample(whole, cpu, layout.sample_type, layouts);
+    }
     let has = |bit: perf_event_sample_format| layout.sample_type & bit as u64 != 0;
     let ip = body.u64()?;
     let (pid, tid) = (body.u32()?, body.u32()?);
@@ -294,6 +304,102 @@ fn parse_sample(body: &mut Cursor<'_>, cpu: u32, class: RingClass, layouts: &Lay
         Kind::Clock => Body::Clock { ip, registers, chain, stack },
         Kind::Fault => Body::Fault { ip, address, page_bytes },
         Kind::FaultChain => Body::FaultChain { ip, address, registers, stack },
+        Kind::Memory => return None,
     };
     Some(Event { time_ns, pid, tid, cpu, body })
+}
+
+/// Reads a sampled access, as an imported one is read. `None` for what is none: AMD samples instructions of all kinds.
+fn memory_sample(body: &[u8], cpu: u32, sample_type: u64, layouts: &Layouts) -> Option<Event> {
+    let (vendor, blocks) = layouts.memory.as_ref()?;
+    let sample = sample::read(body, &Attr { sample_type, ..Attr::default() })?;
+    let (time_ns, pid, tid) = (sample.time_ns?, sample.pid, sample.tid);
+    let access = MemoryAccess::of(&sample, *vendor, Some(blocks), 1)?;
+    Some(Event { time_ns, pid, tid, cpu, body: Body::Memory(access) })
+}
+
+impl MemoryAccess {
+    /// A sample of a processor of `vendor`; one without a period stands for `period` events. `None` if it is no access.
+    pub fn of(s: &Sample, vendor: Vendor, blocks: Option<&Blocks>, period: u64) -> Option<MemoryAccess> {
+        let data_src = s.data_src?;
+        let source = DataSource::from_bits(data_src);
+        if !source.is_access() {
+            return None;
+        }
+        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let node = s.physical.and_then(|at| blocks?.node_of(at)).and_then(|n| i16::try_from(n).ok());
+        Some(MemoryAccess {
+            ip: s.ip,
+            address: s.address.unwrap_or(0),
+            chain: s.chain.iter().copied().filter(|frame| frame >> 63 == 0).collect(),
+            data_src,
+            served: served(data_src, vendor) as u8,
+            access: source.access() as u8,
+            latency_cycles: number(s.latency.unwrap_or(0)),
+            period: number(s.period.unwrap_or(period).max(1)),
+            page_node: node.unwrap_or(-1),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::perf::open::memory_sample_type;
+    use nearfar_model::perf::data_source::{DataSource, lvl, num, op};
+    use nearfar_model::recording::Served;
+
+    /// The bytes that a kernel writes for a sampled load.
+    fn record(id: u64, data_src: u64, physical: u64) -> Vec<u8> {
+        let mut body: Vec<u64> = vec![id, 0x401000, 7 | 8 << 32, 1234, 0x7f00_0000_1000, 1000];
+        body.extend([2, (-512i64) as u64, 0x401000]); // call chain
+        body.push(300 | 11 << 32); // latency and the second weight
+        body.push(data_src);
+        body.push(physical);
+        let mut record = Vec::new();
+        record.extend_from_slice(&PERF_RECORD_SAMPLE.to_ne_bytes());
+        record.extend_from_slice(&2u16.to_ne_bytes());
+        record.extend_from_slice(&(8 + body.len() as u16 * 8).to_ne_bytes());
+        body.iter().for_each(|word| record.extend_from_slice(&word.to_ne_bytes()));
+        record
+    }
+
+    #[test]
+    fn a_sampled_load_of_the_ring_has_source_latency_and_node() {
+        let blocks = Blocks { block_bytes: 1 << 27, nodes: vec![(0, vec![1]), (1, vec![2])] };
+        let far = DataSource {
+            op: op::LOAD,
+            lvl: lvl::HIT | lvl::REM_CCE1,
+            lvl_num: num::ANY_CACHE,
+            remote: 1,
+            hops: 1,
+            ..Default::default()
+        };
+        for (vendor, expected) in [(Vendor::Amd, Served::OtherCore), (Vendor::Intel, Served::OtherCore)] {
+            let mut layouts = Layouts { memory: Some((vendor, blocks.clone())), ..Layouts::default() };
+            let layout =
+                Layout { kind: Kind::Memory, sample_type: memory_sample_type(true, true), registers: 0 };
+            layouts.insert(42, layout);
+            let parsed = |source| parse(&record(42, source, (1 << 27) + 5), 3, RingClass::Complete, &layouts);
+            let event = parsed(far.bits()).unwrap();
+            assert_eq!((event.pid, event.tid, event.time_ns, event.cpu), (7, 8, 1234, 3));
+            let Body::Memory(access) = event.body else { panic!("{:?}", event.body) };
+            assert_eq!((access.served, access.latency_cycles, access.period), (expected as u8, 300, 1000));
+            assert_eq!((access.ip, access.address, access.page_node), (0x401000, 0x7f00_0000_1000, 1));
+            assert_eq!(access.chain, [0x401000]);
+            let store = DataSource { op: op::STORE, hops: 2, ..far };
+            let Body::Memory(stored) = parsed(store.bits()).unwrap().body else { panic!() };
+            let known = if vendor == Vendor::Amd { Served::Unknown } else { Served::OtherNodesCache };
+            assert_eq!(
+                (stored.served, stored.page_node),
+                (known as u8, 1),
+                "{vendor:?}: the page's node stays"
+            );
+            // No access: an instruction that IBS sampled, and a software event.
+            assert!(parsed(DataSource { op: op::NA, ..far }.bits()).is_none() && parsed(0).is_none());
+            let whole = record(42, far.bits(), 0);
+            (8..whole.len())
+                .for_each(|n| assert!(parse(&whole[..n], 3, RingClass::Complete, &layouts).is_none()));
+        }
+    }
 }

@@ -2,11 +2,13 @@
 
 use super::event::{Event, Layout, Layouts, parse};
 use super::ring::Ring;
+use crate::discover::pmu::{MemoryEvent, MemoryEvents, memory_blocks};
 use crate::host::proc::{self, page_bytes};
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::{ioctls, perf_event_open};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 /// What to sample.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct PerfSettings {
     pub stack_bytes: u32,
     /// Recorders of the same launch on this host, which share what one user may lock.
     pub local_ranks: u32,
+    /// Events that sample memory accesses, and their rate per second and thread.
+    pub memory: Option<(MemoryEvents, f64)>,
 }
 
 /// Whose events.
@@ -71,6 +75,8 @@ pub enum Kind {
     Fault,
     /// A fault with registers and stack, to find its call chain.
     FaultChain,
+    /// A sampled access of memory.
+    Memory,
 }
 
 /// Ratio of the two clock periods: the number that fractions approach worst.
@@ -179,6 +185,8 @@ pub struct PerfSet {
     settings: PerfSettings,
     /// Whether faults that the kernel takes for the program are among them.
     kernel_faults: bool,
+    /// Why memory accesses are not sampled; `None` if they are, or were not asked for.
+    pub memory_refused: Option<String>,
 }
 
 impl PerfSet {
@@ -223,7 +231,11 @@ impl PerfSet {
             bursting: true,
             settings: settings.clone(),
             kernel_faults,
+            memory_refused: None,
         };
+        if let Some((events, _)) = &settings.memory {
+            set.kinds.memory = Some((events.vendor, memory_blocks(Path::new("/"))));
+        }
         for &cpu in cpus {
             match set.open_cpu(target, cpu, sizes) {
                 // A cpu may go offline between listing and opening.
@@ -275,7 +287,92 @@ impl PerfSet {
                 self.kinds.insert(id, Layout { kind, sample_type: attr.sample_type, registers });
                 self.events.push((fd, burst));
             }
+            if let Some(owner) = owners[RingClass::Complete as usize] {
+                self.open_memory(pid, cpu, on_exec, owner, sizes[RingClass::Complete as usize]);
+            }
         }
+        Ok(())
+    }
+
+    /// Opens the events that sample memory accesses. If one is refused, nothing else is lost: it is said, and none is
+    /// tried again.
+    fn open_memory(&mut self, pid: libc::pid_t, cpu: u32, on_exec: bool, owner: RawFd, ring_bytes: usize) {
+        let Some((events, hz)) = self.settings.memory.clone().filter(|_| self.memory_refused.is_none())
+        else {
+            return;
+        };
+        for event in &events.events {
+            let mut refused = None;
+            // A node of the physical address is an administrator's to see, and older kernels have one number of latency.
+            for (physical, three) in [(true, true), (false, true), (false, false)] {
+                match self.open_access(event, (pid, cpu), on_exec, (owner, ring_bytes), hz, (physical, three))
+                {
+                    Ok(()) => {
+                        refused = None;
+                        break;
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+            match refused {
+                // The thread has ended, or the cpu went offline.
+                Some(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
+                Some(error) => {
+                    self.memory_refused = Some(refusal(event, &error));
+                    return;
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn open_access(
+        &mut self,
+        event: &MemoryEvent,
+        (pid, cpu): (libc::pid_t, u32),
+        on_exec: bool,
+        (owner, ring_bytes): (RawFd, usize),
+        hz: f64,
+        (physical, three_weights): (bool, bool),
+    ) -> io::Result<()> {
+        let mut attr = base(0, 0);
+        (attr.type_, attr.config) = (event.unit, event.config.words[0]);
+        attr.__bindgen_anon_3.config1 = event.config.words[1];
+        attr.__bindgen_anon_4.config2 = event.config.words[2];
+        attr.config3 = event.config.words[3];
+        attr.set_freq(1);
+        attr.sample_freq = (hz as u64).max(1);
+        attr.set_precise_ip(u64::from(event.precise));
+        attr.set_exclude_kernel(u64::from(event.excludes_kernel));
+        attr.set_exclude_hv(u64::from(event.excludes_kernel));
+        attr.set_enable_on_exec(u64::from(on_exec));
+        attr.sample_type = memory_sample_type(physical, three_weights);
+        attr.set_exclude_callchain_kernel(1);
+        attr.sample_max_stack = MAX_CHAIN;
+        attr.wakeup_watermark = ring_bytes as u32 / 4;
+        let leader = match event.leader {
+            None => None,
+            Some(config) => {
+                let mut first = base(0, 0);
+                (first.type_, first.config) = (event.unit, config.words[0]);
+                first.set_enable_on_exec(u64::from(on_exec));
+                Some(open_event(&mut first, pid, cpu)?)
+            }
+        };
+        if leader.is_some() {
+            // A member follows its leader.
+            attr.set_disabled(0);
+            attr.set_enable_on_exec(0);
+        }
+        let fd = open_in_group(&mut attr, pid, cpu, leader.as_ref().map_or(-1, AsRawFd::as_raw_fd))?;
+        // SAFETY: both descriptors are perf events that this process opened.
+        if unsafe { ioctls::SET_OUTPUT(fd.as_raw_fd(), owner) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let layout = Layout { kind: Kind::Memory, sample_type: attr.sample_type, registers: 0 };
+        self.kinds.insert(event_id(&fd)?, layout);
+        self.events.extend(leader.map(|leader| (leader, false)));
+        self.events.push((fd, false));
         Ok(())
     }
 
@@ -430,9 +527,56 @@ fn base(config: u64, period: u64) -> perf_event_attr {
     attr
 }
 
+/// What a sampled access carries; with the physical address, and with three numbers of latency instead of one.
+pub(super) fn memory_sample_type(physical: bool, three_weights: bool) -> u64 {
+    let weight = if three_weights { PERF_SAMPLE_WEIGHT_STRUCT } else { PERF_SAMPLE_WEIGHT };
+    let physical = if physical { PERF_SAMPLE_PHYS_ADDR } else { 0 };
+    (PERF_SAMPLE_IDENTIFIER
+        | PERF_SAMPLE_IP
+        | PERF_SAMPLE_TID
+        | PERF_SAMPLE_TIME
+        | PERF_SAMPLE_ADDR
+        | PERF_SAMPLE_PERIOD
+        | PERF_SAMPLE_CALLCHAIN
+        | PERF_SAMPLE_DATA_SRC
+        | weight
+        | physical) as u64
+}
+
+/// Why an event is refused, and what helps.
+fn refusal(event: &MemoryEvent, error: &io::Error) -> String {
+    let name = &event.name;
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) if !event.excludes_kernel => format!(
+            "{name} was refused: this kernel cannot leave its own accesses out (no swfilt), so it is for administrators: \
+             `sudo sysctl kernel.perf_event_paranoid=1` allows it"
+        ),
+        Some(libc::EACCES | libc::EPERM) => {
+            format!("{name} was refused: {error}; `sudo sysctl kernel.perf_event_paranoid=2` allows it")
+        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP) => {
+            format!("{name} is not there ({error}): hidden from this virtual machine")
+        }
+        Some(libc::EBUSY) => format!(
+            "{name} is in use ({error}): another profiler, or the kernel's watchdog, has the counters"
+        ),
+        _ => format!("{name} was refused: {error}"),
+    }
+}
+
 fn open_event(attr: &mut perf_event_attr, pid: libc::pid_t, cpu: u32) -> io::Result<OwnedFd> {
-    // SAFETY: `attr` is initialised with its own size; -1 and the flag are valid arguments.
-    let fd = unsafe { perf_event_open(attr, pid, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC as _) };
+    open_in_group(attr, pid, cpu, -1)
+}
+
+/// The same as a member of the group of `leader`; −1 for none.
+fn open_in_group(
+    attr: &mut perf_event_attr,
+    pid: libc::pid_t,
+    cpu: u32,
+    leader: RawFd,
+) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` is initialised with its own size; the flag is valid, and the leader is an open descriptor or -1.
+    let fd = unsafe { perf_event_open(attr, pid, cpu as i32, leader, PERF_FLAG_FD_CLOEXEC as _) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -465,6 +609,47 @@ fn raise_descriptor_limit() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discover::pmu::Config;
+    use nearfar_model::perf::Vendor;
+
+    /// No machine that this was built on has a unit that samples memory: its way into the rings is tried with an event that
+    /// every kernel has, whose samples say nothing of memory.
+    #[test]
+    fn events_of_memory_share_the_rings_and_a_refused_one_takes_nothing_else_away() {
+        let event = |unit, number| MemoryEvent {
+            name: "tried".into(),
+            unit,
+            config: Config { words: [number, 0, 0, 0] },
+            precise: 0,
+            leader: None,
+            excludes_kernel: true,
+        };
+        let open = |event| {
+            let events = MemoryEvents { vendor: Vendor::Intel, what: "PEBS", events: vec![event] };
+            // SAFETY: no preconditions.
+            let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
+            let memory = Some((events, 1000.0));
+            let settings = PerfSettings {
+                hz: 1000.0,
+                faults: false,
+                chains: false,
+                stack_bytes: 0,
+                local_ranks: 1,
+                memory,
+            };
+            PerfSet::open(&Target::Running(vec![me]), &proc::online_cpus(), &settings)
+        };
+        let Ok(set) = open(event(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK as u64)) else {
+            println!("skipped: perf events do not work here");
+            return;
+        };
+        assert_eq!(set.memory_refused, None);
+        let clocks = set.events.len();
+        let set = open(event(0xffff, 0)).expect("the clock's events open all the same");
+        let why = set.memory_refused.as_ref().expect("no unit has that number");
+        assert!(why.contains("tried"), "{why}");
+        assert!(set.events.len() < clocks);
+    }
 
     #[test]
     fn ranks_of_a_host_lock_no_more_together_than_their_user_may() {

@@ -116,6 +116,7 @@ fn once(
         call_graph: CallGraph::None,
         agent: true,
         no_perf: false,
+        memory: None,
         look_interval: 1.0,
         max_size: crate::collect::options::MOST_BYTES,
         user: None,

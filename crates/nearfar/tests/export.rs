@@ -1,0 +1,122 @@
+//! `nearfar export` of samples: the installed perf reads our perf.data and shows our sums.
+
+mod common;
+
+use common::{has, text};
+use nearfar::import::{Options, import};
+use nearfar_model::perf::data_source::bits_of;
+use nearfar_model::perf::features::Node;
+use nearfar_model::perf::write::{Header, PerfWriter, Sample};
+use nearfar_model::recording::{Access, Served};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A recording of a machine of two nodes: 40 loads from local memory, 30 from remote, 30 from caches, 1000 loads each.
+fn recording(scratch: &Path) -> PathBuf {
+    let file = scratch.join("made.data");
+    let nodes = [(0, "0-3"), (1, "4-7")].map(|(id, cpus)| Node {
+        id,
+        memory_bytes: 1 << 30,
+        cpus: cpus.parse().unwrap(),
+    });
+    let header = Header {
+        processor: "Intel(R) Xeon(R)".into(),
+        nodes: nodes.into(),
+        events: vec!["cpu/mem-loads/P".into()],
+        ..Header::default()
+    };
+    let mut to = PerfWriter::begin(std::fs::File::create(&file).unwrap(), header).unwrap();
+    to.comm(100, 100, "app", 1).unwrap();
+    let all = [(Served::LocalMemory, 40), (Served::RemoteMemory, 30), (Served::Cache, 30)];
+    let all = all.into_iter().flat_map(|(served, n)| std::iter::repeat_n(served, n));
+    for (i, served) in all.enumerate() {
+        let sample = Sample {
+            ip: 0x401000,
+            pid: 100,
+            tid: 100,
+            time_ns: 1_000_000 + i as u64 * 1000,
+            address: 0x7f00_0000_0000 + i as u64 * 64,
+            cpu: 1,
+            period: 1000,
+            weight: 200,
+            data_src: bits_of(served, Access::Load),
+            ..Sample::default()
+        };
+        to.sample(&sample).unwrap();
+    }
+    to.finish().unwrap();
+    let output = scratch.join("made.nearfar");
+    import(&file, &Options { output: Some(output.clone()), machine: None }).unwrap();
+    output
+}
+
+fn export(recording: &Path, format: &str, weight: &str, to: &Path) -> Output {
+    let nearfar = env!("CARGO_BIN_EXE_nearfar");
+    let mut command = Command::new(nearfar);
+    command.args(["export", "--to", format, "--weight", weight, "-o"]).arg(to).arg(recording);
+    command.output().unwrap()
+}
+
+fn exported(recording: &Path, format: &str, weight: &str) -> Vec<u8> {
+    let to = recording.with_extension(format!("{format}-{weight}"));
+    let output = export(recording, format, weight, &to);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    std::fs::read(to).unwrap()
+}
+
+#[test]
+fn perf_reads_our_file_and_shows_our_sums() {
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = recording(scratch.path());
+    let file = scratch.path().join("all.data");
+    assert!(export(&recording, "perf.data", "all", &file).status.success());
+    if !has("perf") {
+        return;
+    }
+    let perf = |arguments: &[&str]| {
+        let output = Command::new("perf").args(arguments).arg("-i").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let script = perf(&["script", "-G", "-F", "tid,time,period,data_src"]);
+    assert_eq!(script.lines().count(), 100);
+    assert_eq!(script.lines().filter(|line| line.contains("Remote RAM")).count(), 30);
+    assert_eq!(script.lines().filter(|line| line.contains("Local RAM")).count(), 40);
+    let report = perf(&["mem", "report", "--stdio", "--sort=mem"]);
+    assert!(report.contains("Samples: 100  of event"), "{report}");
+    assert!(report.contains("Total weight : 100000"), "{report}");
+    let remote = report.lines().find(|line| line.contains("Remote RAM")).expect("a line of remote memory");
+    assert!(remote.trim_start().starts_with("30.00%"), "{remote}");
+}
+
+#[test]
+fn every_format_has_the_same_sums() {
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = recording(scratch.path());
+    for (weight, sum, samples) in
+        [("all", 100_000, 100), ("remote", 30_000, 30), ("latency", 20_000_000, 100)]
+    {
+        let folded = text(&exported(&recording, "flamegraph", weight));
+        let of_line = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+        assert_eq!(folded.lines().map(of_line).sum::<u64>(), sum, "{weight}: {folded}");
+        let script = text(&exported(&recording, "perf-script", weight));
+        let headers: Vec<&str> = script.lines().filter(|line| line.contains("cpu/mem-loads/")).collect();
+        assert_eq!(headers.len(), samples, "{weight}");
+        let of_header = |line: &&str| -> u64 {
+            line.split(": ").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+        };
+        assert_eq!(headers.iter().map(of_header).sum::<u64>(), sum, "{weight}");
+        assert!(!exported(&recording, "pprof", weight).is_empty());
+    }
+    let csv = text(&exported(&recording, "csv", "all"));
+    assert_eq!(csv.lines().count(), 101);
+    assert_eq!(
+        csv.lines().filter(|line| line.contains(",0,1,1,hardware,load,remote memory,200,")).count(),
+        30
+    );
+    // What is not there is said, and no empty file is left.
+    let near = scratch.path().join("made.nearfar.none");
+    let again = export(&recording, "csv", "all", &recording.with_extension("csv-all"));
+    assert!(!again.status.success() && text(&again.stderr).contains("exists"), "{}", text(&again.stderr));
+    assert!(!near.exists());
+}
