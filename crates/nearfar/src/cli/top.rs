@@ -298,6 +298,7 @@ fn record_first(args: &TopArgs, on: &str) -> Result<PathBuf> {
         call_graph: CallGraph::Fp,
         agent: true,
         no_perf: false,
+        memory: None,
         look_interval: 1.0,
         max_size: 8 << 30,
         objects: None,
