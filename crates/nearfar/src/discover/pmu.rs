@@ -199,14 +199,10 @@ impl MemoryEvents {
         if let Some(name) = spe {
             return Err(NoMemoryEvents {
                 why: format!(
-                    "this processor samples accesses through {name}, whose buffer nearfar does not decode: \
-                     perf does, and its text can be imported"
+                    "this processor samples accesses through {name}, whose buffer nearfar does not decode, \
+                     neither here nor in a perf.data that is imported"
                 ),
-                unlock: Some(
-                    "perf record -e arm_spe// -- ./app; perf script -F comm,pid,tid,cpu,time,period,event,addr,data_src,weight,ip,sym,dso \
-                     > app.txt; nearfar import app.txt"
-                        .into(),
-                ),
+                unlock: None,
             });
         }
         for name in ["cpu", "cpu_core"] {
