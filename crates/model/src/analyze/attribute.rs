@@ -168,7 +168,7 @@ pub struct Found {
     /// Node of its cpu; `None` if unknown.
     pub node: Option<u32>,
     /// Node of its memory; `None` if unknown.
-    pub home: Option<u32>,
+    pub page_node: Option<u32>,
     /// Whether that is far; `None` if unknown, or if it touched none.
     pub remote: Option<bool>,
     /// Its object, as position among their names; `None` if unknown.
@@ -311,7 +311,7 @@ impl<'a> Worker<'a> {
         Some(Found {
             thread: thread.map(|t| t as u32),
             node: id(node),
-            home: id(page.node),
+            page_node: id(page.node),
             remote: by_page.or(told),
             row: thing.map(|t| context.rows.of_thing[t as usize]),
             weight,

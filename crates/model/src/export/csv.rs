@@ -3,7 +3,7 @@
 use super::samples::Samples;
 
 /// The columns, in their order.
-pub const COLUMNS: &str = "time_ns,pid,tid,thread,cpu,node,home,remote,source,access,served,latency_cycles,weight,unit,object,\
+pub const COLUMNS: &str = "time_ns,pid,tid,thread,cpu,node,page_node,remote,source,access,served,latency_cycles,weight,unit,object,\
                            address,function,at,module";
 
 /// The text. What is unknown is empty, never 0.
@@ -21,7 +21,7 @@ pub fn text(samples: &Samples) -> String {
             quoted(&thread.name),
             if s.cpu == u16::MAX { String::new() } else { s.cpu.to_string() },
             number(s.node),
-            number(s.home),
+            number(s.page_node),
             s.remote.map_or(String::new(), |r| u8::from(r).to_string()),
             s.from.to_owned(),
             s.access.map_or(String::new(), |a| a.text().to_owned()),

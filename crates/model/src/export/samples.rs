@@ -54,7 +54,7 @@ pub struct Sample {
     /// Node of the cpu; `None` if unknown.
     pub node: Option<u32>,
     /// Node of the page; `None` if unknown.
-    pub home: Option<u32>,
+    pub page_node: Option<u32>,
     /// Whether the memory was another node's; `None` if unknown, or if it touched none.
     pub remote: Option<bool>,
     /// Weight in the recording's unit.
@@ -273,7 +273,7 @@ impl<'a> Names<'a> {
             access: Access::from_code(s.access[i]).filter(|a| *a != Access::Unknown),
             object: seen.row,
             node: seen.node,
-            home: seen.home,
+            page_node: seen.page_node,
             remote: seen.remote,
             weight: seen.weight,
             latency_cycles: s.latency_cycles[i],
