@@ -176,18 +176,20 @@ fn functions_in_chains(input: &nearfar_model::analyze::Input, function: &str) ->
         .count()
 }
 
-/// Two threads write one half each; then one works on all of it so that the report lists the array.
+/// Two threads write one half each; then one works on all of it so that the report lists the array. The pointer is not a
+/// static variable: one sample of such a pointer would make it a second object of that name.
 const WORKED: &str = r#"
 FRESH void first(char *p, long n) { write_pages(p, n); }
 FRESH void second(char *p, long n) { write_pages(p, n); }
-static char *array; static long pages;
-static void *touch_second_half(void *p) { second(array + pages / 2 * PAGE, pages / 2); return p; }
+static long pages;
+static void *touch_second_half(void *p) { second((char *)p + pages / 2 * PAGE, pages / 2); return p; }
 FRESH long work(volatile char *p, long n) { long s = 0; for (int k = 0; k < 60; k++) for (long i = 0; i < n * PAGE; i += 64) s += p[i]; return s; }
 int main(int argc, char **argv) {
     pages = argc > 1 ? atol(argv[1]) : 4096;
+    char *array;
     if (posix_memalign((void **)&array, PAGE, pages * PAGE)) return 4;
     first(array, pages / 2);
-    pthread_t t; pthread_create(&t, 0, touch_second_half, 0); pthread_join(t, 0);
+    pthread_t t; pthread_create(&t, 0, touch_second_half, array); pthread_join(t, 0);
     printf("%ld\n", work(array, pages));
     free(array);
     return 0;
@@ -222,14 +224,13 @@ fn the_report_names_both_threads_that_placed_an_array_and_their_pages() {
 fn what_a_call_populates_is_placed_by_the_thread_that_calls() {
     let scratch = Scratch::new();
     let source = r#"
-static char *array;
-static void *rest(void *p) { if (madvise(array + 2048 * PAGE, 2048 * PAGE, 23)) _exit(5); return p; }
+static void *rest(void *p) { if (madvise((char *)p + 2048 * PAGE, 2048 * PAGE, 23)) _exit(5); return p; }
 FRESH long work(volatile char *p, long n) { long s = 0; for (int k = 0; k < 60; k++) for (long i = 0; i < n * PAGE; i += 64) s += p[i]; return s; }
 int main(void) {
-    array = mmap(0, 4096 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *array = mmap(0, 4096 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *more = mmap(0, 4096 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     write_pages(array, 2048);
-    pthread_t t; pthread_create(&t, 0, rest, 0); pthread_join(t, 0);
+    pthread_t t; pthread_create(&t, 0, rest, array); pthread_join(t, 0);
     printf("%ld %ld\n", work(array, 4096), work(more, 4096));
     return 0;
 }"#;

@@ -11,9 +11,8 @@
 
 use super::input::Judge;
 use super::nodes::{NodeIndex, UNKNOWN};
-use super::stats::draws_interval;
+use super::stats::{LEAST_SAMPLES, draws_interval};
 use super::value::Interval;
-use super::verdict::LEAST_SAMPLES;
 use crate::machine::NodeKind;
 use crate::percent::percent;
 use crate::recording::Served;

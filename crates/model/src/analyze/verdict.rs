@@ -10,6 +10,7 @@ use super::counters::Counters;
 use super::facts::mib;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
+use super::stats::LEAST_SAMPLES;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
 use crate::percent::{ends, percent};
@@ -21,8 +22,6 @@ pub const THRESHOLD: f64 = 0.10;
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
 /// opposite verdicts (docs/diff.md has what runs differed by). // chosen
 const MARGIN: f64 = 0.01;
-/// Fewest samples for a verdict: at 300, a true 5 % is distinguished from 10 % in 19 of 20 recordings.
-pub const LEAST_SAMPLES: u64 = 300;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
 /// Largest share of memory samples whose page's node is unknown for "clean".
