@@ -130,8 +130,7 @@ fn take_apart(
         let mut context = context;
         let mut counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         // Where the processor sampled next to nothing, the clock decides.
-        if let Some(time) = by_time.as_ref().filter(|_| counters.beside.samples()[0] < stats::LEAST_SAMPLES)
-        {
+        if let Some(time) = by_time.as_ref().filter(|_| counters.beside.samples()[0] < stats::LEAST_SAMPLES) {
             context.measure = time;
             counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         }
