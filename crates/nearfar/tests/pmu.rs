@@ -150,7 +150,7 @@ fn physical_addresses_are_of_the_node_that_lists_their_block() {
     assert_eq!(blocks.node_of(4096), Some(0));
     assert_eq!(blocks.node_of((65 * 128 + 5) << 20), Some(1));
     assert_eq!(
-        (blocks.node_of(0), blocks.node_of(3 << 40), blocks.node_of(64 * 128 << 20)),
+        (blocks.node_of(0), blocks.node_of(3 << 40), blocks.node_of((64 * 128) << 20)),
         (None, None, None)
     );
 }
