@@ -112,7 +112,7 @@ enum Command {
 /// new directory; nothing is ever overwritten.
 #[derive(Args)]
 #[command(
-    override_usage = "nearfar record [OPTIONS] [--] <COMMAND>...\n       nearfar record [OPTIONS] --pid <PID>"
+    override_usage = "nearfar record [OPTIONS] [--] <COMMAND>...\n       nearfar record [OPTIONS] --pid <PID>[,<PID>...]\n       nearfar record [OPTIONS] --name <NAME>\n       nearfar record [OPTIONS] --all"
 )]
 struct RecordArgs {
     /// Name of the recording [default: APP-NNN.nearfar, the next free number]
@@ -127,9 +127,18 @@ struct RecordArgs {
     /// Machine that `report` judges by unless told otherwise: 2x22, or a machine file
     #[arg(long = "as", value_name = "MACHINE", conflicts_with = "on")]
     machine: Option<String>,
-    /// Record a running process until it ends or Ctrl-C
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "on"], value_parser = parse_pid())]
-    pid: Option<u32>,
+    /// Record running processes until they end or Ctrl-C
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "on"], value_parser = parse_pid())]
+    pid: Vec<u32>,
+    /// The same with all processes of this name (as `ps -o comm` has it)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["command", "on"])]
+    name: Vec<String>,
+    /// Record every process of the machine until Ctrl-C
+    #[arg(short, long, conflicts_with_all = ["command", "on", "pid", "name"])]
+    all: bool,
+    /// With --pid, --name or --all: end the recording after this time (10s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["command", "on"])]
+    duration: Option<std::time::Duration>,
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
     call_graph: crate::collect::session::CallGraph,
@@ -137,10 +146,10 @@ struct RecordArgs {
     #[arg(long, alias = "homes-interval", value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     look_interval: f64,
     /// Run the program as this user; only root can. The recording is that user's, too
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "on", "placement"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "name", "all", "on", "placement"])]
     user: Option<String>,
     /// Place single objects as this file says (docs/placement-file.md); with --on, nodes are that machine's
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "no_agent"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "name", "all", "no_agent"])]
     placement: Option<PathBuf>,
     /// Stop recording, not the program, when the recording has reached this size (500M, 2G)
     #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = parse_bytes)]
@@ -172,7 +181,7 @@ struct RecordArgs {
     #[arg(long, value_name = "FILE", hide = true)]
     inside_guest: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pid", "name", "all"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -1,6 +1,7 @@
 //! `nearfar record`.
 
 use super::{OnArgs, RecordArgs};
+use crate::collect::attach;
 use crate::collect::objects::{ObjectPolicies, on_one_node};
 use crate::collect::on::{OnOptions, record_on};
 use crate::collect::openmp;
@@ -15,6 +16,7 @@ use crate::ranks;
 use crate::store::CreateError;
 use anyhow::Context;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -71,6 +73,11 @@ pub(super) fn warn_of_root() {
     }
 }
 
+/// Whether running processes are recorded.
+fn attaches(args: &RecordArgs) -> bool {
+    args.all || !args.pid.is_empty() || !args.name.is_empty()
+}
+
 /// Why a limit of this process keeps it from recording the program, which could run all the same.
 fn kept_off(error: &RecordError) -> Option<String> {
     let (error, limit) = match error {
@@ -93,10 +100,11 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     };
     let wish = args.machine.as_ref().map(wished).transpose()?;
     let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
+    let attached = attaches(&args);
     let mut options = Options {
         output: args.output,
         // A process that is attached to, and the emulated machine, are not the launcher's.
-        rank: match args.alone || args.pid.is_some() || args.on.machine.on.is_some() || inside.is_some() {
+        rank: match args.alone || attached || args.on.machine.on.is_some() || inside.is_some() {
             true => None,
             false => ranks::launch::this_process(),
         },
@@ -110,6 +118,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
             .then_some(MemoryWish { least_cycles: args.least_latency, misses_only: args.misses_only }),
         look_interval: args.look_interval,
         max_size: args.max_size,
+        duration: args.duration,
+        progress: !args.quiet && std::io::stderr().is_terminal(),
         user: args.user.as_deref().map(User::asked_for).transpose()?,
         objects: inside.as_ref().and_then(|inside| inside.objects.clone()),
         inside_guest: inside,
@@ -124,12 +134,13 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     if let Some(file) = &args.placement {
         options.objects = Some(objects_here(file, &args.command)?);
     }
-    if !args.quiet && options.user.is_none() && args.pid.is_none() && options.inside_guest.is_none() {
+    if !args.quiet && options.user.is_none() && !attached && options.inside_guest.is_none() {
         warn_of_root();
     }
-    let subject = match args.pid {
-        Some(pid) => Subject::Process(pid),
-        None => Subject::Command(args.command),
+    let subject = match attached {
+        true if args.all => Subject::Everything,
+        true => Subject::Processes(attach::chosen(&args.pid, &args.name)?),
+        false => Subject::Command(args.command),
     };
     let recorded = match too_little_to_record() {
         Some(why) => Err(why),

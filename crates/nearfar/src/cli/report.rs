@@ -31,6 +31,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     if args.web {
         return super::web::serve(&path, &args);
     }
+    // A recording that runs for hours is worth a look before its end.
+    let judged = if store::is_running(&path) { judged_running } else { judged };
     let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
     if let Some(file) = &args.html.html {
         let mut about = super::html::about(&path, args.machine.as_deref(), &report);

@@ -301,6 +301,8 @@ fn record_first(args: &TopArgs, on: &str) -> Result<PathBuf> {
         memory: None,
         look_interval: 1.0,
         max_size: 8 << 30,
+        duration: None,
+        progress: false,
         objects: None,
         user: None,
         inside_guest: None,

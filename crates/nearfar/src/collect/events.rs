@@ -35,6 +35,11 @@ pub struct Interpreter {
     pub lost: u64,
     /// Times that the kernel throttled the events.
     pub throttled: u64,
+    /// Set where every process of the machine is recorded but this one: the threads and mappings of a process that ran before
+    /// are read when it first runs.
+    pub all_but: Option<u32>,
+    /// Samples so far.
+    pub samples: u64,
 }
 
 impl Interpreter {
@@ -50,6 +55,8 @@ impl Interpreter {
             own_files: Vec::new(),
             lost: 0,
             throttled: 0,
+            all_but: None,
+            samples: 0,
         }
     }
 
@@ -61,6 +68,16 @@ impl Interpreter {
     /// Interprets one perf event.
     pub fn event(&mut self, event: Event, tables: &mut Tables) {
         let Event { time_ns, pid, tid, cpu, body } = event;
+        if let Some(own) = self.all_but {
+            match &body {
+                _ if pid == own => return,
+                Body::Fork { parent_pid } => self.meet(*parent_pid, time_ns, tables),
+                // What it was before is gone, and its mappings follow.
+                Body::Comm { exec: true, .. } | Body::Exit => {}
+                _ => self.meet(pid, time_ns, tables),
+            }
+        }
+        self.samples += u64::from(matches!(body, Body::Clock { .. } | Body::Memory(_)));
         match body {
             Body::Clock { ip, registers, chain, stack } => {
                 let Some(registers) = general_registers(&registers, ip) else {
@@ -143,6 +160,18 @@ impl Interpreter {
             Body::LostChains { .. } => {}
             Body::Throttled => self.throttled += 1,
         }
+    }
+
+    /// A process that ran before it was recorded: its threads and mappings as they are now.
+    pub fn meet(&mut self, pid: u32, time_ns: u64, tables: &mut Tables) {
+        if self.processes.knows(pid) {
+            return;
+        }
+        let space = self.processes.add_space(pid, NONE, false, time_ns, tables);
+        for tid in proc::threads(pid) {
+            self.processes.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
+        }
+        self.scan_maps(pid, time_ns, tables);
     }
 
     /// A child process as a copy of its parent.

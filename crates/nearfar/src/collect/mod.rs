@@ -3,11 +3,12 @@
 //! [`session`] runs a recording: it starts the program ([`crate::host::target`]), opens the [`perf`]
 //! events and the [`agent`]'s channel, and feeds what both say, in the order of
 //! time, through [`events`] and [`agent_events`] into tables. [`process_table`] knows the
-//! processes; [`crate::host::page_nodes`] asks the kernel where pages are. [`on`] has all of this done inside
+//! processes; [`attach`] those that ran before. [`crate::host::page_nodes`] asks the kernel where pages are. [`on`] has all of this done inside
 //! the virtual machine, where a plugin counts every access.
 
 pub mod agent;
 pub mod agent_events;
+pub mod attach;
 pub mod events;
 mod illegal;
 mod losses;

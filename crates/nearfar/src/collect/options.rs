@@ -11,6 +11,7 @@ use nearfar_model::recording::Rank;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most bytes that can be asked for: 1 PiB, beyond any machine's memory, and its multiples by nodes and threads
 /// still fit 64 bits.
@@ -52,6 +53,10 @@ pub struct Options {
     pub look_interval: f64,
     /// Most bytes of the recording while it grows.
     pub max_size: u64,
+    /// Attached: end after this time.
+    pub duration: Option<Duration>,
+    /// Attached: keep a line with the progress on the terminal.
+    pub progress: bool,
     /// Policies of single objects.
     pub objects: Option<ObjectPolicies>,
     /// Whom the program runs as, and whose the recording is; `None`: ours.
@@ -85,8 +90,10 @@ pub struct Inside {
 pub enum Subject {
     /// A command to start.
     Command(Vec<OsString>),
-    /// A running process.
-    Process(u32),
+    /// Running processes, at least one.
+    Processes(Vec<u32>),
+    /// Every process of this machine, those that start meanwhile included.
+    Everything,
 }
 
 /// Why nothing was recorded.
@@ -111,7 +118,7 @@ pub enum RecordError {
     },
     /// Attaching needs perf events.
     #[error(
-        "attaching to a running process needs perf events, and these do not work here: {0}. \
+        "attaching to running processes needs perf events, and these do not work here: {0}. \
          `nearfar doctor` says what unlocks them; or start the program under `nearfar record -- command`."
     )]
     AttachWithoutPerf(String),

@@ -2,6 +2,7 @@
 
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
+use super::attach::{self, Lives, PROGRESS_EVERY};
 use super::events::Interpreter;
 use super::illegal;
 use super::losses;
@@ -52,7 +53,8 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let table = options.objects.as_ref().map(ObjectPolicies::table).transpose()?;
     let perf_refused =
         if options.no_perf { Some("switched off by --no-perf".to_owned()) } else { probe_perf().err() };
-    if let (Subject::Process(_), Some(why)) = (subject, &perf_refused) {
+    let lives = Lives::of(subject);
+    if let (Subject::Processes(_) | Subject::Everything, Some(why)) = (subject, &perf_refused) {
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
     let inside = options.inside_guest.is_some();
@@ -116,7 +118,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
                 }
             }
         }
-        Subject::Process(_) => None,
+        Subject::Processes(_) | Subject::Everything => None,
     };
 
     let cpus = proc::online_cpus();
@@ -138,20 +140,15 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let mut perf_why = perf_refused;
     let mut perf = None;
     if perf_why.is_none() {
-        let target = match (&held, subject) {
-            (Some(held), _) => Target::Exec(held.pid()),
-            (None, Subject::Process(pid)) => {
-                Target::Running(proc::threads(*pid).into_iter().map(|t| t as i32).collect())
+        match &held {
+            Some(held) => match PerfSet::open(&Target::Exec(held.pid()), &cpus, &settings) {
+                Ok(set) => perf = Some(set),
+                Err(error) => perf_why = Some(explain_refusal(&error)),
+            },
+            None => {
+                let opened = attach::open(subject, &lives, &cpus, &settings);
+                perf = Some(opened.inspect_err(|_| remove_empty(&output))?);
             }
-            (None, Subject::Command(_)) => unreachable!("a command is always held"),
-        };
-        match PerfSet::open(&target, &cpus, &settings) {
-            Ok(set) => perf = Some(set),
-            Err(error) if held.is_none() => {
-                remove_empty(&output);
-                return Err(RecordError::AttachWithoutPerf(explain_refusal(&error)));
-            }
-            Err(error) => perf_why = Some(explain_refusal(&error)),
         }
     }
 
@@ -184,9 +181,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         }
         None => {
             crate::host::target::interrupt_ends_recording();
-            if let Subject::Process(pid) = subject {
-                begin_attached(&mut interpreter, *pid, start_ns, &mut writer);
-            }
+            attach::begin(&mut interpreter, subject, start_ns, &mut writer);
             if let Some(perf) = &perf {
                 perf.enable();
             }
@@ -210,7 +205,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         complained: false,
         cpu_before_s: 0.0,
     };
-    session.run(subject, running)
+    session.run(&lives, running)
 }
 
 /// Makes a recording the user's, once nothing more is written: before, it would be theirs to put links
@@ -227,22 +222,6 @@ fn give_to(path: &Path, user: &User) -> std::io::Result<()> {
 /// Removes a recording in which nothing was recorded.
 fn remove_empty(directory: &Path) {
     let _ = std::fs::remove_dir_all(directory);
-}
-
-/// What is known of a process that ran before the recording.
-fn begin_attached(interpreter: &mut Interpreter, pid: u32, time_ns: u64, writer: &mut Writer) {
-    let tables = &mut writer.tables;
-    let space = interpreter.processes.add_space(pid, NONE, false, time_ns, tables);
-    for tid in proc::threads(pid) {
-        interpreter.processes.add_thread(space, tid, time_ns, proc::name(pid, tid), tables);
-    }
-    interpreter.scan_maps(pid, time_ns, tables);
-    writer.lose(
-        time_ns,
-        "faults",
-        0,
-        "attached to a running process: pages placed before are of unknown origin",
-    );
 }
 
 struct Session<'a> {
@@ -267,11 +246,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn run(mut self, subject: &Subject, running: Option<Running>) -> Result<Outcome, RecordError> {
+    fn run(mut self, lives: &Lives, running: Option<Running>) -> Result<Outcome, RecordError> {
         let begin = Instant::now();
         self.cpu_before_s = proc::own_cpu_seconds();
         let ticks = cpu_times(Path::new("/"));
         let mut last_flush = begin;
+        let mut last_progress = begin;
         let mut look_every = Duration::from_secs_f64(self.options.look_interval);
         let mut last_look = begin;
         let (ending, taken) = loop {
@@ -282,13 +262,12 @@ impl Session<'_> {
                 Some(perf) => perf.wait(wake, tick_ms),
                 None => wait_for(&[wake], tick_ms),
             }
-            let ended = match (&running, subject) {
-                (Some(running), _) => running.try_wait().map(|(ending, taken)| (Some(ending), Some(taken))),
-                (None, Subject::Process(pid)) => {
-                    let gone = proc::start_time(*pid).is_none();
-                    (gone || interrupted()).then_some((None, None))
+            let ended = match &running {
+                Some(running) => running.try_wait().map(|(ending, taken)| (Some(ending), Some(taken))),
+                None => {
+                    let over = self.options.duration.is_some_and(|most| begin.elapsed() >= most);
+                    (over || interrupted() || lives.ended()).then_some((None, None))
                 }
-                (None, Subject::Command(_)) => unreachable!("a command is always started"),
             };
             self.drain(ended.is_some());
             if let Some(ended) = ended {
@@ -304,7 +283,15 @@ impl Session<'_> {
                 self.flush();
                 last_flush = Instant::now();
             }
+            if self.options.progress && running.is_none() && last_progress.elapsed() >= PROGRESS_EVERY {
+                self.progress(begin.elapsed());
+                last_progress = Instant::now();
+            }
         };
+        if self.options.progress && running.is_none() {
+            // The summary takes the place of its last line.
+            crate::out::progress("");
+        }
         // While attached, Ctrl-C ended the recording; now it ends us.
         crate::host::target::signals_are_ours();
         if let Some(taken) = taken {
@@ -349,6 +336,21 @@ impl Session<'_> {
         if let Some(perf) = &mut self.perf {
             perf.burst_chains(fresh && !last);
         }
+    }
+
+    /// Writes how far the recording is over the last line of the terminal.
+    fn progress(&self, elapsed: Duration) {
+        let (seen, processes) = (&self.interpreter, self.interpreter.processes.living().count());
+        let lost = match (seen.lost, seen.throttled) {
+            (0, 0) => "none lost".to_owned(),
+            (lost, throttled) => format!("{lost} records lost, {throttled} times throttled"),
+        };
+        crate::out::progress(&format!(
+            "nearfar: {:.0} s, {} samples of {processes} process{}, {lost}; Ctrl-C ends it",
+            elapsed.as_secs_f64(),
+            seen.samples,
+            if processes == 1 { "" } else { "es" }
+        ));
     }
 
     fn flush(&mut self) {

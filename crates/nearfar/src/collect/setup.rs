@@ -18,14 +18,17 @@ pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
         Subject::Command(command) => {
             find_program(&command[0])?;
         }
-        Subject::Process(pid) => {
-            let owner = proc::owner(*pid).ok_or(RecordError::NoProcess(*pid))?;
+        Subject::Processes(pids) => {
             // SAFETY: no preconditions.
             let me = unsafe { libc::geteuid() };
-            if me != 0 && owner != me {
-                return Err(RecordError::NotYours { pid: *pid, owner });
+            for &pid in pids {
+                let owner = proc::owner(pid).ok_or(RecordError::NoProcess(pid))?;
+                if me != 0 && owner != me {
+                    return Err(RecordError::NotYours { pid, owner });
+                }
             }
         }
+        Subject::Everything => {}
     }
     Ok(())
 }
@@ -56,7 +59,7 @@ pub(super) fn make_agent(
 ) -> Result<AgentFile, String> {
     let Subject::Command(command) = subject else {
         return Err(
-            "attached to a running process: allocations before and after are seen as mappings only".into()
+            "attached to running processes: allocations before and after are seen as mappings only".into()
         );
     };
     if !options.agent {
@@ -151,10 +154,14 @@ pub(super) fn explain_refusal(error: &OpenError) -> String {
 pub(super) fn app_name(subject: &Subject) -> String {
     match subject {
         Subject::Command(command) => command_name(command),
-        Subject::Process(pid) => {
-            let name = proc::name(*pid, *pid);
-            format!("{}-{pid}", if name.is_empty() { "process" } else { &name }).replace('/', "_")
-        }
+        Subject::Processes(pids) => match pids[..] {
+            [pid] => {
+                let name = proc::name(pid, pid);
+                format!("{}-{pid}", if name.is_empty() { "process" } else { &name }).replace('/', "_")
+            }
+            _ => format!("{}-processes", pids.len()),
+        },
+        Subject::Everything => "all-processes".to_owned(),
     }
 }
 
@@ -172,11 +179,20 @@ pub(super) fn first_meta(
 ) -> Meta {
     let command = match subject {
         Subject::Command(command) => command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-        Subject::Process(_) => Vec::new(),
+        Subject::Processes(pids) => match pids[..] {
+            [pid] => proc::command_line(pid),
+            // Of several there is no single one.
+            _ => Vec::new(),
+        },
+        Subject::Everything => Vec::new(),
     };
     let cwd = match subject {
         Subject::Command(_) => std::env::current_dir().ok(),
-        Subject::Process(pid) => std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+        Subject::Processes(pids) => match pids[..] {
+            [pid] => std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+            _ => None,
+        },
+        Subject::Everything => None,
     };
     let inside = options.inside_guest.as_ref();
     let (recorder_pid, recorder_start) = inside.map_or_else(

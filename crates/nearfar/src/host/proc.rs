@@ -220,6 +220,24 @@ pub fn name(pid: u32, tid: u32) -> String {
     fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
+/// The command line that a process was started with, or has written in its place; empty if it cannot be read.
+pub fn command_line(pid: u32) -> Vec<String> {
+    let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = text.strip_suffix(b"\0").unwrap_or(&text);
+    match words.is_empty() {
+        true => Vec::new(),
+        false => words.split(|&b| b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect(),
+    }
+}
+
+/// Processes, kernel threads included, in the order of their numbers.
+pub fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut pids: Vec<u32> = entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    pids
+}
+
 /// Path of a process's executable; empty if it cannot be read.
 pub fn executable(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|p| p.display().to_string()).unwrap_or_default()

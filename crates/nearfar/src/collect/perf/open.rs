@@ -32,8 +32,10 @@ pub struct PerfSettings {
 pub enum Target {
     /// A child that has not called exec yet: events begin at its exec.
     Exec(libc::pid_t),
-    /// Threads of a running process: events begin at [`PerfSet::enable`].
+    /// Threads of running processes: events begin at [`PerfSet::enable`].
     Running(Vec<libc::pid_t>),
+    /// Whatever runs on the cpus: events begin at [`PerfSet::enable`].
+    Everything,
 }
 
 /// Why perf events could not be opened.
@@ -254,12 +256,20 @@ impl PerfSet {
         let (pids, on_exec): (&[libc::pid_t], bool) = match target {
             Target::Exec(pid) => (std::slice::from_ref(pid), true),
             Target::Running(tids) => (tids, false),
+            Target::Everything => (&[-1], false),
         };
         // The descriptor whose ring the others of its class write to.
         let mut owners: [Option<RawFd>; 2] = [None; 2];
         for &pid in pids {
             for (what, mut attr, kind, burst) in attributes(&self.settings, self.kernel_faults) {
                 attr.set_enable_on_exec(on_exec as u64);
+                if matches!(target, Target::Everything) {
+                    // The events of a cpu are of whatever runs there: there is nothing to inherit.
+                    attr.set_inherit(0);
+                    if kind == Kind::Clock {
+                        attr.config = PERF_COUNT_SW_CPU_CLOCK as u64;
+                    }
+                }
                 let class = if kind == Kind::FaultChain { RingClass::Chains } else { RingClass::Complete };
                 attr.wakeup_watermark = sizes[class as usize] as u32 / 4;
                 let fd = match open_event(&mut attr, pid, cpu) {
@@ -346,6 +356,7 @@ impl PerfSet {
         attr.set_exclude_kernel(u64::from(event.excludes_kernel));
         attr.set_exclude_hv(u64::from(event.excludes_kernel));
         attr.set_enable_on_exec(u64::from(on_exec));
+        attr.set_inherit(u64::from(pid >= 0));
         attr.sample_type = memory_sample_type(physical, three_weights);
         attr.set_exclude_callchain_kernel(1);
         attr.sample_max_stack = MAX_CHAIN;
@@ -356,6 +367,7 @@ impl PerfSet {
                 let mut first = base(0, 0);
                 (first.type_, first.config) = (event.unit, config.words[0]);
                 first.set_enable_on_exec(u64::from(on_exec));
+                first.set_inherit(u64::from(pid >= 0));
                 Some(open_event(&mut first, pid, cpu)?)
             }
         };

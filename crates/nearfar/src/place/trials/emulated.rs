@@ -119,6 +119,8 @@ fn once(
         memory: None,
         look_interval: 1.0,
         max_size: crate::collect::options::MOST_BYTES,
+        duration: None,
+        progress: false,
         user: None,
         objects: placement.objects.clone(),
         rank: None,
