@@ -57,7 +57,7 @@ export function chart(o: Options): HTMLElement {
   };
   const mark = (a: number, b: number): void => {
     if (!timeline) return;
-    choose({ first: partOf(timeline, Math.min(a, b)), end: partOf(timeline, Math.max(a, b)) + 1 });
+    choose(timeline, { first: partOf(timeline, Math.min(a, b)), end: partOf(timeline, Math.max(a, b)) + 1 });
   };
   svg.addEventListener("pointermove", (event) => {
     const t = timeOf(event);
@@ -75,27 +75,27 @@ export function chart(o: Options): HTMLElement {
     });
     svg.addEventListener("pointerup", (event) => {
       // A click without a drag lets go of what was chosen.
-      if (from !== null && Math.abs(timeOf(event) - from) < length / 400) choose(null);
+      if (from !== null && Math.abs(timeOf(event) - from) < length / 400) choose(timeline, null);
       from = null;
     });
     svg.addEventListener("pointercancel", () => (from = null));
     follow(() => {
-      const of = chosen();
+      const of = chosen(timeline);
       brush.setAttribute("visibility", of ? "visible" : "hidden");
       if (!of) return;
       const [a, b] = [x(at(timeline, of.first)), x(at(timeline, of.end))];
       brush.setAttribute("x", String(a));
       brush.setAttribute("width", String(Math.max(1, b - a)));
-    });
+    }, svg);
   }
   let anchor: number | null = null;
   svg.setAttribute("tabindex", "0");
   svg.addEventListener("focus", () => show(now));
   svg.addEventListener("keydown", (event) => {
     const { key, shiftKey } = event as KeyboardEvent;
-    if (key === "Escape" && chosen()) {
+    if (key === "Escape" && timeline && chosen(timeline)) {
       anchor = null;
-      choose(null);
+      choose(timeline, null);
     }
     const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
     if (!step) return;

@@ -22,16 +22,15 @@ export function code(d: Data): HTMLElement {
   const all = table<FunctionRow>({
     id: "function-table",
     label: "functions",
-    follows: true,
     rows: d.report.functions,
     text: (f) => `${f.function} ${f.module ?? ""} ${f.lines.map((l) => l.at ?? "").join(" ")}`,
     detail: (f) =>
       h("div", {}, h("p", {}, f.module ?? "module unknown"), h("ul", {}, ...f.lines.map((l) => h("li", {}, `${percent(l.stall_share)}, far `, share(l.remote_share, null, from), " ", place(l.at, l.function))))),
     columns: [
       { name: "function", about: "itself, without what it calls", ascending: true, key: (f) => f.function, cell: (f) => h("span", { class: "name", title: f.function }, shorten(f.function, 60)) },
-      { name: shareName(d.report), about: `share of all ${basis(d.report)}`, number: true, key: (f) => shareOf(of(f), f.stall_share), cell: (f) => share(shareOf(of(f), f.stall_share), null, from) },
-      { name: "", about: "near, far and unknown parts of that share", key: (f) => farOf(of(f), f.stall_share * (f.remote_share ?? 0)), cell: (f) => barOf(of(f), () => whole(f)) },
-      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => remoteOf(of(f), f.remote_share), cell: (f) => share(remoteOf(of(f), f.remote_share), null, from) },
+      { name: shareName(d.report), follows: true, about: `share of all ${basis(d.report)}`, number: true, key: (f) => shareOf(of(f), f.stall_share), cell: (f) => share(shareOf(of(f), f.stall_share), null, from) },
+      { name: "", follows: true, about: "near, far and unknown parts of that share", key: (f) => farOf(of(f), f.stall_share * (f.remote_share ?? 0)), cell: (f) => barOf(of(f), () => whole(f)) },
+      { name: "far", follows: true, about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => remoteOf(of(f), f.remote_share), cell: (f) => share(remoteOf(of(f), f.remote_share), null, from) },
       { name: "hottest line", about: "its line with most samples", ascending: true, key: (f) => f.lines[0]?.at ?? null, cell: (f) => place(f.lines[0]?.at ?? null, null) },
     ],
   });

@@ -2,23 +2,32 @@
 // figures hold; null: it is not followed over time, so its part of the part is unknown.
 import { chosen, type Part, part, rowOf } from "./chosen";
 import { bar } from "./marks";
-import type { Report } from "./report";
+import type { Report, ThreadParts, Timeline } from "./report";
+
+const byTid = new WeakMap<Timeline, Map<number, ThreadParts>>();
+function threadOf(c: Timeline, tid: number): ThreadParts | undefined {
+  let own = byTid.get(c);
+  if (!own) byTid.set(c, (own = new Map(c.threads.map((t) => [t.tid, t]))));
+  return own.get(tid);
+}
 
 export type Chosen = Part | null | undefined;
 
 export function chosenPart(r: Report, table: "objects" | "functions", row: number): Chosen {
   const c = r.pictures.timeline;
-  return c && chosen() ? rowOf(c, c[table], row) : undefined;
+  return c && chosen(c) ? rowOf(c, c[table], row) : undefined;
 }
 
 export function chosenThread(r: Report, tid: number): Chosen {
   const c = r.pictures.timeline;
-  if (!c || !chosen()) return undefined;
-  const own = c.threads.find((t) => t.tid === tid);
+  if (!c || !chosen(c)) return undefined;
+  const own = threadOf(c, tid);
   return own ? part(c, own) : null;
 }
 
 export const shareOf = (p: Chosen, own: number | null): number | null => (p === undefined ? own : (p?.share ?? null));
 export const farOf = (p: Chosen, own: number): number | null => (p === undefined ? own : (p?.far ?? null));
 export const remoteOf = (p: Chosen, own: number | null): number | null => (p === undefined ? own : (p?.remote ?? null));
+/** What of the chosen part is waiting for other threads. */
+export const waitingOf = (p: Chosen, own: number | null): number | null => (p === undefined ? own : (p?.waiting ?? null));
 export const barOf = (p: Chosen, own: () => HTMLElement): HTMLElement => (p === undefined ? own() : p === null ? bar(0, 0, 1) : bar(p.near, p.far, p.other));

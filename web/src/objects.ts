@@ -46,16 +46,15 @@ export function objects(d: Data): HTMLElement {
     rows,
     text: (o) => `${o.name} ${o.kind} ${o.allocated_at ?? ""} ${PATTERNS[o.pattern]}`,
     detail: (o) => detail(d, o),
-    follows: true,
     columns: [
       { name: "object", about: "variable, symbol, mapping or allocation site", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 44), o.count > 1 ? h("small", {}, ` ×${count(o.count)}`) : null) },
-      { name: "size", still: true, about: "bytes of all its objects", number: true, key: (o) => o.bytes, cell: (o) => size(o.bytes) },
-      { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (o) => shareOf(of(o), o.stall_share), cell: (o) => share(shareOf(of(o), o.stall_share), null, source) },
-      { name: "", about: "near, far and unknown parts of that share", key: (o) => farOf(of(o), o.stall_share * (o.remote_share ?? 0)), cell: (o) => barOf(of(o), () => parts(o)) },
-      { name: "far", about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => remoteOf(of(o), o.remote_share), cell: (o) => (of(o) === undefined ? share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) : share(remoteOf(of(o), null), null, source)) },
-      { name: "pages", still: true, about: "along its addresses, from above: node of the page, first touch, main user, far share, with the repair", key: (o) => o.bytes, cell: (o) => { const own = strips.get(o); return own ? smallStrip(r, own) : null; } },
-      { name: "used in", still: true, about: "how threads use its address range", ascending: true, key: (o) => PATTERNS[o.pattern], cell: (o) => PATTERNS[o.pattern] },
-      { name: "allocated at", still: true, about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => placeOf(o.allocated_at, null) },
+      { name: "size", about: "bytes of all its objects", number: true, key: (o) => o.bytes, cell: (o) => size(o.bytes) },
+      { name: shareName(r), follows: true, about: `share of all ${basis(r)}`, number: true, key: (o) => shareOf(of(o), o.stall_share), cell: (o) => share(shareOf(of(o), o.stall_share), null, source) },
+      { name: "", follows: true, about: "near, far and unknown parts of that share", key: (o) => farOf(of(o), o.stall_share * (o.remote_share ?? 0)), cell: (o) => barOf(of(o), () => parts(o)) },
+      { name: "far", follows: true, about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => remoteOf(of(o), o.remote_share), cell: (o) => (of(o) === undefined ? share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) : share(remoteOf(of(o), null), null, source)) },
+      { name: "pages", about: "along its addresses, from above: node of the page, first touch, main user, far share, with the repair", key: (o) => o.bytes, cell: (o) => { const own = strips.get(o); return own ? smallStrip(r, own) : null; } },
+      { name: "used in", about: "how threads use its address range", ascending: true, key: (o) => PATTERNS[o.pattern], cell: (o) => PATTERNS[o.pattern] },
+      { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => placeOf(o.allocated_at, null) },
     ],
   });
   return section("objects", "Objects", h("span", {}, "What the program calls its memory, most time first; ▸ opens one. Colours of pages: ", nodeLegend(r)), all);

@@ -1,5 +1,5 @@
 // A table that sorts by any column and filters by text.
-import { chosen, follow } from "./chosen";
+import { anyChosen, follow } from "./chosen";
 import { type Child, h } from "./dom";
 import { count } from "./format";
 
@@ -13,8 +13,8 @@ export interface Column<T> {
   number?: boolean;
   /** First click sorts from the least; of numbers, from the most. */
   ascending?: boolean;
-  /** Whether its cells never change: they are made once for each row, however often the table is drawn. */
-  still?: boolean;
+  /** Whether its cells are of the part of the run that is chosen: they are made anew with each choice. */
+  follows?: boolean;
 }
 
 interface Options<T> {
@@ -28,8 +28,6 @@ interface Options<T> {
   text: (row: T) => string;
   /** What a row shows when it is opened. */
   detail?: (row: T) => Node;
-  /** Whether its figures are of the part of the run that is chosen: it is drawn anew with each choice. */
-  follows?: boolean;
 }
 
 /** Rows drawn at first: thousands of rows would make the first paint wait. */
@@ -41,7 +39,9 @@ export function table<T>(o: Options<T>): HTMLElement {
   let most = FIRST;
   let word = "";
   const body = h("tbody");
-  const made = new Map<T, HTMLElement[]>();
+  // Lines are made once and kept: a row that is open stays open, whatever is sorted or chosen.
+  const made = new Map<T, { cells: HTMLElement[]; lines: HTMLElement[]; choice: number }>();
+  let choice = 0;
   const status = h("span", { class: "count", role: "status" });
   const more = h("button", { type: "button", class: "more", click: () => ((most = Infinity), draw()) });
   const heads = o.columns.map((column, at) => {
@@ -68,36 +68,40 @@ export function table<T>(o: Options<T>): HTMLElement {
   }
 
   function row(of: T): HTMLElement[] {
-    const own = made.get(of) ?? [];
-    made.set(of, own);
-    const cell = (column: Column<T>, at: number): HTMLElement => {
-      const kept = own[at];
-      if (kept) return kept;
-      const fresh = h("td", { class: column.number ? "number" : null }, column.cell(of));
-      if (column.still) own[at] = fresh;
-      return fresh;
-    };
-    const cells = o.columns.map(cell);
+    const own = made.get(of);
+    if (own && own.choice !== choice) {
+      own.choice = choice;
+      o.columns.forEach((column, at) => {
+        if (column.follows) own.cells[at]?.replaceChildren(column.cell(of) || "");
+      });
+    }
+    if (own) return own.lines;
+    const cells = o.columns.map((column) => h("td", { class: column.number ? "number" : null }, column.cell(of)));
     const line = h("tr", {}, ...cells);
-    if (!o.detail) return [line];
-    const detail = o.detail;
+    const lines = o.detail ? [line, opened(of, cells[0], o.detail)] : [line];
+    made.set(of, { cells, lines, choice });
+    return lines;
+  }
+
+  /** The line below a row, and the button before its first cell that opens it. */
+  function opened(of: T, first: HTMLElement | undefined, detail: (row: T) => Node): HTMLElement {
     const under = h("tr", { class: "detail", hidden: true }, h("td", { colspan: o.columns.length }));
     const toggle = h("button", { type: "button", class: "open", "aria-expanded": "false", "aria-label": "details" }, "▸");
-    const open = (): void => {
+    toggle.addEventListener("click", () => {
       const shown = under.toggleAttribute("hidden") === false;
       toggle.setAttribute("aria-expanded", String(shown));
       toggle.textContent = shown ? "▾" : "▸";
       if (shown && !under.firstElementChild?.hasChildNodes()) under.firstElementChild?.append(detail(of));
-    };
-    toggle.addEventListener("click", open);
-    cells[0]?.prepend(toggle);
-    return [line, under];
+    });
+    first?.prepend(toggle);
+    return under;
   }
 
   function draw(): void {
     const found = word === "" ? o.rows : o.rows.filter((r) => o.text(r).toLowerCase().includes(word));
     const shown = order(found).slice(0, most);
-    body.replaceChildren(...shown.flatMap(row));
+    const lines = shown.flatMap(row);
+    if (lines.length !== body.childElementCount || lines.some((line, at) => body.children[at] !== line)) body.replaceChildren(...lines);
     status.textContent = `${count(found.length)} of ${count(o.rows.length)}`;
     more.hidden = shown.length === found.length;
     more.textContent = `show all ${count(found.length)}`;
@@ -117,17 +121,19 @@ export function table<T>(o: Options<T>): HTMLElement {
     },
   });
   draw();
-  const range = h("span", { class: "selected-range", hidden: true }, "of the selected time");
-  if (o.follows)
-    follow(() => {
-      range.hidden = chosen() === null;
-      draw();
-    });
-  return h(
+  const range = h("span", { class: "selected-range", hidden: true }, `of the selected time: ${o.columns.filter((column) => column.follows && column.name !== "").map((column) => column.name).join(", ")}`);
+  const whole = h(
     "div",
     { id: o.id, class: "table" },
     o.rows.length > 3 ? h("div", { class: "tools" }, filter, status, range) : range,
     h("div", { class: "scroll" }, h("table", { "aria-label": o.label }, h("thead", {}, h("tr", {}, ...heads)), body)),
     more,
   );
+  if (o.columns.some((column) => column.follows))
+    follow(() => {
+      choice += 1;
+      range.hidden = !anyChosen();
+      draw();
+    }, whole);
+  return whole;
 }

@@ -5,7 +5,7 @@ import { chart, seconds } from "./chart";
 import { at, partOf } from "./chosen";
 import { type Child, h, s, section } from "./dom";
 import { count, percent, plural, shorten } from "./format";
-import { barOf, type Chosen, chosenThread, farOf, shareOf } from "./followed";
+import { barOf, type Chosen, chosenThread, farOf, shareOf, waitingOf } from "./followed";
 import { bar, share } from "./marks";
 import type { ProcessPicture, Report, ThreadParts, ThreadRow } from "./report";
 import { nodeClass, nodeLegend } from "./strip";
@@ -22,17 +22,16 @@ export function threads(d: Data): HTMLElement {
   const of = (t: ThreadRow): Chosen => chosenThread(r, t.tid);
   const all = table<ThreadRow>({
     id: "thread-table",
-    follows: true,
     label: "threads",
     rows: r.threads,
     text: (t) => `${t.name} ${t.tid} node ${t.node ?? "unknown"}`,
     columns: [
       { name: "thread", about: "position in creation order and name", number: false, ascending: true, key: (t) => t.index, cell: (t) => h("span", { class: "name" }, `${t.index} ${t.name}`, h("small", {}, ` tid ${t.tid}`)) },
       { name: "node", about: "node that it runs on", number: true, ascending: true, key: (t) => t.node, cell: (t) => (t.node === null ? "unknown" : String(t.node)) },
-      { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (t) => shareOf(of(t), t.share), cell: (t) => share(shareOf(of(t), t.share), null, source) },
-      { name: "", about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => farOf(of(t), known(t) - near(t)), cell: (t) => barOf(of(t), () => bar(near(t) / most, (known(t) - near(t)) / most, 0)) },
+      { name: shareName(r), follows: true, about: `share of all ${basis(r)}`, number: true, key: (t) => shareOf(of(t), t.share), cell: (t) => share(shareOf(of(t), t.share), null, source) },
+      { name: "", follows: true, about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => farOf(of(t), known(t) - near(t)), cell: (t) => barOf(of(t), () => bar(near(t) / most, (known(t) - near(t)) / most, 0)) },
       ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_page_node[at] ?? null, cell: (t: ThreadRow) => percent(t.by_page_node[at]) })),
-      { name: "waiting", about: "share of its samples that wait for another thread in a runtime's loop", number: true, key: (t) => t.waiting_share, cell: (t) => share(t.waiting_share, null, source) },
+      { name: "waiting", follows: true, about: "share of its samples that wait for another thread in a runtime's loop", number: true, key: (t) => waitingOf(of(t), t.waiting_share), cell: (t) => share(waitingOf(of(t), t.waiting_share), null, source) },
       { name: "cpus", about: "cpus it was seen on", number: true, key: (t) => t.cpus, cell: (t) => count(t.cpus) },
       { name: "moves", about: "changes of cpu between samples, at least", number: true, key: (t) => t.migrations, cell: (t) => count(t.migrations) },
     ],

@@ -204,14 +204,14 @@ function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) =>
 function selection(r: Report, c: Timeline): HTMLElement {
   const box = h("div", { id: "selection", role: "region", "aria-label": "selection" });
   const draw = (): void => {
-    const of = chosen();
+    const of = chosen(c);
     if (!of) {
       box.replaceChildren(h("p", { class: "lead" }, "Drag over a chart to select a part of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again."));
       return;
     }
     const whole = part(c, c.all);
     const run = (of.end - of.first) / c.parts;
-    const clear = h("button", { type: "button", click: () => choose(null) }, "select everything");
+    const clear = h("button", { type: "button", click: () => choose(c, null) }, "select everything");
     const head = h("p", {}, h("strong", {}, `${seconds(at(c, of.first))} to ${seconds(at(c, of.end))}`), `, ${percent(run)} of the run; far ${percent(whole.remote)} where the node is known `, clear);
     const rows = matrixOf(c, r.machine.node_ids.length);
     const pairs = rows ? matrix(`% of the selection's ${basis(r)}`, r.machine.node_ids, rows, () => ["of the selected part", sampled(r)]) : h("p", { class: "none" }, `node × node: unknown, ${c.node_matrix_why ?? ""}`);
@@ -220,7 +220,7 @@ function selection(r: Report, c: Timeline): HTMLElement {
     const foot = h("p", { class: "lead" }, `${count(moves)} changes of cpu between samples, at least. Of the samples of the part; ${sampled(r)}. No intervals: a short part has few samples.`);
     box.replaceChildren(head, h("div", { class: "followed" }, lists, pairs), foot);
   };
-  follow(draw);
+  follow(draw, box);
   draw();
   return box;
 }
