@@ -2,19 +2,22 @@
 import type { Data } from "./data";
 import { basis, sampled } from "./data";
 import { type Child, h, section } from "./dom";
-import { digits, interval, percent, percentCi, shorten, signed } from "./format";
+import { digits, percent, percentCi, shorten, signed } from "./format";
 import { ladder } from "./ladder";
 import { machinePicture } from "./machine";
-import { bar, legend, place } from "./marks";
+import { barOf, type Chosen, chosenRows, farOf, remoteOf, shareOf } from "./followed";
+import { bar, legend, place, share } from "./marks";
 import { matrix } from "./matrix";
 import type { Interval, Report } from "./report";
 import { strip } from "./strip";
-import { table } from "./table";
+import { times } from "./time";
+import { type Column, table } from "./table";
 import { tip } from "./tip";
 
 type Change = "repaired" | "better" | "no_effect" | "worse" | "unknown" | "only_before" | "only_after";
 
 interface RowSide {
+  rows: number[];
   share: number;
   remote_share: number | null;
   remote_share_ci: Interval | null;
@@ -100,16 +103,31 @@ function side(title: string, r: Report): HTMLElement {
   return h("div", { class: "side" }, h("h3", {}, title), machinePicture(r), r.node_matrix.length < 2 ? null : matrix(`${title}, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [sampled(r)]));
 }
 
-function rows(id: string, label: string, list: RowChange[], source: string): HTMLElement {
-  const share = (s: RowSide | null): string => (s === null ? "–" : percent(s.share));
-  const far = (s: RowSide | null): Child => {
-    if (s === null) return "–";
-    return tip(h("span", { class: "figure" }, percent(s.remote_share)), () => [s.remote_share_ci ? `${interval(s.remote_share_ci)} %, 95 % interval` : "no interval", source]);
-  };
-  const parts = (s: RowSide | null): Child => {
-    if (s === null) return null;
-    const known = s.remote_share === null ? 0 : s.share;
-    return bar(known * (1 - (s.remote_share ?? 0)), known * (s.remote_share ?? 0), s.share - known);
+function rows(id: "object-table" | "function-table", d: Compared): HTMLElement {
+  const label = id === "object-table" ? "objects" : "functions";
+  const list = d.comparison[label];
+  const of = (s: RowSide, r: Report): Chosen => chosenRows(r, label, s.rows);
+  const side = (name: string, r: Report, get: (o: RowChange) => RowSide | null): Column<RowChange>[] => {
+    const source = sampled(r);
+    const shareIn = (s: RowSide): number | null => shareOf(of(s, r), s.share);
+    const remoteIn = (s: RowSide): number | null => remoteOf(of(s, r), s.remote_share);
+    const key = (value: (s: RowSide) => number | null) => (o: RowChange) => {
+      const s = get(o);
+      return s ? value(s) : null;
+    };
+    const cell = (make: (s: RowSide) => Child) => (o: RowChange) => {
+      const s = get(o);
+      return s ? make(s) : "–";
+    };
+    const whole = (s: RowSide): HTMLElement => {
+      const known = s.remote_share === null ? 0 : s.share;
+      return bar(known * (1 - (s.remote_share ?? 0)), known * (s.remote_share ?? 0), s.share - known);
+    };
+    return [
+      { name: `time ${name}`, follows: true, about: "share of all samples", number: true, key: key(shareIn), cell: cell((s) => share(shareIn(s), null, source)) },
+      { name: "", follows: true, about: "near, far and unknown parts of that share", key: key((s) => farOf(of(s, r), s.share * (s.remote_share ?? 0))), cell: (o) => (get(o) ? cell((s) => barOf(of(s, r), () => whole(s)))(o) : null) },
+      { name: `far ${name}`, follows: true, about: "remote share where the node is known", number: true, key: key(remoteIn), cell: cell((s) => (of(s, r) === undefined ? share(s.remote_share, s.remote_share_ci, source, r.remote_share_exact) : share(remoteIn(s), null, source))) },
+    ];
   };
   return table<RowChange>({
     id,
@@ -118,13 +136,9 @@ function rows(id: string, label: string, list: RowChange[], source: string): HTM
     text: (o) => `${o.name} ${o.at ?? ""} ${WORDS[o.change]}`,
     columns: [
       { name: label.replace(/s$/, ""), about: "name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 50)) },
-      { name: "became", about: "what became of it", ascending: true, key: (o) => WORDS[o.change], cell: (o) => h("span", { class: `word ${KIND[o.change]}` }, WORDS[o.change]) },
-      { name: "time before", about: "share of all samples", number: true, key: (o) => o.before?.share ?? null, cell: (o) => share(o.before) },
-      { name: "", about: "near, far and unknown parts of that share", key: (o) => (o.before ? o.before.share * (o.before.remote_share ?? 0) : null), cell: (o) => parts(o.before) },
-      { name: "far before", about: "remote share where the node is known", number: true, key: (o) => o.before?.remote_share ?? null, cell: (o) => far(o.before) },
-      { name: "time after", about: "share of all samples", number: true, key: (o) => o.after?.share ?? null, cell: (o) => share(o.after) },
-      { name: "", about: "near, far and unknown parts of that share", key: (o) => (o.after ? o.after.share * (o.after.remote_share ?? 0) : null), cell: (o) => parts(o.after) },
-      { name: "far after", about: "remote share where the node is known", number: true, key: (o) => o.after?.remote_share ?? null, cell: (o) => far(o.after) },
+      { name: "became", about: "what became of it, in the whole run", ascending: true, key: (o) => WORDS[o.change], cell: (o) => h("span", { class: `word ${KIND[o.change]}` }, WORDS[o.change]) },
+      ...side("before", d.before, (o) => o.before),
+      ...side("after", d.after, (o) => o.after),
       { name: "at", about: "line that allocates it", ascending: true, key: (o) => o.at, cell: (o) => (o.at === null ? null : place(o.at, null)) },
     ],
   });
@@ -132,13 +146,12 @@ function rows(id: string, label: string, list: RowChange[], source: string): HTM
 
 /** Pages of the first objects, before and after. */
 function strips(d: Compared): HTMLElement {
-  const of = (r: Report, name: string): HTMLElement | null => {
-    const at = r.objects.findIndex((o) => o.name === name);
-    const own = r.pictures.strips.find((s) => s.object === at);
+  const of = (r: Report, side: RowSide | null): HTMLElement | null => {
+    const own = r.pictures.strips.find((s) => side?.rows.includes(s.object));
     return own ? strip(r, { ...own, repaired: null, repair: null }) : null;
   };
   const list = d.comparison.objects.slice(0, 6).flatMap((o) => {
-    const [before, after] = [of(d.before, o.name), of(d.after, o.name)];
+    const [before, after] = [of(d.before, o.before), of(d.after, o.after)];
     return before || after ? [h("h4", {}, o.name), h("div", { class: "pair" }, h("div", {}, h("small", {}, "before"), before), h("div", {}, h("small", {}, "after"), after))] : [];
   });
   return section("pages", "Pages", "Where each object's pages are, before and after.", ...list);
@@ -162,13 +175,13 @@ export function compared(d: Compared): { head: HTMLElement; parts: HTMLElement[]
     legend(),
     minds.length > 0 ? h("ul", { class: "mind" }, ...minds.map((m) => h("li", {}, m))) : null,
   );
-  const source = sampled(d.after);
   const measured = c.time ? { predicted: { ratio: c.time.ratio, low: c.time.low, high: c.time.high }, remote: c.after.remote_share } : undefined;
   const parts = [
-    section("objects", "Objects", null, rows("object-table", "objects", c.objects, source)),
+    section("objects", "Objects", null, rows("object-table", d)),
+    times(d.before, d.after),
     strips(d),
     ladder({ report: d.before, about: d.about, words: d.words }, measured),
-    section("code", "Code", null, rows("function-table", "functions", c.functions, source)),
+    section("code", "Code", null, rows("function-table", d)),
   ];
-  return { head, parts: [summary, ...parts] };
+  return { head, parts: [summary, ...parts.filter((part) => part !== null)] };
 }

@@ -4,6 +4,17 @@ import { chosen, type Part, part, rowOf } from "./chosen";
 import { bar } from "./marks";
 import type { Report, ThreadParts, Timeline } from "./report";
 
+/** Of several rows of a table together; null where one of them is not followed over time. */
+export function chosenRows(r: Report, table: "objects" | "functions", rows: number[]): Chosen {
+  const c = r.pictures.timeline;
+  if (!c || !chosen(c)) return undefined;
+  const all = rows.map((row) => rowOf(c, c[table], row));
+  if (all.length === 0 || all.includes(null)) return null;
+  const add = (of: (p: Part) => number): number => all.reduce((sum, p) => sum + (p ? of(p) : 0), 0);
+  const [near, far] = [add((p) => p.near), add((p) => p.far)];
+  return { share: add((p) => p.share), near, far, other: add((p) => p.other), remote: near + far > 0 ? far / (near + far) : null, waiting: null };
+}
+
 const byTid = new WeakMap<Timeline, Map<number, ThreadParts>>();
 function threadOf(c: Timeline, tid: number): ThreadParts | undefined {
   let own = byTid.get(c);

@@ -25,42 +25,24 @@ const CROSSING = 4;
 /** More nodes than these are shown by the matrix alone. */
 const NODES = 16;
 
+/** `31 % used`: of what a memory or a link sustains. */
+const used = (load: number | null): string => (load === null ? "" : `${percent(load)} used`);
+
 /** Traffic between nodes: GB/s where lines were counted and timed, else shares of what was sampled. */
 function flows(r: Report): Flow[] {
   const ids = r.machine.node_ids;
-  const id = (at: number): string => `node ${ids[at]}`;
-  const way = (from: number, page_node: number): string =>
-    from === page_node ? `threads on ${id(from)}, memory on the same node` : `threads on ${id(from)} use memory on ${id(page_node)}`;
-  const counted = r.counters?.dram;
-  const list: Flow[] = [];
-  if (counted && r.time) {
-    const seconds = r.time.seconds;
-    const all = counted.reduce((sum, f) => sum + f.read_bytes + f.write_bytes, 0);
-    for (const f of counted) {
-      const [from, page_node] = [ids.indexOf(f.from), ids.indexOf(f.page_node)];
-      const bytes = f.read_bytes + f.write_bytes;
-      if (from < 0 || page_node < 0 || bytes === 0) continue;
-      const rate = bytes / seconds / 1e9;
-      // Data comes from the memory's node to the cpus'.
-      const link = r.counters?.links.find((l) => l.from === f.page_node && l.to === f.from);
-      const memory = r.counters?.bandwidth.find((b) => b.node === f.page_node);
-      const most = from === page_node ? memory?.sustained_gb_per_s : link?.capacity_gb_per_s;
-      const now = from === page_node ? memory?.gb_per_s : link?.gb_per_s;
-      const load = most && now !== undefined ? now / most : null;
-      const what = from === page_node ? `memory of ${id(page_node)}` : `link ${ids[page_node]}→${ids[from]}`;
-      const used = load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(now ?? null)} of ${digits(most ?? null)} GB/s`;
-      list.push({ from, page_node, part: bytes / all, load, label: `${digits(rate)} GB/s`, lines: [way(from, page_node), `${digits(rate)} GB/s over ${digits(seconds * 1000)} ms, counted`, used] });
+  return r.pictures.traffic.flows.map((f) => {
+    const [from, page_node] = [ids.indexOf(f.from), ids.indexOf(f.page_node)];
+    const near = f.from === f.page_node;
+    const way = near ? `threads on node ${f.from}, memory on the same node` : `threads on node ${f.from} use memory on node ${f.page_node}`;
+    if (f.gb_per_s === null) {
+      const share = r.node_matrix[from]?.[page_node] ?? null;
+      return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples of time do not count bytes"] };
     }
-    return list;
-  }
-  const all = r.node_matrix.flat().reduce((a, b) => a + b, 0);
-  r.node_matrix.forEach((row, from) =>
-    row.forEach((share, page_node) => {
-      if (share > 0 && all > 0)
-        list.push({ from, page_node, part: share / all, load: null, label: percent(share), lines: [way(from, page_node), `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples of time do not count bytes"] });
-    }),
-  );
-  return list;
+    const what = near ? `memory of node ${f.page_node}` : `link ${f.page_node}→${f.from}`;
+    const carried = f.load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(f.way_gb_per_s)} of ${digits(f.way_sustains_gb_per_s)} GB/s that it sustains, ${percent(f.load)}`;
+    return { from, page_node, part: f.share, load: f.load, label: `${digits(f.gb_per_s)} GB/s`, lines: [way, `${digits(f.gb_per_s)} GB/s over ${digits((r.time?.seconds ?? 0) * 1000)} ms, counted`, carried] };
+  });
 }
 
 export function machinePicture(r: Report): HTMLElement {
@@ -106,7 +88,9 @@ export function machinePicture(r: Report): HTMLElement {
     const kind = node.kind === "dram" ? "memory" : `memory (${node.kind})`;
     shapes.push(s("text", { x: x + 10, y: top + 18, class: "strong" }, `${kind} of node ${node.id}`));
     const known = [node.memory_bytes === null ? "" : size(node.memory_bytes), node.read_gb_per_s === null ? "" : `sustains ${digits(node.read_gb_per_s)} GB/s`];
-    const words = known.filter((k) => k !== "").join(", ") || "size unknown";
+    // Of many nodes, ways to other nodes are not drawn: how much of its memory's bandwidth is used stands in the memory.
+    const load = nodes.length > CROSSING ? used(r.pictures.traffic.memories[at]?.load ?? null) : "";
+    const words = [...known, load].filter((k) => k !== "").join(", ") || "size unknown";
     shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, words));
   });
   const all = flows(r).sort((a, b) => b.part - a.part);
@@ -140,23 +124,30 @@ export function machinePicture(r: Report): HTMLElement {
     const strength = flow.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, flow.load);
     const band = s("path", { d: path, class: near ? "band near" : "band far", "stroke-width": wide, "stroke-opacity": strength });
     shapes.push(tip(band, () => flow.lines));
-    labels.push(s("text", { x: label.x, y: label.y, class: "label", "text-anchor": near ? "start" : "middle" }, flow.label));
+    const anchor = near ? "start" : "middle";
+    labels.push(s("text", { x: label.x, y: label.y - (flow.load === null ? 0 : 5), class: "label", "text-anchor": anchor }, flow.label));
+    if (flow.load !== null) labels.push(s("text", { x: label.x, y: label.y + 9, class: "label load", "text-anchor": anchor }, used(flow.load)));
   }
   if (!crossing) {
     nodes.forEach((node, at) => {
       const { x, y } = corner(at);
-      const own = all.filter((f) => f.page_node === at);
-      for (const [kind, from, list] of [["near", x + 30, own.filter((f) => f.from === at)], ["far", x + 112, own.filter((f) => f.from !== at)]] as const) {
-        const part = list.reduce((sum, f) => sum + f.part, 0);
+      const own = r.pictures.traffic.memories[at];
+      if (!own) return;
+      const list = all.filter((f) => f.page_node === at);
+      for (const [kind, from, part, rate] of [["near", x + 20, own.near_share, own.near_gb_per_s], ["far", x + 108, own.far_share, own.far_gb_per_s]] as const) {
         if (part === 0) continue;
         const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
-        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 40, "stroke-opacity": 0.8 });
-        shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...list.slice(0, 8).map((f) => f.lines[0] + ": " + f.label)]));
-        labels.push(s("text", { x: from + 8 + part * 20, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, percent(part)));
+        const strength = own.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, own.load);
+        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 40, "stroke-opacity": strength });
+        const carried = own.load === null ? [] : [`the memory: ${percent(own.load)} of what it sustains`];
+        const ways = list.filter((f) => (f.from === at) === (kind === "near")).slice(0, 8);
+        shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...(rate === null ? [] : [`${digits(rate)} GB/s, counted`]), ...carried, ...ways.map((f) => `${f.lines[0]}: ${f.label}`)]));
+        const label = rate === null ? percent(part) : `${digits(rate)} GB/s`;
+        labels.push(s("text", { x: from + 6 + part * 20, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, label));
       }
     });
   }
-  const unit = !crossing ? "part of all traffic, near and far, of each memory" : r.counters && r.time ? "GB/s, counted; strength: part of what the way sustains" : `share of ${basis(r)}`;
+  const unit = r.counters && r.time ? `GB/s, counted${crossing ? "" : ", near and far, of each memory"}; strength and “used”: part of what ${crossing ? "the memory or the link" : "the memory"} sustains` : !crossing ? "part of all traffic, near and far, of each memory" : `share of ${basis(r)}`;
   const label = !crossing ? `the machine ${r.machine.name}: near and far use of each node's memory; the matrix has the numbers` : `the machine ${r.machine.name} with its traffic: ${drawn.map((f) => f.lines[0] + " " + f.label).join("; ")}`;
   const figure = h(
     "figure",

@@ -70,7 +70,7 @@ const inPhases = (r: Report, t: number): string => {
   return inside.length > 0 ? `; in ${[...new Set(inside)].slice(0, 4).join(", ")}` : "";
 };
 
-function nearFar(r: Report, c: Timeline): HTMLElement {
+function nearFar(r: Report, c: Timeline, id = ""): HTMLElement {
   const span = { from: c.from_s, to: c.to_s };
   const height = 110;
   const moved = c.migrations.some((n) => n > 0);
@@ -109,7 +109,7 @@ function nearFar(r: Report, c: Timeline): HTMLElement {
     return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${percent(sumAt(p) / 1e6)} of all; far ${far} where the node is known${moves > 0 ? `; ${plural(moves, "change")} of cpu` : ""}${inPhases(r, t)}. ${sampled(r)}`;
   };
   const clock = c.clock === "simulated" ? ", in the time that the counted work takes on the machine" : "";
-  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: "near-far", label: "near and far samples over time", height: whole, span, timeline: c, shapes, answer }));
+  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: `near-far${id}`, label: `near and far samples over time${id.replace("-", " ")}`, height: whole, span, timeline: c, shapes, answer }));
 }
 
 /** GB/s of each node's memory and each link, far share and instructions per cycle over simulated time, and what binds. */
@@ -201,12 +201,12 @@ function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) =>
 }
 
 /** What the chosen part was spent on; before one is chosen, how to choose. */
-function selection(r: Report, c: Timeline): HTMLElement {
-  const box = h("div", { id: "selection", role: "region", "aria-label": "selection" });
+function selection(r: Report, c: Timeline, id = ""): HTMLElement {
+  const box = h("div", { id: `selection${id}`, class: "selection", role: "region", "aria-label": `selection${id.replace("-", " ")}` });
   const draw = (): void => {
     const of = chosen(c);
     if (!of) {
-      box.replaceChildren(h("p", { class: "lead" }, "Drag over a chart to select a part of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again."));
+      box.replaceChildren(h("p", { class: "lead" }, id === "" ? "Drag over a chart to select a part of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again." : "Nothing is selected."));
       return;
     }
     const whole = part(c, c.all);
@@ -234,4 +234,15 @@ export function time(d: Data): HTMLElement {
   const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
   const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing, phases(d)];
   return section("time", "Time", `${shareName(r) === "time" ? "Samples" : "Counted lines"} in up to 200 parts of the run.`, ...parts);
+}
+
+/** Two runs over time. What is selected in one is selected in the other, as the same part of the run. */
+export function times(before: Report, after: Report): HTMLElement | null {
+  const side = (name: string, r: Report): HTMLElement => {
+    const c = r.pictures.timeline;
+    return h("div", {}, h("small", {}, name), ...(c ? [nearFar(r, c, `-${name}`), selection(r, c, `-${name}`)] : [h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`)]));
+  };
+  if (!before.pictures.timeline && !after.pictures.timeline) return null;
+  const lead = "Drag over a chart to select a part of the run (keyboard: shift and arrows). The same part of both runs is selected, by share of the run and not by seconds; objects, functions and node × node follow. Escape or a click selects everything again.";
+  return section("time", "Time", lead, h("div", { class: "pair" }, side("before", before), side("after", after)));
 }

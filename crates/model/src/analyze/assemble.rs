@@ -104,7 +104,15 @@ pub fn assemble(
         notes.extend(counters.beside.notes(shares.remote, shares.remote_ci));
     }
     let (what, matrix) = (what_if.as_ref(), &shares.matrix[..]);
-    let told = Told { findings: &findings, functions: &functions, what_if: what, matrix };
+    let counted = counts.counted(judge, nodes, context.region);
+    let time = counts.timed();
+    let told = Told {
+        findings: &findings,
+        functions: &functions,
+        what_if: what,
+        matrix,
+        counted: counted.as_ref().zip(time.as_ref()),
+    };
     let pictures = pictures(judge, context, counters, rows, &told);
     let meta = &input.meta;
     let end =
@@ -158,9 +166,9 @@ pub fn assemble(
         functions,
         call_paths: code.call_paths(),
         findings,
-        counters: counts.counted(judge, nodes, context.region),
+        counters: counted,
         counters_why: counts.traffic.as_ref().err().cloned(),
-        time: counts.timed(),
+        time,
         time_why: counts.timing.as_ref().err().cloned(),
         what_if,
         what_if_why: engine.as_ref().err().cloned(),

@@ -57,19 +57,20 @@ fn function_keys(f: &FunctionRow) -> Keys {
 /// Of each object.
 pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
     let rows = |r: &Report| {
-        let one = |o: &ObjectRow| Row {
+        let one = |(at, o): (usize, &ObjectRow)| Row {
             keys: object_keys(o),
             name: o.name.clone(),
             at: o.allocated_at.clone(),
             side: row(
                 r,
+                at,
                 o.stall_share,
                 (o.remote_share, o.remote_share_ci),
                 o.page_node_unknown_share,
                 o.dram.as_ref(),
             ),
         };
-        merged(r.objects.iter().map(one))
+        merged(r.objects.iter().enumerate().map(one))
     };
     compared(rows(before), rows(after), comparable)
 }
@@ -77,13 +78,13 @@ pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<
 /// Of each function.
 pub fn functions(before: &Report, after: &Report, comparable: &Comparable) -> Vec<RowChange> {
     let rows = |r: &Report| {
-        let one = |f: &FunctionRow| {
+        let one = |(at, f): (usize, &FunctionRow)| {
             let ci = f.remote_share.and_then(|s| sampled(r, s, f.stall_share));
             let side =
-                row(r, f.stall_share, (f.remote_share, ci), r.page_node_unknown_share, f.dram.as_ref());
+                row(r, at, f.stall_share, (f.remote_share, ci), r.page_node_unknown_share, f.dram.as_ref());
             Row { keys: function_keys(f), name: f.function.clone(), at: None, side }
         };
-        merged(r.functions.iter().map(one))
+        merged(r.functions.iter().enumerate().map(one))
     };
     compared(rows(before), rows(after), comparable)
 }
@@ -121,6 +122,7 @@ fn sum(x: &RowSide, y: &RowSide) -> RowSide {
     let end = |of_end: fn(Interval) -> f64| of(x.remote_share_ci.map(of_end), y.remote_share_ci.map(of_end));
     let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
     RowSide {
+        rows: [&x.rows[..], &y.rows[..]].concat(),
         share,
         remote_share: of(x.remote_share, y.remote_share),
         // The mean of the ends is wider than the interval of the sum.
@@ -156,12 +158,14 @@ fn sampled(r: &Report, share: f64, part: f64) -> Option<Interval> {
 
 fn row(
     r: &Report,
+    at: usize,
     share: f64,
     (remote_share, remote_share_ci): (Option<f64>, Option<Interval>),
     page_node_unknown_share: f64,
     dram: Option<&DramLines>,
 ) -> RowSide {
     RowSide {
+        rows: vec![at],
         share,
         remote_share,
         remote_share_ci,

@@ -194,6 +194,8 @@ pub struct RowChange {
 /// An object or function in one recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowSide {
+    /// Positions in that report's `objects` or `functions`: rows of one name and line are compared as one.
+    pub rows: Vec<usize>,
     /// Share of all samples or lines.
     pub share: f64,
     /// Remote share of it; null if unknown.

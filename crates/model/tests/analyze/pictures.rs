@@ -195,6 +195,10 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
     assert_eq!(by_node, [(Some(0), row("first"), Some(0.0)), (Some(1), row("second"), Some(1.0))]);
     let by_thread: Vec<_> = r.pictures.code_by_thread.iter().map(|g| (g.tid, g.functions[0].row)).collect();
     assert_eq!(by_thread, [(Some(1000), row("first")), (Some(1001), row("second"))]);
+    let traffic = &r.pictures.traffic;
+    assert!((traffic.flows.iter().map(|f| f.share).sum::<f64>() - 1.0).abs() < 1e-9);
+    assert!((traffic.memories[0].far_share - 0.5).abs() < 0.01, "{traffic:?}");
+    assert!(traffic.flows.iter().all(|f| f.gb_per_s.is_none() && f.load.is_none()), "samples of time count no bytes");
     let matrix = |pair: usize| c.node_matrix.iter().map(|p| f64::from(p[pair])).sum::<f64>() / 1e6;
     for (pair, share) in r.node_matrix.iter().flatten().enumerate() {
         assert!((matrix(pair) - share).abs() < 1e-3, "{pair}: {} {share}", matrix(pair));

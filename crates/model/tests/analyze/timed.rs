@@ -108,6 +108,27 @@ fn what_binds_is_found_and_named_for_all_that_it_bound() {
 }
 
 #[test]
+fn traffic_between_nodes_says_its_rate_and_what_the_way_sustains() {
+    let r = timed(10_000, 1000).real();
+    let (counters, time, traffic) = (r.counters.unwrap(), r.time.unwrap(), r.pictures.traffic);
+    // All memory is on node 0: half of the cpus are near it, and half are far.
+    let pairs: Vec<_> = traffic.flows.iter().map(|f| (f.from, f.page_node)).collect();
+    assert_eq!(pairs, [(0, 0), (1, 0)]);
+    for flow in &traffic.flows {
+        assert!((flow.share - 0.5).abs() < 1e-9, "{flow:?}");
+        let bytes = 256.0 * 2.0 * 10_000.0 * 64.0;
+        assert!((flow.gb_per_s.unwrap() - bytes / time.seconds / 1e9).abs() < 1e-9, "{flow:?}");
+        assert!(flow.load.unwrap() > 0.1 && flow.load.unwrap() <= 1.0, "{flow:?}");
+    }
+    assert_eq!(traffic.flows[0].way_sustains_gb_per_s, counters.bandwidth[0].sustained_gb_per_s);
+    assert_eq!(traffic.flows[1].way_sustains_gb_per_s, Some(20.0), "the link from node 0 to node 1");
+    let [first, second] = &traffic.memories[..] else { panic!("{traffic:?}") };
+    assert!((first.near_share - 0.5).abs() < 1e-9 && (first.far_share - 0.5).abs() < 1e-9);
+    assert!((first.far_gb_per_s.unwrap() - traffic.flows[1].gb_per_s.unwrap()).abs() < 1e-9);
+    assert_eq!((second.near_share, second.far_gb_per_s, second.load), (0.0, Some(0.0), Some(0.0)));
+}
+
+#[test]
 fn the_roofline_is_operations_over_bytes_and_time() {
     // A quarter of the instructions are operations, all of them in double precision.
     let r = timed(10_000, 1000).real();

@@ -128,6 +128,27 @@ fn thread(index: u32, node: u32, by_page_node: Vec<f64>) -> ThreadRow {
     }
 }
 
+fn traffic() -> Traffic {
+    let flow = |from, share| TrafficFlow {
+        from,
+        page_node: 0,
+        share,
+        gb_per_s: Some(40.0 * share),
+        way_gb_per_s: Some(20.0),
+        way_sustains_gb_per_s: Some(38.4),
+        load: Some(0.52),
+    };
+    let memory = |node, near_share, far_share| MemoryTraffic {
+        node,
+        near_share,
+        far_share,
+        near_gb_per_s: None,
+        far_gb_per_s: None,
+        load: None,
+    };
+    Traffic { flows: vec![flow(0, 0.51), flow(1, 0.49)], memories: vec![memory(0, 0.51, 0.49), memory(1, 0.0, 0.0)] }
+}
+
 fn pictures() -> Pictures {
     let node = |id: u32, cpus: &str| NodePicture {
         id,
@@ -150,6 +171,7 @@ fn pictures() -> Pictures {
             read_gb_per_s: far(65.5, 32.0),
             sources: vec!["latency: a relative's MLC figures (confidence P)".into()],
         },
+        traffic: traffic(),
         repaired: Some(Repaired {
             node_matrix: vec![vec![0.48, 0.0], vec![0.0, 0.463]],
             remote_share: Some(0.0),

@@ -10,6 +10,7 @@ mod processes;
 mod repaired;
 mod strips;
 mod timeline;
+mod traffic;
 
 pub use strips::{along, key};
 
@@ -17,7 +18,7 @@ use super::attribute::Context;
 use super::counters::Counters;
 use super::facts::RowFacts;
 use super::input::Judge;
-use super::value::{Basis, Finding, FunctionRow, Pictures, RepairPart, Strip, WhatIf};
+use super::value::{Basis, Counted, Finding, FunctionRow, Pictures, RepairPart, Strip, Timed, WhatIf};
 
 /// What the rest of the report says already.
 pub struct Told<'a> {
@@ -29,6 +30,8 @@ pub struct Told<'a> {
     pub what_if: Option<&'a WhatIf>,
     /// Its matrix of node and node.
     pub matrix: &'a [Vec<f64>],
+    /// What was counted, and the time that it takes.
+    pub counted: Option<(&'a Counted, &'a Timed)>,
 }
 
 /// Gathers them.
@@ -39,7 +42,7 @@ pub fn pictures(
     rows: &[RowFacts],
     told: &Told,
 ) -> Pictures {
-    let Told { findings, functions, what_if, matrix } = *told;
+    let Told { findings, functions, what_if, matrix, counted } = *told;
     let best: &[RepairPart] = what_if.and_then(|w| w.best.as_ref()).map_or(&[], |b| &b.parts);
     let repairs: Vec<&RepairPart> = best.iter().chain(findings.iter().flat_map(|f| &f.repairs)).collect();
     let used = strips::used(context, counters, rows, &repairs);
@@ -58,6 +61,7 @@ pub fn pictures(
     let strips = used.iter().zip(pages).map(strip).collect();
     Pictures {
         machine: machine::picture(&judge.machine),
+        traffic: traffic::traffic(&context.finder.nodes.ids, matrix, counted),
         repaired_why: repaired.as_ref().err().cloned(),
         repaired: repaired.ok(),
         strips,

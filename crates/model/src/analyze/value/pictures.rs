@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct Pictures {
     /// The parts of the judged machine.
     pub machine: MachinePicture,
+    /// What goes between its nodes.
+    pub traffic: Traffic,
     /// `node_matrix` as it would be with the repairs; null with `repaired_why`.
     pub repaired: Option<Repaired>,
     /// Why that is not known.
@@ -349,4 +351,50 @@ pub struct LinkPicture {
     pub to: u32,
     /// What all links between the two carry in one direction, GB/s.
     pub gb_per_s: f64,
+}
+
+/// What goes from cpus to memory and back: of counted lines, or of samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Traffic {
+    /// Between two nodes, most first.
+    pub flows: Vec<TrafficFlow>,
+    /// Of each node's memory, in the order of `machine.node_ids`.
+    pub memories: Vec<MemoryTraffic>,
+}
+
+/// Traffic of the cpus of one node with the memory of one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrafficFlow {
+    /// Node of the cpus.
+    pub from: u32,
+    /// Node of the memory.
+    pub page_node: u32,
+    /// Share of all traffic whose nodes are known.
+    pub share: f64,
+    /// Read and written, GB/s over the time that the counted work takes; null unless lines were counted and timed.
+    pub gb_per_s: Option<f64>,
+    /// What the way carries in all, GB/s: the memory of the node, or the link from the memory's node to the cpus'. Null
+    /// if unknown.
+    pub way_gb_per_s: Option<f64>,
+    /// What the way sustains, GB/s; null if unknown.
+    pub way_sustains_gb_per_s: Option<f64>,
+    /// The first over the second.
+    pub load: Option<f64>,
+}
+
+/// Near and far traffic of the memory of a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemoryTraffic {
+    /// Node of the memory.
+    pub node: u32,
+    /// With cpus of the same node, share of all traffic.
+    pub near_share: f64,
+    /// With cpus of other nodes.
+    pub far_share: f64,
+    /// With cpus of the same node, GB/s; null unless lines were counted and timed.
+    pub near_gb_per_s: Option<f64>,
+    /// With cpus of other nodes.
+    pub far_gb_per_s: Option<f64>,
+    /// Over what the memory sustains; null if unknown.
+    pub load: Option<f64>,
 }

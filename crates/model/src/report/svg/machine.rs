@@ -24,29 +24,15 @@ struct Flow {
 /// GB/s where lines were counted and timed, else shares of what was sampled.
 fn flows(r: &Report) -> Vec<Flow> {
     let at = |id: u32| r.machine.node_ids.iter().position(|&n| n == id);
-    if let (Some(counted), Some(time)) = (&r.counters, &r.time) {
-        let bytes = |f: &crate::analyze::DramFlow| (f.read_bytes + f.write_bytes) as f64;
-        let all: f64 = counted.dram.iter().map(bytes).sum::<f64>().max(1.0);
-        let flow = |f: &crate::analyze::DramFlow| {
-            let label = format!("{} GB/s", digits(bytes(f) / time.seconds.max(1e-12) / 1e9));
-            Some(Flow { from: at(f.from)?, page_node: at(f.page_node)?, part: bytes(f) / all, label })
+    let flow = |f: &crate::analyze::TrafficFlow| {
+        let (from, page_node) = (at(f.from)?, at(f.page_node)?);
+        let label = match f.gb_per_s {
+            Some(rate) => format!("{} GB/s", digits(rate)),
+            None => percent(r.node_matrix.get(from).and_then(|row| row.get(page_node)).copied()),
         };
-        return counted.dram.iter().filter(|f| bytes(f) > 0.0).filter_map(flow).collect();
-    }
-    let all: f64 = r.node_matrix.iter().flatten().sum();
-    let cells = r
-        .node_matrix
-        .iter()
-        .enumerate()
-        .flat_map(|(from, row)| row.iter().enumerate().map(move |c| (from, c)));
-    let some = cells.filter(|c| *c.1.1 > 0.0 && all > 0.0);
-    some.map(|(from, (page_node, &share))| Flow {
-        from,
-        page_node,
-        part: share / all,
-        label: percent(Some(share)),
-    })
-    .collect()
+        Some(Flow { from, page_node, part: f.share, label })
+    };
+    r.pictures.traffic.flows.iter().filter_map(flow).collect()
 }
 
 /// `None` for more than sixteen nodes.
@@ -96,13 +82,17 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
     } else {
         for at in 0..nodes.len() {
             let (x, y) = corner(at);
-            for (class, offset, near) in [("way-near", 30.0, true), ("way-far", 112.0, false)] {
-                let own = all.iter().filter(|f| f.page_node == at && (f.from == at) == near);
-                let part: f64 = own.map(|f| f.part).sum();
+            let Some(own) = r.pictures.traffic.memories.get(at) else { continue };
+            let ways = [
+                ("way-near", 30.0, own.near_share, own.near_gb_per_s),
+                ("way-far", 112.0, own.far_share, own.far_gb_per_s),
+            ];
+            for (class, offset, part, rate) in ways {
                 if part > 0.0 {
                     let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
                     d.way(class, &path, 2.0 + part * 40.0);
-                    let label = percent(Some(part));
+                    let label =
+                        rate.map_or_else(|| percent(Some(part)), |rate| format!("{} GB/s", digits(rate)));
                     d.text(
                         x + offset + 8.0 + part * 20.0,
                         y + NODE.1 + PIPE / 2.0 + 4.0,
