@@ -5,7 +5,9 @@ import { digits } from "./format";
 import type { Timeline } from "./report";
 import { saveable } from "./save";
 
+/** Of a chart that has the page to itself, and of one that has another beside it: their letters are equally large. */
 export const WIDTH = 1000;
+export const HALF = 560;
 export const LEFT = 110;
 
 export const seconds = (t: number): string => (t === 0 ? "0" : t < 1e-3 ? `${digits(t * 1e6)} µs` : t < 1 ? `${digits(t * 1000)} ms` : `${digits(t)} s`);
@@ -19,6 +21,7 @@ interface Options {
   id: string;
   label: string;
   height: number;
+  width?: number;
   span: Span;
   /** Of what a part can be chosen; null where only the cursor answers. */
   timeline: Timeline | null;
@@ -27,19 +30,19 @@ interface Options {
 }
 
 export function chart(o: Options): HTMLElement {
-  const { span, height, timeline } = o;
+  const { span, height, timeline, width = WIDTH } = o;
   const length = Math.max(1e-12, span.to - span.from);
-  const x = (t: number): number => LEFT + (Math.max(0, Math.min(length, t - span.from)) / length) * (WIDTH - LEFT);
+  const x = (t: number): number => LEFT + (Math.max(0, Math.min(length, t - span.from)) / length) * (width - LEFT);
   const cursor = s("line", { y1: 0, y2: height, class: "cursor", visibility: "hidden" });
   const brush = s("rect", { y: 0, height, class: "brush", visibility: "hidden" });
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => {
+  const ticks = (width < WIDTH ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1]).map((part) => {
     const t = span.from + part * length;
     return s("text", { x: x(t), y: height + 13, class: "small", "text-anchor": part === 0 ? "start" : part === 1 ? "end" : "middle" }, seconds(t));
   });
-  const svg = picture(WIDTH, height + 18, o.label, ...o.shapes(x), ...ticks);
+  const svg = picture(width, height + 18, o.label, ...o.shapes(x), ...ticks);
   svg.classList.add("chart");
   // A layer of its own: what moves with the pointer does not make the browser draw the picture again.
-  const over = s("svg", { viewBox: `0 0 ${WIDTH} ${height + 18}`, class: "over", "aria-hidden": "true" }, brush, cursor);
+  const over = s("svg", { viewBox: `0 0 ${width} ${height + 18}`, class: "over", "aria-hidden": "true" }, brush, cursor);
   const said = h("div", { class: "answer", role: "status" });
   let now = span.from;
   let from: number | null = null;
@@ -52,8 +55,8 @@ export function chart(o: Options): HTMLElement {
   };
   const timeOf = (event: Event): number => {
     const box = svg.getBoundingClientRect();
-    const place = ((event as PointerEvent).clientX - box.left) * (WIDTH / box.width);
-    return span.from + ((place - LEFT) / (WIDTH - LEFT)) * length;
+    const place = ((event as PointerEvent).clientX - box.left) * (width / box.width);
+    return span.from + ((place - LEFT) / (width - LEFT)) * length;
   };
   const mark = (a: number, b: number): void => {
     if (!timeline) return;

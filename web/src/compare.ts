@@ -106,6 +106,7 @@ function side(title: string, r: Report): HTMLElement {
 function rows(id: "object-table" | "function-table", d: Compared): HTMLElement {
   const label = id === "object-table" ? "objects" : "functions";
   const list = d.comparison[label];
+  const allocated: Column<RowChange> = { name: "at", about: "line that allocates it", ascending: true, key: (o) => o.at, cell: (o) => (o.at === null ? null : place(o.at, null)) };
   const of = (s: RowSide, r: Report): Chosen => chosenRows(r, label, s.rows);
   const side = (name: string, r: Report, get: (o: RowChange) => RowSide | null): Column<RowChange>[] => {
     const source = sampled(r);
@@ -139,7 +140,7 @@ function rows(id: "object-table" | "function-table", d: Compared): HTMLElement {
       { name: "became", about: "what became of it, in the whole run", ascending: true, key: (o) => WORDS[o.change], cell: (o) => h("span", { class: `word ${KIND[o.change]}` }, WORDS[o.change]) },
       ...side("before", d.before, (o) => o.before),
       ...side("after", d.after, (o) => o.after),
-      { name: "at", about: "line that allocates it", ascending: true, key: (o) => o.at, cell: (o) => (o.at === null ? null : place(o.at, null)) },
+      ...(label === "objects" ? [allocated] : []),
     ],
   });
 }

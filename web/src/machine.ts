@@ -18,8 +18,15 @@ interface Flow {
   lines: string[];
 }
 
-const NODE = { width: 196, cpus: 58, pipe: 46, memory: 44 };
-const HEIGHT = NODE.cpus + NODE.pipe + NODE.memory;
+interface Box {
+  width: number;
+  cpus: number;
+  pipe: number;
+  memory: number;
+}
+const BOX: Box = { width: 196, cpus: 58, pipe: 46, memory: 44 };
+/** Of many nodes: narrow enough that letters keep their size on the first screen. */
+const SMALL: Box = { width: 140, cpus: 58, pipe: 36, memory: 58 };
 /** Of more nodes than these, bands between all of them would hide each other: each memory's near and far use is drawn. */
 const CROSSING = 4;
 /** More nodes than these are shown by the matrix alone. */
@@ -50,9 +57,12 @@ export function machinePicture(r: Report): HTMLElement {
   if (nodes.length === 0 || nodes.length > NODES) {
     return h("p", { class: "none" }, `${plural(nodes.length, "node")}: the matrix below shows the traffic`);
   }
+  const many = nodes.length > CROSSING;
+  const NODE = many ? SMALL : BOX;
+  const HEIGHT = NODE.cpus + NODE.pipe + NODE.memory;
   const across = nodes.length <= 2 ? nodes.length : nodes.length <= 4 ? 2 : 4;
   const down = Math.ceil(nodes.length / across);
-  const gap = { x: across > 2 ? 26 : 120, y: 44 };
+  const gap = { x: many ? 10 : 120, y: many ? 30 : 44 };
   const width = across * NODE.width + (across - 1) * gap.x + 24;
   const height = down * HEIGHT + (down - 1) * gap.y + 28;
   const corner = (at: number): { x: number; y: number } => ({
@@ -81,17 +91,18 @@ export function machinePicture(r: Report): HTMLElement {
     const inner = cache && node.cpu_count > 0 ? `L${cache.level} ${size(cache.size_bytes)} for ${plural(cache.cores_per_instance, "core")}` : "";
     shapes.push(s("rect", { x, y, width: NODE.width, height: NODE.cpus, rx: 4, class: "cpus" }));
     shapes.push(s("text", { x: x + 10, y: y + 20, class: "strong" }, `node ${node.id}`));
-    shapes.push(s("text", { x: x + 10, y: y + 36, class: "small" }, cores.length > 32 ? plural(node.cores, "core") : cores));
+    shapes.push(s("text", { x: x + 10, y: y + 36, class: "small" }, cores.length > (many ? 20 : 32) ? plural(node.cores, "core") : cores));
     shapes.push(s("text", { x: x + 10, y: y + 50, class: "small" }, inner));
     const top = y + NODE.cpus + NODE.pipe;
     shapes.push(s("rect", { x, y: top, width: NODE.width, height: NODE.memory, rx: 4, class: "memory" }));
-    const kind = node.kind === "dram" ? "memory" : `memory (${node.kind})`;
-    shapes.push(s("text", { x: x + 10, y: top + 18, class: "strong" }, `${kind} of node ${node.id}`));
+    const kind = node.kind === "dram" ? "memory" : many ? `${node.kind} memory` : `memory (${node.kind})`;
+    shapes.push(s("text", { x: x + 10, y: top + 18, class: "strong" }, many ? `${kind} ${node.id}` : `${kind} of node ${node.id}`));
     const known = [node.memory_bytes === null ? "" : size(node.memory_bytes), node.read_gb_per_s === null ? "" : `sustains ${digits(node.read_gb_per_s)} GB/s`];
     // Of many nodes, ways to other nodes are not drawn: how much of its memory's bandwidth is used stands in the memory.
-    const load = nodes.length > CROSSING ? used(r.pictures.traffic.memories[at]?.load ?? null) : "";
-    const words = [...known, load].filter((k) => k !== "").join(", ") || "size unknown";
-    shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, words));
+    const load = many ? used(r.pictures.traffic.memories[at]?.load ?? null) : "";
+    const words = [...known, load].filter((k) => k !== "");
+    if (many) [words[0] ?? "size unknown", words.slice(1).join(", ")].forEach((line, row) => shapes.push(s("text", { x: x + 10, y: top + 33 + row * 15, class: "small" }, line)));
+    else shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, words.join(", ") || "size unknown"));
   });
   const all = flows(r).sort((a, b) => b.part - a.part);
   const crossing = nodes.length <= CROSSING;
@@ -134,20 +145,20 @@ export function machinePicture(r: Report): HTMLElement {
       const own = r.pictures.traffic.memories[at];
       if (!own) return;
       const list = all.filter((f) => f.page_node === at);
-      for (const [kind, from, part, rate] of [["near", x + 20, own.near_share, own.near_gb_per_s], ["far", x + 108, own.far_share, own.far_gb_per_s]] as const) {
+      for (const [kind, from, part, rate] of [["near", x + 16, own.near_share, own.near_gb_per_s], ["far", x + 84, own.far_share, own.far_gb_per_s]] as const) {
         if (part === 0) continue;
         const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
         const strength = own.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, own.load);
-        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 40, "stroke-opacity": strength });
+        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 30, "stroke-opacity": strength });
         const carried = own.load === null ? [] : [`the memory: ${percent(own.load)} of what it sustains`];
         const ways = list.filter((f) => (f.from === at) === (kind === "near")).slice(0, 8);
         shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...(rate === null ? [] : [`${digits(rate)} GB/s, counted`]), ...carried, ...ways.map((f) => `${f.lines[0]}: ${f.label}`)]));
-        const label = rate === null ? percent(part) : `${digits(rate)} GB/s`;
-        labels.push(s("text", { x: from + 6 + part * 20, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, label));
+        const label = rate === null ? percent(part) : digits(rate);
+        labels.push(s("text", { x: from + 6 + part * 15, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, label));
       }
     });
   }
-  const unit = r.counters && r.time ? `GB/s, counted${crossing ? "" : ", near and far, of each memory"}; strength and “used”: part of what ${crossing ? "the memory or the link" : "the memory"} sustains` : !crossing ? "part of all traffic, near and far, of each memory" : `share of ${basis(r)}`;
+  const unit = r.counters && r.time ? `GB/s, counted${crossing ? "" : ", near and far, of each memory (the numbers)"}; strength and “used”: part of what ${crossing ? "the memory or the link" : "the memory"} sustains` : !crossing ? "part of all traffic, near and far, of each memory" : `share of ${basis(r)}`;
   const label = !crossing ? `the machine ${r.machine.name}: near and far use of each node's memory; the matrix has the numbers` : `the machine ${r.machine.name} with its traffic: ${drawn.map((f) => f.lines[0] + " " + f.label).join("; ")}`;
   const figure = h(
     "figure",

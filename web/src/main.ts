@@ -6,7 +6,7 @@ import { h, hatch, section } from "./dom";
 import { ladder } from "./ladder";
 import { objects } from "./objects";
 import { head, summary } from "./summary";
-import { installSourceLinks } from "./source";
+import { linkSources } from "./source";
 import { themeSwitch } from "./theme";
 import { threads } from "./threads";
 import { time } from "./time";
@@ -29,6 +29,7 @@ function two(d: Compared): Page {
 }
 
 const d = read();
+linkSources(d.about.sources);
 const page = "comparison" in d ? two(d) : one(d);
 const links = h("span", { class: "links" });
 const bar = h("nav", { "aria-label": "parts of the page" }, h("a", { href: "#verdict", class: "brand" }, "nearfar"), links, themeSwitch());
@@ -40,7 +41,6 @@ function rest(): void {
   const parts = page.rest();
   links.append(...parts.map((part) => h("a", { href: `#${part.id}` }, part.getAttribute("aria-label") ?? part.id)));
   main?.append(...parts, h("footer", {}, `nearfar ${d.words.version} \u00b7 recording ${d.about.recording}`));
-  installSourceLinks(d.about.sources);
   // The part that the address names is there only now.
   if (location.hash.length > 1) document.getElementById(location.hash.slice(1))?.scrollIntoView();
   document.documentElement.dataset.ready = "true";

@@ -24,10 +24,26 @@ export function share(value: number | null, ci: Interval | null, source: string,
   });
 }
 
+const linked = new Set<string>();
+
+/** Where a line of source is on the page. */
+export const anchor = (at: string): string => `line-${encodeURIComponent(at)}`;
+
+/** These lines of source are on the page: places that name them lead there. */
+export const link = (places: Iterable<string>): void => {
+  for (const at of places) linked.add(at);
+};
+
+/** The folder of a path and the rest: where a table has little room, the folder is left out. */
+function path(at: string): HTMLElement {
+  const end = at.lastIndexOf("/") + 1;
+  return h("code", { title: at }, end > 0 ? h("span", { class: "folder" }, at.slice(0, end)) : null, at.slice(end));
+}
+
 /** `file:line` and function as a line of code. */
 export function place(at: string | null, name: string | null): HTMLElement {
   if (at === null && name === null) return h("span", { class: "none" }, "unknown");
-  return h("span", { class: "place" }, at === null ? null : h("code", {}, at), name === null ? null : h("span", {}, ` ${name}`));
+  return h("span", { class: "place" }, at === null ? null : linked.has(at) ? h("a", { href: `#${encodeURIComponent(anchor(at))}` }, path(at)) : path(at), name === null ? null : h("span", {}, ` ${name}`));
 }
 
 export function copyable(command: string): HTMLElement {

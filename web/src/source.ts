@@ -1,7 +1,7 @@
 // Source with what each line costs.
+import { sampled } from "./data";
 import { h } from "./dom";
-import { percent } from "./format";
-import { bar } from "./marks";
+import { anchor, bar, link, share as figure } from "./marks";
 import type { Report, UseRow } from "./report";
 
 export interface Source {
@@ -10,10 +10,8 @@ export interface Source {
   lines: { line: number; text: string }[];
 }
 
-/** Where a line of code is on the page, if it is there. */
-export const anchor = (at: string): string => `line-${encodeURIComponent(at)}`;
-
 export function source(r: Report, sources: Source[], missing: string[]): HTMLElement {
+  const from = sampled(r);
   const costs = new Map<string, UseRow>();
   for (const f of r.functions) for (const line of f.lines) if (line.at !== null && !costs.has(line.at)) costs.set(line.at, line);
   const touched = new Set(r.objects.flatMap((o) => o.first_touch.map((t) => t.at)));
@@ -29,7 +27,7 @@ export function source(r: Report, sources: Source[], missing: string[]): HTMLEle
       before = line;
       const parts = cost ? bar((cost.stall_share / most) * (far === null ? 0 : 1 - far), (cost.stall_share / most) * (far ?? 0), far === null ? cost.stall_share / most : 0) : null;
       const mark = touched.has(at) ? h("small", { title: "first touch" }, "first touch") : null;
-      const row = h("tr", { id: anchor(at), class: cost && cost.stall_share > 0.05 ? "hot" : null }, h("td", { class: "number quiet" }, String(line)), h("td", { class: "number" }, cost ? percent(cost.stall_share) : ""), h("td", { class: "number" }, cost ? percent(far) : ""), h("td", {}, parts, mark), h("td", {}, h("code", { class: "text" }, text)));
+      const row = h("tr", { id: anchor(at), class: cost && cost.stall_share > 0.05 ? "hot" : null }, h("td", { class: "number quiet" }, String(line)), h("td", { class: "number" }, cost ? figure(cost.stall_share, null, from) : ""), h("td", { class: "number" }, cost ? figure(far, null, from) : ""), h("td", {}, parts, mark), h("td", {}, h("code", { class: "text" }, text)));
       return [...gap, row];
     });
     const changed = file.changed === true ? "changed since the recording: lines may have moved" : file.changed === null ? "whether it was changed since the recording is unknown" : "";
@@ -40,17 +38,13 @@ export function source(r: Report, sources: Source[], missing: string[]): HTMLEle
   return h("div", {}, ...files, gone);
 }
 
-/** Places in code lead to their source, where the page has it. */
-export function installSourceLinks(sources: Source[]): void {
-  if (sources.length === 0) return;
-  document.documentElement.classList.add("has-source");
+/** Places in code lead to their source, where the page has it. Called before any place is drawn. */
+export function linkSources(sources: Source[]): void {
+  link(sources.flatMap((file) => file.lines.map(({ line }) => `${file.file}:${line}`)));
+  // Enter on a link is a click, too. The line's tab is opened before the browser goes there.
   document.addEventListener("click", (event) => {
-    const code = event.target instanceof Element ? event.target.closest(".place code") : null;
-    const line = code ? document.getElementById(anchor(code.textContent ?? "")) : null;
-    if (!line) return;
-    const panel = line.closest('[role="tabpanel"]');
+    const to = event.target instanceof Element ? event.target.closest(".place a")?.getAttribute("href") : null;
+    const panel = to ? document.getElementById(decodeURIComponent(to.slice(1)))?.closest('[role="tabpanel"]') : null;
     document.getElementById(panel?.getAttribute("aria-labelledby") ?? "")?.click();
-    // Marks the line, and makes "back" lead back.
-    location.hash = line.id;
   });
 }

@@ -1,6 +1,6 @@
 // The run over time: what each node's memory and each link had to do, near and far, phases; and what was done in the
 // part that the reader chooses.
-import { chart, LEFT, seconds, type Span, WIDTH } from "./chart";
+import { chart, HALF, LEFT, seconds, type Span, WIDTH } from "./chart";
 import { at, choose, chosen, follow, matrixOf, part, partOf, type Part } from "./chosen";
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
@@ -109,7 +109,7 @@ function nearFar(r: Report, c: Timeline, id = ""): HTMLElement {
     return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${percent(sumAt(p) / 1e6)} of all; far ${far} where the node is known${moves > 0 ? `; ${plural(moves, "change")} of cpu` : ""}${inPhases(r, t)}. ${sampled(r)}`;
   };
   const clock = c.clock === "simulated" ? ", in the time that the counted work takes on the machine" : "";
-  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: `near-far${id}`, label: `near and far samples over time${id.replace("-", " ")}`, height: whole, span, timeline: c, shapes, answer }));
+  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: `near-far${id}`, label: `near and far samples over time${id.replace("-", " ")}`, height: whole, width: id === "" ? WIDTH : HALF, span, timeline: c, shapes, answer }));
 }
 
 /** GB/s of each node's memory and each link, far share and instructions per cycle over simulated time, and what binds. */
@@ -163,6 +163,9 @@ function counted(r: Report, c: Counted): HTMLElement | null {
   return h("div", {}, h("h3", {}, "Bandwidth of each node's memory and of each link, simulated time"), chart({ id: "bandwidth", label: "bandwidth over time", height: whole, span, timeline, shapes, answer }), keys);
 }
 
+/** Links that are shown at first. */
+const LINKS = 8;
+
 /** How long each node's memory and each link had little, medium or much to do. */
 function histogram(c: Counted): HTMLElement | null {
   const rows: { name: string; now: number; most: number | null; low: number | null; medium: number | null; high: number | null }[] = [
@@ -170,7 +173,11 @@ function histogram(c: Counted): HTMLElement | null {
     ...c.links.map((l) => ({ name: l.from === l.to ? `port of node ${l.from}` : `link ${l.from}→${l.to}`, now: l.gb_per_s, most: l.capacity_gb_per_s, low: l.low, medium: l.medium, high: l.high })),
   ];
   if (rows.length === 0) return null;
-  const lines = rows.map((row) => {
+  // Of many links, at first those that carried most.
+  const few = [...c.links.keys()].sort((a, b) => (c.links[b]?.gb_per_s ?? 0) - (c.links[a]?.gb_per_s ?? 0)).slice(0, LINKS);
+  const lines = rows.map((row, at) => {
+    const link = at - c.bandwidth.length;
+    const rest = c.links.length > LINKS + 2 && link >= 0 && !few.includes(link);
     const bar = h("span", { class: row.low === null ? "use none" : "use" });
     const parts: [string, number | null][] = [["low", row.low], ["medium", row.medium], ["high", row.high]];
     for (const [name, share] of parts) {
@@ -179,15 +186,22 @@ function histogram(c: Counted): HTMLElement | null {
       bar.append(piece);
     }
     const say = (): string[] => [`${row.name}: ${digits(row.now)} GB/s on average, of ${digits(row.most)} GB/s`, ...parts.map(([name, share]) => `${name}: ${percent(share)} of the time`), "source: lines counted on an emulated machine, time by its figures"];
-    return h("tr", {}, h("th", { scope: "row" }, row.name), h("td", {}, `${digits(row.now)} of ${digits(row.most)} GB/s`), h("td", {}, tip(bar, say)), ...parts.map(([, share]) => h("td", { class: "number" }, percent(share))));
+    return h("tr", { hidden: rest }, h("th", { scope: "row" }, row.name), h("td", {}, `${digits(row.now)} of ${digits(row.most)} GB/s`), h("td", {}, tip(bar, say)), ...parts.map(([, share]) => h("td", { class: "number" }, percent(share))));
   });
   const head = h("tr", {}, ...["", "mean", "", "low", "medium", "high"].map((name, at) => h("th", { scope: "col", class: at > 2 ? "number" : null }, name)));
+  const hidden = lines.filter((line) => line.hasAttribute("hidden"));
+  const all = h("button", { type: "button", class: "more", hidden: hidden.length === 0 }, `show all ${c.links.length} links`);
+  all.addEventListener("click", () => {
+    hidden.forEach((line) => line.removeAttribute("hidden"));
+    all.hidden = true;
+  });
   return h(
     "div",
     {},
     h("h3", {}, "Use of bandwidth, share of the time"),
     h("p", { class: "lead" }, "low: below half of what the memory or the link sustains; high: above four fifths, where latency climbs."),
     h("div", { class: "scroll" }, h("table", { class: "usage", "aria-label": "use of bandwidth" }, h("thead", {}, head), h("tbody", {}, ...lines))),
+    all,
   );
 }
 
@@ -244,5 +258,5 @@ export function times(before: Report, after: Report): HTMLElement | null {
   };
   if (!before.pictures.timeline && !after.pictures.timeline) return null;
   const lead = "Drag over a chart to select a part of the run (keyboard: shift and arrows). The same part of both runs is selected, by share of the run and not by seconds; objects, functions and node × node follow. Escape or a click selects everything again.";
-  return section("time", "Time", lead, h("div", { class: "pair" }, side("before", before), side("after", after)));
+  return section("time", "Time", lead, h("div", { class: "pair wide" }, side("before", before), side("after", after)));
 }

@@ -223,9 +223,10 @@ test("places in code lead to their source, where it was asked for", async () => 
   assert.equal(await plain.page.locator("table.source").count(), 0, "source leaves the machine only when asked");
   await plain.context.close();
   const { page, problems, context } = await open(htmlOf("source.html", recording, "--source"));
-  const place = page.locator("#function-table .place code").first();
+  const place = page.locator("#function-table .place a").first();
   const at = await place.textContent();
-  await place.click();
+  await place.focus();
+  await page.keyboard.press("Enter");
   const line = page.locator("table.source tr:target");
   assert.ok(await line.isVisible());
   assert.equal(await line.locator("td").first().textContent(), at.split(":").at(-1));
@@ -380,6 +381,59 @@ test("before and after: diff's page has the numbers of its JSON", async () => {
   });
   assert.equal(await page.locator("figure.machine").count(), 2);
   assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("a part of both runs is selected in diff's page, and both sides follow", async () => {
+  const after = join(dir, "after.nearfar");
+  const reports = [recording, after].map((one) => JSON.parse(run("report", one, "--as", "2x22", "--json")));
+  const comparison = JSON.parse(run("diff", recording, after, "--as", "2x22", "--same-work", "--json"));
+  const file = join(dir, "diff-brush.html");
+  rmSync(file, { force: true });
+  run("diff", recording, after, "--as", "2x22", "--same-work", "--html", file);
+  const { page, problems, context } = await open(file);
+  const [before, then] = reports.map((r) => r.pictures.timeline);
+  const svg = page.locator("#near-far-before svg.chart");
+  await svg.scrollIntoViewIfNeeded();
+  const box = await svg.boundingBox();
+  const left = 110 / 560;
+  const x = (part) => box.x + box.width * (left + (1 - left) * (part / before.parts));
+  const [first, last] = [Math.floor(before.parts / 4), Math.floor(before.parts / 2)];
+  await page.mouse.move(x(first + 0.5), box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForSelector("#selection-before strong");
+  await page.waitForSelector("#selection-after strong");
+  const scale = then.parts / before.parts;
+  const ranges = [[first, last + 1], [Math.floor(first * scale), Math.ceil((last + 1) * scale)]];
+  for (const [id, table] of [["#object-table", "objects"], ["#function-table", "functions"]]) {
+    await page.waitForSelector(`${id} .selected-range:visible`);
+    const rows = await page.$$eval(`${id} tbody tr`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+    comparison[table].slice(0, rows.length).forEach((row, at) => {
+      [row.before, row.after].forEach((side, which) => {
+        if (!side) return;
+        const timeline = reports[which].pictures.timeline;
+        const own = side.rows.map((of) => timeline[table].find((one) => one.row === of));
+        const share = own.includes(undefined) ? null : own.reduce((sum, w) => sum + part(timeline, w, ...ranges[which]).share, 0);
+        assert.equal(rows[at][2 + which * 3], percent(share), `${table} ${at} ${which}: ${rows[at]}`);
+      });
+    });
+  }
+  await page.focus("#near-far-after svg.chart");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("#selection-before strong", { state: "detached" });
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("an open row stays open while a part of the run is selected", async () => {
+  const { page, context } = await open(htmlOf("open.html", recording));
+  await page.click("#object-table .open >> nth=0");
+  await page.focus("#near-far svg.chart");
+  for (let i = 0; i < 3; i++) await page.keyboard.press("Shift+ArrowRight");
+  await page.waitForSelector("#object-table .selected-range:visible");
+  assert.ok(await page.isVisible("#object-table tr.detail >> nth=0"));
   await context.close();
 });
 

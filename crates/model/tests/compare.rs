@@ -491,7 +491,11 @@ fn objects_are_found_again_in_moved_lines_and_other_folders() {
     assert_eq!(grid.change, Change::Repaired);
     assert!((grid.after.as_ref().unwrap().share - 0.9).abs() < 1e-9);
     assert_eq!(grid.before.as_ref().unwrap().rows, [0]);
-    assert_eq!(grid.after.as_ref().unwrap().rows, [0, after.objects.len() - 1], "both rows are compared as one");
+    assert_eq!(
+        grid.after.as_ref().unwrap().rows,
+        [0, after.objects.len() - 1],
+        "both rows are compared as one"
+    );
     assert_eq!(named(&c.objects, "table").change, Change::OnlyBefore);
     assert_eq!(named(&c.objects, "plane").change, Change::OnlyAfter);
     assert_eq!(c.objects.len(), 3);

@@ -198,7 +198,10 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
     let traffic = &r.pictures.traffic;
     assert!((traffic.flows.iter().map(|f| f.share).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!((traffic.memories[0].far_share - 0.5).abs() < 0.01, "{traffic:?}");
-    assert!(traffic.flows.iter().all(|f| f.gb_per_s.is_none() && f.load.is_none()), "samples of time count no bytes");
+    assert!(
+        traffic.flows.iter().all(|f| f.gb_per_s.is_none() && f.load.is_none()),
+        "samples of time count no bytes"
+    );
     let matrix = |pair: usize| c.node_matrix.iter().map(|p| f64::from(p[pair])).sum::<f64>() / 1e6;
     for (pair, share) in r.node_matrix.iter().flatten().enumerate() {
         assert!((matrix(pair) - share).abs() < 1e-3, "{pair}: {} {share}", matrix(pair));
@@ -261,4 +264,25 @@ fn pages_that_moved_between_looks_are_shown_over_time() {
     assert_eq!(looks.looks[1].moved, (32..64).collect::<Vec<_>>());
     assert!(looks.looks[0].at_s < looks.looks[1].at_s);
     assert_eq!(strip("b").over_time, None);
+}
+
+#[test]
+fn pages_that_a_policy_placed_are_not_taken_for_their_touchers() {
+    let mut w = MadeRecording::new(2);
+    let work = w.own("work", 20);
+    let a = w.array("a", 64);
+    w.touch(100, 0, work, a, 64);
+    w.use_blocked(2, 400, work, a, 64);
+    // Interleaved, and looked at one page of four.
+    for page in (0..64).step_by(4) {
+        w.page_node(WORK, a + page * PAGE, 1, i16::from(page % 8 == 0), 12);
+    }
+    let mut machine = machine(2, 2);
+    machine.name = "two nodes".into();
+    w.input.meta.machine = machine;
+    let r = w.real();
+    let strip = r.pictures.strips.iter().find(|s| r.objects[s.object].name == "a").unwrap();
+    let unknown = || Run { bins: 3, mix: vec![(None, 100)] };
+    assert_eq!(strip.node[..4], [on(1, 1), unknown(), on(1, 0), unknown()], "{:?}", strip.node);
+    assert_eq!(strip.first_touch, [on(64, 0)], "who touched them is known");
 }

@@ -146,7 +146,10 @@ fn traffic() -> Traffic {
         far_gb_per_s: None,
         load: None,
     };
-    Traffic { flows: vec![flow(0, 0.51), flow(1, 0.49)], memories: vec![memory(0, 0.51, 0.49), memory(1, 0.0, 0.0)] }
+    Traffic {
+        flows: vec![flow(0, 0.51), flow(1, 0.49)],
+        memories: vec![memory(0, 0.51, 0.49), memory(1, 0.0, 0.0)],
+    }
 }
 
 fn pictures() -> Pictures {

@@ -24,7 +24,7 @@ const LOOKED: (usize, usize, usize) = (24, 64, 8);
 /// Parts of the others: all strips together stay below 3 MB, whatever is in them. // chosen
 const COARSE: usize = 64;
 /// Nodes named per part, most first; what is left is in none. // chosen
-const NAMED: usize = 4;
+const NAMED: usize = 8;
 /// Objects with more allocations are not gone through page by page. // chosen
 const ALLOCATIONS: usize = 4096;
 
@@ -160,16 +160,23 @@ pub(super) fn strip(context: &Context, used: &Used) -> Strip {
     // No more parts than pages; a part is one or more of the pass's.
     let most = if used.object < LOOKED.0 { BINS } else { COARSE };
     let bins = 1 << pages.clamp(1, most).ilog2();
-    let looks = looks(context, used, row, bins, pages);
-    let mut users = vec![Parts::default(); bins];
+    let Looks { mut page_nodes, nodes, threads: touchers } = looks(context, used, row, bins, pages);
+    let (mut users, mut lines) = (vec![Parts::default(); bins], vec![Parts::default(); bins]);
     let (mut known, mut far, mut all) = (vec![0.0; bins], vec![0.0; bins], vec![0.0f64; bins]);
     for f in &used.flows {
         let bin = f.bin * bins / BINS;
         users[bin].add(f.user, f.weight);
+        lines[bin].add(f.page_node, f.weight);
         all[bin] += f.weight;
         if f.user != UNKNOWN && f.page_node != UNKNOWN {
             known[bin] += f.weight;
             far[bin] += if f.user == f.page_node { 0.0 } else { f.weight };
+        }
+    }
+    // Counted lines name the node of their page; looks are at some of the pages.
+    if used.exact {
+        for (looked, counted) in page_nodes.iter_mut().zip(&lines).filter(|(_, c)| c.main().is_some()) {
+            looked.clone_from(counted);
         }
     }
     let largest = all.iter().copied().fold(0.0, f64::max);
@@ -185,9 +192,9 @@ pub(super) fn strip(context: &Context, used: &Used) -> Strip {
         axis: if several { StripAxis::Allocations } else { StripAxis::Offset },
         extent: if several { row.things.len() as u64 } else { row.extent },
         bins,
-        node: runs(context, &looks.page_nodes),
-        first_touch: runs(context, &looks.nodes),
-        first_thread: threads(context, looks.threads.iter().map(most_of)),
+        node: runs(context, &page_nodes),
+        first_touch: runs(context, &nodes),
+        first_thread: threads(context, touchers.iter().map(most_of)),
         user: runs(context, &users),
         user_thread: main_threads(context, used, bins),
         remote: (0..bins).map(|b| (known[b] > 0.0).then(|| two_digits(far[b] / known[b]))).collect(),
@@ -239,13 +246,24 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
         nodes: vec![Parts::default(); bins],
         threads: vec![FastMap::default(); bins],
     };
+    // Pages at which nobody looked are taken for their toucher's, unless looks at others disagree with that: a policy
+    // may have placed all of them.
+    let (mut guessed, mut seen, mut elsewhere) = (vec![Parts::default(); bins], 0usize, 0usize);
     let per_bin = if used.object < LOOKED.0 { LOOKED.1 } else { LOOKED.2 };
     let mut look = |along: f64, id: u32, thing: &Thing, address: u64| {
         let folios = if row.kind == ObjectKind::SmallHeap { 0 } else { context.folios_of(id) };
         let time = thing.died.saturating_sub(1).min(context.survey.last_ns);
         let page_node = context.finder.page_node(thing.space, address, time, folios);
         let bin = ((along * bins as f64) as usize).min(bins - 1);
-        found.page_nodes[bin].add(page_node.node, 1.0);
+        let touched = context.finder.placements.touches.get(page_node.touch as usize);
+        let toucher = touched.map_or(UNKNOWN, |_| context.finder.toucher_node(page_node.touch));
+        if context.finder.looks.node(thing.space, address, time, true).is_some_and(|n| n != UNKNOWN) {
+            seen += usize::from(toucher != UNKNOWN);
+            elsewhere += usize::from(toucher != UNKNOWN && toucher != page_node.node);
+            found.page_nodes[bin].add(page_node.node, 1.0);
+        } else {
+            guessed[bin].add(page_node.node, 1.0);
+        }
         let group = context.groups.of_touch.get(page_node.touch as usize).copied().unwrap_or(NONE);
         let group = context.groups.groups.get(group as usize);
         found.nodes[bin].add(group.map_or(UNKNOWN, |g| g.node), 1.0);
@@ -263,19 +281,25 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
                 look(along(row, id, &thing, address), id, &thing, address);
             }
         }
-        return found;
+    } else {
+        let probes = per_bin * bins;
+        for k in 0..probes {
+            let x = (k as f64 + chance(used.facts.row as u64, k as u64)) / probes as f64;
+            if row.kind == ObjectKind::SmallHeap {
+                let thing = context.finder.spaces.things.get(first);
+                look(x, first, &thing, row.base + (x * row.extent as f64) as u64);
+            } else {
+                let at = ((x * n as f64) as usize).min(n - 1);
+                let thing = context.finder.spaces.things.get(row.things[at]);
+                let within = (x * n as f64 - at as f64).clamp(0.0, 1.0);
+                look(x, row.things[at], &thing, thing.address + (within * thing.bytes as f64) as u64);
+            }
+        }
     }
-    let probes = per_bin * bins;
-    for k in 0..probes {
-        let x = (k as f64 + chance(used.facts.row as u64, k as u64)) / probes as f64;
-        if row.kind == ObjectKind::SmallHeap {
-            let thing = context.finder.spaces.things.get(first);
-            look(x, first, &thing, row.base + (x * row.extent as f64) as u64);
-        } else {
-            let at = ((x * n as f64) as usize).min(n - 1);
-            let thing = context.finder.spaces.things.get(row.things[at]);
-            let within = (x * n as f64 - at as f64).clamp(0.0, 1.0);
-            look(x, row.things[at], &thing, thing.address + (within * thing.bytes as f64) as u64);
+    let misled = elsewhere * 10 > seen;
+    for (all, guessed) in found.page_nodes.iter_mut().zip(&guessed) {
+        for &(node, weight) in &guessed.0 {
+            all.add(if misled { UNKNOWN } else { node }, weight);
         }
     }
     found

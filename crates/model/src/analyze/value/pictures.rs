@@ -67,7 +67,8 @@ pub struct Strip {
     pub extent: u64,
     /// Parts of equal length that it is divided into, at most 256.
     pub bins: usize,
-    /// Node of the pages: looked at, at the end of the object's life.
+    /// Node of the pages, at the end of the object's life: looked at, or their toucher's unless looks disagree with that;
+    /// where lines were counted, of the lines of the part.
     pub node: Vec<Run>,
     /// Node of the threads that touched the pages first.
     pub first_touch: Vec<Run>,
