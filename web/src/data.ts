@@ -1,6 +1,6 @@
 // What the page shows. It is the JSON of `report --json` and a few words beside it.
 import type { Compared } from "./compare";
-import type { Report } from "./report";
+import type { Basis, Report } from "./report";
 import type { Listing } from "./listing";
 import type { Source } from "./source";
 import { count, percent } from "./format";
@@ -16,10 +16,19 @@ export function read(): Data | Compared {
 }
 
 /** What shares are shares of. */
-export const basis = (r: Report): string => (r.basis === "stall_time" ? "stall time" : "DRAM traffic");
+const BASIS: Record<Basis, { of: string; name: string; each: string }> = {
+  stall_time: { of: "stall time", name: "time", each: "samples" },
+  dram_lines: { of: "DRAM traffic", name: "traffic", each: "lines" },
+  memory_loads: { of: "loads that memory answered", name: "loads", each: "loads" },
+};
+
+export const basis = (r: Report): string => BASIS[r.basis].of;
 
 /** The name of a column of such shares. */
-export const shareName = (r: Report): string => (r.basis === "stall_time" ? "time" : "traffic");
+export const shareName = (r: Report): string => BASIS[r.basis].name;
+
+/** What is counted in the parts of the run. */
+export const each = (r: Report): string => BASIS[r.basis].each;
 
 /** Where a report's shares come from, a line each. */
 export function sources(r: Report): string[] {

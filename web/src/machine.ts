@@ -44,7 +44,7 @@ function flows(r: Report): Flow[] {
     const way = near ? `threads on node ${f.from}, memory on the same node` : `threads on node ${f.from} use memory on node ${f.page_node}`;
     if (f.gb_per_s === null) {
       const share = r.node_matrix[from]?.[page_node] ?? null;
-      return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples of time do not count bytes"] };
+      return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples do not count bytes"] };
     }
     const what = near ? `memory of node ${f.page_node}` : `link ${f.page_node}→${f.from}`;
     const carried = f.load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(f.way_gb_per_s)} of ${digits(f.way_sustains_gb_per_s)} GB/s that it sustains, ${percent(f.load)}`;

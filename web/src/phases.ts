@@ -1,6 +1,6 @@
 // Phases that the program, its runtime or a tool named: which in which, how long, how far.
 import type { Data } from "./data";
-import { sampled } from "./data";
+import { each, sampled } from "./data";
 import { h } from "./dom";
 import { count, digits, shorten } from "./format";
 import { bar, share } from "./marks";
@@ -35,7 +35,7 @@ export function phases(d: Data): HTMLElement | null {
       { name: "calls", about: "how often it began", number: true, key: (n) => n.all.calls, cell: (n) => count(n.all.calls) },
       { name: "time", about: "in it and in phases in it, of all threads added", number: true, key: (n) => n.all.inclusive.time_ns, cell: (n) => seconds(n.all.inclusive.time_ns) },
       { name: "itself", about: "in it and in no phase in it, of all threads added", number: true, key: (n) => n.all.exclusive.time_ns, cell: (n) => seconds(n.all.exclusive.time_ns) },
-      { name: "share", about: p.basis === "stall_time" ? "of the CPU time of all samples of these threads" : "of the lines of these threads", number: true, key: part, cell: (n) => share(part(n), null, source) },
+      { name: "share", about: p.basis === "stall_time" ? "of the CPU time of all samples of these threads" : `of the ${each(d.report)} of these threads`, number: true, key: part, cell: (n) => share(part(n), null, source) },
       { name: "", about: "near, far and other parts of that share", key: (n) => n.all.inclusive.far, cell: (n) => bar(n.all.inclusive.near / whole, n.all.inclusive.far / whole, Math.max(0, n.all.inclusive.weight - n.all.inclusive.near - n.all.inclusive.far) / whole) },
       { name: "far", about: "of what is near or far in it and in phases in it", number: true, key: far, cell: (n) => share(far(n), null, source) },
       { name: "samples", about: "samples in it and in phases in it", number: true, key: (n) => n.all.inclusive.samples, cell: (n) => count(n.all.inclusive.samples) },

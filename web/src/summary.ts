@@ -1,6 +1,6 @@
 // The first screen: the verdict, what to change and what that brings, and where the traffic goes.
 import type { Data } from "./data";
-import { basis, sampled } from "./data";
+import { basis, sampled, shareName } from "./data";
 import { h } from "./dom";
 import { gain, percent, percentCi, shorten } from "./format";
 import { machinePicture } from "./machine";
@@ -33,7 +33,7 @@ export function head(d: Data): HTMLElement {
 
 /** What a finding's repair brings: predicted where lines were counted, else what is at risk. */
 function badge(r: Report, f: Finding): HTMLElement {
-  const time = r.basis === "stall_time" ? "time" : "traffic";
+  const time = shareName(r);
   const lines = [
     `at risk: ${percent(f.at_risk)} of the ${time} is on these objects' far pages`,
     f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : "predicted time after the repair over the time before, with its range",

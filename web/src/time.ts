@@ -3,7 +3,7 @@
 import { chart, HALF, LEFT, seconds, type Span, WIDTH } from "./chart";
 import { at, choose, chosen, follow, matrixOf, part, partOf, type Part } from "./chosen";
 import type { Data } from "./data";
-import { basis, sampled, shareName } from "./data";
+import { basis, each, sampled } from "./data";
 import { type Child, h, s, section } from "./dom";
 import { count, digits, percent, plural, shorten } from "./format";
 import { bar } from "./marks";
@@ -98,7 +98,7 @@ function nearFar(r: Report, c: Timeline, id = ""): HTMLElement {
       c.migrations.forEach((n, p) => (d += n > 0 ? `M${(x(at(c, p)) + x(at(c, p + 1))) / 2} ${height + lane}v${-3 - (n / busy) * (lane - 5)}` : ""));
       ticks.push(s("path", { d, class: "tick" }), s("text", { x: 0, y: height + lane - 3, class: "small" }, "changes of cpu"));
     }
-    const words = [`share of ${r.basis === "stall_time" ? "samples" : "lines"}`, "near, far,", "other, waiting"].map((text, row) => s("text", { x: 0, y: 14 + row * 14, class: "small" }, text));
+    const words = [`share of ${each(r)}`, "near, far,", "other, waiting"].map((text, row) => s("text", { x: 0, y: 14 + row * 14, class: "small" }, text));
     return [...Object.entries(paths).map(([kind, d]) => s("path", { d, class: kind })), ...words, ...ticks, ...phaseRows(r, span, top, x).drawn];
   };
   const answer = (t: number): string => {
@@ -247,7 +247,7 @@ export function time(d: Data): HTMLElement {
   const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown. ${r.time_why ?? ""}`);
   const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
   const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing, phases(d)];
-  return section("time", "Time", `${shareName(r) === "time" ? "Samples" : "Counted lines"} in up to 200 parts of the run.`, ...parts);
+  return section("time", "Time", `${r.basis === "dram_lines" ? "Counted lines" : r.basis === "memory_loads" ? "Sampled loads" : "Samples"} in up to 200 parts of the run.`, ...parts);
 }
 
 /** Two runs over time. What is selected in one is selected in the other, as the same part of the run. */
