@@ -504,7 +504,7 @@ fn file_code<'a>(loaded: &'a Loaded, map: &MapEntry, start: u64, ip: u64) -> Opt
     let file = loaded.file.as_ref()?;
     let vaddr = file.vaddr_of_file_offset(map.offset + (ip - start))?;
     let bias = ip.wrapping_sub(vaddr);
-    if let Some(range) = file.function_range(vaddr) {
+    if let Some(range) = file.code_range(vaddr) {
         let start = range.start;
         return Some(FunctionCode {
             start: start.wrapping_add(bias),

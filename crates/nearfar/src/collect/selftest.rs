@@ -84,7 +84,7 @@ pub fn measure_skid() -> Skid {
     let Some((bias, file)) = own_code(chase_at) else {
         return Skid::Untested;
     };
-    let Some(function) = file.function_range(chase_at.wrapping_sub(bias)) else {
+    let Some(function) = file.code_range(chase_at.wrapping_sub(bias)) else {
         return Skid::Untested;
     };
     let function = function.start.wrapping_add(bias)..function.end.wrapping_add(bias);

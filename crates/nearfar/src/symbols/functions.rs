@@ -251,6 +251,23 @@ where
     }
 }
 
+/// The range of the frame description around `vaddr`, by the sorted table in `.eh_frame_hdr`. One look instead of the
+/// tens of thousands of symbols that [`Functions`] sorts. None where the file has no such table, or the
+/// range is that of a procedure linkage table.
+pub(super) fn unwind_range(image: &Image, vaddr: u64) -> Option<Range<u64>> {
+    let endian = super::image::endian(image);
+    let bases = base_addresses(image);
+    let header = gimli::EhFrameHdr::new(image.section(".eh_frame_hdr")?, endian).parse(&bases, 8).ok()?;
+    let frames = gimli::EhFrame::new(image.section(".eh_frame")?, endian);
+    let find = gimli::UnwindSection::cie_from_offset;
+    let fde = header.table()?.fde_for_address(&frames, &bases, vaddr, find).ok()?;
+    let start = fde.initial_address();
+    let range = start..start.checked_add(fde.len())?;
+    // Where a gap has no description, the table gives the one before it.
+    let linkage = || code_sections(image).iter().any(|c| c.is_linkage && c.range.contains(&start));
+    (start != 0 && range.contains(&vaddr) && !linkage()).then_some(range)
+}
+
 /// The addresses that pointers inside `.eh_frame` may be relative to.
 pub(super) fn base_addresses(image: &Image) -> gimli::BaseAddresses {
     let start = |name| image.section_range(name).map_or(0, |r| r.start);

@@ -178,6 +178,12 @@ impl Module {
         self.functions().range(vaddr)
     }
 
+    /// Bounds around `vaddr` from whose first byte disassembly can start, for questions while a program runs: those
+    /// of the unwind tables where they know, which costs one look; else those of [`Module::function_range`].
+    pub fn code_range(&self, vaddr: u64) -> Option<Range<u64>> {
+        functions::unwind_range(&self.image, vaddr).or_else(|| self.function_range(vaddr))
+    }
+
     /// The file's bytes at a range of addresses. None when part of it is not in the file.
     pub fn code(&self, range: Range<u64>) -> Option<&[u8]> {
         self.image.bytes_at(&range)

@@ -24,6 +24,7 @@ fn a_stripped_program_keeps_its_function_bounds() {
             for &address in addresses.iter().filter(|a| range.contains(a)) {
                 assert_eq!(full.function_range(address), Some(range.clone()), "{name}");
                 assert_eq!(bare.function_range(address), Some(range.clone()), "{name}");
+                assert_eq!(bare.code_range(address), Some(range.clone()), "{name}");
             }
             assert!(bare.frames(addresses[0]).is_empty());
             assert_eq!(bare.received_at_call(addresses[0]), []);

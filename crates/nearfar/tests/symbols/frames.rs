@@ -56,7 +56,9 @@ fn compare_with_binutils(path: &Path) {
         };
         for (&address, expected) in &expected {
             let range = module.function_range(address);
-            if let Some(range) = &range {
+            // Where no function is known, neither table may invent one.
+            assert_eq!(module.code_range(address).is_some(), range.is_some(), "{address:#x}");
+            for range in [range.clone(), module.code_range(address)].iter().flatten() {
                 assert!(range.contains(&address), "{address:#x} {range:x?}");
                 assert!(
                     starts.contains(&range.start),
