@@ -251,6 +251,9 @@ impl Shape {
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
         // Tests of unused ciphers; zeros that are overwritten with zeros.
         text += " cryptomgr.notests init_on_alloc=0";
+        // An emulated `rep stosb` or `rep movsb` goes byte by byte: pages are cleared and copied by plain loops. Programs
+        // ask the processor itself, and see no difference.
+        text += " clearcpuid=erms,fsrm,rep_good";
         // Places of the topology that stay empty are not cpus; interrupts keep off the program's.
         let _ = write!(text, " nr_cpus={} irqaffinity={}", self.cpus.len() + 1, self.housekeeping);
         text
