@@ -120,3 +120,26 @@ fn every_format_has_the_same_sums() {
     assert!(!again.status.success() && text(&again.stderr).contains("exists"), "{}", text(&again.stderr));
     assert!(!near.exists());
 }
+
+/// Python's own readers take both files of a recording without a verdict: nothing failed, and nothing was tested.
+#[test]
+fn findings_reach_code_hosts_and_ci_servers() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = recording(scratch.path());
+    let read = |format: &str, program: &str| {
+        let file = scratch.path().join(format);
+        assert!(export(&recording, format, "all", &file).status.success());
+        let output = Command::new("python3").args(["-c", program]).arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let junit = "import sys, xml.dom.minidom as x; s = x.parse(sys.argv[1]).getElementsByTagName('testsuite')[0]; \
+                 print(s.getAttribute('tests'), s.getAttribute('failures'), s.getAttribute('skipped'))";
+    assert_eq!(read("junit", junit).trim(), "1 0 1");
+    let sarif = "import sys, json; r = json.load(open(sys.argv[1])); \
+                 print(r['version'], r['runs'][0]['properties']['verdict'], len(r['runs'][0]['results']))";
+    assert_eq!(read("sarif", sarif).trim(), "2.1.0 unknown 0");
+}

@@ -98,7 +98,7 @@ pub fn notes(
     if placements.not_placements > 0 {
         let why = if meta.numa_balancing > 0 { " AutoNUMA is on: most are its hints." } else { "" };
         n.push(format!(
-            "{} page faults hit pages that were already placed (protection changes, hint faults) and place nothing.{why}",
+            "Page faults on pages that were already placed (protection changes, hint faults) place nothing: {}.{why}",
             placements.not_placements
         ));
     }

@@ -3,12 +3,31 @@
 pub mod caliper;
 pub mod csv;
 pub mod flamegraph;
+pub mod junit;
 pub mod perf;
 pub mod perf_script;
 pub mod perfetto;
 pub mod pprof;
 pub mod samples;
+pub mod sarif;
 pub mod tau;
+
+use crate::analyze::{Basis, Finding, Report};
+use crate::percent::percent;
+use crate::report::whatif;
+
+/// What a finding's repair gains, or what is at risk where that is not predicted.
+fn gain(report: &Report, f: &Finding) -> String {
+    let of = match report.basis {
+        _ if f.shares_lines() => "the cores' time",
+        Basis::StallTime => "the time",
+        Basis::DramLines | Basis::MemoryLoads => report.basis.words(),
+    };
+    match &f.predicted {
+        Some(predicted) => format!("Predicted: {}", whatif::gain(predicted)),
+        None => format!("At risk: at most {} of {of}", percent(f.at_risk)),
+    }
+}
 
 /// A file of an export: where it is in the directory that was asked for, and what is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ pub fn to_json(report: &Report) -> String {
 }
 
 /// Any of the pages' values as JSON, in the same way.
-pub(super) fn pretty(value: &impl Serialize) -> String {
+pub(crate) fn pretty(value: &impl Serialize) -> String {
     // Only a map with keys that are not strings could fail, and none of them has one.
     // A number that is not finite becomes null, which means unknown there as well.
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();

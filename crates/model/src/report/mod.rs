@@ -27,7 +27,9 @@ pub mod trials;
 pub mod whatif;
 
 pub use html::to_html;
+pub(crate) use json::pretty;
 pub use json::to_json;
 pub use phases::to_phases;
 pub use screen::{callers, to_text};
+pub(crate) use sections::kind as finding_title;
 pub use text::to_details;

@@ -44,7 +44,7 @@ pub(super) fn distances(r: &Report) -> String {
 }
 
 /// A finding's kind in words.
-pub(super) fn kind(kind: &str) -> String {
+pub(crate) fn kind(kind: &str) -> String {
     let words = match kind {
         "serial_first_touch" => "Serial first touch: one thread placed pages that others use",
         "schedule_mismatch" => "Initialised by other threads than those that work on it",

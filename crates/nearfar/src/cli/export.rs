@@ -7,7 +7,9 @@ use crate::store;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Input, Report};
 use nearfar_model::export::samples::{Samples, Weight};
-use nearfar_model::export::{caliper, csv, flamegraph, perf, perf_script, perfetto, pprof, tau};
+use nearfar_model::export::{
+    caliper, csv, flamegraph, junit, perf, perf_script, perfetto, pprof, sarif, tau,
+};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::perf::features::Node;
 use nearfar_model::perf::records::Mapped;
@@ -22,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   nearfar export --to caliper -o run.json run.nearfar   hatchet's from_caliper
   nearfar export --to perfetto -o run.pftrace           open it in ui.perfetto.dev
   nearfar export --to perf.data --weight remote -o far.data   perf mem report -i far.data: what far memory takes
+  nearfar export --to sarif -o far.sarif                findings beside the line, on the code host
   nearfar export --to flamegraph -o - | flamegraph.pl > run.svg";
 
 /// Write a recording in the format of another tool
@@ -54,6 +57,9 @@ pub(super) struct ExportArgs {
     /// The whole run even if the program marks a region of interest
     #[arg(long)]
     whole: bool,
+    /// sarif: the root of the sources; paths below it become relative, as code hosts want them [default: this directory]
+    #[arg(long, value_name = "DIR")]
+    source_root: Option<PathBuf>,
 }
 
 /// Formats.
@@ -76,6 +82,10 @@ enum To {
     Flamegraph,
     /// A line for each sample
     Csv,
+    /// Findings for code hosts, which show them beside the line (SARIF 2.1.0)
+    Sarif,
+    /// The verdict and the findings as tests, for CI servers
+    Junit,
 }
 
 /// What samples weigh.
@@ -101,6 +111,8 @@ impl To {
             To::Pprof => "pprof",
             To::Flamegraph => "folded",
             To::Csv => "csv",
+            To::Sarif => "sarif",
+            To::Junit => "junit.xml",
         }
     }
 }
@@ -126,9 +138,17 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
             file(&out, caliper::json(&report, rank).with_context(no_phases)?.as_bytes(), args.force.force)?
         }
         To::Perfetto => file(&out, &perfetto::trace(&report).with_context(no_phases)?, args.force.force)?,
+        To::Sarif => file(&out, sarif::log(&report, &source_root(args)).as_bytes(), args.force.force)?,
+        To::Junit => file(&out, junit::suite(&report).as_bytes(), args.force.force)?,
         _ => unreachable!("done above"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The directory that sources are shown relative to.
+fn source_root(args: &ExportArgs) -> String {
+    let root = args.source_root.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    root.canonicalize().unwrap_or(root).to_string_lossy().into_owned()
 }
 
 /// Writes what is of samples.
