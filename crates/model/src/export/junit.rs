@@ -15,10 +15,10 @@ pub fn suite(report: &Report) -> String {
     };
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let suite = |out: &mut String, element: &str| {
-        let _ = write!(
+        let _ = writeln!(
             out,
             "<{element} name=\"nearfar\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
-             time=\"{:.3}\">\n",
+             time=\"{:.3}\">",
             1 + report.findings.len(),
             report.seconds
         );
