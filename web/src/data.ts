@@ -2,6 +2,7 @@
 import type { Compared } from "./compare";
 import type { Basis, Report } from "./report";
 import type { Listing } from "./listing";
+import type { Ranks } from "./ranks";
 import type { Source } from "./source";
 import { count, percent } from "./format";
 
@@ -11,8 +12,8 @@ export interface Data {
   words: { version: string; headline: string; findings: string[] };
 }
 
-export function read(): Data | Compared {
-  return JSON.parse(document.getElementById("data")?.textContent ?? "") as Data | Compared;
+export function read(): Data | Compared | Ranks {
+  return JSON.parse(document.getElementById("data")?.textContent ?? "") as Data | Compared | Ranks;
 }
 
 /** What shares are shares of. */

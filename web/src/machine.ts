@@ -131,6 +131,8 @@ export function machinePicture(r: Report): HTMLElement {
       label = { x: (x1 + x2) / 2 + (a.x === b.x ? bend * 0.75 : 0), y: (y1 + y2) / 2 + 4 };
       // Bands of opposite direction cross in the middle: their labels part.
       label.y += (flow.from < flow.page_node ? 1 : -1) * 20;
+      // One alone has its label beside it.
+      if (a.x !== b.x && !all.some((f) => f.from === flow.page_node && f.page_node === flow.from)) label = { x: label.x + (a.x > b.x ? -1 : 1) * (wide / 2 + 12), y: (y1 + y2) / 2 - 12 };
     }
     const strength = flow.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, flow.load);
     const band = s("path", { d: path, class: near ? "band near" : "band far", "stroke-width": wide, "stroke-opacity": strength });

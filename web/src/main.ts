@@ -3,6 +3,7 @@ import { code } from "./code";
 import { type Compared, compared } from "./compare";
 import { type Data, read, sources } from "./data";
 import { h, hatch, section } from "./dom";
+import { ranksPage } from "./ranks";
 import { ladder } from "./ladder";
 import { objects } from "./objects";
 import { head, summary } from "./summary";
@@ -30,7 +31,7 @@ function two(d: Compared): Page {
 
 const d = read();
 linkSources(d.about.sources);
-const page = "comparison" in d ? two(d) : one(d);
+const page = "run" in d ? ranksPage(d) : "comparison" in d ? two(d) : one(d);
 const links = h("span", { class: "links" });
 const bar = h("nav", { "aria-label": "parts of the page" }, h("a", { href: "#verdict", class: "brand" }, "nearfar"), links, themeSwitch());
 const main = document.getElementById("page");

@@ -437,6 +437,32 @@ test("an open row stays open while a part of the run is selected", async () => {
   await context.close();
 });
 
+test("a run of several ranks has a page: hosts and ranks with the shares of --json", async () => {
+  const rec = join(dir, "ranks.nearfar");
+  rmSync(rec, { recursive: true, force: true });
+  for (const [rank, init] of ["first-touch", "serial", "first-touch"].entries()) {
+    const env = { ...process.env, SLURM_JOB_ID: "77", SLURM_STEP_ID: "0", SLURM_PROCID: String(rank), SLURM_NTASKS: "4", SLURM_LOCALID: String(rank), OMP_NUM_THREADS: "2" };
+    execFileSync(nearfar, ["record", "-q", "--as", "2x22", "-o", rec, "--", process.env.NEARFAR_PAGE_PROGRAM, "256", "256", "256", "3", "256", "16", "32", "--init", init], { env, stdio: "ignore" });
+  }
+  const json = JSON.parse(run("report", rec, "--json"));
+  const file = join(dir, "ranks.html");
+  rmSync(file, { force: true });
+  run("report", rec, "--html", file);
+  const { page, problems, context } = await open(file, { viewport: { width: 800, height: 600 } });
+  assert.deepEqual(await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).run), json);
+  const cells = await page.$$eval(".heat text.number", (all) => all.map((e) => e.textContent));
+  assert.deepEqual(cells, json.ranks.map((one) => (one.verdict === null ? "\u00d7" : one.far_share === null ? "?" : digits(one.far_share))));
+  assert.match(await page.textContent("#verdict"), /1 rank without a recording: 3/);
+  await page.focus(".heat svg");
+  await page.keyboard.press("ArrowRight");
+  const said = await page.textContent(".heat .answer");
+  assert.ok(said.startsWith(`rank 1 on ${json.ranks[1].host}: at risk ${percent(json.ranks[1].far_share)}`) && said.includes("source:"), said);
+  const rows = await page.$$eval("#rank-table tbody tr", (lines) => lines.map((l) => l.cells[3].innerText.trim()));
+  assert.deepEqual(rows, json.ranks.map((one) => percent(one.far_share)));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("every figure that is hovered or focused says its source", async () => {
   const { page, context } = await open(htmlOf("tips.html", recording));
   await page.focus("#object-table .figure");

@@ -243,3 +243,28 @@ fn ranks_divide_an_assumed_machine_and_keep_the_cpus_they_were_given_on_their_ow
     assert_eq!(cpus(&unknown, &recorded), [16; 4], "not known to share: all of it");
     assert_eq!(cpus(&rank(3, 4), &machine), [1, 0, 0, 0], "its own cpus on the same machine");
 }
+
+#[test]
+fn the_page_of_a_run_has_its_verdict_and_all_that_the_json_has() {
+    use nearfar_model::report::{html, ranks};
+    let with = |rank: u32, verdict| {
+        let mut all: Vec<Summary> = (0..4).map(|n| summary(n, 4)).collect();
+        all[rank as usize].verdict = verdict;
+        all[0].rank.host = "</script><script>alert(1)</script>".into();
+        run(all)
+    };
+    for verdict in [Verdict::Clean, Verdict::Unknown, Verdict::Affected] {
+        let run = with(2, verdict);
+        assert_eq!(ranks::verdict(&run), verdict);
+        let page = html::ranks(&run, "run");
+        let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+        let data: serde_json::Value = serde_json::from_str(data).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&ranks::to_json(&run)).unwrap();
+        assert_eq!(data["run"], json, "a host's name closes no element");
+        assert!(
+            page.contains(data["words"]["headline"].as_str().unwrap()),
+            "its text is there without scripts, too"
+        );
+    }
+    assert_eq!(ranks::verdict(&run([])), Verdict::Unknown, "no rank has a summary");
+}

@@ -37,6 +37,20 @@ pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
     page.finish()
 }
 
+/// Of all ranks: affected if one is, clean if all are that have a summary.
+pub fn verdict(run: &Run) -> Verdict {
+    let mut all = run.ranks.iter().filter_map(|r| r.verdict).peekable();
+    if all.peek().is_none() {
+        return Verdict::Unknown;
+    }
+    let all: Vec<Verdict> = all.collect();
+    match () {
+        () if all.contains(&Verdict::Affected) => Verdict::Affected,
+        () if all.contains(&Verdict::Unknown) => Verdict::Unknown,
+        () => Verdict::Clean,
+    }
+}
+
 fn headline(page: &mut Page, run: &Run) {
     let of = |verdict| -> Vec<u32> {
         run.ranks.iter().filter(|r| r.verdict == Some(verdict)).map(|r| r.rank).collect()

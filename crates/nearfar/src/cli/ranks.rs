@@ -6,11 +6,11 @@ use super::show;
 use super::status::{self, Gate};
 use crate::ranks::read::{self, RankDir, RunDir};
 use crate::store::dir::Dir;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nearfar_model::analyze::Verdict;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::ranks::{Found, NoSummary, RankRow, Run, State, Summary, merge, summarize};
-use nearfar_model::report::ranks as page;
+use nearfar_model::report::{html, ranks as page};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,16 +42,15 @@ pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
         let recording = run.rank(rank)?.path.clone();
         return super::report::run(ReportArgs { recording: Some(recording), rank: None, ..args });
     }
-    if args.html.html.is_some() {
-        bail!("--html draws one recording: name a rank of {} by --rank N", path.display());
-    }
     let found = run.ranks.iter().map(|rank| found(rank, &args)).collect();
     if std::io::stderr().is_terminal() {
         crate::out::progress("");
     }
     let RunDir { launch, notes, .. } = run;
     let merged = merge(&launch.launch, &launch.launcher, launch.size, found, notes);
-    if args.json {
+    if let Some(file) = &args.html.html {
+        args.html.write(file, &html::ranks(&merged, &path.display().to_string()))?;
+    } else if args.json {
         show::page(&page::to_json(&merged))?;
     } else {
         let (width, color) = args.look.resolve();

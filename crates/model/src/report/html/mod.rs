@@ -7,9 +7,10 @@
 
 use super::sections::kind;
 use super::to_details;
-use crate::analyze::Report;
+use crate::analyze::{Report, Verdict};
 use crate::compare::{Comparison, Difference};
 use crate::escape;
+use crate::ranks::Run;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -161,6 +162,28 @@ pub fn compared(
     let command = before.command.first().map_or(about.recording.as_str(), String::as_str);
     let data = Compared { comparison, before, after, about, proof, words };
     fill(&format!("{command}, before and after: nearfar"), &text(WIDTH), &data)
+}
+
+#[derive(Serialize)]
+struct Ranks<'a> {
+    run: &'a Run,
+    verdict: Verdict,
+    about: &'a About,
+    words: Words,
+}
+
+/// A run of several ranks as a page; `name` is what it is called on the command line.
+pub fn ranks(run: &Run, name: &str) -> String {
+    let text = |width| super::ranks::to_text(run, name, width, false);
+    let words = Words {
+        version: env!("CARGO_PKG_VERSION"),
+        headline: text(WIDE).lines().next().unwrap_or_default().to_owned(),
+        findings: Vec::new(),
+    };
+    let about = About { recording: name.to_owned(), ..About::default() };
+    let command = run.command.first().map_or(name, String::as_str);
+    let data = Ranks { run, verdict: super::ranks::verdict(run), about: &about, words };
+    fill(&format!("{command}, {} ranks: nearfar", run.ranks.len()), &text(WIDTH), &data)
 }
 
 /// The page with its title, its text for readers without scripts, and its data.
