@@ -1,5 +1,5 @@
 // Source with what each line costs.
-import { sampled } from "./data";
+import { sampled, shareName } from "./data";
 import { h } from "./dom";
 import { anchor, bar, link, share as figure } from "./marks";
 import type { Report, UseRow } from "./report";
@@ -22,16 +22,15 @@ export function source(r: Report, sources: Source[], missing: string[]): HTMLEle
     const lines = file.lines.flatMap(({ line, text }) => {
       const at = `${file.file}:${line}`;
       const cost = costs.get(at);
-      const far = cost?.remote_share ?? null;
-      const gap = before !== 0 && line > before + 1 ? [h("tr", { class: "gap" }, h("td", { colspan: 5 }, "\u22ef"))] : [];
+      const gap = before !== 0 && line > before + 1 ? [h("tr", { class: "gap" }, h("td", { colspan: 6 }, "\u22ef"))] : [];
       before = line;
-      const parts = cost ? bar((cost.stall_share / most) * (far === null ? 0 : 1 - far), (cost.stall_share / most) * (far ?? 0), far === null ? cost.stall_share / most : 0) : null;
+      const parts = cost ? bar((cost.near_share ?? 0) / most, (cost.at_risk ?? 0) / most, (cost.stall_share - (cost.near_share ?? 0) - (cost.at_risk ?? 0)) / most) : null;
       const mark = touched.has(at) ? h("small", { title: "first touch" }, "first touch") : null;
-      const row = h("tr", { id: anchor(at), class: cost && cost.stall_share > 0.05 ? "hot" : null }, h("td", { class: "number quiet" }, String(line)), h("td", { class: "number" }, cost ? figure(cost.stall_share, null, from) : ""), h("td", { class: "number" }, cost ? figure(far, null, from) : ""), h("td", {}, parts, mark), h("td", {}, h("code", { class: "text" }, text)));
+      const row = h("tr", { id: anchor(at), class: cost && cost.stall_share > 0.05 ? "hot" : null }, h("td", { class: "number quiet" }, String(line)), h("td", { class: "number" }, cost ? figure(cost.stall_share, null, from) : ""), h("td", { class: "number" }, cost ? figure(cost.near_share, null, from) : ""), h("td", { class: "number" }, cost ? figure(cost.at_risk, null, from) : ""), h("td", {}, parts, mark), h("td", {}, h("code", { class: "text" }, text)));
       return [...gap, row];
     });
     const changed = file.changed === true ? "changed since the recording: lines may have moved" : file.changed === null ? "whether it was changed since the recording is unknown" : "";
-    const head = h("tr", {}, ...["line", "time", "far", "", file.file].map((name, i) => h("th", { scope: "col", class: i < 3 ? "number" : null }, name)));
+    const head = h("tr", {}, ...["line", shareName(r), "near", "at risk", "", file.file].map((name, i) => h("th", { scope: "col", title: name === "at risk" ? "on far pages: the most that a repair can save at this line" : null, class: i < 4 ? "number" : null }, name)));
     return h("div", { class: "scroll" }, changed === "" ? null : h("p", { class: "lead" }, `${file.file}: ${changed}`), h("table", { class: "source", "aria-label": file.file }, h("thead", {}, head), h("tbody", {}, ...lines)));
   });
   const gone = missing.length > 0 ? h("ul", { class: "lead" }, ...missing.map((m) => h("li", {}, m))) : null;

@@ -230,6 +230,10 @@ test("places in code lead to their source, where it was asked for", async () => 
   const line = page.locator("table.source tr:target");
   assert.ok(await line.isVisible());
   assert.equal(await line.locator("td").first().textContent(), at.split(":").at(-1));
+  const report = JSON.parse(run("report", recording, "--as", "2x22", "--json"));
+  const cost = report.functions.flatMap((f) => f.lines).find((l) => l.at === at);
+  const figures = (await line.locator("td").allTextContents()).slice(1, 4);
+  assert.deepEqual(figures, [cost.stall_share, cost.near_share, cost.at_risk].map(percent));
   assert.deepEqual(problems, []);
   await context.close();
 });

@@ -98,12 +98,15 @@ impl Code<'_> {
 
     fn use_row(&self, site: u32, line: &LineUse, bound: Vec<Bound>) -> UseRow {
         let site = self.context.sites.get(site);
+        let known = line.known > 0 && self.context.finder.nodes.count > 1;
+        let of_all = |weight: u64| known.then(|| weight as f64 / self.total());
         UseRow {
             at: site.at.clone(),
             function: site.function.clone(),
             stall_share: line.sum.weight as f64 / self.total(),
-            remote_share: (line.known > 0 && self.context.finder.nodes.count > 1)
-                .then(|| share(line.remote, line.known)),
+            remote_share: known.then(|| share(line.remote, line.known)),
+            near_share: of_all(line.known.saturating_sub(line.remote)),
+            at_risk: of_all(line.remote),
             dram: self.dram(&[*line], bound),
         }
     }

@@ -326,6 +326,10 @@ pub struct UseRow {
     pub stall_share: f64,
     /// Share of these samples that is remote, of those whose page's node is known.
     pub remote_share: Option<f64>,
+    /// Share of all samples that are here and near; null if no page's node is known.
+    pub near_share: Option<f64>,
+    /// Share of all samples that are here and far: the most that a repair can save at this line. Null likewise.
+    pub at_risk: Option<f64>,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
 }

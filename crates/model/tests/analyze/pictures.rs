@@ -183,6 +183,11 @@ fn any_stretch_of_the_run_is_told_by_object_function_thread_and_nodes() {
         let all = sum(&own.near) + sum(&own.far) + sum(&own.other) + sum(&own.waiting);
         assert!((all - function.stall_share).abs() < 1e-3, "{}: {all}", function.function);
     }
+    for line in r.functions.iter().flat_map(|f| &f.lines) {
+        let (near, far) = (line.near_share.unwrap(), line.at_risk.unwrap());
+        assert!((near + far - line.stall_share).abs() < 1e-9, "every page's node is known: {line:?}");
+        assert!((far / (near + far) - line.remote_share.unwrap()).abs() < 1e-9, "{line:?}");
+    }
     let tids: Vec<u32> = c.threads.iter().map(|t| t.tid).collect();
     assert_eq!(tids, [1000, 1001]);
     assert!(

@@ -74,6 +74,8 @@ fn used(at: &str, function: &str, share: f64, remote: Option<f64>) -> UseRow {
         function: Some(function.into()),
         stall_share: share,
         remote_share: remote,
+        near_share: remote.map(|far| share * (1.0 - far)),
+        at_risk: remote.map(|far| share * far),
         dram: None,
     }
 }
