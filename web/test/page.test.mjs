@@ -467,6 +467,17 @@ test("a run of several ranks has a page: hosts and ranks with the shares of --js
   await context.close();
 });
 
+test("the page prints: nothing is wider than the paper, and what only a screen needs is left out", async () => {
+  const { page, problems, context } = await open(htmlOf("print.html", recording), { viewport: { width: 794, height: 1123 } });
+  await page.emulateMedia({ media: "print" });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `wider than the paper by ${wide}`);
+  for (const part of ["nav", ".save", ".copy", ".tools"]) assert.ok(await page.locator(part).first().isHidden(), `${part} is printed`);
+  assert.equal((await page.pdf({ format: "A4", printBackground: true })).subarray(0, 5).toString(), "%PDF-");
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
 test("every figure that is hovered or focused says its source", async () => {
   const { page, context } = await open(htmlOf("tips.html", recording));
   await page.focus("#object-table .figure");
