@@ -23,7 +23,7 @@ const WORK: u64 = 1_000_000_000;
 const SAMPLES: u64 = 100_000;
 
 type Row = (&'static str, fn(&mut Journal));
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 13] = [
     ("10,000,000 allocations", |j| {
         let mut seed = 5;
         allocations(j, 10_000_000, 1000, move |_| 65_536 + random(&mut seed) % 4 * 4096)
@@ -33,6 +33,9 @@ const ROWS: [Row; 10] = [
         allocations(j, 1_000_000, 1, move |_| 65_536 + random(&mut seed) % (1 << 20) / 16 * 16)
     }),
     ("60,000 live blocks", |j| live(j, 60_000, 10)),
+    ("25,000 mmap and munmap", |j| remapped(j, 25_000)),
+    ("50,000 mmap and munmap", |j| remapped(j, 50_000)),
+    ("100,000 mmap and munmap", |j| remapped(j, 100_000)),
     ("200,000 mmap and munmap", |j| remapped(j, 200_000)),
     ("30,000 arrays of one site", |j| live(j, 30_000, 1)),
     ("10,000 threads", |j| threads(j, 10_000)),

@@ -56,4 +56,8 @@ fn a_counted_recording_of_format_1_has_its_figures() {
     assert!(number(&interval["low"]) < 0.05 && number(&interval["high"]) > 0.85, "{interval}");
     assert_eq!(r.0["verdict"], "unknown", "{}", r.0["verdict_why"]);
     assert_eq!(r.0["findings"].as_array().map(Vec::len), Some(0), "{}", r.0["findings"]);
+    // One object has all of it, so that they are too many is not the reason.
+    let why = r.0["verdict_why"].as_str().unwrap();
+    assert!(!why.contains("too many objects"), "{why}");
+    assert!(why.contains("far pages of field") && why.contains("95 % interval"), "{why}");
 }

@@ -75,7 +75,7 @@ pub fn assemble(
         cached: caches.is_ok(),
         program,
     };
-    let (findings, not_worth) = findings::findings(rows, causes, &setting);
+    let (findings, not_worth, unnamed) = findings::findings(rows, causes, &setting);
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
     let evidence = Evidence {
         basis,
@@ -85,6 +85,7 @@ pub fn assemble(
         files: facts::read_only_files(context, counters, rows),
         counted: counts.lines(),
         what_if: what_if.as_ref(),
+        unnamed: unnamed.as_ref(),
         memory_bound,
         beside: (basis == Basis::MemoryLoads).then_some(&counters.beside),
         caches: caches.as_ref().ok(),

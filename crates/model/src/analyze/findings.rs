@@ -11,6 +11,7 @@ use super::facts::RowFacts;
 use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::program::Program;
+use super::unnamed::Unnamed;
 use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
 use super::whatif::{Engine, Planner, SAME, WORTH};
 use crate::percent::percent;
@@ -105,15 +106,15 @@ fn join<'a>(groups: &mut Vec<Vec<Case<'a>>>, case: Case<'a>) {
 }
 
 /// All findings, first the one with most to gain, or, where that is not known, with most at risk; and those
-/// that are known to gain too little.
+/// that are known to gain too little; and the cause with most at risk that is not certain enough.
 pub fn findings<'a>(
     rows: &'a [RowFacts],
     mut groups: Vec<Vec<Case<'a>>>,
     setting: &Setting,
-) -> (Vec<Finding>, Vec<NotWorth>) {
+) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>) {
     let &Setting { counters, nodes, basis, memory_bound, engine, .. } = setting;
     if nodes.count < 2 || setting.cached {
-        return (Vec::new(), Vec::new());
+        return (Vec::new(), Vec::new(), None);
     }
     let total = counters.working.weight.max(1) as f64;
     if let Ok(engine) = engine {
@@ -127,11 +128,22 @@ pub fn findings<'a>(
     let least = |kind: &str| {
         if kind == "remote_unexplained" { LEAST_UNEXPLAINED } else { LEAST_AT_RISK }
     };
+    let mut unnamed: Option<Unnamed> = None;
     if engine.is_err() {
         groups.retain(|g| {
             let samples: u64 = g.iter().map(|c| c.row.remote_samples).sum();
             let low: f64 = g.iter().map(|c| c.row.at_risk_ci.map_or(0.0, |i| i.low)).sum();
-            samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind)
+            let certain = samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind);
+            if !certain {
+                // Were every sample certain, it would be a finding.
+                let would = Unnamed::new(g, total, least(g[0].kind), LEAST_SAMPLES)
+                    .filter(|u| u.at_risk * memory_bound >= u.least);
+                let most = |u: &Option<Unnamed>| u.as_ref().map_or(0.0, |u| u.at_risk);
+                if most(&would) > most(&unnamed) {
+                    unnamed = would;
+                }
+            }
+            certain
         });
     }
     type Found = (Finding, Vec<u32>);
@@ -173,7 +185,7 @@ pub fn findings<'a>(
         .into_iter()
         .filter(|(f, _)| f.at_risk >= LEAST_AT_RISK)
         .filter_map(|(f, _)| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
-    (found.into_iter().map(|f| f.0).collect(), not_worth.collect())
+    (found.into_iter().map(|f| f.0).collect(), not_worth.collect(), unnamed)
 }
 
 /// Objects of a finding that get a line of evidence of their own. // chosen

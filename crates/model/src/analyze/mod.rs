@@ -56,6 +56,7 @@ mod space;
 mod timing;
 mod touchers;
 mod traffic;
+mod unnamed;
 mod verdict;
 mod whatif;
 

@@ -11,6 +11,7 @@ use super::facts::mib;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
 use super::stats::LEAST_SAMPLES;
+use super::unnamed::Unnamed;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
 use super::whatif::WORTH;
 use crate::percent::{ends, percent};
@@ -44,6 +45,8 @@ pub struct Evidence<'a> {
     pub counted: Option<u64>,
     /// What other placements of memory are predicted to give, if that could be predicted.
     pub what_if: Option<&'a WhatIf>,
+    /// Why the cause with most at risk is not named, if one is not certain enough.
+    pub unnamed: Option<&'a Unnamed>,
     /// What the caches must have answered.
     pub caches: Option<&'a CacheBound>,
     /// Objects that caches may have held.
@@ -135,8 +138,9 @@ fn decided(
                 ),
             ),
             None => unknown(format!(
-                "{} of the time is spent on far memory, but it is spread over too many objects to name a cause.",
-                percent(share)
+                "{} of the time is spent on far memory, but {}",
+                percent(share),
+                why_unnamed(evidence, "of the time")
             )),
         };
     }
@@ -408,9 +412,7 @@ fn of_lines(
     if low > THRESHOLD {
         return match findings.first() {
             Some(f) => (Verdict::Affected, format!("{traffic}, and {bound}; first cause: {}.", f.cause.text)),
-            None => unknown(format!(
-                "{traffic}, and {bound}, but it is spread over too many objects to name a cause."
-            )),
+            None => unknown(format!("{traffic}, and {bound}, but {}", why_unnamed(evidence, "of it"))),
         };
     }
     if evidence.counted.is_none() && counters.working.samples < LEAST_SAMPLES {
@@ -434,6 +436,14 @@ fn of_lines(
             percent(THRESHOLD)
         ),
     })
+}
+
+/// Why far memory has no cause: one is not certain, or none has enough of it.
+fn why_unnamed(evidence: &Evidence, what: &str) -> String {
+    evidence.unnamed.map_or_else(
+        || "it is spread over too many objects to name a cause.".to_owned(),
+        |unnamed| unnamed.why(what),
+    )
 }
 
 /// The ends of an interval as they stand beside its share: rounded outward.
