@@ -145,6 +145,18 @@ void nf_region(bool begins);
 void nf_phases_thread_end(void);
 void nf_phases_exit(void);
 
+/* python.c */
+struct nf_python_frame {
+    uintptr_t code, instruction, lines, file, name;
+    int first_line;
+    bool direct; /* what it leads to is known to be memory */
+};
+enum { NF_PYTHON_FRAMES = 6, NF_PYTHON_TEXT = 1024 };
+void nf_python_init(void);
+/* The frames of Python that this thread is in, at most NF_PYTHON_FRAMES; 0 in other programs. */
+unsigned nf_python_frames(struct nf_python_frame *frames);
+size_t nf_python_text(const struct nf_python_frame *frames, unsigned count, char *text, size_t room);
+
 /* sandbox.c */
 bool nf_sandboxed_from_outside(const struct nf_header *header);
 /* Whether there is any filter already, or it cannot be known. */

@@ -58,6 +58,7 @@ __attribute__((constructor)) static void start(void) {
     size_t least = nf_places_init();
     if (path && nf_attach(path)) {
         nf_sites_init();
+        nf_python_init();
         at_fork(after_fork);
         char name[1024];
         long length = nf_sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", name, sizeof name);

@@ -58,7 +58,7 @@
  * keys may unwind to the same chain; one key never stands for two return
  * addresses of the hook. Of the callee-saved registers only rbp is sent: rbx and
  * r12-r15 may already have been changed by the hook, and hardly any frame
- * defines its CFA by them.
+ * defines its CFA by them. Of a thread that runs Python, the lines of Python are part of the key, and PYTHON has them.
  *
  * Storms. A process may write so many ALLOC a second (`alloc_rate`, with a stock of `alloc_burst`). Beyond that an
  * allocation is only noted: told later if it is still there after NF_RIPE_NS, and otherwise counted, by site (GROUP)
@@ -76,7 +76,7 @@
 #include <stdint.h>
 
 #define NF_MAGIC 0x31544e474152464eull /* "NFRAGNT1" */
-#define NF_VERSION 3u
+#define NF_VERSION 4u
 /* Most segments; the recorder makes fewer where memory or limits are short. */
 #define NF_SEGMENTS 4096u
 /* Longest ring; a multiple of 64 KiB. */
@@ -196,6 +196,7 @@ enum nf_kind {
     NF_GROUP = 19,       /* struct nf_group */
     NF_PHASE_COUNT = 20, /* struct nf_phase_count, names of the path, 0x1f between them; flags: NF_SAID_*, NF_PHASE_METRIC */
     NF_METRIC = 21,      /* struct nf_metric, name */
+    NF_PYTHON = 22,      /* struct nf_python, frames as text; comes before the first ALLOC of its site */
 };
 
 struct nf_record {
@@ -320,6 +321,13 @@ struct nf_phase_count {
     uint32_t bytes;          /* of the path */
 };
 
+/* Lines of Python that a site was called from, innermost first: "LINE 0x1f FILE 0x1f FUNCTION 0x1e" of each. */
+struct nf_python {
+    uint64_t site;
+    uint32_t bytes;      /* of the text */
+    uint32_t unused;
+};
+
 struct nf_metric {
     uint64_t time;
     double value;
@@ -354,6 +362,7 @@ _Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_phase) == 24, "mirrored in collect/agent.rs");
+_Static_assert(sizeof(struct nf_python) == 16, "mirrored in collect/agent/records.rs");
 _Static_assert(sizeof(struct nf_phase_count) == 48, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_metric) == 24, "mirrored in collect/agent.rs");
 /* The table of --placement: one file, shared by all processes of the program. A header, `entries` of

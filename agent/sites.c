@@ -64,7 +64,8 @@ static bool in_module(uintptr_t w) {
 
 /* Words that point into a module are mostly return addresses; other words
  * (loop counters, data pointers) would make a new key of each iteration. */
-static uint64_t site_key(const struct nf_site *site, size_t stack_bytes) {
+static uint64_t site_key(const struct nf_site *site, size_t stack_bytes, const struct nf_python_frame *python,
+                         unsigned frames) {
     uint64_t hash = mix(mix(0x6e656172666172ull, site->rip), site->rsp);
     const uintptr_t *word = (const uintptr_t *)site->rsp;
     size_t words = stack_bytes / sizeof *word;
@@ -83,7 +84,19 @@ static uint64_t site_key(const struct nf_site *site, size_t stack_bytes) {
         }
         hash = mix(hash, w ^ i << 56);
     }
+    /* The interpreter's C frames are the same for all lines of Python. */
+    for (const struct nf_python_frame *f = python; f < python + frames; f++)
+        hash = mix(mix(mix(mix(hash, f->code), f->instruction), f->lines ^ f->file), (uint64_t)f->first_line);
     return hash ? hash : 1;
+}
+
+/* Before the ALLOC that has the stack of the site. */
+static void tell_python(uint64_t site, const struct nf_python_frame *python, unsigned frames) {
+    char text[NF_PYTHON_TEXT];
+    struct nf_python body = {.site = site};
+    size_t bytes = nf_python_text(python, frames, text, sizeof text);
+    body.bytes = (uint32_t)bytes;
+    if (bytes) nf_emit(NF_PYTHON, 0, &body, sizeof body, text, bytes, true);
 }
 
 /* Where `key` is or could be put; NULL if the set is full there. */
@@ -102,18 +115,22 @@ __attribute__((no_sanitize("thread", "address")))
 uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                          uintptr_t previous, const struct nf_site *site) {
     size_t stack = nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
+    struct nf_python_frame python[NF_PYTHON_FRAMES];
+    /* Small ones are sampled at any line: each would be a site with a stack of its own. */
+    unsigned frames = (flags & 15) == NF_SMALL ? 0 : nf_python_frames(python);
     struct nf_alloc record = {.address = address,
                               .bytes = bytes,
                               .represents = represents,
                               .previous = previous,
-                              .site = site_key(site, stack),
+                              .site = site_key(site, stack, python, frames),
                               .rip = site->rip,
                               .rsp = site->rsp,
                               .rbp = site->rbp};
     bool known;
     _Atomic uint64_t *slot = key_slot(record.site, &known);
     if (known) stack = 0;
-    else if (!slot && stack > NF_SMALL_STACK) stack = NF_SMALL_STACK;
+    else if (frames) tell_python(record.site, python, frames);
+    if (!known && !slot && stack > NF_SMALL_STACK) stack = NF_SMALL_STACK;
     record.stack_bytes = (uint32_t)stack;
     bool written = nf_emit(NF_ALLOC, flags, &record, sizeof record, (void *)site->rsp, stack, true);
     /* Only now: a key whose stack was dropped must be sent again. Two threads may
@@ -125,7 +142,9 @@ uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t
 
 __attribute__((no_sanitize("thread", "address")))
 uint64_t nf_known_site(const struct nf_site *site) {
-    uint64_t key = site_key(site, nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7);
+    struct nf_python_frame python[NF_PYTHON_FRAMES];
+    unsigned frames = nf_python_frames(python);
+    uint64_t key = site_key(site, nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7, python, frames);
     bool known;
     key_slot(key, &known);
     return known ? key : 0;

@@ -317,11 +317,61 @@ fn other_languages_arrays_are_named_and_counted() {
     let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(has_numpy) else {
         return skip("no python3 with numpy: arrays of NumPy are not tried");
     };
-    let script = "import numpy\na = numpy.ones(1 << 22)\nprint(sum(float(a.sum()) for _ in range(100)))";
-    let run = scratch.record("numpy", &[], &[python, "-c", script]);
-    let array = hottest(&run.report);
-    assert!(array.0["bytes"].as_u64().unwrap() >= 32 << 20, "{array:?}");
-    assert!(array.pages("touched") >= 8192, "{array:?}");
+    let script = scratch.path("solve.py");
+    std::fs::write(
+        &script,
+        "import numpy\n\n\ndef grid(n):\n    return numpy.ones(n)\n\n\na = grid(1 << 22)\n\
+         b = numpy.zeros(1 << 22)\nprint(sum(float((a + b).sum()) for _ in range(60)))\n",
+    )
+    .unwrap();
+    let run = scratch.record("numpy", &[], &[python, script.to_str().unwrap()]);
+    // `ones` calls `empty` in a file of NumPy's own, and `zeros` lets other threads run while it allocates.
+    for line in ["solve.py:5", "solve.py:9"] {
+        let array = run.report.object(allocated_at(&run.report, line)["name"].as_str().unwrap());
+        assert!(array.0["bytes"].as_u64().unwrap() >= 32 << 20, "{array:?}");
+        assert!(array.pages("touched") >= 8192, "{array:?}");
+    }
+    assert_eq!(allocated_at(&run.report, "solve.py:5")["allocated_in"], "grid");
+}
+
+fn allocated_at<'a>(report: &'a common::Report, line: &str) -> &'a serde_json::Value {
+    let objects = report.0["objects"].as_array().unwrap();
+    let at = |o: &&serde_json::Value| o["allocated_at"].as_str().is_some_and(|at| at.ends_with(line));
+    objects.iter().find(at).unwrap_or_else(|| panic!("{line}: {objects:#?}"))
+}
+
+/// Every version of CPython on this machine that is known, and one that is not.
+#[test]
+fn lines_of_python_are_those_of_the_script() {
+    if !perf_works() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let script = scratch.path("fill.py");
+    let text = "def make(n):\n    return bytearray(n)\n\n\nclass Box:\n    def __init__(self):\n        self.held = [\n            \
+                make(20_000_000),\n            make(30_000_000)]\n\n\nb = Box()\nfor k in range(0, 30_000_000, 16):\n    b.held[1][k] = 1\n";
+    std::fs::write(&script, text).unwrap();
+    let mut tried = 0;
+    for python in ["/usr/bin/python3", "python3.11", "python3.12", "python3.13"] {
+        let version = Command::new(python)
+            .args(["-c", "import sys, sysconfig; print(sys.version_info[1], bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"])
+            .output();
+        let Some(version) = version.ok().filter(|o| o.status.success()).map(|o| common::text(&o.stdout))
+        else {
+            continue;
+        };
+        if !["11 False", "12 False", "13 False"].contains(&version.trim()) {
+            continue;
+        }
+        tried += 1;
+        let run = scratch.record(&format!("r{tried}"), &[], &[python, script.to_str().unwrap()]);
+        let arrays = allocated_at(&run.report, "fill.py:2");
+        assert_eq!(arrays["allocated_in"], "make", "{python}");
+        assert!(arrays["bytes"].as_u64().unwrap() >= 30_000_000, "{python}: {arrays:#?}");
+    }
+    if tried == 0 {
+        skip("no python3 of version 3.11 to 3.13: lines of Python are not tried");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use super::hash::{FastMap, IdIndex};
 use super::input::Input;
 use super::names;
-use crate::recording::{KERNEL_MODULE, NONE};
+use crate::recording::{KERNEL_MODULE, NONE, PYTHON_MODULE};
 
 /// Index of a [`Site`] in [`Sites`].
 pub type SiteId = u32;
@@ -53,6 +53,8 @@ pub struct Sites {
     /// Per location: the innermost function, whatever it is.
     raw: Vec<SiteId>,
     in_runtime: Vec<bool>,
+    /// Per location: whether it is a line of Python.
+    python: Vec<bool>,
     allocator: Vec<bool>,
     chains: IdIndex,
     /// Per chain: its user frames, innermost first, as many as [`MOST_FRAMES`].
@@ -95,6 +97,7 @@ impl Sites {
             rows.sort_by_key(|&r| input.symbols.depth[r]);
             let module = modules.get(input.locations.module[l]).map(|m| m as u32);
             let runtime = module.is_some_and(|m| input.modules.runtime[m as usize] == 1);
+            self.python.push(module.is_some_and(|m| input.modules.path[m as usize] == PYTHON_MODULE));
             let library = module.map(|m| names::base(&input.modules.path[m as usize]));
             let place = library.map(|base| match base {
                 KERNEL_MODULE => base.to_owned(),
@@ -152,11 +155,20 @@ impl Sites {
             let chain = t.chain[order[at] as usize];
             let end = at + order[at..].partition_point(|&r| t.chain[r as usize] == chain);
             let mut users: Vec<UserFrame> = Vec::new();
-            let located = order[at..end].iter().filter_map(|&r| self.locations.get(t.location[r as usize]));
+            let located: Vec<usize> =
+                order[at..end].iter().filter_map(|&r| self.locations.get(t.location[r as usize])).collect();
+            let python = located.iter().any(|&l| self.python[l]);
+            let mut in_python = false;
             for l in located {
+                // A library of Python that has no lines was called by a line that can be changed.
+                if self.python[l] && !in_python {
+                    in_python = true;
+                    users.retain(|f| self.has_line(f.site) && !self.is_interpreter(input, f.site));
+                }
                 users.extend(&self.user[l]);
                 // The caller of the function around a parallel region is known of one of its threads only.
-                if users.len() >= MOST_FRAMES || users.last().is_some_and(|f| self.is_outlined(f.site)) {
+                let enough = users.len() >= MOST_FRAMES && (in_python || !python);
+                if enough || users.last().is_some_and(|f| self.is_outlined(f.site)) {
                     break;
                 }
             }
@@ -172,6 +184,24 @@ impl Sites {
     /// A site by its id.
     pub fn get(&self, id: SiteId) -> &Site {
         &self.sites[id as usize]
+    }
+
+    /// Whether a site is known by file and line.
+    fn has_line(&self, site: SiteId) -> bool {
+        self.get(site).at.as_deref().is_some_and(|at| !at.contains("+0x"))
+    }
+
+    /// Whether a site is in the interpreter of Python itself.
+    fn is_interpreter(&self, input: &Input, site: SiteId) -> bool {
+        let module = self.get(site).module.and_then(|m| input.modules.path.get(m as usize));
+        let name = module.map_or("", |path| names::base(path));
+        name.starts_with("python") || name.starts_with("libpython")
+    }
+
+    /// Whether a site is a line of Python.
+    pub fn is_python(&self, input: &Input, site: SiteId) -> bool {
+        let module = self.get(site).module.and_then(|m| input.modules.path.get(m as usize));
+        module.is_some_and(|path| path == PYTHON_MODULE)
     }
 
     /// Whether a site is in what a compiler cut out of a parallel region.
@@ -243,6 +273,7 @@ fn is_library(function: &str, file: &str) -> bool {
         || file.contains("/include/c++/")
         || file.contains("/include/nearfar/")
         || file.starts_with("/rustc/")
+        || is_python_library(file)
         || is_c_library(file)
     {
         return true;
@@ -251,6 +282,14 @@ fn is_library(function: &str, file: &str) -> bool {
     let head = function.split(['<', '(']).next().unwrap_or(function);
     let name = head.rsplit(' ').next().unwrap_or(head);
     ["std::", "__gnu_cxx::"].iter().any(|p| name.starts_with(p)) || head.starts_with("operator new")
+}
+
+/// Python's own modules and installed packages: NumPy's `ones` calls its `empty` in a file of its own.
+fn is_python_library(file: &str) -> bool {
+    file.contains("/site-packages/")
+        || file.contains("/dist-packages/")
+        || file.contains("/lib/python3.")
+        || file.starts_with("<frozen ")
 }
 
 /// Source files of glibc, as they are named in programs that are linked with it statically: distributions build it in a
@@ -311,6 +350,9 @@ mod tests {
         assert!(is_library("operator new(unsigned long)", ""));
         assert!(is_library("f", "/usr/include/c++/14/bits/stl_algo.h"));
         assert!(is_library("parallel_fill<double>", "/home/u/nearfar/include/nearfar/parallel.hpp"));
+        assert!(is_library("ones", "/usr/lib/python3/dist-packages/numpy/core/numeric.py"));
+        assert!(is_library("_call_with_frames_removed", "<frozen importlib._bootstrap>"));
+        assert!(!is_library("<module>", "/home/u/python/solve.py"));
         assert!(!is_library("solve(std::vector<double>&)", "solve.cpp"));
         assert!(!is_library("main", "/home/u/main.c"));
     }

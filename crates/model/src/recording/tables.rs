@@ -526,6 +526,8 @@ table! {
 
 /// [`Module::path`] of the kernel's code: one location stands for all of it.
 pub const KERNEL_MODULE: &str = "[kernel]";
+/// Path of the module that stands for lines of Python: they have no code of their own.
+pub const PYTHON_MODULE: &str = "[python]";
 
 /// Prefix of [`Loss::why`] of the end of a recording that was not closed: its recorder did not live to count what it lost.
 pub const KILLED: &str = "the recorder was killed or its disk was full";

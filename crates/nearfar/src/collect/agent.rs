@@ -9,7 +9,9 @@ mod records;
 mod shared;
 mod stub;
 
-pub use records::{AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy, PhaseCall, PhaseCount};
+pub use records::{
+    AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy, PhaseCall, PhaseCount, PythonFrame,
+};
 pub use shared::shared_memory;
 
 use crate::host::target::User;

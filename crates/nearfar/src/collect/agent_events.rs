@@ -156,6 +156,10 @@ impl AgentEvents {
                 let thread = to.processes.thread(pid, tid, time_ns, tables);
                 tables.metrics.push(Metric { time_ns, thread, name, value });
             }
+            AgentBody::Python { site, frames } => {
+                let process = to.processes.space_of(pid, time_ns, tables);
+                to.processes.spaces[process as usize].python.insert(site, frames);
+            }
             AgentBody::RoiBegin => self.begin_region(pid, tid, time_ns, to, tables),
             AgentBody::RoiEnd => self.end_region(pid, tid, time_ns, to, tables),
             AgentBody::Name { address, bytes, name } => {
@@ -233,7 +237,8 @@ impl AgentEvents {
                 // `ip` is a return address: one byte back is the call.
                 let regs = Regs { ip: a.ip - 1, sp: a.sp, bp: a.bp, lr: 0 };
                 let frames = to.processes.unwinder.unwind(process, regs, a.sp, &a.stack, MAX_FRAMES);
-                let chain = to.processes.chain(process, &frames, tables);
+                let python = to.processes.spaces[process as usize].python.remove(&a.site).unwrap_or_default();
+                let chain = to.processes.chain_with_python(process, &frames, &python, tables);
                 if !a.stack.is_empty() {
                     to.processes.spaces[process as usize].sites.insert(a.site, chain);
                 }

@@ -2,6 +2,9 @@
 //! the numbers that tables use for them. Everything that happens to the target
 //! passes through here in the order of time.
 
+mod python;
+
+use super::agent::PythonFrame;
 use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Module, Unwinder, is_runtime, spins};
@@ -70,6 +73,8 @@ pub struct Space {
     pub objects: Map<u64, LiveObject>,
     /// Call chains by the agent's site key.
     pub sites: Map<u64, u32>,
+    /// Lines of Python by the same key, of sites whose stack is still to come.
+    pub python: Map<u64, Vec<PythonFrame>>,
     /// Path of the program; empty if it could not be read.
     executable: Arc<str>,
     /// The address space it was forked from.
@@ -109,6 +114,8 @@ pub struct ProcessTable {
     location_count: u32,
     /// The kernel's location, once it is needed.
     kernel: Option<u32>,
+    /// Locations of lines of Python.
+    python: HashMap<PythonFrame, u32>,
     object_count: u32,
     /// Rule P.
     pub decoder: Decoder,
@@ -395,6 +402,11 @@ impl ProcessTable {
 
     /// The number of a call chain: `frames[0]` is where it happened, the others are return addresses.
     pub fn chain(&mut self, space: u32, frames: &[u64], tables: &mut Tables) -> u32 {
+        let locations = self.locations_of(space, frames, tables);
+        self.chain_of(space, locations, tables)
+    }
+
+    fn locations_of(&mut self, space: u32, frames: &[u64], tables: &mut Tables) -> Vec<u32> {
         let mut locations = Vec::with_capacity(frames.len());
         for (depth, &frame) in frames.iter().enumerate() {
             if depth > 0 && self.spaces[space as usize].map_at(frame).is_none_or(|(_, m)| m.module == NONE) {
@@ -403,6 +415,10 @@ impl ProcessTable {
             let address = if depth == 0 { frame } else { frame - 1 };
             locations.push(self.location(space, address, tables));
         }
+        locations
+    }
+
+    fn chain_of(&mut self, space: u32, locations: Vec<u32>, tables: &mut Tables) -> u32 {
         if locations.is_empty() {
             return NONE;
         }

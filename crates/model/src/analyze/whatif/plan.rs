@@ -122,10 +122,13 @@ impl<'a> Planner<'a> {
         };
         match row.kind {
             ObjectKind::Heap => {
-                let site = self
-                    .line(row)
-                    .map(|s| self.context.sites.get(s))
-                    .ok_or("which code allocates it is not known")?;
+                let line = self.line(row).ok_or("which code allocates it is not known")?;
+                if self.context.sites.is_python(self.input, line) {
+                    return Err(
+                        "a line of Python allocates it: a file can only name lines of compiled code".into()
+                    );
+                }
+                let site = self.context.sites.get(line);
                 let at = site.at.clone().filter(|_| !site.runtime);
                 part.allocated_at = at.filter(|a| !a.contains("+0x"));
                 part.module = module(site.module);

@@ -91,6 +91,13 @@ pub enum AgentBody {
         /// The value.
         value: f64,
     },
+    /// The lines of Python that a site was called from, innermost first.
+    Python {
+        /// The site's key.
+        site: u64,
+        /// Line, file and function of each.
+        frames: Vec<PythonFrame>,
+    },
     /// The region of interest begins.
     RoiBegin,
     /// The region of interest ends.
@@ -295,6 +302,7 @@ mirrored! {
     RawLost = 16 { count: u64, why: u32, unused: u32 }
     RawPhase = 24 { time: u64, site: u64, id: u32, bytes: u16, place: u16 }
     RawPhaseCount = 48 { calls: u64, inclusive_ns: u64, sum: f64, least: f64, most: f64, tid: u32, bytes: u32 }
+    RawPython = 16 { site: u64, bytes: u32, unused: u32 }
     RawMetric = 24 { time: u64, value: f64, bytes: u32, unused: u32 }
 }
 
@@ -436,9 +444,37 @@ pub(super) fn parse(record: &[u8]) -> Option<(Head, AgentBody)> {
             let name = text(blob(rest, raw.bytes.into())?);
             AgentBody::Metric { time_ns: raw.time, name, value: raw.value }
         }
+        22 => {
+            let (raw, rest) = take::<RawPython>(rest)?;
+            let text = text(blob(rest, raw.bytes.into())?);
+            AgentBody::Python {
+                site: raw.site,
+                frames: text.split('\u{1e}').filter_map(PythonFrame::parse).collect(),
+            }
+        }
         _ => return None,
     };
     Some((Head { tid: head.tid, time: head.time }, body))
+}
+
+/// A line of Python.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PythonFrame {
+    /// Its number.
+    pub line: u32,
+    /// The file, as the interpreter names it.
+    pub file: String,
+    /// The function; `<module>` outside of any.
+    pub function: String,
+}
+
+impl PythonFrame {
+    /// Of the agent's text.
+    fn parse(text: &str) -> Option<PythonFrame> {
+        let mut words = text.splitn(3, '\u{1f}');
+        let line = words.next()?.parse().ok()?;
+        Some(PythonFrame { line, file: words.next()?.to_owned(), function: words.next()?.to_owned() })
+    }
 }
 
 fn phase(flags: u16, bytes: &[u8]) -> Option<PhaseCall> {

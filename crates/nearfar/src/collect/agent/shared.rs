@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const MAGIC: u64 = 0x3154_4e47_4152_464e;
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const MOST_SEGMENTS: usize = 4096;
 const RING_BYTES: usize = 1 << 20;
 const RING_STEP: usize = 65536;
