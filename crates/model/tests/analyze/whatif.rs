@@ -158,6 +158,26 @@ fn blocks_end_at_the_last_byte_once() {
 }
 
 #[test]
+fn pages_that_are_only_initialised_go_with_the_part_beside_them() {
+    // The halo of a stencil: pages that no loop uses, at the end of an array that thread 0 has initialised.
+    let used: Vec<u32> = (0..48).map(|page| page / 24).collect();
+    let mut w = allocations(&[(BASE, 64 * PAGE, used)]);
+    for page in 48..64 {
+        // Dirty in the caches when the region begins.
+        w.counts(BASE + page * PAGE, 0, 0, 0, PAGE / 64);
+    }
+    let r = w.real();
+    assert_eq!(part(&r).blocks, [(24 * PAGE, 0), (64 * PAGE, 1)]);
+    // What is written again and again is used.
+    let mut w = allocations(&[(BASE, 64 * PAGE, (0..48).map(|page| page / 24).collect())]);
+    for page in 48..64 {
+        w.counts(BASE + page * PAGE, 0, 0, 5 * PAGE / 64, 5 * PAGE / 64);
+    }
+    let r = w.real();
+    assert_eq!(part(&r).blocks, [(24 * PAGE, 0), (48 * PAGE, 1), (64 * PAGE, 0)]);
+}
+
+#[test]
 fn predictions_name_files_as_briefly_as_the_rest_of_the_page() {
     let mut w = allocations(&[(BASE, 64 * PAGE, (0..64).map(|page| page / 32).collect())]);
     w.input.objects.name[0] = Text::default();

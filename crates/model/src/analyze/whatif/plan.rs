@@ -3,6 +3,7 @@
 use super::parts::{PageUser, simplest};
 use crate::analyze::attribute::Context;
 use crate::analyze::counters::{BINS, Counters};
+use crate::analyze::exact::{Exact, LINE, PageUse};
 use crate::analyze::facts::RowFacts;
 use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
@@ -163,13 +164,36 @@ impl<'a> Planner<'a> {
         let Some(exact) = self.context.exact else { return self.sampled_users(by_bin, own, thing) };
         let thing = self.context.finder.spaces.things.get(thing);
         let (from, to) = page_range(&thing, self.input.meta.page_bytes.max(1));
-        let user = |p| {
-            exact.page(thing.space, p).map_or(NOBODY, |page| PageUser {
-                node: page.user,
-                weight: exact.lead(self.input, self.context.finder.nodes, page),
-            })
+        let user = |p, initialised: bool| {
+            exact.page(thing.space, p).filter(|&page| initialised || self.is_used(exact, page)).map_or(
+                NOBODY,
+                |page| PageUser {
+                    node: page.user,
+                    weight: exact.lead(self.input, self.context.finder.nodes, page),
+                },
+            )
         };
-        filled((from..to).map(user).collect())
+        let users: Users = (from..to).map(|p| user(p, false)).collect();
+        // Of an object of which nothing was used, who initialised it is all that there is.
+        match users.iter().any(|u| u.node != UNKNOWN) {
+            true => filled(users),
+            false => filled((from..to).map(|p| user(p, true)).collect()),
+        }
+    }
+
+    /// Whether a page was more than initialised, which takes each of its lines once from memory and once back, all by
+    /// one node; where only a region counts, the second may still come in it. The halo at the end of an array belongs
+    /// to the part beside it, not to the thread that initialises.
+    fn is_used(&self, exact: &Exact, page: &PageUse) -> bool {
+        let lines = (self.input.meta.page_bytes / LINE) as f64;
+        let fetched = if self.context.region.is_marked() { 0.0 } else { lines };
+        let (mut nodes, mut once) = (0, true);
+        for flow in exact.flows(self.input, self.context.finder.nodes, page) {
+            nodes += 1;
+            let [read, written] = flow.lines;
+            once &= written > 0.0 && written <= lines && read <= fetched;
+        }
+        nodes != 1 || !once
     }
 
     fn sampled_users(&self, by_bin: &Users, own: Option<NodeIndex>, thing: u32) -> Users {
