@@ -71,6 +71,7 @@ pub fn assemble(
             .timing
             .as_ref()
             .map_or(Vec::new(), |p| sharing::findings(context, counters, rows, &p.timeline)),
+        phases: context.phases,
         planner: &planner,
         cached: caches.is_ok(),
         program,

@@ -494,7 +494,7 @@ impl<'a> Worker<'a> {
                 let touch = self.context.finder.placements.touches.get(page_node.touch as usize);
                 let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));
                 let row = self.context.rows.of_thing[thing as usize];
-                *counters.phases.paid.entry((row, placed, path)).or_default() += weight;
+                counters.phases.paid.entry((row, placed, path)).or_default().add(weight, page);
             }
         }
         if let Some(thing) = thing {

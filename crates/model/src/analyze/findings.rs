@@ -10,6 +10,7 @@ use super::counters::{Counters, ThreadCounters};
 use super::facts::RowFacts;
 use super::hash::FastSet;
 use super::nodes::Nodes;
+use super::phases::Phases;
 use super::program::Program;
 use super::unnamed::Unnamed;
 use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
@@ -55,6 +56,8 @@ pub struct Setting<'a> {
     pub engine: &'a Result<Engine<'a>, String>,
     /// Lines that nodes take from each other.
     pub shared: Vec<Finding>,
+    /// The program's phases, if it has any.
+    pub phases: Option<&'a Phases>,
     /// How to say them.
     pub planner: &'a Planner<'a>,
     /// The caches held all of the program's memory: where it lies costs nothing.
@@ -240,6 +243,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         predicted,
         predicted_after_better: None,
         at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
+        phases: setting.phases.and_then(|phases| phases.of_rows(&ids, setting.counters)),
         rank: 0,
     }
 }
@@ -300,6 +304,7 @@ fn unpinned(
         predicted_after_better: None,
         predicted_why: Some(no_prediction(basis, engine)),
         at_risk,
+        phases: None,
         rank: 0,
     })
 }

@@ -206,6 +206,7 @@ fn finding(
             percent(share)
         )),
         at_risk: share,
+        phases: None,
         rank: 0,
     }
 }

@@ -507,6 +507,9 @@ pub struct Finding {
     pub predicted_why: Option<String>,
     /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
     pub at_risk: f64,
+    /// Which of the program's phases placed the pages, and which use them from other nodes. Null if the program names no
+    /// phases, if fewer than 20 samples are on these pages, and of findings that are not about where memory is.
+    pub phases: Option<FindingPhases>,
     /// 1 is first.
     pub rank: u32,
 }

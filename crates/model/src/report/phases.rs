@@ -2,7 +2,9 @@
 //! anything else that was counted.
 
 use super::layout::{Page, columns, count, percent, plural, right, shorten};
-use crate::analyze::{Basis, MOST_UNKNOWN, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread};
+use crate::analyze::{
+    Basis, Finding, FindingPhase, MOST_UNKNOWN, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread,
+};
 use std::collections::BTreeMap;
 
 /// Unbalanced calls that are printed; all are in the JSON.
@@ -11,6 +13,8 @@ const MOST_UNBALANCED: usize = 10;
 const MOST_REGIONS: usize = 20;
 /// Rows of objects.
 const MOST_PAID: usize = 5;
+/// Least share of a second phase in a finding's line. // chosen
+const LEAST_OF_FINDING: f64 = 0.05;
 /// What is shown of an amount that is not known.
 const UNKNOWN: &str = "unknown";
 /// Name of a thread as a whole.
@@ -349,6 +353,29 @@ fn regions(page: &mut Page, phases: &PhaseReport) {
         let samples = right(&count(r.samples), 12);
         page.line(&format!("{samples}{weight}{near}{far}  {inside}{}", r.function));
     }
+}
+
+/// `placed in init (99 %); far use in solve (90 %), in check (10 %); 312 samples`, of a finding.
+pub(super) fn of_finding(f: &Finding) -> Option<String> {
+    let phases = f.phases.as_ref()?;
+    let list = |list: &[FindingPhase]| {
+        let large = list.iter().enumerate().filter(|(i, p)| *i == 0 || p.share >= LEAST_OF_FINDING);
+        let words = large.take(2).map(|(_, p)| {
+            let name = match p.name.as_deref() {
+                None => "at a time that was not seen".to_owned(),
+                Some("") => "outside of phases".to_owned(),
+                Some(name) => format!("in {}", shorten(name, 32)),
+            };
+            format!("{name} ({})", percent(Some(p.share)))
+        });
+        words.collect::<Vec<_>>().join(", ")
+    };
+    Some(format!(
+        "placed {}; far use {}; {} samples",
+        list(&phases.placed_in),
+        list(&phases.paid_in),
+        count(phases.samples)
+    ))
 }
 
 fn paid(page: &mut Page, phases: &PhaseReport) {

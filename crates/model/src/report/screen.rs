@@ -164,9 +164,15 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     if !objects.is_empty() {
         item("used", used(r, &objects));
     }
+    let phases = super::phases::of_finding(f);
+    // A finding is six lines with it, too: --details has the whole advice.
+    let lines = if phases.is_some() { CHANGE - 1 } else { CHANGE };
+    if let Some(phases) = phases {
+        item("phases", phases);
+    }
     let text = wrap(&f.advice, width.saturating_sub(12));
-    for (i, line) in text.iter().take(CHANGE).enumerate() {
-        let last = i + 1 == CHANGE && text.len() > CHANGE;
+    for (i, line) in text.iter().take(lines).enumerate() {
+        let last = i + 1 == lines && text.len() > lines;
         let line =
             if last { format!("{} …", shorten_end(line, width.saturating_sub(14))) } else { line.clone() };
         page.line(&format!("   {}{line}", super::layout::left(if i == 0 { "change" } else { "" }, 9)));

@@ -107,6 +107,9 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         None => f.cause.text.clone(),
     };
     page.item(3, "cause", &cause);
+    if let Some(phases) = super::phases::of_finding(f) {
+        page.item(3, "phases", &phases);
+    }
     for (i, evidence) in f.evidence.iter().enumerate() {
         page.item(3, if i == 0 { "evidence" } else { "" }, evidence);
     }

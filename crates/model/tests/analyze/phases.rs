@@ -1,7 +1,7 @@
 //! Phases: times add up by construction, samples and faults are those of the phase that the thread was in.
 
 use crate::made_recording::*;
-use nearfar_model::analyze::{Judge, PhaseFigures, PhaseReport, Report, analyze_with};
+use nearfar_model::analyze::{FindingPhase, Judge, PhaseFigures, PhaseReport, Report, analyze_with};
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::recording::*;
 
@@ -236,6 +236,27 @@ fn the_phase_that_places_and_the_one_that_pays_are_named() {
     assert_eq!(paid.paid_in, at(&p, &["solve"]));
     assert!((paid.share - 0.5).abs() < 0.01, "{paid:?}");
     assert_eq!(p.nodes[at(&p, &["initialise"])].all.exclusive.faults, 1000);
+
+    let report = judged(&w);
+    let of = report.findings[0].phases.as_ref().expect("phases of the finding");
+    let row = |name: &str| FindingPhase { node: Some(at(&p, &[name])), name: Some(name.into()), share: 1.0 };
+    assert_eq!((&of.placed_in, &of.paid_in), (&vec![row("initialise")], &vec![row("solve")]));
+    assert_eq!(of.samples, 1000, "half of the 2000 samples are far");
+    let page = nearfar_model::report::to_text(&report, "r", 120, false);
+    assert!(page.contains("placed in initialise (100 %); far use in solve (100 %); 1,000 samples"), "{page}");
+}
+
+#[test]
+fn a_finding_names_no_phase_where_there_are_none() {
+    let mut w = MadeRecording::new(2);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("a", 1000);
+    // It begins after all: neither the first touch nor the use is in it.
+    phase(&mut w, 0, NONE, "later", 9 * WORK, 10 * WORK);
+    w.touch(1000, 0, init, a, 1000);
+    w.use_blocked(2, 1000, work, a, 1000);
+    let report = judged(&w);
+    assert!(!report.findings.is_empty() && report.findings.iter().all(|f| f.phases.is_none()));
 }
 
 #[test]

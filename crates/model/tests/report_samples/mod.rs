@@ -452,6 +452,11 @@ pub fn affected() -> Report {
             predicted_after_better: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
             at_risk: 0.463,
+            phases: Some(FindingPhases {
+                placed_in: vec![FindingPhase { node: Some(1), name: Some("init".into()), share: 1.0 }],
+                paid_in: vec![FindingPhase { node: Some(2), name: Some("sweep".into()), share: 0.97 }],
+                samples: 4210,
+            }),
             rank: 1,
         }],
         counters: None,

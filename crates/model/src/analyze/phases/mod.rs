@@ -5,6 +5,7 @@
 //! region seldom say what the thread that began it has said.
 
 mod names;
+mod placed;
 mod report;
 mod tree;
 mod unbalanced;
@@ -74,8 +75,8 @@ pub struct PhaseCounters {
     pub sampled: FastMap<(u32, u32), Sampled>,
     /// By path and function.
     pub functions: FastMap<(u32, u32), Sampled>,
-    /// Weight of far samples by row, path of the fault that placed the page (NONE: unknown), and path of the sample.
-    pub paid: FastMap<(u32, u32, u32), u64>,
+    /// Far samples by row, path of the fault that placed the page (NONE: unknown), and path of the sample.
+    pub paid: FastMap<(u32, u32, u32), Sampled>,
 }
 
 impl PhaseCounters {
@@ -87,8 +88,8 @@ impl PhaseCounters {
         for (key, from) in other.functions {
             self.functions.entry(key).or_default().merge(&from);
         }
-        for (key, weight) in other.paid {
-            *self.paid.entry(key).or_default() += weight;
+        for (key, from) in other.paid {
+            self.paid.entry(key).or_default().merge(&from);
         }
     }
 }

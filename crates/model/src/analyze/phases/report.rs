@@ -235,13 +235,13 @@ fn regions(context: &Context, counters: &Counters) -> Vec<RegionRow> {
 fn paid(context: &Context, counters: &Counters) -> Vec<PaidRow> {
     let total = counters.total.weight.max(1) as f64;
     let mut rows: Vec<_> = counters.phases.paid.iter().collect();
-    rows.sort_by_key(|&(&key, &weight)| (std::cmp::Reverse(weight), key));
+    rows.sort_by_key(|&(&key, s)| (std::cmp::Reverse(s.weight), key));
     rows.truncate(MOST_PAID);
-    let row = |(&(row, placed, paid), &weight): (&(u32, u32, u32), &u64)| PaidRow {
+    let row = |(&(row, placed, paid), s): (&(u32, u32, u32), &Sampled)| PaidRow {
         object: context.rows.rows[row as usize].name.clone(),
         placed_in: (placed != NONE).then_some(placed as usize),
         paid_in: paid as usize,
-        share: weight as f64 / total,
+        share: s.weight as f64 / total,
     };
     rows.into_iter().map(row).collect()
 }

@@ -221,3 +221,25 @@ pub struct PaidRow {
     /// Share of all samples.
     pub share: f64,
 }
+
+/// The phases of a finding: "the init phase places, the solver phase pays".
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FindingPhases {
+    /// Phases in which the first touch of these pages was, most first, at most 8. Shares are of the far samples on the finding's objects.
+    pub placed_in: Vec<FindingPhase>,
+    /// Phases in which they are used from other nodes, as `placed_in`.
+    pub paid_in: Vec<FindingPhase>,
+    /// Far samples that the shares are of; they are weighted like all samples.
+    pub samples: u64,
+}
+
+/// A phase of a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FindingPhase {
+    /// Position in the `nodes` of `phases`, 0 for outside of all phases; null if the first touch was not seen.
+    pub node: Option<usize>,
+    /// Its path, `a => b` is b within a; empty outside of all phases; null if the first touch was not seen.
+    pub name: Option<String>,
+    /// Share of the far samples on the finding's objects.
+    pub share: f64,
+}
