@@ -13,7 +13,7 @@ use super::nodes::Nodes;
 use super::phases::Phases;
 use super::program::Program;
 use super::unnamed::Unnamed;
-use super::value::{Basis, Cause, Finding, NotWorth, Predicted};
+use super::value::{Basis, Cause, Finding, Interval, NotWorth, Predicted};
 use super::whatif::{Engine, Planner, SAME, WORTH};
 use crate::percent::percent;
 
@@ -139,7 +139,7 @@ pub fn findings<'a>(
             let certain = samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind);
             if !certain {
                 // Were every sample certain, it would be a finding.
-                let would = Unnamed::new(g, total, least(g[0].kind), LEAST_SAMPLES)
+                let would = unnamed_of(g, total, least(g[0].kind))
                     .filter(|u| u.at_risk * memory_bound >= u.least);
                 let most = |u: &Option<Unnamed>| u.as_ref().map_or(0.0, |u| u.at_risk);
                 if most(&would) > most(&unnamed) {
@@ -189,6 +189,23 @@ pub fn findings<'a>(
         .filter(|(f, _)| f.at_risk >= LEAST_AT_RISK)
         .filter_map(|(f, _)| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
     (found.into_iter().map(|f| f.0).collect(), not_worth.collect(), unnamed)
+}
+
+/// What is not certain of one cause's objects; `total` is the weight of all samples.
+fn unnamed_of(cases: &[Case], total: f64, least: f64) -> Option<Unnamed> {
+    let first = cases.iter().max_by_key(|c| c.row.remote)?;
+    let sum = |end: fn(Interval) -> f64| -> f64 {
+        cases.iter().filter_map(|c| c.row.at_risk_ci).map(end).sum::<f64>().min(1.0)
+    };
+    Some(Unnamed {
+        object: first.row.name.clone(),
+        others: cases.len() - 1,
+        at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
+        interval: Interval { low: sum(|i| i.low), high: sum(|i| i.high) },
+        samples: cases.iter().map(|c| c.row.remote_samples).sum(),
+        least,
+        least_samples: LEAST_SAMPLES,
+    })
 }
 
 /// Objects of a finding that get a line of evidence of their own. // chosen

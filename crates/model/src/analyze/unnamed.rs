@@ -2,7 +2,6 @@
 //!
 //! "Too many objects" is one reason of several: one object may have all of it, and too few samples to be certain.
 
-use super::cases::Case;
 use super::value::Interval;
 use crate::percent::{ends, percent};
 
@@ -26,23 +25,6 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// Of the objects of one cause; `total` is the weight of all samples.
-    pub fn new(cases: &[Case], total: f64, least: f64, least_samples: u64) -> Option<Unnamed> {
-        let first = cases.iter().max_by_key(|c| c.row.remote)?;
-        let sum = |end: fn(Interval) -> f64| -> f64 {
-            cases.iter().filter_map(|c| c.row.at_risk_ci).map(end).sum::<f64>().min(1.0)
-        };
-        Some(Unnamed {
-            object: first.row.name.clone(),
-            others: cases.len() - 1,
-            at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
-            interval: Interval { low: sum(|i| i.low), high: sum(|i| i.high) },
-            samples: cases.iter().map(|c| c.row.remote_samples).sum(),
-            least,
-            least_samples,
-        })
-    }
-
     /// The sentence's end: `…, but ` and this. `what` is what shares are of: `of the time`.
     pub fn why(&self, what: &str) -> String {
         let object = match self.others {
