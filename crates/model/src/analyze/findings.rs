@@ -139,8 +139,8 @@ pub fn findings<'a>(
             let certain = samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind);
             if !certain {
                 // Were every sample certain, it would be a finding.
-                let would = unnamed_of(g, total, least(g[0].kind))
-                    .filter(|u| u.at_risk * memory_bound >= u.least);
+                let would =
+                    unnamed_of(g, total, least(g[0].kind)).filter(|u| u.at_risk * memory_bound >= u.least);
                 let most = |u: &Option<Unnamed>| u.as_ref().map_or(0.0, |u| u.at_risk);
                 if most(&would) > most(&unnamed) {
                     unnamed = would;
