@@ -446,3 +446,49 @@ int main(int argc, char **argv) {
         assert_eq!(all, wanted, "{name}");
     }
 }
+
+#[test]
+fn a_finding_names_the_phase_that_places_and_the_phase_that_pays() {
+    let scratch = Scratch::new();
+    // Lines of 64 MiB in an order that no prefetcher knows, so that samples are at these reads; the second half is the
+    // second thread's.
+    let source = own("
+enum { LINES = 1 << 20 };
+static long (*field)[8];
+static void *solve(void *half) {
+    nearfar_phase_begin(\"solve\");
+    unsigned long at = 1, sum = 0;
+    long first = half ? LINES / 2 : 0;
+    for (long i = 0; i < 6000000; i++) {
+        at = at * 6364136223846793005UL + 1442695040888963407UL;
+        sum += field[first + ((at + sum) >> 33) % (LINES / 2)][0] & 1;
+    }
+    nearfar_phase_end(\"solve\");
+    return (void *)sum;
+}
+int main(void) {
+    nearfar_phase_begin(\"initialise\");
+    field = aligned_alloc(4096, sizeof(long[LINES][8]));
+    for (long i = 0; i < LINES; i++) field[i][0] = i;
+    nearfar_phase_end(\"initialise\");
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, solve, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    return 0;
+}");
+    let program = scratch.compile("gcc", "placed.c", &source, &["-pthread", "-O1"]);
+    let run = scratch.record("r", &["--as", "2x1"], &[program.to_str().unwrap()]);
+    let report = &run.report.0;
+    let finding = &report["findings"][0];
+    if report["samples"].as_u64() == Some(0) {
+        skip("no samples on this host");
+        return;
+    }
+    for (list, name) in [("placed_in", "initialise"), ("paid_in", "solve")] {
+        let first = &finding["phases"][list][0];
+        assert_eq!(first["name"], name, "{report}");
+        assert!(first["share"].as_f64().unwrap() > 0.9, "{finding}");
+    }
+    let page = nearfar().arg("report").arg(scratch.path("r")).output().unwrap();
+    assert!(text(&page.stdout).contains("placed in initialise ("), "{}", text(&page.stdout));
+}

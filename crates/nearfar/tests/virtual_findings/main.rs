@@ -6,5 +6,6 @@ mod common;
 mod lab;
 
 mod clean;
+mod phases;
 mod repaired;
 mod table;
