@@ -19,6 +19,17 @@ fn object(name: &str, time: f64, far: Option<f64>) -> RankObject {
     }
 }
 
+fn phase(name: &str, own: f64, far: Option<f64>) -> RankPhase {
+    RankPhase {
+        name: name.into(),
+        calls: 10,
+        seconds: own + 1.0,
+        own_seconds: own,
+        far_share: far,
+        part_of_far: far,
+    }
+}
+
 /// One of `size` ranks, eight a host, each on two cpus of one node.
 fn summary(rank: u32, size: u32) -> Summary {
     let local = rank % 8;
@@ -60,6 +71,8 @@ fn summary(rank: u32, size: u32) -> Summary {
         objects: vec![object("field", 0.8, Some(0.0)), object("halo", 0.1, Some(0.1))],
         objects_left_out: 0,
         findings: Vec::new(),
+        phases: vec![phase("step => solve", 8.0, Some(0.0)), phase("step", 1.0, None)],
+        phases_left_out: 0,
         notes: Vec::new(),
     }
 }
@@ -124,6 +137,41 @@ fn a_rank_that_is_bound_elsewhere_with_a_far_object_is_named_with_its_reasons() 
     let text = page(&run);
     assert!(text.starts_with("Affected: far memory costs 1 of 64 ranks time (rank 37)."), "{text}");
     assert!(text.lines().any(|l| l.contains("node4") && l.ends_with(".....4..")), "{text}");
+}
+
+#[test]
+fn phases_of_all_ranks_are_listed_and_the_one_that_makes_a_rank_differ_is_named() {
+    let ranks = (0..16).map(|n| {
+        let mut s = summary(n, 16);
+        s.phases[0].own_seconds += f64::from(n % 3) * 0.1;
+        if n == 5 {
+            // As long as the others in all: they wait for it.
+            s.phases[0].own_seconds = 12.5;
+        }
+        s
+    });
+    let run = run(ranks);
+    let solve = &run.phases[0];
+    assert_eq!((solve.name.as_str(), solve.longest_rank), ("step => solve", Some(5)));
+    let own = solve.own_seconds.unwrap();
+    assert_eq!((own.ranks, own.min, own.median, own.max), (16, 8.0, 8.1, 12.5));
+    assert_eq!(run.phases[1].far_share, None, "unknown is not zero");
+    for row in &run.ranks {
+        let phase = row.differs.iter().any(|d| d.contains("phase step => solve takes longer: 12.50 s"));
+        assert_eq!(phase, row.rank == 5, "{:?}", row.differs);
+    }
+    let text = page(&run);
+    assert!(text.contains("step => solve: in 16 ranks; own time 8.00 s / 8.10 s / 12.50 s"), "{text}");
+    assert!(text.contains("far unknown of its memory samples"), "{text}");
+}
+
+#[test]
+fn a_summary_without_phases_of_an_older_version_is_read() {
+    let mut value = serde_json::to_value(summary(3, 8)).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    assert!(fields.remove("phases").is_some() && fields.remove("phases_left_out").is_some());
+    let read = Summary::from_bytes(value.to_string().as_bytes()).unwrap();
+    assert!(read.phases.is_empty() && read.rank.rank == 3);
 }
 
 #[test]

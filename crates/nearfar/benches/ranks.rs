@@ -3,7 +3,7 @@
 //!     cargo bench -p nearfar --bench ranks
 
 use nearfar_model::analyze::{Interval, Pattern, Verdict};
-use nearfar_model::ranks::{RankObject, Summary, summary};
+use nearfar_model::ranks::{RankObject, RankPhase, Summary, summary};
 use nearfar_model::recording::Rank;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -118,6 +118,17 @@ fn one(rank: u32) -> Summary {
         objects: objects.collect(),
         objects_left_out: 100,
         findings: Vec::new(),
+        phases: (0..64)
+            .map(|i| RankPhase {
+                name: format!("step => phase {i}"),
+                calls: 100,
+                seconds: 1.0,
+                own_seconds: 0.5,
+                far_share: Some(0.1),
+                part_of_far: Some(0.01),
+            })
+            .collect(),
+        phases_left_out: 0,
         notes: vec!["y".repeat(300); 8],
     }
 }

@@ -1,7 +1,7 @@
 //! In what a rank differs from most others, in words.
 
 use super::classes::{Class, Kind};
-use super::spread::{Spread, outlier_above};
+use super::spread::{LEAST, Spread, outlier_above};
 use super::summary::Summary;
 use crate::analyze::THRESHOLD;
 use crate::percent::percent;
@@ -17,6 +17,8 @@ pub struct Usual<'a> {
     nearfar: &'a str,
     /// Time on far pages by object's key, as a share of all time.
     objects: HashMap<&'a str, f64>,
+    /// Own seconds of phases: the median, and from where on one stands out.
+    phases: HashMap<&'a str, (f64, f64)>,
 }
 
 impl<'a> Usual<'a> {
@@ -28,7 +30,16 @@ impl<'a> Usual<'a> {
             costs.entry(&object.key).or_default().extend(object.far_time_share);
         }
         let median = |costs: Vec<f64>| Spread::of(costs).map(|s| s.median);
+        let mut times: HashMap<&str, Vec<f64>> = HashMap::new();
+        for phase in of_class.iter().flat_map(|s| &s.phases) {
+            times.entry(&phase.name).or_default().push(phase.own_seconds);
+        }
+        let phases = times.into_iter().filter_map(|(name, own)| {
+            let from = outlier_above(&own)?;
+            Some((name, (Spread::of(own)?.median, from)))
+        });
         Some(Usual {
+            phases: phases.collect(),
             kind: &class.of,
             slow: outlier_above(&seconds),
             seconds: Spread::of(seconds),
@@ -72,6 +83,7 @@ impl<'a> Usual<'a> {
         {
             all.push(format!("slower: {:.2} s (median of the others: {:.2} s)", s.seconds, seconds.median));
         }
+        all.extend(self.phase(s));
         if own.verdict != usual.verdict {
             all.push(format!("verdict {} (others: {})", own.verdict, usual.verdict));
         } else if own.findings != usual.findings {
@@ -85,6 +97,21 @@ impl<'a> Usual<'a> {
             all.push(format!("recorded by nearfar {} (others: {})", s.nearfar, self.nearfar));
         }
         all
+    }
+
+    /// The phase that takes much longer than in the others. A rank that the others wait for is as fast as they are in all.
+    fn phase(&self, s: &Summary) -> Option<String> {
+        let least = LEAST * self.seconds?.median;
+        let longer = s.phases.iter().filter_map(|p| {
+            let &(median, from) = self.phases.get(p.name.as_str())?;
+            let more = p.own_seconds - median;
+            (p.own_seconds > from && more >= least).then_some((more, median, p))
+        });
+        let (_, median, phase) = longer.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(format!(
+            "phase {} takes longer: {:.2} s (median of the others: {median:.2} s)",
+            phase.name, phase.own_seconds
+        ))
     }
 
     /// More time on far memory than the others, for certain; and the object that has it.
@@ -114,6 +141,12 @@ impl<'a> Usual<'a> {
                     object.name,
                     percent(cost)
                 ));
+            }
+            let phase = s.phases.iter().filter_map(|p| Some((p.part_of_far?, p)));
+            if let Some((part, phase)) = phase.max_by(|a, b| a.0.total_cmp(&b.0))
+                && part > 0.5
+            {
+                all.push(format!("{} of its far samples are in phase {}", percent(part), phase.name));
             }
         }
         all

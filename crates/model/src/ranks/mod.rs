@@ -6,6 +6,7 @@
 mod classes;
 mod differ;
 mod objects;
+mod phases;
 pub mod run;
 pub mod slice;
 pub mod spread;
@@ -14,6 +15,7 @@ pub mod summary;
 pub use classes::{Class, Kind};
 pub use differ::bound;
 pub use objects::CommonObject;
+pub use phases::CommonPhase;
 pub use run::{Found, NoSummary, RankRow, Run, State, merge};
 pub use spread::Spread;
-pub use summary::{MOST_BYTES, RankObject, Summary, summarize};
+pub use summary::{MOST_BYTES, RankObject, RankPhase, Summary, summarize};

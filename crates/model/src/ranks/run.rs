@@ -3,6 +3,7 @@
 use super::classes::{Class, classes};
 use super::differ::Usual;
 use super::objects::{CommonObject, common};
+use super::phases::{CommonPhase, common_phases};
 use super::spread::Spread;
 use super::summary::Summary;
 use crate::analyze::{Interval, Verdict};
@@ -122,6 +123,8 @@ pub struct Run {
     pub far_share: Option<Spread>,
     /// Objects of all ranks, those first that cost one of them most far time.
     pub objects: Vec<CommonObject>,
+    /// Phases of all ranks by name, those first in which one of them spent most time; at most 100.
+    pub phases: Vec<CommonPhase>,
     /// What is missing or doubtful, in words.
     pub notes: Vec<String>,
 }
@@ -191,6 +194,7 @@ pub fn merge(launch: &str, launcher: &str, size: Option<u32>, found: Vec<Found>,
         cpu_seconds: Spread::of(summaries.iter().filter_map(|s| s.cpu_seconds)),
         far_share: Spread::of(summaries.iter().filter_map(|s| s.far_share)),
         objects: common(summaries.iter().copied()),
+        phases: common_phases(summaries.iter().copied()),
         ranks,
         classes: classes.clone(),
         notes,

@@ -21,7 +21,7 @@ const DEVIATIONS: f64 = 3.5;
 /// Median deviation of a normal distribution in standard deviations.
 const SCALE: f64 = 1.4826;
 /// Nor does a rank that differs by less than this part of the median. // chosen: as what is at risk below 10 % is clean
-const LEAST: f64 = 0.10;
+pub const LEAST: f64 = 0.10;
 
 impl Spread {
     /// Of these figures; `None` of none.

@@ -12,6 +12,10 @@ pub const MOST_BYTES: usize = 64 << 10;
 /// Objects and findings of a rank, most time first. // chosen
 const OBJECTS: usize = 32;
 const FINDINGS: usize = 8;
+/// Phases of a rank, most time first. // chosen
+const PHASES: usize = 64;
+/// Fewest samples of a phase: below, its far share is unknown, as in a finding.
+const LEAST_SAMPLES: u64 = 20;
 /// What was lost, in words. // chosen
 const NOTES: usize = 8;
 /// Characters of a name, of a sentence. // chosen
@@ -79,8 +83,31 @@ pub struct Summary {
     pub objects_left_out: u64,
     /// Kinds of the findings, by rank.
     pub findings: Vec<String>,
+    /// Phases by the time in them and in no phase within, largest first; empty if the program names none.
+    #[serde(default)]
+    pub phases: Vec<RankPhase>,
+    /// Phases that are not in the list.
+    #[serde(default)]
+    pub phases_left_out: u64,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
+}
+
+/// A phase of a rank. Times of several threads are added.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankPhase {
+    /// Its path: `a => b` is b within a.
+    pub name: String,
+    /// How often it began.
+    pub calls: u64,
+    /// Time in it and in phases within, seconds.
+    pub seconds: f64,
+    /// Time in it and in no phase within, seconds.
+    pub own_seconds: f64,
+    /// Far part of its own memory samples by weight; `null` if too few or if too many are on pages of unknown nodes.
+    pub far_share: Option<f64>,
+    /// Part of the rank's far samples that are in it and in no phase within; `null` as `far_share`.
+    pub part_of_far: Option<f64>,
 }
 
 /// An object of a rank.
@@ -147,6 +174,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
             machine.nodes.iter().filter(|n| n.cpus.first_common(&rank.cpus).is_some()).map(|n| n.id).collect()
         }
     };
+    let phases = phases_of(report);
     Some(Summary {
         schema: SCHEMA,
         nearfar: meta.nearfar.clone(),
@@ -175,6 +203,8 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         objects_left_out: (report.objects.len() - objects.len()) as u64,
         objects,
         findings: report.findings.iter().take(FINDINGS).map(|f| f.kind.clone()).collect(),
+        phases_left_out: (phases.len().saturating_sub(PHASES)) as u64,
+        phases: phases.into_iter().take(PHASES).collect(),
         notes: report.notes.iter().take(NOTES).map(|note| short(note, SENTENCE)).collect(),
         rank,
     })
@@ -195,10 +225,15 @@ impl Summary {
             let half = kept.objects.len() / 2;
             kept.objects_left_out += (kept.objects.len() - half) as u64;
             kept.objects.truncate(half);
+            let phases = kept.phases.len() / 2;
+            kept.phases_left_out += (kept.phases.len() - phases) as u64;
+            kept.phases.truncate(phases);
             kept.notes.truncate(half);
             if half == 0 {
                 // Names of a machine with thousands of nodes.
                 kept.command.clear();
+                kept.phases_left_out += kept.phases.len() as u64;
+                kept.phases.clear();
                 kept.given_nodes.clear();
                 kept.thread_nodes.clear();
                 kept.node_ids.clear();
@@ -240,12 +275,14 @@ impl Summary {
         let shares = [self.far_share].into_iter().chain(self.objects.iter().map(|o| o.far_share)).flatten();
         let ends = self.far_share_ci.iter().flat_map(|ci| [ci.low, ci.high]);
         let times = self.objects.iter().flat_map(|o| [Some(o.time_share), o.far_time_share]).flatten();
+        let phases = self.phases.iter().flat_map(|p| [p.far_share, p.part_of_far]).flatten();
         let cells = self.node_matrix.iter().flatten().flatten().copied();
-        if let Some(x) = shares.chain(ends).chain(times).chain(cells).find(|&x| !share(x)) {
+        if let Some(x) = shares.chain(ends).chain(times).chain(cells).chain(phases).find(|&x| !share(x)) {
             return Err(format!("{x} for a share"));
         }
         let seconds = [Some(self.seconds), self.cpu_seconds];
-        match seconds.into_iter().flatten().find(|x| !(0.0..=1e12).contains(x)) {
+        let of_phases = self.phases.iter().flat_map(|p| [p.seconds, p.own_seconds]);
+        match seconds.into_iter().flatten().chain(of_phases).find(|x| !(0.0..=1e12).contains(x)) {
             Some(x) => Err(format!("{x} for seconds")),
             None => Ok(()),
         }
@@ -264,6 +301,37 @@ pub enum Unread {
     OtherVersion(String),
     /// It is none.
     Damaged(String),
+}
+
+/// All phases, by own time.
+fn phases_of(report: &Report) -> Vec<RankPhase> {
+    let Some(all) = &report.phases else { return Vec::new() };
+    let far: u64 = all.nodes.first().map_or(0, |whole| whole.all.inclusive.far);
+    let mut paths: Vec<String> = Vec::new();
+    let mut phases = Vec::new();
+    for node in &all.nodes {
+        let Some(parent) = node.parent else {
+            paths.push(String::new());
+            continue;
+        };
+        let path = match paths.get(parent) {
+            Some(above) if !above.is_empty() => format!("{above} => {}", node.name),
+            _ => node.name.clone(),
+        };
+        let own = &node.all.exclusive;
+        let known = own.samples >= LEAST_SAMPLES && own.near + own.far > 0 && own.page_nodes_known();
+        phases.push(RankPhase {
+            name: short(&path, NAME),
+            calls: node.all.calls,
+            seconds: node.all.inclusive.time_ns as f64 / 1e9,
+            own_seconds: own.time_ns as f64 / 1e9,
+            far_share: known.then(|| own.far as f64 / (own.near + own.far) as f64),
+            part_of_far: (known && far > 0).then(|| (own.far as f64 / far as f64).min(1.0)),
+        });
+        paths.push(path);
+    }
+    phases.sort_by(|a, b| b.own_seconds.total_cmp(&a.own_seconds).then_with(|| a.name.cmp(&b.name)));
+    phases
 }
 
 /// Build id of the file that the command names; modules are in the order in which they were mapped.

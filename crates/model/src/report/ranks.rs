@@ -26,6 +26,7 @@ pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
     table(&mut page, run);
     classes(&mut page, run);
     objects(&mut page, run);
+    phases(&mut page, run);
     if !run.notes.is_empty() {
         page.heading("Notes");
         run.notes.iter().for_each(|note| page.bullet(note));
@@ -256,6 +257,31 @@ fn objects(page: &mut Page, run: &Run) {
             plural(o.ranks as usize, "rank"),
             over(o.time_share)
         ));
+    }
+}
+
+fn phases(page: &mut Page, run: &Run) {
+    if run.phases.is_empty() {
+        return;
+    }
+    page.heading("Phases, over ranks (min / median / max)");
+    let over = |s: Option<Spread>, word: &dyn Fn(f64) -> String| {
+        s.map_or("unknown".to_owned(), |s| format!("{} / {} / {}", word(s.min), word(s.median), word(s.max)))
+    };
+    for phase in run.phases.iter().take(ROWS / 2) {
+        let longest = phase.longest_rank.map(|rank| format!(", longest in rank {rank}")).unwrap_or_default();
+        page.bullet(&format!(
+            "{}: in {}; own time {}, in all {}; calls {}; far {} of its memory samples{longest}",
+            phase.name,
+            plural(phase.seconds.map_or(0, |s| s.ranks) as usize, "rank"),
+            over(phase.own_seconds, &|x| format!("{x:.2} s")),
+            over(phase.seconds, &|x| format!("{x:.2} s")),
+            over(phase.calls, &|x| format!("{x:.0}")),
+            over(phase.far_share, &|x| percent(Some(x))),
+        ));
+    }
+    if run.phases.len() > ROWS / 2 {
+        page.bullet(&format!("and {} more in the JSON", run.phases.len() - ROWS / 2));
     }
 }
 
