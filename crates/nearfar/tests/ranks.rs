@@ -170,6 +170,20 @@ fn killed_and_missing_ranks_of_a_launch_are_named_in_the_report_of_the_rest() {
     assert_eq!(gate.output().unwrap().status.code(), Some(1), "an incomplete run passes no gate");
 }
 
+/// The run's report. A launcher ends the other ranks, too, and does not wait for their recorders: they are waited for here.
+fn once_all_recorders_ended(place: &Path) -> Value {
+    let begun = std::time::Instant::now();
+    loop {
+        let run = json(place, &["run"]);
+        let running = run["ranks"].as_array().unwrap().iter().any(|row| row["state"] == "running");
+        if !running {
+            return run;
+        }
+        assert!(begun.elapsed().as_secs() < 300, "recorders do not end: {run}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
     for launcher in launchers() {
@@ -177,9 +191,8 @@ fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
         let mut command = mpirun(launcher, 10, place.path());
         command.env("OMP_NUM_THREADS", "1");
         command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "20", "1"]);
-        // The launcher ends the others, too, and may not wait for their recorders.
         assert!(!command.output().unwrap().status.success());
-        let run = json(place.path(), &["run"]);
+        let run = once_all_recorders_ended(place.path());
         let rows = run["ranks"].as_array().unwrap();
         assert_eq!((rows.len(), run["missing_count"].as_u64()), (10, Some(0)), "{run}");
         let killed = |row: &Value| row["end"].as_str().unwrap().contains("SIGKILL");
