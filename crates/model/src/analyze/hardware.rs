@@ -81,6 +81,8 @@ pub struct Beside {
     pub clock: [u64; 5],
     /// Samples of which processor and page say the same, and another.
     pub agree: [u64; 2],
+    /// Whether only slow accesses or misses were sampled.
+    pub filtered: bool,
 }
 
 impl Beside {
@@ -129,12 +131,25 @@ impl Beside {
             ));
         }
         let most = touching as f64 / working.max(1) as f64;
+        Ok((most * self.part(Served::is_memory).unwrap_or(0.0), most))
+    }
+
+    /// The part of all latencies that these have; `None` if unknown: without latencies, or where what caches answered was not
+    /// sampled.
+    fn part(&self, of: impl Fn(Served) -> bool) -> Option<f64> {
         let all = self.sum(2, |_| true);
-        let [n, memory] = self.samples();
-        // Without latencies, or where only misses were sampled, nothing says which part of it is memory's: none may be.
-        let part =
-            if all > 0 && memory < n { self.sum(2, Served::is_memory) as f64 / all as f64 } else { 0.0 };
-        Ok((most * part, most))
+        (all > 0 && !self.filtered).then(|| self.sum(2, of) as f64 / all as f64)
+    }
+
+    /// Largest share of the time that can have waited for lines in caches of other nodes; 0 if no sample was of one.
+    pub fn between_nodes(&self) -> f64 {
+        let other = |served| served == Served::OtherNodesCache;
+        if self.sum(0, other) == 0 {
+            return 0.0;
+        }
+        // Without a clock beside them, all of the time may have waited for loads.
+        let most = self.waits().map_or(1.0, |(_, most)| most);
+        most * self.part(other).unwrap_or(1.0)
     }
 
     /// Largest share of the time that can have waited for memory where memory answered few samples; `None` if unknown.

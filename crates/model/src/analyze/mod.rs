@@ -130,6 +130,7 @@ fn take_apart(
         let by_time = context.measure.by_time();
         let mut context = context;
         let mut counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
+        counters.beside.filtered = context.input.meta.hardware_filtered;
         // Where the processor sampled next to nothing, the clock decides.
         if let Some(time) = by_time.as_ref().filter(|_| counters.beside.samples()[0] < stats::LEAST_SAMPLES) {
             context.measure = time;

@@ -261,6 +261,18 @@ fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
 fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verdict, String) {
     let unknown = |why: String| (Verdict::Unknown, why);
     let [all, memory] = beside.samples();
+    // Memory may be near, or answer little, where nodes take lines from each other's caches all the time.
+    let between = beside.between_nodes();
+    let clean = |what: String| {
+        if between <= THRESHOLD {
+            return clean(what);
+        }
+        unknown(format!(
+            "{what}. But up to {} of the time waits for lines in caches of other nodes, and these samples do not show why: \
+             `nearfar record --on MACHINE` counts who writes them.",
+            percent(between)
+        ))
+    };
     if beside.too_few() {
         if let Some(most) = beside.waits_at_most().filter(|&most| most <= THRESHOLD) {
             return clean(format!(

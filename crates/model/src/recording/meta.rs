@@ -83,6 +83,10 @@ pub struct Meta {
     pub folio_bytes: Vec<u64>,
     /// numa_balancing of the kernel at the start: 0 off; −1 unknown.
     pub numa_balancing: i32,
+    /// Whether the processor was asked to sample only slow accesses or only misses of caches: then what caches answered is not
+    /// among its samples. True as well where that is unknown.
+    #[serde(default)]
+    pub hardware_filtered: bool,
     /// Whether the agent reported in from the target.
     pub agent: bool,
     /// If it did not, why; or what is missing without it.

@@ -130,6 +130,40 @@ fn without_a_clock_far_loads_are_a_share_and_no_accusation() {
     assert!((r.remote_share.unwrap() - 0.5).abs() < 0.001);
 }
 
+/// False sharing has no far memory: its lines go from cache to cache.
+#[test]
+fn lines_from_other_nodes_caches_are_no_far_memory_and_not_clean() {
+    let mut m = Made::new();
+    m.loads(0, Served::LocalMemory, 200, 400);
+    m.loads(1, Served::OtherNodesCache, 500, 1000);
+    m.loads(0, Served::Cache, 10, 2000);
+    (0..2).for_each(|thread| m.clock(thread, 80, 1000));
+    let r = m.report();
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("waits for lines in caches of other nodes"), "{}", r.verdict_why);
+    // Some always do.
+    let mut m = Made::new();
+    m.loads(0, Served::LocalMemory, 200, 1000);
+    m.loads(1, Served::OtherNodesCache, 500, 2);
+    m.loads(0, Served::Cache, 10, 9000);
+    assert_eq!(m.report().verdict, Verdict::Clean);
+}
+
+/// Where only slow loads are sampled, all of them are: nothing says how much of the time waits for memory.
+#[test]
+fn samples_of_slow_loads_only_accuse_nothing() {
+    let mut m = Made::new();
+    m.loads(0, Served::LocalMemory, 200, 500);
+    m.loads(1, Served::RemoteMemory, 400, 500);
+    m.loads(0, Served::Cache, 60, 10);
+    (0..2).for_each(|thread| m.clock(thread, 80, 1000));
+    assert_eq!(m.report().verdict, Verdict::Affected);
+    m.w.input.meta.hardware_filtered = true;
+    let r = m.report();
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!((r.remote_share.unwrap() - 0.5).abs() < 0.001);
+}
+
 #[test]
 fn near_loads_are_clean() {
     let mut m = Made::new();

@@ -60,6 +60,7 @@ impl MadeRecording {
             page_bytes: PAGE,
             folio_bytes: Vec::new(),
             numa_balancing: 0,
+            hardware_filtered: false,
             agent: true,
             agent_why: String::new(),
             placement: None,

@@ -219,6 +219,7 @@ pub(super) fn first_meta(
         page_bytes: page_bytes(),
         folio_bytes: host.kernel.folio_bytes.clone(),
         numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
+        hardware_filtered: options.memory.is_some_and(|wish| wish.misses_only || wish.least_cycles > 0),
         agent: false,
         agent_why: agent.err().unwrap_or_default(),
         placement: options.objects.as_ref().map(|o| o.text().to_owned()),

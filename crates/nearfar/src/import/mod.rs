@@ -129,6 +129,8 @@ fn empty_meta(machine: Machine, command: Vec<String>, from: String) -> Meta {
         page_bytes: 4096,
         folio_bytes: Vec::new(),
         numa_balancing: -1,
+        // perf's own events of loads have a threshold of 30 cycles.
+        hardware_filtered: true,
         agent: false,
         agent_why: "an imported file has no allocations".into(),
         placement: None,

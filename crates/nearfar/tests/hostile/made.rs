@@ -55,6 +55,7 @@ impl Made<'_> {
             page_bytes: PAGE,
             folio_bytes: vec![65536, 2 << 20],
             numa_balancing: 0,
+            hardware_filtered: false,
             agent: false,
             agent_why: n("why not"),
             placement: None,
