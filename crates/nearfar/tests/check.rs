@@ -71,7 +71,7 @@ fn bad_input_ends_before_anything_runs() {
     case(
         &["--on", "xeon-e5-2699v4-2s", "--only", "node 7", "--", "true"],
         2,
-        "there are as is, node 0, node 1",
+        "the placements are as is, node 0, node 1",
     );
     assert_eq!(std::fs::read_to_string(file).unwrap(), "{}");
 }
