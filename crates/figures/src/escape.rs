@@ -50,6 +50,24 @@ pub fn page(text: &str) -> Cow<'_, str> {
     replaced(text, |c| c != '\n' && is_command(c), |out, c| out.extend(c.escape_unicode()))
 }
 
+/// Text as XML 1.0 or HTML that shows it, in an element or between double quotes.
+pub fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Not even escaped may these be in XML 1.0.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// JSON with the same meaning: such characters stand in it only within strings, where they may be written as `\u202e`.
 pub fn json(text: String) -> String {
     // Line feeds are between the values; within strings the writer has escaped them.

@@ -165,6 +165,22 @@ fn phases_of_all_ranks_are_listed_and_the_one_that_makes_a_rank_differ_is_named(
     assert!(text.contains("far unknown of its memory samples"), "{text}");
 }
 
+/// The rank that is longest in a call of MPI waits for the others.
+#[test]
+fn a_rank_that_waits_in_mpi_does_not_differ() {
+    let with = |name: &str| {
+        let ranks = (0..16).map(|n| {
+            let mut s = summary(n, 16);
+            s.phases[0].name = name.into();
+            s.phases[0].own_seconds = if n == 5 { 12.5 } else { 8.0 + f64::from(n % 3) * 0.1 };
+            s
+        });
+        run(ranks).ranks[5].differs.clone()
+    };
+    assert_eq!(with("step => MPI_Allreduce()"), [""; 0]);
+    assert_eq!(with("step => reduce_MPI_").len(), 1);
+}
+
 #[test]
 fn a_summary_without_phases_of_an_older_version_is_read() {
     let mut value = serde_json::to_value(summary(3, 8)).unwrap();
@@ -219,8 +235,14 @@ fn missing_killed_unreadable_and_running_ranks_are_named_and_unknown_is_not_zero
     assert_eq!(states, [Complete, Killed, Unfinished, OtherVersion, Running, Damaged]);
     assert_eq!((&run.missing[..], run.missing_count), (&[6, 7][..], Some(2)));
     assert_eq!(run.far_share.unwrap().ranks, 1, "what is unknown is in no median");
+    assert_eq!(
+        run.verdict(),
+        Verdict::Unknown,
+        "what is known of some ranks is clean, and the others are not known"
+    );
     let text = page(&run);
     for part in [
+        "No verdict for the run: what is known of 2 ranks is clean",
         "killed: rank 1 (signal 9 (SIGKILL))",
         "unfinished: rank 2",
         "nearfar 9.0.0",
@@ -240,7 +262,7 @@ fn missing_killed_unreadable_and_running_ranks_are_named_and_unknown_is_not_zero
 fn without_a_size_missing_ranks_are_unknown_and_that_is_said() {
     let found = vec![Found { host: "h".into(), rank: 5, summary: Ok(Box::new(summary(5, 8))) }];
     let run = merge("unnamed", "PMI", None, found, Vec::new());
-    assert_eq!(run.missing_count, None);
+    assert_eq!((run.missing_count, run.verdict()), (None, Verdict::Unknown));
     assert!(page(&run).contains("did not say how many ranks"), "{}", page(&run));
 }
 
@@ -303,7 +325,7 @@ fn the_page_of_a_run_has_its_verdict_and_all_that_the_json_has() {
     };
     for verdict in [Verdict::Clean, Verdict::Unknown, Verdict::Affected] {
         let run = with(2, verdict);
-        assert_eq!(ranks::verdict(&run), verdict);
+        assert_eq!(run.verdict(), verdict);
         let page = html::ranks(&run, "run");
         let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
         let data: serde_json::Value = serde_json::from_str(data).unwrap();
@@ -314,5 +336,5 @@ fn the_page_of_a_run_has_its_verdict_and_all_that_the_json_has() {
             "its text is there without scripts, too"
         );
     }
-    assert_eq!(ranks::verdict(&run([])), Verdict::Unknown, "no rank has a summary");
+    assert_eq!(run([]).verdict(), Verdict::Unknown, "no rank has a summary");
 }

@@ -12,6 +12,7 @@ use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::phases::Phases;
 use super::program::Program;
+use super::stats::LEAST_OF_A_PART;
 use super::unnamed::Unnamed;
 use super::value::{Basis, Cause, Finding, Interval, NotWorth, Predicted};
 use super::whatif::{Engine, Planner, SAME, WORTH};
@@ -21,8 +22,6 @@ use crate::percent::percent;
 const LEAST_AT_RISK: f64 = 0.01;
 /// The same for remote memory whose placement was not seen: without a cause, only what is plainly large.
 const LEAST_UNEXPLAINED: f64 = 0.05;
-/// Fewest remote samples of an object: below, a share is an anecdote.
-const LEAST_SAMPLES: u64 = 20;
 
 /// Why the number is missing for the gain.
 fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
@@ -136,7 +135,7 @@ pub fn findings<'a>(
         groups.retain(|g| {
             let samples: u64 = g.iter().map(|c| c.row.remote_samples).sum();
             let low: f64 = g.iter().map(|c| c.row.at_risk_ci.map_or(0.0, |i| i.low)).sum();
-            let certain = samples >= LEAST_SAMPLES && low * memory_bound >= least(g[0].kind);
+            let certain = samples >= LEAST_OF_A_PART && low * memory_bound >= least(g[0].kind);
             if !certain {
                 // Were every sample certain, it would be a finding.
                 let would =
@@ -204,7 +203,7 @@ fn unnamed_of(cases: &[Case], total: f64, least: f64) -> Option<Unnamed> {
         interval: Interval { low: sum(|i| i.low), high: sum(|i| i.high) },
         samples: cases.iter().map(|c| c.row.remote_samples).sum(),
         least,
-        least_samples: LEAST_SAMPLES,
+        least_samples: LEAST_OF_A_PART,
     })
 }
 

@@ -142,28 +142,33 @@ impl Beside {
     }
 
     /// Largest share of the time that can have waited for lines in caches of other nodes; 0 if no sample was of one.
-    pub fn between_nodes(&self) -> f64 {
+    pub fn between_nodes_at_most(&self) -> f64 {
         let other = |served| served == Served::OtherNodesCache;
         if self.sum(0, other) == 0 {
             return 0.0;
         }
         // Without a clock beside them, all of the time may have waited for loads.
         let most = self.waits().map_or(1.0, |(_, most)| most);
-        most * self.part(other).unwrap_or(1.0)
+        self.at_most(most, other).unwrap_or(most)
     }
 
     /// Largest share of the time that can have waited for memory where memory answered few samples; `None` if unknown.
     pub fn waits_at_most(&self) -> Option<f64> {
-        let (_, most) = self.waits().ok()?;
-        let [all, memory] = self.samples();
+        self.at_most(self.waits().ok()?.1, Served::is_memory)
+    }
+
+    /// What part of `most` these can have at most, by their number and their latencies; `None` without latencies. Where fast
+    /// accesses were not sampled, it is an upper bound as well: they would take away from it.
+    fn at_most(&self, most: f64, of: impl Fn(Served) -> bool + Copy) -> Option<f64> {
         let mean = |cycles: u64, n: u64| cycles as f64 / n.max(1) as f64;
-        let (of_memory, of_all) = (self.sum(2, Served::is_memory), self.sum(2, |_| true));
+        let [all, these] = [self.sum(0, |_| true), self.sum(0, of)];
+        let (of_these, of_all) = (self.sum(2, of), self.sum(2, |_| true));
         if of_all == 0 {
             return None;
         }
-        // One more than was seen, so that none among few is no proof.
-        let high = draws_interval(memory, all)?.high;
-        let longer = mean(of_memory.max(of_all / all.max(1)), memory.max(1)) / mean(of_all, all);
+        // One more than was seen: that none was among few proves nothing.
+        let high = draws_interval(these, all)?.high;
+        let longer = mean(of_these.max(of_all / all.max(1)), these.max(1)) / mean(of_all, all);
         Some((most * high * longer.max(1.0)).min(1.0))
     }
 
@@ -240,7 +245,7 @@ mod tests {
         assert_eq!(two.settle(Served::RemoteMemory, 1, 1), (0, Some(true)));
         assert_eq!(two.settle(Served::RemoteMemory, UNKNOWN, UNKNOWN), (UNKNOWN, Some(true)));
         assert_eq!(two.settle(Served::LocalMemory, UNKNOWN, UNKNOWN), (UNKNOWN, Some(false)));
-        // Of four nodes, "another" is three: the page says which, or nobody.
+        // Of four nodes, "another" is three: only the page can say which.
         let four = places("4x4");
         assert_eq!(four.settle(Served::RemoteMemory, 1, 3), (3, Some(true)));
         assert_eq!(four.settle(Served::RemoteMemory, 1, UNKNOWN), (UNKNOWN, Some(true)));

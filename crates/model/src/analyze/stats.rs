@@ -18,6 +18,9 @@ use super::value::Interval;
 /// Fewest samples for a verdict: at 300, a true 5 % is distinguished from 10 % in 19 of 20 recordings.
 pub const LEAST_SAMPLES: u64 = 300;
 
+/// Fewest samples of an object, a phase or another part: below, a share of them is an anecdote.
+pub const LEAST_OF_A_PART: u64 = 20;
+
 /// Two-sided error probability of every interval: 95 % intervals.
 const ALPHA: f64 = 0.05;
 /// Normal quantile of 1 − α/2.

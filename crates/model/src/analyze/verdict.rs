@@ -262,7 +262,7 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
     let unknown = |why: String| (Verdict::Unknown, why);
     let [all, memory] = beside.samples();
     // Memory may be near, or answer little, where nodes take lines from each other's caches all the time.
-    let between = beside.between_nodes();
+    let between = beside.between_nodes_at_most();
     let clean = |what: String| {
         if between <= THRESHOLD {
             return clean(what);
@@ -313,9 +313,7 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
     if interval.low * estimate > THRESHOLD {
         return match findings.first() {
             Some(f) => (Verdict::Affected, format!("{loads}, and {waits}; first cause: {}.", f.cause.text)),
-            None => unknown(format!(
-                "{loads}, and {waits}, but it is spread over too many objects to name a cause."
-            )),
+            None => unknown(format!("{loads}, and {waits}, but {}", why_unnamed(evidence, "of these loads"))),
         };
     }
     unknown(format!(

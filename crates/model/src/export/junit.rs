@@ -1,6 +1,7 @@
 //! The verdict as a JUnit test suite, which CI servers show as tests: one case for the verdict, one for each finding.
 
 use crate::analyze::{Report, Verdict};
+use crate::escape;
 use crate::report::finding_title;
 use std::fmt::Write;
 
@@ -65,24 +66,12 @@ pub fn suite(report: &Report) -> String {
     out
 }
 
-/// Text of an element. Characters that XML 1.0 forbids even as references become U+FFFD.
+/// Text of an element.
 fn text(raw: &str) -> String {
-    let mut out = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\t' | '\n' => out.push(c),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    escape::xml(&escape::page(raw))
 }
 
 /// Text of an attribute between double quotes: line ends would be read as spaces.
 fn attribute(raw: &str) -> String {
-    text(raw).replace('"', "&quot;").replace('\n', "&#10;").replace('\t', "&#9;")
+    text(raw).replace('\n', "&#10;")
 }

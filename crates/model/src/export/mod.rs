@@ -8,6 +8,7 @@ pub mod perf;
 pub mod perf_script;
 pub mod perfetto;
 pub mod pprof;
+mod protobuf;
 pub mod samples;
 pub mod sarif;
 pub mod tau;

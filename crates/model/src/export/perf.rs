@@ -66,7 +66,7 @@ pub fn source_bits(s: &Sample) -> Option<u64> {
     if s.data_src != 0 {
         return Some(s.data_src);
     }
-    // A line that was counted came from memory. Where a clock's sample was answered, nobody knows.
+    // A line that was counted came from memory. Where a clock's sample was answered is not known.
     let served = match (s.served, s.from, s.remote) {
         (Some(served), _, _) => served,
         (None, "simulated", Some(true)) => Served::RemoteMemory,

@@ -1,6 +1,7 @@
 //! Perfetto's trace: a track for each thread with its phases as slices, in the protocol buffers of `perfetto_trace.proto`
 //! (numbers of fields are from there), which ui.perfetto.dev and its trace processor read.
 
+use super::protobuf::Message;
 use crate::analyze::Report;
 
 /// Fields of `TracePacket`.
@@ -16,37 +17,6 @@ mod packet {
 const CLEARED: u64 = 1;
 const SLICE_BEGIN: u64 = 1;
 const SLICE_END: u64 = 2;
-
-/// A message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.0.push(n as u8 | 0x80);
-            n >>= 7;
-        }
-        self.0.push(n as u8);
-    }
-
-    fn number(&mut self, field: u32, n: u64) -> &mut Self {
-        self.varint(u64::from(field) << 3);
-        self.varint(n);
-        self
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) -> &mut Self {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn text(&mut self, field: u32, text: &str) -> &mut Self {
-        self.bytes(field, text.as_bytes())
-    }
-}
 
 /// The trace; `None` without phases. Times begin with the recording. It has the intervals that the report has: the
 /// 2000 longest.

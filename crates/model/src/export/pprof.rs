@@ -1,39 +1,8 @@
 //! pprof's profile.proto (github.com/google/pprof, numbers of fields from there), not compressed: pprof reads both.
 
+use super::protobuf::Message;
 use super::samples::{Samples, Weight};
 use std::collections::HashMap;
-
-/// A message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.0.push(n as u8 | 0x80);
-            n >>= 7;
-        }
-        self.0.push(n as u8);
-    }
-    fn number(&mut self, field: u32, n: u64) -> &mut Message {
-        if n != 0 {
-            self.varint(u64::from(field) << 3);
-            self.varint(n);
-        }
-        self
-    }
-    fn bytes(&mut self, field: u32, bytes: &[u8]) -> &mut Message {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-    fn packed(&mut self, field: u32, numbers: &[u64]) -> &mut Message {
-        let mut all = Message::default();
-        numbers.iter().for_each(|&n| all.varint(n));
-        self.bytes(field, &all.0)
-    }
-}
 
 /// Texts by number; 0 is the empty one.
 struct Texts<'a> {

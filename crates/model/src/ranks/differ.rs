@@ -2,7 +2,7 @@
 
 use super::classes::{Class, Kind};
 use super::spread::{LEAST, Spread, outlier_above};
-use super::summary::Summary;
+use super::summary::{RankPhase, Summary};
 use crate::analyze::THRESHOLD;
 use crate::percent::percent;
 use std::collections::HashMap;
@@ -99,10 +99,13 @@ impl<'a> Usual<'a> {
         all
     }
 
-    /// The phase that takes much longer than in the others. A rank that the others wait for is as fast as they are in all.
+    /// The phase that takes much longer than in the others. A rank that the others wait for is as fast as they are in all;
+    /// calls of MPI are left out, since the rank that is longest in them is one that waits.
     fn phase(&self, s: &Summary) -> Option<String> {
         let least = LEAST * self.seconds?.median;
-        let longer = s.phases.iter().filter_map(|p| {
+        let own_work =
+            |p: &&RankPhase| !p.name.rsplit(" => ").next().is_some_and(|own| own.starts_with("MPI_"));
+        let longer = s.phases.iter().filter(own_work).filter_map(|p| {
             let &(median, from) = self.phases.get(p.name.as_str())?;
             let more = p.own_seconds - median;
             (p.own_seconds > from && more >= least).then_some((more, median, p))

@@ -129,6 +129,18 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
+impl Run {
+    /// Of all ranks: affected if one is; clean if all that the launcher started are there, are clean and ended well.
+    pub fn verdict(&self) -> Verdict {
+        let whole = self.missing_count == Some(0) && self.ranks.iter().all(|r| r.state == State::Complete);
+        match () {
+            () if self.ranks.iter().any(|r| r.verdict == Some(Verdict::Affected)) => Verdict::Affected,
+            () if whole && self.ranks.iter().all(|r| r.verdict == Some(Verdict::Clean)) => Verdict::Clean,
+            () => Verdict::Unknown,
+        }
+    }
+}
+
 /// Merges what was found of a launch.
 pub fn merge(launch: &str, launcher: &str, size: Option<u32>, found: Vec<Found>, notes: Vec<String>) -> Run {
     let mut notes = notes;

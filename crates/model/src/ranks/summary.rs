@@ -1,5 +1,6 @@
 //! What a rank leaves for the report of its run: of its own report, the part that is compared with other ranks.
 
+use crate::analyze::stats::LEAST_OF_A_PART;
 use crate::analyze::{Interval, Pattern, Report, Verdict};
 use crate::machine::Machine;
 use crate::recording::{Meta, Modules, Rank};
@@ -14,8 +15,6 @@ const OBJECTS: usize = 32;
 const FINDINGS: usize = 8;
 /// Phases of a rank, most time first. // chosen
 const PHASES: usize = 64;
-/// Fewest samples of a phase: below, its far share is unknown, as in a finding.
-const LEAST_SAMPLES: u64 = 20;
 /// What was lost, in words. // chosen
 const NOTES: usize = 8;
 /// Characters of a name, of a sentence. // chosen
@@ -319,7 +318,7 @@ fn phases_of(report: &Report) -> Vec<RankPhase> {
             _ => node.name.clone(),
         };
         let own = &node.all.exclusive;
-        let known = own.samples >= LEAST_SAMPLES && own.near + own.far > 0 && own.page_nodes_known();
+        let known = own.samples >= LEAST_OF_A_PART && own.near + own.far > 0 && own.page_nodes_known();
         phases.push(RankPhase {
             name: short(&path, NAME),
             calls: node.all.calls,

@@ -38,20 +38,6 @@ pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
     page.finish()
 }
 
-/// Of all ranks: affected if one is, clean if all are that have a summary.
-pub fn verdict(run: &Run) -> Verdict {
-    let mut all = run.ranks.iter().filter_map(|r| r.verdict).peekable();
-    if all.peek().is_none() {
-        return Verdict::Unknown;
-    }
-    let all: Vec<Verdict> = all.collect();
-    match () {
-        () if all.contains(&Verdict::Affected) => Verdict::Affected,
-        () if all.contains(&Verdict::Unknown) => Verdict::Unknown,
-        () => Verdict::Clean,
-    }
-}
-
 fn headline(page: &mut Page, run: &Run) {
     let of = |verdict| -> Vec<u32> {
         run.ranks.iter().filter(|r| r.verdict == Some(verdict)).map(|r| r.rank).collect()
@@ -66,8 +52,16 @@ fn headline(page: &mut Page, run: &Run) {
             Style::Bad,
             format!("Affected: far memory costs {} time (rank {}).", count(&affected), list(&affected)),
         )
-    } else if unknown.is_empty() {
+    } else if run.verdict() == Verdict::Clean {
         (Style::Good, format!("Clean: {}.", count(&clean)))
+    } else if unknown.is_empty() {
+        let known = plural(clean.len(), "rank");
+        (
+            Style::Unsure,
+            format!(
+                "No verdict for the run: what is known of {known} is clean; others ended early, are missing or unknown."
+            ),
+        )
     } else if clean.is_empty() {
         let why = run.ranks.iter().find_map(|r| r.verdict_why.as_deref()).unwrap_or_default();
         (Style::Unsure, format!("No verdict for any rank. Rank {}: {why}", unknown[0]))

@@ -175,7 +175,7 @@ fn near_loads_are_clean() {
 #[test]
 fn a_load_from_another_node_is_far_though_nobody_knows_which() {
     let mut m = Made::new();
-    // Four nodes, and pages that nobody saw placed: which of three is unknown, that it is another is not.
+    // Four nodes, and pages whose placement was not seen: which of three is unknown, that it is another is known.
     m.w.input.meta.machine = machine(4, 1);
     m.w.input.faults = Default::default();
     m.loads(0, Served::LocalMemory, 200, 600);

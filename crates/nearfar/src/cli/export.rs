@@ -129,7 +129,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     if matches!(args.to, To::PerfScript | To::PerfData | To::Pprof | To::Flamegraph | To::Csv) {
         return of_samples(args, &path);
     }
-    let root = source_root(args)?;
+    let root = args.source_root.as_deref().map(absolute).transpose()?;
     let Judged { report, meta, .. } = judged_with(&path, args.machine.as_deref(), args.bind, args.whole)?;
     let rank = meta.rank.map_or(0, |rank| rank.rank);
     let out = args.output.clone().unwrap_or_else(|| path.with_extension(args.to.extension()));
@@ -139,24 +139,28 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
             file(&out, caliper::json(&report, rank).with_context(no_phases)?.as_bytes(), args.force.force)?
         }
         To::Perfetto => file(&out, &perfetto::trace(&report).with_context(no_phases)?, args.force.force)?,
-        To::Sarif => file(&out, sarif::log(&report, &root).as_bytes(), args.force.force)?,
+        To::Sarif => file(
+            &out,
+            sarif::log(&report, &root.map_or_else(|| absolute(Path::new(".")), Ok)?).as_bytes(),
+            args.force.force,
+        )?,
         To::Junit => file(&out, junit::suite(&report).as_bytes(), args.force.force)?,
         _ => unreachable!("done above"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directory that sources are shown relative to.
+/// A directory as an absolute path without links.
 ///
 /// # Errors
-/// If what was named is no directory.
-fn source_root(args: &ExportArgs) -> Result<String> {
-    let root = args.source_root.clone().unwrap_or_else(|| ".".into());
-    if !root.is_dir() {
-        bail!("--source-root {} is not a directory", root.display());
+/// If it is no directory.
+fn absolute(directory: &Path) -> Result<String> {
+    if !directory.is_dir() {
+        bail!("--source-root {} is not a directory", directory.display());
     }
-    let root = root.canonicalize().with_context(|| format!("cannot find {}", root.display()))?;
-    Ok(root.to_string_lossy().into_owned())
+    let absolute =
+        directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
+    Ok(absolute.to_string_lossy().into_owned())
 }
 
 /// Writes what is of samples.

@@ -9,7 +9,7 @@ use crate::store::dir::Dir;
 use anyhow::{Context, Result};
 use nearfar_model::analyze::Verdict;
 use nearfar_model::machine::binding::Bind;
-use nearfar_model::ranks::{Found, NoSummary, RankRow, Run, State, Summary, merge, summarize};
+use nearfar_model::ranks::{Found, NoSummary, Run, Summary, merge, summarize};
 use nearfar_model::report::{html, ranks as page};
 use std::io::IsTerminal;
 use std::path::Path;
@@ -61,10 +61,8 @@ pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
 
 /// A rank that is dead or missing passes no gate.
 fn gate(fail_on: Option<&str>, run: &Run) -> Gate {
-    let any = |of: &dyn Fn(&RankRow) -> bool| run.ranks.iter().any(of);
-    let bad = any(&|r| r.verdict == Some(Verdict::Affected));
-    let undecided = |r: &RankRow| r.verdict != Some(Verdict::Clean) || r.state != State::Complete;
-    status::gate(fail_on, bad, any(&undecided) || run.missing_count != Some(0))
+    let verdict = run.verdict();
+    status::gate(fail_on, verdict == Verdict::Affected, verdict != Verdict::Clean)
 }
 
 /// The summary of a rank. Where its recorder was killed, or another machine is asked for, it is made of the recording.

@@ -27,7 +27,7 @@ mod source;
 mod statics;
 mod unwind;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -58,6 +58,8 @@ pub struct Module {
     debug: OnceLock<Option<Arc<Image>>>,
     functions: OnceLock<Functions>,
     lines: OnceLock<Option<Lines>>,
+    /// What [`Module::code_range`] found: first byte and end. It is asked for every sample.
+    code_ranges: Mutex<BTreeMap<u64, u64>>,
     /// Source files read so far; None for those that cannot be used.
     sources: Mutex<HashMap<PathBuf, Option<Arc<str>>>>,
 }
@@ -72,6 +74,7 @@ impl Module {
             debug: OnceLock::new(),
             functions: OnceLock::new(),
             lines: OnceLock::new(),
+            code_ranges: Mutex::default(),
             sources: Mutex::default(),
         })
     }
@@ -181,7 +184,15 @@ impl Module {
     /// Bounds around `vaddr` from whose first byte disassembly can start, for questions while a program runs: those
     /// of the unwind tables where they know, which costs one look; else those of [`Module::function_range`].
     pub fn code_range(&self, vaddr: u64) -> Option<Range<u64>> {
-        functions::unwind_range(&self.image, vaddr).or_else(|| self.function_range(vaddr))
+        let mut known = self.code_ranges.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((&start, &end)) = known.range(..=vaddr).next_back()
+            && vaddr < end
+        {
+            return Some(start..end);
+        }
+        let range = functions::unwind_range(&self.image, vaddr).or_else(|| self.functions().range(vaddr))?;
+        known.insert(range.start, range.end);
+        Some(range)
     }
 
     /// The file's bytes at a range of addresses. None when part of it is not in the file.

@@ -166,3 +166,18 @@ fn damaged_files_never_panic() {
         exercise(&bad, "flipped");
     }
 }
+
+/// The unwind tables have one range for all stubs of a procedure linkage table, which is no function.
+#[test]
+fn a_procedure_linkage_table_is_no_function() {
+    let dir = TempDir::new().unwrap();
+    let Some(path) = compile(&dir, "gcc", "a.c", C_SOURCE, &["-O2", "-Wl,-z,lazy"]) else {
+        return;
+    };
+    let module = Module::open(&path).unwrap();
+    let text = tool("readelf", &["-SW", path.to_str().unwrap()]).unwrap();
+    let line = text.lines().find(|l| l.contains(" .plt ")).unwrap();
+    let fields: Vec<&str> = line.split_once(".plt").unwrap().1.split_whitespace().collect();
+    let stub = hex(fields[1]) + 16;
+    assert_eq!((module.function_range(stub), module.code_range(stub)), (None, None));
+}

@@ -3,14 +3,13 @@
 use super::tree::ROOT;
 use super::{Phases, Sampled};
 use crate::analyze::counters::Counters;
+use crate::analyze::stats::LEAST_OF_A_PART;
 use crate::analyze::value::{FindingPhase, FindingPhases};
 use crate::recording::NONE;
 use std::collections::BTreeMap;
 
 /// Phases of either list at most. // chosen
 const MOST: usize = 8;
-/// Fewest far samples: below, a share is an anecdote, as in a finding.
-const LEAST_SAMPLES: u64 = 20;
 
 impl Phases {
     /// Of the far samples on these rows; `None` if they are too few, or if none of their phases is known by name.
@@ -26,7 +25,7 @@ impl Phases {
             }
         }
         let named = |path: &u32| *path != ROOT && *path != NONE;
-        if all.samples < LEAST_SAMPLES || all.weight == 0 || !placed.keys().chain(paid.keys()).any(named) {
+        if all.samples < LEAST_OF_A_PART || all.weight == 0 || !placed.keys().chain(paid.keys()).any(named) {
             return None;
         }
         let list = |by: BTreeMap<u32, u64>| {

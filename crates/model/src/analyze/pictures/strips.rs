@@ -246,7 +246,7 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
         nodes: vec![Parts::default(); bins],
         threads: vec![FastMap::default(); bins],
     };
-    // Pages at which nobody looked are taken for their toucher's, unless looks at others disagree with that: a policy
+    // Pages that were not looked at are taken for their toucher's, unless looks at others disagree with that: a policy
     // may have placed all of them.
     let (mut guessed, mut seen, mut elsewhere) = (vec![Parts::default(); bins], 0usize, 0usize);
     let per_bin = if used.object < LOOKED.0 { LOOKED.1 } else { LOOKED.2 };

@@ -182,7 +182,7 @@ pub fn ranks(run: &Run, name: &str) -> String {
     };
     let about = About { recording: name.to_owned(), ..About::default() };
     let command = run.command.first().map_or(name, String::as_str);
-    let data = Ranks { run, verdict: super::ranks::verdict(run), about: &about, words };
+    let data = Ranks { run, verdict: run.verdict(), about: &about, words };
     fill(&format!("{command}, {} ranks: nearfar", run.ranks.len()), &text(WIDTH), &data)
 }
 
@@ -192,9 +192,11 @@ fn fill(title: &str, text: &str, data: &impl Serialize) -> String {
     let json = escape::json(serde_json::to_string(data).unwrap_or_default());
     let mut page = String::with_capacity(PAGE.len() + text.len() + json.len());
     let mut rest = PAGE;
-    for (mark, content) in
-        [(TITLE, escaped(&escape::line(title))), (TEXT, escaped(&escape::page(text))), (DATA, inert(&json))]
-    {
+    for (mark, content) in [
+        (TITLE, escape::xml(&escape::line(title))),
+        (TEXT, escape::xml(&escape::page(text))),
+        (DATA, inert(&json)),
+    ] {
         let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
         page.push_str(before);
         page.push_str(&content);
@@ -202,22 +204,6 @@ fn fill(title: &str, text: &str, data: &impl Serialize) -> String {
     }
     page.push_str(rest);
     page
-}
-
-/// Text as HTML that shows it.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// JSON that no parser of HTML sees a tag or a comment in. Such characters stand in strings only.

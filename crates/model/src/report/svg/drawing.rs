@@ -146,17 +146,5 @@ pub(super) fn node_class(position: Option<usize>) -> String {
 
 /// Text as XML that shows it.
 fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in escape::line(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // Not even escaped may these be in XML 1.0.
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    escape::xml(&escape::line(text))
 }

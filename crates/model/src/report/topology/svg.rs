@@ -285,9 +285,5 @@ fn text(out: &mut String, x: u32, y: u32, class: &str, words: &str) {
 }
 
 fn escape(text: &str) -> String {
-    crate::escape::line(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
+    crate::escape::xml(&crate::escape::line(text))
 }

@@ -345,7 +345,7 @@ impl MemoryAccess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::perf::open::memory_sample_type;
+    use crate::collect::perf::memory::memory_sample_type;
     use nearfar_model::perf::data_source::{DataSource, lvl, num, op};
     use nearfar_model::recording::Served;
 

@@ -12,7 +12,9 @@
 //!   and each one while instructions show up that were not seen before.
 //!   Taking the chain with every fault costs 40 % on a page-touching loop.
 
+mod call;
 pub mod event;
+mod memory;
 pub mod open;
 pub mod ring;
 

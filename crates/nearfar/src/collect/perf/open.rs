@@ -1,13 +1,15 @@
 //! Opening perf events for a command or a running process.
 
+use super::call::{MAX_CHAIN, base, event_id, open_event};
 use super::event::{Event, Layout, Layouts, parse};
+use super::memory::{Place, open_access, refusal};
 use super::ring::Ring;
-use crate::discover::pmu::{MemoryEvent, MemoryEvents, memory_blocks};
+use crate::discover::pmu::{MemoryEvents, memory_blocks};
 use crate::host::proc::{self, page_bytes};
 use perf_event_open_sys::bindings::*;
-use perf_event_open_sys::{ioctls, perf_event_open};
+use perf_event_open_sys::ioctls;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 /// What to sample.
@@ -95,8 +97,6 @@ const REGISTERS: u64 = 0x1ff | 0xff << 16;
 /// Registers wanted: x0–x30, sp, pc.
 #[cfg(target_arch = "aarch64")]
 const REGISTERS: u64 = (1 << 33) - 1;
-/// A sample carries a frame-pointer chain of at most this many frames.
-const MAX_CHAIN: u16 = 32;
 
 /// Sizes of a cpu's two rings, bytes: what is needed complete, and the call
 /// chains, which may be lost without harm and so must not crowd out the rest.
@@ -315,9 +315,13 @@ impl PerfSet {
             let mut refused = None;
             // A node of the physical address is an administrator's to see, and older kernels have one number of latency.
             for (physical, three) in [(true, true), (false, true), (false, false)] {
-                match self.open_access(event, (pid, cpu), on_exec, (owner, ring_bytes), hz, (physical, three))
-                {
-                    Ok(()) => {
+                let place = Place { pid, cpu, on_exec, owner, ring_bytes };
+                match open_access(event, &place, hz, (physical, three)) {
+                    Ok(opened) => {
+                        let layout =
+                            Layout { kind: Kind::Memory, sample_type: opened.sample_type, registers: 0 };
+                        self.kinds.insert(opened.id, layout);
+                        self.events.extend(opened.events.into_iter().map(|event| (event, false)));
                         refused = None;
                         break;
                     }
@@ -334,58 +338,6 @@ impl PerfSet {
                 None => {}
             }
         }
-    }
-
-    fn open_access(
-        &mut self,
-        event: &MemoryEvent,
-        (pid, cpu): (libc::pid_t, u32),
-        on_exec: bool,
-        (owner, ring_bytes): (RawFd, usize),
-        hz: f64,
-        (physical, three_weights): (bool, bool),
-    ) -> io::Result<()> {
-        let mut attr = base(0, 0);
-        (attr.type_, attr.config) = (event.unit, event.config.words[0]);
-        attr.__bindgen_anon_3.config1 = event.config.words[1];
-        attr.__bindgen_anon_4.config2 = event.config.words[2];
-        attr.config3 = event.config.words[3];
-        attr.set_freq(1);
-        attr.sample_freq = (hz as u64).max(1);
-        attr.set_precise_ip(u64::from(event.precise));
-        attr.set_exclude_kernel(u64::from(event.excludes_kernel));
-        attr.set_exclude_hv(u64::from(event.excludes_kernel));
-        attr.set_enable_on_exec(u64::from(on_exec));
-        attr.set_inherit(u64::from(pid >= 0));
-        attr.sample_type = memory_sample_type(physical, three_weights);
-        attr.set_exclude_callchain_kernel(1);
-        attr.sample_max_stack = MAX_CHAIN;
-        attr.wakeup_watermark = ring_bytes as u32 / 4;
-        let leader = match event.leader {
-            None => None,
-            Some(config) => {
-                let mut first = base(0, 0);
-                (first.type_, first.config) = (event.unit, config.words[0]);
-                first.set_enable_on_exec(u64::from(on_exec));
-                first.set_inherit(u64::from(pid >= 0));
-                Some(open_event(&mut first, pid, cpu)?)
-            }
-        };
-        if leader.is_some() {
-            // A member follows its leader.
-            attr.set_disabled(0);
-            attr.set_enable_on_exec(0);
-        }
-        let fd = open_in_group(&mut attr, pid, cpu, leader.as_ref().map_or(-1, AsRawFd::as_raw_fd))?;
-        // SAFETY: both descriptors are perf events that this process opened.
-        if unsafe { ioctls::SET_OUTPUT(fd.as_raw_fd(), owner) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let layout = Layout { kind: Kind::Memory, sample_type: attr.sample_type, registers: 0 };
-        self.kinds.insert(event_id(&fd)?, layout);
-        self.events.extend(leader.map(|leader| (leader, false)));
-        self.events.push((fd, false));
-        Ok(())
     }
 
     /// Starts the events of a running target; those of a command start at its exec.
@@ -520,91 +472,6 @@ fn attributes(
     list
 }
 
-fn base(config: u64, period: u64) -> perf_event_attr {
-    let mut attr = perf_event_attr {
-        type_: PERF_TYPE_SOFTWARE,
-        size: std::mem::size_of::<perf_event_attr>() as u32,
-        config,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Default::default()
-    };
-    attr.sample_period = period;
-    attr.set_disabled(1);
-    attr.set_inherit(1);
-    attr.set_exclude_kernel(1);
-    attr.set_exclude_hv(1);
-    attr.set_use_clockid(1);
-    attr.set_sample_id_all(1);
-    attr.set_watermark(1);
-    attr
-}
-
-/// What a sampled access carries; with the physical address, and with three numbers of latency instead of one.
-pub(super) fn memory_sample_type(physical: bool, three_weights: bool) -> u64 {
-    let weight = if three_weights { PERF_SAMPLE_WEIGHT_STRUCT } else { PERF_SAMPLE_WEIGHT };
-    let physical = if physical { PERF_SAMPLE_PHYS_ADDR } else { 0 };
-    (PERF_SAMPLE_IDENTIFIER
-        | PERF_SAMPLE_IP
-        | PERF_SAMPLE_TID
-        | PERF_SAMPLE_TIME
-        | PERF_SAMPLE_ADDR
-        | PERF_SAMPLE_PERIOD
-        | PERF_SAMPLE_CALLCHAIN
-        | PERF_SAMPLE_DATA_SRC
-        | weight
-        | physical) as u64
-}
-
-/// Why an event is refused, and what helps.
-fn refusal(event: &MemoryEvent, error: &io::Error) -> String {
-    let name = &event.name;
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) if !event.excludes_kernel => format!(
-            "{name} was refused: this kernel cannot leave its own accesses out (no swfilt), so it is for administrators: \
-             `sudo sysctl kernel.perf_event_paranoid=1` allows it"
-        ),
-        Some(libc::EACCES | libc::EPERM) => {
-            format!("{name} was refused: {error}; `sudo sysctl kernel.perf_event_paranoid=2` allows it")
-        }
-        Some(libc::ENOENT | libc::EOPNOTSUPP) => {
-            format!("{name} is not there ({error}): hidden from this virtual machine")
-        }
-        Some(libc::EBUSY) => format!(
-            "{name} is in use ({error}): another profiler, or the kernel's watchdog, has the counters"
-        ),
-        _ => format!("{name} was refused: {error}"),
-    }
-}
-
-fn open_event(attr: &mut perf_event_attr, pid: libc::pid_t, cpu: u32) -> io::Result<OwnedFd> {
-    open_in_group(attr, pid, cpu, -1)
-}
-
-/// The same as a member of the group of `leader`; −1 for none.
-fn open_in_group(
-    attr: &mut perf_event_attr,
-    pid: libc::pid_t,
-    cpu: u32,
-    leader: RawFd,
-) -> io::Result<OwnedFd> {
-    // SAFETY: `attr` is initialised with its own size; the flag is valid, and the leader is an open descriptor or -1.
-    let fd = unsafe { perf_event_open(attr, pid, cpu as i32, leader, PERF_FLAG_FD_CLOEXEC as _) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us this descriptor and nothing else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn event_id(fd: &OwnedFd) -> io::Result<u64> {
-    let mut id = 0u64;
-    // SAFETY: the kernel writes one u64 to the address given.
-    if unsafe { ioctls::ID(fd.as_raw_fd(), &mut id) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(id)
-}
-
 /// Six descriptors per cpu soon pass the usual soft limit of 1024.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -621,7 +488,7 @@ fn raise_descriptor_limit() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discover::pmu::Config;
+    use crate::discover::pmu::{Config, MemoryEvent};
     use nearfar_model::perf::Vendor;
 
     /// No machine that this was built on has a unit that samples memory: its way into the rings is tried with an event that
