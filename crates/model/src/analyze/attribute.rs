@@ -160,47 +160,26 @@ fn within_epoch(i: usize) -> f64 {
     ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// What was found out about a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Position of its thread; `None` if unknown.
-    pub thread: Option<u32>,
-    /// Node of its cpu; `None` if unknown.
-    pub node: Option<u32>,
-    /// Node of its memory; `None` if unknown.
-    pub page_node: Option<u32>,
-    /// Whether that is far; `None` if unknown, or if it touched none.
-    pub remote: Option<bool>,
-    /// Its object, as position among their names; `None` if unknown.
-    pub row: Option<u32>,
-    /// What it weighs: ns, lines or loads.
-    pub weight: u64,
-}
-
-/// Gives every sample that counts, and those of the processor that caches answered, with what was found out about it.
-pub fn replay(
-    context: &Context,
-    samples: &dyn SampleReader,
-    each: &mut dyn FnMut(&AccessSamples, usize, &Found),
-) -> Result<(), String> {
-    let mut worker = Worker::new(context);
-    for i in 0..samples.segments() {
-        let segment = samples.segment(i)?;
-        for i in 0..segment.time_ns.len() {
-            if let Some(seen) = worker.look(&segment, i) {
-                each(&segment, i, &seen);
-            }
-        }
-    }
-    Ok(())
+/// Where the memory of a sample is.
+pub struct Located {
+    /// Its object.
+    pub thing: Option<u32>,
+    /// Node of its page by what was seen of pages.
+    pub page: NodeIndex,
+    /// The page; its node by what the processor said of the access as well, unknown where the thread's node is.
+    pub page_node: PageNode,
+    /// Whether the processor said that it is far.
+    pub told: Option<bool>,
 }
 
 const CACHE: usize = 1024;
 /// Samples whose memory is fetched ahead: what a first-level cache holds with room to spare.
 const BATCH: usize = 64;
 
-struct Worker<'a> {
-    context: &'a Context<'a>,
+/// One thread's part of the pass.
+pub struct Worker<'a> {
+    /// What it looks things up in.
+    pub context: &'a Context<'a>,
     nodes: usize,
     counters: Counters,
     trail: Trail,
@@ -214,7 +193,8 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(context: &'a Context<'a>) -> Worker<'a> {
+    /// One that has counted nothing.
+    pub fn new(context: &'a Context<'a>) -> Worker<'a> {
         let nodes = context.finder.nodes.count;
         let (first_ns, last_ns) = context.region.bounds;
         let never = Validity { from: 1, to: 0, since: 1, until: 0 };
@@ -280,42 +260,34 @@ impl<'a> Worker<'a> {
         thing
     }
 
-    /// What [`Worker::sample`] finds out, without counting it.
-    fn look(&mut self, s: &AccessSamples, i: usize) -> Option<Found> {
-        let context = self.context;
-        let (measure, nodes) = (context.measure, context.finder.nodes);
-        let thread = context.threads.get(s.thread[i]);
-        let space = thread.map(|t| context.spaces_of_threads[t]);
-        if !measure.in_region(s, i, space, context.region) {
-            return None;
+    /// Where the memory of a sample is whose thread ran on `node`; nowhere if it touches none.
+    pub fn locate(
+        &mut self,
+        s: &AccessSamples,
+        i: usize,
+        space: u32,
+        node: NodeIndex,
+        resolution: Resolution,
+    ) -> Located {
+        let (mut thing, mut page_node) = (None, PageNode::UNKNOWN);
+        if matches!(resolution, Resolution::Compute | Resolution::Spinning) {
+            return Located { thing, page: UNKNOWN, page_node, told: None };
         }
-        let hardware = s.source[i] == SampleSource::Hardware as u8;
-        let answered =
-            (hardware && measure.basis == Basis::MemoryLoads).then(|| u64::from(s.period[i].max(1)));
-        let weight = measure.weight(s, i).or(answered)?;
-        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
-        let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
-        let (mut page, mut thing, mut told) = (PageNode::UNKNOWN, None, None);
-        if !matches!(resolution, Resolution::Compute | Resolution::Spinning) {
-            if resolution != Resolution::Unresolved {
-                thing = self.thing(space.unwrap_or(0), s.address[i], s.time_ns[i]);
-                page = self.page_node(space.unwrap_or(0), s.address[i], s.time_ns[i], thing, resolution);
-                let own = measure.page_node(s, i, nodes);
-                page.node = if own != UNKNOWN { own } else { page.node };
+        let measure = self.context.measure;
+        if resolution != Resolution::Unresolved {
+            thing = self.thing(space, s.address[i], s.time_ns[i]);
+            page_node = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
+            let own = measure.page_node(s, i, self.context.finder.nodes);
+            if own != UNKNOWN {
+                // Which thread touched first remains the answer to why; where it is, the source saw.
+                page_node.node = own;
             }
-            (page.node, told) = measure.settle(s, i, node, page.node);
-            page.node = if node == UNKNOWN { UNKNOWN } else { page.node };
         }
-        let id = |n: NodeIndex| nodes.ids.get(usize::from(n)).copied();
-        let by_page = (page.node != UNKNOWN).then(|| self.class(node, page) != 0);
-        Some(Found {
-            thread: thread.map(|t| t as u32),
-            node: id(node),
-            page_node: id(page.node),
-            remote: by_page.or(told),
-            row: thing.map(|t| context.rows.of_thing[t as usize]),
-            weight,
-        })
+        let page = page_node.node;
+        let (settled, told) = measure.settle(s, i, node, page);
+        // Memory whose user's place is unknown is neither near nor far, unless the processor said.
+        page_node.node = if node == UNKNOWN { UNKNOWN } else { settled };
+        Located { thing, page, page_node, told }
     }
 
     fn sample(&mut self, s: &AccessSamples, i: usize) {
@@ -358,7 +330,6 @@ impl<'a> Worker<'a> {
         }
         counters.by_resolution[resolution as usize] += weight;
         counters.by_source[usize::from(s.source[i]).min(SampleSource::ALL.len())][resolution as usize] += 1;
-        let mut page_node = PageNode::UNKNOWN;
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
         let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
@@ -375,29 +346,12 @@ impl<'a> Worker<'a> {
             }
         }
         let memory = !matches!(resolution, Resolution::Compute | Resolution::Spinning);
-        let mut thing = None;
-        // What the processor said of it, if anything.
-        let mut told = None;
+        let Located { thing, page, page_node, told } = self.locate(s, i, space, node, resolution);
         if memory {
-            counters.memory.add(weight);
-            if resolution != Resolution::Unresolved {
-                thing = self.thing(space, s.address[i], time);
-                page_node = self.page_node(space, s.address[i], time, thing, resolution);
-                let own = measure.page_node(s, i, nodes);
-                if own != UNKNOWN {
-                    // Which thread touched first remains the answer to why; where it is, the source saw.
-                    page_node.node = own;
-                }
-            }
-            let page = page_node.node;
-            (page_node.node, told) = measure.settle(s, i, node, page);
+            self.counters.memory.add(weight);
             if told.is_some() && page != UNKNOWN && node != UNKNOWN {
                 let agree = told == Some(self.class(node, PageNode { node: page, ..page_node }) != 0);
                 self.counters.beside.agree[usize::from(!agree)] += 1;
-            }
-            if node == UNKNOWN {
-                // Memory whose user's place is unknown is neither near nor far, unless the processor said.
-                page_node.node = UNKNOWN;
             }
         }
         let known = page_node.node != UNKNOWN || told.is_some();
@@ -548,8 +502,9 @@ impl<'a> Worker<'a> {
         user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
     }
 
+    /// Code of the distance between them.
     #[inline]
-    fn class(&self, node: u8, page_node: PageNode) -> usize {
+    pub fn class(&self, node: u8, page_node: PageNode) -> usize {
         class(self.context.finder.nodes.class(node, page_node.node))
     }
 

@@ -47,6 +47,7 @@ mod placement;
 mod program;
 mod reach;
 mod region;
+mod replay;
 mod roofline;
 mod rows;
 mod shares;
@@ -60,8 +61,8 @@ mod unnamed;
 mod verdict;
 mod whatif;
 
-pub use attribute::Found;
 pub use input::{Input, Judge, SampleReader};
+pub use replay::Found;
 pub(crate) use timing::weak_figures;
 pub use value::*;
 pub use verdict::{MOST_UNKNOWN, THRESHOLD};
@@ -152,7 +153,7 @@ pub fn replay(
     mut each: impl FnMut(&crate::recording::AccessSamples, usize, &Found),
 ) -> Result<(Basis, Vec<String>), AnalyzeError> {
     prepared(&mut input.clone(), samples, judge, |context, _| {
-        attribute::replay(&context, samples, &mut each).map_err(AnalyzeError::Samples)?;
+        replay::replay(&context, samples, &mut each).map_err(AnalyzeError::Samples)?;
         Ok((context.measure.basis, context.rows.rows.iter().map(|row| row.name.clone()).collect()))
     })
 }

@@ -13,7 +13,7 @@ pub fn traffic(ids: &[u32], matrix: &[Vec<f64>], counted: Option<(&Counted, &Tim
         let own = |near: bool| flows.iter().filter(move |f| f.page_node == node && (f.from == node) == near);
         // An empty sum of floats is -0.
         let share = |near| own(near).map(|f| f.share).fold(0.0, |a, b| a + b);
-        let rate = |near| counted.map(|_| own(near).filter_map(|f| f.gb_per_s).fold(0.0, |a, b| a + b));
+        let rate = |near| counted.and_then(|_| own(near).try_fold(0.0, |sum, f| Some(sum + f.gb_per_s?)));
         let load = counted.and_then(|(c, _)| c.bandwidth.iter().find(|b| b.node == node));
         MemoryTraffic {
             node,
