@@ -47,6 +47,11 @@ const run = (f: Follower): void => {
   f.draw();
 };
 const runStale = (): void => followers.filter((f) => f.stale).forEach(run);
+/** All of the page shows the choice now, and says which: `data-selected`, the first part and one past the last. */
+const settle = (): void => {
+  runStale();
+  document.documentElement.dataset.selected = range ? `${range.first}-${range.end}` : "";
+};
 
 const watched = new WeakMap<Element, Follower>();
 const watcher = new IntersectionObserver(
@@ -76,7 +81,7 @@ export function choose(c: Timeline, to: TimeRange | null): void {
   range = to && { ...to, parts: c.parts };
   for (const f of followers) f.stale = true;
   clearTimeout(rest);
-  rest = window.setTimeout(runStale, REST_MS);
+  rest = window.setTimeout(settle, REST_MS);
   if (waits) return;
   waits = true;
   requestAnimationFrame(() => {

@@ -177,12 +177,12 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
   await page.mouse.down();
   await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
   await page.mouse.up();
-  await page.waitForSelector("#selection strong");
+  // What is out of sight follows when the reader pauses.
+  await page.waitForSelector(`html[data-selected="${first}-${last + 1}"]`);
   assert.match(await page.textContent("#selection p"), / to .* of the run; far /);
   const rowsOf = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
   for (const [id, table, all] of [["#object-table", "objects", report.objects], ["#function-table", "functions", report.functions]]) {
-    // Tables follow a selection when the browser has time.
-    await page.waitForSelector(`${id} .selected-range`);
+    assert.ok(await page.isVisible(`${id} .selected-range`));
     const rows = await rowsOf(id);
     all.slice(0, rows.length).forEach((row, at) => {
       const own = timeline[table].find((one) => one.row === at);
@@ -200,7 +200,8 @@ test("a part of the run is selected by pointer and by keyboard, and everything f
   const all = ["near", "far", "other", "waiting"].reduce((sum, k) => sum + timeline.all[k].slice(first, last + 1).reduce((a, b) => a + b, 0), 0);
   assert.deepEqual(cells, sums.map((s) => cell(s / all)));
   await page.keyboard.press("Escape");
-  await page.waitForSelector("#selection strong", { state: "detached" });
+  await page.waitForSelector('html[data-selected=""]');
+  assert.equal(await page.locator("#selection strong").count(), 0);
   assert.ok((await rowsOf("#object-table"))[0].includes(percent(report.objects[0].stall_share)), "the whole run is back");
   await page.keyboard.press("Shift+ArrowRight");
   await page.keyboard.press("Shift+ArrowRight");
@@ -407,12 +408,12 @@ test("a part of both runs is selected in diff's page, and both sides follow", as
   await page.mouse.down();
   await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
   await page.mouse.up();
-  await page.waitForSelector("#selection-before strong");
-  await page.waitForSelector("#selection-after strong");
+  await page.waitForSelector(`html[data-selected="${first}-${last + 1}"]`);
+  for (const id of ["before", "after"]) assert.equal(await page.locator(`#selection-${id} strong`).count() > 0, true, id);
   const scale = then.parts / before.parts;
   const ranges = [[first, last + 1], [Math.floor(first * scale), Math.ceil((last + 1) * scale)]];
   for (const [id, table] of [["#object-table", "objects"], ["#function-table", "functions"]]) {
-    await page.waitForSelector(`${id} .selected-range:visible`);
+    assert.ok(await page.isVisible(`${id} .selected-range`));
     const rows = await page.$$eval(`${id} tbody tr`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
     comparison[table].slice(0, rows.length).forEach((row, at) => {
       [row.before, row.after].forEach((side, which) => {
@@ -426,7 +427,8 @@ test("a part of both runs is selected in diff's page, and both sides follow", as
   }
   await page.focus("#near-far-after svg.chart");
   await page.keyboard.press("Escape");
-  await page.waitForSelector("#selection-before strong", { state: "detached" });
+  await page.waitForSelector('html[data-selected=""]');
+  assert.equal(await page.locator("#selection-before strong").count(), 0);
   assert.deepEqual(problems, []);
   await context.close();
 });
