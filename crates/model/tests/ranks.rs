@@ -60,6 +60,7 @@ fn summary(rank: u32, size: u32) -> Summary {
         binding: "recorded".into(),
         given_nodes: vec![local / 4],
         threads: 2,
+        working_threads: Some(2),
         thread_nodes: vec![local / 4],
         samples: 9000,
         lost: Some(0),
@@ -337,4 +338,77 @@ fn the_page_of_a_run_has_its_verdict_and_all_that_the_json_has() {
         );
     }
     assert_eq!(run([]).verdict(), Verdict::Unknown, "no rank has a summary");
+}
+
+#[test]
+fn ranks_on_other_nodes_are_not_alike_for_a_placement_file_and_ranks_adrift_are_told_apart() {
+    let mut all: Vec<Summary> = (0..16).map(|n| summary(n, 16)).collect();
+    all[3].far_share = Some(0.3);
+    let of = |all: &[Summary]| alike(&all.iter().collect::<Vec<_>>());
+    let groups = of(&all);
+    let ranks: Vec<&[u32]> = groups.iter().map(|g| &g.ranks[..]).collect();
+    assert_eq!(ranks, [&[0, 1, 2, 3, 8, 9, 10, 11][..], &[4, 5, 6, 7, 12, 13, 14, 15]]);
+    assert_eq!((&groups[0].nodes[..], groups[0].worst, groups[0].adrift), (&[0][..], 3, false));
+    assert_eq!((&groups[1].nodes[..], groups[1].worst), (&[1][..], 4));
+    // One of them has all cpus of its host, which are other ranks', too.
+    all[5].rank.cpus = (0..16).collect();
+    all[5].given_nodes = vec![0, 1];
+    let groups = of(&all);
+    let wide = groups.iter().find(|g| g.ranks == [5]).unwrap();
+    assert!(wide.adrift && groups.iter().filter(|g| g.adrift).count() == 1);
+    // Alone on its host it keeps them.
+    let groups = of(&all[5..6]);
+    assert!(!groups[0].adrift);
+}
+
+#[test]
+fn the_rank_that_is_bound_wrongly_is_named_with_the_reason_and_its_neighbours_are_not() {
+    let machine = Machine::from_shape("2x8").unwrap();
+    let of = |change: &dyn Fn(&mut Vec<Summary>)| {
+        let mut all: Vec<Summary> = (0..16).map(|n| summary(n, 16)).collect();
+        change(&mut all);
+        bindings(&all.iter().collect::<Vec<_>>(), &machine)
+    };
+    let wrong = |b: &Bindings| b.classes.iter().flat_map(|c| c.wrong.clone()).collect::<Vec<_>>();
+    let good = of(&|_| {});
+    assert!(!good.wrong() && good.unknown.is_empty());
+    assert_eq!((good.hosts, good.threads), (2, Some(2)));
+    let wide = of(&|all| {
+        all[5].rank.cpus = (0..16).collect();
+        all[5].given_nodes = vec![0, 1];
+    });
+    assert_eq!(wrong(&wide), ["rank 5 is bound to cpus 0-15 on nodes 0-1; most ranks are on 1 node"]);
+    assert_eq!((&wide.classes[1].ranks[..], wide.wrong()), (&[5][..], true));
+    // Two ranks on one cpu while others of the host have none.
+    let shared = of(&|all| all[3].rank.cpus = [0, 1].into_iter().collect());
+    assert_eq!(
+        wrong(&shared),
+        [
+            "rank 0 is bound to cpus 0-1, which rank 3 has, too; no rank is bound to cpus 6-7 of its host",
+            "rank 3 is bound to cpus 0-1, which rank 0 has, too; no rank is bound to cpus 6-7 of its host",
+        ]
+    );
+    // Where all ranks have all cpus, none is an exception, and none is bound.
+    let free = of(&|all| all.iter_mut().for_each(|s| s.rank.cpus = (0..16).collect()));
+    let lines = wrong(&free);
+    assert!(
+        lines.len() == 1 && lines[0].starts_with("rank 0-15 is not bound to a node: cpus 0-15"),
+        "{lines:?}"
+    );
+    let unknown = of(&|all| all[7].rank.cpus = Default::default());
+    assert_eq!((&unknown.unknown[..], unknown.wrong()), (&[7][..], false));
+    let none = of(&|all| all.iter_mut().for_each(|s| s.working_threads = None));
+    assert_eq!(none.threads, None, "unknown is not one");
+}
+
+/// Of two ranks that differ neither is the usual one; ranks that have to share cpus are not to blame.
+#[test]
+fn no_binding_is_called_wrong_without_a_majority_or_a_free_cpu() {
+    let machine = Machine::from_shape("2x8").unwrap();
+    let mut two: Vec<Summary> = [0, 8].map(|n| summary(n, 16)).to_vec();
+    two[1].rank.cpus = (0..16).collect();
+    assert!(!bindings(&two.iter().collect::<Vec<_>>(), &machine).wrong(), "alone on its host");
+    let mut full: Vec<Summary> = (0..8).map(|n| summary(n, 8)).collect();
+    full.push(Summary { rank: Rank { rank: 8, ..full[0].rank.clone() }, ..full[0].clone() });
+    assert!(!bindings(&full.iter().collect::<Vec<_>>(), &machine).wrong(), "nine ranks on eight places");
 }

@@ -107,6 +107,7 @@ fn one(rank: u32) -> Summary {
         binding: "recorded".into(),
         given_nodes: vec![local / 4],
         threads: 4,
+        working_threads: Some(2),
         thread_nodes: vec![local / 4],
         samples: 390_000,
         lost: Some(0),

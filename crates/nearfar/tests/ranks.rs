@@ -2,6 +2,8 @@
 
 #[path = "ranks/environment.rs"]
 mod environment;
+#[path = "ranks/repairs.rs"]
+mod repairs;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -256,6 +258,7 @@ fn a_rank_that_is_bound_to_both_nodes_is_found_and_named() {
             assert!(!differs[other].contains("bound") && !differs[other].contains("far"), "{page}");
         }
         assert_eq!(run["classes"][0]["ranks"], serde_json::json!([0, 1, 3]), "{page}");
+        repairs::are_named(place.path(), launcher);
     }
 }
 

@@ -157,7 +157,7 @@ impl<'a> Usual<'a> {
 }
 
 /// `2 cpus on 2 nodes`.
-pub fn bound(kind: &Kind) -> String {
+pub(super) fn bound(kind: &Kind) -> String {
     bound_to(kind, "")
 }
 

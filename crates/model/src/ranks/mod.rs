@@ -3,6 +3,8 @@
 //!
 //! A report of a thousand ranks reads a thousand summaries of at most 64 KiB and no recording.
 
+mod alike;
+mod binding;
 mod classes;
 mod differ;
 mod objects;
@@ -12,8 +14,9 @@ pub mod slice;
 pub mod spread;
 pub mod summary;
 
+pub use alike::{Alike, alike};
+pub use binding::{Bindings, ClassBinding, bindings, words_of};
 pub use classes::{Class, Kind};
-pub use differ::bound;
 pub use objects::CommonObject;
 pub use phases::CommonPhase;
 pub use run::{Found, NoSummary, RankRow, Run, State, merge};

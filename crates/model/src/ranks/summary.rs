@@ -60,6 +60,10 @@ pub struct Summary {
     pub given_nodes: Vec<u32>,
     /// Threads with samples.
     pub threads: u64,
+    /// Of these, those with at least a tenth of the busiest one's samples: the threads that the program works with, and not
+    /// those of its MPI library. `null` without samples.
+    #[serde(default)]
+    pub working_threads: Option<u64>,
     /// Nodes of the judged machine that they ran on.
     pub thread_nodes: Vec<u32>,
     /// Samples.
@@ -191,6 +195,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         binding: report.machine.binding.clone(),
         given_nodes,
         threads: report.threads.iter().filter(|t| t.samples > 0).count() as u64,
+        working_threads: working_threads(report),
         thread_nodes,
         samples: report.samples(),
         lost: report.sources.iter().try_fold(0u64, |sum, r| r.lost_known.then(|| sum.saturating_add(r.lost))),
@@ -300,6 +305,12 @@ pub enum Unread {
     OtherVersion(String),
     /// It is none.
     Damaged(String),
+}
+
+/// Threads with at least a tenth of the busiest one's samples. // chosen
+fn working_threads(report: &Report) -> Option<u64> {
+    let most = report.threads.iter().map(|t| t.samples).max().filter(|&most| most > 0)?;
+    Some(report.threads.iter().filter(|t| t.samples >= most.div_ceil(10)).count() as u64)
 }
 
 /// All phases, by own time.

@@ -212,18 +212,12 @@ fn classes(page: &mut Page, run: &Run) {
     }
     page.heading("Ranks that are alike");
     for class in run.classes.iter().take(ROWS) {
-        let of = &class.of;
-        let mut text = format!(
-            "{}: rank {}: {}, {}, {}",
+        let text = format!(
+            "{}: rank {}: {}",
             plural(class.ranks.len(), "rank"),
             list(&class.ranks),
-            of.program,
-            crate::ranks::bound(of),
-            of.verdict
+            crate::ranks::words_of(class)
         );
-        if !of.findings.is_empty() {
-            text.push_str(&format!(" ({})", of.findings.join(", ")));
-        }
         page.bullet(&text);
     }
     if run.classes.len() > ROWS {

@@ -6,6 +6,7 @@ use super::machine::EMULATED;
 use super::report::judged;
 use crate::discover;
 use crate::ranks;
+use crate::ranks::read::is_run;
 use anyhow::Result;
 use nearfar_model::analyze::{Report, Verdict};
 use nearfar_model::machine::binding::Bind;
@@ -17,14 +18,16 @@ use std::process::ExitCode;
 ///
 /// Each object that costs time by where it lies gets the place that is predicted to gain most; what no file can
 /// say (copies, other schedules) is listed with the reason. The file is text and can be edited.
+/// A run of several ranks gets a file for each kind of rank (docs/ranks.md).
 /// Exit status: 0, also where there is nothing to place and no file is written; 2 on errors.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct FixArgs {
-    /// The recording [default: the newest *.nearfar here]
+    /// The recording, or a run of several ranks [default: the newest *.nearfar here]
     #[arg(value_name = "REC")]
     pub(super) recording: Option<PathBuf>,
-    /// Name of the file, `-` for standard output [default: the recording's name with .placement]
+    /// Name of the file, `-` for standard output [default: the recording's name with .placement]; where ranks need
+    /// several, of the directory [default: the run's name with .placements]
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     #[command(flatten)]
@@ -48,6 +51,9 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => ranks::newest(Path::new("."))?,
     };
+    if is_run(&path) {
+        return super::fix_run::run(&path, args);
+    }
     let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);
     for line in &left {
@@ -73,7 +79,7 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
 }
 
 /// Why there is nothing to place.
-fn nothing(report: &Report) -> String {
+pub(super) fn nothing(report: &Report) -> String {
     match (report.verdict, report.findings.first()) {
         (Verdict::Clean, _) => report.verdict_why.clone(),
         (_, Some(finding)) => format!("change the source instead: {}", finding.advice),

@@ -1,10 +1,12 @@
 //! `nearfar layout`.
 
+use super::layout_run;
 use crate::discover;
 use crate::host::target::{Ending, find_program};
 use crate::layout::launcher::{Chosen, choose};
 use crate::layout::table::{Verdict, columns, judge};
 use crate::layout::{Meeting, execute, rank};
+use crate::ranks::read::is_run;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use nearfar_model::escape::is_command;
@@ -22,7 +24,8 @@ use std::process::ExitCode;
 ///
 /// Each rank gets cores of its own within one NUMA node as long as its threads fit there. The launcher's line
 /// is printed and run; each rank is looked at while it runs, and one table at the end says where it was and
-/// where its memory was. Exit status: the launcher's if not 0, 1 if a rank is elsewhere or was not seen, 2 if
+/// where its memory was. In place of a program, a recorded run of ranks: which of them was bound wrongly, and the
+/// line that repairs it. Exit status: the launcher's if not 0, 1 if a rank is elsewhere or was not seen, 2 if
 /// nothing was started, else 0.
 #[derive(Args)]
 #[command(after_help = LAYOUT_EXAMPLES, override_usage = "nearfar layout [OPTIONS] [--] <COMMAND>...")]
@@ -65,13 +68,14 @@ pub(super) struct LayoutArgs {
 
 const LAYOUT_EXAMPLES: &str = "Examples:
   nearfar layout ./app                          one rank per NUMA node, a thread per core, here
+  nearfar layout run/                           of a recorded run: which rank was bound wrongly, and the line
   nearfar layout -n 8 -t 12 --dry-run           what eight ranks of twelve threads would get, and the line
   nearfar layout -n 16 --nodes 2 --launcher srun --as epyc-9654-2s-nps4 --dry-run ./app
                                                 the line for two hosts that you do not have
 ";
 
 /// What the rankfile is called in a line to paste.
-const RANKFILE: &str = "nearfar.rankfile";
+pub(super) const RANKFILE: &str = "nearfar.rankfile";
 
 /// Says the layout, runs it and says what became of it.
 pub fn run(args: &LayoutArgs) -> ExitCode {
@@ -84,7 +88,15 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
             }
         };
     }
-    match go(args) {
+    let recorded = match &args.command[..] {
+        [one] if is_run(Path::new(one)) => Some(Path::new(one)),
+        _ => None,
+    };
+    let done = match recorded {
+        Some(path) => layout_run::run(path, args.machine.as_deref(), args.launcher.as_deref(), args.threads),
+        None => go(args),
+    };
+    match done {
         Ok(code) => code,
         Err(error) => super::fail(&error),
     }
@@ -174,7 +186,13 @@ fn machine(args: &LayoutArgs) -> Result<(Machine, Option<CpuList>)> {
 }
 
 /// Which rank goes where, and the line that does it.
-fn plan(layout: &Layout, machine: &Machine, chosen: &Chosen, line: &Launch, command: &[OsString]) -> String {
+pub(super) fn plan(
+    layout: &Layout,
+    machine: &Machine,
+    chosen: &Chosen,
+    line: &Launch,
+    command: &[OsString],
+) -> String {
     let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
     // Writing to a String does not fail.
     let mut text = String::new();

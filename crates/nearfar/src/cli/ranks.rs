@@ -12,8 +12,14 @@ use nearfar_model::machine::binding::Bind;
 use nearfar_model::ranks::{Found, NoSummary, Run, Summary, merge, summarize};
 use nearfar_model::report::{html, ranks as page};
 use std::io::IsTerminal;
+use std::num::NonZero;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Recordings that are read at a time, each with its samples in memory. // chosen
+const MOST_AT_ONCE: usize = 8;
 
 /// Leaves the summary of a rank whose recording has just been finished.
 ///
@@ -42,10 +48,8 @@ pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
         let recording = run.rank(rank)?.path.clone();
         return super::report::run(ReportArgs { recording: Some(recording), rank: None, ..args });
     }
-    let found = run.ranks.iter().map(|rank| found(rank, &args)).collect();
-    if std::io::stderr().is_terminal() {
-        crate::out::progress("");
-    }
+    let how = How { machine: args.machine.as_deref(), bind: args.bind, whole: args.whole };
+    let found = found(&run, how);
     let RunDir { launch, notes, .. } = run;
     let merged = merge(&launch.launch, &launch.launcher, launch.size, found, notes);
     if let Some(file) = &args.html.html {
@@ -65,18 +69,57 @@ fn gate(fail_on: Option<&str>, run: &Run) -> Gate {
     status::gate(fail_on, verdict == Verdict::Affected, verdict != Verdict::Clean)
 }
 
-/// The summary of a rank. Where its recorder was killed, or another machine is asked for, it is made of the recording.
-fn found(rank: &RankDir, args: &ReportArgs) -> Found {
-    let as_recorded = args.machine.is_none() && args.bind == Bind::Compact && !args.whole;
+/// How recordings are judged.
+#[derive(Clone, Copy)]
+pub(super) struct How<'a> {
+    /// The machine that is asked for.
+    pub machine: Option<&'a str>,
+    /// How threads are laid out on an assumed one.
+    pub bind: Bind,
+    /// Whether a marked region of interest does not count.
+    pub whole: bool,
+}
+
+impl How<'_> {
+    /// Whether the summaries that ranks leave are of this.
+    fn as_recorded(self) -> bool {
+        self.machine.is_none() && self.bind == Bind::Compact && !self.whole
+    }
+}
+
+/// The summaries of all ranks. Where a recorder was killed, or another machine is asked for, one is made of the
+/// recording: several at a time, since each spends much of its time in one thread.
+pub(super) fn found(run: &RunDir, how: How) -> Vec<Found> {
+    let ranks = &run.ranks;
+    let results: Vec<Mutex<Option<Found>>> = ranks.iter().map(|_| Mutex::new(None)).collect();
+    let (next, terminal) = (AtomicUsize::new(0), std::io::stderr().is_terminal());
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(rank) = ranks.get(at) else { return };
+            let one = found_of(rank, how, terminal);
+            *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(one);
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_AT_ONCE);
+    std::thread::scope(|scope| (0..workers).for_each(|_| _ = scope.spawn(work)));
+    if terminal {
+        crate::out::progress("");
+    }
+    results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// The summary of a rank.
+fn found_of(rank: &RankDir, how: How, terminal: bool) -> Found {
     let summary = match rank.summary() {
-        Ok(summary) if as_recorded => Ok(summary),
+        Ok(summary) if how.as_recorded() => Ok(summary),
         Err(NoSummary::Killed) if !rank.can_be_completed() => Err(NoSummary::Killed),
         Ok(_) | Err(NoSummary::Killed) => {
-            if std::io::stderr().is_terminal() {
+            if terminal {
                 crate::out::progress(&format!("nearfar: reading the recording of rank {}", rank.rank));
             }
-            let made = summary_of(&rank.path, args.machine.as_deref(), args.bind, args.whole);
-            if let (Ok(summary), true) = (&made, as_recorded) {
+            let made = summary_of(&rank.path, how.machine, how.bind, how.whole);
+            if let (Ok(summary), true) = (&made, how.as_recorded()) {
                 // Of another user's run, or where no room exists, it is made again the next time.
                 let _ = rank.keep(summary);
             }

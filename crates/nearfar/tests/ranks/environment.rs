@@ -2,12 +2,14 @@
 
 use super::*;
 
+/// Variables that say which rank a process is.
+pub const NAMES: [&str; 6] =
+    ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_JOB_ID"];
+
 fn record(place: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = Command::new(NEARFAR);
     command.args(["record", "--no-perf"]).args(arguments).args(["--", "/bin/true"]);
-    let names =
-        ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_JOB_ID"];
-    names.iter().for_each(|name| _ = command.env_remove(name));
+    NAMES.iter().for_each(|name| _ = command.env_remove(name));
     command.envs(variables.iter().copied()).current_dir(place).output().unwrap()
 }
 
@@ -57,6 +59,10 @@ fn what_wants_one_recording_says_which_to_name_when_it_gets_a_run() {
         &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")],
         &["-o", "run"],
     ));
-    let output = Command::new(NEARFAR).args(["fix", "run"]).current_dir(place.path()).output().unwrap();
+    let output = Command::new(NEARFAR)
+        .args(["export", "--to", "csv", "run"])
+        .current_dir(place.path())
+        .output()
+        .unwrap();
     assert!(text(&output.stderr).contains("run of several ranks"), "{}", text(&output.stderr));
 }

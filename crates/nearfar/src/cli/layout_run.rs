@@ -1,0 +1,141 @@
+//! `nearfar layout` of a recorded run of ranks: which rank was bound wrongly, and the launcher's line that repairs it.
+
+use super::layout::plan;
+use super::ranks::{How, found};
+use crate::discover::machine_from_argument;
+use crate::layout::launcher::choose;
+use crate::ranks::read::{self, RunDir};
+use crate::store::read_meta;
+use anyhow::{Context, Result};
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::binding::Bind;
+use nearfar_model::machine::cpulist::CpuList;
+use nearfar_model::machine::launch::launch;
+use nearfar_model::machine::layout::{Ask, LayoutError, lay_out};
+use nearfar_model::ranks::{Bindings, Summary, bindings};
+use nearfar_model::recording::Meta;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints each class with what is wrong with its binding; then the line, if anything is.
+pub(super) fn run(
+    path: &Path,
+    machine: Option<&str>,
+    launcher: Option<&str>,
+    threads: Option<u32>,
+) -> Result<ExitCode> {
+    let run = read::open(path)?;
+    let found = found(&run, How { machine: None, bind: Bind::Compact, whole: false });
+    let known: Vec<&Summary> = found.iter().filter_map(|f| f.summary.as_deref().ok()).collect();
+    let first = known.first().context("no rank of the run has a summary: where they ran is unknown")?;
+    let meta = read_meta(&run.rank(first.rank.rank)?.path)?;
+    let machine = machine_of(&meta, machine)?;
+    let bound = bindings(&known, &machine);
+    let mut text = classes(&bound);
+    // Writing to a String does not fail.
+    let silent: CpuList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
+    let unknown: CpuList = silent.iter().chain(bound.unknown.iter().copied()).collect();
+    if !unknown.is_empty() {
+        let _ = writeln!(text, "unknown: where rank {unknown} might run was not recorded");
+    }
+    if !bound.wrong() {
+        let _ = writeln!(text, "no rank that is known is bound wrongly on {}", machine.name);
+        crate::out::page(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let alike = known.iter().all(|s| s.machine_key == first.machine_key);
+    match alike {
+        false => text.push_str(
+            "\nno line: the hosts are different machines, and a line is for hosts that are alike\n",
+        ),
+        true => match line(&run, &bound, &machine, &meta, launcher, threads) {
+            Ok(line) => _ = write!(text, "\nA launch that binds each rank:\n{line}"),
+            Err(why) => _ = writeln!(text, "\nno line: {why:#}"),
+        },
+    }
+    crate::out::page(&text)?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// The machine whose nodes the ranks' cpus are counted by: the one asked for or wished, if it has the cpus of the one
+/// that was recorded.
+fn machine_of(meta: &Meta, asked: Option<&str>) -> Result<Machine> {
+    let cpus = |m: &Machine| m.nodes.iter().flat_map(|n| n.cpus.iter()).collect::<CpuList>();
+    let wanted = match asked {
+        Some(name) => Some(machine_from_argument(name).with_context(|| format!("--as {name}"))?),
+        None => meta.wished_machine.clone(),
+    };
+    match wanted {
+        Some(machine) if cpus(&machine) == cpus(&meta.machine) => Ok(machine),
+        Some(machine) if asked.is_some() => anyhow::bail!(
+            "{} has cpus {}, and the ranks ran on a machine with cpus {}: where they would be on it is unknown",
+            machine.name,
+            cpus(&machine),
+            cpus(&meta.machine)
+        ),
+        _ => Ok(meta.machine.clone()),
+    }
+}
+
+fn classes(bound: &Bindings) -> String {
+    let mut text = String::new();
+    for class in &bound.classes {
+        let ranks: CpuList = class.ranks.iter().copied().collect();
+        let s = if class.ranks.len() == 1 { "" } else { "s" };
+        let _ = writeln!(text, "{} rank{s} ({ranks}): {}", class.ranks.len(), class.of);
+        for wrong in &class.wrong {
+            let _ = writeln!(text, "    {wrong}");
+        }
+    }
+    text
+}
+
+/// The layout of the same launch, and its line.
+fn line(
+    run: &RunDir,
+    bound: &Bindings,
+    machine: &Machine,
+    meta: &Meta,
+    launcher: Option<&str>,
+    threads: Option<u32>,
+) -> Result<String> {
+    let ranks = run.launch.size.context("the launcher did not say how many ranks there are")? as usize;
+    let named = launcher.or(match run.launch.launcher.as_str() {
+        "Open MPI" => Some("mpirun"),
+        "Hydra" => Some("mpiexec"),
+        "Slurm" | "PMI" | "PMIx" => Some("srun"),
+        _ => None,
+    });
+    let named = named.with_context(|| {
+        format!("no flags are known for {}; choose a launcher by --launcher", run.launch.launcher)
+    })?;
+    let chosen = choose(Some(named), true)?;
+    let wanted = threads.map(|n| n as usize).or(bound.threads);
+    let wanted =
+        wanted.context("how many threads a rank has is unknown: no rank has samples; say it by -t")?;
+    let ask = |oversubscribe| Ask {
+        ranks: Some(ranks),
+        threads: Some(wanted),
+        hosts: bound.hosts,
+        hwthreads: false,
+        oversubscribe,
+    };
+    let layout = match lay_out(machine, None, &ask(false)) {
+        // As the run did.
+        Err(LayoutError::TooFew { .. }) => lay_out(machine, None, &ask(true))?,
+        other => other?,
+    };
+    let line = launch(&layout, chosen.launcher, &chosen.program, super::layout::RANKFILE);
+    let command: Vec<OsString> = meta.command.iter().map(OsString::from).collect();
+    let mut text = plan(&layout, machine, &chosen, &line, &command);
+    if threads.is_none() {
+        let _ = writeln!(
+            text,
+            "mind: threads a rank: those that worked in most ranks, no more than the cpus that most were given; \
+             `nearfar layout -t N RUN` says otherwise"
+        );
+    }
+    Ok(text)
+}
