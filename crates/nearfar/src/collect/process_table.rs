@@ -390,7 +390,7 @@ impl ProcessTable {
         let known = self.faulted.get(&(module, offset)).copied();
         let access = match known {
             Some(access) if module != NONE => access,
-            _ => self.with_code(space, ip, |decoder, code| decoder.access_at(ip, code)),
+            _ => self.with_instruction(space, ip, |decoder, code| decoder.access_at(ip, code)),
         };
         self.faulted.insert((module, offset), access);
         if id >= before && known.is_none() {
@@ -511,7 +511,37 @@ impl ProcessTable {
         });
         use_code(decoder, code)
     }
+
+    /// Runs `use_code` with the code that begins at `ip`, as long as one instruction can be: where it is exact, as a
+    /// page fault's, nobody asks for the function around it.
+    fn with_instruction<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
+        let ProcessTable { spaces, modules, decoder, imported, .. } = self;
+        let s = &spaces[space as usize];
+        let mut buffer = Vec::new();
+        let bytes = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
+            Some(loaded) => {
+                let file = loaded.file.as_ref()?;
+                let vaddr = file.vaddr_of_file_offset(map.offset + (ip - start))?;
+                // A segment may end with it.
+                (1..=LONGEST_INSTRUCTION).rev().find_map(|n| file.code(vaddr..vaddr.checked_add(n)?))
+            }
+            None if *imported => None,
+            None => {
+                read_memory(s.pid, ip, LONGEST_INSTRUCTION.min(map.end - ip), &mut buffer)?;
+                Some(&buffer[..])
+            }
+        });
+        use_code(decoder, bytes.map(|bytes| FunctionCode { start: ip, bytes, synced: true }))
+    }
 }
+
+/// Bytes of an x86 instruction at most (Intel SDM, volume 2, section 2.3.11).
+const LONGEST_INSTRUCTION: u64 = 15;
 
 /// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
 const JIT_WINDOW: u64 = 96;

@@ -3,7 +3,7 @@
 //! every recording first samples a loop of its own whose addresses it knows.
 
 use super::perf::event::Body;
-use super::perf::open::{PerfSet, PerfSettings, Target};
+use super::perf::open::{PerfSet, PerfSettings, Rings, Target};
 use crate::host::proc;
 use crate::symbols::Module;
 use nearfar_model::decode::{Decoder, FunctionCode, Registers};
@@ -63,7 +63,7 @@ pub fn measure_skid() -> Skid {
         faults: false,
         chains: false,
         stack_bytes: 0,
-        local_ranks: 1,
+        rings: Rings::Ranks(1),
         memory: None,
     };
     let Ok(mut perf) = PerfSet::open(&Target::Running(vec![me]), &proc::online_cpus(), &settings) else {

@@ -8,7 +8,7 @@ use super::illegal;
 use super::losses;
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
 use super::perf::event::Event;
-use super::perf::open::{PerfSet, PerfSettings, Target, wait_for};
+use super::perf::open::{PerfSet, PerfSettings, Rings, Target, wait_for};
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
     app_name, check_subject, explain_refusal, first_meta, hardware_source, make_agent, probe_perf, sources,
@@ -135,7 +135,10 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         faults: true,
         chains: options.call_graph == CallGraph::Fp,
         stack_bytes: if options.call_graph == CallGraph::Dwarf { 8192 } else { 0 },
-        local_ranks: options.rank.as_ref().and_then(|rank| rank.local_size).unwrap_or(1),
+        rings: match &options.rank {
+            _ if inside => Rings::Emulated,
+            rank => Rings::Ranks(rank.as_ref().and_then(|rank| rank.local_size).unwrap_or(1)),
+        },
     };
     let mut perf_why = perf_refused;
     let mut perf = None;

@@ -2,7 +2,7 @@
 
 use super::agent::{AgentFile, Settings as AgentSettings};
 use super::options::{Options, RecordError, Subject};
-use super::perf::open::{OpenError, PerfSet, PerfSettings, Target};
+use super::perf::open::{OpenError, PerfSet, PerfSettings, Rings, Target};
 use super::selftest::Skid;
 use crate::discover;
 use crate::discover::pmu::{MemoryEvents, MemoryWish};
@@ -102,7 +102,7 @@ pub fn probe_perf() -> Result<(), String> {
         faults: true,
         chains: false,
         stack_bytes: 0,
-        local_ranks: 1,
+        rings: Rings::Probe,
         memory: None,
     };
     let cpus = proc::online_cpus();
@@ -122,8 +122,14 @@ pub fn probe_memory() -> Result<String, (String, Option<String>)> {
     // SAFETY: no preconditions.
     let me = unsafe { libc::syscall(libc::SYS_gettid) } as libc::pid_t;
     let memory = Some((events.clone(), 1000.0));
-    let settings =
-        PerfSettings { hz: 1000.0, faults: false, chains: false, stack_bytes: 0, local_ranks: 1, memory };
+    let settings = PerfSettings {
+        hz: 1000.0,
+        faults: false,
+        chains: false,
+        stack_bytes: 0,
+        rings: Rings::Probe,
+        memory,
+    };
     let cpus = proc::online_cpus();
     let opened = PerfSet::open(&Target::Running(vec![me]), &cpus[..1], &settings);
     let found = source(opened.as_ref().ok());

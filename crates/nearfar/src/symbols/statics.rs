@@ -8,7 +8,7 @@ use object::elf;
 use object::{Object, ObjectSymbol};
 
 use super::lines::{Lines, Slice};
-use super::{Module, dies, names};
+use super::{Module, dies, is_runtime, names};
 
 /// A variable with one fixed place in the module's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,11 @@ impl Module {
 
 fn statics(module: &Module, min_bytes: u64) -> Vec<StaticVariable> {
     let mut found = from_symbols(module, min_bytes.max(1));
-    if let Some(lines) = module.lines() {
+    // A C library's debug information has a megabyte of units, and its variables are no object that anybody places:
+    // the names of its symbols do.
+    if !is_runtime(&module.path().to_string_lossy())
+        && let Some(lines) = module.lines()
+    {
         add_dwarf(lines, min_bytes.max(1), &mut found);
     }
     found.into_values().map(|f| f.variable).collect()

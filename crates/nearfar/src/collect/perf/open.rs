@@ -23,10 +23,22 @@ pub struct PerfSettings {
     pub chains: bool,
     /// Bytes of stack to copy with clock samples, for unwinding by .eh_frame; 0 for none.
     pub stack_bytes: u32,
-    /// Recorders of the same launch on this host, which share what one user may lock.
-    pub local_ranks: u32,
+    /// Who shares the host's memory for rings, and how much comes into them.
+    pub rings: Rings,
     /// Events that sample memory accesses, and their rate per second and thread.
     pub memory: Option<(MemoryEvents, f64)>,
+}
+
+/// How large rings are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rings {
+    /// As large as they may be, of one of so many recorders of the same launch on this host, which share what one
+    /// user may lock.
+    Ranks(u32),
+    /// Of an emulated program: a hundred times fewer events a second, and the kernel clears each page of a ring.
+    Emulated,
+    /// The smallest: what is asked is whether events work.
+    Probe,
 }
 
 /// Whose events.
@@ -114,6 +126,8 @@ const RING_SIZES: [[usize; 2]; 7] = [
 ];
 /// Of these, how many are for a recorder that shares with none.
 const ALONE: usize = 4;
+/// Where those of an emulated program begin.
+const EMULATED: usize = 2;
 
 /// Which of a cpu's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +143,12 @@ const RING_BUDGET: usize = 64 << 20;
 
 /// The sizes to try, largest first. Each of several recorders takes its part of what their user may lock, besides its
 /// own RLIMIT_MEMLOCK: else the first ones take it all, and the last have no samples.
-fn ring_sizes(cpus: usize, local_ranks: u32, allowed: Option<Allowed>) -> Vec<[usize; 2]> {
-    let ranks = local_ranks.max(1) as usize;
+fn ring_sizes(cpus: usize, rings: Rings, allowed: Option<Allowed>) -> Vec<[usize; 2]> {
+    let ranks = match rings {
+        Rings::Ranks(ranks) => ranks.max(1) as usize,
+        Rings::Emulated => return RING_SIZES[EMULATED..].to_vec(),
+        Rings::Probe => return RING_SIZES[RING_SIZES.len() - 1..].to_vec(),
+    };
     let rows = if ranks > 1 { &RING_SIZES[..] } else { &RING_SIZES[..ALONE] };
     let (last, others) = rows.split_last().expect("there are sizes");
     let locked = allowed
@@ -201,7 +219,7 @@ impl PerfSet {
     pub fn open(target: &Target, cpus: &[u32], settings: &PerfSettings) -> Result<PerfSet, OpenError> {
         raise_descriptor_limit();
         let mut refused = None;
-        for sizes in ring_sizes(cpus.len(), settings.local_ranks, allowed()) {
+        for sizes in ring_sizes(cpus.len(), settings.rings, allowed()) {
             let opened = match PerfSet::open_with(target, cpus, settings, sizes, settings.faults) {
                 Err(OpenError::Refused { error, .. })
                     if settings.faults
@@ -513,7 +531,7 @@ mod tests {
                 faults: false,
                 chains: false,
                 stack_bytes: 0,
-                local_ranks: 1,
+                rings: Rings::Ranks(1),
                 memory,
             };
             PerfSet::open(&Target::Running(vec![me]), &proc::online_cpus(), &settings)
@@ -534,18 +552,33 @@ mod tests {
     fn ranks_of_a_host_lock_no_more_together_than_their_user_may() {
         const DEFAULT: usize = 516 << 10;
         let allowed = |process_bytes| Some(Allowed { user_bytes_per_cpu: DEFAULT, process_bytes });
-        assert_eq!(ring_sizes(2, 1, allowed(0)), RING_SIZES[..ALONE], "one recorder tries all it did");
-        assert_eq!(ring_sizes(64, 1, allowed(0)), RING_SIZES[3..ALONE]);
-        assert_eq!(ring_sizes(2, 4, None)[0], RING_SIZES[1], "root has no limit but the budget");
-        assert!(ring_sizes(2, 4, allowed(8 << 20))[0] > ring_sizes(2, 4, allowed(0))[0]);
+        assert_eq!(
+            ring_sizes(2, Rings::Ranks(1), allowed(0)),
+            RING_SIZES[..ALONE],
+            "one recorder tries all it did"
+        );
+        assert_eq!(ring_sizes(64, Rings::Ranks(1), allowed(0)), RING_SIZES[3..ALONE]);
+        assert_eq!(
+            ring_sizes(2, Rings::Ranks(4), None)[0],
+            RING_SIZES[1],
+            "root has no limit but the budget"
+        );
+        assert!(
+            ring_sizes(2, Rings::Ranks(4), allowed(8 << 20))[0]
+                > ring_sizes(2, Rings::Ranks(4), allowed(0))[0]
+        );
         for (cpus, ranks) in [(2, 2), (8, 4), (64, 8), (64, 64), (256, 2)] {
-            let sizes = ring_sizes(cpus, ranks, allowed(0));
+            let sizes = ring_sizes(cpus, Rings::Ranks(ranks), allowed(0));
             let (last, shared) = sizes.split_last().unwrap();
             assert_eq!(*last, RING_SIZES[RING_SIZES.len() - 1], "the smallest is always tried");
             for sizes in shared {
                 let bytes = sizes[0] + sizes[1] + 2 * page_bytes() as usize;
                 assert!(bytes * ranks as usize <= DEFAULT, "{cpus} cpus, {ranks} ranks");
             }
+        }
+        for rings in [Rings::Emulated, Rings::Probe] {
+            let sizes = ring_sizes(64, rings, None);
+            assert!(sizes.is_sorted_by(|a, b| a > b) && sizes.ends_with(&RING_SIZES[RING_SIZES.len() - 1..]));
         }
         assert!(RING_SIZES.iter().all(|s| s[RingClass::Chains as usize] > CHAIN_STACK as usize));
     }
