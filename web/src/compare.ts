@@ -3,7 +3,7 @@ import type { Data } from "./data";
 import { basis, sampled } from "./data";
 import { type Child, h, section } from "./dom";
 import { digits, percent, percentCi, shorten, signed } from "./format";
-import { ladder } from "./ladder";
+import { ladder, type Outcome } from "./ladder";
 import { machinePicture } from "./machine";
 import { barOf, type Chosen, chosenRows, farOf, remoteOf, shareOf } from "./followed";
 import { bar, legend, place, share } from "./marks";
@@ -176,12 +176,17 @@ export function compared(d: Compared): { head: HTMLElement; parts: HTMLElement[]
     legend(),
     minds.length > 0 ? h("ul", { class: "mind" }, ...minds.map((m) => h("li", {}, m))) : null,
   );
-  const measured = c.time ? { predicted: { ratio: c.time.ratio, low: c.time.low, high: c.time.high }, remote: c.after.remote_share } : undefined;
+  const outcomes: Outcome[] = [];
+  if (c.time) outcomes.push({ name: "the second recording", what: "time of its counted work", predicted: c.time, remote: c.after.remote_share, source: "lines counted in the second recording, time by the time model" });
+  const runs = d.proof?.how === "measured" ? d.proof.gain : null;
+  // More speed as time over the time before.
+  const slower = (gain: number): number => 1 / (1 + gain);
+  if (runs) outcomes.push({ name: "runs with the repair", what: "measured time", predicted: { ratio: slower(runs.value), low: slower(runs.high), high: slower(runs.low) }, remote: c.after.remote_share, source: `wall time of ${d.proof?.runs} runs with and without the repair` });
   const parts = [
     section("objects", "Objects", null, rows("object-table", d)),
     times(d.before, d.after),
     strips(d),
-    ladder({ report: d.before, about: d.about, words: d.words }, measured),
+    ladder({ report: d.before, about: d.about, words: d.words }, outcomes),
     section("code", "Code", null, rows("function-table", d)),
   ];
   return { head, parts: [summary, ...parts.filter((part) => part !== null)] };

@@ -1,4 +1,4 @@
-// Functions grouped by what ran them, and lines by what they use.
+// Functions grouped by what ran them or by the phase that they ran in, and lines by what they use.
 import type { Data } from "./data";
 import { basis, sampled } from "./data";
 import { type Child, h } from "./dom";
@@ -51,6 +51,15 @@ export function groups(d: Data): HTMLElement {
     group(shorten(o.name, 60), { share: o.stall_share, remote: o.remote_share }, o.accessed_at.map((u) => ({ share: u.stall_share, remote: u.remote_share, what: place(u.at, u.function === null ? null : shorten(u.function, 60)) })), most, source, at < 8),
   );
   const byObject = boxes.length === 0 ? h("p", { class: "none" }, "unknown: no samples") : h("div", { class: "calls" }, ...boxes);
+  const nodes = r.phases?.nodes ?? [];
+  const path = (at: number): string => {
+    const n = nodes[at];
+    if (!n || n.parent === null) return "";
+    const outer = path(n.parent);
+    return `${outer === "" ? "" : `${outer} \u203a `}${n.name === "" ? "unnamed" : n.name}`;
+  };
+  const phase = (g: CodeGroup): string => (g.phase ? shorten(path(g.phase), 100) : "in no phase");
+  const byPhase = of(r, r.pictures.code_by_phase, phase, source, "No phases: neither the program nor its runtime or a tool named any (docs/phases.md).");
   const lead = h("p", { class: "lead" }, `Share of all ${basis(r)}, and what of it is far where the node is known. Of each group those with most; ${percent(1)} is everything.`);
-  return h("div", {}, lead, tabs("group", [["by node", byNode], ["by thread", byThread], ["by object", byObject]]));
+  return h("div", {}, lead, tabs("group", [["by node", byNode], ["by thread", byThread], ["by object", byObject], ["by phase", byPhase]]));
 }

@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { type Child, h, picture, s, section } from "./dom";
 import { gain, percent, shorten } from "./format";
-import type { Predicted } from "./report";
+import type { Predicted, WhatIf } from "./report";
 import { saveable } from "./save";
 import { tip } from "./tip";
 import { repair } from "./words";
@@ -13,17 +13,24 @@ interface Row {
   predicted: Predicted;
   remote: number | null;
   strong?: boolean;
+  /** Where a point that was not predicted comes from. */
+  source?: string;
+}
+
+/** What came out, beside what was predicted. */
+export interface Outcome {
+  name: string;
+  what: string;
+  predicted: Predicted;
+  remote: number | null;
+  source: string;
 }
 
 const WIDTH = 960;
 const LEFT = 440;
 const ROW = 24;
 
-/** `after` is the point that a second recording gave, beside what was predicted. */
-export function ladder(d: Data, after?: { predicted: Predicted; remote: number | null }): HTMLElement {
-  const w = d.report.what_if;
-  const lead = "Predicted time with a repair over the time without: the dot is the best guess, the line its range. Left is faster.";
-  if (!w) return section("ladder", "What if", null, h("p", { class: "none" }, `unknown: ${d.report.what_if_why ?? "nothing was counted"}`));
+function predictions(w: WhatIf): Row[] {
   const rows: Row[] = w.repairs.map((r) => ({
     name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), 34),
     what: repair(r.repair),
@@ -36,7 +43,16 @@ export function ladder(d: Data, after?: { predicted: Predicted; remote: number |
   if (w.best) rows.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
   rows.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
   if (w.one_node) rows.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });
-  if (after) rows.unshift({ name: "the second recording", what: "time of its counted work", predicted: after.predicted, remote: after.remote, strong: true });
+  return rows;
+}
+
+/** `outcomes` are the points that a second recording, or runs, gave. */
+export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
+  const w = d.report.what_if;
+  const why = `unknown: ${d.report.what_if_why ?? "nothing was counted"}`;
+  if (!w && outcomes.length === 0) return section("ladder", "What if", null, h("p", { class: "none" }, why));
+  const rows: Row[] = [...outcomes.map((o) => ({ ...o, strong: true })), ...(w ? predictions(w) : [])];
+  const lead = `${w ? "Predicted time" : `Predictions: ${why}. Time`} with a repair over the time without: the dot is the best guess, the line its range. Left is faster.${outcomes.length > 0 ? " The diamond is what came out." : ""}`;
   const most = Math.max(1.05, ...rows.map((r) => r.predicted.high));
   const least = Math.min(0.9, ...rows.map((r) => r.predicted.low));
   const x = (ratio: number): number => LEFT + ((ratio - least) / (most - least)) * (WIDTH - LEFT - 20);
@@ -55,21 +71,21 @@ export function ladder(d: Data, after?: { predicted: Predicted; remote: number |
     const lines = (): string[] => [
       `${one.name}: ${one.what}`,
       `saves ${gain(p)} of the time; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
-      `remote share then ${percent(one.remote)}; now ${percent(w.remote_share)}`,
-      "predicted by the time model from counted lines",
+      `remote share then ${percent(one.remote)}; now ${percent(w ? w.remote_share : d.report.remote_share)}`,
+      `source: ${one.source ?? "predicted by the time model from counted lines"}`,
     ];
     const row = s(
       "g",
-      { class: `step ${kind}` },
+      { class: `step ${kind}${one.source ? " outcome" : ""}` },
       s("rect", { x: 0, y: y - 13, width: WIDTH, height: ROW - 2, class: "hit" }),
       s("text", { x: 0, y: y + 4, class: one.strong ? "strong" : null }, one.name),
       s("text", { x: 240, y: y + 4, class: "small" }, one.what),
       s("line", { x1: x(p.low), x2: x(p.high), y1: y, y2: y, class: "range" }),
-      s("circle", { cx: x(p.ratio), cy: y, r: one.strong ? 5.5 : 4, class: "dot" }),
+      one.source ? s("path", { d: `M${x(p.ratio)} ${y - 8}l8 8l-8 8l-8 -8z`, class: "dot" }) : s("circle", { cx: x(p.ratio), cy: y, r: one.strong ? 5.5 : 4, class: "dot" }),
     );
     shapes.push(tip(row, lines));
   });
-  const not = w.not_worth.map((n) => h("li", {}, `${n.objects.join(", ")}: ${n.kind.replace(/_/g, " ")}, saves ${gain(n.predicted)}`));
+  const not = (w?.not_worth ?? []).map((n) => h("li", {}, `${n.objects.join(", ")}: ${n.kind.replace(/_/g, " ")}, saves ${gain(n.predicted)}`));
   return section(
     "ladder",
     "What if",

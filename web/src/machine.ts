@@ -1,4 +1,5 @@
-// The machine, with the traffic on it: from whose cpus to whose memory.
+// The machine, with the traffic on it: from whose cpus to whose memory. The width of a band is its traffic, its colour is
+// how much of what the way sustains is used; hatched where that is unknown.
 import { type Child, h, picture, s } from "./dom";
 import { digits, percent, plural, size } from "./format";
 import { basis, sampled } from "./data";
@@ -12,7 +13,7 @@ interface Flow {
   page_node: number;
   /** Part of all traffic that is drawn, 0 to 1: the band's width. */
   part: number;
-  /** Part of what the way sustains, where that is known: the band's strength. */
+  /** Part of what the way sustains, where that is known: the band's colour. */
   load: number | null;
   label: string;
   lines: string[];
@@ -32,6 +33,19 @@ const CROSSING = 4;
 /** More nodes than these are shown by the matrix alone. */
 const NODES = 16;
 
+/** Where a colour of the scale ends: parts of what a memory or a link sustains. Over the last is the strongest. */
+const SCALE = [0.2, 0.4, 0.6, 0.8];
+const loadClass = (load: number | null): string => (load === null ? "lu" : `l${SCALE.filter((end) => load >= end).length}`);
+
+/** What colours and widths of bands mean; `timed` where lines were counted and their time is known. */
+function scale(r: Report, timed: boolean, unknown: boolean): HTMLElement {
+  const ends = SCALE.map((end) => Math.round(end * 100));
+  const names = [`below ${ends[0]} %`, ...ends.slice(1).map((end, at) => `${ends[at]}\u2013${end} %`), `from ${ends.at(-1)} %`];
+  const keys = timed ? names.map((name, at) => h("span", { class: "key" }, h("i", { class: `l${at}` }), name)) : [];
+  const hatched = unknown ? h("span", { class: "key" }, h("i", { class: "unknown" }), timed ? "unknown" : r.counters ? `unknown: ${r.time_why ?? "no time"}` : "unknown: samples count no bytes") : null;
+  return h("span", { class: "legend scale" }, h("span", {}, `Width: ${timed ? "GB/s" : `share of ${basis(r)}`}. Colour: used of what the memory or link sustains:`), ...keys, hatched);
+}
+
 /** `31 % used`: of what a memory or a link sustains. */
 const used = (load: number | null): string => (load === null ? "" : `${percent(load)} used`);
 
@@ -44,11 +58,11 @@ function flows(r: Report): Flow[] {
     const way = near ? `threads on node ${f.from}, memory on the same node` : `threads on node ${f.from} use memory on node ${f.page_node}`;
     if (f.gb_per_s === null) {
       const share = r.node_matrix[from]?.[page_node] ?? null;
-      return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), "GB/s: unknown, samples do not count bytes"] };
+      return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), `GB/s: unknown, ${r.counters ? (r.time_why ?? "its time is") : "samples do not count bytes"}`] };
     }
     const what = near ? `memory of node ${f.page_node}` : `link ${f.page_node}→${f.from}`;
     const carried = f.load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(f.way_gb_per_s)} of ${digits(f.way_sustains_gb_per_s)} GB/s that it sustains, ${percent(f.load)}`;
-    return { from, page_node, part: f.share, load: f.load, label: `${digits(f.gb_per_s)} GB/s`, lines: [way, `${digits(f.gb_per_s)} GB/s over ${digits((r.time?.seconds ?? 0) * 1000)} ms, counted`, carried] };
+    return { from, page_node, part: f.share, load: f.load, label: `${digits(f.gb_per_s)} GB/s`, lines: [way, `${digits(f.gb_per_s)} GB/s, read and written, over ${digits((r.time?.seconds ?? 0) * 1000)} ms, counted`, carried] };
   });
 }
 
@@ -98,10 +112,10 @@ export function machinePicture(r: Report): HTMLElement {
     const kind = node.kind === "dram" ? "memory" : many ? `${node.kind} memory` : `memory (${node.kind})`;
     shapes.push(s("text", { x: x + 10, y: top + 18, class: "strong" }, many ? `${kind} ${node.id}` : `${kind} of node ${node.id}`));
     const known = [node.memory_bytes === null ? "" : size(node.memory_bytes), node.read_gb_per_s === null ? "" : `sustains ${digits(node.read_gb_per_s)} GB/s`];
+    const load = r.pictures.traffic.memories[at]?.load ?? null;
+    const words = known.filter((k) => k !== "");
     // Of many nodes, ways to other nodes are not drawn: how much of its memory's bandwidth is used stands in the memory.
-    const load = many ? used(r.pictures.traffic.memories[at]?.load ?? null) : "";
-    const words = [...known, load].filter((k) => k !== "");
-    if (many) [words[0] ?? "size unknown", words.slice(1).join(", ")].forEach((line, row) => shapes.push(s("text", { x: x + 10, y: top + 33 + row * 15, class: "small" }, line)));
+    if (many) [words[0] ?? "size unknown", [...words.slice(1), used(load)].filter((w) => w !== "").join(", ")].forEach((line, row) => shapes.push(s("text", { x: x + 10, y: top + 33 + row * 15, class: "small" }, line)));
     else shapes.push(s("text", { x: x + 10, y: top + 34, class: "small" }, words.join(", ") || "size unknown"));
   });
   const all = flows(r).sort((a, b) => b.part - a.part);
@@ -134,8 +148,7 @@ export function machinePicture(r: Report): HTMLElement {
       // One alone has its label beside it.
       if (a.x !== b.x && !all.some((f) => f.from === flow.page_node && f.page_node === flow.from)) label = { x: label.x + (a.x > b.x ? -1 : 1) * (wide / 2 + 12), y: (y1 + y2) / 2 - 12 };
     }
-    const strength = flow.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, flow.load);
-    const band = s("path", { d: path, class: near ? "band near" : "band far", "stroke-width": wide, "stroke-opacity": strength });
+    const band = s("path", { d: path, class: `band ${loadClass(flow.load)}`, "stroke-width": wide });
     shapes.push(tip(band, () => flow.lines));
     const anchor = near ? "start" : "middle";
     labels.push(s("text", { x: label.x, y: label.y - (flow.load === null ? 0 : 5), class: "label", "text-anchor": anchor }, flow.label));
@@ -147,26 +160,27 @@ export function machinePicture(r: Report): HTMLElement {
       const own = r.pictures.traffic.memories[at];
       if (!own) return;
       const list = all.filter((f) => f.page_node === at);
-      for (const [kind, from, part, rate] of [["near", x + 16, own.near_share, own.near_gb_per_s], ["far", x + 84, own.far_share, own.far_gb_per_s]] as const) {
+      for (const [kind, from, part, rate] of [["near", x + 18, own.near_share, own.near_gb_per_s], ["far", x + 84, own.far_share, own.far_gb_per_s]] as const) {
         if (part === 0) continue;
         const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
-        const strength = own.load === null ? 0.8 : 0.35 + 0.65 * Math.min(1, own.load);
-        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${kind}`, "stroke-width": 2 + part * 30, "stroke-opacity": strength });
-        const carried = own.load === null ? [] : [`the memory: ${percent(own.load)} of what it sustains`];
+        const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${loadClass(own.load)}`, "stroke-width": 2 + part * 30 });
+        const carried = own.load === null ? ["used of what the memory sustains: unknown"] : [`the memory: ${percent(own.load)} of what it sustains`];
         const ways = list.filter((f) => (f.from === at) === (kind === "near")).slice(0, 8);
         shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...(rate === null ? [] : [`${digits(rate)} GB/s, counted`]), ...carried, ...ways.map((f) => `${f.lines[0]}: ${f.label}`)]));
         const label = rate === null ? percent(part) : digits(rate);
-        labels.push(s("text", { x: from + 6 + part * 15, y: y + NODE.cpus + NODE.pipe / 2 + 4, class: "label" }, label));
+        const [side, middle] = [from + 6 + part * 15, y + NODE.cpus + NODE.pipe / 2];
+        labels.push(s("text", { x: side, y: middle - 3, class: "label load" }, kind), s("text", { x: side, y: middle + 10, class: "label" }, label));
       }
     });
   }
-  const unit = r.counters && r.time ? `GB/s, counted${crossing ? "" : ", near and far, of each memory (the numbers)"}; strength and “used”: part of what ${crossing ? "the memory or the link" : "the memory"} sustains` : !crossing ? "part of all traffic, near and far, of each memory" : `share of ${basis(r)}`;
   const label = !crossing ? `the machine ${r.machine.name}: near and far use of each node's memory; the matrix has the numbers` : `the machine ${r.machine.name} with its traffic: ${drawn.map((f) => f.lines[0] + " " + f.label).join("; ")}`;
+  const timed = r.counters !== null && r.time !== null;
+  const loads = crossing ? all.map((f) => f.load) : r.pictures.traffic.memories.filter((m) => m.near_share + m.far_share > 0).map((m) => m.load);
   const figure = h(
     "figure",
     { class: "machine" },
     picture(width, height, label, ...shapes, ...labels),
-    h("figcaption", {}, `${r.machine.name}. Width of a band: ${unit}.`),
+    h("figcaption", {}, r.machine.name, crossing ? "" : `: near and far use of each memory${timed ? ", GB/s" : ""}`, ". ", scale(r, timed, loads.includes(null))),
   );
   return saveable(figure, "machine");
 }

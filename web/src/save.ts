@@ -16,7 +16,7 @@ function standalone(svg: SVGElement): string {
   });
   copy.querySelectorAll("[visibility=hidden]").forEach((element) => element.remove());
   const pattern = document.getElementById("hatch");
-  if (pattern && copy.querySelector('[fill*="#hatch"]')) {
+  if (pattern && copy.querySelector('[fill*="#hatch"], [stroke*="#hatch"]')) {
     const own = pattern.cloneNode(true) as SVGElement;
     own.querySelector("path")?.setAttribute("stroke", getComputedStyle(document.documentElement).getPropertyValue("--none").trim());
     copy.prepend(own);

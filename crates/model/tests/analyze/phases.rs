@@ -247,6 +247,39 @@ fn the_phase_that_places_and_the_one_that_pays_are_named() {
 }
 
 #[test]
+fn functions_are_grouped_by_the_phase_that_they_ran_in() {
+    let mut w = MadeRecording::new(2);
+    let (first, second) = (w.own("first", 20), w.own("second", 30));
+    let a = w.array("a", 64);
+    w.touch(100, 0, first, a, 64);
+    // 100 samples before any phase, 200 in `outer`, 300 in `outer => inner`: there far.
+    let from = |part: u64| WORK + part * 100_000_000;
+    let outer = phase(&mut w, 0, NONE, "outer", from(1), from(6));
+    phase(&mut w, 0, outer, "inner", from(3), from(6));
+    for i in 0..600u64 {
+        let (thread, code) = if i < 300 { (0, first) } else { (1, second) };
+        w.sample(WORK + i * 1_000_000 + 1, thread, code, a + (i % 64) * PAGE);
+    }
+    let report = judged(&w);
+    let p = report.phases.as_ref().expect("phases");
+    let row = |name: &str| report.functions.iter().position(|f| f.function == name).unwrap();
+    let groups = &report.pictures.code_by_phase;
+    let seen: Vec<_> =
+        groups.iter().map(|g| (g.phase.unwrap(), g.functions[0].row, g.remote_share)).collect();
+    let (outer, inner) = (at(p, &["outer"]), at(p, &["outer", "inner"]));
+    assert_eq!(
+        seen,
+        [(0, row("first"), Some(0.0)), (outer, row("first"), Some(0.0)), (inner, row("second"), Some(1.0))]
+    );
+    for (group, share) in groups.iter().zip([1.0 / 6.0, 2.0 / 6.0, 3.0 / 6.0]) {
+        assert!((group.share - share).abs() < 1e-9, "{group:?}");
+        assert_eq!(group.functions.len(), 1);
+        let whole = report.phases.as_ref().unwrap().nodes[group.phase.unwrap()].all.exclusive;
+        assert!((whole.weight as f64 / p.nodes[0].all.inclusive.weight as f64 - share).abs() < 1e-9);
+    }
+}
+
+#[test]
 fn a_finding_names_no_phase_where_there_are_none() {
     let mut w = MadeRecording::new(2);
     let (init, work) = (w.own("init", 10), w.own("work", 20));

@@ -195,8 +195,9 @@ fn pictures() -> Pictures {
             share: 0.31,
             remote_share: Some(0.5),
         }],
-        code_by_node: vec![group(Some(0), None)],
-        code_by_thread: vec![group(None, Some(4242))],
+        code_by_node: vec![group(Some(0), None, None)],
+        code_by_thread: vec![group(None, Some(4242), None)],
+        code_by_phase: vec![group(None, None, Some(1))],
         callees: vec![call("main", None, 1.0, 0.0), call("triad._omp_fn.0", Some(0), 0.93, 0.93)],
         callers: vec![call("triad._omp_fn.0", None, 0.93, 0.93), call("main", Some(0), 0.93, 0.0)],
         processes: vec![ProcessPicture {
@@ -209,9 +210,9 @@ fn pictures() -> Pictures {
     }
 }
 
-fn group(node: Option<u32>, tid: Option<u32>) -> CodeGroup {
+fn group(node: Option<u32>, tid: Option<u32>, phase: Option<usize>) -> CodeGroup {
     let functions = vec![GroupPart { row: 0, share: 0.48, remote_share: Some(0.0) }];
-    CodeGroup { node, tid, share: 0.5, remote_share: Some(0.0), functions }
+    CodeGroup { node, tid, phase, share: 0.5, remote_share: Some(0.0), functions }
 }
 
 fn timeline() -> Timeline {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use nearfar_model::analyze::Report;
 use nearfar_model::report::html::{About, Step};
 use nearfar_model::report::placement::to_placement;
+use nearfar_model::report::svg::Picture;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +20,7 @@ pub(super) struct HtmlArgs {
     pub(super) force: Force,
     /// Of the page: show source lines and machine instructions around the hottest ones, too
     #[arg(long, requires = "page")]
-    source: bool,
+    pub(super) source: bool,
 }
 
 impl HtmlArgs {
@@ -43,19 +44,19 @@ impl HtmlArgs {
     }
 }
 
-/// Writes a report's pictures into a directory, which is made if it is not there.
-pub(super) fn write_pictures(directory: &Path, report: &Report, force: bool) -> Result<()> {
+/// Writes pictures into a directory, which is made if it is not there.
+pub(super) fn write_pictures(directory: &Path, pictures: &[Picture], force: bool) -> Result<()> {
     match std::fs::create_dir(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| format!("cannot make the directory {}", directory.display()));
         }
         _ => {}
     }
-    let pictures = nearfar_model::report::svg::pictures(report);
-    for picture in &pictures {
+    for picture in pictures {
         super::file::write(&directory.join(format!("{}.svg", picture.name)), &picture.svg, force)?;
     }
-    crate::say!("nearfar: {}: {} pictures", directory.display(), pictures.len());
+    let s = if pictures.len() == 1 { "" } else { "s" };
+    crate::say!("nearfar: {}: {} picture{s}", directory.display(), pictures.len());
     Ok(())
 }
 

@@ -6,11 +6,11 @@ use super::show;
 use super::status::{self, Gate};
 use crate::ranks::read::{self, RankDir, RunDir};
 use crate::store::dir::Dir;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::Verdict;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::ranks::{Found, NoSummary, Run, Summary, merge, summarize};
-use nearfar_model::report::{html, ranks as page};
+use nearfar_model::report::{html, ranks as page, svg};
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::Path;
@@ -48,19 +48,46 @@ pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
         let recording = run.rank(rank)?.path.clone();
         return super::report::run(ReportArgs { recording: Some(recording), rank: None, ..args });
     }
-    let how = How { machine: args.machine.as_deref(), bind: args.bind, whole: args.whole };
-    let found = found(&run, how);
-    let RunDir { launch, notes, .. } = run;
-    let merged = merge(&launch.launch, &launch.launcher, launch.size, found, notes);
+    for (asked, flag) in
+        [(args.html.source, "--source"), (args.phases.is_some(), "--phases"), (args.callers, "--callers")]
+    {
+        if asked {
+            bail!("{flag} shows one rank: add --rank N ({} is a run of several)", path.display());
+        }
+    }
+    if args.web {
+        return super::web::of_run(path, &args);
+    }
+    let merged = merged(run, &args);
+    let name = path.display().to_string();
     if let Some(file) = &args.html.html {
-        args.html.write(file, &html::ranks(&merged, &path.display().to_string()))?;
+        args.html.write(file, &html::ranks(&merged, &name))?;
+    } else if let Some(directory) = &args.svg_dir {
+        super::html::write_pictures(directory, &svg::of_ranks(&merged), args.html.force.force)?;
     } else if args.json {
         show::page(&page::to_json(&merged))?;
     } else {
         let (width, color) = args.look.resolve();
-        show::page(&page::to_text(&merged, &path.display().to_string(), width, color))?;
+        show::page(&page::to_text(&merged, &name, width, color))?;
     }
     Ok(gate(args.fail_on.as_deref(), &merged).into())
+}
+
+/// All of its ranks' summaries together.
+fn merged(run: RunDir, args: &ReportArgs) -> Run {
+    let found = found(&run, How { machine: args.machine.as_deref(), bind: args.bind, whole: args.whole });
+    let RunDir { launch, notes, .. } = run;
+    merge(&launch.launch, &launch.launcher, launch.size, found, notes)
+}
+
+/// The page of a run as it is now.
+pub(super) fn page_of(path: &Path, args: &ReportArgs) -> Result<String> {
+    Ok(html::ranks(&merged(read::open(path)?, args), &path.display().to_string()))
+}
+
+/// Whether the recorder of one of its ranks still runs, on this host.
+pub(super) fn is_running(path: &Path) -> bool {
+    read::open(path).is_ok_and(|run| run.ranks.iter().any(|rank| crate::store::is_running(&rank.path)))
 }
 
 /// A rank that is dead or missing passes no gate.

@@ -12,7 +12,7 @@ use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::ranks::slice;
 use nearfar_model::recording::{Meta, Modules};
 use nearfar_model::report::phases::{Quantity, Wanted, phases_json};
-use nearfar_model::report::{callers, to_details, to_html, to_json, to_phases, to_text};
+use nearfar_model::report::{callers, svg, to_details, to_html, to_json, to_phases, to_text};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         anyhow::bail!("--rank {rank}: {} is not a run of several ranks", path.display());
     }
     if args.web {
-        return super::web::serve(&path, &args);
+        return super::web::of_recording(&path, &args);
     }
     // A recording that runs for hours is worth a look before its end.
     let judged = if store::is_running(&path) { judged_running } else { judged };
@@ -39,7 +39,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         args.html.add_sources(&mut about, &path, &report);
         args.html.write(file, &to_html(&report, &about))?;
     } else if let Some(directory) = &args.svg_dir {
-        super::html::write_pictures(directory, &report, args.html.force.force)?;
+        super::html::write_pictures(directory, &svg::pictures(&report), args.html.force.force)?;
     } else if args.json && args.phases.is_some() {
         show::page(&phases_json(&report))?;
     } else if args.json {

@@ -3,7 +3,7 @@
 //! It is a server for one reader: connections come one after the other, only from this machine, and are answered only
 //! where they name the token, which no other user of the machine can read. There is one file, and nothing to send.
 
-use super::{ReportArgs, report};
+use super::{ReportArgs, ranks, report};
 use crate::store;
 use anyhow::{Context, Result};
 use nearfar_model::report::to_html;
@@ -38,9 +38,29 @@ impl Made {
     }
 }
 
-/// Serves the page until the process is interrupted.
-pub(super) fn serve(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
-    let mut made = make(path, args)?;
+/// Serves the page of a recording until the process is interrupted.
+pub(super) fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
+    let page = || {
+        let machine = args.machine.as_deref();
+        let report = report::judged_running(path, machine, args.bind, args.whole)?;
+        let mut about = super::html::about(path, machine, &report);
+        args.html.add_sources(&mut about, path, &report);
+        Ok(to_html(&report, &about))
+    };
+    serve(&page, &|| store::is_running(path))
+}
+
+/// The same of a run of several ranks: it is made anew while one of them runs on this host.
+pub(super) fn of_run(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
+    serve(&|| ranks::page_of(path, args), &|| ranks::is_running(path))
+}
+
+fn serve(page: &dyn Fn() -> Result<String>, running: &dyn Fn() -> bool) -> Result<ExitCode> {
+    let make = || -> Result<Made> {
+        let (at, live) = (Instant::now(), running());
+        Ok(Made { page: page()?, at, took: at.elapsed(), live })
+    };
+    let mut made = make()?;
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on an address of this machine")?;
     let address = listener.local_addr().context("cannot ask for the address that it listens on")?;
@@ -51,10 +71,10 @@ pub(super) fn serve(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
         let Ok(mut stream) = connection else { continue };
         let Some(asked) = head(&mut stream) else { continue };
         let answer = answer(&asked, &address.to_string(), &token);
-        let old = || made.at.elapsed() >= Duration::from_secs(made.again()) || !store::is_running(path);
+        let old = || made.at.elapsed() >= Duration::from_secs(made.again()) || !running();
         if answer == Answer::Page && made.live && old() {
             // Between two writes of the recorder a report may fail; the last one that was made still holds.
-            match make(path, args) {
+            match make() {
                 Ok(new) => made = new,
                 Err(error) => crate::say!("nearfar: {error:#}"),
             }
@@ -63,16 +83,6 @@ pub(super) fn serve(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
         let _ = send(&mut stream, answer, &made);
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn make(path: &Path, args: &ReportArgs) -> Result<Made> {
-    let at = Instant::now();
-    let live = store::is_running(path);
-    let machine = args.machine.as_deref();
-    let report = report::judged_running(path, machine, args.bind, args.whole)?;
-    let mut about = super::html::about(path, machine, &report);
-    args.html.add_sources(&mut about, path, &report);
-    Ok(Made { page: to_html(&report, &about), at, took: at.elapsed(), live })
 }
 
 /// 128 random bits in hex.

@@ -1,4 +1,4 @@
-//! Functions by the node that ran them, and by the thread.
+//! Functions by the node that ran them, by the thread, and by the phase.
 
 use super::timeline::row_of_function;
 use crate::analyze::attribute::Context;
@@ -6,12 +6,16 @@ use crate::analyze::counters::Counters;
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::UNKNOWN;
 use crate::analyze::over_time::Parts;
+use crate::analyze::phases::Sampled;
 use crate::analyze::value::{CodeGroup, FunctionRow, GroupPart};
 
 /// Most functions of a node and of a thread, and most threads. // chosen
 const OF_NODE: usize = 12;
 const OF_THREAD: usize = 5;
 const THREADS: usize = 64;
+/// Most phases, and most functions of one. // chosen
+const PHASES: usize = 64;
+const OF_PHASE: usize = 8;
 
 /// By the nodes of the threads, in the order of the machine; the unknown node last.
 pub(super) fn by_node(context: &Context, counters: &Counters, functions: &[FunctionRow]) -> Vec<CodeGroup> {
@@ -35,6 +39,21 @@ pub(super) fn by_thread(context: &Context, counters: &Counters, functions: &[Fun
     groups.sort_by_key(|g| context.finder.nodes.order[g.0 as usize]);
     let tid = |thread: u32| context.input.threads.tid.get(thread as usize).copied();
     groups.into_iter().map(|(thread, group)| CodeGroup { tid: tid(thread), ..group }).collect()
+}
+
+/// By phase, without the phases in it: those with most samples, in the order of `phases.nodes`. The first node is each
+/// thread as a whole: what ran in no phase. Empty where no phase is known.
+pub(super) fn by_phase(context: &Context, counters: &Counters, functions: &[FunctionRow]) -> Vec<CodeGroup> {
+    // Near, far and the rest, as in the other groups; what of the rest is waiting is not kept by phase.
+    let parts = |s: &Sampled| [s.near, s.far, s.weight - s.near - s.far, 0];
+    let sampled: Vec<_> =
+        counters.phases.functions.iter().map(|(&(p, site), s)| (site, p, parts(s))).collect();
+    let sums = sampled.iter().map(|(site, path, parts)| (*site, *path, parts));
+    let mut groups = groups(context, counters, functions, sums, OF_PHASE);
+    groups.sort_by(|a, b| b.1.share.total_cmp(&a.1.share).then(a.0.cmp(&b.0)));
+    groups.truncate(PHASES);
+    groups.sort_by_key(|g| g.0);
+    groups.into_iter().map(|(path, group)| CodeGroup { phase: Some(path as usize), ..group }).collect()
 }
 
 /// Sums by group and function, of each group the functions with most.
@@ -68,6 +87,7 @@ fn groups<'a>(
             CodeGroup {
                 node: None,
                 tid: None,
+                phase: None,
                 share: share(&whole),
                 remote_share: remote(&whole),
                 functions,

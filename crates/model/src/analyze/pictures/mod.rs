@@ -70,6 +70,7 @@ pub fn pictures(
         instructions: instructions::instructions(context, counters),
         code_by_node: groups::by_node(context, counters, functions),
         code_by_thread: groups::by_thread(context, counters, functions),
+        code_by_phase: groups::by_phase(context, counters, functions),
         callees: calls::tree(context, counters, true),
         callers: calls::tree(context, counters, false),
         processes: processes::processes(context, counters),

@@ -27,6 +27,9 @@ pub struct Pictures {
     pub code_by_node: Vec<CodeGroup>,
     /// Functions by thread, the 5 with most of the 64 threads with most; empty in programs of more than 2048 threads.
     pub code_by_thread: Vec<CodeGroup>,
+    /// Functions by phase, the 8 with most of the 64 phases with most; without the phases in it. Empty where no phase is
+    /// known.
+    pub code_by_phase: Vec<CodeGroup>,
     /// Which function calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
     pub callees: Vec<CallNode>,
     /// The same from the function that was sampled outward.
@@ -236,13 +239,15 @@ pub struct HotInstruction {
     pub remote_share: Option<f64>,
 }
 
-/// What the threads of a node, or a thread, spent their time on.
+/// What the threads of a node, a thread, or the threads in a phase spent their time on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CodeGroup {
     /// Of groups by node: the node; null if unknown.
     pub node: Option<u32>,
     /// Of groups by thread: its kernel id.
     pub tid: Option<u32>,
+    /// Of groups by phase: position in `phases.nodes`; the first is what ran in no phase.
+    pub phase: Option<usize>,
     /// Share of all samples.
     pub share: f64,
     /// Remote, of those whose node is known; null if none is.

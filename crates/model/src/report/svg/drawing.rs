@@ -8,8 +8,9 @@ const STYLE: &str = "rect{shape-rendering:crispEdges}text{font-family:system-ui,
     .title{font-size:15px;font-weight:600}.small{font-size:11px;fill:#59606d}.strong{font-weight:600}.in{fill:#fff;\
     font-size:11px}.box{fill:#f6f7f9;stroke:#d5d9e0}.frame{fill:none;stroke:#d5d9e0}.grid{stroke:#d5d9e0;fill:none}\
     .line{stroke:#16191f;fill:none}.dash{stroke:#16191f;fill:none;stroke-dasharray:5 3}.near{fill:#2b6cb0}\
-    .far{fill:#c2570c}.unknown{fill:url(#hatch)}.wait{fill:#d5d9e0}.way-near{stroke:#2b6cb0;fill:none}\
-    .way-far{stroke:#c2570c;fill:none}.good{fill:#1a6e50;stroke:#1a6e50}.bad{fill:#c2570c;stroke:#c2570c}\
+    .far{fill:#c2570c}.unknown{fill:url(#hatch)}.wait{fill:#d5d9e0}.way-l0{stroke:#a4cf9b}.way-l1{stroke:#55ad8b}\
+    .way-l2{stroke:#2d8790}.way-l3{stroke:#345f8c}.way-l4{stroke:#43206e}.way-lu{stroke:url(#hatch)}.l0{fill:#a4cf9b}\
+    .l1{fill:#55ad8b}.l2{fill:#2d8790}.l3{fill:#345f8c}.l4{fill:#43206e}.good{fill:#1a6e50;stroke:#1a6e50}.bad{fill:#c2570c;stroke:#c2570c}\
     .none{fill:#8a919e;stroke:#8a919e}.phase{fill:#2b4a78;fill-opacity:.6}.low{fill:#aac4df}.medium{fill:#2b6cb0}\
     .high{fill:#c2570c}.n0{fill:#16877a}.n1{fill:#8456a8}.n2{fill:#a67c00}.n3{fill:#c2418c}.n4{fill:#5b6b1e}\
     .n5{fill:#455a7d}.n6{fill:#8d5524}.n7{fill:#4c9aa8}";
@@ -80,7 +81,7 @@ impl Drawing {
     pub(super) fn way(&mut self, class: &str, d: &str, width: f64) {
         let _ = writeln!(
             self.body,
-            "<path class=\"{class}\" d=\"{d}\" stroke-width=\"{width:.1}\" stroke-opacity=\"0.85\"/>"
+            "<path class=\"{class}\" d=\"{d}\" fill=\"none\" stroke-width=\"{width:.1}\"/>"
         );
     }
 

@@ -13,11 +13,22 @@ const NODES: usize = 16;
 const NODE: (f64, f64) = (200.0, 58.0);
 const PIPE: f64 = 46.0;
 const MEMORY: f64 = 44.0;
+/// Where a colour of the scale ends: parts of what a memory or a link sustains. // chosen
+const SCALE: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
+
+/// The colour of a part of what a way sustains; hatched where it is unknown.
+fn color(load: Option<f64>) -> String {
+    match load {
+        Some(load) => format!("l{}", SCALE.iter().filter(|end| load >= **end).count()),
+        None => "lu".to_owned(),
+    }
+}
 
 struct Flow {
     from: usize,
     page_node: usize,
     part: f64,
+    load: Option<f64>,
     label: String,
 }
 
@@ -30,7 +41,7 @@ fn flows(r: &Report) -> Vec<Flow> {
             Some(rate) => format!("{} GB/s", digits(rate)),
             None => percent(r.node_matrix.get(from).and_then(|row| row.get(page_node)).copied()),
         };
-        Some(Flow { from, page_node, part: f.share, label })
+        Some(Flow { from, page_node, part: f.share, load: f.load, label })
     };
     r.pictures.traffic.flows.iter().filter_map(flow).collect()
 }
@@ -84,33 +95,49 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
             let (x, y) = corner(at);
             let Some(own) = r.pictures.traffic.memories.get(at) else { continue };
             let ways = [
-                ("way-near", 30.0, own.near_share, own.near_gb_per_s),
-                ("way-far", 112.0, own.far_share, own.far_gb_per_s),
+                ("near", 30.0, own.near_share, own.near_gb_per_s),
+                ("far", 112.0, own.far_share, own.far_gb_per_s),
             ];
-            for (class, offset, part, rate) in ways {
+            for (kind, offset, part, rate) in ways {
                 if part > 0.0 {
                     let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
-                    d.way(class, &path, 2.0 + part * 40.0);
+                    d.way(&format!("way-{}", color(own.load)), &path, 2.0 + part * 40.0);
                     let label =
                         rate.map_or_else(|| percent(Some(part)), |rate| format!("{} GB/s", digits(rate)));
-                    d.text(
-                        x + offset + 8.0 + part * 20.0,
-                        y + NODE.1 + PIPE / 2.0 + 4.0,
-                        "strong",
-                        Anchor::Start,
-                        &label,
-                    );
+                    let (side, middle) = (x + offset + 8.0 + part * 20.0, y + NODE.1 + PIPE / 2.0);
+                    d.text(side, middle - 3.0, "small", Anchor::Start, kind);
+                    d.text(side, middle + 11.0, "strong", Anchor::Start, &label);
                 }
             }
         }
     }
-    d.keys(&[("near", "near: the thread's own node".to_owned()), ("far", "far: another node".to_owned())]);
-    let unit = match (crossing, r.counters.is_some() && r.time.is_some()) {
-        (false, _) => "part of all traffic, near and far, of each memory".to_owned(),
+    let timed = r.counters.is_some() && r.time.is_some();
+    let unit = match (crossing, timed) {
+        (false, true) => "near and far use of each memory, GB/s, counted".to_owned(),
+        (false, false) => format!("near and far use of each memory, share of {}", basis(r)),
         (true, true) => "GB/s, counted, over the time that the work takes on the machine".to_owned(),
         (true, false) => format!("share of {}", basis(r)),
     };
     d.foot(&format!("width of a band: {unit}"));
+    d.foot("colour of a band: used of what the memory or the link sustains");
+    let name = |at: usize| match at {
+        0 => format!("below {:.0} %", SCALE[0] * 100.0),
+        4 => format!("from {:.0} %", SCALE[3] * 100.0),
+        _ => format!("{:.0} to {:.0} %", SCALE[at - 1] * 100.0, SCALE[at] * 100.0),
+    };
+    let mut keys: Vec<(&str, String)> = Vec::new();
+    if timed {
+        keys.extend(
+            ["l0", "l1", "l2", "l3", "l4"].into_iter().enumerate().map(|(at, class)| (class, name(at))),
+        );
+    }
+    let why = match (&r.counters, timed) {
+        (_, true) => String::new(),
+        (None, _) => ": samples count no bytes".to_owned(),
+        (Some(_), _) => format!(": {}", r.time_why.as_deref().unwrap_or("no time")),
+    };
+    keys.push(("unknown", format!("unknown{why}")));
+    d.keys(&keys);
     d.foot(&source(r));
     Some(d)
 }
@@ -118,10 +145,11 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
 /// From the memory of a node to the cpus of a node.
 fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
     let wide = 2.0 + f.part * 26.0;
+    let class = format!("way-{}", color(f.load));
     let top = b.1 + NODE.1 + PIPE;
     if f.from == f.page_node {
         let x = a.0 + NODE.0 / 2.0;
-        d.way("way-near", &format!("M{x:.1} {top:.1}V{:.1}", a.1 + NODE.1), wide);
+        d.way(&class, &format!("M{x:.1} {top:.1}V{:.1}", a.1 + NODE.1), wide);
         d.text(x + wide / 2.0 + 6.0, a.1 + NODE.1 + PIPE / 2.0 + 4.0, "strong", Anchor::Start, &f.label);
         return;
     }
@@ -141,7 +169,7 @@ fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
     };
     let second = if same { x2 + bend } else { x2 - bend };
     d.way(
-        "way-far",
+        &class,
         &format!("M{x1:.1} {y1:.1}C{:.1} {y1:.1} {second:.1} {y2:.1} {x2:.1} {y2:.1}", x1 + bend),
         wide,
     );

@@ -9,11 +9,13 @@ mod drawing;
 mod ladder;
 mod machine;
 mod matrix;
+mod ranks;
 mod strips;
 mod time;
 
 use super::layout::shorten;
 use crate::analyze::Report;
+use crate::ranks::Run;
 use basis::basis;
 use drawing::Drawing;
 
@@ -56,6 +58,11 @@ pub fn pictures(r: &Report) -> Vec<Picture> {
         add(&format!("object-{:02}-{file}-time", at + 1), strips::over_time(r, strip, name));
     }
     all
+}
+
+/// The pictures of a run of several ranks.
+pub fn of_ranks(run: &Run) -> Vec<Picture> {
+    vec![Picture { name: "hosts-and-ranks".to_owned(), svg: ranks::ranks(run).finish() }]
 }
 
 /// Part of a file's name from an object's: what a shell or a file system takes for something else is left out.

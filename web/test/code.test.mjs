@@ -1,0 +1,76 @@
+// Functions, callers, source lines, instructions, and code in groups.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { htmlOf, jsonOf, open, percent, phases, recording } from "./common.mjs";
+
+test("places in code lead to their source, where it was asked for", async () => {
+  const plain = await open(htmlOf("nosource.html", recording));
+  assert.equal(await plain.page.locator("table.source").count(), 0, "source leaves the machine only when asked");
+  await plain.context.close();
+  const { page, problems, context } = await open(htmlOf("source.html", recording, "--source"));
+  const place = page.locator("#function-table .place a").first();
+  const at = await place.textContent();
+  await place.focus();
+  await page.keyboard.press("Enter");
+  const line = page.locator("table.source tr:target");
+  assert.ok(await line.isVisible());
+  assert.equal(await line.locator("td").first().textContent(), at.split(":").at(-1));
+  const report = jsonOf(recording);
+  const cost = report.functions.flatMap((f) => f.lines).find((l) => l.at === at);
+  const figures = (await line.locator("td").allTextContents()).slice(1, 4);
+  assert.deepEqual(figures, [cost.stall_share, cost.near_share, cost.at_risk].map(percent));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("code is grouped by node, thread and object, with the numbers of --json", async () => {
+  const report = jsonOf(recording);
+  const { page, problems, context } = await open(htmlOf("groups.html", recording));
+  await page.click('[role="tab"]:text-is("grouped")');
+  const shares = (view) => page.$$eval(`#group-view-${view} summary .grouped`, (all) => all.map((e) => e.firstChild.textContent));
+  assert.deepEqual(await shares(0), report.pictures.code_by_node.map((g) => percent(g.share)));
+  const first = await page.textContent("#group-view-0 .leaf code");
+  assert.equal(first, report.functions[report.pictures.code_by_node[0].functions[0].row].function);
+  await page.click('[role="tab"]:text-is("by thread")');
+  assert.deepEqual(await shares(1), report.pictures.code_by_thread.map((g) => percent(g.share)));
+  await page.click('[role="tab"]:text-is("by object")');
+  assert.deepEqual(await shares(2), report.objects.slice(0, 20).map((o) => percent(o.stall_share)));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("instructions around the hottest ones are shown where source was asked for", async () => {
+  const file = htmlOf("listing.html", recording, "--source");
+  const { page, problems, context } = await open(file);
+  const about = await page.evaluate(() => JSON.parse(document.getElementById("data").textContent).about);
+  assert.ok(about.code.length > 0, String(about.code_missing));
+  await page.click('[role="tab"]:text-is("instructions")');
+  const hot = page.locator("table.listing tr.hot");
+  assert.ok((await hot.count()) > 0 && (await hot.first().isVisible()));
+  assert.match(await hot.first().locator(".figure").first().textContent(), /%/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("code is grouped by phase, with the numbers of --json, and a program without phases says so", async () => {
+  const report = jsonOf(phases);
+  const groups = report.pictures.code_by_phase;
+  const name = (g) => (g.phase === 0 ? "in no phase" : report.phases.nodes[g.phase].name);
+  for (const phase of ["alpha", "beta", "gamma", "delta", "epsilon"]) assert.ok(groups.some((g) => name(g).includes(phase)), `${phase}: ${groups.map(name)}`);
+  const { page, problems, context } = await open(htmlOf("phases.html", phases));
+  await page.click('[role="tab"]:text-is("grouped")');
+  await page.focus('[role="tab"]:text-is("by node")');
+  await page.keyboard.press("ArrowLeft");
+  const view = page.locator("#group-view-3");
+  assert.ok(await view.isVisible(), "by phase is the last, reached by a key");
+  const heads = await view.locator("summary .grouped").evaluateAll((all) => all.map((e) => [e.firstChild.textContent, e.lastChild.textContent]));
+  assert.deepEqual(heads, groups.map((g) => [percent(g.share), name(g)]));
+  const most = groups.findIndex((g) => name(g).includes("epsilon"));
+  const inside = await view.locator("details").nth(most).locator(".leaf code").first().textContent();
+  assert.equal(inside, report.functions[groups[most].functions[0].row].function);
+  assert.deepEqual(problems, []);
+  await context.close();
+  const plain = await open(htmlOf("nophases.html", recording));
+  assert.match(await plain.page.locator("#group-view-3").textContent(), /^No phases/);
+  await plain.context.close();
+});

@@ -1,0 +1,126 @@
+// Before and after: the pages of diff and cure.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { cured, dir, embedded, jsonOf, open, part, percent, recording, run, skip, written } from "./common.mjs";
+
+test("before and after: diff's page has the numbers of its JSON", async () => {
+  const after = join(dir, "after.nearfar");
+  const comparison = JSON.parse(run("diff", recording, after, "--as", "2x22", "--same-work", "--json"));
+  const file = written("diff.html", "diff", recording, after, "--as", "2x22", "--same-work");
+  const { page, problems, context } = await open(file);
+  assert.equal(await page.textContent("#verdict .chip"), comparison.verdict.replace("_", " "));
+  const rows = await page.$$eval("#object-table tbody tr", (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+  comparison.objects.slice(0, rows.length).forEach((object, at) => {
+    assert.ok(rows[at].includes(object.change.replace("_", " ")), `${object.name}: ${rows[at]}`);
+    if (object.before) assert.ok(rows[at].includes(percent(object.before.remote_share)), `${object.name}: ${rows[at]}`);
+    if (object.after) assert.ok(rows[at].includes(percent(object.after.remote_share)), `${object.name}: ${rows[at]}`);
+  });
+  assert.equal(await page.locator("figure.machine").count(), 2);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("a part of both runs is selected in diff's page, and both sides follow", async () => {
+  const after = join(dir, "after.nearfar");
+  const reports = [recording, after].map(jsonOf);
+  const comparison = JSON.parse(run("diff", recording, after, "--as", "2x22", "--same-work", "--json"));
+  const file = written("diff-brush.html", "diff", recording, after, "--as", "2x22", "--same-work");
+  const { page, problems, context } = await open(file);
+  const [before, then] = reports.map((r) => r.pictures.timeline);
+  const svg = page.locator("#near-far-before svg.chart");
+  await svg.scrollIntoViewIfNeeded();
+  const box = await svg.boundingBox();
+  const left = 110 / 560;
+  const x = (part) => box.x + box.width * (left + (1 - left) * (part / before.parts));
+  const [first, last] = [Math.floor(before.parts / 4), Math.floor(before.parts / 2)];
+  await page.mouse.move(x(first + 0.5), box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(x(last + 0.5), box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForSelector(`html[data-selected="${first}-${last + 1}"]`);
+  for (const id of ["before", "after"]) assert.equal(await page.locator(`#selection-${id} strong`).count() > 0, true, id);
+  const scale = then.parts / before.parts;
+  const ranges = [[first, last + 1], [Math.floor(first * scale), Math.ceil((last + 1) * scale)]];
+  for (const [id, table] of [["#object-table", "objects"], ["#function-table", "functions"]]) {
+    assert.ok(await page.isVisible(`${id} .selected-range`));
+    const rows = await page.$$eval(`${id} tbody tr`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+    comparison[table].slice(0, rows.length).forEach((row, at) => {
+      [row.before, row.after].forEach((side, which) => {
+        if (!side) return;
+        const timeline = reports[which].pictures.timeline;
+        const own = side.rows.map((of) => timeline[table].find((one) => one.row === of));
+        const share = own.includes(undefined) ? null : own.reduce((sum, w) => sum + part(timeline, w, ...ranges[which]).share, 0);
+        assert.equal(rows[at][2 + which * 3], percent(share), `${table} ${at} ${which}: ${rows[at]}`);
+      });
+    });
+  }
+  await page.focus("#near-far-after svg.chart");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector('html[data-selected=""]');
+  assert.equal(await page.locator("#selection-before strong").count(), 0);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+/** The ladder has the predicted interval and the measured point of these data, at the places that its scale gives. */
+async function ladder(page, data) {
+  const { what_if: w } = data.before;
+  const time = data.comparison.time;
+  assert.ok(w && time, "predictions, and the modelled time of both runs");
+  const steps = page.locator("#ladder .step");
+  const outcome = page.locator("#ladder .step.outcome");
+  assert.equal(await outcome.count(), 1);
+  // The scale, from two ticks of the picture.
+  const ticks = await page.$$eval("#ladder line.grid, #ladder line.one", (all) => all.map((e) => Number(e.getAttribute("x1"))));
+  const names = await page.$$eval("#ladder .ladder svg > text", (all) => all.map((e) => (e.textContent === "as it is" ? 1 : Number(e.textContent))));
+  const scale = (ticks.at(-1) - ticks[0]) / (names.at(-1) - names[0]);
+  const x = (ratio) => ticks[0] + (ratio - names[0]) * scale;
+  const near = (got, ratio, what) => assert.ok(Math.abs(Number(got) - x(ratio)) < 0.5, `${what}: ${got}, and ${ratio} is at ${x(ratio)}`);
+  near(await outcome.locator(".range").getAttribute("x1"), time.low, "low end of what came out");
+  near(await outcome.locator(".range").getAttribute("x2"), time.high, "high end of what came out");
+  near((await outcome.locator(".dot").getAttribute("d")).match(/^M([\d.]+)/)[1], time.ratio, "what came out");
+  const best = steps.filter({ hasText: "best combination" });
+  near(await best.locator(".dot").getAttribute("cx"), w.best.predicted.ratio, "predicted");
+  near(await best.locator(".range").getAttribute("x1"), w.best.predicted.low, "low end of what was predicted");
+  await outcome.focus();
+  const said = await page.textContent("#tip");
+  assert.ok(said.includes(`ratio ${time.ratio.toFixed(2)} (${time.low.toFixed(2)} to ${time.high.toFixed(2)})`), said);
+  assert.match(said, /source: lines counted in the second recording/);
+  await best.focus();
+  assert.match(await page.textContent("#tip"), /source: predicted by the time model/);
+}
+
+test("the ladder of cure's page has what was predicted and what came out", { skip }, async () => {
+  const { page, problems, context } = await open(cured.page);
+  const data = await embedded(page);
+  assert.equal(await page.textContent("#verdict .chip"), data.comparison.verdict.replace("_", " "));
+  await ladder(page, data);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("the ladder of diff's page has the second recording beside the predictions of the first", { skip }, async () => {
+  const { page, problems, context } = await open(written("diff-counted.html", "diff", cured.before, cured.after));
+  await ladder(page, await embedded(page));
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("measured runs are a point of the ladder, also where nothing was predicted", async () => {
+  const after = join(dir, "after.nearfar");
+  const file = written("diff-measured.html", "diff", recording, after, "--as", "2x22", "--same-work");
+  // As cure's page has it on a machine with several nodes.
+  const page = readFileSync(file, "utf8");
+  const proof = { how: "measured", runs: 12, gain: { value: 1, low: 0.6, high: 1.5 }, words: "faster" };
+  writeFileSync(file, page.replace('"proof":null', `"proof":${JSON.stringify(proof)}`));
+  const opened = await open(file);
+  const outcome = opened.page.locator("#ladder .step.outcome");
+  await outcome.focus();
+  const said = await opened.page.textContent("#tip");
+  assert.ok(said.includes("ratio 0.50 (0.40 to 0.63)") && said.includes("12 runs"), said);
+  assert.match(await opened.page.textContent("#ladder .lead"), /Predictions: unknown/);
+  assert.deepEqual(opened.problems, []);
+  await opened.context.close();
+});
