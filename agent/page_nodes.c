@@ -1,7 +1,8 @@
 /* Where an object's pages are at the end of its life: afterwards nobody can ask.
  *
  * move_pages without target nodes only asks. Pages are taken at even distances,
- * an odd number of pages apart: programs stride by powers of two. */
+ * a number of pages apart that neither powers of two, by which programs stride, nor
+ * the number of nodes that pages are interleaved over divide or are divided by. */
 #include "agent.h"
 
 enum { PAGE = 4096, AT_ONCE = 128 };
@@ -19,6 +20,7 @@ static void look_up(uintptr_t address, size_t bytes) {
     if (end <= first) return;
     size_t pages = (end - first) / PAGE;
     size_t step = ((pages + nf_process.looked_up_pages - 1) / nf_process.looked_up_pages) | 1;
+    while (step % 3 == 0 || step % 5 == 0 || step % 7 == 0) step += 2;
     size_t left = (pages + step - 1) / step;
     /* Small chunks on the stack: the thread's may be 16 KiB. */
     while (left) {

@@ -116,13 +116,13 @@ fn of_runtime(runtime: Managed) -> String {
     }
 }
 
+/// Stands for the line of a loop where objects of several lines are meant.
+const ANY: &str = "that uses it";
+
 /// The advice, and the same for objects of many lines: without the line of this one.
 pub fn advise(r: &RowFacts, program: Program, cause: Use) -> [String; 2] {
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
-    [
-        advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched),
-        advice(r, program, cause, "that uses it", ""),
-    ]
+    [advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched), advice(r, program, cause, ANY, "")]
 }
 
 fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str) -> String {
@@ -160,6 +160,10 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
         (Use::Mismatch, _) => format!(
             "Give the initialisation{touched} and the loop {used} the same schedule(static) and the same bounds, \
              so that each thread uses what it touched first."
+        ),
+        (Use::Policy, Pattern::AllOver) => format!("{interleave}: every thread uses all of it."),
+        (Use::Policy, _) if r.is_spread() => format!(
+            "Leave out the interleaving of {name} (numactl --interleave, mbind), and let each thread initialise the part that              it uses {used}: the policy spreads pages over all nodes, whoever touches them."
         ),
         (Use::Policy, _) => format!(
             "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind it to the nodes of the threads \
@@ -214,8 +218,11 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
             "{interleave}: every thread uses all of it, so no thread's node is right, but all memory controllers then share the load."
         ),
         (Use::Serial, Pattern::OneThread | Pattern::OwnThread) => {
-            let who = r.users.first().map_or(String::new(), |t| format!(" (thread {t})"));
-            format!("Touch or allocate {name} first in the thread that uses it{who}, {used}.")
+            // Of several threads with parts of their own, the first is only one.
+            let one = r.users.first().filter(|_| r.pattern == Pattern::OneThread);
+            let who = one.map_or(String::new(), |t| format!(" (thread {t})"));
+            let used = if used == ANY { String::new() } else { format!(", {used}") };
+            format!("Touch or allocate {name} first in the thread that uses it{who}{used}.")
         }
         // What takes random places of it is not a loop that divides it.
         (Use::Serial, Pattern::Unknown) if r.lacks_addresses() => format!(

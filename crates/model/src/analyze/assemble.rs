@@ -7,6 +7,7 @@ use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
 use super::facts::{self, RowFacts};
 use super::findings::Setting;
+use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
 use super::pictures::{Told, pictures};
@@ -52,7 +53,11 @@ pub fn assemble(
         shares.lowered(&held.report, THRESHOLD);
     }
     let program = Program::of(&input.modules, &input.symbols);
-    let causes = findings::causes(rows, nodes, program, held.as_ref().map(|h| &h.rows), caches.is_ok());
+    let timeline = counts.timing.as_ref().ok().map(|p| &p.timeline);
+    let shared = timeline.map_or(Vec::new(), |t| sharing::findings(context, counters, rows, t));
+    let mut explained: FastSet<usize> = held.iter().flat_map(|h| &h.rows).copied().collect();
+    explained.extend(shared.iter().filter(|s| s.explains_all).map(|s| s.row));
+    let causes = findings::causes(rows, nodes, program, &explained, caches.is_ok());
     let by_cause = findings::rows_of(&causes);
     let engine =
         Engine::new(input, judge, nodes, context.exact, counts.timing.as_ref(), counters, rows, &by_cause);
@@ -67,10 +72,8 @@ pub fn assemble(
         basis,
         memory_bound: memory_bound.clone().unwrap_or(1.0),
         engine: &engine,
-        shared: counts
-            .timing
-            .as_ref()
-            .map_or(Vec::new(), |p| sharing::findings(context, counters, rows, &p.timeline)),
+        explained: &explained,
+        shared: shared.into_iter().map(|s| s.finding).collect(),
         phases: context.phases,
         planner: &planner,
         cached: caches.is_ok(),

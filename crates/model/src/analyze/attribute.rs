@@ -6,7 +6,7 @@ mod count;
 use super::blocks::Blocks;
 use super::counters::{Cell, Counters, node_slot};
 use super::exact::{Exact, LINE};
-use super::hash::{FastMap, IdIndex};
+use super::hash::{FastMap, FastSet, IdIndex};
 use super::input::{Input, SampleReader};
 use super::layer::Validity;
 use super::measure::Measure;
@@ -40,6 +40,8 @@ pub struct Context<'a> {
     pub input: &'a Input,
     /// Pages and nodes of pages.
     pub finder: Finder<'a>,
+    /// Rows whose pages are not where they were first touched.
+    pub elsewhere: &'a FastSet<u32>,
     /// Object rows.
     pub rows: &'a Rows,
     /// Names of code.
@@ -73,6 +75,13 @@ impl Context<'_> {
     #[inline]
     pub fn folios_of(&self, thing: u32) -> u64 {
         self.folios.of(self.input, &self.finder, thing)
+    }
+
+    /// Where a page of a thing was at `time`.
+    #[inline]
+    pub fn page_node(&self, thing: u32, space: u32, address: u64, time: u64) -> PageNode {
+        let elsewhere = self.elsewhere.contains(&self.rows.of_thing[thing as usize]);
+        self.finder.page_node(space, address, time, self.folios_of(thing), elsewhere)
     }
 
     /// Whether a row is a variable of the program, not memory that a runtime has for itself.
@@ -518,7 +527,7 @@ impl<'a> Worker<'a> {
     ) -> PageNode {
         let finder = &self.context.finder;
         let Some(id) = thing else {
-            return finder.page_node(space, address, time, 0);
+            return finder.page_node(space, address, time, 0, false);
         };
         let t = finder.spaces.things.get(id);
         // Shared memory is kept with the space that made it.
@@ -536,7 +545,7 @@ impl<'a> Worker<'a> {
         {
             return page_node;
         }
-        finder.page_node(space, address, time, self.context.folios_of(id))
+        self.context.page_node(id, space, address, time)
     }
 
     /// The node of the page that all placed pages of an object share, if they do. Judged at the end of its life,
@@ -560,7 +569,7 @@ impl<'a> Worker<'a> {
         // Pages and a touch of each group of touches.
         let mut by_group: FastMap<u32, (u64, u32)> = FastMap::default();
         for p in pages {
-            let page_node = finder.page_node(thing.space, p * page, time, self.context.folios_of(id));
+            let page_node = self.context.page_node(id, thing.space, p * page, time);
             if let Some(&group) = self.context.groups.of_touch.get(page_node.touch as usize)
                 && page_node.node != UNKNOWN
                 && group != NONE

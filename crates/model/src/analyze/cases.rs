@@ -3,13 +3,18 @@
 use super::advice::{self, ALL, Use};
 use super::facts::{RowFacts, Toucher};
 use super::hash::FastSet;
-use super::nodes::{NodeIndex, Nodes};
+use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::program::Program;
 use super::value::{Basis, Pattern};
 use crate::percent::percent;
 
 /// Share of the remote samples that are on one thread's pages for the placement to be called serial.
 const SERIAL: f64 = 0.9;
+
+/// Least share of an object's use on pages away from their touchers' nodes for something else than first touches to
+/// have placed it: interleaving over n nodes leaves one page of n where it was touched, so at least half is away, and
+/// samples scatter. // chosen
+const AWAY: f64 = 0.4;
 
 /// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
 /// neighbours read is not a culprit: stencils have a few percent, serial initialisation at least half. // assumed
@@ -21,7 +26,7 @@ const LEAST_SHIFTED: f64 = 0.04;
 /// Pages of an object that stays in the caches once it was used: 256 KiB of base pages, the
 /// second-level cache of one core of a Xeon E5 v4, the smallest among the described machines.
 /// Its placement is not worth changing, however much of it is remote.
-const CACHED_PAGES: u64 = 64;
+pub(super) const CACHED_PAGES: u64 = 64;
 
 /// A finding about one row, before those of the same cause are merged. In the sentences
 /// [`advice::ALL`] stands for the names of all objects that they hold for.
@@ -72,6 +77,15 @@ fn units(r: &RowFacts) -> &'static str {
     }
 }
 
+/// What its use is counted in.
+fn what(r: &RowFacts) -> &'static str {
+    match r.basis {
+        Basis::StallTime => "time is",
+        Basis::DramLines => "lines are",
+        Basis::MemoryLoads => "loads are",
+    }
+}
+
 /// What is remote of it.
 fn remote_what(r: &RowFacts) -> &'static str {
     match r.basis {
@@ -99,8 +113,14 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Opti
     if r.remote == 0 || r.own_stacks || r.loaded {
         return None;
     }
+    // Before all causes that are about who touched first: where the pages are, no touch decided.
+    let policy = by_policy(r, nodes, program);
+    if policy.is_some() && r.pattern == Pattern::AllOver && r.is_spread() {
+        // Every thread uses all of it, and all nodes have a part of it: nothing that a placement could mend.
+        return None;
+    }
     // Small allocations are seen as samples of them: their pages are more than those counted here.
-    let found = allocator(r, program);
+    let found = if policy.is_none() { allocator(r, program) } else { None };
     // What came from DRAM was not cached, however small.
     let cached = r.basis == Basis::StallTime && (1..=CACHED_PAGES).contains(&r.pages.total);
     if found.is_some() || cached {
@@ -108,8 +128,8 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Opti
     }
     // Straddling before serial: initialising in parallel would not help a folio that two nodes share.
     cpuless(r)
+        .or(policy)
         .or_else(|| straddling(r, program))
-        .or_else(|| by_policy(r, program))
         .or_else(|| shifted(r).then(|| mismatch(r, program)).flatten())
         .or_else(|| serial(r, nodes, program))
         .or_else(|| mismatch(r, program))
@@ -135,21 +155,23 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 }
 
 /// A policy (mbind, numactl, an automatic migration) put the pages elsewhere than where they were touched.
-fn by_policy<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
-    let away: u64 = r.touchers.iter().map(|t| t.remote_away).sum();
-    if (away as f64) < SERIAL * r.remote as f64 || r.remote_share.is_none_or(|s| s < MOSTLY_HALO) {
+fn by_policy<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+    let away: u64 = r.touchers.iter().map(|t| t.away).sum();
+    let seen: u64 = r.touchers.iter().filter(|t| t.node != UNKNOWN).map(|t| t.weight).sum();
+    if (away as f64) < AWAY * seen.max(1) as f64 || r.remote_share.is_none_or(|s| s < MOSTLY_HALO) {
         return None;
     }
-    let top = r.touchers.iter().max_by_key(|t| t.remote_away)?;
+    let top = r.touchers.iter().max_by_key(|t| t.away)?;
     Some(Case {
         text: format!("the pages of {ALL} are on other nodes than those that touched them first"),
         own: format!(
             "{}: {} of its {} on pages that a policy, a full node or a migration placed; {}",
             r.name,
-            percent(away as f64 / r.remote.max(1) as f64),
-            remote_what(r),
+            percent(away as f64 / seen.max(1) as f64),
+            what(r),
             remote_sentence(r)
         ),
+        common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, program, Use::Policy),
         ..Case::new("placed_by_policy", r, Some(top))
     })

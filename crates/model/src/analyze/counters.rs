@@ -64,8 +64,8 @@ pub struct TouchUse {
     pub remote: u64,
     /// Remote weight on pages that came with another page's touch (same folio).
     pub remote_by_folio: u64,
-    /// Remote weight on pages that are not where the toucher was.
-    pub remote_away: u64,
+    /// Weight on pages that are not where the toucher was, near or far.
+    pub away: u64,
 }
 
 /// The takers of a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
@@ -394,7 +394,7 @@ impl Counters {
             to.weight += from.weight;
             to.remote += from.remote;
             to.remote_by_folio += from.remote_by_folio;
-            to.remote_away += from.remote_away;
+            to.away += from.away;
         }
         for (key, from) in other.folios {
             let to = self.folios.entry(key).or_default();

@@ -36,8 +36,8 @@ pub struct Toucher {
     pub remote: u64,
     /// Of it, on pages placed inside the allocator.
     pub remote_by_allocator: u64,
-    /// Of it, on pages that are elsewhere than where it touched them.
-    pub remote_away: u64,
+    /// Of its weight, on pages that are elsewhere than where it touched them.
+    pub away: u64,
     /// Pages that it placed at that line; 0 where pages were not counted.
     pub pages_at: u64,
     /// The line with most of what is remote.
@@ -96,6 +96,8 @@ pub struct RowFacts {
     pub samples: [u64; 2],
     /// Nodes that use it, with the share of its samples.
     pub user_nodes: Vec<(NodeIndex, f64)>,
+    /// Share of its samples by node of the page, of those whose page's node is known.
+    pub page_nodes: Vec<f64>,
     /// Threads that use it by their place in the order of creation, most first.
     pub users: Vec<u32>,
     /// Pages by origin.
@@ -136,6 +138,12 @@ impl RowFacts {
     pub fn lacks_addresses(&self) -> bool {
         let [all, addressed] = self.samples;
         self.basis == Basis::StallTime && all >= 2 * pattern::ENOUGH && 2 * addressed < all
+    }
+    /// Whether its pages are spread over its users' nodes: none has half more than an even share. // chosen
+    pub fn is_spread(&self) -> bool {
+        let most = self.page_nodes.iter().copied().fold(0.0, f64::max);
+        let nodes = self.user_nodes.len();
+        nodes > 1 && most > 0.0 && most <= 1.5 / nodes as f64
     }
     /// Pages that a thread placed.
     pub fn pages_of(&self, thread: u32) -> u64 {
@@ -320,6 +328,12 @@ fn who_uses(f: &mut RowFacts, context: &Context, counters: &Counters, used: &[(u
     }
     users.sort_by_key(|u| (std::cmp::Reverse(u.0), u.1));
     f.users = users.into_iter().map(|u| u.1).collect();
+    let mut by_page_node: Vec<u64> = vec![0; nodes.count];
+    for (_, u) in used {
+        by_page_node.iter_mut().zip(&u.by_page_node).for_each(|(sum, w)| *sum += w);
+    }
+    let known = by_page_node.iter().sum::<u64>().max(1) as f64;
+    f.page_nodes = by_page_node.into_iter().map(|w| w as f64 / known).collect();
     let share = |(n, &w): (usize, &u64)| (n as NodeIndex, w as f64 / total.max(1) as f64);
     f.user_nodes = by_node.iter().enumerate().filter(|x| *x.1 > 0).map(share).collect();
 }
@@ -350,7 +364,7 @@ fn who_placed(f: &mut RowFacts, context: &Context, touches: &[(u32, &TouchUse)])
                     weight: 0,
                     remote: 0,
                     remote_by_allocator: 0,
-                    remote_away: 0,
+                    away: 0,
                     pages_at: 0,
                     at: None,
                     function: None,
@@ -367,7 +381,7 @@ fn who_placed(f: &mut RowFacts, context: &Context, touches: &[(u32, &TouchUse)])
         let t = &mut f.touchers[at];
         t.weight += used.weight;
         t.remote += used.remote;
-        t.remote_away += used.remote_away;
+        t.away += used.away;
         if g.allocator {
             t.remote_by_allocator += used.remote;
             if t.allocator_at.is_none() && t.allocator_function.is_none() {

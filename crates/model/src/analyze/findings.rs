@@ -23,6 +23,10 @@ const LEAST_AT_RISK: f64 = 0.01;
 /// The same for remote memory whose placement was not seen: without a cause, only what is plainly large.
 const LEAST_UNEXPLAINED: f64 = 0.05;
 
+/// Least part of what is remote of a cause's objects that one of them must have to be named with them: a page of the
+/// loader's that the same function touched is not what to change. // chosen
+const LEAST_OF_A_CAUSE: f64 = 0.005;
+
 /// Why the number is missing for the gain.
 fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
     match (basis, engine) {
@@ -55,6 +59,8 @@ pub struct Setting<'a> {
     pub engine: &'a Result<Engine<'a>, String>,
     /// Lines that nodes take from each other.
     pub shared: Vec<Finding>,
+    /// Rows whose far lines have another cause than where their pages are.
+    pub explained: &'a FastSet<usize>,
     /// The program's phases, if it has any.
     pub phases: Option<&'a Phases>,
     /// How to say them.
@@ -65,21 +71,20 @@ pub struct Setting<'a> {
     pub program: Program,
 }
 
-/// Causes that explain what is remote, each with the objects that it placed.
+/// Causes that explain what is remote, each with the objects that it placed. Rows that are `explained` have another.
 pub fn causes<'a>(
     rows: &'a [RowFacts],
     nodes: &Nodes,
     program: Program,
-    held: Option<&FastSet<usize>>,
+    explained: &FastSet<usize>,
     cached: bool,
 ) -> Vec<Vec<Case<'a>>> {
     let mut groups: Vec<Vec<Case>> = Vec::new();
     if nodes.count < 2 || cached {
         return groups;
     }
-    let held = |r: &RowFacts| held.is_some_and(|rows| rows.contains(&r.row));
     rows.iter()
-        .filter(|r| !held(r))
+        .filter(|r| !explained.contains(&r.row))
         .filter_map(|r| case(r, nodes, program))
         .for_each(|case| join(&mut groups, case));
     groups
@@ -123,7 +128,7 @@ pub fn findings<'a>(
         // What every placement of today leaves alone may still be where too many want it.
         let others = engine.others(&rows_of(&groups).concat());
         rows.iter()
-            .filter(|r| others.contains(&(r.row as u32)))
+            .filter(|r| others.contains(&(r.row as u32)) && !setting.explained.contains(&r.row))
             .map(|r| crowded(r, nodes, setting.program))
             .for_each(|case| join(&mut groups, case));
     }
@@ -147,6 +152,10 @@ pub fn findings<'a>(
             }
             certain
         });
+    }
+    for group in &mut groups {
+        let all: u64 = group.iter().map(|c| c.row.remote).sum();
+        group.retain(|c| c.row.remote as f64 >= LEAST_OF_A_CAUSE * all as f64);
     }
     type Found = (Finding, Vec<u32>);
     let mut found: Vec<Found> = groups

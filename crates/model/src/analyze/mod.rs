@@ -21,6 +21,7 @@ mod cases;
 mod code;
 mod counters;
 mod counts;
+mod elsewhere;
 mod exact;
 mod facts;
 mod findings;
@@ -212,9 +213,11 @@ fn prepared<T>(
         },
         traffic,
     };
+    let elsewhere = elsewhere::rows(input, &finder, &rows);
     let context = attribute::Context {
         input,
         finder,
+        elsewhere: &elsewhere,
         rows: &rows,
         sites: &sites,
         groups: &groups,

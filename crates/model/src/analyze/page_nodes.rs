@@ -42,8 +42,9 @@ pub struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Where the page at `address` was at `time`. `folios`: bit s set if the object has folios of 2^s bytes.
-    pub fn page_node(&self, space: u32, address: u64, time: u64, folios: u64) -> PageNode {
+    /// Where the page at `address` was at `time`. `folios`: bit s set if the object has folios of 2^s bytes. `elsewhere`: whether
+    /// something else than first touches placed its pages, so that only looks say where one is.
+    pub fn page_node(&self, space: u32, address: u64, time: u64, folios: u64, elsewhere: bool) -> PageNode {
         let page = address / self.placements.page_bytes;
         let mut touch = self.placements.at(space, page, time);
         let mut folio = false;
@@ -71,8 +72,11 @@ impl Finder<'_> {
         let looked = |exact| self.look(space, address, time, exact).map(|node| PageNode { node, ..touched });
         match looked(true) {
             Some(page_node) => page_node,
-            None if touched.node != UNKNOWN => touched,
-            None => looked(false).unwrap_or(touched),
+            None if touched.node != UNKNOWN && !elsewhere => touched,
+            None => {
+                let guess = if elsewhere { UNKNOWN } else { touched.node };
+                looked(false).unwrap_or(PageNode { node: guess, ..touched })
+            }
         }
     }
 

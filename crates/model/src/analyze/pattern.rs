@@ -12,6 +12,9 @@ use super::value::Pattern;
 /// percentile of 30 is its second smallest.
 pub const ENOUGH: u64 = 30;
 
+/// Bins that must be in use for parts of an object to be told apart: two threads' blocks with a border in one. // chosen
+const FEWEST: usize = 4;
+
 /// A thread's range in an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
@@ -45,10 +48,16 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     let threads: Vec<u32> = good.iter().map(|r| r.thread).collect();
     let asked = |thread: u32| threads.binary_search(&thread).is_ok();
     let chosen: Vec<&Use> = uses.iter().filter(|u| asked(u.0)).map(|u| u.1).collect();
+    // A large object of which little is in use, as static arrays of the largest size are, has few bins.
+    let used_at = |bin: &usize| chosen.iter().any(|u| u.bins[*bin] > 0);
+    let first = (0..BINS).find(used_at).unwrap_or(0);
+    let end = (0..BINS).rfind(used_at).map_or(BINS, |last| last + 1);
+    let extent = end - first;
     let pieces = |count: usize| {
         let chosen = &chosen;
+        let count = count.min(extent);
         (0..count).map(move |p| {
-            let bins = p * BINS / count..(p + 1) * BINS / count;
+            let bins = first + p * extent / count..first + (p + 1) * extent / count;
             chosen.iter().map(|u| u.bins[bins.clone()].iter().map(|&n| u64::from(n)).sum()).collect()
         })
     };
@@ -59,7 +68,8 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
         followed.pages().map(|p| p.iter().filter(|x| asked(x.0)).map(|x| u64::from(x.1)).collect()),
         &chosen,
     );
-    let mut widths: Vec<f64> = good.iter().map(|r| r.to - r.from).collect();
+    let of_extent = BINS as f64 / extent as f64;
+    let mut widths: Vec<f64> = good.iter().map(|r| (r.to - r.from) * of_extent).collect();
     widths.sort_by(f64::total_cmp);
     let k = widths.len();
     let width = (widths[(k - 1) / 2] + widths[k / 2]) / 2.0;
@@ -70,6 +80,9 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     let apart = blocks.is_some_and(|e| e >= 0.4);
     let pattern = if narrow && apart {
         Pattern::Blocked
+    } else if extent < FEWEST {
+        // Neither turns nor blocks show in so few bins.
+        Pattern::Unknown
     } else if coarse.is_some_and(|e| e >= 0.5) || fine.is_some_and(|e| e >= 0.5) {
         Pattern::Cyclic
     } else if blocks.is_some() {
@@ -151,6 +164,22 @@ mod tests {
         for k in [2, 3, 4, 16, 64] {
             assert_eq!(found(k, 60, |t, x| (f64::from(t) + x) / f64::from(k)), Pattern::Blocked, "{k}");
         }
+    }
+
+    #[test]
+    fn blocks_at_the_start_of_a_large_array_are_blocked() {
+        for part in [1.0, 0.3, 0.1, 0.03] {
+            for k in [2, 4] {
+                let kf = f64::from(k);
+                // Pages are exclusive too, and that alone would look like turns.
+                let rule = |t: u32, x: f64| part * (f64::from(t) + x) / kf;
+                let found = found(k, 400, rule);
+                assert_eq!(found, Pattern::Blocked, "{k} threads in {part} of it");
+            }
+        }
+        // Too little of it to tell.
+        assert_eq!(found(2, 400, |t, x| 0.0005 * (f64::from(t) + x) / 2.0), Pattern::Unknown);
+        assert_eq!(found(2, 400, |_, x| 0.1 * x), Pattern::AllOver);
     }
 
     #[test]

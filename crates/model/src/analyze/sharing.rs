@@ -5,6 +5,7 @@
 
 use super::advice::{self, place};
 use super::attribute::Context;
+use super::cases::CACHED_PAGES;
 use super::counters::{Counters, LineUsers};
 use super::exact::LINE;
 use super::facts::RowFacts;
@@ -26,17 +27,36 @@ const HOT: f64 = 0.5;
 /// has to set them to zero, and a sum at the end reads all of them. // chosen
 const FOREIGN: f64 = 0.1;
 
+/// How far apart in simulated time two emulated cpus are let run, ns: one is this much behind, then as much ahead
+/// (`LEAD_NS` of the plugin's throttle). Within it, a cpu keeps a line that a real one would have to give away.
+const TURN_NS: f64 = 20_000.0;
+/// Part of these turns in which a line is taken, from which on how often it would be taken is not known. // chosen
+const EVERY_TURN: f64 = 0.5;
+
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
 struct Row {
     all: u64,
     hot: u64,
     lines: usize,
+    /// Of `hot`, on lines that are taken as often as emulated cpus let each other.
+    at_limit: u64,
     /// Of `hot`, on lines of which each thread uses bytes of its own.
     apart: u64,
     /// Of `hot`, on lines with one thread that writes, and only readers else.
     one_writer: u64,
     threads: FastSet<u32>,
+}
+
+/// A finding of an object whose lines nodes take from each other.
+pub struct Shared {
+    /// The finding.
+    pub finding: Finding,
+    /// The object's row.
+    pub row: usize,
+    /// Whether it has so few pages that nothing else moves its lines: what is written back from one cache and read by
+    /// another goes through memory, and where that is does not matter.
+    pub explains_all: bool,
 }
 
 /// A finding for each object whose lines nodes take from each other for a part of the time that matters.
@@ -45,7 +65,10 @@ pub fn findings(
     counters: &Counters,
     rows: &[RowFacts],
     timeline: &Timeline,
-) -> Vec<Finding> {
+) -> Vec<Shared> {
+    let busy: f64 = timeline.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
+    let longest = timeline.pieces().iter().map(|p| p.cores.iter().map(|c| c.busy_ns).fold(0.0, f64::max));
+    let elapsed: f64 = longest.sum();
     let mut by_row: FastMap<u32, Row> = FastMap::default();
     let mut taken = 0u64;
     for (&(row, ..), users) in &counters.transfers {
@@ -70,24 +93,33 @@ pub fn findings(
         {
             sum.hot += lines;
             sum.lines += 1;
+            sum.at_limit += if lines as f64 * TURN_NS >= EVERY_TURN * elapsed { lines } else { 0 };
             sum.apart += if apart(users) { lines } else { 0 };
             let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
             sum.one_writer += if writers.len() == 1 { lines } else { 0 };
             sum.threads.extend(users.keys().map(|u| u.0));
         }
     }
-    let busy: f64 = timeline.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
     // Cores may wait for several lines at a time: all of them cannot take more than the cores' time.
     let each = timeline.transfer_ns().min(busy / taken.max(1) as f64);
-    let mut found: Vec<Finding> = by_row
+    let mut found: Vec<Shared> = by_row
         .into_iter()
         .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
         .filter_map(|(id, row)| {
             let share = row.hot as f64 * each / busy.max(1.0);
-            (share >= WORTH).then(|| finding(context, counters, rows, id, row, share))
+            let facts = rows.iter().find(|f| f.row == id as usize);
+            (share >= WORTH || row.at_limit > 0).then(|| Shared {
+                finding: finding(context, counters, facts, id, row, share),
+                row: id as usize,
+                explains_all: facts
+                    .is_some_and(|f| f.pages.total.saturating_sub(f.pages.absent_or_unknown) <= CACHED_PAGES),
+            })
         })
         .collect();
-    found.sort_by(|a, b| b.at_risk.total_cmp(&a.at_risk).then_with(|| a.objects.cmp(&b.objects)));
+    found.sort_by(|a, b| {
+        let (a, b) = (&a.finding, &b.finding);
+        b.at_risk.total_cmp(&a.at_risk).then_with(|| a.objects.cmp(&b.objects))
+    });
     found
 }
 
@@ -124,13 +156,12 @@ fn written_at(counters: &Counters, facts: Option<&RowFacts>, id: u32) -> Option<
 fn finding(
     context: &Context,
     counters: &Counters,
-    rows: &[RowFacts],
+    facts: Option<&RowFacts>,
     id: u32,
     row: Row,
     share: f64,
 ) -> Finding {
     let about = &context.rows.rows[id as usize];
-    let facts = rows.iter().find(|f| f.row == id as usize);
     let written = written_at(counters, facts, id).map(|s| context.sites.get(s));
     let allocated = about.site.map(|s| context.sites.get(s));
     let site = written.or(allocated);
@@ -201,8 +232,9 @@ fn finding(
         predicted: None,
         predicted_after_better: None,
         predicted_why: Some(format!(
-            "waiting for these lines is {} of the cores' time, but emulated cpus run in turns and take lines from each \
-             other less often than real ones",
+            "waiting for these lines is {}{} of the cores' time, but emulated cpus run in turns of some 10 µs and take \
+             lines from each other less often than real ones",
+            if row.at_limit > 0 && share < 1.0 { "at least " } else { "" },
             percent(share)
         )),
         at_risk: share,

@@ -335,7 +335,9 @@ fn of_lines(
     let unknown = |why: String| (Verdict::Unknown, why);
     if let Some(f) = findings.first().filter(|f| f.shares_lines()) {
         let text = format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default());
-        return (Verdict::Affected, text);
+        // What it costs is known from below only: so little that it may be nothing, and anything up to all of the time.
+        let verdict = if f.at_risk >= WORTH { Verdict::Affected } else { Verdict::Unknown };
+        return (verdict, text);
     }
     if evidence.counted == Some(0) {
         return clean("The caches held everything: no line moved from or to DRAM".to_string());

@@ -312,6 +312,8 @@ fn used(r: &Report, objects: &[&ObjectRow]) -> String {
     }
     let mut nodes: Vec<u32> = objects
         .iter()
+        // Threads without an address are in no range: few samples of them say nothing of who uses it.
+        .filter(|o| 10 * o.thread_ranges.iter().map(|range| range.samples).sum::<u64>() >= o.samples)
         .flat_map(|o| &o.thread_ranges)
         .filter_map(|range| r.threads.iter().find(|t| t.tid == range.thread)?.node)
         .collect();

@@ -468,3 +468,83 @@ fn allocations_that_were_only_counted_are_said_with_their_lines() {
     assert!(note.starts_with("900005 allocations (90.0 GB in all)"), "{note}");
     assert!(note.contains("main.c:77 (900000), unknown lines (5)"), "{note}");
 }
+
+/// Samples are at places of their own.
+fn about(found: Option<f64>, expected: f64) {
+    let found = found.expect("a share");
+    assert!((found - expected).abs() < 0.02, "{found} instead of {expected}");
+}
+
+/// `a` interleaved page by page by a policy, every third page looked at.
+fn interleaved(nodes: u32) -> MadeRecording {
+    let mut w = MadeRecording::new(2 * nodes);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("a", 1024);
+    w.touch(100, 0, init, a, 1024);
+    w.use_blocked(2 * nodes, 300, work, a, 1024);
+    for page in (0..1024).step_by(3) {
+        w.page_node(8 * WORK, a + page * PAGE, 1, (page % u64::from(nodes)) as i16, 12);
+    }
+    w.input.meta.machine = machine(nodes, 2);
+    w
+}
+
+#[test]
+fn interleaved_pages_are_not_a_serial_first_touch() {
+    for nodes in [2, 4, 8] {
+        let w = interleaved(nodes);
+        let r = w.real();
+        let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+        assert_eq!(kinds, ["placed_by_policy"], "{nodes} nodes: {:?}", r.findings);
+        let advice = &r.findings[0].advice;
+        assert!(advice.contains("Leave out the interleaving"), "{advice}");
+        // A page that was not looked at may be on any node.
+        about(Some(r.page_node_unknown_share), 2.0 / 3.0);
+        about(r.remote_share, 1.0 - 1.0 / f64::from(nodes));
+    }
+}
+
+#[test]
+fn a_table_of_all_threads_that_is_interleaved_already_is_not_accused() {
+    let mut w = MadeRecording::new(4);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("table", 1024);
+    w.touch(100, 0, init, a, 1024);
+    w.use_all_over(4, 600, work, a, 1024);
+    for page in 0..1024 {
+        w.page_node(8 * WORK, a + page * PAGE, 1, i16::from(page % 2 == 0), 12);
+    }
+    w.input.meta.machine = machine(2, 2);
+    let r = w.real();
+    about(r.remote_share, 0.5);
+    assert_eq!(r.objects[0].pattern, Pattern::AllOver);
+    assert!(r.findings.is_empty(), "{:?}", r.findings);
+    // The same on one node is what interleaving mends.
+    w.input.page_nodes = Default::default();
+    w.page_node(8 * WORK, a, 1024, 1, 12);
+    let r = w.real();
+    assert_eq!(r.findings[0].kind, "placed_by_policy");
+    assert!(r.findings[0].advice.starts_with("Interleave"), "{}", r.findings[0].advice);
+}
+
+#[test]
+fn pages_bound_elsewhere_are_there_also_between_those_looked_at() {
+    let mut w = interleaved(2);
+    w.input.page_nodes = Default::default();
+    for page in (0..1024).step_by(3) {
+        w.page_node(8 * WORK, BASE + page * PAGE, 1, 1, 12);
+    }
+    w.input.page_nodes.push(PageNode {
+        time_ns: 9 * WORK,
+        process: 0,
+        address: BASE,
+        pages: 341,
+        stride: 3 * PAGE,
+        node: 1,
+        page_shift: 0,
+    });
+    let r = w.real();
+    about(Some(r.page_node_unknown_share), 0.0);
+    assert_eq!(r.findings[0].kind, "placed_by_policy");
+    assert!(r.findings[0].advice.contains("or bind it to the nodes"), "{}", r.findings[0].advice);
+}

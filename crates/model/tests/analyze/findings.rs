@@ -172,6 +172,40 @@ fn neighbours_with_bytes_of_their_own_share_a_line_falsely_whoever_reads_them() 
     assert_eq!(shared(&r).kind, "contended_line");
 }
 
+/// Emulated cpus run in turns of some microseconds, and keep a line that real ones would take from each other with each
+/// access: a line that is taken in every turn costs a few percent at least, and up to all of the time.
+#[test]
+fn a_line_that_is_taken_in_every_turn_is_no_clean_bill() {
+    let with = |lines: u32| {
+        let mut w = counters(|thread| u64::from(thread) * 4);
+        w.samples.lines.iter_mut().for_each(|n| *n = lines);
+        w.real()
+    };
+    let r = with(8);
+    assert_eq!(shared(&r).kind, "false_sharing");
+    assert!(shared(&r).at_risk < 0.03, "{}", shared(&r).at_risk);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("at least"), "{}", r.verdict_why);
+    // Taken now and then, it costs what it is seen to cost.
+    let r = with(1);
+    assert!(r.findings.is_empty(), "{:?}", r.findings);
+    let r = with(1000);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+}
+
+/// What one cache writes back and another reads goes through memory: that is of the line, not of where its page is.
+#[test]
+fn an_object_of_few_pages_whose_line_is_shared_is_not_accused_of_its_place_too() {
+    let mut w = counters(|thread| u64::from(thread) * 4);
+    let (init, count) = (w.own("init", 9), w.own("count", 30));
+    w.touch(100, 0, init, BASE, 1);
+    for i in 0..600u32 {
+        w.moves((i % 16, 1), i % 4, count, BASE, 0, 400);
+    }
+    let kinds: Vec<String> = w.real().findings.into_iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, ["false_sharing"]);
+}
+
 #[test]
 fn a_line_is_written_where_it_is_written_not_where_it_is_read() {
     let mut w = counters(|_| 0);

@@ -37,6 +37,34 @@ fn a_vector_for_each_thread_is_each_threads_own() {
     assert!(!r.findings[0].advice.to_lowercase().contains("interleave"), "{}", r.findings[0].advice);
 }
 
+/// memset fills both, and few of its samples say who called it: they are the initialisation all the same.
+#[test]
+fn what_a_runtimes_function_fills_is_no_use_of_it() {
+    let with = |filled_in: &str| {
+        let mut w = MadeRecording::new(3);
+        let (memset, other) = (w.libc("memset"), w.libc("memcpy"));
+        let (work, allocate) = (w.own("work", 20), w.own("resize", 5));
+        let chain = w.chain(&[allocate]);
+        for k in 0..2u32 {
+            let address = BASE + u64::from(k) * (64 << 20);
+            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + u64::from(k), "parts");
+            w.input.objects.chain[object as usize] = chain;
+            w.touch(1000 + 10_000 * u64::from(k), 0, memset, address, PAGES);
+            let fill = if filled_in == "memset" { memset } else { other };
+            for i in 0..400 {
+                let offset = w.random() % (PAGES * PAGE);
+                let time = WORK + i * 1_000_000 + u64::from(k);
+                w.sample_as(time, 0, fill, address + offset, Resolution::Exact, Access::Store);
+                w.sample(time + 10, 1 + k, work, address + offset);
+            }
+        }
+        w.on(2).objects[0].pattern
+    };
+    assert_eq!(with("memset"), Pattern::OwnThread);
+    // Another function of the library came later: it may be a use.
+    assert_ne!(with("memcpy"), Pattern::OwnThread);
+}
+
 /// Of each other's offsets the two say nothing: in the first each thread has its half, of the second every thread uses all,
 /// and what is remote is on it.
 #[test]

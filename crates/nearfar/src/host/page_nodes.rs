@@ -32,11 +32,7 @@ pub fn look(
 ) -> io::Result<()> {
     let first = range.address / page_bytes * page_bytes;
     let pages = (range.address + range.bytes).div_ceil(page_bytes) - first / page_bytes;
-    // An odd stride visits every offset within a larger folio.
-    let mut step = pages.div_ceil(limit.max(1) as u64).max(1);
-    if step > 1 && step.is_multiple_of(2) {
-        step += 1;
-    }
+    let step = apart(pages.div_ceil(limit.max(1) as u64).max(1));
     let stride = step * page_bytes;
     let addresses: Vec<u64> = (0..pages.div_ceil(step)).map(|i| first + i * stride).collect();
     let status = ask(pid, &addresses)?;
@@ -86,6 +82,12 @@ fn ask(pid: libc::pid_t, addresses: &[u64]) -> io::Result<Vec<i32>> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
 }
 
+/// The least step of at least so many pages that is 1 or has no divisor below 11: programs stride by powers of two, folios
+/// are as large, and pages that are interleaved over 3, 5, 6 or 7 nodes would all look alike at a multiple.
+fn apart(least: u64) -> u64 {
+    (least..).find(|step| [2, 3, 5, 7].iter().all(|p| !step.is_multiple_of(*p))).unwrap_or(least)
+}
+
 /// A page's status is its node, or a negative error: ENOENT if it is not
 /// present, EFAULT for the zero page or no mapping (move_pages(2)).
 fn node_of(status: i32) -> i16 {
@@ -95,6 +97,16 @@ fn node_of(status: i32) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_are_interleaved_over_up_to_eight_nodes_do_not_look_alike() {
+        assert_eq!([1, 2, 9, 12].map(apart), [1, 11, 11, 13]);
+        for nodes in 2..=8u64 {
+            for step in (1..400).map(apart) {
+                assert_ne!((0..nodes).map(|i| i * step % nodes).max(), Some(0), "{nodes} nodes, step {step}");
+            }
+        }
+    }
 
     #[test]
     fn touched_pages_are_present_and_untouched_ones_are_not() {

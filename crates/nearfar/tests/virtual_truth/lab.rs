@@ -19,7 +19,10 @@ pub fn one_machine() -> MutexGuard<'static, ()> {
 /// Whether the virtual machine can run here; if not, reports it. CI sets NEARFAR_NEEDS_GUEST, and then it must.
 pub fn guest_works() -> bool {
     static WORKS: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
-    let why = WORKS.get_or_init(|| nearfar::guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string()));
+    let why = WORKS.get_or_init(|| {
+        let setup = nearfar::guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string());
+        setup.or_else(|| nearfar::collect::on::plugin_files().err().map(|e| e.to_string()))
+    });
     if let Some(why) = why {
         assert!(std::env::var_os("NEARFAR_NEEDS_GUEST").is_none(), "{why}");
         skip(why);

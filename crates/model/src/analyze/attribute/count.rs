@@ -1,6 +1,6 @@
 //! What a sample counts for the object that it is on.
 
-use super::Worker;
+use super::{Context, Worker};
 use crate::analyze::counters::{BINS, FEW_INSTANCES, node_slot};
 use crate::analyze::nodes::UNKNOWN;
 use crate::analyze::page_nodes::PageNode;
@@ -24,6 +24,15 @@ pub(super) struct Fact {
     pub(super) space: u32,
     /// The resource that bound at that time.
     pub(super) bound: Option<u16>,
+}
+
+/// Whether a touch was in the same function of a runtime as an instruction: memset that filled a page stores to all of
+/// it, and only few of its faults and samples say who called it.
+fn same_helper(context: &Context, touch: u32, code: u32) -> bool {
+    let fault = context.finder.placements.touches.get(touch as usize).map_or(NONE, |t| t.fault);
+    let Some(&ip) = context.input.faults.ip.get(fault as usize) else { return false };
+    let sites = context.sites;
+    sites.is_runtime(code) && sites.is_runtime(ip) && sites.function_of(code) == sites.function_of(ip)
 }
 
 impl Worker<'_> {
@@ -62,12 +71,12 @@ impl Worker<'_> {
         if known {
             let touch = counters.touchers.of((row, group));
             touch.weight += weight;
+            let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
+            let away = toucher != UNKNOWN && page_node.node != UNKNOWN && toucher != page_node.node;
+            touch.away += if away { weight } else { 0 };
             if remote {
                 touch.remote += weight;
                 touch.remote_by_folio += if page_node.folio { weight } else { 0 };
-                let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
-                let away = toucher != UNKNOWN && page_node.node != UNKNOWN && toucher != page_node.node;
-                touch.remote_away += if away { weight } else { 0 };
             }
         }
         let used = counters.uses.of((row, thread));
@@ -85,8 +94,20 @@ impl Worker<'_> {
         }
         // The initialisation is not the use: the touching line's own samples say nothing of the pattern. But a kernel
         // whose first call was serial is the use where other threads run it.
+        // What stores to a page first faults, and by the clock of another source that may be a little later.
+        let touch = match page_node.touch {
+            NONE if fact.store => {
+                let placements = &context.finder.placements;
+                placements.first_since(fact.space, page, s.time_ns[i], u64::MAX).unwrap_or(NONE)
+            }
+            touch => touch,
+        };
+        let toucher = context.groups.get(touch);
+        let initial = fact.store
+            && toucher.is_some_and(|g| {
+                g.thread == thread && (g.site == site || same_helper(context, touch, s.operand_ip[i]))
+            });
         let toucher = context.groups.groups.get(group as usize);
-        let initial = fact.store && toucher.is_some_and(|g| g.site == site && g.thread == thread);
         if fact.store && toucher.is_some_and(|g| g.thread != thread) {
             counters.lines.of((row, site)).stores_to_others += 1;
         }

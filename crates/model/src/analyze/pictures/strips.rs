@@ -246,24 +246,12 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
         nodes: vec![Parts::default(); bins],
         threads: vec![FastMap::default(); bins],
     };
-    // Pages that were not looked at are taken for their toucher's, unless looks at others disagree with that: a policy
-    // may have placed all of them.
-    let (mut guessed, mut seen, mut elsewhere) = (vec![Parts::default(); bins], 0usize, 0usize);
     let per_bin = if used.object < LOOKED.0 { LOOKED.1 } else { LOOKED.2 };
     let mut look = |along: f64, id: u32, thing: &Thing, address: u64| {
-        let folios = if row.kind == ObjectKind::SmallHeap { 0 } else { context.folios_of(id) };
         let time = thing.died.saturating_sub(1).min(context.survey.last_ns);
-        let page_node = context.finder.page_node(thing.space, address, time, folios);
+        let page_node = context.page_node(id, thing.space, address, time);
         let bin = ((along * bins as f64) as usize).min(bins - 1);
-        let touched = context.finder.placements.touches.get(page_node.touch as usize);
-        let toucher = touched.map_or(UNKNOWN, |_| context.finder.toucher_node(page_node.touch));
-        if context.finder.looks.node(thing.space, address, time, true).is_some_and(|n| n != UNKNOWN) {
-            seen += usize::from(toucher != UNKNOWN);
-            elsewhere += usize::from(toucher != UNKNOWN && toucher != page_node.node);
-            found.page_nodes[bin].add(page_node.node, 1.0);
-        } else {
-            guessed[bin].add(page_node.node, 1.0);
-        }
+        found.page_nodes[bin].add(page_node.node, 1.0);
         let group = context.groups.of_touch.get(page_node.touch as usize).copied().unwrap_or(NONE);
         let group = context.groups.groups.get(group as usize);
         found.nodes[bin].add(group.map_or(UNKNOWN, |g| g.node), 1.0);
@@ -294,12 +282,6 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
                 let within = (x * n as f64 - at as f64).clamp(0.0, 1.0);
                 look(x, row.things[at], &thing, thing.address + (within * thing.bytes as f64) as u64);
             }
-        }
-    }
-    let misled = elsewhere * 10 > seen;
-    for (all, guessed) in found.page_nodes.iter_mut().zip(&guessed) {
-        for &(node, weight) in &guessed.0 {
-            all.add(if misled { UNKNOWN } else { node }, weight);
         }
     }
     found
