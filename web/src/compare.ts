@@ -1,16 +1,16 @@
 // Before and after: what a change or a repair brought.
 import type { Data } from "./data";
-import { basis, sampled } from "./data";
+import { basis, sampled, shareName } from "./data";
 import { type Child, h, section } from "./dom";
-import { digits, percent, percentCi, shorten, signed } from "./format";
+import { digits, gain, percent, percentCi, plural, shorten, signed } from "./format";
 import { ladder, type Outcome } from "./ladder";
 import { machinePicture } from "./machine";
 import { barOf, type Chosen, chosenRows, farOf, remoteOf, shareOf } from "./followed";
-import { bar, legend, place, share } from "./marks";
+import { bar, copyable, legend, place, share } from "./marks";
 import { matrix } from "./matrix";
-import type { Interval, Report } from "./report";
-import { strip } from "./strip";
-import { times } from "./time";
+import type { Interval, Predicted, Report } from "./report";
+import { nodeLegend, strip } from "./strip";
+import { times as overTime } from "./time";
 import { type Column, table } from "./table";
 import { tip } from "./tip";
 
@@ -79,13 +79,18 @@ function big(name: string, before: string, after: string, lines: string[]): HTML
   return tip(h("div", { class: "big" }, h("small", {}, name), h("div", {}, h("span", { class: "was" }, before), h("span", { class: "arrow" }, " → "), h("b", {}, after))), () => lines);
 }
 
+/** More speed as time over the time before. */
+function times(speed: { value: number; low: number; high: number }): Predicted {
+  const ratio = (more: number): number => 1 / (1 + more);
+  return { ratio: ratio(speed.value), low: ratio(speed.high), high: ratio(speed.low) };
+}
+
 function figures(d: Compared): HTMLElement {
   const c = d.comparison;
   const list: HTMLElement[] = [];
   if (d.proof?.gain) {
-    const p = (x: number): string => `${signed(x)} %`;
-    const { value, low, high } = d.proof.gain;
-    list.push(tip(h("div", { class: "big" }, h("small", {}, `speed, ${d.proof.how}`), h("div", {}, h("b", {}, p(value)))), () => [`${p(value)} (${p(low)} to ${p(high)}), ${d.proof?.runs} runs with and without the repair`, d.proof?.words ?? ""]));
+    const ratio = times(d.proof.gain);
+    list.push(tip(h("div", { class: "big" }, h("small", {}, `less time, ${d.proof.how}`), h("div", {}, h("b", {}, gain(ratio)))), () => [`${gain(ratio)}, ${plural(d.proof?.runs ?? 0, "run")} with and without the repair`, d.proof?.words ?? ""]));
   }
   const ms = (s: Side): string => (s.time ? `${digits(s.time.seconds * 1000)} ms` : "unknown");
   if (c.before.time && c.after.time) {
@@ -125,7 +130,7 @@ function rows(id: "object-table" | "function-table", d: Compared): HTMLElement {
       return bar(known * (1 - (s.remote_share ?? 0)), known * (s.remote_share ?? 0), s.share - known);
     };
     return [
-      { name: `time ${name}`, follows: true, about: "share of all samples", number: true, key: key(shareIn), cell: cell((s) => share(shareIn(s), null, source)) },
+      { name: `${shareName(r)} ${name}`, follows: true, about: `share of all ${basis(r)}`, number: true, key: key(shareIn), cell: cell((s) => share(shareIn(s), null, source)) },
       { name: "", follows: true, about: "near, far and unknown parts of that share", key: key((s) => farOf(of(s, r), s.share * (s.remote_share ?? 0))), cell: (o) => (get(o) ? cell((s) => barOf(of(s, r), () => whole(s)))(o) : null) },
       { name: `far ${name}`, follows: true, about: "remote share where the node is known", number: true, key: key(remoteIn), cell: cell((s) => (of(s, r) === undefined ? share(s.remote_share, s.remote_share_ci, source, r.remote_share_exact) : share(remoteIn(s), null, source))) },
     ];
@@ -155,23 +160,40 @@ function strips(d: Compared): HTMLElement {
     const [before, after] = [of(d.before, o.before), of(d.after, o.after)];
     return before || after ? [h("h4", {}, o.name), h("div", { class: "pair" }, h("div", {}, h("small", {}, "before"), before), h("div", {}, h("small", {}, "after"), after))] : [];
   });
-  return section("pages", "Pages", "Where each object's pages are, before and after.", ...list);
+  return section("pages", "Pages", h("span", {}, "Where each object's pages are, before and after. Colours of pages: ", nodeLegend(d.before)), ...list);
+}
+
+/** What was wrong before, and what to change in the source; commands, where a repair without a change was proven. */
+function wrong(d: Compared): HTMLElement | null {
+  const found = d.before.findings[0];
+  if (!found) return null;
+  const row = (name: string, ...values: Child[]): HTMLElement => h("div", { class: "row" }, h("dt", {}, name), h("dd", {}, ...values));
+  const run = d.proof ? d.about.steps : [];
+  return h(
+    "article",
+    { id: "wrong", class: "finding first" },
+    h("h3", {}, `Before: ${d.words.findings[0] ?? found.kind}`),
+    h("dl", {}, row("at", place(found.cause.at, found.cause.function), h("div", { class: "cause" }, found.cause.text)), row(d.proof ? "to keep it" : "change", h("strong", {}, found.advice)), ...run.map((step) => row("until then", copyable(step.command)))),
+  );
 }
 
 export function compared(d: Compared): { head: HTMLElement; parts: HTMLElement[] } {
   const c = d.comparison;
-  const command = (s: Side): Child => h("p", { class: "run" }, `${s.recording || "recording"}: `, h("code", {}, shorten(s.command.join(" "), 90)));
+  const words = (s: Side): string => s.command.join(" ");
+  const command = (when: string, s: Side): Child => h("p", { class: "run" }, `${when}${s.recording === "" ? "" : `, ${s.recording}`}: `, h("code", {}, shorten(words(s), 90)));
+  const once = words(c.before) === words(c.after) && c.before.recording === c.after.recording;
   const head = h(
     "header",
     { id: "verdict", class: KIND[c.verdict] },
     h("div", { class: "chip" }, WORDS[c.verdict]),
-    h("div", { class: "words" }, h("h1", {}, d.words.headline), d.words.headline.includes(c.why.replace(/\.$/, "")) ? null : h("p", { class: "why" }, c.why), command(c.before), command(c.after)),
+    h("div", { class: "words" }, h("h1", {}, d.words.headline), d.words.headline.includes(c.why.replace(/\.$/, "")) ? null : h("p", { class: "why" }, c.why), once ? command("before and after", c.before) : null, once ? null : command("before", c.before), once ? null : command("after", c.after)),
   );
   const minds = [c.work_why, ...c.warnings].filter((w): w is string => w !== null && w !== "");
   const summary = h(
     "section",
     { id: "summary2", "aria-label": "summary" },
     figures(d),
+    wrong(d),
     h("div", { class: "pair" }, side("before", d.before), side("after", d.after)),
     legend(),
     minds.length > 0 ? h("ul", { class: "mind" }, ...minds.map((m) => h("li", {}, m))) : null,
@@ -179,12 +201,10 @@ export function compared(d: Compared): { head: HTMLElement; parts: HTMLElement[]
   const outcomes: Outcome[] = [];
   if (c.time) outcomes.push({ name: "the second recording", what: "time of its counted work", predicted: c.time, remote: c.after.remote_share, source: "lines counted in the second recording, time by the time model" });
   const runs = d.proof?.how === "measured" ? d.proof.gain : null;
-  // More speed as time over the time before.
-  const slower = (gain: number): number => 1 / (1 + gain);
-  if (runs) outcomes.push({ name: "runs with the repair", what: "measured time", predicted: { ratio: slower(runs.value), low: slower(runs.high), high: slower(runs.low) }, remote: c.after.remote_share, source: `wall time of ${d.proof?.runs} runs with and without the repair` });
+  if (runs) outcomes.push({ name: "runs with the repair", what: "measured time", predicted: times(runs), remote: c.after.remote_share, source: `wall time of ${d.proof?.runs} runs with and without the repair` });
   const parts = [
     section("objects", "Objects", null, rows("object-table", d)),
-    times(d.before, d.after),
+    overTime(d.before, d.after),
     strips(d),
     ladder({ report: d.before, about: d.about, words: d.words }, outcomes),
     section("code", "Code", null, rows("function-table", d)),

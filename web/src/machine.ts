@@ -43,8 +43,11 @@ function scale(r: Report, timed: boolean, unknown: boolean): HTMLElement {
   const names = [`below ${ends[0]} %`, ...ends.slice(1).map((end, at) => `${ends[at]}\u2013${end} %`), `from ${ends.at(-1)} %`];
   const keys = timed ? names.map((name, at) => h("span", { class: "key" }, h("i", { class: `l${at}` }), name)) : [];
   const hatched = unknown ? h("span", { class: "key" }, h("i", { class: "unknown" }), timed ? "unknown" : r.counters ? `unknown: ${r.time_why ?? "no time"}` : "unknown: samples count no bytes") : null;
-  return h("span", { class: "legend scale" }, h("span", {}, `Width: ${timed ? "GB/s" : `share of ${basis(r)}`}. Colour: used of what the memory or link sustains:`), ...keys, hatched);
+  return h("span", { class: "legend scale" }, h("span", {}, `Width: ${timed ? "GB/s" : `share of ${basis(r)}`}. Colour: how much of what the memory or link sustains is used:`), ...keys, hatched);
 }
+
+/** What is there is not 0, however little. */
+const rate = (gb: number): string => (gb > 0 && gb < 0.005 ? "< 0.01" : digits(gb));
 
 /** `31 % used`: of what a memory or a link sustains. */
 const used = (load: number | null): string => (load === null ? "" : `${percent(load)} used`);
@@ -61,8 +64,9 @@ function flows(r: Report): Flow[] {
       return { from, page_node, part: f.share, load: null, label: percent(share), lines: [way, `${percent(share)} of ${basis(r)}`, sampled(r), `GB/s: unknown, ${r.counters ? (r.time_why ?? "its time is") : "samples do not count bytes"}`] };
     }
     const what = near ? `memory of node ${f.page_node}` : `link ${f.page_node}→${f.from}`;
-    const carried = f.load === null ? `${what}: what it sustains is unknown` : `${what}: ${digits(f.way_gb_per_s)} of ${digits(f.way_sustains_gb_per_s)} GB/s that it sustains, ${percent(f.load)}`;
-    return { from, page_node, part: f.share, load: f.load, label: `${digits(f.gb_per_s)} GB/s`, lines: [way, `${digits(f.gb_per_s)} GB/s, read and written, over ${digits((r.time?.seconds ?? 0) * 1000)} ms, counted`, carried] };
+    const all = near ? "all that it has to do" : "all that it carries, control messages included";
+    const carried = f.load === null ? `${what}: what it sustains is unknown` : `${what}, ${all}: ${digits(f.way_gb_per_s)} of ${digits(f.way_sustains_gb_per_s)} GB/s that it sustains, ${percent(f.load)}`;
+    return { from, page_node, part: f.share, load: f.load, label: `${rate(f.gb_per_s)} GB/s`, lines: [way, `${rate(f.gb_per_s)} GB/s, read and written, over ${digits((r.time?.seconds ?? 0) * 1000)} ms, counted`, carried] };
   });
 }
 
@@ -76,7 +80,8 @@ export function machinePicture(r: Report): HTMLElement {
   const HEIGHT = NODE.cpus + NODE.pipe + NODE.memory;
   const across = nodes.length <= 2 ? nodes.length : nodes.length <= 4 ? 2 : 4;
   const down = Math.ceil(nodes.length / across);
-  const gap = { x: many ? 10 : 120, y: many ? 30 : 44 };
+  const gap = { x: many ? 12 : 150, y: many ? 30 : 44 };
+  const around = many ? 4 : 8;
   const width = across * NODE.width + (across - 1) * gap.x + 24;
   const height = down * HEIGHT + (down - 1) * gap.y + 28;
   const corner = (at: number): { x: number; y: number } => ({
@@ -91,9 +96,9 @@ export function machinePicture(r: Report): HTMLElement {
   });
   for (const [number, own] of packages) {
     const at = own.map(corner);
-    const x = Math.min(...at.map((c) => c.x)) - 8;
+    const x = Math.min(...at.map((c) => c.x)) - around;
     const y = Math.min(...at.map((c) => c.y)) - 18;
-    const right = Math.max(...at.map((c) => c.x)) + NODE.width + 8;
+    const right = Math.max(...at.map((c) => c.x)) + NODE.width + around;
     const bottom = Math.max(...at.map((c) => c.y)) + HEIGHT + 4;
     shapes.push(s("rect", { x, y, width: right - x, height: bottom - y, rx: 6, class: "package" }));
     shapes.push(s("text", { x: x + 8, y: y + 13, class: "small" }, `socket ${number}`));
@@ -129,6 +134,7 @@ export function machinePicture(r: Report): HTMLElement {
     const top = b.y + NODE.cpus + NODE.pipe;
     let path: string;
     let label: { x: number; y: number };
+    let anchor = near ? "start" : "middle";
     if (near) {
       const x = a.x + NODE.width / 2;
       path = `M${x} ${top}V${a.y + NODE.cpus}`;
@@ -146,11 +152,13 @@ export function machinePicture(r: Report): HTMLElement {
       // Bands of opposite direction cross in the middle: their labels part.
       label.y += (flow.from < flow.page_node ? 1 : -1) * 20;
       // One alone has its label beside it.
-      if (a.x !== b.x && !all.some((f) => f.from === flow.page_node && f.page_node === flow.from)) label = { x: label.x + (a.x > b.x ? -1 : 1) * (wide / 2 + 12), y: (y1 + y2) / 2 - 12 };
+      if (a.x !== b.x && !all.some((f) => f.from === flow.page_node && f.page_node === flow.from)) {
+        label = { x: label.x + (a.x > b.x ? -1 : 1) * (wide / 2 - 2), y: (y1 + y2) / 2 - 20 };
+        anchor = a.x > b.x ? "end" : "start";
+      }
     }
     const band = s("path", { d: path, class: `band ${loadClass(flow.load)}`, "stroke-width": wide });
     shapes.push(tip(band, () => flow.lines));
-    const anchor = near ? "start" : "middle";
     labels.push(s("text", { x: label.x, y: label.y - (flow.load === null ? 0 : 5), class: "label", "text-anchor": anchor }, flow.label));
     if (flow.load !== null) labels.push(s("text", { x: label.x, y: label.y + 9, class: "label load", "text-anchor": anchor }, used(flow.load)));
   }
@@ -160,14 +168,14 @@ export function machinePicture(r: Report): HTMLElement {
       const own = r.pictures.traffic.memories[at];
       if (!own) return;
       const list = all.filter((f) => f.page_node === at);
-      for (const [kind, from, part, rate] of [["near", x + 18, own.near_share, own.near_gb_per_s], ["far", x + 84, own.far_share, own.far_gb_per_s]] as const) {
+      for (const [kind, from, part, gb] of [["near", x + 18, own.near_share, own.near_gb_per_s], ["far", x + 84, own.far_share, own.far_gb_per_s]] as const) {
         if (part === 0) continue;
         const name = kind === "near" ? `memory of node ${node.id}, used by threads of the same node` : `memory of node ${node.id}, used by threads of other nodes`;
         const band = s("path", { d: `M${from} ${y + NODE.cpus + NODE.pipe}V${y + NODE.cpus}`, class: `band ${loadClass(own.load)}`, "stroke-width": 2 + part * 30 });
         const carried = own.load === null ? ["used of what the memory sustains: unknown"] : [`the memory: ${percent(own.load)} of what it sustains`];
         const ways = list.filter((f) => (f.from === at) === (kind === "near")).slice(0, 8);
-        shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...(rate === null ? [] : [`${digits(rate)} GB/s, counted`]), ...carried, ...ways.map((f) => `${f.lines[0]}: ${f.label}`)]));
-        const label = rate === null ? percent(part) : digits(rate);
+        shapes.push(tip(band, () => [name, `${percent(part)} of the traffic whose nodes are known`, ...(gb === null ? [] : [`${rate(gb)} GB/s, read and written, counted`]), ...carried, ...ways.map((f) => `${f.lines[0]}: ${f.label}`)]));
+        const label = gb === null ? percent(part) : rate(gb);
         const [side, middle] = [from + 6 + part * 15, y + NODE.cpus + NODE.pipe / 2];
         labels.push(s("text", { x: side, y: middle - 3, class: "label load" }, kind), s("text", { x: side, y: middle + 10, class: "label" }, label));
       }

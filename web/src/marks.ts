@@ -6,12 +6,14 @@ import { tip } from "./tip";
 
 /** Near, far and unknown parts of a whole as a bar; parts are shares from 0 to 1. */
 export function bar(near: number, far: number, unknown: number): HTMLElement {
-  const part = (kind: string, share: number): HTMLElement => {
-    const piece = h("i", { class: kind });
-    piece.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
-    return piece;
-  };
-  return h("span", { class: "bar", "aria-hidden": "true" }, part("near", near), part("far", far), part("unknown", unknown));
+  const own = h("span", { class: "bar", "aria-hidden": "true" }, h("i", { class: "near" }), h("i", { class: "far" }), h("i", { class: "unknown" }));
+  setBar(own, near, far, unknown);
+  return own;
+}
+
+/** Gives a bar other parts. */
+export function setBar(own: HTMLElement, ...parts: [near: number, far: number, unknown: number]): void {
+  parts.forEach((share, at) => ((own.children[at] as HTMLElement).style.width = `${Math.max(0, Math.min(1, share)) * 100}%`));
 }
 
 /** A share with its interval and its source on hover and focus. */
@@ -65,13 +67,11 @@ export function copyable(command: string): HTMLElement {
   return h("div", { class: "command" }, code, button);
 }
 
+/** What colours are: pairs of class and words. */
+export function keys(...list: [string, string][]): HTMLElement {
+  return h("span", { class: "legend" }, ...list.map(([kind, text]) => h("span", { class: "key" }, h("i", { class: kind }), text)));
+}
+
 export function legend(): HTMLElement {
-  const key = (kind: string, text: string): HTMLElement => h("span", { class: "key" }, h("i", { class: kind }), text);
-  return h(
-    "span",
-    { class: "legend" },
-    key("near", "near: the thread's own node"),
-    key("far", "far: another node"),
-    key("unknown", "unknown"),
-  );
+  return keys(["near", "near: the thread's own node"], ["far", "far: another node"], ["unknown", "unknown"]);
 }

@@ -38,6 +38,14 @@ interface Common {
   far_time_share: Spread | null;
   worst_rank: number | null;
 }
+interface CommonPhase {
+  name: string;
+  calls: Spread | null;
+  seconds: Spread | null;
+  own_seconds: Spread | null;
+  far_share: Spread | null;
+  longest_rank: number | null;
+}
 export interface Ranks {
   run: {
     launch: string;
@@ -49,11 +57,12 @@ export interface Ranks {
     ranks: Rank[];
     missing: number[];
     missing_count: number | null;
-    classes: { ranks: number[]; of: { program: string; verdict: string; findings: string[] } }[];
+    classes: { ranks: number[]; of: { program: string; verdict: Verdict; findings: string[] } }[];
     seconds: Spread | null;
     cpu_seconds: Spread | null;
     far_share: Spread | null;
     objects: Common[];
+    phases: CommonPhase[];
     notes: string[];
   };
   verdict: Verdict;
@@ -62,8 +71,7 @@ export interface Ranks {
 }
 
 const CHIPS = { affected: "affected", clean: "clean", unknown: "no verdict" };
-const WIDTH = 960;
-const LEFT = 150;
+const LEFT = 110;
 /** Of so many ranks, cells have numbers. */
 const NUMBERS = 256;
 
@@ -77,6 +85,7 @@ function heat(d: Ranks): HTMLElement {
   const { ranks } = d.run;
   const numbered = ranks.length <= NUMBERS;
   const [wide, high] = numbered ? [36, 24] : [12, 12];
+  const WIDTH = numbered ? 758 : 1070;
   const across = Math.floor((WIDTH - LEFT) / wide);
   const hosts = new Map<string, Rank[]>();
   for (const one of ranks) hosts.set(one.host, [...(hosts.get(one.host) ?? []), one]);
@@ -85,7 +94,10 @@ function heat(d: Ranks): HTMLElement {
   const cells: { rank: Rank; x: number; y: number }[] = [];
   let y = 4;
   for (const host of [...hosts.keys()].sort()) {
-    shapes.push(s("text", { x: 0, y: y + high - 7 + (numbered ? 0 : 5) }, shorten(host, 18)));
+    const numbers = (hosts.get(host) ?? []).map((one) => one.rank);
+    const inOrder = numbers.every((rank, at) => rank === (numbers[0] ?? 0) + at);
+    shapes.push(s("text", { x: 0, y: y + high - 7 + (numbered ? 0 : 5) }, shorten(host, 9)));
+    if (inOrder) shapes.push(s("text", { x: LEFT - 8, y: y + high - 7 + (numbered ? 0 : 5), class: "small", "text-anchor": "end" }, numbers.length === 1 ? `rank ${numbers[0]}` : `${numbers[0]}\u2013${numbers.at(-1)}`));
     (hosts.get(host) ?? []).forEach((rank, at) => {
       if (at > 0 && at % across === 0) y += high;
       const x = LEFT + (at % across) * wide;
@@ -99,7 +111,7 @@ function heat(d: Ranks): HTMLElement {
     y += high + 6;
   }
   const mark = s("rect", { width: wide - 2, height: high - 2, class: "brush", visibility: "hidden" });
-  const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${y}`, role: "img", tabindex: "0", "aria-label": `time at risk on far memory of ${plural(ranks.length, "rank")} on ${plural(hosts.size, "host")}` }, ...shapes, mark);
+  const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${y}`, width: WIDTH, role: "img", tabindex: "0", "aria-label": `time at risk on far memory of ${plural(ranks.length, "rank")} on ${plural(hosts.size, "host")}` }, ...shapes, mark);
   const answer = h("div", { class: "answer", role: "status" });
   let now = 0;
   const show = (at: number): void => {
@@ -135,6 +147,24 @@ function spread(name: string, of: Spread | null, say: (x: number) => string, all
   const lines = of === null ? ["unknown of all ranks"] : [`least ${say(of.min)}, median ${say(of.median)}, most ${say(of.max)}`, of.ranks < all ? `of ${of.ranks} ranks; unknown of ${all - of.ranks}` : `of all ${plural(all, "rank")}`];
   const range = of === null ? null : h("span", { class: "quiet" }, ` ${say(of.min)} to ${say(of.max)}`);
   return tip(h("div", { class: "stat" }, h("b", {}, text, range), h("small", {}, `${name}, median and range`)), () => lines);
+}
+
+function phases(rows: CommonPhase[], share: (x: Spread | null) => string, seconds: (x: number) => string): HTMLElement {
+  const of = (x: Spread | null, say: (x: number) => string): string => (x === null ? "unknown" : `${say(x.min)} / ${say(x.median)} / ${say(x.max)}`);
+  return table<CommonPhase>({
+    id: "phase-table",
+    label: "phases",
+    rows,
+    text: (p) => p.name,
+    columns: [
+      { name: "phase", about: "its path: a => b is b in a", ascending: true, key: (p) => p.name, cell: (p) => h("span", { class: "name" }, shorten(p.name, 60)) },
+      { name: "calls", about: "how often it began", number: true, key: (p) => p.calls?.max ?? null, cell: (p) => of(p.calls, count) },
+      { name: "time", about: "in it and in phases in it", number: true, key: (p) => p.seconds?.max ?? null, cell: (p) => of(p.seconds, seconds) },
+      { name: "itself", about: "in it and in no phase in it", number: true, key: (p) => p.own_seconds?.max ?? null, cell: (p) => of(p.own_seconds, seconds) },
+      { name: "far", about: "of its own samples whose node is known", number: true, key: (p) => p.far_share?.max ?? null, cell: (p) => share(p.far_share) },
+      { name: "longest in rank", about: "rank that spent most time in it itself", number: true, key: (p) => p.longest_rank, cell: (p) => (p.longest_rank === null ? "unknown" : String(p.longest_rank)) },
+    ],
+  });
 }
 
 export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLElement[] } {
@@ -178,13 +208,14 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
       { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => place(o.allocated_at, null) },
     ],
   });
-  const alike = r.classes.map((one) => h("li", {}, `${plural(one.ranks.length, "rank")} (${one.ranks.slice(0, 12).join(", ")}${one.ranks.length > 12 ? ", \u2026" : ""}): ${one.of.program}, ${one.of.verdict}${one.of.findings.length > 0 ? `, ${one.of.findings.join(", ")}` : ""}`));
+  const alike = r.classes.map((one) => h("li", {}, `${plural(one.ranks.length, "rank")} (${one.ranks.slice(0, 12).join(", ")}${one.ranks.length > 12 ? ", \u2026" : ""}): ${one.of.program}, ${CHIPS[one.of.verdict]}${one.of.findings.length > 0 ? `, ${one.of.findings.map((f) => f.replace(/_/g, " ")).join(", ")}` : ""}`));
   const map = h("section", { id: "hosts", "aria-label": "Hosts" }, stats, heat(d));
   const rest = (): HTMLElement[] => [
     section("ranks", "Ranks", "A rank's own page: nearfar report RUN --rank N --html FILE.", list),
     section("objects", "Objects", "Over ranks: least / median / most.", objects),
+    r.phases.length === 0 ? null : section("phases", "Phases", "Over the ranks that were in it: least / median / most.", phases(r.phases, over, seconds)),
     section("alike", "Ranks that are alike", null, h("ul", {}, ...alike)),
-    section("notes", "Notes", null, h("ul", {}, ...r.notes.map((note) => h("li", {}, note)))),
-  ];
+    r.notes.length === 0 ? null : section("notes", "Notes", null, h("ul", {}, ...r.notes.map((note) => h("li", {}, note)))),
+  ].filter((part) => part !== null);
   return { first: [header, map], rest };
 }

@@ -74,7 +74,7 @@ function card(d: Data, f: Finding, at: number): HTMLElement {
     row("at", place(f.cause.at, f.cause.function), h("div", { class: "cause" }, f.cause.text)),
     used(r, f).length > 0 ? row("used at", ...used(r, f)) : null,
     objects === "" ? null : row("objects", objects + rest),
-    repairs === "" ? null : row("memory", repairs),
+    repairs === "" ? null : row("placement", repairs),
   );
   const evidence = h("details", { class: "evidence" }, h("summary", {}, "evidence"), h("ul", {}, ...f.evidence.map((e) => h("li", {}, e))));
   if (at === 0) {
@@ -87,7 +87,7 @@ function findings(d: Data): HTMLElement {
   const r = d.report;
   if (r.findings.length === 0) {
     const text = r.verdict === "clean" ? "Nothing to change." : "No finding.";
-    return h("div", { id: "findings" }, h("article", { class: "finding first none" }, h("h3", {}, text), h("p", {}, r.verdict_why)));
+    return h("div", { id: "findings" }, h("article", { class: "finding first none" }, h("h3", {}, text)));
   }
   const steps = d.about.steps.map((step) => h("li", {}, h("span", {}, step.what), copyable(step.command)));
   return h(
@@ -130,10 +130,11 @@ export function summary(d: Data): HTMLElement {
   const r = d.report;
   const quiet = r.findings.length === 0;
   const now = r.node_matrix.length < 2 ? null : matrix(`now, % of ${basis(r)}`, r.machine.node_ids, r.node_matrix, () => [`of ${basis(r)}`, sampled(r)]);
+  const nodes = h("div", { class: "nodes" }, h("div", { class: "matrices" }, now, then(r)), legend());
   return h(
     "section",
     { id: "summary", "aria-label": "summary" },
-    h("div", { class: "change" }, findings(d), quiet ? shares(r) : null),
-    h("div", { class: "traffic" }, machinePicture(r), h("div", { class: "matrices" }, now, then(r)), legend(), quiet ? null : shares(r)),
+    h("div", { class: "change" }, findings(d), ...(quiet ? [shares(r), nodes] : [])),
+    h("div", { class: "traffic" }, machinePicture(r), ...(quiet ? [] : [nodes, shares(r)])),
   );
 }

@@ -42,6 +42,8 @@ export function table<T>(o: Options<T>): HTMLElement {
   // Lines are made once and kept: a row that is open stays open, whatever is sorted or chosen.
   const made = new Map<T, { cells: HTMLElement[]; lines: HTMLElement[]; choice: number }>();
   let choice = 0;
+  /** Whether cells are of a chosen part and become those of another: their hints have no intervals. */
+  let again = false;
   const status = h("span", { class: "count", role: "status" });
   const more = h("button", { type: "button", class: "more", click: () => ((most = Infinity), draw()) });
   const heads = o.columns.map((column, at) => {
@@ -72,7 +74,7 @@ export function table<T>(o: Options<T>): HTMLElement {
     if (own && own.choice !== choice) {
       own.choice = choice;
       o.columns.forEach((column, at) => {
-        if (column.follows) own.cells[at]?.replaceChildren(column.cell(of) || "");
+        if (column.follows) replace(own.cells[at], column.cell(of));
       });
     }
     if (own) return own.lines;
@@ -81,6 +83,13 @@ export function table<T>(o: Options<T>): HTMLElement {
     const lines = o.detail ? [line, opened(of, cells[0], o.detail)] : [line];
     made.set(of, { cells, lines, choice });
     return lines;
+  }
+
+  /** Of two chosen parts, what is the same stays: each node that is replaced is laid out and painted again. */
+  function replace(cell: HTMLElement | undefined, by: Child): void {
+    const old = cell?.childNodes.length === 1 ? cell.firstChild : null;
+    if (again && old && by instanceof Node && old.isEqualNode(by)) return;
+    cell?.replaceChildren(by || "");
   }
 
   /** The line below a row, and the button before its first cell that opens it. */
@@ -132,6 +141,7 @@ export function table<T>(o: Options<T>): HTMLElement {
   if (o.columns.some((column) => column.follows))
     follow(() => {
       choice += 1;
+      again = !range.hidden && anyChosen();
       range.hidden = !anyChosen();
       draw();
     }, whole);

@@ -1,13 +1,13 @@
 // The run over time: what each node's memory and each link had to do, near and far, phases; and what was done in the
 // part that the reader chooses.
 import { chart, HALF, LEFT, seconds, type Span, WIDTH } from "./chart";
-import { at, choose, chosen, follow, matrixOf, part, partOf, type Part } from "./chosen";
+import { anyChosen, at, choose, chosen, follow, matrixOf, part, partOf } from "./chosen";
 import type { Data } from "./data";
 import { basis, each, sampled } from "./data";
 import { type Child, h, s, section } from "./dom";
 import { count, digits, percent, plural, shorten } from "./format";
-import { bar } from "./marks";
-import { matrix } from "./matrix";
+import { bar, keys, setBar } from "./marks";
+import { liveMatrix } from "./matrix";
 import { phases } from "./phases";
 import type { Counted, Timeline, PartsOf, Report } from "./report";
 import { nodeClass } from "./strip";
@@ -98,7 +98,7 @@ function nearFar(r: Report, c: Timeline, id = ""): HTMLElement {
       c.migrations.forEach((n, p) => (d += n > 0 ? `M${(x(at(c, p)) + x(at(c, p + 1))) / 2} ${height + lane}v${-3 - (n / busy) * (lane - 5)}` : ""));
       ticks.push(s("path", { d, class: "tick" }), s("text", { x: 0, y: height + lane - 3, class: "small" }, "changes of cpu"));
     }
-    const words = [`share of ${each(r)}`, "near, far,", "other, waiting"].map((text, row) => s("text", { x: 0, y: 14 + row * 14, class: "small" }, text));
+    const words = [`share of ${each(r)}`, `highest ${percent(most / 1e6)}`].map((text, row) => s("text", { x: 0, y: 14 + row * 14, class: "small" }, text));
     return [...Object.entries(paths).map(([kind, d]) => s("path", { d, class: kind })), ...words, ...ticks, ...phaseRows(r, span, top, x).drawn];
   };
   const answer = (t: number): string => {
@@ -109,7 +109,8 @@ function nearFar(r: Report, c: Timeline, id = ""): HTMLElement {
     return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${percent(sumAt(p) / 1e6)} of all; far ${far} where the node is known${moves > 0 ? `; ${plural(moves, "change")} of cpu` : ""}${inPhases(r, t)}. ${sampled(r)}`;
   };
   const clock = c.clock === "simulated" ? ", in the time that the counted work takes on the machine" : "";
-  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), chart({ id: `near-far${id}`, label: `near and far samples over time${id.replace("-", " ")}`, height: whole, width: id === "" ? WIDTH : HALF, span, timeline: c, shapes, answer }));
+  const colours = keys(["near", "near"], ["far", "far"], ["unknown", r.basis === "stall_time" ? "no memory, or its node is unknown" : "node unknown"], ...(all.waiting.some((w) => w > 0) ? ([["waiting", "waiting for other threads"]] as [string, string][]) : []));
+  return h("div", {}, h("h3", {}, `Near and far, by ${basis(r)}${clock}`), colours, chart({ id: `near-far${id}`, label: `near and far samples over time${id.replace("-", " ")}`, height: whole, width: id === "" ? WIDTH : HALF, span, timeline: c, shapes, answer }));
 }
 
 /** GB/s of each node's memory and each link, far share and instructions per cycle over simulated time, and what binds. */
@@ -163,6 +164,8 @@ function counted(r: Report, c: Counted): HTMLElement | null {
   return h("div", {}, h("h3", {}, "Bandwidth of each node's memory and of each link, simulated time"), chart({ id: "bandwidth", label: "bandwidth over time", height: whole, span, timeline, shapes, answer }), keys);
 }
 
+/** Objects and functions of the chosen part that are listed. */
+const TOP = 5;
 /** Links that are shown at first. */
 const LINKS = 8;
 
@@ -205,34 +208,51 @@ function histogram(c: Counted): HTMLElement | null {
   );
 }
 
-/** Rows with most of the chosen part. */
-function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) => string): HTMLElement {
-  const list = rows.map((row) => ({ row, part: part(c, row) })).filter((r) => r.part.share > 0).sort((a, b) => b.part.share - a.part.share).slice(0, 5);
-  const line = ({ row, part: p }: { row: PartsOf; part: Part }): HTMLElement =>
-    h("tr", {}, h("td", { class: "number" }, percent(p.share)), h("td", {}, bar(p.near, p.far, p.other)), h("td", { class: "number" }, percent(p.remote)), h("td", {}, h("span", { class: "name" }, shorten(name(row.row), 34))));
+/** Rows with most of the chosen part, and what draws them again. Lines stay: making them anew takes longer than a frame. */
+function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) => string): { table: HTMLElement; draw: () => void } {
+  const lines = Array.from({ length: Math.min(TOP, rows.length) }, () => {
+    const [share, far, what, own] = [h("td", { class: "number" }), h("td", { class: "number" }), h("span", { class: "name" }), bar(0, 0, 0)];
+    return { line: h("tr", {}, share, h("td", {}, own), far, h("td", {}, what)), share, far, what, own };
+  });
+  const draw = (): void => {
+    const list = rows.map((row) => ({ row, part: part(c, row) })).filter((r) => r.part.share > 0).sort((a, b) => b.part.share - a.part.share);
+    lines.forEach(({ line, share, far, what, own }, at) => {
+      const of = list[at];
+      line.toggleAttribute("hidden", !of);
+      if (!of) return;
+      share.textContent = percent(of.part.share);
+      setBar(own, of.part.near, of.part.far, of.part.other);
+      far.textContent = percent(of.part.remote);
+      what.textContent = shorten(name(of.row.row), 34);
+    });
+  };
   const head = h("tr", {}, ...["of it", "", "far", title].map((text, i) => h("th", { scope: "col", class: i === 0 || i === 2 ? "number" : null }, text)));
-  return h("table", { class: "usage", "aria-label": `${title} of the selection` }, h("thead", {}, head), h("tbody", {}, ...list.map(line)));
+  return { table: h("table", { class: "usage", "aria-label": `${title} of the selection` }, h("thead", {}, head), h("tbody", {}, ...lines.map((l) => l.line))), draw };
 }
 
-/** What the chosen part was spent on; before one is chosen, how to choose. */
+/** What the chosen part, or the whole run, was spent on. It is as high before a part is chosen: nothing moves away from the pointer. */
 function selection(r: Report, c: Timeline, id = ""): HTMLElement {
   const box = h("div", { id: `selection${id}`, class: "selection", role: "region", "aria-label": `selection${id.replace("-", " ")}` });
+  const none = h("p", {}, id === "" ? "The whole run. Drag over a chart to select a part of it (keyboard: shift and arrows): objects, functions, threads and node \u00d7 node follow. Escape or a click selects everything again." : "The whole run.");
+  const head = h("p");
+  const clear = h("button", { type: "button", click: () => choose(c, null) }, "select everything");
+  const shares = matrixOf(c, r.machine.node_ids.length);
+  const pairs = shares ? liveMatrix(`% of its ${basis(r)}`, r.machine.node_ids, shares, () => [anyChosen() ? "of the selected part" : "of the whole run", sampled(r)]) : null;
+  const lists = [top(c, "object", c.objects, (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, (row) => r.functions[row]?.function ?? "")];
+  const foot = h("p", { class: "lead" });
+  box.append(head, none, h("div", { class: "followed" }, h("div", { class: "lists" }, ...lists.map((l) => l.table)), pairs?.figure ?? h("p", { class: "none" }, `node \u00d7 node: unknown, ${c.node_matrix_why ?? ""}`)), foot);
   const draw = (): void => {
     const of = chosen(c);
-    if (!of) {
-      box.replaceChildren(h("p", { class: "lead" }, id === "" ? "Drag over a chart to select a part of the run (keyboard: shift and arrows): objects, functions, threads and node × node follow. Escape or a click selects everything again." : "Nothing is selected."));
-      return;
-    }
-    const whole = part(c, c.all);
-    const run = (of.end - of.first) / c.parts;
-    const clear = h("button", { type: "button", click: () => choose(c, null) }, "select everything");
-    const head = h("p", {}, h("strong", {}, `${seconds(at(c, of.first))} to ${seconds(at(c, of.end))}`), `, ${percent(run)} of the run; far ${percent(whole.remote)} where the node is known `, clear);
-    const rows = matrixOf(c, r.machine.node_ids.length);
-    const pairs = rows ? matrix(`% of the selection's ${basis(r)}`, r.machine.node_ids, rows, () => ["of the selected part", sampled(r)]) : h("p", { class: "none" }, `node × node: unknown, ${c.node_matrix_why ?? ""}`);
-    const lists = h("div", { class: "lists" }, top(c, "object", c.objects, (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, (row) => r.functions[row]?.function ?? ""));
-    const moves = c.migrations.slice(of.first, of.end).reduce((a, b) => a + b, 0);
-    const foot = h("p", { class: "lead" }, `${count(moves)} changes of cpu between samples, at least. Of the samples of the part; ${sampled(r)}. No intervals: a short part has few samples.`);
-    box.replaceChildren(head, h("div", { class: "followed" }, lists, pairs), foot);
+    none.hidden = of !== null;
+    head.hidden = of === null;
+    if (of) {
+      const words = `, ${percent((of.end - of.first) / c.parts)} of the run; far ${percent(part(c, c.all).remote)} where the node is known `;
+      head.replaceChildren(h("strong", {}, `${seconds(at(c, of.first))} to ${seconds(at(c, of.end))}`), words, clear);
+    } else head.replaceChildren();
+    lists.forEach((l) => l.draw());
+    pairs?.set(matrixOf(c, r.machine.node_ids.length) ?? []);
+    const moves = c.migrations.slice(of?.first ?? 0, of?.end ?? c.parts).reduce((a, b) => a + b, 0);
+    foot.textContent = `${count(moves)} changes of cpu between samples, at least. ${sampled(r)}${of ? "; no intervals: a short part has few samples" : ""}.`;
   };
   follow(draw, box);
   draw();
@@ -244,7 +264,7 @@ export function time(d: Data): HTMLElement {
   const c = r.counters;
   const timeline = r.pictures.timeline;
   const none = h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`);
-  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown. ${r.time_why ?? ""}`);
+  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown: ${r.time_why ?? ""}`);
   const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
   const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing, phases(d)];
   return section("time", "Time", `${r.basis === "dram_lines" ? "Counted lines" : r.basis === "memory_loads" ? "Sampled loads" : "Samples"} in up to 200 parts of the run.`, ...parts);

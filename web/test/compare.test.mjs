@@ -1,6 +1,6 @@
 // Before and after: the pages of diff and cure.
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { cured, dir, embedded, jsonOf, open, part, percent, recording, run, skip, written } from "./common.mjs";
@@ -97,6 +97,14 @@ test("the ladder of cure's page has what was predicted and what came out", { ski
   const data = await embedded(page);
   assert.equal(await page.textContent("#verdict .chip"), data.comparison.verdict.replace("_", " "));
   await ladder(page, data);
+  // What was wrong, what to change, and a command that works: all that the text has.
+  assert.equal(await page.textContent("#wrong strong"), data.before.findings[0].advice);
+  const command = await page.textContent("#wrong .command code");
+  const placement = command.match(/^nearfar run .*--placement (\S+) -- /)?.[1];
+  assert.ok(existsSync(placement), command);
+  const less = await page.textContent("#summary2 .big b");
+  const saved = (more) => Math.round((1 - 1 / (1 + more)) * 100);
+  assert.equal(less, `${saved(data.proof.gain.value)} % (${saved(data.proof.gain.low)} to ${saved(data.proof.gain.high)})`);
   assert.deepEqual(problems, []);
   await context.close();
 });

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::compare::compare;
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::report::cure::{Cure, Outcome, to_json, to_text};
-use nearfar_model::report::html::{compared, to_html};
+use nearfar_model::report::html::{Step, compared, to_html};
 use nearfar_model::report::placement::to_placement;
 use nearfar_model::trials::Judged;
 use std::ffi::OsString;
@@ -103,13 +103,13 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         comparison: comparison.as_ref(),
         judged: trials.as_ref(),
     };
-    if let Some(file) = &args.html.html {
-        args.html.write(file, &html_page(args, &cure, &at(BEFORE)))?;
-    }
     let apply = match (placement, cure.outcome()) {
         (Some(placement), Outcome::Cured) => Some(next(&file, placement, &before)),
         _ => None,
     };
+    if let Some(file) = &args.html.html {
+        args.html.write(file, &html_page(args, &cure, &at(BEFORE), apply.as_deref()))?;
+    }
     if args.json {
         show::page(&to_json(&cure, apply.as_deref()))?;
     } else {
@@ -128,13 +128,19 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     .into())
 }
 
-/// Before and after side by side; the report alone where nothing was applied.
-fn html_page(args: &CureArgs, cure: &Cure, before: &Path) -> String {
+/// Before and after side by side, with the line that applies the repair if that cures; the report alone where nothing was
+/// applied.
+fn html_page(args: &CureArgs, cure: &Cure, before: &Path, apply: Option<&str>) -> String {
     let mut about = about(before, None, cure.before);
     args.html.add_sources(&mut about, before, cure.before);
     match (cure.comparison, cure.after) {
         (Some(comparison), Some(after)) => {
             let text = |width| to_text(cure, width, false);
+            let step = |line: &str| Step {
+                what: "run with the repair, without a recompile".to_owned(),
+                command: line.to_owned(),
+            };
+            about.steps = apply.into_iter().map(step).collect();
             compared(comparison, (cure.before, after), &about, cure.proven().as_ref(), text)
         }
         _ => to_html(cure.before, &about),

@@ -32,13 +32,18 @@ struct Flow {
     label: String,
 }
 
+/// What is there is not 0, however little.
+fn rate(gbs: f64) -> String {
+    if gbs > 0.0 && gbs < 0.005 { "< 0.01 GB/s".to_owned() } else { format!("{} GB/s", digits(gbs)) }
+}
+
 /// GB/s where lines were counted and timed, else shares of what was sampled.
 fn flows(r: &Report) -> Vec<Flow> {
     let at = |id: u32| r.machine.node_ids.iter().position(|&n| n == id);
     let flow = |f: &crate::analyze::TrafficFlow| {
         let (from, page_node) = (at(f.from)?, at(f.page_node)?);
         let label = match f.gb_per_s {
-            Some(rate) => format!("{} GB/s", digits(rate)),
+            Some(gbs) => rate(gbs),
             None => percent(r.node_matrix.get(from).and_then(|row| row.get(page_node)).copied()),
         };
         Some(Flow { from, page_node, part: f.share, load: f.load, label })
@@ -98,12 +103,11 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
                 ("near", 30.0, own.near_share, own.near_gb_per_s),
                 ("far", 112.0, own.far_share, own.far_gb_per_s),
             ];
-            for (kind, offset, part, rate) in ways {
+            for (kind, offset, part, gbs) in ways {
                 if part > 0.0 {
                     let path = format!("M{:.1} {:.1}V{:.1}", x + offset, y + NODE.1 + PIPE, y + NODE.1);
                     d.way(&format!("way-{}", color(own.load)), &path, 2.0 + part * 40.0);
-                    let label =
-                        rate.map_or_else(|| percent(Some(part)), |rate| format!("{} GB/s", digits(rate)));
+                    let label = gbs.map_or_else(|| percent(Some(part)), rate);
                     let (side, middle) = (x + offset + 8.0 + part * 20.0, y + NODE.1 + PIPE / 2.0);
                     d.text(side, middle - 3.0, "small", Anchor::Start, kind);
                     d.text(side, middle + 11.0, "strong", Anchor::Start, &label);
@@ -119,7 +123,7 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
         (true, false) => format!("share of {}", basis(r)),
     };
     d.foot(&format!("width of a band: {unit}"));
-    d.foot("colour of a band: used of what the memory or the link sustains");
+    d.foot("colour of a band: how much of what the memory or the link sustains is used");
     let name = |at: usize| match at {
         0 => format!("below {:.0} %", SCALE[0] * 100.0),
         4 => format!("from {:.0} %", SCALE[3] * 100.0),
