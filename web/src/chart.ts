@@ -5,8 +5,10 @@ import { digits } from "./format";
 import type { Timeline } from "./report";
 import { saveable } from "./save";
 
+/** Pictures are made for the window that the page is opened in: smaller letters could not be read. */
+export const NARROW = innerWidth <= 1000;
 /** Of a chart that has the page to itself, and of one that has another beside it: their letters are equally large. */
-export const WIDTH = 1000;
+export const WIDTH = NARROW ? 760 : 1000;
 export const HALF = 560;
 export const LEFT = 110;
 

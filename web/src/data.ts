@@ -12,8 +12,17 @@ export interface Data {
   words: { version: string; headline: string; findings: string[] };
 }
 
+/** Characters that a browser obeys instead of showing them, as crates/figures/src/escape.rs has them. Not line feeds: source has them. */
+const COMMAND = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff]/g;
+/** The same as they may stand in JSON. */
+const ESCAPED = /\\u(00[01][0-9a-f]|007f|00[89][0-9a-f]|200[ef]|061c|202[a-e89]|206[6-9]|feff)/i;
+const shown = (text: string): string => text.replace(COMMAND, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+
+/** What the page has for its script. Names are shown as they are, but turn no line round: U+202E is shown as `\u{202e}`. */
 export function read(): Data | Compared | Ranks {
-  return JSON.parse(document.getElementById("data")?.textContent ?? "") as Data | Compared | Ranks;
+  const text = document.getElementById("data")?.textContent ?? "";
+  const harmless = !ESCAPED.test(text) && text.search(COMMAND) < 0;
+  return JSON.parse(text, harmless ? undefined : (_, value) => (typeof value === "string" ? shown(value) : value)) as Data | Compared | Ranks;
 }
 
 /** What shares are shares of. */

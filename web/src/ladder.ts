@@ -1,4 +1,5 @@
 // The ladder of what-ifs: what each repair of each object would give, as intervals on one scale.
+import { NARROW } from "./chart";
 import type { Data } from "./data";
 import { type Child, h, picture, s, section } from "./dom";
 import { gain, percent, shorten } from "./format";
@@ -26,19 +27,22 @@ export interface Outcome {
   source: string;
 }
 
-const WIDTH = 960;
-const LEFT = 440;
+const WIDTH = NARROW ? 760 : 960;
+const LEFT = NARROW ? 380 : 440;
+/** Where what is done begins, and letters of the objects before it. */
+const WHAT = NARROW ? 195 : 240;
+const NAME = NARROW ? 27 : 34;
 const ROW = 24;
 
 function predictions(w: WhatIf): Row[] {
   const rows: Row[] = w.repairs.map((r) => ({
-    name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), 34),
+    name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), NAME),
     what: repair(r.repair),
     predicted: r.predicted,
     remote: r.remote_share,
   }));
   rows.sort((a, b) => a.predicted.ratio - b.predicted.ratio);
-  const parts = (list: { object: string }[]): string => shorten(list.map((p) => p.object).join(", "), 34);
+  const parts = (list: { object: string }[]): string => shorten(list.map((p) => p.object).join(", "), NAME);
   if (w.placeable) rows.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
   if (w.best) rows.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
   rows.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
@@ -79,7 +83,7 @@ export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
       { class: `step ${kind}${one.source ? " outcome" : ""}` },
       s("rect", { x: 0, y: y - 13, width: WIDTH, height: ROW - 2, class: "hit" }),
       s("text", { x: 0, y: y + 4, class: one.strong ? "strong" : null }, one.name),
-      s("text", { x: 240, y: y + 4, class: "small" }, one.what),
+      s("text", { x: WHAT, y: y + 4, class: "small" }, one.what),
       s("line", { x1: x(p.low), x2: x(p.high), y1: y, y2: y, class: "range" }),
       one.source ? s("path", { d: `M${x(p.ratio)} ${y - 8}l8 8l-8 8l-8 -8z`, class: "dot" }) : s("circle", { cx: x(p.ratio), cy: y, r: one.strong ? 5.5 : 4, class: "dot" }),
     );

@@ -170,8 +170,8 @@ function drawn(r: Report, of: Strip, large: boolean): HTMLElement {
 }
 
 /** Which colour is which node. */
-export function nodeLegend(r: Report): HTMLElement {
+export function nodeLegend(r: Report, hatched = "unknown", blank = "blank: no use seen"): HTMLElement {
   const keys = r.machine.node_ids.slice(0, 8).map((id) => h("span", { class: "key" }, h("i", { class: nodeClass(r, id) }), `node ${id}`));
   const more = r.machine.node_ids.length > 8 ? "; colours repeat from node 8 on" : "";
-  return tip(h("span", { class: "legend" }, ...keys, h("span", { class: "key" }, h("i", { class: "unknown" }), `unknown${more}`)), () => ["rows of a strip, from above: node of the page, first touch, main user, far share, and where the repair puts the pages"]);
+  return tip(h("span", { class: "legend" }, ...keys, h("span", { class: "key" }, h("i", { class: "unknown" }), `${hatched}${more}`), h("span", {}, blank)), () => ["rows of a strip, from above: node of the page, first touch, main user, far share, and where the repair puts the pages"]);
 }

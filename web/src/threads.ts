@@ -92,7 +92,7 @@ function cpus(r: Report): HTMLElement | null {
   };
   const rest = r.threads.filter((t) => t.samples > 0).length - c.threads.length;
   const lead = `Colour: node of the ${assumed ? "thread on the assumed machine" : "cpu"}; height: how much it was sampled; hatched: it waited for other threads; a line: another cpu than before.${rest > 0 ? ` The ${c.threads.length} threads with most samples; ${count(rest)} more are in the table.` : ""}`;
-  return h("div", {}, h("h3", {}, "Threads and their cpus over time"), h("p", { class: "lead" }, lead, " ", nodeLegend(r)), chart({ id: "thread-cpus", label: "threads and their cpus over time", height: c.threads.length * lane, span, timeline: c, shapes, answer }));
+  return h("div", {}, h("h3", {}, "Threads and their cpus over time"), h("p", { class: "lead" }, lead, " ", nodeLegend(r, "waiting, or node unknown", "blank: not seen")), chart({ id: "thread-cpus", label: "threads and their cpus over time", height: c.threads.length * lane, span, timeline: c, shapes, answer }));
 }
 
 const weight = (t: ThreadParts, p: number): number => (t.near[p] ?? 0) + (t.far[p] ?? 0) + (t.other[p] ?? 0) + (t.waiting[p] ?? 0);

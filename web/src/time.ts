@@ -264,10 +264,10 @@ export function time(d: Data): HTMLElement {
   const c = r.counters;
   const timeline = r.pictures.timeline;
   const none = h("p", { class: "none" }, `unknown: ${r.time_why ?? "no samples"}`);
-  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time: unknown: ${r.time_why ?? ""}`);
+  const missing = c && r.time ? null : h("p", { class: "lead" }, `Bandwidth over time is unknown: ${r.time_why ?? ""}`);
   const charts = [timeline ? nearFar(r, timeline) : null, c ? counted(r, c) : null].filter((p) => p !== null);
   const parts = charts.length === 0 ? [none] : [...charts.slice(0, 1), timeline ? selection(r, timeline) : null, ...charts.slice(1), c ? histogram(c) : null, missing, phases(d)];
-  return section("time", "Time", `${r.basis === "dram_lines" ? "Counted lines" : r.basis === "memory_loads" ? "Sampled loads" : "Samples"} in up to 200 parts of the run.`, ...parts);
+  return section("time", "Time", `${r.basis === "dram_lines" ? "Counted lines" : r.basis === "memory_loads" ? "Sampled loads" : "Samples"}${timeline ? ` in ${timeline.parts} parts of the run` : ""}.`, ...parts);
 }
 
 /** Two runs over time. What is selected in one is selected in the other, as the same part of the run. */

@@ -29,6 +29,8 @@ test("hostile names are inert wherever they stand", async () => {
   assert.notEqual(await opened.page.title(), "owned");
   assert.equal(await opened.page.locator("img, iframe, object, embed, base, form, link").count(), 0);
   assert.ok((await opened.page.textContent("h1")).includes("</script>"), "the name is shown as it is");
+  const all = await opened.page.evaluate(() => document.getElementById("page").textContent);
+  assert.ok(!/[\u202a-\u202e]/.test(all) && all.includes("\\u{202e}"), "no mark of direction turns a line round: it is shown");
   await opened.context.close();
 });
 

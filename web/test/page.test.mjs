@@ -84,11 +84,11 @@ test("an object's strip answers at every place, by pointer and by keyboard", asy
 test("the matrix after the repair is that of --json", async () => {
   const report = jsonOf(recording);
   const { page, context } = await open(htmlOf("repaired.html", recording));
-  const shown = await page.locator(".matrix").count();
+  const shown = await page.locator("#summary .matrix").count();
   const repaired = report.pictures.repaired;
   assert.equal(shown, report.findings.length > 0 && repaired ? 2 : 1);
   if (shown === 2) {
-    const cells = await page.$$eval(".matrix >> nth=1 >> text.number", (all) => all.map((e) => e.textContent));
+    const cells = await page.$$eval("#summary .matrix >> nth=1 >> text.number", (all) => all.map((e) => e.textContent));
     assert.deepEqual(cells, repaired.node_matrix.flat().map(cell));
   }
   await context.close();
@@ -121,6 +121,9 @@ test("the page prints: nothing is wider than the paper, and what only a screen n
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wide <= 0, `wider than the paper by ${wide}`);
   for (const part of ["nav", ".save", ".copy", ".tools"]) assert.ok(await page.locator(part).first().isHidden(), `${part} is printed`);
+  // What is high and kept together leaves a sheet empty before it.
+  const kept = await page.evaluate(() => [...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().height > 500 && getComputedStyle(e).breakInside !== "auto").map((e) => `${e.tagName} ${e.id} ${e.className}`));
+  assert.deepEqual(kept, []);
   assert.equal((await page.pdf({ format: "A4", printBackground: true })).subarray(0, 5).toString(), "%PDF-");
   assert.deepEqual(problems, []);
   await context.close();
