@@ -248,3 +248,19 @@ pub fn perf_data(bytes: &[u8]) {
     }
     assert!(data.damage.iter().all(|line| !line.contains('\n')));
 }
+
+/// The text of other tools: each line of `perf script`, and the tables of MLC.
+pub fn foreign_text(bytes: &[u8]) {
+    use nearfar_model::measured::mlc;
+    use nearfar_model::perf::script::{Line, line};
+    let text = String::from_utf8_lossy(bytes);
+    for one in text.lines() {
+        if let Line::Record { record: nearfar_model::perf::records::Record::Mmap(m), .. } = line(one) {
+            assert!(m.start.checked_add(m.bytes).is_some());
+        }
+    }
+    let machine = Machine::from_shape("2x2").expect("a shape");
+    if let Ok(with) = mlc::read(&text).into_machine(machine, "fuzzed") {
+        assert_eq!(Machine::from_toml(&with.to_toml()).expect("what is written is read"), with);
+    }
+}

@@ -28,4 +28,4 @@ macro_rules! targets {
         }
     )*};
 }
-targets! { journal, table, meta, machine, placement, topology, decoder, names, dwarf, perf_data, }
+targets! { journal, table, meta, machine, placement, topology, decoder, names, dwarf, perf_data, foreign_text, }

@@ -91,11 +91,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "nearfar",
-        &["import", "import/feed", "import/perf_data"],
-        "what an import has found so far is the value that its parts fill",
-    ),
-    (
-        "nearfar",
         &["live/known", "live/pmu", "live/read", "live/resctrl"],
         "a reading is taken by its sources, and they say what it has",
     ),

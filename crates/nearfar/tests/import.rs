@@ -245,3 +245,144 @@ fn no_flipped_or_missing_byte_makes_an_import_panic() {
         }
     }
 }
+
+/// Rows of samples and faults without what numbers stand for: kernel thread, time, cpu, address, what it stands for.
+fn rows(tables: &Tables) -> Vec<String> {
+    let tid = |thread: u32| {
+        let at = tables.threads.id.iter().position(|&id| id == thread).unwrap();
+        tables.threads.tid[at]
+    };
+    let ip = |location: u32| {
+        let at = tables.locations.id.iter().position(|&id| id == location).unwrap();
+        let module = tables.locations.module[at];
+        (tables.locations.address[at], module != u32::MAX, tables.locations.file_offset[at])
+    };
+    let samples = tables.samples.rows().map(|s| {
+        let what = (s.weight_ns, s.latency_cycles, s.period, s.served, s.access, s.data_src);
+        format!("{} {} {} {:x} {:?} {what:?}", tid(s.thread), s.time_ns, s.cpu, s.address, ip(s.ip))
+    });
+    let faults = tables.faults.rows().map(|f| {
+        format!("{} {} {} {:x} {:?} {}", tid(f.thread), f.time_ns, f.cpu, f.address, ip(f.ip), f.access)
+    });
+    samples.chain(faults).collect()
+}
+
+/// All columns that are read, and the header with the machine's nodes.
+const SCRIPT: [&str; 8] = [
+    "script",
+    "--ns",
+    "--header",
+    "-I",
+    "--show-mmap-events",
+    "--show-task-events",
+    "-F",
+    "comm,pid,tid,cpu,time,period,event",
+];
+
+#[test]
+fn the_text_of_perf_script_is_imported_as_its_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    let loop_of = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; ls / > /dev/null";
+    let record = |arguments: &[&str]| {
+        let all: Vec<&str> = [&["record", "-q"], arguments, &["--", "sh", "-c", loop_of]].concat();
+        perf(scratch.path(), &all)
+    };
+    let recorded = [
+        (
+            "clock",
+            record(&["--sample-cpu", "-F", "2000", "-e", "cpu-clock", "-o", "clock"]),
+            "ip,sym,symoff,dso",
+        ),
+        (
+            "chains",
+            record(&["--sample-cpu", "-g", "-F", "2000", "-e", "cpu-clock", "-o", "chains"]),
+            "ip,sym,dso",
+        ),
+        (
+            "faults",
+            record(&["--sample-cpu", "-e", "page-faults", "-c", "1", "-d", "-o", "faults"]),
+            "addr,ip,sym,symoff,dso",
+        ),
+    ];
+    made(&at("memory"), &Served::ALL.iter().zip(0..).map(|(s, cpu)| (*s, cpu)).collect::<Vec<_>>());
+    let memory = ("memory", Some(Vec::new()), "addr,data_src,weight,ip,sym,dso");
+    for (name, recorded, columns) in recorded.into_iter().chain([memory]) {
+        let fields = format!("{},{columns}", SCRIPT[7]);
+        let mut arguments = SCRIPT[..7].to_vec();
+        arguments.extend([fields.as_str(), "-i", name]);
+        // Chains are printed as offsets in their files; without them, as addresses.
+        if name != "chains" {
+            arguments.push("-G");
+        }
+        let (Some(_), Some(printed)) = (recorded, perf(scratch.path(), &arguments)) else { return };
+        std::fs::write(at(&format!("{name}.txt")), printed).unwrap();
+        let (file, of_file, _) = imported(&at(name), &at(&format!("{name}.nearfar")));
+        let (text, of_text, damage) =
+            imported(&at(&format!("{name}.txt")), &at(&format!("{name}.txt.nearfar")));
+        assert_eq!(damage, [""; 0], "{name}");
+        assert!(!rows(&of_file).is_empty(), "{name}");
+        let (of_text, of_file) = (rows(&of_text), rows(&of_file));
+        for (i, row) in of_file.iter().enumerate() {
+            assert_eq!(of_text.get(i), Some(row), "{name}, row {i}");
+        }
+        assert_eq!(of_text.len(), of_file.len(), "{name}");
+        assert_eq!(text.machine.nodes.len(), file.machine.nodes.len(), "{name}");
+        assert_eq!(text.machine.nodes[0].cpus, file.machine.nodes[0].cpus, "{name}");
+        let sources = |meta: &Meta| meta.sources.iter().map(|s| (s.source, s.active)).collect::<Vec<_>>();
+        assert_eq!(sources(&text), sources(&file), "{name}");
+    }
+}
+
+#[test]
+fn text_that_lacks_what_is_needed_says_so() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("plain.txt");
+    let line = "app 7/7 [000] 1.000001: cpu/mem-loads,ldlat=30/P: 7f0010 68100142 |OP LOAD|LVL L1 hit|SNP None|BLK N/A 7 401000 f (/a)";
+    std::fs::write(&file, format!("{line}\nnot a line of perf\n{line}\n")).unwrap();
+    let (meta, tables, damage) = imported(&file, &scratch.path().join("plain.nearfar"));
+    assert_eq!(tables.samples.len(), 2);
+    assert_eq!(damage, ["line 2: no thread and time"]);
+    assert_eq!(meta.imported.as_deref(), Some("perf script (plain.txt)"));
+    for what in
+        ["mappings", "what events count", "the processor's vendor", "parts of the machine's description"]
+    {
+        assert!(tables.losses.what.iter().any(|w| w == what), "{what}: {:?}", tables.losses.what);
+    }
+    // Page faults of which nobody says whether each one was recorded are no first touches.
+    std::fs::write(&file, "app 7/7 [000] 1.000001:          1 page-faults:     7f0010   401000 f (/a)\n")
+        .unwrap();
+    let (meta, tables, _) = imported(&file, &scratch.path().join("faults.nearfar"));
+    assert!(tables.faults.is_empty() && meta.sources.iter().all(|s| !s.active), "{:?}", meta.sources);
+}
+
+#[test]
+fn what_mlc_printed_becomes_a_machine_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("mlc.txt");
+    let matrix = "\t\tNuma node\nNuma node\t     0\t     1\t\n       0\t  90.5\t 140.5\t\n       1\t 141.0\t  91.0\t\n";
+    let text = format!(
+        "Intel(R) Memory Latency Checker - v3.10\nMeasuring idle latencies for random access (in ns)...\n{matrix}"
+    );
+    std::fs::write(&file, text).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = common::nearfar();
+        let output = command.current_dir(scratch.path()).arg("import").args(arguments).output().unwrap();
+        (output.status.code(), text_of(&output))
+    };
+    let (status, said) = run(&["mlc.txt"]);
+    assert!(status == Some(2) && said.contains("name the machine with --as"), "{status:?} {said}");
+    let (status, said) = run(&["mlc.txt", "--as", "2x4"]);
+    assert!(status == Some(0) && said.contains("machine file mlc.toml"), "{status:?} {said}");
+    let (status, said) = run(&["mlc.txt", "--as", "2x4"]);
+    assert!(status == Some(2) && said.contains("exists and is not overwritten"), "{status:?} {said}");
+    let machine =
+        Machine::from_toml(&std::fs::read_to_string(scratch.path().join("mlc.toml")).unwrap()).unwrap();
+    assert_eq!(machine.figures.latency_ns.unwrap().get(1, 0), Some(141.0));
+    let (status, said) = run(&["mlc.txt", "--as", "4x2", "-o", "-"]);
+    assert!(status == Some(0) && said.contains("140.5"), "{status:?} {said}");
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    text(&output.stdout) + &text(&output.stderr)
+}

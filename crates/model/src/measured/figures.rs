@@ -126,7 +126,7 @@ impl Measured {
 
 /// No memory is nearer than a node's own: where noise says otherwise, as on machines whose nodes are all
 /// one memory, the file has the own latency in both places and reports it.
-fn own_is_nearest(mut matrix: Matrix) -> Matrix {
+pub(super) fn own_is_nearest(mut matrix: Matrix) -> Matrix {
     let mut raised = false;
     for at in 0..matrix.rows.len() {
         let Some(own) = matrix.get(at, at) else { continue };

@@ -1,9 +1,10 @@
 //! What a machine's cores and memory were measured to do, as values. The binary's
 //! `measure` fills them in; [`Measured::into_machine`] makes figures of a machine of
 //! them, [`predict`] says what placements would give by these figures, and [`peaks`]
-//! whether one node's latencies are of one memory or of several.
+//! whether one node's latencies are of one memory or of several. [`mlc`] reads what another tool measured.
 
 mod figures;
+pub mod mlc;
 pub mod peaks;
 mod placement;
 pub mod predict;

@@ -119,6 +119,11 @@ impl Attr {
         (self.flags >> FREQ & 1 == 1).then_some(self.period)
     }
 
+    /// Its period is a frequency.
+    pub fn set_frequency(&mut self) {
+        self.flags |= 1 << FREQ;
+    }
+
     /// Whether records that are not samples carry thread, time and number, too.
     pub fn sample_id_all(&self) -> bool {
         self.flags >> SAMPLE_ID_ALL & 1 == 1

@@ -2,7 +2,7 @@
 //!
 //! [`data_source`] says what `PERF_SAMPLE_DATA_SRC` means, with the traps that processors set;
 //! [`sample`] reads a sample's bytes; [`file`](mod@file) reads perf.data, written to a file or to a pipe;
-//! [`write`](mod@write) writes one. The recorder and the importer read samples by the same code.
+//! [`write`](mod@write) writes one; [`script`] reads what `perf script` prints. The recorder and the importer read samples by the same code.
 
 pub mod attr;
 pub mod data_source;
@@ -10,6 +10,7 @@ pub mod features;
 pub mod file;
 pub mod records;
 pub mod sample;
+pub mod script;
 pub mod write;
 
 pub use attr::Attr;

@@ -1,6 +1,5 @@
 //! Events of an imported file, put in the order of time and through the recorder's interpreter.
 
-use super::MOST_NAMED;
 use crate::collect::events::Interpreter;
 use crate::collect::perf::event::{Body, Event};
 use crate::store::Writer;
@@ -13,6 +12,8 @@ use std::sync::Arc;
 /// Events that wait for others with an earlier time, at most; a file of perf says with its rounds when it need not.
 /// // chosen: 200 MiB
 const MOST_WAITING: usize = 1 << 20;
+/// Damaged places that are named; the others are counted. // chosen
+const MOST_NAMED: usize = 100;
 /// Rows in memory before they are written to the journal. // chosen
 const MOST_ROWS: usize = 1 << 18;
 
@@ -68,6 +69,12 @@ impl Feed {
     /// Notes a loss that the file itself tells of.
     pub(super) fn lose(&mut self, time_ns: u64, what: &str, count: u64, why: &str) {
         self.writer.lose(time_ns, what, count, why);
+    }
+
+    /// Notes that nodes and cpus are not those of the machine.
+    pub(super) fn lose_machine(&mut self) {
+        let why = "the file does not say which nodes the machine has: give the machine with --as";
+        self.lose(0, "parts of the machine's description", 0, why);
     }
 
     /// Adds an event; a clock sample stands for `weight_ns` of CPU time.

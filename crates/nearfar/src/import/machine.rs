@@ -18,7 +18,8 @@ pub(super) fn of_cpus(name: &str, cpus: u32) -> Machine {
     machine(name, vec![Node { id: 0, memory_bytes: 0, cpus }], None)
 }
 
-fn machine(name: &str, nodes: Vec<Node>, sockets: Option<&[u32]>) -> Machine {
+/// Of these nodes; `sockets` has the package of each cpu.
+pub(super) fn machine(name: &str, nodes: Vec<Node>, sockets: Option<&[u32]>) -> Machine {
     let mut nodes: Vec<NumaNode> = nodes
         .into_iter()
         .map(|n| NumaNode {

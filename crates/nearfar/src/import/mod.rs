@@ -1,24 +1,26 @@
-//! What other tools recorded, as a recording: `perf_data` reads perf.data, `feed` puts events in order and through the
+//! What other tools recorded, as a recording: `perf_data` reads perf.data and `perf_script` what perf prints of one,
+//! `events` makes the recorder's events of both, `feed` puts events in order and through the
 //! recorder's own interpreter, so that an imported sample is treated as one of ours.
 //!
 //! What is damaged is named, one line each, and left out. What a file does not have is said: a file without memory
 //! samples is not a file with 0 % remote.
 
+mod events;
 mod feed;
 mod machine;
 mod perf_data;
+mod perf_script;
 
 use crate::input;
 use crate::store::{Writer, finish_with, reserve};
 use anyhow::{Context, Result, bail};
 use feed::Feed;
 use nearfar_model::machine::Machine;
+use nearfar_model::measured::mlc;
 use nearfar_model::recording::{FORMAT_VERSION, Meta, Source, SourceReport};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Damaged places that are named; the others are counted. // chosen
-const MOST_NAMED: usize = 100;
 /// Largest recording that an import makes, bytes: that of `record`.
 const MOST_BYTES: u64 = 8 << 30;
 
@@ -41,6 +43,46 @@ pub struct Outcome {
     pub summary: Vec<String>,
 }
 
+/// Measurements of another tool, as a machine.
+pub struct Measurements {
+    /// The machine of [`Options::machine`] with what was measured.
+    pub machine: Machine,
+    /// Lines that could not be read.
+    pub damage: Vec<String>,
+}
+
+/// Largest text of Intel's Memory Latency Checker that is read, bytes; those of real machines have some thousand. // chosen
+const MOST_MLC_BYTES: u64 = 1 << 20;
+
+/// What Intel's Memory Latency Checker printed, as a machine; `None` if the file is something else.
+///
+/// # Errors
+/// If it cannot be read, or it is not clear which machine that is.
+pub fn measurements(file: &Path, machine: Option<&Machine>) -> Result<Option<Measurements>> {
+    let (opened, _) = input::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut begin = Vec::new();
+    opened.take(4096).read_to_end(&mut begin).with_context(|| format!("cannot read {}", file.display()))?;
+    if !mlc::is_mlc(&String::from_utf8_lossy(&begin)) {
+        return Ok(None);
+    }
+    let bytes =
+        input::read(file, MOST_MLC_BYTES).with_context(|| format!("cannot read {}", file.display()))?;
+    let found = mlc::read(&String::from_utf8_lossy(&bytes));
+    let Some(machine) = machine else {
+        bail!(
+            "{} has measurements of a machine (Intel MLC {}), but not its cpus: name the machine with --as, such as \
+             --as 2x22, a machine file, or one that comes with nearfar",
+            file.display(),
+            found.version
+        );
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let machine = found
+        .into_machine(machine.clone(), &name)
+        .map_err(|why| anyhow::anyhow!("{} cannot be imported: {why}", file.display()))?;
+    Ok(Some(Measurements { machine, damage: found.damage }))
+}
+
 /// Imports a file.
 ///
 /// # Errors
@@ -59,8 +101,16 @@ pub fn import(file: &Path, options: &Options) -> Result<Outcome> {
         let meta = empty_meta(data.machine().clone(), data.command(), format!("perf.data ({name})"));
         return write(options, &name, meta, |feed| data.feed(feed));
     }
+    if perf_script::may_be(&begin[..got])
+        && let Some(text) = perf_script::Text::open(opened, options.machine.as_ref())
+            .with_context(|| format!("{} cannot be imported", file.display()))?
+    {
+        let meta = empty_meta(text.machine().clone(), text.command(), format!("perf script ({name})"));
+        return write(options, &name, meta, |feed| text.feed(feed));
+    }
     bail!(
-        "{} is of no format that can be imported. It begins with {:?}; perf.data begins with PERFILE2.",
+        "{} is of no format that can be imported. It begins with {:?}. What is read is perf.data, which begins with \
+         PERFILE2, and what `perf script` prints of one: no line of this file is a sample or a record of it.",
         file.display(),
         String::from_utf8_lossy(&begin[..got])
     )
