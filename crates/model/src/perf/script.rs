@@ -108,7 +108,10 @@ pub fn line(text: &str) -> Line {
 }
 
 /// Process if it is said, thread, cpu, time in ns, and what stands behind the time.
-fn head(text: &str) -> Option<(Option<u32>, u32, Option<u32>, u64, &str)> {
+type Head<'a> = (Option<u32>, u32, Option<u32>, u64, &'a str);
+
+/// What a line begins with.
+fn head(text: &str) -> Option<Head<'_>> {
     // A command's name may have blanks and colons: the first time that a thread stands before is it.
     let mut from = 0;
     while let Some(colon) = text[from..].find(':').map(|at| from + at) {
