@@ -11,6 +11,8 @@ pub struct Sampler {
     mean: u32,
     gap: u32,
     left: u32,
+    /// So many of the next are chosen one by one.
+    first: u32,
 }
 
 impl Sampler {
@@ -22,9 +24,17 @@ impl Sampler {
             mean: mean.max(1),
             gap: 0,
             left: 0,
+            first: 0,
         };
         sampler.draw();
         sampler
+    }
+
+    /// The same, but chooses every one of the first so many.
+    pub fn after_first(mut self, first: u32) -> Sampler {
+        self.first = first;
+        self.draw();
+        self
     }
 
     /// One more line: the number of lines that it stands for, if it is chosen.
@@ -40,6 +50,10 @@ impl Sampler {
 
     /// The next gap. Constants: Knuth's MMIX generator (TAOCP vol. 2, 3.3.4); its high bits are the good ones.
     fn draw(&mut self) {
+        if let Some(left) = self.first.checked_sub(1) {
+            (self.first, self.gap, self.left) = (left, 1, 1);
+            return;
+        }
         self.state =
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // From mean − mean/2 to mean + mean/2, both included: the mean is exact.
@@ -68,6 +82,16 @@ mod tests {
             assert_eq!(total, samples.last().unwrap().0, "mean {mean}");
             assert!(samples.iter().all(|s| s.1 >= mean - mean / 2 && s.1 <= mean + mean / 2), "mean {mean}");
         }
+    }
+
+    #[test]
+    fn the_first_lines_are_all_chosen_where_that_is_asked_for() {
+        let mut sampler = Sampler::new(1, 16).after_first(100);
+        let chosen: Vec<(u32, u32)> = (1..=5000).filter_map(|line| Some((line, sampler.line()?))).collect();
+        assert!(chosen[..100].iter().enumerate().all(|(i, c)| *c == (i as u32 + 1, 1)));
+        let total: u32 = chosen.iter().map(|s| s.1).sum();
+        assert_eq!(total, chosen.last().unwrap().0);
+        assert!((350..=450).contains(&chosen.len()), "{}", chosen.len());
     }
 
     #[test]

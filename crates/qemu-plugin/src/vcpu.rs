@@ -24,6 +24,9 @@ const MISSES: u32 = 32;
 /// One in so many lines from other nodes' caches becomes a sample, or more: there are few of them, and a
 /// line that nodes write in turns is found by several samples of it.
 const TRANSFERS: u32 = 16;
+/// So many of each core's first ones all do: emulated cpus take a line from each other some hundred times in a millisecond
+/// where real ones would all the time, and a short run would have too few to name it.
+const FIRST_TRANSFERS: u32 = 256;
 
 /// Bits of an address within a line.
 const LINE_MASK: u64 = LINE_BYTES - 1;
@@ -108,7 +111,8 @@ impl Vcpu {
                 visible,
                 node: plugin.hierarchy.node_of(index),
                 sampler: Sampler::new(index as u64, plugin.arguments.sample),
-                transfers: Sampler::new(index as u64, plugin.arguments.sample.min(TRANSFERS)),
+                transfers: Sampler::new(index as u64, plugin.arguments.sample.min(TRANSFERS))
+                    .after_first(FIRST_TRANSFERS),
                 translations: Translations::new(),
                 cpu: plugin.hierarchy.cpu(index) as u16,
             }

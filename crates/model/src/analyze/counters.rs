@@ -26,6 +26,19 @@ pub struct Use {
     pub addressed: u64,
     /// These by bin of the row's extent.
     pub bins: Vec<u32>,
+    /// Time of its first sample, ns.
+    pub begun_ns: Option<u64>,
+    /// Time of its last one that stores.
+    pub stored_ns: Option<u64>,
+}
+
+impl Use {
+    /// Takes note of a sample's time.
+    #[inline]
+    pub fn at(&mut self, time_ns: u64, store: bool) {
+        self.begun_ns = Some(self.begun_ns.map_or(time_ns, |begun| begun.min(time_ns)));
+        self.stored_ns = if store { self.stored_ns.max(Some(time_ns)) } else { self.stored_ns };
+    }
 }
 
 /// Most objects of a row of which each thread's use is kept by bin. // chosen: 2 KiB for each thread and object
@@ -366,6 +379,8 @@ impl Counters {
             let to = self.uses.of(key);
             to.sum.merge(&from.sum);
             to.addressed += from.addressed;
+            to.begun_ns = [to.begun_ns, from.begun_ns].into_iter().flatten().min();
+            to.stored_ns = to.stored_ns.max(from.stored_ns);
             grow_add(&mut to.by_page_node, &from.by_page_node);
             grow_add(&mut to.bins, &from.bins);
         }

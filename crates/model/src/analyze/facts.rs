@@ -120,7 +120,9 @@ pub struct RowFacts {
     pub used_at: Option<String>,
     /// Its function.
     pub used_in: Option<String>,
-    /// No store was seen but by the lines that touched first.
+    /// One thread wrote it before any other used it.
+    pub set_up: bool,
+    /// No store was seen but by the lines that touched first, or by the thread that set it up.
     pub read_only: bool,
     /// Written part of its lines, except for those that were dirty before the counts began; where counted.
     pub written: Option<f64>,
@@ -245,6 +247,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
             (f.pattern, f.ranges) = (pattern, ranges);
         }
         who_uses(&mut f, context, counters, used);
+        f.set_up = set_up(used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
@@ -414,9 +417,19 @@ fn who_placed(f: &mut RowFacts, context: &Context, touches: &[(u32, &TouchUse)])
     // A line that initialised some pages may be the whole of the program, called serially at first.
     let to_others: u64 = f.lines.iter().map(|l| l.1.stores_to_others).sum();
     let samples: u64 = f.lines.iter().map(|l| l.1.sum.samples).sum();
-    f.read_only = f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
-        && to_others as f64 <= BORDER * samples as f64
-        && f.written.is_none_or(|w| w <= WRITTEN);
+    f.read_only = f.set_up
+        || f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
+            && to_others as f64 <= BORDER * samples as f64
+            && f.written.is_none_or(|w| w <= WRITTEN);
+}
+
+/// Whether one thread stored to it, and no other used it before the last of these stores: however often it was written, that
+/// was its initialisation, as where a table is filled and then shuffled.
+fn set_up(used: &[(u32, &Use)]) -> bool {
+    let mut writers = used.iter().filter(|u| u.1.stored_ns.is_some());
+    let (Some((writer, own)), None) = (writers.next(), writers.next()) else { return false };
+    let mut others = used.iter().filter(|u| u.0 != *writer).peekable();
+    others.peek().is_some() && others.all(|u| u.1.begun_ns > own.stored_ns)
 }
 
 /// Largest share of an object's samples that store to pages of other threads while it still counts as read only: pages

@@ -32,6 +32,8 @@ const FOREIGN: f64 = 0.1;
 const TURN_NS: f64 = 20_000.0;
 /// Part of these turns in which a line is taken, from which on how often it would be taken is not known. // chosen
 const EVERY_TURN: f64 = 0.5;
+/// Times that a line must be taken for that: fewer are how threads start and end. // chosen
+const MANY: u64 = 64;
 
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
@@ -93,7 +95,8 @@ pub fn findings(
         {
             sum.hot += lines;
             sum.lines += 1;
-            sum.at_limit += if lines as f64 * TURN_NS >= EVERY_TURN * elapsed { lines } else { 0 };
+            let at_limit = lines >= MANY && lines as f64 * TURN_NS >= EVERY_TURN * elapsed;
+            sum.at_limit += if at_limit { lines } else { 0 };
             sum.apart += if apart(users) { lines } else { 0 };
             let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
             sum.one_writer += if writers.len() == 1 { lines } else { 0 };

@@ -283,6 +283,25 @@ fn a_table_that_is_only_read_after_its_initialisation_is_offered_copies_when_cou
     assert!(tried.iter().any(|t| t.objects == ["table"] && t.repair == Repair::Replicate), "{tried:?}");
 }
 
+/// Filled, then shuffled in place: written more than once, and never after another thread began to read.
+#[test]
+fn a_table_that_one_thread_sets_up_in_two_loops_is_only_read_afterwards() {
+    let with = |later: u64| {
+        let mut w = MadeRecording::new(4);
+        let (fill, shuffle, look) = (w.own("fill", 10), w.own("shuffle", 12), w.own("look_up", 20));
+        let table = w.array("table", 1024);
+        w.touch(100, 0, fill, table, 1024);
+        for i in 0..200 {
+            let address = table + w.random() % (1024 * PAGE);
+            w.sample_as(WORK - 1_000_000 + i + later, 0, shuffle, address, Resolution::Exact, Access::Store);
+        }
+        w.use_all_over(4, 500, look, table, 1024);
+        w.on(2).findings.into_iter().next().expect("a finding").kind
+    };
+    assert_eq!(with(0), "shared_read_mostly");
+    assert_eq!(with(50_000_000), "shared_read_write");
+}
+
 /// A chain of pointers: each load overwrites its address, so samples name the object only. Its first page is malloc's.
 #[test]
 fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {

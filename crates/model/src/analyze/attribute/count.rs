@@ -81,6 +81,7 @@ impl Worker<'_> {
         }
         let used = counters.uses.of((row, thread));
         used.sum.add(weight);
+        used.at(s.time_ns[i], fact.store);
         if used.by_page_node.is_empty() {
             used.by_page_node.resize(self.nodes + 1, 0);
         }
