@@ -26,11 +26,11 @@ const LEFT: &[(&str, &[&str], &str)] = &[
             "analyze/code",
             "analyze/counts",
             "analyze/exact",
-            "analyze/facts",
             "analyze/findings",
             "analyze/held",
             "analyze/instances",
             "analyze/notes",
+            "analyze/object_rows",
             "analyze/phases/report",
             "analyze/pictures",
             "analyze/pictures/bands",
@@ -91,7 +91,7 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "nearfar",
-        &["live/known", "live/pmu", "live/read", "live/resctrl"],
+        &["live/pmu", "live/read", "live/reference_load", "live/resctrl"],
         "a reading is taken by its sources, and they say what it has",
     ),
     (

@@ -1,7 +1,7 @@
 //! What to change, in words that fit the object and how it is used.
 
-use super::facts::RowFacts;
 use super::nodes::{NodeIndex, Nodes};
+use super::object_rows::RowFacts;
 use super::program::{Managed, Program};
 use super::value::Pattern;
 

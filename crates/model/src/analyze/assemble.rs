@@ -5,11 +5,11 @@ use super::cached;
 use super::code::Code;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
-use super::facts::{self, RowFacts};
 use super::findings::Setting;
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
+use super::object_rows::{self, RowFacts};
 use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
@@ -86,7 +86,7 @@ pub fn assemble(
         remote_time: shares.remote_of_all,
         interval: shares.remote_of_all_ci,
         marked: context.region.is_marked(),
-        files: facts::read_only_files(context, counters, rows),
+        files: object_rows::read_only_files(context, counters, rows),
         counted: counts.lines(),
         what_if: what_if.as_ref(),
         unnamed: unnamed.as_ref(),

@@ -10,11 +10,11 @@
 
 use super::attribute::Context;
 use super::counters::{BINS, Counters, ThreadCounters, Use};
-use super::facts::{RowFacts, by_row, mib};
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
+use super::object_rows::{RowFacts, by_row, mib};
 use super::stats::draws_interval;
 use super::value::{Basis, CacheBound};
 use crate::machine::CacheLevel;

@@ -1,9 +1,9 @@
 //! What may be wrong with one object, by its evidence. The first that fits is its case.
 
 use super::advice::{self, ALL, Use};
-use super::facts::{RowFacts, Toucher};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
+use super::object_rows::{RowFacts, Toucher};
 use super::program::Program;
 use super::value::{Basis, Pattern};
 use crate::percent::percent;

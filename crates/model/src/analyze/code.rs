@@ -3,9 +3,9 @@
 use super::assemble::MOST_ROWS;
 use super::attribute::Context;
 use super::counters::{Counters, LineUse};
-use super::facts::RowFacts;
 use super::hash::FastMap;
 use super::input::Input;
+use super::object_rows::RowFacts;
 use super::shares::share;
 use super::sites::Site;
 use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};

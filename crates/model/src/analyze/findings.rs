@@ -7,9 +7,9 @@
 use super::advice;
 use super::cases::{Case, case, crowded};
 use super::counters::{Counters, ThreadCounters};
-use super::facts::RowFacts;
 use super::hash::FastSet;
 use super::nodes::Nodes;
+use super::object_rows::RowFacts;
 use super::phases::Phases;
 use super::program::Program;
 use super::stats::LEAST_OF_A_PART;

@@ -10,10 +10,10 @@
 use super::attribute::Context;
 use super::cached::{PER_PIECE, SURELY_HELD, far_latency, last_level};
 use super::counters::{BINS, Counters, Use};
-use super::facts::{RowFacts, by_row};
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
+use super::object_rows::{RowFacts, by_row};
 use super::reach::LINE;
 use super::value::{Basis, CacheHeld};
 use crate::machine::{CacheLevel, Machine};

@@ -18,7 +18,8 @@ pub type Users<'a> = Vec<(u32, &'a InstanceUse)>;
 
 /// Of each row with several objects, those with samples: by object, in order.
 pub fn by_row<'a>(rows: &Rows, counters: &'a Counters) -> FastMap<u32, Vec<Users<'a>>> {
-    let mut things: Vec<(u32, Users)> = super::facts::by_row(counters.instances.iter()).into_iter().collect();
+    let mut things: Vec<(u32, Users)> =
+        super::object_rows::by_row(counters.instances.iter()).into_iter().collect();
     things.sort_by_key(|t| t.0);
     let mut found: FastMap<u32, Vec<Users>> = FastMap::default();
     for (thing, users) in things {

@@ -23,7 +23,6 @@ mod counters;
 mod counts;
 mod elsewhere;
 mod exact;
-mod facts;
 mod findings;
 mod hardware;
 mod hash;
@@ -37,6 +36,7 @@ mod measure;
 mod names;
 mod nodes;
 mod notes;
+mod object_rows;
 mod over_time;
 mod page_nodes;
 mod page_table;
@@ -138,7 +138,7 @@ fn take_apart(
             context.measure = time;
             counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         }
-        let facts = facts::gather(context.input, &context, &counters);
+        let facts = object_rows::gather(context.input, &context, &counters);
         Ok(assemble::assemble(context.input, judge, &context, &counters, &facts, counts))
     })
 }

@@ -7,9 +7,9 @@
 
 use super::advice::listed;
 use super::counters::Counters;
-use super::facts::mib;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
+use super::object_rows::mib;
 use super::stats::LEAST_SAMPLES;
 use super::unnamed::Unnamed;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};

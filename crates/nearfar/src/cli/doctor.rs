@@ -10,7 +10,7 @@ use crate::discover::{self, cpu_times};
 use crate::guest::{Kernel, Qemu};
 use crate::host::page_nodes::{Range, look};
 use crate::host::target::find_program;
-use crate::live::known;
+use crate::live::reference_load;
 use anyhow::Result;
 use nearfar_model::live::checks::Outcome;
 use nearfar_model::recording::PageNodes;
@@ -84,9 +84,9 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 /// Counters beside known loads; kept for `top` and `exporter`.
 fn counters(args: &DoctorArgs) -> Result<ExitCode> {
     let host = discover::discover(Path::new("/"))?;
-    let checked = known::check(&host.machine, &mut |what| crate::say!("nearfar: {what}"))?;
+    let checked = reference_load::check(&host.machine, &mut |what| crate::say!("nearfar: {what}"))?;
     let json = nearfar_model::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
-    if let Some(file) = known::file() {
+    if let Some(file) = reference_load::file() {
         let kept = file
             .parent()
             .map_or(Ok(()), std::fs::create_dir_all)

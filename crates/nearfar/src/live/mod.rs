@@ -3,9 +3,9 @@
 //! [`read`] asks /proc, sysfs and the kernel for a reading, [`pmu`] and [`resctrl`] for counters;
 //! [`nearfar_model::live`] makes frames of them, and of recordings. [`screen`] shows frames on a terminal.
 
-pub mod known;
 pub mod pmu;
 pub mod read;
+pub mod reference_load;
 pub mod resctrl;
 pub mod screen;
 pub mod server;

@@ -1,8 +1,8 @@
 //! Readings of this host. What costs much is asked in turns: files that the kernel makes slowly and looks at pages
 //! take a limited part of the interval, so that looking changes little of what is looked at.
 
-use super::known;
 use super::pmu::Pmu;
+use super::reference_load;
 use super::resctrl;
 use crate::host::proc;
 use crate::place::residency::{self, Site, Way, WhereError, activity, quick};
@@ -101,7 +101,7 @@ impl Reader {
             objects: None,
             checked: None,
         };
-        reader.checked = known::kept(&reader.site.machine, &reader.pmu.processor().words());
+        reader.checked = reference_load::kept(&reader.site.machine, &reader.pmu.processor().words());
         reader.before = reader.read(None, Duration::from_secs(1));
         Ok(reader)
     }

@@ -111,7 +111,12 @@ pub(super) fn finish_into(
         });
     }
     segments.add_survey(&tables);
-    super::known::complete(meta, &tables, &segments.survey, segments.written.contains_key(PageFaults::TABLE));
+    super::killed::complete(
+        meta,
+        &tables,
+        &segments.survey,
+        segments.written.contains_key(PageFaults::TABLE),
+    );
     symbols.resolve(&mut tables, meta, &segments.objects);
     segments.rest(&mut tables)?;
     meta.survey = Some(segments.survey);

@@ -17,7 +17,7 @@
 
 pub mod dir;
 pub mod finish;
-mod known;
+mod killed;
 pub mod merge;
 mod meta;
 pub mod open;

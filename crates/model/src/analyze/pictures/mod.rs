@@ -16,8 +16,8 @@ pub use strips::{along, key};
 
 use super::attribute::Context;
 use super::counters::Counters;
-use super::facts::RowFacts;
 use super::input::Judge;
+use super::object_rows::RowFacts;
 use super::value::{Basis, Counted, Finding, FunctionRow, Pictures, RepairPart, Strip, Timed, WhatIf};
 
 /// What the rest of the report says already.

@@ -6,9 +6,9 @@
 
 use crate::analyze::attribute::Context;
 use crate::analyze::counters::{self, Counters, Use};
-use crate::analyze::facts::RowFacts;
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::{NodeIndex, UNKNOWN};
+use crate::analyze::object_rows::RowFacts;
 use crate::analyze::rows::Row;
 use crate::analyze::space::Thing;
 use crate::analyze::space::page_range;

@@ -3,8 +3,8 @@
 use crate::analyze::attribute::Context;
 use crate::analyze::code::function_of;
 use crate::analyze::counters::Counters;
-use crate::analyze::facts::RowFacts;
 use crate::analyze::hash::FastMap;
+use crate::analyze::object_rows::RowFacts;
 use crate::analyze::over_time::{MOST_NODES, MOST_THREADS, Parts};
 use crate::analyze::stats::BLOCKS;
 use crate::analyze::value::{FunctionRow, PartsOf, ThreadParts, Timeline, TimelineClock, Weights};
