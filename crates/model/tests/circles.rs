@@ -46,6 +46,7 @@ const LEFT: &[(&str, &[&str], &str)] = &[
             "analyze/sharing",
             "analyze/verdict",
             "analyze/whatif",
+            "analyze/whatif/by_phase",
             "analyze/whatif/flows",
             "analyze/whatif/plan",
         ],

@@ -63,6 +63,25 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Runs a launcher to its end. Open MPI's was once seen to wait on after the last of 64 ranks had ended, until a signal
+/// came: now and then it gets one that says what it should know already, that a child has ended.
+fn ended(command: &mut Command) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id() as i32;
+    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let waker = std::thread::spawn(move || {
+        let every = std::time::Duration::from_secs(20);
+        while wait.recv_timeout(every) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            // SAFETY: a plain system call that passes values; at worst the process is gone.
+            unsafe { libc::kill(pid, libc::SIGCHLD) };
+        }
+    });
+    let output = child.wait_with_output().unwrap();
+    drop(done);
+    waker.join().unwrap();
+    output
+}
+
 /// Open MPI refuses root, which containers are, without these.
 fn mpirun(launcher: &Launcher, ranks: u32, directory: &Path) -> Command {
     let mut command = Command::new(launcher.mpirun);
@@ -96,11 +115,11 @@ fn ranks_in(run: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_ranks_of_a_launch_are_one_run_and_each_opens_alone() {
     for launcher in launchers() {
-        for ranks in [2, 4] {
+        for ranks in [2, 4, 64] {
             let place = tempfile::tempdir().unwrap();
             let mut command = mpirun(launcher, ranks, place.path());
             command.args([NEARFAR, "record", "-o", "run/", "--"]).arg(&launcher.program).args(["1", "3"]);
-            let said = succeeded(&command.output().unwrap());
+            let said = succeeded(&ended(&mut command));
             assert!(said.contains(&format!("{ranks} ranks: ")), "{said}");
             let run = json(place.path(), &["run"]);
             assert_eq!((run["size"].as_u64(), run["missing_count"].as_u64()), (Some(ranks.into()), Some(0)));
@@ -109,7 +128,7 @@ fn the_ranks_of_a_launch_are_one_run_and_each_opens_alone() {
             assert!(rows.iter().all(|row| row["state"] == "complete" && row["samples"].is_u64()), "{run}");
             let page = report(place.path(), &["run/"]);
             assert!(page.contains(&format!("{ranks} of {ranks} recorded, on 1 host")), "{page}");
-            for path in ranks_in(&place.path().join("run")) {
+            for path in ranks_in(&place.path().join("run")).into_iter().take(4) {
                 let one = json(place.path(), &[path.to_str().unwrap()]);
                 assert_eq!(one["exit"], "exit 0");
                 assert!(std::fs::metadata(path.join("summary.json")).unwrap().len() <= 64 << 10);
@@ -190,23 +209,23 @@ fn once_all_recorders_ended(place: &Path) -> Value {
 fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
     for launcher in launchers() {
         let place = tempfile::tempdir().unwrap();
-        let mut command = mpirun(launcher, 10, place.path());
+        let mut command = mpirun(launcher, 64, place.path());
         command.env("OMP_NUM_THREADS", "1");
         command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "20", "1"]);
-        assert!(!command.output().unwrap().status.success());
+        assert!(!ended(&mut command).status.success());
         let run = once_all_recorders_ended(place.path());
         let rows = run["ranks"].as_array().unwrap();
-        assert_eq!((rows.len(), run["missing_count"].as_u64()), (10, Some(0)), "{run}");
+        assert_eq!((rows.len(), run["missing_count"].as_u64()), (64, Some(0)), "{run}");
         let killed = |row: &Value| row["end"].as_str().unwrap().contains("SIGKILL");
         let by_themselves: Vec<u64> =
             rows.iter().filter(|r| killed(r)).map(|r| r["rank"].as_u64().unwrap()).collect();
-        // A launcher that has seen the first die may be faster than the second.
-        assert!(!by_themselves.is_empty() && by_themselves.iter().all(|n| [1, 9].contains(n)), "{run}");
+        // A launcher that has seen the first die may be faster than the others.
+        assert!(!by_themselves.is_empty() && by_themselves.iter().all(|n| n % 8 == 1), "{run}");
         for row in rows {
             assert!(row["state"] != "damaged" && row["seconds"].is_f64(), "{row}");
         }
         let page = report(place.path(), &["run"]);
-        assert!(page.contains("killed: rank") && page.contains("10 of 10 recorded"), "{page}");
+        assert!(page.contains("killed: rank") && page.contains("64 of 64 recorded"), "{page}");
     }
 }
 

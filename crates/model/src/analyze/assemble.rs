@@ -16,7 +16,7 @@ use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
 use super::value::*;
 use super::verdict::{Evidence, THRESHOLD, source_text, verdict};
-use super::whatif::{Engine, Planner};
+use super::whatif::{Engine, Planner, gains};
 use super::{findings, held, notes, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{
@@ -80,7 +80,8 @@ pub fn assemble(
         program,
     };
     let (findings, not_worth, unnamed) = findings::findings(rows, causes, &setting);
-    let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, not_worth));
+    let placeable = engine.as_ref().map(|e| e.placeable(&planner)).unwrap_or_default();
+    let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, &placeable, not_worth));
     let evidence = Evidence {
         basis,
         remote_time: shares.remote_of_all,
@@ -119,6 +120,14 @@ pub fn assemble(
         counted: counted.as_ref().zip(time.as_ref()),
     };
     let pictures = pictures(judge, context, counters, rows, &told);
+    let phases = context.phases.map(|phases| {
+        let mut report = super::phases::report(context, phases, counters);
+        match gains(&report, engine.as_ref(), &placeable, input, judge, counters) {
+            Ok(gains) => report.gains = gains,
+            Err(why) => report.gains_why = Some(why),
+        }
+        report
+    });
     let meta = &input.meta;
     let end =
         if meta.end_ns > meta.start_ns { meta.end_ns } else { context.survey.last_ns.max(meta.start_ns) };
@@ -129,7 +138,7 @@ pub fn assemble(
         command: meta.command.clone(),
         ended_early,
         exit: (!meta.exit.is_empty()).then(|| meta.exit.clone()),
-        phases: context.phases.map(|phases| super::phases::report(context, phases, counters)),
+        phases,
         seconds: (end - meta.start_ns) as f64 / 1e9,
         machine: JudgedMachine {
             name: judge.machine.name.clone(),

@@ -428,6 +428,7 @@ impl<'a> Worker<'a> {
         if let Some(resource) = bound {
             *counters.function_bounds.entry((function, resource)).or_default() += weight;
         }
+        let mut of_phase = None;
         if page_node.node != UNKNOWN
             && let (Some(exact), Some(timing)) = (self.context.exact, self.context.timing)
         {
@@ -439,6 +440,7 @@ impl<'a> Worker<'a> {
             let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
             let piece = timing.phase(s.epoch[i]).map(|s| timing.timeline.piece_of(s));
             let cell = Cell { row, from: node, page_node: page_node.node, user };
+            of_phase = Some((cell, usize::from(written)));
             if let Some(piece) = piece.filter(|_| timing.timeline.pieces().len() > 1) {
                 counters.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
             }
@@ -453,6 +455,10 @@ impl<'a> Worker<'a> {
             };
             counters.phases.sampled.entry((t as u32, path)).or_default().add(weight, page);
             counters.phases.functions.entry((path, function)).or_default().add(weight, page);
+            if let Some((cell, kind)) = of_phase {
+                *counters.phases.epochs.entry((s.epoch[i], path)).or_default() += 1;
+                counters.phase_cells.entry((path, cell)).or_default()[i % 2][kind] += 1;
+            }
             if let (true, Some(thing)) = (remote, thing) {
                 let touch = self.context.finder.placements.touches.get(page_node.touch as usize);
                 let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));

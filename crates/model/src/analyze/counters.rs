@@ -305,6 +305,8 @@ pub struct Counters {
     pub function_bounds: FastMap<(u32, u16), u64>,
     /// By (phase, kind of line): samples that read and that wrote, in two halves.
     pub cells: FastMap<(u32, Cell), Halves>,
+    /// The same by path of the program's own phases.
+    pub phase_cells: FastMap<(u32, Cell), Halves>,
     /// Lines that caches of other nodes supplied, by (row, address space, number of the line).
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// The same lines by (row, site): all, and those that were taken to be written.
@@ -421,9 +423,11 @@ impl Counters {
         add_map(&mut self.shared_pages, other.shared_pages);
         add_map(&mut self.line_bounds, other.line_bounds);
         add_map(&mut self.function_bounds, other.function_bounds);
-        for (key, from) in other.cells {
-            let to = self.cells.entry(key).or_default();
-            to.iter_mut().zip(&from).for_each(|(to, from)| add(to, from));
+        for (to, of) in [(&mut self.cells, other.cells), (&mut self.phase_cells, other.phase_cells)] {
+            for (key, from) in of {
+                let to = to.entry(key).or_default();
+                to.iter_mut().zip(&from).for_each(|(to, from)| add(to, from));
+            }
         }
         for (line, users) in other.transfers {
             let to = self.transfers.entry(line).or_default();

@@ -5,7 +5,7 @@ use super::input::{Input, Judge};
 use super::value::WeakFigure;
 use crate::machine::Machine;
 use crate::machine::figures::{Confidence, Figure};
-use crate::recording::CpuEpochs;
+use crate::recording::{CpuEpochs, EpochTraffics};
 use crate::time::{Binding, Time, Timeline};
 use std::borrow::Cow;
 
@@ -32,12 +32,7 @@ impl Timing {
     /// # Errors
     /// In words, why the time is missing.
     pub fn new(input: &Input, judge: &Judge) -> Result<Timing, String> {
-        let (mut cpus, mut traffic) = (Cow::Borrowed(&input.cpu_epochs), Cow::Borrowed(&input.epoch_traffic));
-        if judge.whole && marked(&cpus) {
-            // The model leaves out what is outside a region; asked for the whole run, there is none.
-            cpus.to_mut().region.fill(0);
-            traffic.to_mut().region.fill(0);
-        }
+        let (cpus, traffic) = counted(input, judge);
         let timeline = Timeline::new(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
         let time = timeline.time().map_err(|e| e.to_string())?;
         let resources: Vec<Binding> = time.shares.iter().map(|s| s.binds).collect();
@@ -79,6 +74,16 @@ impl Timing {
     pub fn resource(&self, epoch: u32) -> Option<u16> {
         self.phase(epoch).map(|s| self.binds[s])
     }
+}
+
+/// What was counted in each epoch. The model leaves out what is outside a region; asked for the whole run, there is none.
+pub(super) fn counted<'a>(input: &'a Input, judge: &Judge) -> (Cow<'a, CpuEpochs>, Cow<'a, EpochTraffics>) {
+    let (mut cpus, mut traffic) = (Cow::Borrowed(&input.cpu_epochs), Cow::Borrowed(&input.epoch_traffic));
+    if judge.whole && marked(&cpus) {
+        cpus.to_mut().region.fill(0);
+        traffic.to_mut().region.fill(0);
+    }
+    (cpus, traffic)
 }
 
 /// Whether the counts are of a region.

@@ -472,7 +472,7 @@ pub struct Cause {
 }
 
 /// Predicted time after the repair over time before.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Predicted {
     /// Best guess.
     pub ratio: f64,

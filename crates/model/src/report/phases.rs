@@ -2,6 +2,7 @@
 //! anything else that was counted.
 
 use super::layout::{Page, columns, count, percent, plural, right, shorten};
+use super::whatif::by_phase;
 use crate::analyze::{
     Basis, Finding, FindingPhase, MOST_UNKNOWN, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread,
 };
@@ -235,6 +236,7 @@ pub fn to_phases(report: &Report, wanted: Wanted, width: usize, color: bool) -> 
     }
     regions(&mut page, phases);
     paid(&mut page, phases);
+    by_phase(&mut page, report, phases);
     metrics(&mut page, phases);
     unbalanced(&mut page, phases);
     notes(&mut page, report, phases, q);

@@ -1,7 +1,9 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
 use super::layout::{Page, columns, percent, right, shorten};
-use crate::analyze::{Finding, NotWorth, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf};
+use crate::analyze::{
+    Finding, NotWorth, PhaseReport, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf,
+};
 use crate::percent::numbers;
 
 /// Rows of single objects in the table; the JSON has them all.
@@ -141,4 +143,31 @@ fn shown(w: &WhatIf) -> Vec<&RepairRow> {
     let best = w.best.as_ref().map_or(1.0, |b| b.predicted.ratio);
     rows.extend(w.repairs.iter().filter(|r| r.objects.is_empty() && r.predicted.ratio > best + 0.005));
     rows
+}
+
+/// What the best repair would make of each phase.
+pub(super) fn by_phase(page: &mut Page, report: &Report, phases: &PhaseReport) {
+    let best = report.what_if.as_ref().and_then(|w| w.placeable.as_ref().or(w.best.as_ref()));
+    page.heading("Each phase's time with the best repair over its time now");
+    let Some(best) = best.filter(|_| !phases.gains.is_empty()) else {
+        page.paragraph(&format!(
+            "unknown: {}",
+            phases.gains_why.as_deref().unwrap_or("it was not predicted")
+        ));
+        return;
+    };
+    page.paragraph(&format!("The repair: {}. Predicted from counts.", placed(&best.parts)));
+    for gain in &phases.gains {
+        let mut path = vec![phases.nodes[gain.node].name.as_str()];
+        let mut at = gain.node;
+        while let Some(parent) = phases.nodes[at].parent.filter(|&parent| parent > 0) {
+            path.insert(0, &phases.nodes[parent].name);
+            at = parent;
+        }
+        let text = match (&gain.predicted, &gain.why) {
+            (Some(p), _) => ratio(p),
+            (None, why) => format!("unknown: {}", why.as_deref().unwrap_or("it was not predicted")),
+        };
+        page.bullet(&format!("{}: {text}", path.join(" => ")));
+    }
 }

@@ -282,6 +282,15 @@ pub fn phases() -> PhaseReport {
             PhaseRow { thread: 0, node: 2, figures: test },
         ],
         rows_left_out: 0,
+        gains: vec![
+            PhaseGain { node: 1, predicted: None, why: Some("12 samples of its lines are too few".into()) },
+            PhaseGain {
+                node: 2,
+                predicted: Some(Predicted { ratio: 0.71, low: 0.64, high: 0.79 }),
+                why: None,
+            },
+        ],
+        gains_why: None,
         intervals: vec![PhaseInterval { thread: 0, node: 1, from_s: 0.1, to_s: 9.1 }],
         unbalanced: vec![Unbalanced {
             name: "inner".into(),

@@ -1,10 +1,11 @@
 //! Summaries of ranks, and the report of a run of them.
 
 use super::ReportArgs;
-use super::report::{Judged, judged_with};
+use super::report::{Judged, judged_sharing};
 use super::show;
 use super::status::{self, Gate};
 use crate::ranks::read::{self, RankDir, RunDir};
+use crate::store::SharedFiles;
 use crate::store::dir::Dir;
 use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::Verdict;
@@ -31,12 +32,14 @@ pub(super) fn leave_summary(recording: &Path) -> Result<()> {
         // It is finished, and summarised, when it is first reported.
         return Ok(());
     }
-    let summary = summary_of(recording, None, Bind::Compact, false)?;
+    let how = How { machine: None, bind: Bind::Compact, whole: false };
+    let summary = summary_of(recording, how, &SharedFiles::default())?;
     read::keep(&dir, &summary).context("cannot write its summary")
 }
 
-fn summary_of(recording: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Summary> {
-    let Judged { report, meta, modules, machine } = judged_with(recording, machine, bind, whole)?;
+fn summary_of(recording: &Path, how: How, files: &SharedFiles) -> Result<Summary> {
+    let Judged { report, meta, modules, machine } =
+        judged_sharing(recording, how.machine, how.bind, how.whole, files)?;
     summarize(&report, &meta, &modules, &machine)
         .with_context(|| format!("{} is not the recording of a rank", recording.display()))
 }
@@ -120,11 +123,12 @@ pub(super) fn found(run: &RunDir, how: How) -> Vec<Found> {
     let ranks = &run.ranks;
     let results: Vec<Mutex<Option<Found>>> = ranks.iter().map(|_| Mutex::new(None)).collect();
     let (next, terminal) = (AtomicUsize::new(0), std::io::stderr().is_terminal());
+    let files = SharedFiles::default();
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(rank) = ranks.get(at) else { return };
-            let one = found_of(rank, how, terminal);
+            let one = found_of(rank, how, &files, terminal);
             *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(one);
         }
     };
@@ -137,7 +141,7 @@ pub(super) fn found(run: &RunDir, how: How) -> Vec<Found> {
 }
 
 /// The summary of a rank.
-fn found_of(rank: &RankDir, how: How, terminal: bool) -> Found {
+fn found_of(rank: &RankDir, how: How, files: &SharedFiles, terminal: bool) -> Found {
     let summary = match rank.summary() {
         Ok(summary) if how.as_recorded() => Ok(summary),
         Err(NoSummary::Killed) if !rank.can_be_completed() => Err(NoSummary::Killed),
@@ -145,7 +149,7 @@ fn found_of(rank: &RankDir, how: How, terminal: bool) -> Found {
             if terminal {
                 crate::out::progress(&format!("nearfar: reading the recording of rank {}", rank.rank));
             }
-            let made = summary_of(&rank.path, how.machine, how.bind, how.whole);
+            let made = summary_of(&rank.path, how, files);
             if let (Ok(summary), true) = (&made, how.as_recorded()) {
                 // Of another user's run, or where no room exists, it is made again the next time.
                 let _ = rank.keep(summary);

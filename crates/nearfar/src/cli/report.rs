@@ -90,6 +90,17 @@ pub(super) fn judged_with(path: &Path, machine: Option<&str>, bind: Bind, whole:
     judged_as(store::open(path)?, path, machine, bind, whole)
 }
 
+/// The same of one of several recordings of the same files.
+pub(super) fn judged_sharing(
+    path: &Path,
+    machine: Option<&str>,
+    bind: Bind,
+    whole: bool,
+    files: &store::SharedFiles,
+) -> Result<Judged> {
+    judged_as(store::open_sharing(path, files)?, path, machine, bind, whole)
+}
+
 /// The report of a recording that may still be running.
 pub(super) fn judged_running(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
     Ok(judged_as(store::open_running(path)?, path, machine, bind, whole)?.report)

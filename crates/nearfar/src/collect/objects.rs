@@ -382,8 +382,8 @@ fn resolve(
         }
         (None, Some(name)) => {
             let all: Vec<Range<u64>> = module
-                .statics(1)
-                .into_iter()
+                .every_static()
+                .iter()
                 .filter(|v| v.name == *name)
                 .map(|v| v.vaddr..v.vaddr + v.bytes)
                 .collect();

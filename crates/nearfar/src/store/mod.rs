@@ -27,7 +27,10 @@ pub mod write;
 
 pub use finish::{Finished, finish, finish_with};
 pub(crate) use open::read_meta;
-pub use open::{Interrupted, OpenFailure, Stored, interrupted, is_running, meta_of, open, open_running};
+pub use open::{
+    Interrupted, OpenFailure, Stored, interrupted, is_running, meta_of, open, open_running, open_sharing,
+};
+pub use resolve::SharedFiles;
 pub use write::{CreateError, Writer, reserve};
 
 use bytes::Bytes;

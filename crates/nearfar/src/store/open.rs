@@ -6,7 +6,7 @@ pub use super::meta::{NoMeta, OpenFailure, meta_of};
 use super::meta::{read_checked, read_meta_in};
 use super::segments::{Memory, Segments};
 use super::{ALONE, JOURNAL, OF_A_RANK, Tables, for_each_table, tables_of};
-use crate::store::resolve::Resolver;
+use crate::store::resolve::{Resolver, SharedFiles};
 use nearfar_model::analyze::{Input, SampleReader};
 use nearfar_model::recording::sound::Sound;
 use nearfar_model::recording::*;
@@ -106,7 +106,17 @@ const ESSENTIAL: [&str; 3] = [Processes::TABLE, Threads::TABLE, AccessSamples::T
 /// # Errors
 /// See [`OpenFailure`].
 pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
-    open_or(path, |_, meta, _| Err(OpenFailure::Busy { path: path.to_owned(), pid: meta.recorder_pid }))
+    open_sharing(path, &SharedFiles::default())
+}
+
+/// The same for one of several recordings of the same files.
+///
+/// # Errors
+/// See [`OpenFailure`].
+pub fn open_sharing(path: &Path, files: &SharedFiles) -> Result<Stored, OpenFailure> {
+    open_or(path, files, |_, meta, _| {
+        Err(OpenFailure::Busy { path: path.to_owned(), pid: meta.recorder_pid })
+    })
 }
 
 /// The same of a recording that may still be running: of one that is, what its recorder has written until now, in files
@@ -115,7 +125,7 @@ pub fn open(path: &Path) -> Result<Stored, OpenFailure> {
 /// # Errors
 /// See [`OpenFailure`].
 pub fn open_running(path: &Path) -> Result<Stored, OpenFailure> {
-    open_or(path, |dir, meta, remarks| {
+    open_or(path, &SharedFiles::default(), |dir, meta, remarks| {
         let mut unnamed = Segments::Unnamed(Vec::new());
         finish_into(dir, &mut unnamed, meta, Resolver::default(), RUNNING)
             .map_err(|error| OpenFailure::Unfinished { path: path.to_owned(), why: format!("{error:#}") })?;
@@ -142,6 +152,7 @@ fn at_work(meta: &Meta) -> bool {
 /// Opens a recording; `running` is asked where its recorder is still at work.
 fn open_or(
     path: &Path,
+    files: &SharedFiles,
     running: impl FnOnce(&Dir, &mut Meta, &mut Vec<String>) -> Result<Segments, OpenFailure>,
 ) -> Result<Stored, OpenFailure> {
     keep_freed_memory();
@@ -152,7 +163,7 @@ fn open_or(
     if dir.has(JOURNAL) {
         unnamed = match at_work(&meta) {
             true => Some(running(&dir, &mut meta, &mut remarks)?),
-            false => complete(&dir, &mut meta, &mut remarks)?,
+            false => complete(&dir, &mut meta, &mut remarks, files)?,
         };
     }
     let place = tables_of(&meta);
@@ -168,7 +179,7 @@ fn open_or(
     };
     let t = load_all(&path.join(place), &segments, &meta.checksums, &mut remarks)?;
     let (input, _) = t.into_input(meta);
-    let names = files::<AccessSamples>(&path.join(place), &segments)?;
+    let names = segment_files::<AccessSamples>(&path.join(place), &segments)?;
     let (survey, checksums) = (input.meta.survey.clone(), input.meta.checksums.clone());
     let samples = SampleFiles { segments, place, names, checksums, survey, unusable: Mutex::default() };
     Ok(Stored { input, samples, remarks })
@@ -214,7 +225,12 @@ fn open_dir(path: &Path) -> Result<Dir, OpenFailure> {
 
 /// Finishes a recording that has a journal: in its place if it is ours and has room, else in files without a
 /// name, which it gives.
-fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Option<Segments>, OpenFailure> {
+fn complete(
+    dir: &Dir,
+    meta: &mut Meta,
+    remarks: &mut Vec<String>,
+    files: &SharedFiles,
+) -> Result<Option<Segments>, OpenFailure> {
     let mut elsewhere = dir.foreign().map(str::to_owned);
     let mut finished = None;
     if elsewhere.is_none() {
@@ -226,7 +242,7 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
             }
             Ok(()) => {
                 let mut here = meta.clone();
-                match finish_in(dir, &mut here, Resolver::default()) {
+                match finish_in(dir, &mut here, Resolver::sharing(files)) {
                     Ok(found) => {
                         *meta = here;
                         finished = Some(found);
@@ -240,14 +256,15 @@ fn complete(dir: &Dir, meta: &mut Meta, remarks: &mut Vec<String>) -> Result<Opt
     let mut segments = None;
     if let Some(why) = elsewhere {
         let mut unnamed = Segments::Unnamed(Vec::new());
-        let found = finish_into(dir, &mut unnamed, meta, Resolver::default(), KILLED).map_err(|error| {
-            let (path, why) = (dir.path().to_owned(), format!("{error:#}"));
-            // A journal that cannot be read is damaged wherever it is finished.
-            match dir.file(JOURNAL) {
-                Err(_) => OpenFailure::Damaged { path, why },
-                Ok(_) => OpenFailure::Unfinished { path, why },
-            }
-        })?;
+        let found =
+            finish_into(dir, &mut unnamed, meta, Resolver::sharing(files), KILLED).map_err(|error| {
+                let (path, why) = (dir.path().to_owned(), format!("{error:#}"));
+                // A journal that cannot be read is damaged wherever it is finished.
+                match dir.file(JOURNAL) {
+                    Err(_) => OpenFailure::Damaged { path, why },
+                    Ok(_) => OpenFailure::Unfinished { path, why },
+                }
+            })?;
         finished = Some(found);
         segments = Some(unnamed);
         remarks.push(format!(
@@ -272,7 +289,7 @@ fn alive(pid: u32, start: u64) -> bool {
 }
 
 /// The files of a table; none only if it was `added` after the recording may have been made.
-fn files<T: Columns>(rank: &Path, segments: &Segments) -> Result<Vec<String>, OpenFailure> {
+fn segment_files<T: Columns>(rank: &Path, segments: &Segments) -> Result<Vec<String>, OpenFailure> {
     let damaged = |why: String| OpenFailure::Damaged { path: rank.to_owned(), why };
     let names = segments.names().map_err(|e| damaged(format!("its tables are missing ({e})")))?;
     // Four digits or, from the ten thousandth on, more.
@@ -323,7 +340,7 @@ fn load<T: Columns>(
 ) -> Result<T, OpenFailure> {
     let essential = ESSENTIAL.contains(&T::TABLE);
     let mut all = T::default();
-    let names = match files::<T>(rank, segments) {
+    let names = match segment_files::<T>(rank, segments) {
         Ok(names) => names,
         Err(error) if essential => return Err(error),
         Err(_) => {
@@ -386,7 +403,7 @@ mod tests {
             fs::write(directory.path().join(format!("samples-{name}.parquet")), "").unwrap();
         }
         let segments = Segments::Here(Dir::open(directory.path()).unwrap());
-        let found = files::<AccessSamples>(directory.path(), &segments).unwrap();
+        let found = segment_files::<AccessSamples>(directory.path(), &segments).unwrap();
         assert_eq!(found, ["0000", "9999", "10000", "123456"].map(|n| format!("samples-{n}.parquet")));
     }
 }

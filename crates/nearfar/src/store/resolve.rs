@@ -7,7 +7,7 @@ use crate::symbols::{Frame, Module, is_agent};
 use nearfar_model::recording::*;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Static variables below this size are objects of their own only where samples are near, bytes: programs have very many.
@@ -74,17 +74,37 @@ fn add_generated(tables: &mut Tables, meta: &Meta) {
     }
 }
 
+/// ELF files by path that several recordings have in common, such as those of the ranks of a launch: each is opened, and
+/// its debug information read, once.
+#[derive(Default)]
+pub struct SharedFiles(Mutex<HashMap<String, Option<Arc<Module>>>>);
+
+impl SharedFiles {
+    fn open(&self, path: &str) -> Option<Arc<Module>> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = || Module::open(Path::new(path)).ok().map(Arc::new);
+        files.entry(path.to_owned()).or_insert_with(open).clone()
+    }
+}
+
 /// Looks up what addresses mean, module by module.
 #[derive(Default)]
-pub struct Resolver {
+pub struct Resolver<'a> {
+    /// Files of other recordings, too.
+    shared: Option<&'a SharedFiles>,
     files: HashMap<u32, Option<Arc<Module>>>,
     /// Files that the recorder has open, by module: a container's are nowhere else once it has ended.
     opened: HashMap<u32, Arc<Module>>,
 }
 
-impl Resolver {
+impl<'a> Resolver<'a> {
+    /// A resolver that opens files by `shared`.
+    pub fn sharing(shared: &'a SharedFiles) -> Resolver<'a> {
+        Resolver { shared: Some(shared), ..Resolver::default() }
+    }
+
     /// A resolver for a recording of which these files are open, by module number.
-    pub fn new(opened: HashMap<u32, Arc<Module>>) -> Resolver {
+    pub fn new(opened: HashMap<u32, Arc<Module>>) -> Resolver<'a> {
         Resolver { opened, ..Resolver::default() }
     }
 
@@ -102,7 +122,10 @@ impl Resolver {
         let mut changed = Vec::new();
         for module in tables.modules.rows() {
             let opened = self.opened.remove(&module.id);
-            let here = Module::open(Path::new(&module.path)).ok().map(Arc::new);
+            let here = match self.shared {
+                Some(shared) => shared.open(&module.path),
+                None => Module::open(Path::new(&module.path)).ok().map(Arc::new),
+            };
             // Without a build id only what was open then is certain; where nothing was, this is the best there is.
             let same = |file: &Arc<Module>| match module.build_id.as_str() {
                 "" => opened.is_none(),
@@ -196,8 +219,6 @@ impl Resolver {
         let mut next_location = tables.locations.id.iter().max().map_or(0, |&id| id + 1);
         let mut next_chain = tables.chains.chain.iter().max().map_or(0, |&id| id + 1);
         let mut done = HashSet::new();
-        // A hundred processes of one program map the same files.
-        let mut known = HashMap::new();
         for i in 0..tables.mappings.len() {
             let map = tables.mappings.row(i);
             if map.flags & 4 == 0 || is_agent(&map.name) || !done.insert((map.process, map.module)) {
@@ -209,7 +230,7 @@ impl Resolver {
             let Some(bias) = file.bias_of_mapping(map.start, map.offset) else {
                 continue;
             };
-            for variable in known.entry(map.module).or_insert_with(|| file.statics(1)) {
+            for variable in file.every_static() {
                 let address = variable.vaddr.wrapping_add(bias);
                 if variable.bytes < smallest && !written.are_near(address, variable.bytes) {
                     continue;

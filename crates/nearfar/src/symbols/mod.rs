@@ -58,6 +58,8 @@ pub struct Module {
     debug: OnceLock<Option<Arc<Image>>>,
     functions: OnceLock<Functions>,
     lines: OnceLock<Option<Lines>>,
+    /// What [`Module::every_static`] found.
+    statics: OnceLock<Vec<StaticVariable>>,
     /// What [`Module::code_range`] found: first byte and end. It is asked for every sample.
     code_ranges: Mutex<BTreeMap<u64, u64>>,
     /// Source files read so far; None for those that cannot be used.
@@ -74,6 +76,7 @@ impl Module {
             debug: OnceLock::new(),
             functions: OnceLock::new(),
             lines: OnceLock::new(),
+            statics: OnceLock::new(),
             code_ranges: Mutex::default(),
             sources: Mutex::default(),
         })

@@ -32,6 +32,11 @@ impl Module {
     pub fn statics(&self, min_bytes: u64) -> Vec<StaticVariable> {
         statics(self, min_bytes)
     }
+
+    /// All of them, looked for once: the ranks of a launch map the same files.
+    pub fn every_static(&self) -> &[StaticVariable] {
+        self.statics.get_or_init(|| statics(self, 1))
+    }
 }
 
 fn statics(module: &Module, min_bytes: u64) -> Vec<StaticVariable> {

@@ -77,6 +77,8 @@ pub struct PhaseCounters {
     pub functions: FastMap<(u32, u32), Sampled>,
     /// Far samples by row, path of the fault that placed the page (NONE: unknown), and path of the sample.
     pub paid: FastMap<(u32, u32, u32), Sampled>,
+    /// By epoch of counted lines and path: samples.
+    pub epochs: FastMap<(u32, u32), u64>,
 }
 
 impl PhaseCounters {
@@ -90,6 +92,9 @@ impl PhaseCounters {
         }
         for (key, from) in other.paid {
             self.paid.entry(key).or_default().merge(&from);
+        }
+        for (key, samples) in other.epochs {
+            *self.epochs.entry(key).or_default() += samples;
         }
     }
 }

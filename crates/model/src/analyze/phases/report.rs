@@ -151,6 +151,8 @@ pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseR
         metrics: metrics(context, phases),
         regions: regions(context, counters),
         paid: paid(context, counters),
+        gains: Vec::new(),
+        gains_why: None,
     }
 }
 

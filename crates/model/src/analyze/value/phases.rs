@@ -1,6 +1,6 @@
 //! The program's parts: how long each took, and what happened in it.
 
-use super::Basis;
+use super::{Basis, Predicted};
 use crate::analyze::MOST_UNKNOWN;
 use serde::Serialize;
 
@@ -30,6 +30,22 @@ pub struct PhaseReport {
     pub regions: Vec<RegionRow>,
     /// Objects with far memory: in which phase their pages were placed and in which they are paid for, largest first.
     pub paid: Vec<PaidRow>,
+    /// What the best repair of the run that a placement file can say (`what_if.placeable`), or where that is none the best
+    /// of all (`what_if.best`), would make of each phase's time, longest first; at most 32.
+    pub gains: Vec<PhaseGain>,
+    /// Why `gains` is empty; null if it is not.
+    pub gains_why: Option<String>,
+}
+
+/// A phase's time with its memory elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseGain {
+    /// Position in `nodes`. Phases in it are part of it.
+    pub node: usize,
+    /// Its time with the repair over its time without; null if unknown.
+    pub predicted: Option<Predicted>,
+    /// Why it is unknown; null if it is not.
+    pub why: Option<String>,
 }
 
 /// A path of phases.

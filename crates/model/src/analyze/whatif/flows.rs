@@ -20,14 +20,14 @@ const PRIOR: f64 = 32.0;
 
 /// Part of the lines between two nodes: of which row, on pages that which node uses most; read and written.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub struct Part {
     row: u32,
     user: NodeIndex,
     of: [f64; 2],
 }
 
 /// By pair of nodes.
-type Parts = Vec<Vec<Part>>;
+pub type Parts = Vec<Vec<Part>>;
 
 /// Lines of each kind.
 #[derive(Debug)]
@@ -189,11 +189,29 @@ impl Flows {
         half: usize,
         divides: bool,
     ) -> Vec<Work> {
+        let parts = |at: usize| self.phases.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
+        self.moved_by(&parts, timeline, comparison, repair, divides)
+    }
+
+    /// What these samples say of the lines of a part of the run: each half of them, and all.
+    pub fn parts_of(&self, cells: &[(Cell, Halves)]) -> [Parts; 3] {
+        [0, 1, 2].map(|half| blend(self.ids.len(), cells, half, &self.whole))
+    }
+
+    /// As [`Flows::moved`], of any timeline, with what is known of each of its pieces.
+    pub fn moved_by<'p>(
+        &self,
+        parts: &dyn Fn(usize) -> &'p Parts,
+        timeline: &Timeline,
+        comparison: &Comparison,
+        repair: &dyn Fn(u32) -> Option<Repair>,
+        divides: bool,
+    ) -> Vec<Work> {
         let mut pieces = timeline.pieces().to_vec();
         // In order; one that takes long is there several times.
         for same in comparison.chosen().chunk_by(|a, b| a == b) {
             let at = same[0];
-            let parts = self.phases.get(&(at as u32)).map_or(&self.whole, |halves| &halves[half]);
+            let parts = parts(at);
             apply(&self.transitions(parts, repair), &mut pieces[at], timeline);
             // A schedule is of a loop, not of an object: if one that matters gets it, all do.
             if divides && parts.iter().flatten().any(|p| repair(p.row) == Some(Repair::SameSchedule)) {

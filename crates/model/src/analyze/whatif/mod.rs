@@ -3,6 +3,7 @@
 //! Only counts carry this. A timer's samples say where time went, not how many lines crossed to whom,
 //! and a counter of a whole machine does not say of which object they were.
 
+mod by_phase;
 mod flows;
 mod parts;
 mod plan;
@@ -23,6 +24,7 @@ use crate::time::work::Work;
 use crate::time::{Comparison, Ratio, Timeline};
 use flows::Flows;
 
+pub use by_phase::gains;
 pub use plan::Planner;
 
 /// Gains below this are not worth a change. // chosen (the bound)
@@ -46,6 +48,9 @@ const SEQUENTIAL: f64 = 0.5;
 const PARTED: f64 = 0.8;
 /// The same where every thread is seen everywhere. // chosen
 const STAYS: f64 = 0.2;
+
+/// A repair of each unit that gets one, by the unit's position.
+pub type Chosen = FastMap<usize, Repair>;
 
 /// Asks the time model what repairs would give.
 pub struct Engine<'a> {
@@ -365,8 +370,32 @@ impl<'a> Engine<'a> {
         self.units[unit].iter().map(|&row| rows.rows[row as usize].name.clone()).collect()
     }
 
-    /// Everything, for the report.
-    pub fn report(&self, rows: &Rows, planner: &Planner, not_worth: Vec<NotWorth>) -> WhatIf {
+    /// The best combination of what a placement file can say.
+    pub fn placeable(&self, planner: &Planner) -> Chosen {
+        let said = |unit: usize, repair| {
+            self.units[unit].iter().all(|&row| planner.part(row, repair).not_placeable.is_none())
+        };
+        match self.best.iter().all(|(&unit, &repair)| said(unit, repair)) {
+            true => self.best.clone(),
+            false => {
+                // Saying a repair takes longer than weighing it.
+                let options = self.options.iter().enumerate();
+                let options = options.flat_map(|(unit, of)| of.iter().map(move |o| (unit, o.0)));
+                let some: Vec<(usize, Repair)> =
+                    options.filter(|&(unit, repair)| said(unit, repair)).collect();
+                self.combined(&|unit, repair| some.contains(&(unit, repair)))
+            }
+        }
+    }
+
+    /// Everything, for the report. `placeable`: what [`Engine::placeable`] found.
+    pub fn report(
+        &self,
+        rows: &Rows,
+        planner: &Planner,
+        placeable: &Chosen,
+        not_worth: Vec<NotWorth>,
+    ) -> WhatIf {
         let mut repairs = Vec::new();
         for unit in 0..self.units.len() {
             let mut tried = self.options[unit].clone();
@@ -396,22 +425,8 @@ impl<'a> Engine<'a> {
             let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);
             key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1))
         });
-        let said = |unit: usize, repair| {
-            self.units[unit].iter().all(|&row| planner.part(row, repair).not_placeable.is_none())
-        };
-        let placeable = match self.best.iter().all(|(&unit, &repair)| said(unit, repair)) {
-            true => self.best.clone(),
-            false => {
-                // Saying a repair takes longer than weighing it.
-                let options = self.options.iter().enumerate();
-                let options = options.flat_map(|(unit, of)| of.iter().map(move |o| (unit, o.0)));
-                let some: Vec<(usize, Repair)> =
-                    options.filter(|&(unit, repair)| said(unit, repair)).collect();
-                self.combined(&|unit, repair| some.contains(&(unit, repair)))
-            }
-        };
         let best = self.combination(&self.best, planner);
-        let placeable = self.combination(&placeable, planner);
+        let placeable = self.combination(placeable, planner);
         let mut all_local = self.predicted(&|_| Some(Repair::Replicate));
         // Memory of one node may have too much to do although every line of it is local.
         let found = repairs.iter().map(|r| &r.predicted);
