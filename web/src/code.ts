@@ -35,7 +35,7 @@ export function code(d: Data): HTMLElement {
     ],
   });
   const p = d.report.pictures;
-  const views: [string, HTMLElement][] = [["functions", all], ["callers (bottom-up)", calls(p.callers, "callers", from)], ["callees (top-down)", calls(p.callees, "callees", from)], ["grouped", groups(d)]];
+  const views: [string, HTMLElement][] = [["functions", all], ["callers (bottom-up)", calls(p.callers, "callers", shareName(d.report), from)], ["callees (top-down)", calls(p.callees, "callees", shareName(d.report), from)], ["grouped", groups(d)]];
   const { sources, sources_missing, code: listings, code_missing } = d.about;
   if (listings.length + code_missing.length > 0) views.push(["instructions", listing(d.report, listings, code_missing, from)]);
   if (sources.length + sources_missing.length > 0) views.splice(1, 0, ["source", source(d.report, sources, [...sources_missing, ...code_missing])]);

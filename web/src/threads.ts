@@ -4,7 +4,7 @@ import { basis, sampled, shareName } from "./data";
 import { chart, seconds } from "./chart";
 import { at, partOf } from "./chosen";
 import { type Child, h, s, section } from "./dom";
-import { count, percent, plural, shorten } from "./format";
+import { count, plural, shorten } from "./format";
 import { barOf, type Chosen, chosenThread, farOf, shareOf, waitingOf } from "./followed";
 import { bar, share } from "./marks";
 import type { ProcessPicture, Report, ThreadParts, ThreadRow } from "./report";
@@ -30,7 +30,7 @@ export function threads(d: Data): HTMLElement {
       { name: "node", about: "node that it runs on", number: true, ascending: true, key: (t) => t.node, cell: (t) => (t.node === null ? "unknown" : String(t.node)) },
       { name: shareName(r), follows: true, about: `share of all ${basis(r)}`, number: true, key: (t) => shareOf(of(t), t.share), cell: (t) => share(shareOf(of(t), t.share), null, source) },
       { name: "", follows: true, about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => farOf(of(t), known(t) - near(t)), cell: (t) => barOf(of(t), () => bar(near(t) / most, (known(t) - near(t)) / most, 0)) },
-      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_page_node[at] ?? null, cell: (t: ThreadRow) => percent(t.by_page_node[at]) })),
+      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (t: ThreadRow) => t.by_page_node[at] ?? null, cell: (t: ThreadRow) => share(t.by_page_node[at] ?? null, null, source) })),
       { name: "waiting", follows: true, about: "share of its samples that wait for another thread in a runtime's loop", number: true, key: (t) => waitingOf(of(t), t.waiting_share), cell: (t) => share(waitingOf(of(t), t.waiting_share), null, source) },
       { name: "cpus", about: "cpus it was seen on", number: true, key: (t) => t.cpus, cell: (t) => count(t.cpus) },
       { name: "moves", about: "changes of cpu between samples, at least", number: true, key: (t) => t.migrations, cell: (t) => count(t.migrations) },
@@ -114,7 +114,7 @@ function processes(d: Data): HTMLElement | null {
       { name: "executable", about: "path of its program", ascending: true, key: (p) => p.executable, cell: (p) => h("code", {}, p.executable) },
       { name: "threads", about: "threads with samples", number: true, key: (p) => p.threads, cell: (p) => count(p.threads) },
       { name: shareName(r), about: `share of all ${basis(r)}`, number: true, key: (p) => p.share, cell: (p) => share(p.share, null, source) },
-      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (p: ProcessPicture) => p.by_page_node[at] ?? null, cell: (p: ProcessPicture) => percent(p.by_page_node[at]) })),
+      ...nodes.map((id, at) => ({ name: `memory on ${id}`, about: `share of all samples that are on pages of node ${id}`, number: true, key: (p: ProcessPicture) => p.by_page_node[at] ?? null, cell: (p: ProcessPicture) => share(p.by_page_node[at] ?? null, null, source) })),
     ],
   });
   return h("div", {}, h("h3", {}, "Processes"), all);

@@ -209,10 +209,11 @@ function histogram(c: Counted): HTMLElement | null {
 }
 
 /** Rows with most of the chosen part, and what draws them again. Lines stay: making them anew takes longer than a frame. */
-function top(c: Timeline, title: string, rows: PartsOf[], name: (row: number) => string): { table: HTMLElement; draw: () => void } {
+function top(c: Timeline, title: string, rows: PartsOf[], source: string, name: (row: number) => string): { table: HTMLElement; draw: () => void } {
   const lines = Array.from({ length: Math.min(TOP, rows.length) }, () => {
     const [share, far, what, own] = [h("td", { class: "number" }), h("td", { class: "number" }), h("span", { class: "name" }), bar(0, 0, 0)];
-    return { line: h("tr", {}, share, h("td", {}, own), far, h("td", {}, what)), share, far, what, own };
+    const words = (): string[] => [`${what.textContent}: ${share.textContent} of the part, far ${far.textContent} where the node is known`, "no interval: a part of the run may have few samples", source];
+    return { line: tip(h("tr", {}, share, h("td", {}, own), far, h("td", {}, what)), words), share, far, what, own };
   });
   const draw = (): void => {
     const list = rows.map((row) => ({ row, part: part(c, row) })).filter((r) => r.part.share > 0).sort((a, b) => b.part.share - a.part.share);
@@ -238,7 +239,7 @@ function selection(r: Report, c: Timeline, id = ""): HTMLElement {
   const clear = h("button", { type: "button", click: () => choose(c, null) }, "select everything");
   const shares = matrixOf(c, r.machine.node_ids.length);
   const pairs = shares ? liveMatrix(`% of its ${basis(r)}`, r.machine.node_ids, shares, () => [anyChosen() ? "of the selected part" : "of the whole run", sampled(r)]) : null;
-  const lists = [top(c, "object", c.objects, (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, (row) => r.functions[row]?.function ?? "")];
+  const lists = [top(c, "object", c.objects, sampled(r), (row) => r.objects[row]?.name ?? ""), top(c, "function", c.functions, sampled(r), (row) => r.functions[row]?.function ?? "")];
   const foot = h("p", { class: "lead" });
   box.append(head, none, h("div", { class: "followed" }, h("div", { class: "lists" }, ...lists.map((l) => l.table)), pairs?.figure ?? h("p", { class: "none" }, `node \u00d7 node: unknown, ${c.node_matrix_why ?? ""}`)), foot);
   const draw = (): void => {

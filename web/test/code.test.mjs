@@ -1,7 +1,10 @@
 // Functions, callers, source lines, instructions, and code in groups.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
-import { htmlOf, jsonOf, open, percent, phases, recording } from "./common.mjs";
+import { dir, embedded, htmlOf, jsonOf, open, percent, phases, recording, run } from "./common.mjs";
 
 test("places in code lead to their source, where it was asked for", async () => {
   const plain = await open(htmlOf("nosource.html", recording));
@@ -73,4 +76,38 @@ test("code is grouped by phase, with the numbers of --json, and a program withou
   const plain = await open(htmlOf("nophases.html", recording));
   assert.match(await plain.page.locator("#group-view-3").textContent(), /^No phases/);
   await plain.context.close();
+});
+
+test("source that was changed since, built anew or deleted is said", async () => {
+  const own = join(dir, "changed");
+  rmSync(own, { recursive: true, force: true });
+  mkdirSync(own);
+  const [source, program, rec] = ["app.c", "app", "app.nearfar"].map((name) => join(own, name));
+  const text = "#include <stdlib.h>\nint main(void) {\n  long n = 1 << 22; volatile long *a = malloc(n * sizeof *a);\n  for (int k = 0; k < 40; k++) for (long i = 0; i < n; i++) a[i] = a[(i * 7) % n] + 1;\n  return a[5] == 0;\n}\n";
+  const compile = () => execFileSync("gcc", ["-g", "-O1", "-Wl,--build-id", source, "-o", program]);
+  writeFileSync(source, text);
+  compile();
+  run("record", "-q", "--as", "2x22", "-o", rec, "--", program);
+  const tab = async (name) => {
+    const opened = await open(htmlOf(name, rec, "--source"));
+    await opened.page.click('[role="tab"]:text-is("source")');
+    const said = await opened.page.textContent('#code [role="tabpanel"]:not([hidden])');
+    const { about } = await embedded(opened.page);
+    assert.deepEqual(opened.problems, []);
+    await opened.context.close();
+    return { said, about };
+  };
+  const as = await tab("unchanged.html");
+  assert.ok(as.about.sources.some((file) => file.file.endsWith("app.c") && file.changed === false) && !as.said.includes("changed since"), as.said);
+  assert.ok(as.about.code.length > 0, "instructions of the file that was recorded");
+  appendFileSync(source, "/* another line */\nint other;\n");
+  compile();
+  const then = await tab("changed.html");
+  assert.match(then.said, /app\.c: changed since the recording: lines may have moved/);
+  assert.equal(then.about.code.length, 0, "instructions of another build are not shown as those that ran");
+  assert.ok(then.about.code_missing.some((why) => /app/.test(why) && then.said.includes(why)), String(then.about.code_missing));
+  rmSync(source);
+  const gone = await tab("gone.html");
+  assert.ok(!gone.about.sources.some((file) => file.file.endsWith("app.c")));
+  assert.ok(gone.about.sources_missing.some((why) => why.includes("app.c") && gone.said.includes(why)), String(gone.about.sources_missing));
 });

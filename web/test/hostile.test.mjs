@@ -49,3 +49,23 @@ test("a program with a hostile name is recorded and its page is inert", async ()
   await context.close();
   rmSync(own, { recursive: true });
 });
+
+test("what data could bring in does not run: the policy of the page refuses it", async () => {
+  const { page, context } = await open(htmlOf("policy.html", recording));
+  const policy = await page.getAttribute('meta[http-equiv="Content-Security-Policy"]', "content");
+  assert.match(policy, /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+'; base-uri 'none'; form-action 'none'$/);
+  const refused = await page.evaluate(async () => {
+    const all = [];
+    document.addEventListener("securitypolicyviolation", (event) => all.push(event.effectiveDirective));
+    document.body.insertAdjacentHTML("beforeend", `<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" onerror="window.owned = 1">`);
+    const script = document.createElement("script");
+    script.textContent = "window.owned = 2";
+    document.body.append(script);
+    await fetch("http://127.0.0.1:9/").catch(() => null);
+    while (all.length < 4) await new Promise((done) => setTimeout(done, 10));
+    return { all, owned: window.owned ?? null };
+  });
+  assert.equal(refused.owned, null);
+  for (const kind of ["img-src", "script-src-attr", "script-src-elem", "connect-src"]) assert.ok(refused.all.includes(kind), `${kind}: ${refused.all}`);
+  await context.close();
+});

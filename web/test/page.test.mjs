@@ -20,6 +20,10 @@ test("verdict and top finding are on the first screen at both sizes, and nothing
         assert.ok(box && box.y + box.height <= viewport.height, `${selector} is below the first screen: ${JSON.stringify(box)}`);
       }
       assert.equal(await page.textContent(".finding.first strong"), finding.advice);
+      const apply = page.locator(".steps .command").first();
+      assert.match(await apply.textContent(), /^nearfar fix /);
+      const box = await apply.boundingBox();
+      assert.ok(box.y + box.height <= viewport.height, "the command that applies the repair is on the first screen");
     }
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(wide <= 0, `the page scrolls sideways by ${wide} at ${viewport.width}`);
@@ -106,13 +110,83 @@ test("a picture is saved as an SVG of its own", async () => {
   await context.close();
 });
 
-test("every figure that is hovered or focused says its source", async () => {
-  const { page, context } = await open(htmlOf("tips.html", recording));
-  await page.focus("#object-table .figure");
-  assert.match(await page.textContent("#tip"), /source: .*samples/);
+test("every figure says its source on hover and on focus", async () => {
+  const { page, problems, context } = await open(htmlOf("tips.html", recording));
+  for (const tab of ["callers (bottom-up)", "grouped", "functions"]) await page.click(`[role="tab"]:text-is("${tab}")`);
+  const figures = page.locator(".figure:visible, .stat:visible, .gain:visible, .band:visible");
+  const all = await figures.count();
+  assert.ok(all > 40, `${all} figures`);
+  for (let at = 0; at < all; at++) {
+    await figures.nth(at).focus();
+    assert.match(await page.textContent("#tip"), /source: .*samples/, await figures.nth(at).evaluate((e) => e.outerHTML));
+  }
   await page.keyboard.press("Escape");
   assert.ok(await page.isHidden("#tip"));
+  await page.locator("#object-table .figure").first().hover();
+  assert.match(await page.textContent("#tip"), /95 % interval|no interval/);
+  assert.deepEqual(problems, []);
   await context.close();
+});
+
+test("the keyboard reaches everything that answers, in the order of the page", async () => {
+  const { page, problems, context } = await open(htmlOf("keys.html", recording, "--source"));
+  const wanted = await page.evaluate(() => {
+    const can = "a[href], button, input, summary, svg[tabindex], .tip[tabindex]";
+    const own = (e) => e.getAttribute("tabindex") !== "-1" && e.checkVisibility() && !e.closest("details:not([open]) > :not(summary)");
+    const all = [...document.querySelectorAll(can)].filter(own);
+    all.forEach((e, at) => (e.dataset.key = String(at)));
+    return all.length;
+  });
+  assert.ok(wanted > 60, `${wanted} stops`);
+  const seen = [];
+  // Some stops, such as boxes that scroll, are the browser's own.
+  for (let press = 0; press < wanted * 2 && seen.at(-1) !== wanted - 1; press++) {
+    await page.keyboard.press("Tab");
+    const key = await page.evaluate(() => document.activeElement?.dataset.key ?? null);
+    if (key !== null) seen.push(Number(key));
+  }
+  assert.deepEqual(seen, [...Array(wanted).keys()]);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+/** Colours as people without one kind of cones see them (Machado, Oliveira and Fernandes 2009, severity 1). */
+const KINDS = {
+  protanopia: [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+  deuteranopia: [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+  tritanopia: [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+};
+const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+/** CIE L*a*b* of linear sRGB. */
+function lab([r, g, b]) {
+  const xyz = [0.4124 * r + 0.3576 * g + 0.1805 * b, 0.2126 * r + 0.7152 * g + 0.0722 * b, 0.0193 * r + 0.1192 * g + 0.9505 * b];
+  const [x, y, z] = xyz.map((v, i) => Math.max(v, 0) / [0.9505, 1, 1.089][i]).map((v) => (v > 0.008856 ? Math.cbrt(v) : 7.787 * v + 16 / 116));
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+test("colours that must be told apart can be, by people without one kind of cones, in both themes", async () => {
+  const file = htmlOf("colours.html", recording);
+  for (const colorScheme of ["light", "dark"]) {
+    const { page, context } = await open(file, { colorScheme });
+    const names = ["near", "far", "ground", "l0", "l1", "l2", "l3", "l4", "n0", "n1"];
+    const hex = await page.evaluate((all) => all.map((name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()), names);
+    const colour = Object.fromEntries(names.map((name, at) => {
+      const full = hex[at].length === 4 ? hex[at].replace(/[0-9a-f]/g, "$&$&") : hex[at];
+      return [name, [1, 3, 5].map((i) => linear(Number.parseInt(full.slice(i, i + 2), 16) / 255))];
+    }));
+    for (const [kind, rows] of Object.entries({ trichromacy: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], ...KINDS })) {
+      const seen = (name) => lab(rows.map((row) => Math.min(1, Math.max(0, row.reduce((sum, w, i) => sum + w * colour[name][i], 0)))));
+      // 10: clearly different side by side.
+      for (const [a, b] of [["near", "far"], ["l0", "l1"], ["l1", "l2"], ["l2", "l3"], ["l3", "l4"], ["ground", "l0"], ["n0", "n1"]]) {
+        const apart = Math.hypot(...seen(a).map((v, i) => v - seen(b)[i]));
+        assert.ok(apart > 10, `${a} and ${b} are ${apart.toFixed(1)} apart in ${kind}, ${colorScheme}`);
+      }
+      const light = ["l0", "l1", "l2", "l3", "l4"].map((name) => seen(name)[0]);
+      const order = [...light].sort((a, b) => (colorScheme === "light" ? b - a : a - b));
+      assert.deepEqual(light, order, `more is ${colorScheme === "light" ? "darker" : "lighter"} in ${kind}`);
+    }
+    await context.close();
+  }
 });
 
 test("the page prints: nothing is wider than the paper, and what only a screen needs is left out", async () => {

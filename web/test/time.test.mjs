@@ -1,7 +1,9 @@
 // Time, threads, and the part of the run that a reader selects.
 import assert from "node:assert/strict";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
-import { cell, htmlOf, jsonOf, open, part, percent, recording } from "./common.mjs";
+import { cell, cured, dir, htmlOf, jsonOf, open, part, percent, program, recording, run, skip, written } from "./common.mjs";
 
 test("time answers at every place, and calls open from both ends", async () => {
   const { page, problems, context } = await open(htmlOf("time.html", recording));
@@ -78,6 +80,67 @@ test("threads over time answer at every place", async () => {
   await page.focus("#thread-cpus svg.chart");
   await page.keyboard.press("ArrowRight");
   assert.match(await page.textContent("#thread-cpus .answer"), /threads? seen: \d+ on cpu \d+/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("bandwidth, far share, instructions and what binds have the numbers of --json, and bandwidth is divided as it was used", { skip }, async () => {
+  const { counters: c, pictures } = JSON.parse(run("report", cured.before, "--json"));
+  const { page, problems, context } = await open(written("bandwidth.html", "report", cured.before));
+  const digits = (x) => (Math.abs(x) >= 100 ? x.toFixed(0) : Math.abs(x) >= 10 ? x.toFixed(1) : x.toFixed(2));
+  await page.focus("#bandwidth svg.chart");
+  const said = await page.textContent("#bandwidth .answer");
+  const moment = c.timeline[0];
+  for (const node of moment.nodes) assert.ok(said.includes(`node ${node.node} ${digits(node.read_gb_per_s + node.write_gb_per_s)} GB/s`), said);
+  c.links.forEach((link, at) => assert.ok(said.includes(`link ${link.from}\u2192${link.to} ${digits(moment.links_gb_per_s[at])} GB/s`), said));
+  assert.ok(said.includes(`far share ${percent(moment.remote_share)}`) && said.includes(`instructions ${digits(moment.ipc)}`) && / binds/.test(said) && /Source: lines counted/.test(said), said);
+  const rows = await page.$$eval('[aria-label="use of bandwidth"] tbody tr', (lines) => lines.map((l) => [...l.cells].map((e) => e.textContent)));
+  const used = [...c.bandwidth, ...c.links];
+  assert.deepEqual(rows.map((row) => row.slice(3)), used.map((u) => [u.low, u.medium, u.high].map(percent)));
+  assert.equal(await page.locator("#near-far .phase, #near-far rect.phase").count() > 0, pictures.phases.length > 0, "phases are bands");
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.waitForSelector("#selection strong");
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("pages over time have a row for each look, and what moved is marked and said", async () => {
+  const file = htmlOf("looks.html", recording);
+  // As a machine with several nodes has it, whose kernel moves pages.
+  const text = readFileSync(file, "utf8");
+  const [before, rest] = text.split('id="data">');
+  const data = rest.slice(0, rest.indexOf("</script>"));
+  const all = JSON.parse(data);
+  const on = (...nodes) => nodes.map((node) => ({ bins: 2, mix: [[node, 100]] }));
+  all.report.pictures.strips[0].over_time = { bins: 4, looks: [{ at_s: 0.5, node: on(0, 0), moved: [] }, { at_s: 1, node: on(0, 1), moved: [2, 3] }] };
+  writeFileSync(file, `${before}id="data">${JSON.stringify(all).replace(/[<>&]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)}${rest.slice(data.length)}`);
+  const { page, problems, context } = await open(file);
+  await page.click("#object-table .open >> nth=0");
+  const svg = page.locator("#object-table .detail svg.strip").nth(1);
+  assert.equal((await svg.locator("path.tick").getAttribute("d")).match(/M/g).length, 2, "a mark for each part that moved");
+  await svg.focus();
+  const answer = page.locator("#object-table .detail .stripbox >> nth=1").locator(".answer");
+  assert.match(await answer.textContent(), /^500 ms, .*: node 0 100 %\. Source: looks/);
+  for (const key of ["ArrowDown", "ArrowRight", "ArrowRight"]) await page.keyboard.press(key);
+  assert.match(await answer.textContent(), /^1\.00 s, .*: node 1 100 %; its node is another than at the look before/);
+  assert.deepEqual(problems, []);
+  await context.close();
+});
+
+test("processes and waiting have the numbers of --json", async () => {
+  const rec = join(dir, "processes.nearfar");
+  rmSync(rec, { recursive: true, force: true });
+  const one = `${program} 128 128 128 4 128 16 16`;
+  run("record", "-q", "--as", "2x22", "-o", rec, "--", "sh", "-c", `${one} >&2 & ${one} >&2 & wait`);
+  const report = jsonOf(rec);
+  const all = report.pictures.processes;
+  assert.ok(all.length >= 2, JSON.stringify(all));
+  const { page, problems, context } = await open(htmlOf("processes.html", rec));
+  const cells = (id) => page.$$eval(`${id} tbody tr:not(.detail)`, (lines) => lines.map((l) => [...l.cells].map((c) => c.innerText.trim())));
+  const rows = await cells("#process-table");
+  assert.deepEqual(rows, all.map((p) => [String(p.pid), p.executable, String(p.threads), percent(p.share), ...p.by_page_node.map(percent)]));
+  const threads = await cells("#thread-table");
+  assert.deepEqual(threads.map((row) => row.at(-3)), report.threads.slice(0, threads.length).map((t) => percent(t.waiting_share)));
   assert.deepEqual(problems, []);
   await context.close();
 });
