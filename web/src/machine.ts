@@ -80,7 +80,7 @@ export function machinePicture(r: Report): HTMLElement {
   const HEIGHT = NODE.cpus + NODE.pipe + NODE.memory;
   const across = nodes.length <= 2 ? nodes.length : nodes.length <= 4 ? 2 : 4;
   const down = Math.ceil(nodes.length / across);
-  const gap = { x: many ? 12 : 150, y: many ? 30 : 44 };
+  const gap = { x: many ? 12 : 180, y: many ? 30 : 44 };
   const around = many ? 4 : 8;
   const width = across * NODE.width + (across - 1) * gap.x + 24;
   const height = down * HEIGHT + (down - 1) * gap.y + 28;
@@ -149,13 +149,11 @@ export function machinePicture(r: Report): HTMLElement {
       const bend = a.x === b.x ? (right ? 50 : -50) : (x2 - x1) / 2;
       path = `M${x1} ${y1}C${x1 + bend} ${y1} ${a.x === b.x ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`;
       label = { x: (x1 + x2) / 2 + (a.x === b.x ? bend * 0.75 : 0), y: (y1 + y2) / 2 + 4 };
-      // Bands of opposite direction cross in the middle: their labels part.
-      label.y += (flow.from < flow.page_node ? 1 : -1) * 20;
-      // One alone has its label beside it.
-      if (a.x !== b.x && !all.some((f) => f.from === flow.page_node && f.page_node === flow.from)) {
-        label = { x: label.x + (a.x > b.x ? -1 : 1) * (wide / 2 - 2), y: (y1 + y2) / 2 - 20 };
+      // Above the end at the cpus: bands of opposite direction cross in the middle, where a label could be either's.
+      if (a.y === b.y) {
         anchor = a.x > b.x ? "end" : "start";
-      }
+        label = { x: x2 + (a.x > b.x ? -4 : 4), y: y2 - wide / 2 - (flow.load === null ? 6 : 15) };
+      } else label.y += (flow.from < flow.page_node ? 1 : -1) * 20;
     }
     const band = s("path", { d: path, class: `band ${loadClass(flow.load)}`, "stroke-width": wide });
     shapes.push(tip(band, () => flow.lines));

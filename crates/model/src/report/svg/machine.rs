@@ -62,7 +62,7 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
         3..=4 => 2,
         _ => 4,
     };
-    let gap = (if across > 2 { 26.0 } else { 140.0 }, 40.0);
+    let gap = (if across > 2 { 26.0 } else { 180.0 }, 40.0);
     let high = NODE.1 + PIPE + MEMORY;
     let corner = |at: usize| {
         let (column, row) = ((at % across) as f64, (at / across) as f64);
@@ -177,6 +177,12 @@ fn way(d: &mut Drawing, f: &Flow, a: (f64, f64), b: (f64, f64)) {
         &format!("M{x1:.1} {y1:.1}C{:.1} {y1:.1} {second:.1} {y2:.1} {x2:.1} {y2:.1}", x1 + bend),
         wide,
     );
+    // Above the end at the cpus: bands of opposite direction cross in the middle, where a label could be either's.
+    if (a.1 - b.1).abs() < 1.0 {
+        let (x, anchor) = if a.0 > b.0 { (x2 - 8.0, Anchor::End) } else { (x2 + 8.0, Anchor::Start) };
+        d.text(x, y2 - wide / 2.0 - 6.0, "strong", anchor, &f.label);
+        return;
+    }
     let aside = if same { bend * 0.75 } else { 0.0 };
     let part = if f.from < f.page_node { 20.0 } else { -20.0 };
     d.text((x1 + x2) / 2.0 + aside, (y1 + y2) / 2.0 + 4.0 + part, "strong", Anchor::Middle, &f.label);
