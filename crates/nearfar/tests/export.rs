@@ -107,6 +107,19 @@ fn every_format_has_the_same_sums() {
         };
         assert_eq!(headers.iter().map(of_header).sum::<u64>(), sum, "{weight}");
         assert!(!exported(&recording, "pprof", weight).is_empty());
+        let firefox: serde_json::Value =
+            serde_json::from_slice(&exported(&recording, "firefox", weight)).unwrap();
+        let weights = firefox["threads"][0]["samples"]["weight"].as_array().unwrap();
+        assert_eq!(weights.iter().map(|w| w.as_u64().unwrap()).sum::<u64>(), sum, "{weight}");
+        // What each track adds ends at 0: the last point takes back the one before.
+        for counter in firefox["counters"].as_array().unwrap() {
+            let counts = counter["samples"]["count"].as_array().unwrap();
+            let (low, high) = counts
+                .iter()
+                .map(|c| c.as_f64().unwrap())
+                .fold((0.0, 0.0f64), |(at, most), c| (at + c, most.max(at + c)));
+            assert!(low == 0.0 && high > 0.0, "{counter}");
+        }
     }
     let csv = text(&exported(&recording, "csv", "all"));
     assert_eq!(csv.lines().count(), 101);
@@ -114,6 +127,8 @@ fn every_format_has_the_same_sums() {
         csv.lines().filter(|line| line.contains(",0,1,1,hardware,load,remote memory,200,")).count(),
         30
     );
+    let parquet = exported(&recording, "parquet", "all");
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     // What is not there is said, and no empty file is left.
     let near = scratch.path().join("made.nearfar.none");
     let again = export(&recording, "csv", "all", &recording.with_extension("csv-all"));
@@ -142,4 +157,23 @@ fn findings_reach_code_hosts_and_ci_servers() {
     let sarif = "import sys, json; r = json.load(open(sys.argv[1])); \
                  print(r['version'], r['runs'][0]['properties']['verdict'], len(r['runs'][0]['results']))";
     assert_eq!(read("sarif", sarif).trim(), "2.1.0 unknown 0");
+}
+
+/// DuckDB reads what we write: by its Python module, where it is installed.
+#[test]
+fn a_second_reader_sees_the_rows_and_the_nulls() {
+    let scratch = tempfile::tempdir().unwrap();
+    let recording = recording(scratch.path());
+    let file = scratch.path().join("rows.parquet");
+    assert!(export(&recording, "parquet", "all", &file).status.success());
+    let program = "import sys, duckdb; print(duckdb.sql(f\"select count(*), sum(weight) filter (where remote), \
+                   count(*) filter (where remote is null), count(page_node), max(address) from '{sys.argv[1]}'\").fetchall()[0])";
+    let python = |program: &str| Command::new("python3").args(["-c", program]).arg(&file).output();
+    if !python("import duckdb").is_ok_and(|output| output.status.success()) {
+        return common::skip("no DuckDB");
+    }
+    let output = python(program).unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let last = 0x7f00_0000_0000u64 + 99 * 64;
+    assert_eq!(text(&output.stdout).trim(), format!("(100, 30000, 30, 70, {last})"));
 }

@@ -2,13 +2,16 @@
 
 pub mod caliper;
 pub mod csv;
+pub mod firefox;
 pub mod flamegraph;
 pub mod junit;
+pub mod parquet;
 pub mod perf;
 pub mod perf_script;
 pub mod perfetto;
 pub mod pprof;
 mod protobuf;
+mod rows;
 pub mod samples;
 pub mod sarif;
 pub mod tau;

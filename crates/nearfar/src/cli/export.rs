@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use nearfar_model::analyze::{Input, Report};
 use nearfar_model::export::samples::{Samples, Weight};
 use nearfar_model::export::{
-    caliper, csv, flamegraph, junit, perf, perf_script, perfetto, pprof, sarif, tau,
+    caliper, csv, firefox, flamegraph, junit, parquet, perf, perf_script, perfetto, pprof, sarif, tau,
 };
 use nearfar_model::machine::binding::Bind;
 use nearfar_model::perf::features::Node;
@@ -24,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   nearfar export --to caliper -o run.json run.nearfar   hatchet's from_caliper
   nearfar export --to perfetto -o run.pftrace           open it in ui.perfetto.dev
   nearfar export --to perf.data --weight remote -o far.data   perf mem report -i far.data: what far memory takes
+  nearfar export --to firefox -o run.json               load it in profiler.firefox.com: it stays in the browser
   nearfar export --to sarif -o far.sarif                findings beside the line, on the code host
   nearfar export --to flamegraph -o - | flamegraph.pl > run.svg";
 
@@ -78,10 +79,14 @@ enum To {
     PerfData,
     /// pprof's profile
     Pprof,
+    /// The Firefox Profiler's profile: threads in the colours of near and far memory, with tracks of both
+    Firefox,
     /// Collapsed stacks, with the object as the innermost frame
     Flamegraph,
     /// A line for each sample
     Csv,
+    /// A row for each sample, for DuckDB, pandas and polars
+    Parquet,
     /// Findings for code hosts, which show them beside the line (SARIF 2.1.0)
     Sarif,
     /// The verdict and the findings as tests, for CI servers
@@ -100,6 +105,11 @@ enum By {
 }
 
 impl To {
+    fn is_of_samples(self) -> bool {
+        use To::{Csv, Firefox, Flamegraph, Parquet, PerfData, PerfScript, Pprof};
+        matches!(self, PerfScript | PerfData | Pprof | Firefox | Flamegraph | Csv | Parquet)
+    }
+
     /// How a file of the format is called.
     fn extension(self) -> &'static str {
         match self {
@@ -109,8 +119,10 @@ impl To {
             To::PerfScript => "perf.txt",
             To::PerfData => "perf.data",
             To::Pprof => "pprof",
+            To::Firefox => "firefox.json",
             To::Flamegraph => "folded",
             To::Csv => "csv",
+            To::Parquet => "parquet",
             To::Sarif => "sarif",
             To::Junit => "junit.xml",
         }
@@ -126,7 +138,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitCode> {
     if ranks::read::is_run(&path) {
         bail!("{} is a run of several ranks: name the recording of one, host=H/rank=R in it", path.display());
     }
-    if matches!(args.to, To::PerfScript | To::PerfData | To::Pprof | To::Flamegraph | To::Csv) {
+    if args.to.is_of_samples() {
         return of_samples(args, &path);
     }
     let root = args.source_root.as_deref().map(absolute).transpose()?;
@@ -192,8 +204,13 @@ fn of_samples(args: &ExportArgs, path: &Path) -> Result<ExitCode> {
     let bytes = match args.to {
         To::PerfScript => perf_script::text(&samples, by).into_bytes(),
         To::Pprof => pprof::profile(&samples, by),
+        To::Firefox => {
+            let started = samples.started.parse::<jiff::Timestamp>().map_or(0, |t| t.as_millisecond());
+            firefox::profile(&samples, by, started as f64)?
+        }
         To::Flamegraph => flamegraph::collapsed(&samples, by, true).into_bytes(),
         To::Csv => csv::text(&samples).into_bytes(),
+        To::Parquet => parquet::file(&samples)?,
         _ => {
             let around = around(&stored.input);
             perf::write(std::io::Cursor::new(Vec::new()), &samples, &around, by)?.into_inner()
