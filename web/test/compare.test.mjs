@@ -132,3 +132,25 @@ test("measured runs are a point of the ladder, also where nothing was predicted"
   assert.deepEqual(opened.problems, []);
   await opened.context.close();
 });
+
+test("no page has one number with two precisions", async () => {
+  const after = join(dir, "after.nearfar");
+  const files = [written("precisions.html", "report", recording, "--as", "2x22"), written("precisions-diff.html", "diff", recording, after, "--as", "2x22", "--same-work")];
+  if (!skip) files.push(cured.page);
+  // From 10 % on a share is whole: one with decimals is the same number written twice.
+  const coarse = (text) => text.match(/(?<![\d.,])\d{2,}\.\d+(?=\s*%)/g) ?? [];
+  assert.deepEqual(coarse("46.0 % and 9.5 %, 46 %"), ["46.0"]);
+  for (const file of files) {
+    const { page, context } = await open(file);
+    // Every text of the page, also what is folded; neighbouring cells are not one number.
+    const text = await page.evaluate(() => {
+      const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const list = [];
+      while (texts.nextNode()) if (texts.currentNode.parentElement.tagName !== "SCRIPT") list.push(texts.currentNode.data);
+      return list.join(" | ");
+    });
+    assert.match(text, /\d %/, file);
+    assert.deepEqual(coarse(text), [], file);
+    await context.close();
+  }
+});

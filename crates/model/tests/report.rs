@@ -5,6 +5,7 @@
 mod samples;
 
 use nearfar_model::analyze::Report;
+use nearfar_model::report::cure::Cure;
 use nearfar_model::report::{callers, json::SCHEMA_VERSION, to_details, to_json};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -302,6 +303,32 @@ fn no_page_has_one_number_with_two_precisions() {
         let again = nearfar_model::compare::compare(&report, &samples::affected());
         let text = nearfar_model::report::compare::to_text(&again, 100, false);
         assert_eq!(coarse(&text), [""; 0], "{name}:\n{text}");
+        let cure = Cure {
+            before: &report,
+            placement: None,
+            left: &[],
+            file: "placement.toml",
+            after: Some(&samples::clean()),
+            comparison: Some(&again),
+            judged: None,
+        };
+        let text = nearfar_model::report::cure::to_text(&cure, 100, false);
+        assert_eq!(coarse(&text), [""; 0], "{name}:\n{text}");
+        // The HTML page shows these sentences beside numbers that web/test compares with the same rule.
+        let mut sentences = Vec::new();
+        texts(&serde_json::to_value(&report).unwrap(), &mut sentences);
+        assert!(sentences.contains(&report.verdict_why));
+        sentences.iter().for_each(|text| assert_eq!(coarse(text), [""; 0], "{name}: {text}"));
+    }
+}
+
+/// Every text of a value.
+fn texts(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Array(list) => list.iter().for_each(|v| texts(v, found)),
+        Value::Object(fields) => fields.values().for_each(|v| texts(v, found)),
+        _ => {}
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is known of each object row after the pass, gathered for rows that have samples.
 
 use super::attribute::Context;
-use super::counters::{Counters, Folio, FolioUse, LineUse, TouchUse, Use};
+use super::counters::{BINS, Counters, Folio, FolioUse, LineUse, TouchUse, Use};
 use super::exact::{Exact, Lines, RowLines};
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
@@ -162,7 +162,7 @@ pub fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1u64 << 20) as f64
 }
 
-/// Weight of samples on file mappings (constants, tables) that the program only reads and of which no
+/// Weight of samples on file mappings (constants, tables) that the program only reads, that caches hold and of which no
 /// node of the page is known: the page cache's pages were placed by the process that read the file first.
 pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowFacts]) -> u64 {
     let spaces = context.finder.spaces;
@@ -176,9 +176,33 @@ pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowFacts]
         let counts = counters.rows[f.row].as_deref();
         counts.is_some_and(|c| c.known.weight == 0) && f.lines.iter().all(|l| l.1.stores == 0)
     };
-    let sum = |f: &RowFacts| counters.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
-    rows.iter().filter(in_file).filter(unplaced).map(sum).sum()
+    let found: Vec<&RowFacts> = rows.iter().filter(in_file).filter(unplaced).collect();
+    let mut bins: FastMap<u32, [bool; BINS]> = found.iter().map(|f| (f.row as u32, [false; BINS])).collect();
+    for ((row, _), used) in counters.uses.iter() {
+        if let Some(of_row) = bins.get_mut(row) {
+            of_row.iter_mut().zip(&used.bins).for_each(|(any, &n)| *any |= n > 0);
+        }
+    }
+    let mut left = SMALL_FILES;
+    let mut sum = 0;
+    for f in found {
+        let things = context.rows.rows[f.row].things.iter();
+        let bytes = things.fold(0u64, |sum, &t| sum.saturating_add(spaces.things.get(t).bytes));
+        let in_use = bins[&(f.row as u32)].iter().filter(|any| **any).count();
+        // Samples without an address may be anywhere.
+        let in_use =
+            if in_use == 0 { bytes } else { bytes.div_ceil(BINS as u64).saturating_mul(in_use as u64) };
+        if in_use <= left {
+            left -= in_use;
+            sum += counters.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
+        }
+    }
+    sum
 }
+
+/// Bytes in use of mapped files that a node's last cache holds, so that where they are does not matter: less than that of
+/// a node of every described machine with three levels. A mapped file of gigabytes is memory like any other. // chosen
+const SMALL_FILES: u64 = 4 << 20;
 
 /// Sums in the order of their second key, by row.
 pub(super) type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;

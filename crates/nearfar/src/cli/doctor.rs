@@ -13,6 +13,7 @@ use crate::host::target::find_program;
 use crate::live::reference_load;
 use anyhow::Result;
 use nearfar_model::live::checks::Outcome;
+use nearfar_model::percent::percent;
 use nearfar_model::recording::PageNodes;
 use nearfar_model::report::live::checks_to_text;
 use serde::Serialize;
@@ -291,8 +292,8 @@ fn notes(machine: &MachineState, sources: &[SourceState]) -> Vec<String> {
     }
     if let Some(share) = machine.steal_share.filter(|s| *s > 0.02) {
         notes.push(format!(
-            "The hypervisor took {:.0} % of the cpu time in the last half second: times vary, shares less so.",
-            share * 100.0
+            "The hypervisor took {} of the cpu time in the last half second: times vary, shares less so.",
+            percent(share)
         ));
     }
     notes.extend(machine.warnings.iter().cloned());
@@ -319,7 +320,7 @@ fn text(d: &Diagnosis, width: usize) -> String {
         or_unknown(m.numa_balancing.map(|b| b.to_string())),
         or_unknown(m.transparent_huge_pages.clone()),
         or_unknown(m.perf_event_paranoid.map(|p| p.to_string())),
-        or_unknown(m.steal_share.map(|s| format!("{:.1} %", s * 100.0))),
+        or_unknown(m.steal_share.map(percent)),
     );
     let _ = writeln!(
         out,
