@@ -55,8 +55,18 @@ const HANDED_ON: &[&str] =
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
 /// belongs here if that is true of it, and into crates/nearfar if it is not.
-const DEPENDENCIES: &[&str] =
-    &["bytes", "crc32fast", "iced-x86", "parquet", "serde", "serde_json", "thiserror", "toml", "zstd"];
+const DEPENDENCIES: &[&str] = &[
+    "bytes",
+    "crc32fast",
+    "fxprof-processed-profile",
+    "iced-x86",
+    "parquet",
+    "serde",
+    "serde_json",
+    "thiserror",
+    "toml",
+    "zstd",
+];
 
 #[test]
 fn nothing_in_the_pure_crates_looks_at_the_host() {
