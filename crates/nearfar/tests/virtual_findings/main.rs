@@ -6,6 +6,7 @@ mod common;
 mod lab;
 
 mod clean;
+mod memtest;
 mod phases;
 mod repaired;
 mod table;
