@@ -416,3 +416,32 @@ fn phases_whose_pages_are_on_unknown_nodes_have_unknown_far_memory() {
     assert_eq!(side("main() => Test on CPU 2").far_share, None);
     assert_eq!(side("main()").far_share, Some(0.0));
 }
+
+#[test]
+fn phases_of_two_reports_stand_side_by_side_by_path() {
+    let with = |change: &dyn Fn(&mut nearfar_model::analyze::PhaseReport)| {
+        let mut phases = samples::phases();
+        change(&mut phases);
+        Report { phases: Some(phases), ..samples::affected() }
+    };
+    let of = |p: &nearfar_model::analyze::PhaseReport, name: &str| {
+        p.nodes.iter().position(|n| n.name == name).unwrap()
+    };
+    let before = with(&|_| {});
+    let after = with(&|p| {
+        let test = of(p, "Test on CPU 2");
+        p.nodes[test].all.inclusive.time_ns /= 2;
+        p.nodes[test].name = "Test on CPU 3".into();
+        let main = of(p, "main()");
+        p.nodes[main].all.inclusive.time_ns /= 2;
+    });
+    let change = nearfar_model::compare::compare(&before, &after).phases;
+    let find = |path: &str| change.iter().find(|c| c.path == path).unwrap_or_else(|| panic!("{path}"));
+    let main = find("main()");
+    let seconds = |side: &Option<nearfar_model::compare::PhaseSide>| side.as_ref().map(|s| s.inclusive_s);
+    assert_eq!(seconds(&main.after), seconds(&main.before).map(|s| s / 2.0));
+    // One that the other does not have is not one that took no time.
+    assert!(
+        find("main() => Test on CPU 2").after.is_none() && find("main() => Test on CPU 3").before.is_none()
+    );
+}
