@@ -96,6 +96,8 @@ fn read(tree: &Tree) -> Result<Read> {
     let provenance = Provenance {
         source: if tree.is_live() && !tree.path(cpus::CPU).is_dir() {
             "the kernel's answers, without /sys".to_owned()
+        } else if tree.is_live() && tree.only.is_some() {
+            "sysfs of the virtual machine".to_owned()
         } else if tree.is_live() {
             "sysfs of the host".to_owned()
         } else {

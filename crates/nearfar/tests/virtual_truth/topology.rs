@@ -70,6 +70,7 @@ fn topo_reads_each_machine_as_numactl_does_there() {
         assert_eq!(ours["allowed"]["cpus"], format!("0-{}", cpus - 1));
         // And that one is not shown.
         assert_eq!(ours["cpus"]["online"], format!("0-{}", cpus - 1));
+        assert_eq!(ours["source"], "sysfs of the virtual machine");
         let packages = ours["packages"].as_array().unwrap();
         assert!(packages.iter().all(|p| p["nodes"] != serde_json::json!([])), "{packages:?}");
     }
