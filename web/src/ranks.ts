@@ -204,7 +204,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
       { name: "ranks", about: "in whose summaries it is", number: true, key: (o) => o.ranks, cell: (o) => count(o.ranks) },
       { name: "time", about: "share of the ranks' time: least, median, most", number: true, key: (o) => o.time_share.max, cell: (o) => over(o.time_share) },
       { name: "at risk", about: "share of the ranks' time on its far pages: least, median, most", number: true, key: (o) => o.far_time_share?.max ?? null, cell: (o) => over(o.far_time_share) },
-      { name: "most in rank", about: "rank with the largest part at risk", number: true, key: (o) => o.worst_rank, cell: (o) => (o.worst_rank === null ? "unknown" : String(o.worst_rank)) },
+      { name: "most in rank", about: "rank with the largest part at risk", number: true, key: (o) => o.worst_rank, cell: (o) => (o.worst_rank === null || o.far_time_share === null ? "unknown" : o.far_time_share.max === 0 ? "none" : String(o.worst_rank)) },
       { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => place(o.allocated_at, null) },
     ],
   });

@@ -30,6 +30,8 @@ test("a run of several ranks has a page: hosts and ranks with the shares of --js
   assert.ok(said.startsWith(`rank 1 on ${json.ranks[1].host}: at risk ${percent(json.ranks[1].far_share)}`) && said.includes("source:"), said);
   const rows = await page.$$eval("#rank-table tbody tr", (lines) => lines.map((l) => l.cells[3].innerText.trim()));
   assert.deepEqual(rows, json.ranks.map((one) => percent(one.far_share)));
+  const most = await page.$$eval("#object-table tbody tr", (lines) => lines.map((l) => l.cells[4].innerText.trim()));
+  assert.deepEqual(most, json.objects.map((o) => (o.far_time_share === null ? "unknown" : o.far_time_share.max === 0 ? "none" : String(o.worst_rank))));
   assert.deepEqual(problems, []);
   await context.close();
 });
