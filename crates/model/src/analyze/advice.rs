@@ -131,12 +131,17 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
         return of_runtime(runtime);
     }
     let name = ALL;
+    // Words before it say that it is used: of objects of several lines there is no place to add.
+    let (here, bracketed, in_loop) = match used {
+        ANY => (String::new(), String::new(), "in the loop that uses it".to_owned()),
+        place => (format!(" {place}"), format!(" ({place})"), place.to_owned()),
+    };
     let interleave = format!(
         "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)"
     );
     match (cause, r.pattern) {
         (Use::Allocator, Pattern::OneThread | Pattern::Blocked) => format!(
-            "Allocate {name} in the threads that use it ({used}): an allocation places its pages on the allocating thread's node."
+            "Allocate {name} in the threads that use it{bracketed}: an allocation places its pages on the allocating thread's node."
         ),
         (Use::Allocator, _) => format!(
             "Allocate {name} in the threads that use it, or in one large block that is initialised in parallel: \
@@ -147,11 +152,11 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
              (madvise(MADV_NOHUGEPAGE)) and compare: one first touch places a whole large page."
         ),
         (Use::Mismatch, Pattern::AllOver) if !program.openmp => format!(
-            "Let each thread work on what it touched first{touched}, also {used}; if every thread really needs all of {name}, \
+            "Let each thread work on what it touched first{touched}, also {in_loop}; if every thread really needs all of {name}, \
              interleave it."
         ),
         (Use::Mismatch, _) if !program.openmp => format!(
-            "Divide {name} among the threads{touched} as {used}, so that each thread uses what it touched first."
+            "Divide {name} among the threads{touched} as {in_loop}, so that each thread uses what it touched first."
         ),
         (Use::Mismatch, Pattern::AllOver) => format!(
             "If the loops use schedule(dynamic), give both the initialisation{touched} and the loop {used} schedule(static), \
@@ -163,14 +168,15 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
         ),
         (Use::Policy, Pattern::AllOver) => format!("{interleave}: every thread uses all of it."),
         (Use::Policy, _) if r.is_spread() => format!(
-            "Leave out the interleaving of {name} (numactl --interleave, mbind), and let each thread initialise the part that              it uses {used}: the policy spreads pages over all nodes, whoever touches them."
+            "Leave out the interleaving of {name} (numactl --interleave, mbind), and let each thread initialise the part \
+             that it uses{here}: the policy spreads pages over all nodes, whoever touches them."
         ),
         (Use::Policy, _) => format!(
             "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind it to the nodes of the threads \
-             that use it ({used})."
+             that use it{bracketed}."
         ),
         (Use::Arenas, _) => format!(
-            "Allocate and initialise {name} in the thread that uses it ({used}), before its first loop."
+            "Allocate and initialise {name} in the thread that uses it{bracketed}, before its first loop."
         ),
         (Use::Crowded, _) => format!("{interleave}: all memory controllers then share the load."),
         (Use::Unexplained, _) => {
@@ -183,7 +189,7 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
             )
         }
         (Use::Serial, Pattern::Blocked) if !program.openmp => format!(
-            "Let each thread initialise the part of {name} that it uses {used}: what touches a page first places it."
+            "Let each thread initialise the part of {name} that it uses{here}: what touches a page first places it."
         ),
         (Use::Serial, Pattern::Blocked) => format!(
             "Initialise {name} in parallel, schedule(static), as the loop {used}: each thread then first-touches what it uses."
@@ -198,7 +204,7 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
             )
         }
         (Use::Serial, Pattern::Cyclic) if !program.openmp => format!(
-            "Threads take turns in {name}: give each a part of at least a page {used}, and let it initialise that part. \
+            "Threads take turns in {name}: give each a part of at least a page{here}, and let it initialise that part. \
              Otherwise: {}{}.",
             interleave[..1].to_lowercase(),
             &interleave[1..]
@@ -221,16 +227,64 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
             // Of several threads with parts of their own, the first is only one.
             let one = r.users.first().filter(|_| r.pattern == Pattern::OneThread);
             let who = one.map_or(String::new(), |t| format!(" (thread {t})"));
-            let used = if used == ANY { String::new() } else { format!(", {used}") };
+            let used = if here.is_empty() { here } else { format!(",{here}") };
             format!("Touch or allocate {name} first in the thread that uses it{who}{used}.")
         }
         // What takes random places of it is not a loop that divides it.
         (Use::Serial, Pattern::Unknown) if r.lacks_addresses() => format!(
-            "{interleave} if every thread uses all of it {used}; if each thread uses a part of its own, let it \
+            "{interleave} if every thread uses all of it{here}; if each thread uses a part of its own, let it \
              initialise that part."
         ),
         (Use::Serial, Pattern::Unknown) => {
             format!("Initialise {name} in parallel, divided as the loop {used} divides it.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_advice_says_twice_that_something_is_used() {
+        let causes = [
+            Use::Serial,
+            Use::Allocator,
+            Use::Straddling,
+            Use::Mismatch,
+            Use::Policy,
+            Use::Arenas,
+            Use::Crowded,
+            Use::Unexplained,
+        ];
+        let patterns = [
+            Pattern::Blocked,
+            Pattern::Cyclic,
+            Pattern::OwnThread,
+            Pattern::AllOver,
+            Pattern::OneThread,
+            Pattern::Unknown,
+        ];
+        for (cause, pattern) in causes.into_iter().flat_map(|c| patterns.map(|p| (c, p))) {
+            for (openmp, spread) in [(true, true), (true, false), (false, true), (false, false)] {
+                let mut row = RowFacts { pattern, used_at: Some("a.c:7".into()), ..RowFacts::default() };
+                if spread {
+                    (row.page_nodes, row.user_nodes) = (vec![0.5, 0.5], vec![(0, 0.5), (1, 0.5)]);
+                }
+                let program = Program { openmp, managed: None };
+                for text in advise(&row, program, cause) {
+                    for twice in [
+                        "uses it that uses",
+                        "use it (that",
+                        "uses it (that",
+                        "as that uses",
+                        "also that",
+                        "  ",
+                    ] {
+                        assert!(!text.contains(twice), "{cause:?}, {pattern:?}: {text}");
+                    }
+                }
+            }
         }
     }
 }
