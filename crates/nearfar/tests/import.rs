@@ -349,7 +349,7 @@ fn text_that_lacks_what_is_needed_says_so() {
     {
         assert!(tables.losses.what.iter().any(|w| w == what), "{what}: {:?}", tables.losses.what);
     }
-    // Page faults of which nobody says whether each one was recorded are no first touches.
+    // Without a header it is unknown whether every page fault was recorded, so there are no first touches.
     std::fs::write(&file, "app 7/7 [000] 1.000001:          1 page-faults:     7f0010   401000 f (/a)\n")
         .unwrap();
     let (meta, tables, _) = imported(&file, &scratch.path().join("faults.nearfar"));

@@ -131,7 +131,7 @@ fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str)
         return of_runtime(runtime);
     }
     let name = ALL;
-    // Words before it say that it is used: of objects of several lines there is no place to add.
+    // Objects allocated at several lines have no one place of use to name.
     let (here, bracketed, in_loop) = match used {
         ANY => (String::new(), String::new(), "in the loop that uses it".to_owned()),
         place => (format!(" {place}"), format!(" ({place})"), place.to_owned()),

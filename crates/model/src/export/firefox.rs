@@ -40,7 +40,7 @@ pub fn profile(samples: &Samples, by: Weight, started_ms: f64) -> serde_json::Re
     let mut out = Profile::new(&format!("{name} (weights: {unit})"), began, SamplingInterval::from_millis(1));
     out.set_product("nearfar");
     out.set_os_name("Linux");
-    // All names are in it: nobody is to be asked for symbols.
+    // The profiler need not look up symbols: the profile has all names.
     out.set_symbolicated(true);
     let categories = PLACES.map(|(place, color, _)| {
         let words = if place == "unknown" { "memory unknown".to_owned() } else { format!("{place} memory") };

@@ -33,7 +33,7 @@ pub fn file(samples: &Samples) -> Result<Vec<u8>, ParquetError> {
         let mut group = file.next_row_group()?;
         for ((_, kind), values) in COLUMNS.iter().zip(columns) {
             let mut writer = group.next_column()?.expect("as many columns as the schema has");
-            // Addresses and counts above 2^63 are told by the column's type, which has no sign.
+            // The column's type is unsigned, so the bits of a number above 2^63 are read back as that number.
             match kind {
                 Kind::Number => put::<Int64Type>(&mut writer, values, |value| match value {
                     Value::Number(n) | Value::Address(n) => Some(n as i64),

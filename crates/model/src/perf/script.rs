@@ -92,7 +92,7 @@ pub fn line(text: &str) -> Line {
         return Line::Damaged("no thread and time");
     };
     if let Some(record) = rest.strip_prefix("PERF_RECORD_") {
-        return match other(record, pid, tid) {
+        return match other(record) {
             Ok(Some(record)) => Line::Record { time_ns, record },
             Ok(None) => Line::Nothing,
             Err(why) => Line::Damaged(why),
@@ -243,7 +243,7 @@ fn frame(text: &str) -> Option<Line> {
 }
 
 /// A record, as perf prints it behind its name without `PERF_RECORD_`; `None` for kinds that are of no use.
-fn other(text: &str, pid: Option<u32>, tid: u32) -> Result<Option<Record>, &'static str> {
+fn other(text: &str) -> Result<Option<Record>, &'static str> {
     let (name, rest) = next(text).ok_or("a record without a kind")?;
     // `EXIT(3067:3067):(3067:3067)` has no blank.
     let kind = name.split([':', '(']).next().unwrap_or(name);
@@ -280,10 +280,7 @@ fn other(text: &str, pid: Option<u32>, tid: u32) -> Result<Option<Record>, &'sta
                 .ok_or("a loss without a number")?,
         ),
         "THROTTLE" => Record::Throttled,
-        _ => {
-            let _ = (pid, tid);
-            return Ok(None);
-        }
+        _ => return Ok(None),
     }))
 }
 

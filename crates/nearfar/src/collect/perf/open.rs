@@ -23,7 +23,7 @@ pub struct PerfSettings {
     pub chains: bool,
     /// Bytes of stack to copy with clock samples, for unwinding by .eh_frame; 0 for none.
     pub stack_bytes: u32,
-    /// Who shares the host's memory for rings, and how much comes into them.
+    /// How large the rings must be.
     pub rings: Rings,
     /// Events that sample memory accesses, and their rate per second and thread.
     pub memory: Option<(MemoryEvents, f64)>,
