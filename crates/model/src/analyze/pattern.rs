@@ -3,7 +3,7 @@
 //! Two signs per object: how wide each thread's range is (5th to 95th percentile
 //! of its offsets), and how exclusive small pieces are: the probability that two
 //! samples of one piece come from the same thread, against what chance gives.
-//! Narrow ranges: blocked. Wide but exclusive: cyclic. Wide and shared: all over.
+//! Narrow ranges: blocked. Wide but exclusive, and in turns: cyclic. Wide and shared: all over.
 
 use super::counters::{BINS, Followed, Use};
 use super::value::Pattern;
@@ -62,7 +62,8 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
         })
     };
     // Few pieces, four per thread, to compare blocks; all bins to see turns.
-    let blocks = exclusive(pieces((good.len() * 4).clamp(8, BINS)), &chosen);
+    let parts = (good.len() * 4).clamp(8, BINS);
+    let blocks = exclusive(pieces(parts), &chosen);
     let coarse = exclusive(pieces(BINS), &chosen);
     let fine = exclusive(
         followed.pages().map(|p| p.iter().filter(|x| asked(x.0)).map(|x| u64::from(x.1)).collect()),
@@ -78,8 +79,13 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     let narrow = width * k as f64 <= 1.5 && width < 0.75;
     // Narrow ranges at one place (all threads use the same part) are not blocks: they must differ.
     let apart = blocks.is_some_and(|e| e >= 0.4);
-    let pattern = if narrow && apart {
+    // Where each thread has one part that is mostly its own, pieces are exclusive at every size, however wide the ranges
+    // are: an array that is written by parts in one loop and read everywhere in another one. Turns change hands often.
+    let one_part_each = blocks.is_some_and(|e| e >= 0.2) && changes_of_hands(pieces(parts)) <= good.len();
+    let pattern = if (narrow && apart) || (one_part_each && blocks.is_some_and(|e| e >= 0.5)) {
         Pattern::Blocked
+    } else if one_part_each {
+        Pattern::AllOver
     } else if extent < FEWEST {
         // Neither turns nor blocks show in so few bins.
         Pattern::Unknown
@@ -91,6 +97,15 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
         Pattern::Unknown
     };
     (pattern, ranges)
+}
+
+/// How often the thread that has most of a piece is another one than in the piece before.
+fn changes_of_hands(pieces: impl Iterator<Item = Vec<u64>>) -> usize {
+    let owners: Vec<usize> = pieces
+        .filter(|p| p.iter().any(|&n| n > 0))
+        .map(|p| (0..p.len()).max_by_key(|&t| p[t]).unwrap_or(0))
+        .collect();
+    owners.windows(2).filter(|two| two[0] != two[1]).count()
 }
 
 /// 0: threads meet in a piece as chance would have it; 1: each piece has one thread.
@@ -204,6 +219,19 @@ mod tests {
         assert_eq!(found(4, 4000, rule), Pattern::Cyclic);
         let coarse = |t: u32, x: f64| (((x * 16.0) as u64 * 4 + u64::from(t)) as f64 + x * 16.0 % 1.0) / 64.0;
         assert_eq!(found(4, 400, coarse), Pattern::Cyclic);
+    }
+
+    #[test]
+    fn parts_in_one_loop_and_everywhere_in_another_are_no_turns() {
+        // How much of the use is in the loop with parts; the rest is anywhere.
+        for (k, own) in [(2, 0.3), (2, 0.5), (2, 0.7), (2, 0.72), (2, 0.75), (2, 0.8), (4, 0.7), (4, 0.75)] {
+            let kf = f64::from(k);
+            let found = found(k, 4000, |t, x| match x < own {
+                true => (f64::from(t) + x / own) / kf,
+                false => (x - own) / (1.0 - own),
+            });
+            assert_ne!(found, Pattern::Cyclic, "{k} threads, {own} of it in parts");
+        }
     }
 
     #[test]
