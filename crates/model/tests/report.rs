@@ -379,7 +379,7 @@ fn phases_whose_pages_are_on_unknown_nodes_have_unknown_far_memory() {
     let page = |r: &Report, quantity| {
         let text = nearfar_model::report::to_phases(r, Wanted { quantity, threads: true }, 100, false);
         // What is predicted of phases is another matter.
-        match text.split_once("\nEach phase's time with") {
+        match text.split_once("\nEach phase's time by the time model") {
             Some((before, rest)) => before.to_owned() + &rest[rest.find("\n\n").unwrap_or(rest.len())..],
             None => text,
         }

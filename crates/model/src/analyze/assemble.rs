@@ -16,7 +16,7 @@ use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
 use super::value::*;
 use super::verdict::{Evidence, THRESHOLD, source_text, verdict};
-use super::whatif::{Engine, Planner, gains};
+use super::whatif::{Engine, Planner, gains, timed};
 use super::{findings, held, notes, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{
@@ -122,7 +122,8 @@ pub fn assemble(
     let pictures = pictures(judge, context, counters, rows, &told);
     let phases = context.phases.map(|phases| {
         let mut report = super::phases::report(context, phases, counters);
-        match gains(&report, engine.as_ref(), &placeable, input, judge, counters) {
+        let works = timed(&mut report, input, judge, counters);
+        match gains(works, engine.as_ref(), &placeable) {
             Ok(gains) => report.gains = gains,
             Err(why) => report.gains_why = Some(why),
         }

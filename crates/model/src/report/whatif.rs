@@ -1,5 +1,6 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
+use super::counted::seconds_short;
 use super::layout::{Page, columns, percent, right, shorten};
 use crate::analyze::{
     Finding, NotWorth, PhaseReport, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf,
@@ -147,27 +148,38 @@ fn shown(w: &WhatIf) -> Vec<&RepairRow> {
 
 /// What the best repair would make of each phase.
 pub(super) fn by_phase(page: &mut Page, report: &Report, phases: &PhaseReport) {
-    let best = report.what_if.as_ref().and_then(|w| w.placeable.as_ref().or(w.best.as_ref()));
-    page.heading("Each phase's time with the best repair over its time now");
-    let Some(best) = best.filter(|_| !phases.gains.is_empty()) else {
-        page.paragraph(&format!(
-            "unknown: {}",
-            phases.gains_why.as_deref().unwrap_or("it was not predicted")
-        ));
-        return;
-    };
-    page.paragraph(&format!("The repair: {}. Predicted from counts.", placed(&best.parts)));
-    for gain in &phases.gains {
-        let mut path = vec![phases.nodes[gain.node].name.as_str()];
-        let mut at = gain.node;
+    page.heading("Each phase's time by the time model");
+    let path = |node: usize| {
+        let mut path = vec![phases.nodes[node].name.as_str()];
+        let mut at = node;
         while let Some(parent) = phases.nodes[at].parent.filter(|&parent| parent > 0) {
             path.insert(0, &phases.nodes[parent].name);
             at = parent;
         }
+        path.join(" => ")
+    };
+    let time = |node: usize| phases.nodes[node].modelled_ns.map(|ns| seconds_short(ns / 1e9));
+    let best = report.what_if.as_ref().and_then(|w| w.placeable.as_ref().or(w.best.as_ref()));
+    let Some(best) = best.filter(|_| !phases.gains.is_empty()) else {
+        let why = phases.gains_why.as_deref().unwrap_or("it was not predicted");
+        page.paragraph(&format!("With a repair: unknown: {why}."));
+        for (node, time) in (0..phases.nodes.len()).filter_map(|node| Some((node, time(node)?))) {
+            page.bullet(&format!("{}: {time}", path(node)));
+        }
+        return;
+    };
+    let placed = placed(&best.parts);
+    page.paragraph(&format!(
+        "With the repair it is the part of that which is named. The repair: {placed}. Predicted from counts."
+    ));
+    for gain in &phases.gains {
         let text = match (&gain.predicted, &gain.why) {
-            (Some(p), _) => ratio(p),
+            (Some(p), _) => match time(gain.node) {
+                Some(time) => format!("{time}, with the repair {} of it", ratio(p)),
+                None => ratio(p),
+            },
             (None, why) => format!("unknown: {}", why.as_deref().unwrap_or("it was not predicted")),
         };
-        page.bullet(&format!("{}: {text}", path.join(" => ")));
+        page.bullet(&format!("{}: {text}", path(gain.node)));
     }
 }

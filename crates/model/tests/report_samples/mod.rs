@@ -264,6 +264,7 @@ pub fn phases() -> PhaseReport {
         source: "program".into(),
         all,
         spread: Spread { threads: 1, mean: 9e9, min: 9e9, max: 9e9, std_dev: 0.0 },
+        modelled_ns: (depth == 2).then_some(8_400_000_000.0),
     };
     let leaf = amounts(8_000_000_000, 9_000_000);
     let main = figures(1, 1, amounts(9_000_000_000, 9_000_000), amounts(1_000_000_000, 0));

@@ -137,6 +137,7 @@ pub fn report(context: &Context, phases: &Phases, counters: &Counters) -> PhaseR
             source: PhaseSource::from_code(path.source).map_or("unknown", PhaseSource::text).to_owned(),
             all: all[i],
             spread: Spread::of(&inclusive_times[i]),
+            modelled_ns: None,
         }
     });
     PhaseReport {

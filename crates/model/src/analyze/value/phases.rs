@@ -63,6 +63,10 @@ pub struct PhaseNode {
     pub all: PhaseFigures,
     /// Inclusive time of the threads that were in it, ns.
     pub spread: Spread,
+    /// Time from its beginning to its end by the time model, in which busy memory and links make others wait, ns: what
+    /// predictions of the phase are ratios of. Null if it is unknown: without counted lines, if it is not one of the 32
+    /// longest, or for the reason that `gains` names.
+    pub modelled_ns: Option<f64>,
 }
 
 /// What happened in a phase.

@@ -1,5 +1,5 @@
-//! What the best repair of a run would make of the time of each of the program's phases: the best that a placement file
-//! can say, so that `nearfar fix` does what was predicted; where that is nothing, the best of all.
+//! The time of each of the program's phases by the time model, and what the best repair of a run would make of it: the best
+//! that a placement file can say, so that `nearfar fix` does what was predicted; where that is nothing, the best of all.
 //!
 //! The time model knows epochs, bins of the cpus' simulated clocks, and a phase is what its samples say of them: an epoch
 //! whose samples are nearly all of one phase is the phase's. Their work is timed as it was and with its memory moved, as
@@ -25,32 +25,61 @@ const NEARLY_ALL: f64 = 0.9;
 /// A phase is predicted if at least this part of its time and of its samples is in epochs of its own. // chosen
 const MOSTLY: f64 = 0.75;
 
-/// The gains of the phases, or why none is predicted.
-pub fn gains(
-    phases: &PhaseReport,
-    engine: Result<&Engine, &String>,
-    placeable: &Chosen,
+/// A phase's work: the epochs of its own.
+pub struct PhaseWork {
+    /// Position in the report's paths.
+    node: usize,
+    /// Samples of its lines, by what they say of objects.
+    cells: Vec<(Cell, Halves)>,
+    timeline: Timeline,
+}
+
+/// Asks the time model for the phases that took longest, and says in the report what it answers.
+pub fn timed(
+    report: &mut PhaseReport,
     input: &Input,
     judge: &Judge,
     counters: &Counters,
+) -> Vec<Result<PhaseWork, (usize, String)>> {
+    let (cpus, traffic) = counted(input, judge);
+    let mut longest: Vec<usize> = (1..report.nodes.len()).collect();
+    longest.sort_by_key(|&i| (std::cmp::Reverse(report.nodes[i].all.inclusive.time_ns), i));
+    longest.truncate(MOST);
+    let all = Sampled::new(report, counters);
+    let works: Vec<_> = longest
+        .into_iter()
+        .map(|node| {
+            let timed = all.of(node).and_then(|own| all.work(node, own, judge, &cpus, &traffic));
+            timed.map_err(|why| (node, why))
+        })
+        .collect();
+    for (work, ns) in works.iter().flatten() {
+        report.nodes[work.node].modelled_ns = Some(*ns);
+    }
+    works.into_iter().map(|work| work.map(|(work, _)| work)).collect()
+}
+
+/// The gains of the phases, or why none is predicted.
+pub fn gains(
+    works: Vec<Result<PhaseWork, (usize, String)>>,
+    engine: Result<&Engine, &String>,
+    placeable: &Chosen,
 ) -> Result<Vec<PhaseGain>, String> {
     let engine = engine.map_err(String::clone)?;
     let repairs = if placeable.is_empty() { &engine.best } else { placeable };
     if repairs.is_empty() {
         return Err("no repair was found that gains anything for the run".to_owned());
     }
-    let all = Sampled::new(phases, counters);
-    let mut longest: Vec<usize> = (1..phases.nodes.len()).collect();
-    longest.sort_by_key(|&i| (std::cmp::Reverse(phases.nodes[i].all.inclusive.time_ns), i));
-    longest.truncate(MOST);
-    let of = |node: usize| {
-        let time_ns = phases.nodes[node].spread.max;
-        match all.of(node).and_then(|own| engine.of_phase(input, judge, repairs, &own, time_ns)) {
-            Ok(predicted) => PhaseGain { node, predicted: Some(predicted), why: None },
-            Err(why) => PhaseGain { node, predicted: None, why: Some(why) },
+    let of = |work: Result<PhaseWork, (usize, String)>| {
+        let predicted = work.and_then(|work| {
+            engine.of_phase(&work, repairs).map(|p| (work.node, p)).map_err(|why| (work.node, why))
+        });
+        match predicted {
+            Ok((node, predicted)) => PhaseGain { node, predicted: Some(predicted), why: None },
+            Err((node, why)) => PhaseGain { node, predicted: None, why: Some(why) },
         }
     };
-    Ok(longest.into_iter().map(of).collect())
+    Ok(works.into_iter().map(of).collect())
 }
 
 /// The samples of counted lines, by path and epoch.
@@ -123,33 +152,41 @@ impl<'a> Sampled<'a> {
         cells.sort_by_key(|c| c.0);
         Ok(Own { epochs, cells })
     }
-}
 
-impl Engine<'_> {
-    /// What repairs make of a phase's time, which its calls say was `time_ns` by the simulated clock.
-    fn of_phase(
+    /// A phase's epochs, timed, and its whole time by the time model, ns: epochs that it shares are taken to be as much
+    /// longer by the model's clock than by the simulated one as those of its own.
+    fn work(
         &self,
-        input: &Input,
+        node: usize,
+        own: Own,
         judge: &Judge,
-        repairs: &Chosen,
-        own: &Own,
-        time_ns: f64,
-    ) -> Result<Predicted, String> {
-        let (all_cpus, all_traffic) = counted(input, judge);
+        all_cpus: &CpuEpochs,
+        all_traffic: &EpochTraffics,
+    ) -> Result<(PhaseWork, f64), String> {
         let (mut cpus, mut traffic) = (CpuEpochs::default(), EpochTraffics::default());
         all_cpus.rows().filter(|r| own.epochs.contains(&r.epoch)).for_each(|r| cpus.push(r));
         all_traffic.rows().filter(|r| own.epochs.contains(&r.epoch)).for_each(|r| traffic.push(r));
-        let timeline = Timeline::new(self.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
+        let timeline = Timeline::new(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
         let covered: f64 = timeline.pieces().iter().map(|work| work.elapsed_ns).sum();
+        let time_ns = self.phases.nodes[node].spread.max;
         if covered < MOSTLY * time_ns {
             return Err(format!("only {} of its time is in epochs of its own", percent(covered / time_ns)));
         }
+        let modelled = timeline.time().map_err(|e| e.to_string())?.seconds * 1e9 * time_ns / covered;
+        Ok((PhaseWork { node, cells: own.cells, timeline }, modelled))
+    }
+}
+
+impl Engine<'_> {
+    /// What repairs make of a phase's time.
+    fn of_phase(&self, work: &PhaseWork, repairs: &Chosen) -> Result<Predicted, String> {
+        let timeline = &work.timeline;
         let comparison = timeline.comparison().map_err(|e| e.to_string())?;
-        let parts = self.flows.parts_of(&own.cells);
+        let parts = self.flows.parts_of(&work.cells);
         let best = |row: u32| repairs.get(self.unit_of.get(&row)?).copied();
         let divides = self.divides(&best);
         let moved = |repair: &dyn Fn(u32) -> Option<Repair>, half: usize| {
-            self.flows.moved_by(&|_| &parts[half], &timeline, &comparison, repair, divides)
+            self.flows.moved_by(&|_| &parts[half], timeline, &comparison, repair, divides)
         };
         let mut ratio = comparison.ratio(&moved(&best, 2));
         if divides {

@@ -24,7 +24,7 @@ use crate::time::work::Work;
 use crate::time::{Comparison, Ratio, Timeline};
 use flows::Flows;
 
-pub use by_phase::gains;
+pub use by_phase::{gains, timed};
 pub use plan::Planner;
 
 /// Gains below this are not worth a change. // chosen (the bound)
