@@ -16,6 +16,8 @@ mod instances;
 mod made_recording;
 #[path = "analyze/many.rs"]
 mod many;
+#[path = "analyze/native.rs"]
+mod native;
 #[path = "analyze/phases.rs"]
 mod phases;
 #[path = "analyze/pictures.rs"]

@@ -46,6 +46,9 @@ fn generated() -> String {
     table::<ProcessEnds>(&mut out);
     table::<Threads>(&mut out);
     table::<AccessSamples>(&mut out);
+    table::<Loops>(&mut out);
+    table::<LoopStreams>(&mut out);
+    table::<Progresses>(&mut out);
     table::<PageFaults>(&mut out);
     table::<Locations>(&mut out);
     table::<Modules>(&mut out);

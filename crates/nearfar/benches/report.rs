@@ -193,6 +193,9 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut symbols);
     save(rank, 0, &mut modules);
     save(rank, 0, &mut ProcessEnds::default());
+    save(rank, 0, &mut Loops::default());
+    save(rank, 0, &mut LoopStreams::default());
+    save(rank, 0, &mut Progresses::default());
     save(rank, 0, &mut ChainFrames::default());
     save(rank, 0, &mut ObjectEnds::default());
     save(rank, 0, &mut SiteNames::default());

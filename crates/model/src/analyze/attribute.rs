@@ -10,6 +10,7 @@ use super::hash::{FastMap, FastSet, IdIndex};
 use super::input::{Input, SampleReader};
 use super::layer::Validity;
 use super::measure::Measure;
+use super::native::Native;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::Seen;
 use super::page_nodes::{Finder, PageNode};
@@ -62,6 +63,8 @@ pub struct Context<'a> {
     pub region: &'a Region,
     /// What they count for.
     pub measure: &'a Measure,
+    /// How long iterations of loops took.
+    pub native: &'a Native,
     /// Counts of pages.
     pub exact: Option<&'a Exact>,
     /// What bound in each epoch.
@@ -179,6 +182,11 @@ pub struct Located {
     pub page_node: PageNode,
     /// Whether the processor said that it is far.
     pub told: Option<bool>,
+}
+
+/// Whether such a sample is of memory.
+fn touches_memory(resolution: Resolution) -> bool {
+    !matches!(resolution, Resolution::Compute | Resolution::Spinning)
 }
 
 const CACHE: usize = 1024;
@@ -339,6 +347,17 @@ impl<'a> Worker<'a> {
         }
         counters.by_resolution[resolution as usize] += weight;
         counters.by_source[usize::from(s.source[i]).min(SampleSource::ALL.len())][resolution as usize] += 1;
+        // A loop that computes waits for no memory, wherever its pages are.
+        let pace =
+            self.context.native.pace(s.thread[i], s.ip[i]).filter(|_| measure.basis == Basis::StallTime);
+        counters.paced += if pace.is_some() { weight } else { 0 };
+        counters.paced_waits += if pace.is_some_and(|pace| pace.waits()) { weight } else { 0 };
+        let computing = pace.filter(|pace| pace.computes() && touches_memory(resolution));
+        if let Some(pace) = computing {
+            counters.computing += weight;
+            counters.computing_waits += (pace.may_wait() * weight as f64) as u64;
+        }
+        let resolution = if computing.is_some() { Resolution::Compute } else { resolution };
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
         let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
@@ -354,7 +373,7 @@ impl<'a> Worker<'a> {
                 x.by_node[usize::from(by_cpu)] += weight;
             }
         }
-        let memory = !matches!(resolution, Resolution::Compute | Resolution::Spinning);
+        let memory = touches_memory(resolution);
         let Located { thing, page, page_node, told } = self.locate(s, i, space, node, resolution);
         if memory {
             self.counters.memory.add(weight);

@@ -253,6 +253,14 @@ pub struct Counters {
     pub working: Sum,
     /// Samples that touch memory.
     pub memory: Sum,
+    /// Weight of samples that touch memory in loops that compute all the same; they are not among `memory`.
+    pub computing: u64,
+    /// What of that may be waiting.
+    pub computing_waits: u64,
+    /// Weight of samples in loops whose iterations were timed.
+    pub paced: u64,
+    /// What of that is in loops that wait.
+    pub paced_waits: u64,
     /// Samples whose page's node is known.
     pub known: Sum,
     /// Remote weight.
@@ -351,6 +359,10 @@ impl Counters {
         self.memory.merge(&other.memory);
         self.known.merge(&other.known);
         self.remote += other.remote;
+        self.computing += other.computing;
+        self.computing_waits += other.computing_waits;
+        self.paced += other.paced;
+        self.paced_waits += other.paced_waits;
         self.page_node_unknown += other.page_node_unknown;
         self.unattributed += other.unattributed;
         add(&mut self.by_resolution, &other.by_resolution);

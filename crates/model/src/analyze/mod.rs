@@ -34,6 +34,7 @@ mod layer;
 mod looks;
 mod measure;
 mod names;
+mod native;
 mod nodes;
 mod notes;
 mod object_rows;
@@ -59,6 +60,7 @@ mod timing;
 mod touchers;
 mod traffic;
 mod unnamed;
+mod velocity;
 mod verdict;
 mod whatif;
 
@@ -213,6 +215,7 @@ fn prepared<T>(
         },
         traffic,
     };
+    let native = native::Native::new(input);
     let elsewhere = elsewhere::rows(input, &finder, &rows);
     let context = attribute::Context {
         input,
@@ -228,6 +231,7 @@ fn prepared<T>(
         survey: &survey,
         region: &region,
         measure: &measure,
+        native: &native,
         exact: exact.as_ref(),
         timing: counts.timing.as_ref().ok(),
         phases: phases.as_ref(),

@@ -71,6 +71,17 @@ pub fn notes(
             percent(meta.steal_share)
         ));
     }
+    if counters.paced > 0 {
+        let part = |weight: u64| percent(weight as f64 / counters.working.weight.max(1) as f64);
+        n.push(format!(
+            "For {} of the time, samples show how long an iteration of the loop took: {} is in loops that compute, whose samples \
+             count as no access of memory; {} is in loops that wait for a cache, for memory or for another thread's line \
+             (docs/native.md).",
+            part(counters.paced),
+            part(counters.computing),
+            part(counters.paced_waits)
+        ));
+    }
     let waiting = counters.resolved(Resolution::Spinning) as f64 / counters.total.weight.max(1) as f64;
     if waiting >= MUCH_WAITING {
         n.push(format!(

@@ -65,7 +65,7 @@ impl Shares {
             remote_ci: if far { share_interval(&counters.known_blocks, &counters.known) } else { None },
             remote_of_all: far.then(|| counters.remote as f64 / counters.working.weight.max(1) as f64),
             remote_of_all_ci: if far {
-                share_interval(&counters.working_blocks, &counters.working)
+                share_interval(&counters.working_blocks, &counters.working).map(|i| with_rest(i, counters))
             } else {
                 None
             },
@@ -120,4 +120,10 @@ pub fn distance(by_class: &[u64; 4], known: u64) -> Vec<DistanceShare> {
         .filter(|&(c, &w)| w > 0 || (known > 0 && *c == DistanceClass::Local))
         .map(|(&class, &w)| DistanceShare { class, share: share(w, known) })
         .collect()
+}
+
+/// What loops that compute may wait for all the same may be far.
+fn with_rest(sampled: Interval, counters: &Counters) -> Interval {
+    let rest = counters.computing_waits as f64 / counters.working.weight.max(1) as f64;
+    Interval { high: (sampled.high + rest).min(1.0), ..sampled }
 }

@@ -116,7 +116,13 @@ fn decided(
         }
         if (counters.memory.weight as f64) < THRESHOLD * all && n >= LEAST_SAMPLES {
             return clean(
-                percent(counters.memory.weight as f64 / all) + " of the time touches memory at all",
+                percent(counters.memory.weight as f64 / all)
+                    + match counters.computing {
+                        0 => " of the time touches memory at all",
+                        _ => {
+                            " of the time is in code that can wait for memory: the loops of the rest compute"
+                        }
+                    },
             );
         }
         return unknown(format!("The node of no page is known. {}", page_node_reason(input, judge)));

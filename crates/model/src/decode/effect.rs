@@ -160,7 +160,7 @@ fn widened(instruction: &Instruction, width: Width, possible: bool) -> Option<Li
 }
 
 /// The second operand, where it is a register or an immediate.
-fn second_operand(instruction: &Instruction) -> Option<Linear> {
+pub(super) fn second_operand(instruction: &Instruction) -> Option<Linear> {
     match instruction.op1_kind() {
         OpKind::Register => number(instruction.op1_register()).map(Linear::register),
         OpKind::Immediate8

@@ -135,7 +135,7 @@ impl Function {
     }
 
     /// The index that a direct jump goes to, if it is in this function.
-    fn target(&self, instruction: &Instruction) -> Option<usize> {
+    pub fn target(&self, instruction: &Instruction) -> Option<usize> {
         let jump = matches!(
             instruction.flow_control(),
             FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
@@ -144,7 +144,7 @@ impl Function {
         near.then(|| self.index(instruction.near_branch_target()))?
     }
 
-    fn falls_through(&self, index: usize) -> bool {
+    pub fn falls_through(&self, index: usize) -> bool {
         let instruction = &self.instructions[index];
         !instruction.is_invalid()
             && matches!(

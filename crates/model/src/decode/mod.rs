@@ -50,6 +50,7 @@
 //! for triad, stencil, gather, column walk and map, and 96 % next for the chase.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use iced_x86::{Decoder as X86, DecoderOptions, InstructionInfoFactory};
 
@@ -58,6 +59,7 @@ use crate::recording::Access;
 mod effect;
 mod function;
 mod linear;
+pub mod loops;
 mod needs;
 mod operand;
 mod plan;
@@ -67,6 +69,7 @@ pub use needs::{Described, describe};
 pub use value::{FunctionCode, Registers, Resolved};
 
 use function::Function;
+use loops::{CodeLoop, Core};
 use plan::Plan;
 
 /// Whether rule P is known to hold on an architecture, as `uname -m` names it.
@@ -85,6 +88,8 @@ pub struct Decoder {
     known: HashMap<u32, Known>,
     kept: usize,
     factory: InstructionInfoFactory,
+    /// The processor that the code runs on; `None`: what loops cost is not known.
+    pub core: Option<&'static Core>,
 }
 
 /// What is known of the code of an address space.
@@ -93,6 +98,8 @@ struct Known {
     plans: HashMap<u64, Plan>,
     /// Decoded functions by their start: neighbouring samples share them.
     functions: BTreeMap<u64, Function>,
+    /// Loops by sampled instruction.
+    loops: HashMap<u64, Option<Arc<CodeLoop>>>,
 }
 
 impl Known {
@@ -111,7 +118,7 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder that knows no code yet.
     pub fn new() -> Self {
-        Decoder { known: HashMap::new(), kept: 0, factory: InstructionInfoFactory::new() }
+        Decoder { known: HashMap::new(), kept: 0, factory: InstructionInfoFactory::new(), core: None }
     }
 
     /// The address that a sample of the address space `space` stands for.
@@ -131,6 +138,30 @@ impl Decoder {
         let resolved = plan.resolve(registers);
         self.known.entry(space).or_default().plans.insert(registers.ip, plan);
         resolved
+    }
+
+    /// The innermost loop around an instruction that was resolved; `None` if it is in none, or where its function begins is
+    /// not known.
+    pub fn loop_around(&mut self, space: u32, ip: u64) -> Option<Arc<CodeLoop>> {
+        let known = self.known.get_mut(&space)?;
+        if let Some(found) = known.loops.get(&ip) {
+            return found.clone();
+        }
+        let (_, function) = known.functions.range(..=ip).next_back()?;
+        let at = function.index(ip)?;
+        let found = CodeLoop::around(function, at, self.core, &mut self.factory);
+        // All instructions of a loop share it.
+        let same = found.as_ref().and_then(|found| {
+            known
+                .loops
+                .values()
+                .flatten()
+                .find(|other| (other.head, other.last) == (found.head, found.last))
+                .cloned()
+        });
+        let found = same.or_else(|| found.map(Arc::new));
+        known.loops.insert(ip, found.clone());
+        found
     }
 
     /// What the instruction at `ip` does to memory, as a page fault there asks.

@@ -47,6 +47,17 @@ pub(super) fn access(instruction: &Instruction, info: &InstructionInfo) -> Acces
     })
 }
 
+/// All memory operands, with their sizes in bytes.
+pub(super) fn all(
+    instruction: &Instruction,
+    info: &InstructionInfo,
+    frame_pointer: bool,
+) -> Vec<(Operand, usize)> {
+    let all = accesses(instruction, info).into_iter();
+    all.map(|(memory, access)| (describe(&memory, access, frame_pointer), memory.memory_size().size()))
+        .collect()
+}
+
 fn accesses(instruction: &Instruction, info: &InstructionInfo) -> Vec<(UsedMemory, Access)> {
     match instruction.mnemonic() {
         Mnemonic::Lea | Mnemonic::Nop => Vec::new(),

@@ -113,6 +113,10 @@ pub struct Meta {
     /// before it began); 0 if unknown.
     #[serde(default)]
     pub largest_process_bytes: u64,
+    /// Fastest clock of a core that was seen when the recording began and ended, GHz: a chain of additions, one a cycle, was timed;
+    /// `null` if unknown.
+    #[serde(default)]
+    pub core_ghz: Option<f64>,
     /// Memory that the machine can give out as hugetlb pages, which `largest_process_bytes` leaves out, bytes: its pools
     /// with what they may grow by, the larger of begin and end; `null` if unknown.
     #[serde(default)]

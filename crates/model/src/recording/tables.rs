@@ -97,6 +97,82 @@ table! {
 }
 
 table! {
+    /// A loop of machine code that samples were in.
+    Loop / Loops = "loops", added {
+        /// Row id; what other tables call `loop_id`.
+        id: u32,
+        /// Its first instruction (a location).
+        head: u32,
+        /// Bytes from there to its last jump back.
+        bytes: u32,
+        /// Instructions between them.
+        instructions: u32,
+        /// Number of the stream whose address `progress.position` is; 65535: a register that counts.
+        stream: u16,
+        /// What an iteration adds to `progress.position`; 0 if nothing tells how far the loop is.
+        step: f64,
+        /// Cycles of an iteration that no overlap can go below; −1 if unknown.
+        issue_cycles: f64,
+        /// The same for one entry of many iterations, with the chain of results from one to the next; −1 if unknown.
+        chain_cycles: f64,
+        /// Cycles of an iteration at most where no access waits; −1 if unknown.
+        high_cycles: f64,
+        /// Why they are not known; empty if they are.
+        why: Text,
+    }
+}
+
+table! {
+    /// Memory that a loop goes through with one set of address registers.
+    LoopStream / LoopStreams = "loop_streams", added {
+        /// Which loop.
+        loop_id: u32,
+        /// Its number among the loop's streams, from 0.
+        number: u16,
+        /// First instruction that uses it (a location).
+        ip: u32,
+        /// What the loop does there: an `Access`.
+        access: u8,
+        /// Bytes that one iteration touches.
+        bytes: u32,
+        /// 1 if every iteration adds the same to the address.
+        regular: u8,
+        /// What it adds, bytes; 0 where it is not regular.
+        step: f64,
+        /// 1 if every iteration accesses it; 0 if only some may.
+        always: u8,
+    }
+}
+
+table! {
+    /// How far a thread was in a loop when a clock sample was taken. Of a loop that many samples of a thread are in, not each.
+    Progress / Progresses = "progress", added {
+        /// When, ns.
+        time_ns: u64,
+        /// CPU time that the thread had used, ns; all bits set if unknown.
+        cpu_ns: u64,
+        /// Which thread.
+        thread: u32,
+        /// Kernel index of the cpu.
+        cpu: u16,
+        /// The interrupted instruction (a location).
+        ip: u32,
+        /// Which loop.
+        loop_id: u32,
+        /// Address of the loop's stream `stream`, or value of the register that counts.
+        position: u64,
+        /// Number of another stream of the loop; 65535 if it has none.
+        other: u16,
+        /// Address of that stream.
+        other_address: u64,
+        /// Iterations that were left until the loop ends; all bits set if nothing counts them.
+        left: u64,
+        /// Number of the sample among those of this thread in this loop: where two rows follow each other, no sample is between them.
+        nth: u32,
+    }
+}
+
+table! {
     /// One user page fault. Which of them placed a page is decided in the analysis.
     PageFault / PageFaults = "faults" {
         /// When, ns.

@@ -180,7 +180,7 @@ impl AgentEvents {
                 let gpr = [ax, cx, dx, bx, sp, bp, si, di, r8, r9, r10, r11, r12, r13, r14, r15];
                 let chain: Vec<u64> = std::iter::once(ip).chain(chain).collect();
                 let weight_ns = weight_ns.min(u64::from(u32::MAX)) as u32;
-                let at = SampleAt { time_ns, pid, tid, cpu, weight_ns };
+                let at = SampleAt { time_ns, cpu_ns: UNCOUNTED, pid, tid, cpu, weight_ns };
                 to.sample(at, Registers { gpr, ip }, &chain, SampleSource::Signal, tables);
             }
             AgentBody::Group { site, count, bytes } => {

@@ -2,6 +2,7 @@
 
 use super::perf::event::{Body, Event, MemoryAccess};
 use super::process_table::{MapEntry, ProcessTable};
+use super::progress::{At, Progress};
 use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Regs, is_agent};
@@ -40,6 +41,8 @@ pub struct Interpreter {
     pub all_but: Option<u32>,
     /// Samples so far.
     pub samples: u64,
+    /// How far threads were in loops.
+    progress: Progress,
 }
 
 impl Interpreter {
@@ -57,6 +60,7 @@ impl Interpreter {
             throttled: 0,
             all_but: None,
             samples: 0,
+            progress: Progress::default(),
         }
     }
 
@@ -79,10 +83,10 @@ impl Interpreter {
         }
         self.samples += u64::from(matches!(body, Body::Clock { .. } | Body::Memory(_)));
         match body {
-            Body::Clock { ip, registers, chain, stack } => {
+            Body::Clock { ip, cpu_ns, registers, chain, stack } => {
                 let Some(registers) = general_registers(&registers, ip) else {
                     return self.bare_sample(
-                        SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns },
+                        SampleAt { time_ns, cpu_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns },
                         ip,
                         &chain,
                         tables,
@@ -95,7 +99,7 @@ impl Interpreter {
                 } else {
                     chain
                 };
-                let at = SampleAt { time_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
+                let at = SampleAt { time_ns, cpu_ns, pid, tid, cpu, weight_ns: self.sample_weight_ns };
                 self.sample(at, registers, &chain, SampleSource::Clock, tables);
             }
             Body::Fault { ip, address, page_bytes } => {
@@ -197,7 +201,7 @@ impl Interpreter {
         source: SampleSource,
         tables: &mut Tables,
     ) {
-        let SampleAt { time_ns, pid, tid, cpu, weight_ns } = at;
+        let SampleAt { time_ns, cpu_ns, pid, tid, cpu, weight_ns } = at;
         let space = self.processes.space_of(pid, time_ns, tables);
         let thread = self.processes.thread(pid, tid, time_ns, tables);
         let ip = match in_kernel(registers.ip) {
@@ -235,6 +239,8 @@ impl Interpreter {
             row.access = resolved.access as u8;
             row.address = resolved.address;
             row.operand_ip = self.processes.location(space, resolved.operand_ip, tables);
+            let at = At { time_ns, cpu_ns, space, thread, cpu: cpu as u16, ip };
+            self.progress.note(at, &registers, &mut self.processes, tables);
         }
         tables.samples.push(row);
     }
@@ -442,6 +448,8 @@ impl Interpreter {
 pub struct SampleAt {
     /// CLOCK_MONOTONIC, ns.
     pub time_ns: u64,
+    /// CPU time that the thread had used, ns; [`UNCOUNTED`] if unknown.
+    pub cpu_ns: u64,
     /// Process.
     pub pid: u32,
     /// Thread.

@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod agent_events;
 pub mod attach;
+mod core_clock;
 pub mod events;
 mod illegal;
 mod losses;
@@ -19,6 +20,7 @@ pub mod options;
 pub mod perf;
 pub mod phases;
 pub mod process_table;
+mod progress;
 pub mod selftest;
 pub mod session;
 pub mod setup;

@@ -3,6 +3,7 @@
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::attach::{self, Lives, PROGRESS_EVERY};
+use super::core_clock::core_ghz;
 use super::events::Interpreter;
 use super::illegal;
 use super::losses;
@@ -24,6 +25,8 @@ use crate::host::target::inherited::too_little_to_finish;
 use crate::host::target::{Before, Ending, Held, Running, User};
 use crate::ranks::join::join;
 use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
+use nearfar_model::decode::loops::core;
+use nearfar_model::live::events::Processor;
 use nearfar_model::recording::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -157,6 +160,12 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
 
     let weight = perf.as_ref().map_or(0, PerfSet::sample_weight_ns);
     let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
+    if !inside {
+        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let Processor { vendor, family, model } = Processor::parse(&text);
+        interpreter.processes.decoder.core = core(&vendor, family, model);
+        writer.meta.core_ghz = core_ghz();
+    }
     interpreter.unwind_samples = options.call_graph == CallGraph::Dwarf;
     if let Ok(agent) = &agent {
         interpreter.own_files.push(agent.mapped_as().to_owned());
@@ -307,6 +316,9 @@ impl Session<'_> {
         if let (Some(before), Some(now)) = (ticks, cpu_times(Path::new("/"))) {
             self.writer.meta.steal_share = now.steal_share_since(&before).unwrap_or(-1.0);
         }
+        // Once more: cores run faster or slower as others work or rest.
+        let before = self.writer.meta.core_ghz;
+        self.writer.meta.core_ghz = before.and_then(|ghz| Some(core_ghz()?.max(ghz)));
         self.close(ending)
     }
 

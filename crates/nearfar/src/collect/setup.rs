@@ -236,6 +236,7 @@ pub(super) fn first_meta(
         target_cpu_s: 0.0,
         target_system_s: -1.0,
         largest_process_bytes: 0,
+        core_ghz: None,
         hugetlb_bytes: discover::hugetlb_bytes(Path::new("/")),
         target_faults: 0,
         steal_share: -1.0,

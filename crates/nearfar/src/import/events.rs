@@ -9,7 +9,7 @@ use nearfar_model::perf::features::Blocks;
 use nearfar_model::perf::records::Record;
 use nearfar_model::perf::sample::Sample;
 use nearfar_model::perf::{DataSource, Vendor};
-use nearfar_model::recording::{Source, SourceReport};
+use nearfar_model::recording::{Source, SourceReport, UNCOUNTED};
 
 /// What an event of the file is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(super) fn as_event(
             let weight =
                 if ns_per_event { number(s.period.unwrap_or(attr.period)).max(1) } else { ns.max(1) };
             let registers = if in_kernel(s.ip) { Vec::new() } else { registers(s, attr) };
-            (Body::Clock { ip: s.ip, registers, chain, stack: Vec::new() }, weight)
+            (Body::Clock { ip: s.ip, cpu_ns: UNCOUNTED, registers, chain, stack: Vec::new() }, weight)
         }
         Use::Faults => {
             let page_bytes = s.page_bytes.filter(|b| b.is_power_of_two()).unwrap_or(0);

@@ -191,6 +191,7 @@ fn empty_meta(machine: Machine, command: Vec<String>, from: String) -> Meta {
         target_cpu_s: 0.0,
         target_system_s: -1.0,
         largest_process_bytes: 0,
+        core_ghz: None,
         hugetlb_bytes: None,
         target_faults: 0,
         steal_share: -1.0,

@@ -6,6 +6,7 @@ use nearfar_model::perf::attr::Attr;
 use nearfar_model::perf::features::Blocks;
 use nearfar_model::perf::sample::{self, Sample};
 use nearfar_model::perf::{DataSource, Vendor, served};
+use nearfar_model::recording::UNCOUNTED;
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 
@@ -18,6 +19,8 @@ pub struct Layout {
     pub sample_type: u64,
     /// How many registers it carries.
     pub registers: usize,
+    /// Whether the time that it was enabled is the CPU time of its thread.
+    pub of_thread: bool,
 }
 
 /// Layouts of all events, by the kernel's event id.
@@ -81,6 +84,8 @@ pub enum Body {
     Clock {
         /// Interrupted instruction.
         ip: u64,
+        /// CPU time that the thread has used since its events were opened, ns; [`UNCOUNTED`] if unknown.
+        cpu_ns: u64,
         /// Registers; empty if the kernel had none to give.
         registers: UserRegisters,
         /// Frame-pointer chain, `ip` first; empty if not asked for.
@@ -274,6 +279,14 @@ fn parse_sample(body: &mut Cursor<'_>, cpu: u32, class: RingClass, layouts: &Lay
     let (pid, tid) = (body.u32()?, body.u32()?);
     let time_ns = body.u64()?;
     let address = if has(PERF_SAMPLE_ADDR) { body.u64()? } else { 0 };
+    // The event's value, and the time that it was enabled: while its thread ran, on whatever cpu.
+    let cpu_ns = match has(PERF_SAMPLE_READ) {
+        true => {
+            body.u64()?;
+            Some(body.u64()?).filter(|_| layout.of_thread).unwrap_or(UNCOUNTED)
+        }
+        false => UNCOUNTED,
+    };
     let mut chain = Vec::new();
     if has(PERF_SAMPLE_CALLCHAIN) {
         for _ in 0..body.u64()? {
@@ -301,7 +314,7 @@ fn parse_sample(body: &mut Cursor<'_>, cpu: u32, class: RingClass, layouts: &Lay
     }
     let page_bytes = if has(PERF_SAMPLE_DATA_PAGE_SIZE) { body.u64()? } else { 0 };
     let body = match layout.kind {
-        Kind::Clock => Body::Clock { ip, registers, chain, stack },
+        Kind::Clock => Body::Clock { ip, cpu_ns, registers, chain, stack },
         Kind::Fault => Body::Fault { ip, address, page_bytes },
         Kind::FaultChain => Body::FaultChain { ip, address, registers, stack },
         Kind::Memory => return None,
@@ -377,8 +390,12 @@ mod tests {
         };
         for (vendor, expected) in [(Vendor::Amd, Served::OtherCore), (Vendor::Intel, Served::OtherCore)] {
             let mut layouts = Layouts { memory: Some((vendor, blocks.clone())), ..Layouts::default() };
-            let layout =
-                Layout { kind: Kind::Memory, sample_type: memory_sample_type(true, true), registers: 0 };
+            let layout = Layout {
+                kind: Kind::Memory,
+                sample_type: memory_sample_type(true, true),
+                registers: 0,
+                of_thread: false,
+            };
             layouts.insert(42, layout);
             let parsed = |source| parse(&record(42, source, (1 << 27) + 5), 3, RingClass::Complete, &layouts);
             let event = parsed(far.bits()).unwrap();

@@ -290,7 +290,17 @@ impl PerfSet {
                 }
                 let class = if kind == Kind::FaultChain { RingClass::Chains } else { RingClass::Complete };
                 attr.wakeup_watermark = sizes[class as usize] as u32 / 4;
-                let fd = match open_event(&mut attr, pid, cpu) {
+                let mut opened = open_event(&mut attr, pid, cpu);
+                // Before Linux 6.12, inherited events carry no times.
+                let read = PERF_SAMPLE_READ as u64;
+                if matches!(&opened, Err(error) if error.raw_os_error() == Some(libc::EINVAL))
+                    && attr.sample_type & read != 0
+                {
+                    attr.sample_type &= !read;
+                    attr.read_format = 0;
+                    opened = open_event(&mut attr, pid, cpu);
+                }
+                let fd = match opened {
                     Ok(fd) => fd,
                     // A thread may end between listing and opening.
                     Err(error) if !on_exec && error.raw_os_error() == Some(libc::ESRCH) => continue,
@@ -312,7 +322,8 @@ impl PerfSet {
                 }
                 let id = event_id(&fd).map_err(|error| OpenError::Refused { what, error })?;
                 let registers = REGISTERS.count_ones() as usize;
-                self.kinds.insert(id, Layout { kind, sample_type: attr.sample_type, registers });
+                let of_thread = !matches!(target, Target::Everything);
+                self.kinds.insert(id, Layout { kind, sample_type: attr.sample_type, registers, of_thread });
                 self.events.push((fd, burst));
             }
             if let Some(owner) = owners[RingClass::Complete as usize] {
@@ -336,8 +347,12 @@ impl PerfSet {
                 let place = Place { pid, cpu, on_exec, owner, ring_bytes };
                 match open_access(event, &place, hz, (physical, three)) {
                     Ok(opened) => {
-                        let layout =
-                            Layout { kind: Kind::Memory, sample_type: opened.sample_type, registers: 0 };
+                        let layout = Layout {
+                            kind: Kind::Memory,
+                            sample_type: opened.sample_type,
+                            registers: 0,
+                            of_thread: false,
+                        };
                         self.kinds.insert(opened.id, layout);
                         self.events.extend(opened.events.into_iter().map(|event| (event, false)));
                         refused = None;
@@ -443,7 +458,8 @@ fn attributes(
         let first = settings.hz / (1.0 + 1.0 / GOLDEN);
         for rate in [first, settings.hz - first] {
             let mut attr = base(PERF_COUNT_SW_TASK_CLOCK as u64, (1e9 / rate) as u64);
-            attr.sample_type = plain | PERF_SAMPLE_REGS_USER as u64;
+            attr.sample_type = plain | (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_READ) as u64;
+            attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED as u64;
             attr.sample_regs_user = REGISTERS;
             if settings.chains {
                 attr.sample_type |= PERF_SAMPLE_CALLCHAIN as u64;

@@ -1,0 +1,179 @@
+//! What a timer's samples say beyond where they are: which loops compute.
+//!
+//! The recorder keeps how far threads were in their loops, and what an iteration of each costs where caches answer at once.
+//! [`super::velocity`] finds how long an iteration took. Where that is what it costs, the loop computes: no access
+//! of it is waited for, wherever its pages are. docs/native.md has the derivation.
+
+use super::hash::FastMap;
+use super::input::Input;
+use super::velocity::{Point, velocity};
+use crate::recording::{Columns, UNCOUNTED};
+
+/// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
+/// is in the upper end of the interval. // chosen
+const COMPUTES: f64 = 1.15;
+/// An iteration that took less than this part of the least that it can cost was not measured right. // chosen
+const IMPOSSIBLE: f64 = 0.85;
+/// Iterations of one entry from which on the chain of results decides: chains of short entries overlap. // chosen
+const LONG: u64 = 200;
+/// Time of an iteration, over the most that it costs where no access waits, from which on its loop waits. // chosen
+const WAITS: f64 = 1.5;
+/// Part of the fastest clock that cores run at, at least, while the program does. // chosen
+const SLOWEST: f64 = 0.8;
+/// Faster than the least cost by this much is tried, so that a wrong velocity there shows. // chosen
+const BEYOND: f64 = 1.15;
+/// Samples of a thread in a loop below which nothing is asked. // chosen
+const LEAST: usize = 50;
+/// Part of the samples that a piece of memory must have to count. // chosen
+const PIECE: f64 = 0.05;
+
+/// What a loop of a thread does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Time of an iteration, ns.
+    pub iteration_ns: f64,
+    /// The least that it can cost, ns.
+    pub least_ns: f64,
+    /// The most that it costs where no access waits, ns.
+    pub most_ns: f64,
+}
+
+impl Pace {
+    /// Whether the loop computes.
+    pub fn computes(&self) -> bool {
+        self.iteration_ns <= COMPUTES * self.least_ns
+    }
+
+    /// Whether it waits: for a cache, for memory or for another thread's line.
+    pub fn waits(&self) -> bool {
+        self.iteration_ns >= WAITS * self.most_ns
+    }
+
+    /// Part of its time that may be waiting all the same.
+    pub fn may_wait(&self) -> f64 {
+        (1.0 - self.least_ns / self.iteration_ns).clamp(0.0, 1.0)
+    }
+}
+
+/// Paces of loops, by thread and instruction.
+#[derive(Clone, Debug, Default)]
+pub struct Native {
+    /// Loop of an instruction's location.
+    loops: FastMap<u32, u32>,
+    /// By thread and loop: those that are known.
+    paces: FastMap<(u32, u32), Pace>,
+}
+
+impl Native {
+    /// From the recording's tables.
+    pub fn new(input: &Input) -> Native {
+        let p = &input.progress;
+        let loops = (0..p.len()).map(|i| (p.ip[i], p.loop_id[i])).collect();
+        let Some(ghz) = input.meta.core_ghz else { return Native { loops, ..Native::default() } };
+        let mut by_thread: FastMap<(u32, u32), Vec<usize>> = FastMap::default();
+        for i in 0..p.len() {
+            by_thread.entry((p.thread[i], p.loop_id[i])).or_default().push(i);
+        }
+        let rows: FastMap<u32, usize> = input.loops.id.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        let paces = by_thread
+            .into_iter()
+            .filter(|(_, samples)| samples.len() >= LEAST)
+            .filter_map(|(key, samples)| Some((key, pace(input, *rows.get(&key.1)?, samples, ghz)?)))
+            .collect();
+        Native { loops, paces }
+    }
+
+    /// The pace of the loop that a thread was in; `None` where it is not known, or there is no loop.
+    #[inline]
+    pub fn pace(&self, thread: u32, ip: u32) -> Option<Pace> {
+        if self.paces.is_empty() {
+            return None;
+        }
+        self.paces.get(&(thread, *self.loops.get(&ip)?)).copied()
+    }
+}
+
+fn pace(input: &Input, row: usize, mut samples: Vec<usize>, ghz: f64) -> Option<Pace> {
+    let (p, l) = (&input.progress, &input.loops);
+    let step = l.step[row];
+    if step == 0.0 || l.issue_cycles[row] <= 0.0 || samples.iter().any(|&i| p.cpu_ns[i] == UNCOUNTED) {
+        return None;
+    }
+    samples.sort_by_key(|&i| p.time_ns[i]);
+    let mut left: Vec<u64> = samples.iter().map(|&i| p.left[i]).collect();
+    left.sort_unstable();
+    // Half of a pass is left in the middle; where nothing counts, all bits are set.
+    let middle = left[left.len() / 2];
+    let long = middle != UNCOUNTED && middle >= LONG / 2;
+    let least_ns = if long { l.chain_cycles[row] } else { l.issue_cycles[row] } / ghz;
+    let fastest = BEYOND * ghz / l.issue_cycles[row];
+    let point = |i: usize, at: f64| Point {
+        cpu_ns: p.cpu_ns[i] as f64,
+        time_ns: p.time_ns[i] as f64,
+        at,
+        nth: p.nth[i],
+    };
+    // Iterations that are left begin anew with each entry into the loop: where all entries are of one length, they count best.
+    let most = left[left.len() - 1];
+    let by_entry = (most != UNCOUNTED).then(|| {
+        let points: Vec<Point> = samples.iter().map(|&i| point(i, -(p.left[i] as f64))).collect();
+        velocity(&points, most as f64 * (1.0 + 1.0 / points.len() as f64), fastest)
+    });
+    let by_memory = || {
+        let (pieces, extent) = pieces(samples.iter().map(|&i| p.position[i]).collect());
+        let point = |&i: &usize| {
+            let begin = pieces.iter().find(|piece| (piece.0..=piece.1).contains(&p.position[i]))?.0;
+            Some(point(i, p.position[i].wrapping_sub(begin) as f64 / step))
+        };
+        let points: Vec<Point> = samples.iter().filter_map(point).collect();
+        velocity(&points, extent / step.abs(), fastest)
+    };
+    let found = by_entry.flatten().or_else(by_memory)?;
+    let iteration_ns = 1.0 / found.per_ns;
+    // Two threads of a core share its pipes.
+    let shared = f64::from(input.meta.machine.threads_per_core.max(1));
+    let most_ns = l.high_cycles[row] * shared / (SLOWEST * ghz);
+    (iteration_ns >= IMPOSSIBLE * least_ns).then_some(Pace { iteration_ns, least_ns, most_ns })
+}
+
+/// The pieces of memory that positions are in, and how long a pass through one is: those of about the longest length. A loop
+/// that works on one array after the other, or on two in turn, has a piece for each.
+fn pieces(mut positions: Vec<u64>) -> (Vec<(u64, u64)>, f64) {
+    positions.sort_unstable();
+    let n = positions.len();
+    let mut gaps: Vec<u64> = positions.windows(2).map(|w| w[1] - w[0]).collect();
+    gaps.sort_unstable();
+    // Of n samples anywhere in a piece, the widest gap is ln n times the mean, and a tenth are wider than ln 10 times the mean.
+    let usual = gaps.get(gaps.len() * 9 / 10).copied().unwrap_or(0).max(1) as f64 / std::f64::consts::LN_10;
+    let widest = usual * 3.0 * (n.max(3) as f64).ln();
+    let mut found: Vec<(u64, u64, usize)> = Vec::new();
+    for position in positions {
+        match found.last_mut().filter(|piece| (position - piece.1) as f64 <= widest) {
+            Some(piece) => *piece = (piece.0, position, piece.2 + 1),
+            None => found.push((position, position, 1)),
+        }
+    }
+    // Samples do not reach quite to the ends.
+    let length = |piece: &(u64, u64, usize)| {
+        let samples = piece.2 as f64;
+        (piece.1 - piece.0) as f64 * (samples + 1.0) / (samples - 1.0).max(1.0)
+    };
+    found.retain(|piece| piece.2 as f64 >= PIECE * n as f64 && piece.2 >= 10);
+    let longest = found.iter().map(length).fold(0.0, f64::max);
+    found.retain(|piece| length(piece) > 0.94 * longest);
+    (found.into_iter().map(|piece| (piece.0, piece.1)).collect(), longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_arrays_of_one_length_are_two_pieces_and_a_shorter_one_is_left_out() {
+        let spread = |from: u64, bytes: u64, n: u64| (0..n).map(move |i| from + i * 7919 % bytes);
+        let all = spread(0x1000_0000, 800_000, 300).chain(spread(0x2000_0000, 800_000, 300));
+        let (pieces, extent) = pieces(all.chain(spread(0x3000_0000, 20_000, 100)).collect());
+        assert_eq!(pieces.len(), 2, "{pieces:?}");
+        assert!((extent / 800_000.0 - 1.0).abs() < 0.05, "{extent}");
+    }
+}
