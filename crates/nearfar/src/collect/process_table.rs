@@ -12,6 +12,7 @@ use nearfar_model::decode::{Decoder, FunctionCode};
 use nearfar_model::recording::*;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -496,47 +497,50 @@ impl ProcessTable {
         ip: u64,
         use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
     ) -> T {
-        let ProcessTable { spaces, modules, decoder, imported, .. } = self;
-        let s = &spaces[space as usize];
-        let mut buffer = Vec::new();
-        let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
-            Some(loaded) => file_code(loaded, map, start, ip),
-            None if *imported => None,
-            None => {
-                // Generated code: read it from the process while it lives.
-                let from = ip.saturating_sub(JIT_WINDOW).max(start);
-                read_memory(s.pid, from, (ip + JIT_WINDOW).min(map.end) - from, &mut buffer)?;
-                Some(FunctionCode { start: from, bytes: &buffer, synced: false })
-            }
-        });
-        use_code(decoder, code)
+        self.with_code_of(space, ip, JIT_WINDOW..=JIT_WINDOW, file_code, use_code)
     }
 
-    /// Runs `use_code` with the code that begins at `ip`, as long as one instruction can be: where it is exact, as a
-    /// page fault's, nobody asks for the function around it.
+    /// Runs `use_code` with the code that begins at `ip`, as long as one instruction can be: a page fault's address is
+    /// exact, so the function around it is not needed.
     fn with_instruction<T>(
         &mut self,
         space: u32,
         ip: u64,
         use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
     ) -> T {
+        let use_code = |decoder: &mut Decoder, code: Option<FunctionCode<'_>>| {
+            use_code(decoder, code.map(|code| FunctionCode { synced: true, ..code }))
+        };
+        self.with_code_of(space, ip, 0..=LONGEST_INSTRUCTION, file_instruction, use_code)
+    }
+
+    /// Runs `use_code` with code at `ip`: of a file what `in_file` finds, of generated code as many bytes before and
+    /// behind `ip` as `window` says, read from the process while it lives.
+    fn with_code_of<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        window: RangeInclusive<u64>,
+        in_file: for<'a> fn(&'a Module, u64, u64) -> Option<FunctionCode<'a>>,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
         let ProcessTable { spaces, modules, decoder, imported, .. } = self;
         let s = &spaces[space as usize];
         let mut buffer = Vec::new();
-        let bytes = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
+        let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
             Some(loaded) => {
                 let file = loaded.file.as_ref()?;
-                let vaddr = file.vaddr_of_file_offset(map.offset + (ip - start))?;
-                // A segment may end with it.
-                (1..=LONGEST_INSTRUCTION).rev().find_map(|n| file.code(vaddr..vaddr.checked_add(n)?))
+                in_file(file, file.vaddr_of_file_offset(map.offset + (ip - start))?, ip)
             }
             None if *imported => None,
             None => {
-                read_memory(s.pid, ip, LONGEST_INSTRUCTION.min(map.end - ip), &mut buffer)?;
-                Some(&buffer[..])
+                let from = ip.saturating_sub(*window.start()).max(start);
+                let to = ip.saturating_add(*window.end()).min(map.end);
+                read_memory(s.pid, from, to - from, &mut buffer)?;
+                Some(FunctionCode { start: from, bytes: &buffer, synced: false })
             }
         });
-        use_code(decoder, bytes.map(|bytes| FunctionCode { start: ip, bytes, synced: true }))
+        use_code(decoder, code)
     }
 }
 
@@ -546,9 +550,15 @@ const LONGEST_INSTRUCTION: u64 = 15;
 /// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
 const JIT_WINDOW: u64 = 96;
 
-fn file_code<'a>(loaded: &'a Loaded, map: &MapEntry, start: u64, ip: u64) -> Option<FunctionCode<'a>> {
-    let file = loaded.file.as_ref()?;
-    let vaddr = file.vaddr_of_file_offset(map.offset + (ip - start))?;
+/// The instruction at an address of a file that is mapped so that it is at `ip`.
+fn file_instruction(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
+    // A segment may end with it.
+    let bytes = (1..=LONGEST_INSTRUCTION).rev().find_map(|n| file.code(vaddr..vaddr.checked_add(n)?))?;
+    Some(FunctionCode { start: ip, bytes, synced: true })
+}
+
+/// The function around an address of a file that is mapped so that it is at `ip`, or else the bytes around it.
+fn file_code(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
     let bias = ip.wrapping_sub(vaddr);
     if let Some(range) = file.code_range(vaddr) {
         let start = range.start;
