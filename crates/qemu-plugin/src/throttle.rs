@@ -7,12 +7,10 @@
 
 use crate::host::HostThread;
 use crate::plugin_state::PluginState;
+use nearfar_model::recording::tables::LEAD_NS;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-
-/// How far ahead of the slowest a vCPU may be, ns: a fraction of what a block of a dynamic schedule takes. // chosen
-const LEAD_NS: f64 = 10_000.0;
 
 /// How long it naps on the host before it looks again, for each ns that it is ahead, ns: a fraction of what an
 /// emulated cpu needs to catch up. Switching tasks costs the host something too. // chosen

@@ -1,7 +1,7 @@
 //! What to change, in words that fit the object and how it is used.
 
 use super::nodes::{NodeIndex, Nodes};
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::program::{Managed, Program};
 use super::value::Pattern;
 
@@ -75,7 +75,7 @@ pub fn nodes_sentence(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
 }
 
 /// How the threads share the object, as evidence.
-pub fn pattern_sentence(r: &RowFacts) -> String {
+pub fn pattern_sentence(r: &RowUse) -> String {
     let how = match r.pattern {
         Pattern::Blocked => "each thread uses its own contiguous part of",
         Pattern::Cyclic => "threads take turns in small chunks of",
@@ -120,12 +120,12 @@ fn of_runtime(runtime: Managed) -> String {
 const ANY: &str = "that uses it";
 
 /// The advice, and the same for objects of many lines: without the line of this one.
-pub fn advise(r: &RowFacts, program: Program, cause: Use) -> [String; 2] {
+pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
     [advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched), advice(r, program, cause, ANY, "")]
 }
 
-fn advice(r: &RowFacts, program: Program, cause: Use, used: &str, touched: &str) -> String {
+fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -> String {
     // What a policy did is not the runtime's, and what was not seen may not be.
     if let Some(runtime) = program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Unexplained)) {
         return of_runtime(runtime);
@@ -267,7 +267,7 @@ mod tests {
         ];
         for (cause, pattern) in causes.into_iter().flat_map(|c| patterns.map(|p| (c, p))) {
             for (openmp, spread) in [(true, true), (true, false), (false, true), (false, false)] {
-                let mut row = RowFacts { pattern, used_at: Some("a.c:7".into()), ..RowFacts::default() };
+                let mut row = RowUse { pattern, used_at: Some("a.c:7".into()), ..RowUse::default() };
                 if spread {
                     (row.page_nodes, row.user_nodes) = (vec![0.5, 0.5], vec![(0, 0.5), (1, 0.5)]);
                 }

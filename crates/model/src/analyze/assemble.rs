@@ -9,7 +9,7 @@ use super::findings::Setting;
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
-use super::object_rows::{self, RowFacts};
+use super::object_rows::{self, RowUse};
 use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
@@ -37,7 +37,7 @@ pub fn assemble(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    rows: &[RowFacts],
+    rows: &[RowUse],
     counts: &Counts,
 ) -> Report {
     let nodes = context.finder.nodes;
@@ -298,7 +298,7 @@ fn threads(input: &Input, context: &Context, counters: &Counters) -> Vec<ThreadR
     rows
 }
 
-fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
+fn object(input: &Input, code: &Code, f: &RowUse) -> ObjectRow {
     let (context, counters) = (code.context, code.counters);
     let row = &context.rows.rows[f.row];
     let counts = counters.rows[f.row].as_deref();
@@ -354,7 +354,7 @@ fn object(input: &Input, code: &Code, f: &RowFacts) -> ObjectRow {
 }
 
 /// Whether an object's remote share is of so few samples that it says nothing.
-fn says_nothing(f: &RowFacts, counts: Option<&RowCounters>) -> bool {
+fn says_nothing(f: &RowUse, counts: Option<&RowCounters>) -> bool {
     f.exact.is_none()
         && counts.is_some_and(|c| c.known.samples < FEW)
         && f.remote_ci.is_some_and(|i| i.high - i.low > WIDEST_TOLD)
@@ -381,7 +381,7 @@ fn listed(ranges: &[super::pattern::Range]) -> impl Iterator<Item = &super::patt
     most.into_iter().map(|i| &ranges[i])
 }
 
-fn first_touch(input: &Input, context: &Context, f: &RowFacts) -> Vec<TouchRow> {
+fn first_touch(input: &Input, context: &Context, f: &RowUse) -> Vec<TouchRow> {
     let nodes = context.finder.nodes;
     let mut rows: Vec<TouchRow> = Vec::new();
     for ((group, inherited), pages) in &f.origins.by_group {

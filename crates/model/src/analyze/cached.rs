@@ -14,7 +14,7 @@ use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
-use super::object_rows::{RowFacts, by_row, mib};
+use super::object_rows::{RowUse, by_row, mib};
 use super::stats::draws_interval;
 use super::value::{Basis, CacheBound};
 use crate::machine::CacheLevel;
@@ -44,7 +44,7 @@ pub fn bound(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    facts: &[RowFacts],
+    row_uses: &[RowUse],
 ) -> Result<CacheBound, String> {
     let meta = &input.meta;
     if context.measure.basis != Basis::StallTime {
@@ -127,7 +127,7 @@ pub fn bound(
             // the meantime: no more than it can have fetched while it was away.
             Some(away) => (2.0 * at_most(away)).min(1.0),
         },
-        between_nodes_at_most: at_most(open(context, counters, facts)),
+        between_nodes_at_most: at_most(open(context, counters, row_uses)),
     })
 }
 
@@ -251,7 +251,7 @@ fn mapped(input: &Input, context: &Context) -> FastMap<u32, u64> {
 /// Weight of samples that another node's cache may have answered: on parts of objects that several nodes use, unless
 /// their pages cannot be written to; and where no object is known. Where the page is does not matter: a line that
 /// another node's cache has changed comes from there, from a near page, too.
-fn open(context: &Context, counters: &Counters, facts: &[RowFacts]) -> u64 {
+fn open(context: &Context, counters: &Counters, row_uses: &[RowUse]) -> u64 {
     let mut nodes = (0..counters.threads.len())
         .filter(|&t| counters.threads[t].sum.samples > 0)
         .map(|t| context.node_of_user(counters, t as u32));
@@ -263,7 +263,7 @@ fn open(context: &Context, counters: &Counters, facts: &[RowFacts]) -> u64 {
     let instances = instances::by_row(context.rows, counters);
     let mut open = counters.unattributed;
     let spaces = context.finder.spaces;
-    for f in facts {
+    for f in row_uses {
         let node = |thread: u32| match thread {
             NONE => UNKNOWN,
             thread => context.node_of_user(counters, thread),

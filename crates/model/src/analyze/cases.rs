@@ -3,7 +3,7 @@
 use super::advice::{self, ALL, Use};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
-use super::object_rows::{RowFacts, Toucher};
+use super::object_rows::{RowUse, Toucher};
 use super::program::Program;
 use super::value::{Basis, Pattern};
 use crate::percent::percent;
@@ -32,7 +32,7 @@ pub(super) const CACHED_PAGES: u64 = 64;
 /// [`advice::ALL`] stands for the names of all objects that they hold for.
 pub(super) struct Case<'a> {
     pub(super) kind: &'static str,
-    pub(super) row: &'a RowFacts,
+    pub(super) row: &'a RowUse,
     pub(super) at: Option<String>,
     pub(super) function: Option<String>,
     /// The real function: cases with the same one have the same cause.
@@ -53,7 +53,7 @@ impl<'a> Case<'a> {
     }
 
     /// At the line of the first touch by `top`; what should be said is still empty, except for the pattern.
-    fn new(kind: &'static str, row: &'a RowFacts, top: Option<&Toucher>) -> Case<'a> {
+    fn new(kind: &'static str, row: &'a RowUse, top: Option<&Toucher>) -> Case<'a> {
         Case {
             kind,
             row,
@@ -69,7 +69,7 @@ impl<'a> Case<'a> {
 }
 
 /// What its samples count.
-fn units(r: &RowFacts) -> &'static str {
+fn units(r: &RowUse) -> &'static str {
     match r.basis {
         Basis::StallTime => "samples",
         Basis::DramLines => "lines",
@@ -78,7 +78,7 @@ fn units(r: &RowFacts) -> &'static str {
 }
 
 /// What its use is counted in.
-fn what(r: &RowFacts) -> &'static str {
+fn what(r: &RowUse) -> &'static str {
     match r.basis {
         Basis::StallTime => "time is",
         Basis::DramLines => "lines are",
@@ -87,7 +87,7 @@ fn what(r: &RowFacts) -> &'static str {
 }
 
 /// What is remote of it.
-fn remote_what(r: &RowFacts) -> &'static str {
+fn remote_what(r: &RowUse) -> &'static str {
     match r.basis {
         Basis::StallTime => "remote time is",
         Basis::DramLines => "remote lines are",
@@ -96,7 +96,7 @@ fn remote_what(r: &RowFacts) -> &'static str {
 }
 
 /// `63 % of its samples are remote (56 to 69 %)`.
-fn remote_sentence(r: &RowFacts) -> String {
+fn remote_sentence(r: &RowUse) -> String {
     let interval =
         r.remote_ci.map_or(String::new(), |i| format!(" ({:.0} to {})", i.low * 100.0, percent(i.high)));
     // Counts of whole pages have no interval worth a reader's time.
@@ -109,7 +109,7 @@ fn remote_sentence(r: &RowFacts) -> String {
 }
 
 /// The case of a row, if its remote lines or time are explained by something.
-pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+pub(super) fn case<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     if r.remote == 0 || r.own_stacks || r.loaded {
         return None;
     }
@@ -137,7 +137,7 @@ pub(super) fn case<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Opti
 }
 
 /// Most of what is remote is on a node without cpus: slower for all threads.
-fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
+fn cpuless<'a>(r: &'a RowUse) -> Option<Case<'a>> {
     if (r.by_class[3] as f64) < SERIAL * r.remote as f64 {
         return None;
     }
@@ -155,7 +155,7 @@ fn cpuless<'a>(r: &'a RowFacts) -> Option<Case<'a>> {
 }
 
 /// A policy (mbind, numactl, an automatic migration) put the pages elsewhere than where they were touched.
-fn by_policy<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+fn by_policy<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     let away: u64 = r.touchers.iter().map(|t| t.away).sum();
     let seen: u64 = r.touchers.iter().filter(|t| t.node != UNKNOWN).map(|t| t.weight).sum();
     if (away as f64) < AWAY * seen.max(1) as f64 || r.remote_share.is_none_or(|s| s < MOSTLY_HALO) {
@@ -179,7 +179,7 @@ fn by_policy<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Cas
 
 /// No remote lines to blame, yet the time model finds that they would be served faster from elsewhere: one
 /// node's memory has too much to do while another's has little.
-pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Case<'a> {
+pub(super) fn crowded<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Case<'a> {
     Case {
         text: format!("the memory controller that holds {ALL} is busier than the others"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
@@ -190,7 +190,7 @@ pub(super) fn crowded<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> C
 }
 
 /// One thread placed the pages that the remote samples are on.
-fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
     // One that migrated meanwhile is one thread all the same.
     let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
     let sums = |thread: u32| of_thread(thread).fold((0, 0), |sum, t| (sum.0 + t.remote, sum.1 + t.weight));
@@ -247,7 +247,7 @@ fn serial<'a>(r: &'a RowFacts, nodes: &Nodes, program: Program) -> Option<Case<'
 }
 
 /// What one thread's first touch is, by how the object is used.
-fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
+fn serial_kind(r: &RowUse) -> (&'static str, Use, &'static str) {
     let parted = r.least_remote().is_some_and(|l| l <= advice::APART);
     if r.pattern == Pattern::AllOver && !parted {
         return match r.read_only {
@@ -274,7 +274,7 @@ fn serial_kind(r: &RowFacts) -> (&'static str, Use, &'static str) {
 }
 
 /// The allocator's own writes (chunk headers) placed the pages, before the program wrote to them.
-fn allocator<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
+fn allocator<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let by_allocator: u64 = r.touchers.iter().map(|t| t.remote_by_allocator).sum();
     let top = r.touchers.iter().max_by_key(|t| t.remote_by_allocator)?;
     if (by_allocator as f64) < SERIAL * r.remote as f64 || !r.heap {
@@ -303,7 +303,7 @@ fn allocator<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
 }
 
 /// Remote samples are in large folios at the borders between the parts of two nodes.
-fn straddling<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
+fn straddling<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let folio = *r.folio_bytes.last()?;
     // Where every thread goes everywhere, the size of the pages changes nothing.
     let few = matches!(r.pattern, Pattern::Blocked | Pattern::Cyclic | Pattern::OneThread);
@@ -334,7 +334,7 @@ fn straddling<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
 }
 
 /// Whether parts are in the order of their use except for their borders, and no thread placed nearly all of it.
-fn shifted(r: &RowFacts) -> bool {
+fn shifted(r: &RowUse) -> bool {
     let most = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0) as f64;
     let ordered = 2..=2 * r.user_nodes.len().max(1);
     most < SERIAL * r.placed_pages() as f64
@@ -342,7 +342,7 @@ fn shifted(r: &RowFacts) -> bool {
 }
 
 /// Several threads placed the pages, and others use them.
-fn mismatch<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
+fn mismatch<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let known: u64 = r.touchers.iter().map(|t| t.remote).sum();
     let toucher_threads = r.touchers.iter().map(|t| t.thread).collect::<FastSet<u32>>().len();
     let shifted = shifted(r);
@@ -382,7 +382,7 @@ fn mismatch<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
 
 /// None of the above. A few remote lines need no explanation; if moving the object gains all the same, its
 /// memory is [`crowded`].
-fn unexplained<'a>(r: &'a RowFacts, program: Program) -> Option<Case<'a>> {
+fn unexplained<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     if r.basis == Basis::DramLines && r.remote_share.is_some_and(|s| s < LEAST_SHIFTED) {
         return None;
     }

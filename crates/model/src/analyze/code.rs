@@ -5,7 +5,7 @@ use super::attribute::Context;
 use super::counters::{Counters, LineUse};
 use super::hash::FastMap;
 use super::input::Input;
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::shares::share;
 use super::sites::Site;
 use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};
@@ -112,7 +112,7 @@ impl Code<'_> {
     }
 
     /// Where an object is used, most first.
-    pub fn used_at(&self, f: &RowFacts) -> Vec<UseRow> {
+    pub fn used_at(&self, f: &RowUse) -> Vec<UseRow> {
         let row = f.row as u32;
         let bound = |site: u32| {
             let of = |r: u16| Some((r, *self.counters.line_bounds.get(&(row, site, r))?));
@@ -122,7 +122,7 @@ impl Code<'_> {
     }
 
     /// An object's lines from and to DRAM: counted if they were.
-    pub fn of_object(&self, f: &RowFacts) -> Option<DramLines> {
+    pub fn of_object(&self, f: &RowUse) -> Option<DramLines> {
         let row = f.row as u32;
         let of = |site: u32| {
             self.resources().filter_map(move |r| Some((r, *self.counters.line_bounds.get(&(row, site, r))?)))

@@ -9,7 +9,7 @@ use super::cases::{Case, case, crowded};
 use super::counters::{Counters, ThreadCounters};
 use super::hash::FastSet;
 use super::nodes::Nodes;
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::phases::Phases;
 use super::program::Program;
 use super::stats::LEAST_OF_A_PART;
@@ -73,7 +73,7 @@ pub struct Setting<'a> {
 
 /// Causes that explain what is remote, each with the objects that it placed. Rows that are `explained` have another.
 pub fn causes<'a>(
-    rows: &'a [RowFacts],
+    rows: &'a [RowUse],
     nodes: &Nodes,
     program: Program,
     explained: &FastSet<usize>,
@@ -115,7 +115,7 @@ fn join<'a>(groups: &mut Vec<Vec<Case<'a>>>, case: Case<'a>) {
 /// All findings, first the one with most to gain, or, where that is not known, with most at risk; and those
 /// that are known to gain too little; and the cause with most at risk that is not certain enough.
 pub fn findings<'a>(
-    rows: &'a [RowFacts],
+    rows: &'a [RowUse],
     mut groups: Vec<Vec<Case<'a>>>,
     setting: &Setting,
 ) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>) {

@@ -13,7 +13,7 @@ use super::counters::{BINS, Counters, Use};
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
-use super::object_rows::{RowFacts, by_row};
+use super::object_rows::{RowUse, by_row};
 use super::reach::LINE;
 use super::value::{Basis, CacheHeld};
 use crate::machine::{CacheLevel, Machine};
@@ -43,8 +43,8 @@ pub struct Held {
 /// A row's far samples from one node.
 struct Item {
     node: NodeIndex,
-    /// Position among the facts.
-    fact: usize,
+    /// Position among the uses of rows.
+    row_use: usize,
     bytes: f64,
     far: u64,
 }
@@ -55,23 +55,23 @@ pub fn held(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    facts: &[RowFacts],
+    row_uses: &[RowUse],
 ) -> Option<Held> {
     let nodes = context.finder.nodes;
     if context.measure.basis != Basis::StallTime || nodes.count < 2 {
         return None;
     }
     let last = last_level(input, judge)?;
-    let mut items = items(input, judge, context, counters, facts);
+    let mut items = items(input, judge, context, counters, row_uses);
     // Where most far time is per byte comes first: so caches can have answered most of it.
     items.sort_by(|a, b| {
         let density = |i: &Item| i.far as f64 / i.bytes;
-        density(b).total_cmp(&density(a)).then(a.fact.cmp(&b.fact)).then(a.node.cmp(&b.node))
+        density(b).total_cmp(&density(a)).then(a.row_use.cmp(&b.row_use)).then(a.node.cmp(&b.node))
     });
     let mut room: Vec<f64> =
         (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, counters, n))).collect();
-    let mut by_fact = vec![0u64; facts.len()];
-    let (mut far, mut bytes) = (0u64, vec![0.0f64; facts.len()]);
+    let mut by_row_use = vec![0u64; row_uses.len()];
+    let (mut far, mut bytes) = (0u64, vec![0.0f64; row_uses.len()]);
     for item in items {
         let room = &mut room[usize::from(item.node)];
         if item.bytes > *room {
@@ -79,25 +79,25 @@ pub fn held(
         }
         *room -= item.bytes;
         far += item.far;
-        by_fact[item.fact] += item.far;
-        bytes[item.fact] = bytes[item.fact].max(item.bytes);
+        by_row_use[item.row_use] += item.far;
+        bytes[item.row_use] = bytes[item.row_use].max(item.bytes);
     }
     let share = far as f64 / counters.working.weight.max(1) as f64;
     if share < LEAST {
         return None;
     }
-    let mut order: Vec<usize> = (0..facts.len()).filter(|&f| by_fact[f] > 0).collect();
-    order.sort_by_key(|&f| (std::cmp::Reverse(by_fact[f]), f));
-    let mostly = |&f: &usize| by_fact[f] as f64 >= MOSTLY * facts[f].remote as f64;
+    let mut order: Vec<usize> = (0..row_uses.len()).filter(|&f| by_row_use[f] > 0).collect();
+    order.sort_by_key(|&f| (std::cmp::Reverse(by_row_use[f]), f));
+    let mostly = |&f: &usize| by_row_use[f] as f64 >= MOSTLY * row_uses[f].remote as f64;
     Some(Held {
         report: CacheHeld {
             far_share: share.min(1.0),
             cache_level: last.level,
             cache_bytes: last.size_bytes,
             object_bytes: order.first().map_or(0, |&f| bytes[f] as u64),
-            objects: order.iter().map(|&f| facts[f].name.clone()).collect(),
+            objects: order.iter().map(|&f| row_uses[f].name.clone()).collect(),
         },
-        rows: order.iter().copied().filter(|f| mostly(f)).map(|f| facts[f].row).collect(),
+        rows: order.iter().copied().filter(|f| mostly(f)).map(|f| row_uses[f].row).collect(),
     })
 }
 
@@ -107,13 +107,13 @@ fn items(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    facts: &[RowFacts],
+    row_uses: &[RowUse],
 ) -> Vec<Item> {
     let far_ns = far_latency(judge);
     let uses = by_row(counters.uses.iter());
     let page = input.meta.page_bytes.max(1) as f64;
     let mut items = Vec::new();
-    for (fact, f) in facts.iter().enumerate() {
+    for (row_use, f) in row_uses.iter().enumerate() {
         let in_use = f.pages.total.saturating_sub(f.pages.absent_or_unknown) as f64 * page;
         let Some(list) = uses.get(&(f.row as u32)).filter(|_| f.remote > 0 && in_use > 0.0) else {
             continue;
@@ -142,7 +142,7 @@ fn items(
                 });
                 let whole = in_use * part;
                 let bytes = at_a_time.filter(|&b| b < LITTLE * whole).unwrap_or(whole);
-                items.push(Item { node, fact, bytes: bytes.max(page), far });
+                items.push(Item { node, row_use, bytes: bytes.max(page), far });
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The way of a number: `space` says which object an address was, `placement`
 //! which fault placed its page, `page_nodes` and `nodes` on which node that is;
 //! `attribute` counts every sample with these answers into `counters`;
-//! `facts` gathers what is known of each object, `whatif` asks the time model what
+//! `object_rows` gathers how each object is placed and used, `whatif` asks the time model what
 //! its memory elsewhere would give, `cases` and `sharing` know the causes,
 //! `findings` ranks them, `verdict` decides and `assemble` writes the `Report`.
 //! `stats` gives every share its interval.
@@ -140,8 +140,8 @@ fn take_apart(
             context.measure = time;
             counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         }
-        let facts = object_rows::gather(context.input, &context, &counters);
-        Ok(assemble::assemble(context.input, judge, &context, &counters, &facts, counts))
+        let row_uses = object_rows::gather(context.input, &context, &counters);
+        Ok(assemble::assemble(context.input, judge, &context, &counters, &row_uses, counts))
     })
 }
 

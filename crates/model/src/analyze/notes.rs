@@ -5,7 +5,7 @@ use super::attribute::Context;
 use super::code::NAMELESS;
 use super::counters::Counters;
 use super::input::{Input, Judge};
-use super::object_rows::{RowFacts, read_only_files};
+use super::object_rows::{RowUse, read_only_files};
 use super::program::{Managed, Program};
 use super::timing::Timing;
 use super::value::{Basis, FunctionRow};
@@ -44,7 +44,7 @@ pub fn notes(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    facts: &[RowFacts],
+    row_uses: &[RowUse],
 ) -> Vec<String> {
     let mut n = Vec::new();
     if context.region.is_marked() {
@@ -97,7 +97,7 @@ pub fn notes(
             percent(unresolved_share(counters))
         ));
     }
-    let files = read_only_files(context, counters, facts) as f64 / counters.memory.weight.max(1) as f64;
+    let files = read_only_files(context, counters, row_uses) as f64 / counters.memory.weight.max(1) as f64;
     if files >= 0.05 {
         n.push(format!(
             "{} of the samples that touch memory read constants in mapped files. The page cache placed them, on a node \
@@ -113,8 +113,8 @@ pub fn notes(
             placements.not_placements
         ));
     }
-    if let Some(left) = facts.get(MOST_ROWS..).filter(|left| !left.is_empty()) {
-        let weight = |f: &RowFacts| counters.rows[f.row].as_deref().map_or(0, |t| t.sum.weight);
+    if let Some(left) = row_uses.get(MOST_ROWS..).filter(|left| !left.is_empty()) {
+        let weight = |f: &RowUse| counters.rows[f.row].as_deref().map_or(0, |t| t.sum.weight);
         let part = left.iter().map(weight).sum::<u64>() as f64 / counters.total.weight.max(1) as f64;
         n.push(format!(
             "{} more objects have samples, {} of all; the {MOST_ROWS} with most are listed.",
@@ -122,7 +122,7 @@ pub fn notes(
             percent(part)
         ));
     }
-    let crowd = facts.iter().take(MOST_ROWS).map(|f| f.ranges.len()).max().unwrap_or(0);
+    let crowd = row_uses.iter().take(MOST_ROWS).map(|f| f.ranges.len()).max().unwrap_or(0);
     if crowd > MOST_ROWS {
         n.push(format!(
             "Up to {crowd} threads use one object; the ranges of the {MOST_ROWS} with most samples are listed."
@@ -130,7 +130,7 @@ pub fn notes(
     }
     threads(&mut n, judge, context, counters);
     pages(&mut n, input, judge, context);
-    if facts.iter().any(|f| f.origins.cut) {
+    if row_uses.iter().any(|f| f.origins.cut) {
         n.push(
             "For allocation sites with very many objects, pages were counted for the first of them only."
                 .to_string(),
@@ -141,7 +141,7 @@ pub fn notes(
     if time
         && let Some(cache) = judge.machine.caches.iter().filter(|c| c.level == 2).map(|c| c.size_bytes).max()
     {
-        for f in facts.iter().take(20).filter(|f| f.remote > 0) {
+        for f in row_uses.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * counters.total.weight as f64 {
                 n.push(format!(

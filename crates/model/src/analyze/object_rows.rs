@@ -1,4 +1,4 @@
-//! What is known of each object row after the pass, gathered for rows that have samples.
+//! How each object row is placed and used, as far as the pass showed, gathered for rows that have samples.
 
 use super::attribute::Context;
 use super::counters::{BINS, Counters, Folio, FolioUse, LineUse, TouchUse, Use};
@@ -54,9 +54,9 @@ pub struct Toucher {
     pub allocator_outer: Option<String>,
 }
 
-/// Everything known of one row.
+/// How an object row is allocated, placed and used: all that findings, predictions and pictures ask of it.
 #[derive(Debug, Default)]
-pub struct RowFacts {
+pub struct RowUse {
     /// Position of the row.
     pub row: usize,
     /// Name.
@@ -130,7 +130,7 @@ pub struct RowFacts {
     pub lines: Vec<(SiteId, LineUse)>,
 }
 
-impl RowFacts {
+impl RowUse {
     /// Its remote share if every page lay on the node that uses it most, where pages were counted.
     pub fn least_remote(&self) -> Option<f64> {
         self.exact.and_then(|lines| lines.least_remote())
@@ -164,19 +164,19 @@ pub fn mib(bytes: u64) -> f64 {
 
 /// Weight of samples on file mappings (constants, tables) that the program only reads, that caches hold and of which no
 /// node of the page is known: the page cache's pages were placed by the process that read the file first.
-pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowFacts]) -> u64 {
+pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) -> u64 {
     let spaces = context.finder.spaces;
-    let in_file = |f: &&RowFacts| {
+    let in_file = |f: &&RowUse| {
         let row = &context.rows.rows[f.row];
         // What no sample stored to may be written all the same: the page's protection tells.
         matches!(row.kind, ObjectKind::File | ObjectKind::Static)
             && spaces.are_constant(context.input, &row.things)
     };
-    let unplaced = |f: &&RowFacts| {
+    let unplaced = |f: &&RowUse| {
         let counts = counters.rows[f.row].as_deref();
         counts.is_some_and(|c| c.known.weight == 0) && f.lines.iter().all(|l| l.1.stores == 0)
     };
-    let found: Vec<&RowFacts> = rows.iter().filter(in_file).filter(unplaced).collect();
+    let found: Vec<&RowUse> = rows.iter().filter(in_file).filter(unplaced).collect();
     let mut bins: FastMap<u32, [bool; BINS]> = found.iter().map(|f| (f.row as u32, [false; BINS])).collect();
     for ((row, _), used) in counters.uses.iter() {
         if let Some(of_row) = bins.get_mut(row) {
@@ -219,8 +219,8 @@ pub(super) fn by_row<'a, K: Copy + Ord + 'a, V>(
     rows
 }
 
-/// Gathers the facts of all rows with samples, most weight first.
-pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowFacts> {
+/// Gathers the uses of all rows with samples, most weight first.
+pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowUse> {
     let mut order: Vec<usize> = (0..counters.rows.len()).filter(|&r| counters.rows[r].is_some()).collect();
     let weight = |r: usize| counters.rows[r].as_ref().map_or(0, |t| t.sum.weight);
     order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
@@ -235,7 +235,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
         .filter(|&i| input.mappings.flags[i] & EXECUTABLE != 0)
         .map(|i| input.mappings.name[i].as_str())
         .collect();
-    let mut facts = Vec::with_capacity(order.len());
+    let mut row_uses = Vec::with_capacity(order.len());
     let mut left = pages::ALL_PAGES;
     for (rank, row) in order.into_iter().enumerate() {
         let Some(counts) = &counters.rows[row] else {
@@ -243,7 +243,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
         };
         let key = row as u32;
         let about = &context.rows.rows[row];
-        let mut f = RowFacts {
+        let mut f = RowUse {
             row,
             name: about.name.clone(),
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
@@ -254,7 +254,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
             allocations: about.things.len(),
             remote_samples: counts.remote_samples,
             basis: context.measure.basis,
-            ..RowFacts::default()
+            ..RowUse::default()
         };
         if counts.known.weight > 0 && context.finder.nodes.count > 1 {
             f.remote_share = Some(counts.remote as f64 / counts.known.weight as f64);
@@ -298,9 +298,9 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowF
         let sizes = context.folios.of_row(input, &context.finder, &about.things);
         f.folio_bytes = (0..64).filter(|s| sizes >> s & 1 == 1).map(|s| 1u64 << s).collect();
         shared_folios(&mut f, folios.get(&key).map_or(&[][..], Vec::as_slice), &shared);
-        facts.push(f);
+        row_uses.push(f);
     }
-    facts
+    row_uses
 }
 
 /// Runs of nodes of pages and of users along the largest allocation.
@@ -327,7 +327,7 @@ fn runs(input: &Input, context: &Context, exact: &Exact, things: &[u32]) -> Opti
 
 /// Counts replace samples where they leave less open: an object whose pages are mostly shared with
 /// others is known better from samples.
-fn use_counts(f: &mut RowFacts, counted: &RowLines) {
+fn use_counts(f: &mut RowUse, counted: &RowLines) {
     let width = |i: Interval| i.high - i.low;
     let known = counted.lines.local() + counted.lines.remote();
     if let (Some(bounds), Some(sampled)) = (counted.remote, f.remote_ci)
@@ -340,7 +340,7 @@ fn use_counts(f: &mut RowFacts, counted: &RowLines) {
     }
 }
 
-fn who_uses(f: &mut RowFacts, context: &Context, counters: &Counters, used: &[(u32, &Use)]) {
+fn who_uses(f: &mut RowUse, context: &Context, counters: &Counters, used: &[(u32, &Use)]) {
     let nodes = context.finder.nodes;
     let total: u64 = used.iter().map(|u| u.1.sum.weight).sum();
     f.samples = [used.iter().map(|u| u.1.sum.samples).sum(), used.iter().map(|u| u.1.addressed).sum()];
@@ -365,7 +365,7 @@ fn who_uses(f: &mut RowFacts, context: &Context, counters: &Counters, used: &[(u
     f.user_nodes = by_node.iter().enumerate().filter(|x| *x.1 > 0).map(share).collect();
 }
 
-fn who_placed(f: &mut RowFacts, context: &Context, touches: &[(u32, &TouchUse)]) {
+fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
     let mut sites: FastSet<SiteId> = FastSet::default();
     let mut places: FastMap<(u32, NodeIndex), usize> = FastMap::default();
     // Several groups of touches may have one line: what it placed is the sum of them.
@@ -478,7 +478,7 @@ fn shared_by_nodes(counters: &Counters) -> FastSet<Folio> {
     all.into_iter().filter(|(_, by_node)| shared(by_node)).map(|(folio, _)| folio).collect()
 }
 
-fn shared_folios(f: &mut RowFacts, folios: &[(Folio, &FolioUse)], shared: &FastSet<Folio>) {
+fn shared_folios(f: &mut RowUse, folios: &[(Folio, &FolioUse)], shared: &FastSet<Folio>) {
     for (folio, used) in folios {
         let misplaced = if shared.contains(folio) { used.remote } else { used.remote_by_neighbour };
         f.shared_folios += u64::from(misplaced > 0);

@@ -10,12 +10,12 @@ use super::counters::{Counters, LineUsers};
 use super::exact::LINE;
 use super::hash::{FastMap, FastSet};
 use super::nodes::UNKNOWN;
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::sites::SiteId;
 use super::value::{Cause, Finding};
 use super::whatif::WORTH;
 use crate::percent::percent;
-use crate::recording::NONE;
+use crate::recording::{LEAD_NS, NONE};
 use crate::time::Timeline;
 
 /// Samples of a line from which on it is known who shares it. // chosen
@@ -27,9 +27,9 @@ const HOT: f64 = 0.5;
 /// has to set them to zero, and a sum at the end reads all of them. // chosen
 const FOREIGN: f64 = 0.1;
 
-/// How far apart in simulated time two emulated cpus are let run, ns: one is this much behind, then as much ahead
-/// (`LEAD_NS` of the plugin's throttle). Within it, a cpu keeps a line that a real one would have to give away.
-const TURN_NS: f64 = 20_000.0;
+/// How long a turn of two emulated cpus is, simulated ns: one is behind by the lead that the emulator allows, then as much
+/// ahead. Within it, a cpu keeps a line that a real one would have to give away.
+const TURN_NS: f64 = 2.0 * LEAD_NS;
 /// Part of these turns in which a line is taken, from which on how often it would be taken is not known. // chosen
 const EVERY_TURN: f64 = 0.5;
 /// Times that a line must be taken for that: fewer are how threads start and end. // chosen
@@ -62,12 +62,7 @@ pub struct Shared {
 }
 
 /// A finding for each object whose lines nodes take from each other for a part of the time that matters.
-pub fn findings(
-    context: &Context,
-    counters: &Counters,
-    rows: &[RowFacts],
-    timeline: &Timeline,
-) -> Vec<Shared> {
+pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timeline: &Timeline) -> Vec<Shared> {
     let busy: f64 = timeline.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
     let longest = timeline.pieces().iter().map(|p| p.cores.iter().map(|c| c.busy_ns).fold(0.0, f64::max));
     let elapsed: f64 = longest.sum();
@@ -110,11 +105,11 @@ pub fn findings(
         .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
         .filter_map(|(id, row)| {
             let share = row.hot as f64 * each / busy.max(1.0);
-            let facts = rows.iter().find(|f| f.row == id as usize);
+            let row_use = rows.iter().find(|f| f.row == id as usize);
             (share >= WORTH || row.at_limit > 0).then(|| Shared {
-                finding: finding(context, counters, facts, id, row, share),
+                finding: finding(context, counters, row_use, id, row, share),
                 row: id as usize,
-                explains_all: facts
+                explains_all: row_use
                     .is_some_and(|f| f.pages.total.saturating_sub(f.pages.absent_or_unknown) <= CACHED_PAGES),
             })
         })
@@ -147,9 +142,9 @@ fn apart(users: &LineUsers) -> bool {
 }
 
 /// The line of code that writes a row's lines most, where one was seen to write.
-fn written_at(counters: &Counters, facts: Option<&RowFacts>, id: u32) -> Option<SiteId> {
+fn written_at(counters: &Counters, row_use: Option<&RowUse>, id: u32) -> Option<SiteId> {
     let taken = counters.taken_at.iter().filter(|t| t.0.0 == id).map(|(&(_, site), n)| (n[1], site));
-    let stored = facts.map_or(&[][..], |f| &f.lines).iter().map(|l| (l.1.stores, l.0));
+    let stored = row_use.map_or(&[][..], |f| &f.lines).iter().map(|l| (l.1.stores, l.0));
     let most = |of: &mut dyn Iterator<Item = (u64, SiteId)>| {
         of.filter(|s| s.0 > 0).max_by_key(|s| (s.0, std::cmp::Reverse(s.1))).map(|s| s.1)
     };
@@ -159,13 +154,13 @@ fn written_at(counters: &Counters, facts: Option<&RowFacts>, id: u32) -> Option<
 fn finding(
     context: &Context,
     counters: &Counters,
-    facts: Option<&RowFacts>,
+    row_use: Option<&RowUse>,
     id: u32,
     row: Row,
     share: f64,
 ) -> Finding {
     let about = &context.rows.rows[id as usize];
-    let written = written_at(counters, facts, id).map(|s| context.sites.get(s));
+    let written = written_at(counters, row_use, id).map(|s| context.sites.get(s));
     let allocated = about.site.map(|s| context.sites.get(s));
     let site = written.or(allocated);
     let one_writer = 2 * row.one_writer > row.hot;

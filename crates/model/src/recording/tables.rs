@@ -10,6 +10,10 @@ use crate::table;
 /// What a count has that was not made.
 pub const UNCOUNTED: u64 = u64::MAX;
 
+/// How far ahead of the slowest an emulated cpu may be when lines are counted, simulated ns: a fraction of what a block of
+/// a dynamic schedule takes. The emulator keeps to it, and what is judged of the order of accesses rests on it. // chosen
+pub const LEAD_NS: f64 = 10_000.0;
+
 table! {
     /// An address space: a program image in a process. `exec` ends one and begins the next.
     Process / Processes = "processes" {

@@ -94,7 +94,7 @@ pub(super) fn over_time(context: &Context, used: &[Used], clock: &Clock) -> Vec<
 }
 
 fn range(context: &Context, page: u64, strip: usize, used: &Used) -> Option<Range> {
-    let row = &context.rows.rows[used.facts.row];
+    let row = &context.rows.rows[used.row_use.row];
     let &[id] = &row.things[..] else { return None };
     if row.kind == ObjectKind::SmallHeap {
         return None;

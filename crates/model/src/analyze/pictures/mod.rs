@@ -17,7 +17,7 @@ pub use strips::{along, key};
 use super::attribute::Context;
 use super::counters::Counters;
 use super::input::Judge;
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::value::{Basis, Counted, Finding, FunctionRow, Pictures, RepairPart, Strip, Timed, WhatIf};
 
 /// What the rest of the report says already.
@@ -39,7 +39,7 @@ pub fn pictures(
     judge: &Judge,
     context: &Context,
     counters: &Counters,
-    rows: &[RowFacts],
+    rows: &[RowUse],
     told: &Told,
 ) -> Pictures {
     let Told { findings, functions, what_if, matrix, counted } = *told;

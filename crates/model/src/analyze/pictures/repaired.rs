@@ -22,7 +22,7 @@ pub(super) fn matrix(
         if part.repair == Repair::SameSchedule {
             return Err("the repair moves the work and not the memory; record the changed program".to_owned());
         }
-        let row = &context.rows.rows[one.facts.row];
+        let row = &context.rows.rows[one.row_use.row];
         let mut users = vec![super::strips::Parts::default(); BINS];
         one.flows.iter().for_each(|f| users[f.bin].add(f.user, f.weight));
         for flow in one.flows.iter().filter(|f| f.user != UNKNOWN && f.page_node != UNKNOWN) {
@@ -44,7 +44,7 @@ pub(super) fn matrix(
                 }
             }
         }
-        objects.push(one.facts.name.clone());
+        objects.push(one.row_use.name.clone());
     }
     if objects.is_empty() {
         return Err("no repair of an object is known".to_owned());

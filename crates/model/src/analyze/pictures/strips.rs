@@ -8,7 +8,7 @@ use crate::analyze::attribute::Context;
 use crate::analyze::counters::{self, Counters, Use};
 use crate::analyze::hash::FastMap;
 use crate::analyze::nodes::{NodeIndex, UNKNOWN};
-use crate::analyze::object_rows::RowFacts;
+use crate::analyze::object_rows::RowUse;
 use crate::analyze::rows::Row;
 use crate::analyze::space::Thing;
 use crate::analyze::space::page_range;
@@ -62,7 +62,7 @@ pub(super) struct Flow {
 pub(super) struct Used<'a> {
     /// Position among the report's objects.
     pub(super) object: usize,
-    pub(super) facts: &'a RowFacts,
+    pub(super) row_use: &'a RowUse,
     /// By part, ascending.
     pub(super) flows: Vec<Flow>,
     /// Whether every line was counted.
@@ -76,7 +76,7 @@ pub(super) struct Used<'a> {
 pub(super) fn used<'a>(
     context: &Context,
     counters: &'a Counters,
-    rows: &'a [RowFacts],
+    rows: &'a [RowUse],
     repairs: &[&'a RepairPart],
 ) -> Vec<Used<'a>> {
     let first = &rows[..rows.len().min(STRIPS)];
@@ -95,30 +95,30 @@ pub(super) fn used<'a>(
             list.push((thread, used));
         }
     }
-    let of = |(object, facts): (usize, &'a RowFacts)| {
-        let counted = counted(context, facts);
+    let of = |(object, row_use): (usize, &'a RowUse)| {
+        let counted = counted(context, row_use);
         let exact = counted.is_some();
-        let mut flows = counted.or_else(|| sampled.remove(&(facts.row as u32))).unwrap_or_default();
+        let mut flows = counted.or_else(|| sampled.remove(&(row_use.row as u32))).unwrap_or_default();
         flows.sort_by_key(|f| (f.bin, f.user, f.page_node));
-        let threads = by_thread.remove(&(facts.row as u32)).unwrap_or_default();
-        Used { object, facts, flows, exact, repair: repair(context, facts, repairs), threads }
+        let threads = by_thread.remove(&(row_use.row as u32)).unwrap_or_default();
+        Used { object, row_use, flows, exact, repair: repair(context, row_use, repairs), threads }
     };
     first.iter().enumerate().map(of).collect()
 }
 
 /// The repair that is meant for a row: objects are named, and of one name there may be several.
-fn repair<'a>(context: &Context, facts: &RowFacts, repairs: &[&'a RepairPart]) -> Option<&'a RepairPart> {
-    let at = context.rows.rows[facts.row].site.and_then(|s| context.sites.get(s).at.as_ref());
+fn repair<'a>(context: &Context, row_use: &RowUse, repairs: &[&'a RepairPart]) -> Option<&'a RepairPart> {
+    let at = context.rows.rows[row_use.row].site.and_then(|s| context.sites.get(s).at.as_ref());
     let same = |r: &&&RepairPart| {
-        r.object == facts.name && (r.allocated_at.is_none() || r.allocated_at.as_ref() == at)
+        r.object == row_use.name && (r.allocated_at.is_none() || r.allocated_at.as_ref() == at)
     };
     repairs.iter().find(same).copied()
 }
 
 /// Counted lines of the pages that are a row's own.
-fn counted(context: &Context, facts: &RowFacts) -> Option<Vec<Flow>> {
+fn counted(context: &Context, row_use: &RowUse) -> Option<Vec<Flow>> {
     let exact = context.exact?;
-    let row = &context.rows.rows[facts.row];
+    let row = &context.rows.rows[row_use.row];
     if row.things.len() > ALLOCATIONS || row.kind == ObjectKind::SmallHeap {
         return None;
     }
@@ -127,7 +127,7 @@ fn counted(context: &Context, facts: &RowFacts) -> Option<Vec<Flow>> {
     for &id in &row.things {
         let thing = context.finder.spaces.things.get(id);
         let (from, to) = page_range(&thing, page);
-        for used in exact.pages_of(thing.space, from, to).iter().filter(|p| p.row == facts.row as u32) {
+        for used in exact.pages_of(thing.space, from, to).iter().filter(|p| p.row == row_use.row as u32) {
             let along = along(row, id, &thing, used.number * page + page / 2);
             for flow in exact.flows(context.input, context.finder.nodes, used) {
                 let lines = flow.lines[0] + flow.lines[1] - flow.leftover;
@@ -146,7 +146,7 @@ fn counted(context: &Context, facts: &RowFacts) -> Option<Vec<Flow>> {
 
 /// The strip of a row.
 pub(super) fn strip(context: &Context, used: &Used) -> Strip {
-    let row = &context.rows.rows[used.facts.row];
+    let row = &context.rows.rows[used.row_use.row];
     let page = context.finder.placements.page_bytes;
     let several = row.things.len() > 1 && row.kind != ObjectKind::SmallHeap;
     let pages = match row.things.len() {
@@ -272,7 +272,7 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
     } else {
         let probes = per_bin * bins;
         for k in 0..probes {
-            let x = (k as f64 + chance(used.facts.row as u64, k as u64)) / probes as f64;
+            let x = (k as f64 + chance(used.row_use.row as u64, k as u64)) / probes as f64;
             if row.kind == ObjectKind::SmallHeap {
                 let thing = context.finder.spaces.things.get(first);
                 look(x, first, &thing, row.base + (x * row.extent as f64) as u64);
@@ -378,7 +378,7 @@ fn threads(context: &Context, of: impl Iterator<Item = Option<u32>>) -> Vec<Thre
 
 /// The thread that uses each part most; of several allocations no offset is known of a thread.
 fn main_threads(context: &Context, used: &Used, bins: usize) -> Vec<ThreadRun> {
-    if context.rows.rows[used.facts.row].things.len() != 1 || used.facts.pattern == Pattern::Unknown {
+    if context.rows.rows[used.row_use.row].things.len() != 1 || used.row_use.pattern == Pattern::Unknown {
         return Vec::new();
     }
     let mut by_bin: Vec<FastMap<u32, u32>> = vec![FastMap::default(); bins];

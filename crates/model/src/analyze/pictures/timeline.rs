@@ -4,7 +4,7 @@ use crate::analyze::attribute::Context;
 use crate::analyze::code::function_of;
 use crate::analyze::counters::Counters;
 use crate::analyze::hash::FastMap;
-use crate::analyze::object_rows::RowFacts;
+use crate::analyze::object_rows::RowUse;
 use crate::analyze::over_time::{MOST_NODES, MOST_THREADS, Parts};
 use crate::analyze::stats::BLOCKS;
 use crate::analyze::value::{FunctionRow, PartsOf, ThreadParts, Timeline, TimelineClock, Weights};
@@ -45,7 +45,7 @@ impl Scale {
 pub(super) fn timeline(
     context: &Context,
     counters: &Counters,
-    rows: &[RowFacts],
+    rows: &[RowUse],
     functions: &[FunctionRow],
 ) -> Option<Timeline> {
     let (first, last) = context.region.bounds;
@@ -108,7 +108,7 @@ fn seconds(context: &Context, time_ns: u64) -> f64 {
     time_ns.saturating_sub(context.input.meta.start_ns) as f64 / 1e9
 }
 
-fn object(context: &Context, counters: &Counters, scale: &Scale, at: usize, f: &RowFacts) -> Option<PartsOf> {
+fn object(context: &Context, counters: &Counters, scale: &Scale, at: usize, f: &RowUse) -> Option<PartsOf> {
     let counts = counters.rows[f.row].as_deref()?;
     let known = if context.timing.is_some() { &counts.shown_blocks } else { &counts.blocks };
     let known = known.all();

@@ -14,7 +14,7 @@ use super::exact::Exact;
 use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::Nodes;
-use super::object_rows::RowFacts;
+use super::object_rows::RowUse;
 use super::rows::Rows;
 use super::timing::Timing;
 use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
@@ -89,7 +89,7 @@ impl<'a> Engine<'a> {
         exact: Option<&Exact>,
         timing: Result<&'a Timing, &String>,
         counters: &Counters,
-        facts: &[RowFacts],
+        row_uses: &[RowUse],
         causes: &[Vec<u32>],
     ) -> Result<Engine<'a>, String> {
         let timing = timing.map_err(String::clone)?;
@@ -117,13 +117,13 @@ impl<'a> Engine<'a> {
             options: Vec::new(),
             scheduled: (Vec::new(), 1.0),
         };
-        engine.divide(facts, causes);
-        engine.search(facts);
+        engine.divide(row_uses, causes);
+        engine.search(row_uses);
         Ok(engine)
     }
 
     /// Makes the units: the rows of a cause for which the same repairs come into question, and each other row.
-    fn divide(&mut self, facts: &[RowFacts], causes: &[Vec<u32>]) {
+    fn divide(&mut self, row_uses: &[RowUse], causes: &[Vec<u32>]) {
         let cause_of: FastMap<u32, usize> =
             causes.iter().enumerate().flat_map(|(i, rows)| rows.iter().map(move |&r| (r, i))).collect();
         let ranked = self.flows.rows();
@@ -145,7 +145,7 @@ impl<'a> Engine<'a> {
             if cause.map_or(lines, |cause| of_causes[cause]) < LEAST_LINES * all {
                 continue;
             }
-            let repairs = self.repairs(row, facts);
+            let repairs = self.repairs(row, row_uses);
             let same = units.iter_mut().find(|u| cause.is_some() && u.cause == cause && u.repairs == repairs);
             match same {
                 Some(unit) => {
@@ -164,8 +164,8 @@ impl<'a> Engine<'a> {
         self.unit_of = self.units.iter().enumerate().flat_map(number).collect();
     }
 
-    fn repairs(&self, row: u32, facts: &[RowFacts]) -> Vec<Repair> {
-        let Some(about) = facts.iter().find(|f| f.row == row as usize) else { return Vec::new() };
+    fn repairs(&self, row: u32, row_uses: &[RowUse]) -> Vec<Repair> {
+        let Some(about) = row_uses.iter().find(|f| f.row == row as usize) else { return Vec::new() };
         let mut found = vec![Repair::Interleave];
         let far = |repair| self.flows.remote_of(row, Some(repair));
         // Where every node uses every page, the one that uses it most is chance; and where threads take what comes
@@ -185,9 +185,9 @@ impl<'a> Engine<'a> {
     }
 
     /// Units that threads take in another order than they were touched in, as long as that is an order.
-    fn scheduled(&self, facts: &[RowFacts]) -> (Vec<usize>, f64) {
+    fn scheduled(&self, row_uses: &[RowUse]) -> (Vec<usize>, f64) {
         let taken = |row: u32| {
-            let about = facts.iter().find(|f| f.row == row as usize);
+            let about = row_uses.iter().find(|f| f.row == row as usize);
             // A halo does not change the order.
             about.is_some_and(|f| {
                 f.pattern == Pattern::AllOver
@@ -241,10 +241,10 @@ impl<'a> Engine<'a> {
 
     /// Each unit alone, then all together, improved a unit at a time. Interleaving one of several arrays relieves
     /// a controller that interleaving the next one needs no more: the sum of single gains says little.
-    fn search(&mut self, facts: &[RowFacts]) {
-        self.scheduled = self.scheduled(facts);
+    fn search(&mut self, row_uses: &[RowUse]) {
+        self.scheduled = self.scheduled(row_uses);
         for unit in 0..self.units.len() {
-            let repairs = self.repairs(self.units[unit][0], facts);
+            let repairs = self.repairs(self.units[unit][0], row_uses);
             let tried = repairs.iter().map(|&r| (r, self.guess(&|x| (x == unit).then_some(r)))).collect();
             self.options.push(tried);
         }

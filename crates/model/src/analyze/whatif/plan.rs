@@ -8,7 +8,7 @@ use crate::analyze::findings::wanders;
 use crate::analyze::hash::FastMap;
 use crate::analyze::input::Input;
 use crate::analyze::nodes::{NodeIndex, UNKNOWN};
-use crate::analyze::object_rows::RowFacts;
+use crate::analyze::object_rows::RowUse;
 use crate::analyze::rows::Row;
 use crate::analyze::sites::SiteId;
 use crate::analyze::space::page_range;
@@ -52,13 +52,13 @@ impl<'a> Planner<'a> {
     }
 
     /// What fits how an object is used, where no time is known; `None` if that is not known either.
-    pub fn fitting(&self, facts: &RowFacts) -> Option<RepairPart> {
-        let repair = match facts.pattern {
+    pub fn fitting(&self, row_use: &RowUse) -> Option<RepairPart> {
+        let repair = match row_use.pattern {
             Pattern::Blocked | Pattern::OneThread | Pattern::OwnThread => Repair::WhereUsed,
             Pattern::AllOver | Pattern::Cyclic => Repair::Interleave,
             Pattern::Unknown => return None,
         };
-        Some(self.part(facts.row as u32, repair))
+        Some(self.part(row_use.row as u32, repair))
     }
 
     /// A row's part of a combination.
