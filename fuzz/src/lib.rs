@@ -249,9 +249,9 @@ pub fn perf_data(bytes: &[u8]) {
     assert!(data.damage.iter().all(|line| !line.contains('\n')));
 }
 
-/// The text of other tools: each line of `perf script`, and the tables of MLC.
+/// The text of other tools: each line of `perf script`, the tables of MLC, and counters.
 pub fn foreign_text(bytes: &[u8]) {
-    use nearfar_model::measured::mlc;
+    use nearfar_model::measured::{mlc, readings};
     use nearfar_model::perf::script::{Line, line};
     let text = String::from_utf8_lossy(bytes);
     for one in text.lines() {
@@ -262,5 +262,12 @@ pub fn foreign_text(bytes: &[u8]) {
     let machine = Machine::from_shape("2x2").expect("a shape");
     if let Ok(with) = mlc::read(&text).into_machine(machine, "fuzzed") {
         assert_eq!(Machine::from_toml(&with.to_toml()).expect("what is written is read"), with);
+    }
+    if let Some(found) = readings::read(&text) {
+        for reading in &found.rows {
+            let row = reading.row(found.tool);
+            assert!(row.value.is_finite() || row.value.is_nan() && !row.why.is_empty());
+        }
+        assert!(found.damage.iter().all(|(line, why)| *line > 0 && !why.is_empty()));
     }
 }

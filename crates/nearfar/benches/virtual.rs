@@ -80,6 +80,7 @@ fn options(machine: &Machine) -> OnOptions {
         prefetch: true,
         memory_per_node: 1 << 30,
         lines_per_sample: 64,
+        accesses_per_sample: None,
         read_only: false,
         budget: None,
         quiet: true,

@@ -386,3 +386,112 @@ fn what_mlc_printed_becomes_a_machine_file() {
 fn text_of(output: &std::process::Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
+
+/// Imports a text and gives the report's text and JSON.
+fn report_of(scratch: &Path, name: &str, text_of_tool: &[u8]) -> (String, serde_json::Value, Vec<String>) {
+    let (file, output) = (scratch.join(name), scratch.join(format!("{name}.nearfar")));
+    std::fs::write(&file, text_of_tool).unwrap();
+    let options =
+        Options { output: Some(output.clone()), machine: Some(Machine::from_shape("2x4").unwrap()) };
+    let outcome = import(&file, &options).unwrap_or_else(|e| panic!("{name}: {e:#}"));
+    let report = |flags: &[&str]| {
+        let run = common::nearfar().arg("report").arg(&output).args(flags).output().unwrap();
+        text(&run.stdout)
+    };
+    (report(&["--details"]), serde_json::from_str(&report(&["--json"])).unwrap(), outcome.damage)
+}
+
+/// Counters of no tool make a verdict or a share, and what was not counted is not 0.
+#[test]
+fn counters_of_other_tools_are_shown_with_their_source_and_judge_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let files: [(&str, &str, &[&str], usize); 5] = [
+        (
+            "stat.json",
+            "{\"interval\" : 0.5, \"node\" : \"N1\", \"aggregate-number\" : 2, \"counter-value\" : \"7.000000\", \"unit\" : \
+             \"\", \"event\" : \"LLC-misses\", \"event-runtime\" : 5, \"pcnt-running\" : 50.00}\n{\"counter-value\" : \"12\n\
+             {\"counter-value\" : \"<not supported>\", \"unit\" : \"\", \"event\" : \"cycles\", \"pcnt-running\" : 100.00}\n",
+            &[
+                "by perf stat -j, node 1: LLC-misses 7, scaled: it ran 50 % of the time",
+                "cycles unknown (perf: not supported",
+            ],
+            1,
+        ),
+        (
+            "stat.csv",
+            "1.0,S0,2,7,,cycles,5,100.00,,\n2.0,S0,2,8,,cycles,5,100.00,,\n2.0,S0,x\n",
+            &["by perf stat -x,, socket 0: cycles 15"],
+            1,
+        ),
+        (
+            "numastat",
+            "      node0   node1\nnuma_hit 5 6\nnuma_miss 1\n",
+            &["by numastat, node 1: numa_hit 6 pages"],
+            1,
+        ),
+        (
+            "pcm.csv",
+            "Time elapsed: 500 ms\nCore,IPC,Instructions,Cycles,Local DRAM accesses,Remote DRAM accesses\n0,0.50,1,2,3,4\n1,,,,,\n",
+            &["by pcm-numa, cpu 0: IPC 0.5000; Instructions 1", "cpu 1: IPC unknown"],
+            0,
+        ),
+        (
+            "numaprof.json",
+            "{\"threads\": [{\"stats\": {\"localAccess\": 10, \"remoteAccess\": 90}}]}",
+            &[
+                "by NUMAPROF, thread 0: local accesses by bound threads 10; remote accesses by bound threads 90",
+            ],
+            0,
+        ),
+    ];
+    for (name, content, says, damaged) in files {
+        let (page, json, damage) = report_of(scratch.path(), name, content.as_bytes());
+        // Lines are wrapped.
+        let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in says {
+            assert!(words.contains(part), "{name}: {part}: {page}");
+        }
+        assert_eq!(json["verdict"], "unknown", "{name}");
+        assert_eq!(json["remote_share"], serde_json::Value::Null, "{name}");
+        assert!(
+            json["verdict_why"].as_str().unwrap().contains("no samples of memory"),
+            "{}",
+            json["verdict_why"]
+        );
+        assert_eq!(damage.len(), damaged, "{name}: {damage:?}");
+        assert!(damage.iter().all(|line| line.starts_with("line ")), "{damage:?}");
+    }
+}
+
+/// What the installed tools print, as they are.
+#[test]
+fn what_perf_stat_and_numastat_print_here_is_imported() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = scratch.path();
+    let events = "task-clock,page-faults,cycles";
+    let runs: [&[&str]; 4] = [
+        &["stat", "-j", "-e", events, "-o", "out", "true"],
+        &["stat", "-x,", "-e", events, "-o", "out", "true"],
+        &["stat", "-x,", "-I", "50", "-a", "-A", "-e", "cpu-clock,cycles", "-o", "out", "sleep", "0.12"],
+        &["stat", "-j", "-a", "--per-socket", "-e", "cpu-clock,cycles", "-o", "out", "sleep", "0.01"],
+    ];
+    for (i, run) in runs.into_iter().enumerate() {
+        if perf(at, run).is_none() {
+            return;
+        }
+        let out = std::fs::read(at.join("out")).unwrap();
+        let (page, json, damage) = report_of(at, &format!("stat{i}"), &out);
+        assert_eq!(damage, [""; 0], "{run:?}: {}", text(&out));
+        assert_eq!(json["verdict"], "unknown");
+        let notes = json["notes"].to_string();
+        assert!(notes.contains("-clock ") && notes.contains(" msec"), "{notes}");
+        // Without a PMU, cycles are unknown for a reason and not 0.
+        assert!(!notes.contains("cycles 0"), "{page}");
+    }
+    for (i, flags) in [&[][..], &["-m"], &["-p", &std::process::id().to_string()]].into_iter().enumerate() {
+        let Ok(output) = std::process::Command::new("numastat").args(flags).output() else { return };
+        let (page, json, damage) = report_of(at, &format!("numastat{i}"), &output.stdout);
+        assert_eq!(damage, [""; 0], "{}", text(&output.stdout));
+        assert!(json["notes"].to_string().contains("by numastat, node 0: "), "{page}");
+    }
+}

@@ -31,6 +31,8 @@ pub struct Arguments {
     pub ram: Vec<u64>,
     /// Mean DRAM lines per sample.
     pub sample: u32,
+    /// Mean accesses per sample of accesses, with which time is sampled, too; `None`: neither.
+    pub accesses: Option<u32>,
     /// Length of an epoch by a core's simulated clock, µs.
     pub epoch_us: u32,
     /// Whether the simulated prefetcher works.
@@ -78,6 +80,7 @@ const KEYS: &[&str] = &[
     "call",
     "ram",
     "sample",
+    "accesses",
     "epoch_us",
     "prefetch",
     "interleave",
@@ -112,6 +115,10 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         },
         ram: given.ram()?,
         sample: given.number("sample", Some(1000), "a number of lines, 1 or more")?,
+        accesses: match given.0.contains_key("accesses") {
+            true => Some(given.number("accesses", None, "a number of accesses, 1 or more")?),
+            false => None,
+        },
         epoch_us: given.number("epoch_us", Some(1000), "microseconds, 1 or more")?,
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
@@ -225,6 +232,7 @@ mod tests {
             },
             ram: vec![512, 1024],
             sample: 1000,
+            accesses: None,
             epoch_us: 1000,
             prefetch: true,
             interleave: false,
@@ -235,12 +243,19 @@ mod tests {
 
     #[test]
     fn everything_can_be_said() {
-        let more =
-            ["sample=64", "epoch_us=10", "prefetch=off", "interleave=on", "mode=empty", "call=0x12:0x34"];
+        let more = [
+            "sample=64",
+            "accesses=500",
+            "epoch_us=10",
+            "prefetch=off",
+            "interleave=on",
+            "mode=empty",
+            "call=0x12:0x34",
+        ];
         let all = with(&more).unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
         assert_eq!(all.functions.call, 0x12..0x34);
-        assert_eq!(all.mode, Mode::Empty);
+        assert_eq!((all.mode, all.accesses), (Mode::Empty, Some(500)));
     }
 
     #[test]

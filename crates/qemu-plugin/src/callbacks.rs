@@ -59,6 +59,20 @@ pub extern "C" fn stream(index: c_uint, info: u32, address: u64, data: *mut c_vo
     unsafe { caller(index) }.access(info, address, Site::from_pointer(data), Kind::StreamStore);
 }
 
+/// A program's access where accesses and time are sampled.
+pub extern "C" fn sampled_access(index: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let kind = if info & STORE_BIT != 0 { Kind::Store } else { Kind::Load };
+    // SAFETY: this is QEMU's callback for that vCPU.
+    unsafe { caller(index) }.sampled_access(info, address, Site::from_pointer(data), kind);
+}
+
+/// The same of an instruction that stores past the caches.
+pub extern "C" fn sampled_stream(index: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let site = Site::from_pointer(data);
+    // SAFETY: this is QEMU's callback for that vCPU.
+    unsafe { caller(index) }.sampled_access(info, address, site, Kind::StreamStore);
+}
+
 /// The same when nothing should be known but how many.
 pub extern "C" fn empty(index: c_uint, _info: u32, _address: u64, _data: *mut c_void) {
     // SAFETY: this is QEMU's callback for that vCPU.

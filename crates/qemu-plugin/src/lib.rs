@@ -11,6 +11,7 @@
 //! tells who it is by addresses (`hypercall`), the kernel tells whom it runs by the stack that it switches
 //! to (`threads`), and what it does with translations by the instructions for that (`code`).
 
+mod accesses;
 mod api;
 mod arguments;
 mod callbacks;

@@ -6,7 +6,7 @@ use crate::sample::Sampler;
 use crate::userdata::Site;
 use nearfar_model::recording::column::Columns;
 use nearfar_model::recording::raw::RawSample;
-use nearfar_model::recording::tables::Access as AccessKind;
+use nearfar_model::recording::tables::{Access as AccessKind, SampleSource};
 use nearfar_simulate::{Access, DramKind, Kind, Sink};
 
 /// Hears of the lines that one access moves.
@@ -79,9 +79,11 @@ impl Lines<'_> {
             address,
             access: kind as u8,
             page_node: self.plugin.node(page_node),
-            transfer: u8::from(transfer),
-            lines,
+            source: if transfer { SampleSource::Transfer } else { SampleSource::Simulated } as u8,
+            stands_for: lines,
             epoch: self.epoch,
+            served: 0,
+            latency_cycles: 0,
         });
     }
 }

@@ -48,6 +48,19 @@ impl Sampler {
         })
     }
 
+    /// Passes as many as are left over, up to the next that is chosen: what that stands for. `None` once nothing is left.
+    pub fn after(&mut self, passed: &mut u64) -> Option<u32> {
+        if *passed < u64::from(self.left) {
+            self.left -= *passed as u32;
+            *passed = 0;
+            return None;
+        }
+        *passed -= u64::from(self.left);
+        let stands_for = self.gap;
+        self.draw();
+        Some(stands_for)
+    }
+
     /// The next gap. Constants: Knuth's MMIX generator (TAOCP vol. 2, 3.3.4); its high bits are the good ones.
     fn draw(&mut self) {
         if let Some(left) = self.first.checked_sub(1) {
@@ -92,6 +105,19 @@ mod tests {
         let total: u32 = chosen.iter().map(|s| s.1).sum();
         assert_eq!(total, chosen.last().unwrap().0);
         assert!((350..=450).contains(&chosen.len()), "{}", chosen.len());
+    }
+
+    #[test]
+    fn many_at_once_are_sampled_as_one_by_one() {
+        let (mut sampler, mut found, mut before) = (Sampler::new(0, 64), Vec::new(), 0);
+        for step in [1, 500, 3, 31, 0, 77, 100_000 - 612] {
+            let mut passed = step;
+            while let Some(stands_for) = sampler.after(&mut passed) {
+                found.push((before + (step - passed) as u32, stands_for));
+            }
+            before += step as u32;
+        }
+        assert_eq!(found, chosen(0, 64, 100_000));
     }
 
     #[test]

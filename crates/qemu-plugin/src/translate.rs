@@ -99,7 +99,12 @@ fn user(block: *mut Block, instructions: &[Seen]) {
         }
         let told = if teller == Some(i) { ran } else { 0 };
         let site = Site::new(seen.address, chained[i].map(|first| instructions[first].address), told);
-        let access = if codes[i].streams { callbacks::stream } else { callbacks::access };
+        let access = match (codes[i].streams, plugin().arguments.accesses.is_some()) {
+            (false, false) => callbacks::access,
+            (true, false) => callbacks::stream,
+            (false, true) => callbacks::sampled_access,
+            (true, true) => callbacks::sampled_stream,
+        };
         on_memory(seen, access, site.into_pointer());
     }
 }

@@ -1,5 +1,6 @@
 //! One vCPU: which thread runs on it, and what its accesses do.
 
+use crate::accesses::{Accesses, Here, Made};
 use crate::api::{self, api};
 use crate::epoch::Epoch;
 use crate::flops;
@@ -12,6 +13,7 @@ use crate::sample::Sampler;
 use crate::throttle::Throttle;
 use crate::userdata::{FOLLOWS, Site};
 use nearfar_model::recording::column::Columns;
+use nearfar_model::recording::raw::RawSample;
 use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
 
 /// Instructions after which the simulated clock is looked at although no access missed:
@@ -57,6 +59,8 @@ pub struct Seat {
     sampler: Sampler,
     transfers: Sampler,
     translations: Translations,
+    /// Samples of accesses and of time, where they are asked for.
+    accesses: Option<Accesses>,
     /// Kernel index of the cpu.
     cpu: u16,
 }
@@ -74,6 +78,8 @@ pub struct Vcpu {
     /// Floating-point operations since the core last got them.
     f64_ops: u64,
     f32_ops: u64,
+    /// Instructions that its core was told of since time was last sampled.
+    told_instructions: u64,
     /// Accesses in the mode that only counts them.
     pub empty: u64,
     /// Whether the current thread is the program's. Never without a seat.
@@ -114,6 +120,7 @@ impl Vcpu {
                 transfers: Sampler::new(index as u64, plugin.arguments.sample.min(TRANSFERS))
                     .after_first(FIRST_TRANSFERS),
                 translations: Translations::new(),
+                accesses: plugin.arguments.accesses.map(|mean| Accesses::new(index as u64, mean)),
                 cpu: plugin.hierarchy.cpu(index) as u16,
             }
         });
@@ -124,6 +131,7 @@ impl Vcpu {
             plugin,
             f64_ops: 0,
             f32_ops: 0,
+            told_instructions: 0,
             empty: 0,
             counting: false,
             index,
@@ -162,6 +170,29 @@ impl Vcpu {
             self.miss(info, address, site, kind);
         } else if self.patience <= 0 {
             self.lost_patience();
+        }
+    }
+
+    /// The same where accesses and time are sampled.
+    pub fn sampled_access(&mut self, info: u32, address: u64, site: Site, kind: Kind) {
+        let before = self.counting && address <= LAST_USER;
+        let chosen = match &mut self.seat {
+            Some(Seat { accesses: Some(accesses), core, .. }) if before => accesses.next(core),
+            _ => None,
+        };
+        self.access(info, address, site, kind);
+        let Some(Seat { accesses: Some(accesses), core, cpu, .. }) = &mut self.seat else { return };
+        if !before {
+            return;
+        }
+        let made = Made { site, address, kind };
+        let here = Here { time_ns: 0, cpu: *cpu, tid: self.ids.1 };
+        let mut rows = accesses.time(core, std::mem::take(&mut self.told_instructions), &made, here);
+        rows.extend(chosen.and_then(|chosen| accesses.made(&chosen, core, &made, here)));
+        if !rows.is_empty() {
+            let time_ns = self.plugin.time.now();
+            let samples = &mut self.plugin.output.rows().samples;
+            rows.into_iter().for_each(|row| samples.push(RawSample { time_ns, ..row }));
         }
     }
 
@@ -280,6 +311,7 @@ impl Vcpu {
         let Some(seat) = &mut self.seat else { return };
         let ran = PATIENCE - std::mem::replace(&mut self.patience, PATIENCE);
         seat.core.execute(ran as u32);
+        self.told_instructions += ran as u64;
         seat.core.compute(std::mem::take(&mut self.f64_ops), std::mem::take(&mut self.f32_ops));
         let clock = seat.core.clock_ns();
         seat.visible.set_clock(clock);

@@ -3,7 +3,7 @@
 use super::counts::{Counts, Traffic};
 use super::cpu::Cpu;
 use super::unit::Unit;
-use super::{Access, Hierarchy, Kind, LINE_BYTES, Sink};
+use super::{Access, Found, Hierarchy, Kind, LINE_BYTES, Sink};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One simulated cpu. Its thread owns it; see [`Hierarchy::core`].
@@ -115,6 +115,55 @@ impl Core {
             busy_ns: cpu.busy_ns(),
             ..*c
         }
+    }
+
+    /// Where the line was of the one access that was made since the core had these counts and this traffic; `None` if it looked
+    /// into no cache. Of an access across two lines, the farther one.
+    pub fn found_since(&self, before: &Counts, traffic: &[Traffic]) -> Option<Found> {
+        let now = self.counts();
+        let moved = |lines: fn(&Traffic) -> u64| {
+            self.cpu.traffic.iter().zip(traffic).position(|(now, before)| lines(now) > lines(before))
+        };
+        match () {
+            () if now.dram_lines > before.dram_lines => {
+                moved(|t| t.read_lines - t.prefetch_lines).map(Found::Memory)
+            }
+            () if now.cache_transfers > before.cache_transfers => {
+                let node = moved(|t| t.transfer_lines)?;
+                Some(if node == self.cpu.node { Found::Neighbour } else { Found::OtherNode(node) })
+            }
+            () if now.l3_hits > before.l3_hits => Some(Found::Shared),
+            () if now.l2_hits > before.l2_hits => Some(Found::Second),
+            () => (now.l1_hits > before.l1_hits).then_some(Found::First),
+        }
+    }
+
+    /// Cycles that an access waits for a line there, if it waits for nothing else.
+    pub fn latency_cycles(&self, found: Found) -> f64 {
+        let costs = &self.cpu.costs;
+        let ns = match found {
+            Found::First => return costs.first_cycles,
+            // Their costs are those of one of many in flight.
+            Found::Second => costs.l2 / costs.demand,
+            Found::Shared | Found::Neighbour => costs.shared / costs.demand,
+            Found::OtherNode(node) | Found::Memory(node) => self.cpu.latency[node],
+        };
+        ns / costs.cycle
+    }
+
+    /// Position of its node.
+    pub fn node(&self) -> usize {
+        self.cpu.node
+    }
+
+    /// Time of one instruction that waits for nothing, ns.
+    pub fn instruction_ns(&self) -> f64 {
+        self.cpu.costs.instruction
+    }
+
+    /// The time that the core worked, ns.
+    pub fn busy_ns(&self) -> f64 {
+        self.cpu.busy_ns()
     }
 
     /// Lines from and to each node's memory so far, by position in `Machine::nodes`.

@@ -25,6 +25,8 @@ const DEFAULT_OUTSTANDING: f64 = 10.0;
 const DEFAULT_LOCAL_NS: f64 = 90.0;
 /// Assumed: 135 / 85 of a two-socket Broadwell; 1.2 to 2.0 on others.
 const DEFAULT_REMOTE_FACTOR: f64 = 1.6;
+/// Assumed latency of level 1, core cycles: 4 or 5 on described machines.
+const DEFAULT_FIRST_CYCLES: f64 = 4.0;
 /// Assumed latencies of levels 2 and 3, core cycles: 12 to 16 and 40 to 70 on described machines.
 const DEFAULT_L2_CYCLES: f64 = 14.0;
 const DEFAULT_SHARED_CYCLES: f64 = 50.0;
@@ -37,8 +39,12 @@ const WALK_CYCLES: f64 = 30.0;
 /// Costs of one machine, ns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Costs {
+    /// One cycle.
+    pub cycle: f64,
     /// One instruction.
     pub instruction: f64,
+    /// Cycles of a hit in the first level.
+    pub first_cycles: f64,
     /// A line from the second level, from the shared level; one of many in flight.
     pub l2: f64,
     pub shared: f64,
@@ -75,7 +81,9 @@ impl Costs {
         let streaming =
             value(&core.read_gbs).map_or(outstanding, |gbs| (gbs * local / 64.0).max(outstanding));
         Costs {
+            cycle,
             instruction: cycle / ipc,
+            first_cycles: cycles(1, DEFAULT_FIRST_CYCLES),
             l2: cycles(2, DEFAULT_L2_CYCLES) * cycle / outstanding,
             shared: cycles(shared_level, DEFAULT_SHARED_CYCLES) * cycle / outstanding,
             latency,

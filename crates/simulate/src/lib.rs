@@ -77,6 +77,23 @@ pub struct Access {
     pub chain: u32,
 }
 
+/// Where an access found its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// In the core's first level.
+    First,
+    /// In its second level.
+    Second,
+    /// In the shared level.
+    Shared,
+    /// In a cache of another core of the node.
+    Neighbour,
+    /// In a cache of the node at this position.
+    OtherNode(usize),
+    /// In the memory of the node at this position.
+    Memory(usize),
+}
+
 /// Why a line moved from or to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DramKind {

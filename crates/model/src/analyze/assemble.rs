@@ -17,7 +17,7 @@ use super::sites::Site;
 use super::value::*;
 use super::verdict::{Evidence, THRESHOLD, source_text, verdict};
 use super::whatif::{Engine, Planner, gains, timed};
-use super::{findings, held, notes, sharing};
+use super::{findings, held, notes, readings, sharing};
 use crate::machine::binding::Bind;
 use crate::recording::{
     Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, SampleSource, Source,
@@ -106,6 +106,7 @@ pub fn assemble(
     let functions = code.functions(input);
     let mut notes = notes::notes(input, judge, context, counters, rows);
     notes.extend(notes::generated(program, &functions));
+    notes.extend(readings::notes(&input.counters));
     if basis == Basis::MemoryLoads {
         notes.extend(counters.beside.notes(shares.remote, shares.remote_ci));
     }

@@ -27,7 +27,7 @@ use super::touchers::Groups;
 use super::value::Basis;
 use crate::machine::DistanceClass;
 use crate::recording::SampleSurvey;
-use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
+use crate::recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource, Served};
 use count::Fact;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -497,7 +497,10 @@ impl<'a> Worker<'a> {
         let time =
             matches!(SampleSource::from_code(s.source[i]), Some(SampleSource::Clock | SampleSource::Signal));
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
-        if !time || resolution == Resolution::Spinning {
+        let store = [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
+        let stored =
+            store && s.source[i] == SampleSource::Hardware as u8 && s.served[i] != Served::Cache as u8;
+        if !(time || stored) || resolution == Resolution::Spinning {
             return;
         }
         let weight = u64::from(s.weight_ns[i].max(1));
@@ -509,6 +512,12 @@ impl<'a> Worker<'a> {
             let node = self.context.finder.nodes.running(thread, s.cpu[i]);
             known = page.node != UNKNOWN && node != UNKNOWN;
             far = known && self.class(node, page) != 0;
+        }
+        let stores = &mut self.counters.beside.stores[usize::from(stored)];
+        stores[0] += u64::from(store && far);
+        stores[1] += u64::from(!stored || known);
+        if stored {
+            return;
         }
         let clock = &mut self.counters.beside.clock;
         let parts = [true, memory, known, far].map(|part| if part { weight } else { 0 });

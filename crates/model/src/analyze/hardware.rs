@@ -79,6 +79,9 @@ pub struct Beside {
     /// Clock samples of working threads: how many, and their time; that of instructions that touch memory; of these, with a
     /// known page; and far.
     pub clock: [u64; 5],
+    /// Samples of stores to far pages, and what they are a part of: of the clock's, all of working threads; of the
+    /// processor's that no cache of the core answered, those whose page is known.
+    pub stores: [[u64; 2]; 2],
     /// Samples of which processor and page say the same, and another.
     pub agree: [u64; 2],
     /// Whether only slow accesses or misses were sampled.
@@ -101,6 +104,8 @@ impl Beside {
             to.iter_mut().zip(from).for_each(|(to, from)| *to = to.saturating_add(*from));
         }
         self.clock.iter_mut().zip(&other.clock).for_each(|(to, from)| *to += from);
+        let stores = self.stores.iter_mut().flatten();
+        stores.zip(other.stores.iter().flatten()).for_each(|(to, from)| *to += from);
         self.agree.iter_mut().zip(&other.agree).for_each(|(to, from)| *to += from);
     }
 
@@ -150,6 +155,14 @@ impl Beside {
         // Without a clock beside them, all of the time may have waited for loads.
         let most = self.waits().map_or(1.0, |(_, most)| most);
         self.at_most(most, other).unwrap_or(most)
+    }
+
+    /// Largest share that stores to far pages can have: of the time, or without a clock of the stores. No processor says where
+    /// the line of a store came from, so the loads alone do not show that nothing is far. 0 if nothing is known of stores.
+    pub fn far_stores_at_most(&self) -> f64 {
+        let [clock, processor] = self.stores;
+        let [far, all] = if self.clock[0] >= LEAST_SAMPLES { clock } else { processor };
+        if far == 0 { 0.0 } else { draws_interval(far, all).map_or(1.0, |interval| interval.high) }
     }
 
     /// Largest share of the time that can have waited for memory where memory answered few samples; `None` if unknown.

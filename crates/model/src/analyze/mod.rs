@@ -48,6 +48,7 @@ mod pictures;
 mod placement;
 mod program;
 mod reach;
+mod readings;
 mod region;
 mod replay;
 mod roofline;

@@ -269,9 +269,18 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
     let [all, memory] = beside.samples();
     // Memory may be near, or answer little, where nodes take lines from each other's caches all the time.
     let between = beside.between_nodes_at_most();
+    let stores = beside.far_stores_at_most();
     let clean = |what: String| {
-        if between <= THRESHOLD {
+        if between <= THRESHOLD && stores <= THRESHOLD {
             return clean(what);
+        }
+        if between <= THRESHOLD {
+            return unknown(format!(
+                "{what}. But up to {} of the {} is in stores to pages of other nodes, and no processor says where the lines of \
+                 stores came from: `nearfar record --on MACHINE` counts them.",
+                percent(stores),
+                if beside.waits().is_ok() { "time" } else { "stores" }
+            ));
         }
         unknown(format!(
             "{what}. But up to {} of the time waits for lines in caches of other nodes, and these samples do not show why: \

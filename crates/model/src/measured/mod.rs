@@ -1,13 +1,14 @@
 //! What a machine's cores and memory were measured to do, as values. The binary's
 //! `measure` fills them in; [`Measured::into_machine`] makes figures of a machine of
 //! them, [`predict`] says what placements would give by these figures, and [`peaks`]
-//! whether one node's latencies are of one memory or of several. [`mlc`] reads what another tool measured.
+//! whether one node's latencies are of one memory or of several. [`mlc`] reads what another tool measured, [`readings`] what others counted.
 
 mod figures;
 pub mod mlc;
 pub mod peaks;
 mod placement;
 pub mod predict;
+pub mod readings;
 
 pub use placement::Placement;
 

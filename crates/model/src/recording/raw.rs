@@ -15,18 +15,22 @@ table! {
         tid: u32,
         /// Address of the instruction.
         ip: u64,
-        /// Data address; for a line written back, of that line.
+        /// Data address; for a line written back, of that line; 0 for a sample of time in an instruction without one.
         address: u64,
         /// An `Access`; unknown for a line written back.
         access: u8,
         /// Node of the memory; for a line from another node's cache, that node.
         page_node: i16,
-        /// 1 for a line that a cache of another node supplied, 0 for one from or to memory.
-        transfer: u8,
-        /// Lines that it stands for.
-        lines: u32,
-        /// The epoch that it is in.
+        /// A `SampleSource`: a line from or to memory, one that a cache of another node supplied, an access, or time.
+        source: u8,
+        /// Lines that it stands for, accesses, or ns.
+        stands_for: u32,
+        /// The epoch that it is in; u32::MAX for accesses and time.
         epoch: u32,
+        /// Where the data of an access came from: a `Served`; 0 for others.
+        served: u8,
+        /// Cycles that such an access waited; 0 for others.
+        latency_cycles: u32,
     }
 }
 

@@ -186,7 +186,8 @@ sound! {
     PhaseCounts: |t, i| time(t.time_ns[i]) && counts([t.calls[i]]) && time(t.inclusive_ns[i]);
     PhaseMarks: |t, i| time(t.time_ns[i]) && time(t.simulated_ns[i]);
     Metrics: |t, i| time(t.time_ns[i]);
-    Counters: |t, i| time(t.time_ns[i]) && t.value[i].is_finite();
+    // A value that is unknown has its reason.
+    Counters: |t, i| time(t.time_ns[i]) && (t.value[i].is_finite() || t.value[i].is_nan() && !t.why[i].is_empty());
     CpuEpochs: |t, i| counts([
         t.instructions[i], t.accesses[i], t.l1_hits[i], t.l2_hits[i], t.l3_hits[i], t.cache_transfers[i],
         t.tlb_misses[i], t.huge_tlb_misses[i], t.dependent_lines[i],

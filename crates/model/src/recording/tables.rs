@@ -503,10 +503,18 @@ table! {
         node: i16,
         /// What is counted.
         name: String,
-        /// The value.
+        /// The value; NaN if unknown, with `why`.
         value: f64,
         /// Its unit.
         unit: String,
+        /// What it is of, in words: `node 0`, `socket 1`, `thread 123`; empty for everything that was recorded.
+        place: String = String::new(),
+        /// Part of the time that the counter ran, where it shared a counter with others, and by which the value was scaled; −1 if unknown.
+        running_share: f64 = -1.0,
+        /// Who counted it: `perf stat -j`, `kernel`.
+        source: String = String::new(),
+        /// Why the value is unknown; else empty.
+        why: String = String::new(),
     }
 }
 

@@ -216,3 +216,37 @@ fn in_order(rows: impl Iterator<Item = AccessSample>, to: &mut AccessSamples) {
     rows.sort_by_key(|s| s.time_ns);
     rows.into_iter().for_each(|row| to.push(row));
 }
+
+/// A program that writes to far memory and reads its own has hardly a far load: its stores are what costs.
+#[test]
+fn stores_to_far_pages_are_no_far_loads_and_not_clean() {
+    let with_stores = |percent_of_stores: u64, clock: bool| {
+        let mut m = Made::new();
+        m.loads(0, Served::LocalMemory, 200, 1000);
+        m.loads(1, Served::Cache, 10, 1000);
+        m.loads(1, Served::Unknown, 0, 1000);
+        let at = |m: &Made| m.w.samples.time_ns.len();
+        let hardware = at(&m);
+        m.w.samples.access[hardware - 1000..].fill(Access::Store as u8);
+        if percent_of_stores == 0 {
+            m.w.samples.served[hardware - 1000..].fill(Served::Cache as u8);
+        }
+        if clock {
+            (0..2).for_each(|thread| m.clock(thread, 80, 1000));
+            for i in (hardware..at(&m)).filter(|i| (*i as u64) % 100 < percent_of_stores) {
+                m.w.samples.access[i] = Access::Store as u8;
+            }
+        }
+        m.report()
+    };
+    // The pages are on node 0: half of the clock's stores are those of thread 1, on node 1.
+    for (percent, clock, of) in [(60, true, "time"), (60, false, "stores")] {
+        let r = with_stores(percent, clock);
+        assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+        let why = format!("of the {of} is in stores to pages of other nodes");
+        assert!(r.verdict_why.contains(&why), "{}", r.verdict_why);
+    }
+    for (percent, clock) in [(10, true), (0, false)] {
+        assert_eq!(with_stores(percent, clock).verdict, Verdict::Clean);
+    }
+}

@@ -16,7 +16,8 @@ use std::process::ExitCode;
 #[command(after_help = EXAMPLES)]
 pub(super) struct ImportArgs {
     /// perf.data, of `perf record` or `perf mem record`, written to a file or to a pipe, compressed or not; the text of
-    /// `perf script`; or the text of Intel's Memory Latency Checker (MLC)
+    /// `perf script`; counters as text (`perf stat -j` or `-x,`, numastat, Intel PCM's CSV, NUMAPROF's JSON); or the text of
+    /// Intel's Memory Latency Checker (MLC)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Name of the recording [default: FILE-NNN.nearfar, the next free number], or of the machine file [default:
@@ -41,6 +42,8 @@ const EXAMPLES: &str = "Examples:
   perf script --header -I --ns -G --show-mmap-events --show-task-events \
       -F comm,pid,tid,cpu,time,period,event,addr,data_src,weight,ip,sym,symoff,dso > perf.txt
   nearfar import perf.txt                                     the same from text, on another host
+  perf stat -j -I 1000 --per-node -e cycles -o stat.json ./app && nearfar import stat.json
+                                                              counters, with their source; no verdict comes of them
   nearfar import mlc.txt --as 2x28 -o ours.toml               latencies and bandwidths for --as and --on";
 
 /// Imports, and says what was damaged.

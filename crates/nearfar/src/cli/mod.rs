@@ -289,6 +289,9 @@ struct OnArgs {
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
     #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "on")]
     lines_per_sample: u32,
+    /// Accesses per sample, with which the run is sampled as a processor and a clock would, to compare with its counts
+    #[arg(long, value_name = "ACCESSES", hide = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "on")]
+    accesses_per_sample: Option<u32>,
     /// Keep what the program writes in the virtual machine: no file of this host changes but the recording
     #[arg(long, requires = "on")]
     read_only: bool,

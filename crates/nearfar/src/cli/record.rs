@@ -191,6 +191,7 @@ pub(super) fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Resu
         prefetch: !args.no_prefetch,
         memory_per_node: args.machine.memory_per_node,
         lines_per_sample: args.lines_per_sample,
+        accesses_per_sample: args.accesses_per_sample,
         read_only: args.read_only,
         budget: args.budget,
         quiet,

@@ -39,6 +39,8 @@ pub struct OnOptions {
     pub memory_per_node: u64,
     /// DRAM lines per sample.
     pub lines_per_sample: u32,
+    /// Accesses per sample, with which the run is sampled as a processor and a clock would; `None`: it is not.
+    pub accesses_per_sample: Option<u32>,
     /// What the program writes stays in the virtual machine; only the recording is written.
     pub read_only: bool,
     /// Stop the program after this time.
@@ -375,6 +377,7 @@ pub fn plugin_arguments(
     ]
     .into_iter()
     .chain(call)
+    .chain(on.accesses_per_sample.map(|mean| ("accesses", mean.to_string())))
     .map(|(name, value)| (name.to_owned(), value))
     .collect()
 }

@@ -71,6 +71,13 @@ impl Feed {
         self.writer.lose(time_ns, what, count, why);
     }
 
+    /// Adds a counter's value.
+    pub(super) fn counter(&mut self, row: Counter) {
+        self.last_ns = self.last_ns.max(row.time_ns);
+        self.first_ns.get_or_insert(0);
+        self.writer.tables.counters.push(row);
+    }
+
     /// Notes that nodes and cpus are not those of the machine.
     pub(super) fn lose_machine(&mut self) {
         let why = "the file does not say which nodes the machine has: give the machine with --as";

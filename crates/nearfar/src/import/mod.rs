@@ -1,5 +1,5 @@
 //! What other tools recorded, as a recording: `perf_data` reads perf.data and `perf_script` what perf prints of one,
-//! `events` makes the recorder's events of both, `feed` puts events in order and through the
+//! `readings` what other tools counted; `events` makes the recorder's events of the first two, `feed` puts events in order and through the
 //! recorder's own interpreter, so that an imported sample is treated as one of ours.
 //!
 //! What is damaged is named, one line each, and left out. What a file does not have is said: a file without memory
@@ -10,6 +10,7 @@ mod feed;
 mod machine;
 mod perf_data;
 mod perf_script;
+mod readings;
 
 use crate::input;
 use crate::store::{Writer, finish_with, reserve};
@@ -101,7 +102,20 @@ pub fn import(file: &Path, options: &Options) -> Result<Outcome> {
         let meta = empty_meta(data.machine().clone(), data.command(), format!("perf.data ({name})"));
         return write(options, &name, meta, |feed| data.feed(feed));
     }
-    if perf_script::may_be(&begin[..got])
+    let is_text = perf_script::may_be(&begin[..got]);
+    if is_text && let Some(found) = readings::read(file)? {
+        let machine = options.machine.clone();
+        let machine_known = machine.is_some();
+        let machine = machine.unwrap_or_else(|| machine::of_cpus("imported", 1));
+        let meta = empty_meta(machine, Vec::new(), format!("{} ({name})", found.tool));
+        return write(options, &name, meta, |feed| {
+            if !machine_known {
+                feed.lose_machine();
+            }
+            Ok(readings::feed(&found, feed))
+        });
+    }
+    if is_text
         && let Some(text) = perf_script::Text::open(opened, options.machine.as_ref())
             .with_context(|| format!("{} cannot be imported", file.display()))?
     {
@@ -110,7 +124,8 @@ pub fn import(file: &Path, options: &Options) -> Result<Outcome> {
     }
     bail!(
         "{} is of no format that can be imported. It begins with {:?}. What is read is perf.data, which begins with \
-         PERFILE2, and what `perf script` prints of one: no line of this file is a sample or a record of it.",
+         PERFILE2, what `perf script` prints of one, and counters as text (perf stat -j and -x,; numastat; pcm -csv; NUMAPROF): \
+         no line of this file is one of theirs.",
         file.display(),
         String::from_utf8_lossy(&begin[..got])
     )

@@ -249,6 +249,10 @@ impl<'a> Places<'a> {
         let row = self.thread(raw.tid, raw.time_ns)?;
         let process = self.known.threads.process[row];
         let ip = self.location(process, raw.ip, raw.time_ns, new);
+        let of = |source: &[SampleSource]| match source.iter().any(|s| *s as u8 == raw.source) {
+            true => raw.stands_for,
+            false => 0,
+        };
         Some(AccessSample {
             time_ns: raw.time_ns,
             thread: self.known.threads.id[row],
@@ -256,17 +260,20 @@ impl<'a> Places<'a> {
             ip,
             operand_ip: ip,
             address: raw.address,
-            resolution: Resolution::Exact as u8,
+            resolution: match SampleSource::Clock as u8 == raw.source && raw.address == 0 {
+                true => Resolution::Compute,
+                false => Resolution::Exact,
+            } as u8,
             access: raw.access,
             chain: NONE,
-            weight_ns: 0,
-            source: if raw.transfer == 1 { SampleSource::Transfer } else { SampleSource::Simulated } as u8,
-            lines: raw.lines,
+            weight_ns: of(&[SampleSource::Clock]),
+            source: raw.source,
+            lines: of(&[SampleSource::Simulated, SampleSource::Transfer]),
             page_node: raw.page_node,
             epoch: raw.epoch,
-            served: 0,
-            latency_cycles: 0,
-            period: 0,
+            served: raw.served,
+            latency_cycles: raw.latency_cycles,
+            period: of(&[SampleSource::Hardware]),
             data_src: 0,
         })
     }
@@ -361,9 +368,11 @@ mod tests {
             address: 0x99,
             access: 1,
             page_node: 1,
-            transfer: 0,
-            lines: 5,
+            source: SampleSource::Simulated as u8,
+            stands_for: 5,
             epoch: 2,
+            served: 0,
+            latency_cycles: 0,
         }
     }
 

@@ -264,6 +264,10 @@ impl Made<'_> {
             name: n("counter"),
             value: 1.0,
             unit: n("unit"),
+            place: n("place"),
+            running_share: 0.5,
+            source: n("source"),
+            why: n("why"),
         });
         t.losses.push(Loss { time_ns: 8, what: n("samples"), count: 3, why: n("reason") });
         t.losses.push(Loss { time_ns: 8, what: n("what"), count: 0, why: n("reason") });

@@ -6,7 +6,9 @@ mod common;
 mod lab;
 
 mod clean;
+mod counters;
 mod memtest;
 mod phases;
 mod repaired;
+mod synthetic;
 mod table;

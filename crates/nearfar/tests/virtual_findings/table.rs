@@ -102,7 +102,7 @@ const RUN_TO_RUN: f64 = 0.03;
 
 /// How many of so many cases may miss their predicted range. A range holds 95 % of the runs: the least number that
 /// chance exceeds in less than one of a thousand checks.
-fn misses(cases: usize) -> usize {
+pub(crate) fn misses(cases: usize) -> usize {
     let p: f64 = 0.05;
     let mut chance = (1.0 - p).powi(cases as i32);
     let mut below = chance;
