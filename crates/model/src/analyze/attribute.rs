@@ -357,7 +357,6 @@ impl<'a> Worker<'a> {
             counters.computing += weight;
             counters.computing_waits += (pace.may_wait() * weight as f64) as u64;
         }
-        let resolution = if computing.is_some() { Resolution::Compute } else { resolution };
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
         let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
@@ -374,8 +373,13 @@ impl<'a> Worker<'a> {
             }
         }
         let memory = touches_memory(resolution);
-        let Located { thing, page, page_node, told } = self.locate(s, i, space, node, resolution);
-        if memory {
+        let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
+        // Whose object it is stays known: who uses it is no question of time.
+        let counted = memory && computing.is_none();
+        if computing.is_some() {
+            (page_node.node, told) = (UNKNOWN, None);
+        }
+        if counted {
             self.counters.memory.add(weight);
             if told.is_some() && page != UNKNOWN && node != UNKNOWN {
                 let agree = told == Some(self.class(node, PageNode { node: page, ..page_node }) != 0);
@@ -390,7 +394,7 @@ impl<'a> Worker<'a> {
         };
         let remote = known && class != 0;
         let counters = &mut self.counters;
-        if memory {
+        if counted {
             if known {
                 counters.known.add(weight);
                 counters.by_class[class] += weight;
@@ -466,7 +470,7 @@ impl<'a> Worker<'a> {
         }
         if let (Some(phases), Some(t)) = (self.context.phases, thread) {
             let path = phases.at(t as u32, time);
-            let page = match (memory, known, remote) {
+            let page = match (counted, known, remote) {
                 (false, ..) => PageOf::NoMemory,
                 (true, false, _) => PageOf::UnknownNode,
                 (true, true, false) => PageOf::OwnNode,
