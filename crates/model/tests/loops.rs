@@ -32,6 +32,9 @@ const IN_PLACE: &str = "f20f1007 f20f58c1 f20f114708 4883c708 48ffce 75ea c3";
 /// `divsd xmm0,[rdi]; add rdi,8; dec rsi; jnz`
 const DIVIDING: &str = "f20f5e07 4883c708 48ffce 75f3 c3";
 
+/// `pcmpeqd xmm0,xmm0; psrlq xmm0,1; paddq xmm0,[rdi]; add rdi,16; dec rsi; jnz`
+const ALL_ONES: &str = "660f76c0 660f73d001 660fd407 4883c710 48ffce 75ea c3";
+
 /// The loop around the instruction at an offset.
 fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
     let hex: String = code.split(' ').collect();
@@ -76,6 +79,11 @@ fn additions_that_wait_for_each_other_are_a_chain() {
     let cost = code.cost.clone().unwrap();
     assert_eq!((cost.issue, cost.chain, cost.high), (1.0, 3.0, 3.0));
     assert_eq!(sampled(&code, &[(RDI, HEAP), (RSI, HEAP + 80)]).left, Some(10));
+}
+
+#[test]
+fn what_begins_anew_with_all_bits_set_is_no_chain() {
+    assert_eq!(at(ALL_ONES, 0).unwrap().cost.clone().unwrap().chain, 1.0);
 }
 
 #[test]
