@@ -138,3 +138,19 @@ fn what_goes_through_memory_from_one_iteration_to_the_next_may_take_a_whole_path
     let cost = at(IN_PLACE, 0).unwrap().cost.clone().unwrap();
     assert!(cost.issue == 1.0 && cost.high >= 18.0, "{cost:?}");
 }
+
+/// `_PyEval_EvalFrameDefault` once kept the recorder busy for fourteen times the program's time.
+#[test]
+fn interpreters_and_very_long_loops_are_not_looked_at() {
+    // Jumps to themselves, and no-operations with a jump back over all of them.
+    let jumps = |count: usize| "ebfe".repeat(count);
+    assert!(at(&jumps(1000), 10).is_some());
+    assert!(at(&jumps(1100), 10).is_none());
+    let long = |count: usize| {
+        let back = -(count as i32 + 6);
+        let back: String = back.to_le_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        format!("{}0f85{back}", "90".repeat(count))
+    };
+    assert!(at(&long(1000), 10).is_some());
+    assert!(at(&long(1100), 10).is_none());
+}

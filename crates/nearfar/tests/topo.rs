@@ -1,6 +1,8 @@
 //! `nearfar topo` on trees made by hand, one for each way in which machines mislead,
 //! on captured trees of real machines where there are any, and beside numactl and lstopo.
 
+#[path = "topo/captured.rs"]
+mod captured;
 #[path = "topo/limits.rs"]
 mod limits;
 #[path = "topo/modules.rs"]

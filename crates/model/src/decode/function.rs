@@ -1,6 +1,8 @@
 //! A function's instructions, and how control reaches each of them.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use iced_x86::{Decoder as X86, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
@@ -21,6 +23,8 @@ pub(super) struct Function {
     pub frame_pointer: bool,
     /// Jumps by the index of their target.
     jumps: HashMap<u32, Vec<u32>>,
+    /// Ranges of its loops, found when they are first asked for.
+    loops: OnceCell<Vec<RangeInclusive<usize>>>,
 }
 
 /// An instruction on the way that led to the sample, latest first.
@@ -59,7 +63,8 @@ impl Function {
                 && instruction.op0_register() == Register::RBP
                 && instruction.op1_register() == Register::RSP
         });
-        let mut function = Function { start, instructions, frame_pointer, jumps: HashMap::new() };
+        let mut function =
+            Function { start, instructions, frame_pointer, jumps: HashMap::new(), loops: OnceCell::new() };
         let mut jumps: HashMap<u32, Vec<u32>> = HashMap::new();
         for (source, instruction) in function.instructions.iter().enumerate() {
             if let Some(target) = function.target(instruction) {
@@ -68,6 +73,14 @@ impl Function {
         }
         function.jumps = jumps;
         function
+    }
+
+    /// The ranges of its loops, by index of the instructions.
+    pub fn loops(
+        &self,
+        find: impl FnOnce(&Function) -> Vec<RangeInclusive<usize>>,
+    ) -> &[RangeInclusive<usize>] {
+        self.loops.get_or_init(|| find(self))
     }
 
     /// The instruction that begins at `ip`.

@@ -100,6 +100,8 @@ struct Known {
     functions: BTreeMap<u64, Function>,
     /// Loops by sampled instruction.
     loops: HashMap<u64, Option<Arc<CodeLoop>>>,
+    /// The same by their first and last instruction.
+    by_range: HashMap<(u64, u64), Arc<CodeLoop>>,
 }
 
 impl Known {
@@ -149,17 +151,13 @@ impl Decoder {
         }
         let (_, function) = known.functions.range(..=ip).next_back()?;
         let at = function.index(ip)?;
-        let found = CodeLoop::around(function, at, self.core, &mut self.factory);
-        // All instructions of a loop share it.
-        let same = found.as_ref().and_then(|found| {
-            known
-                .loops
-                .values()
-                .flatten()
-                .find(|other| (other.head, other.last) == (found.head, found.last))
-                .cloned()
+        let found = CodeLoop::range(function, at).map(|span| {
+            // All instructions of a loop share it.
+            let head = function.instructions[*span.start()].ip();
+            let last = function.instructions[*span.end()].ip();
+            let make = || Arc::new(CodeLoop::of(function, span, self.core, &mut self.factory));
+            known.by_range.entry((head, last)).or_insert_with(make).clone()
         });
-        let found = same.or_else(|| found.map(Arc::new));
         known.loops.insert(ip, found.clone());
         found
     }

@@ -142,6 +142,8 @@ fn uneven(t: &Topology) -> Option<String> {
     })
 }
 
+/// `LOCAL_DISTANCE` of the kernel: of a node to itself (ACPI specification 6.5, 5.2.17).
+const LOCAL: u32 = 10;
 /// `REMOTE_DISTANCE` of the kernel, which it uses where the firmware has no table.
 const DEFAULT_REMOTE: u32 = 20;
 
@@ -151,10 +153,16 @@ fn flat(t: &Topology) -> Option<String> {
         .iter()
         .flat_map(|n| n.distances.iter().filter(|(to, _)| **to != n.id).map(|(_, distance)| *distance));
     let first = remote.next()?;
-    if first != DEFAULT_REMOTE || !remote.all(|d| d == first) {
+    if !matches!(first, LOCAL | DEFAULT_REMOTE) || !remote.all(|d| d == first) {
         return None;
     }
     let who = if t.virtual_machine == Some(true) { "hypervisor" } else { "firmware" };
+    if first == LOCAL {
+        return Some(format!(
+            "every distance between nodes is {LOCAL}, as if all memory were as near as a node's own: what the {who} \
+             tells is wrong, or it interleaves memory; measure it: nearfar measure"
+        ));
+    }
     Some(format!(
         "every distance between nodes is {DEFAULT_REMOTE}, the kernel's default: the {who} may not have told \
          any, so which nodes are nearer than others is not known"

@@ -384,18 +384,23 @@ struct ReportArgs {
 #[command(after_help = TOPO_EXAMPLES)]
 struct TopoArgs {
     /// Write JSON
-    #[arg(long, conflicts_with_all = ["numactl", "svg"])]
+    #[arg(long, conflicts_with_all = ["numactl", "svg", "capture"])]
     json: bool,
     /// Write what `numactl -H` would
-    #[arg(long, conflicts_with = "svg")]
+    #[arg(long, conflicts_with_all = ["svg", "capture"])]
     numactl: bool,
     /// Draw a picture for a slide and write it to FILE, `-` for standard output
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Write the files that all of this is read from to FILE, `-` for standard output: a tar archive, compressed by gzip,
+    /// that `--from` reads on any machine; for a bug report
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "machine", "from"])]
+    capture: Option<PathBuf>,
     #[command(flatten)]
     force: file::Force,
-    /// Read a captured machine: a folder with copies of its sys/ and proc/
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["machine", "on"])]
+    /// Read a captured machine: an archive of `--capture` or of hwloc-gather-topology, or a folder with copies of its
+    /// sys/ and proc/
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["machine", "on"])]
     from: Option<PathBuf>,
     /// Show a described machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
     #[arg(long = "as", alias = "machine", value_name = "MACHINE", conflicts_with = "on")]
@@ -414,11 +419,12 @@ const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo --svg machine.svg            the same for a slide
   nearfar topo --as epyc-9654-2s-nps4       a machine that you do not have
   nearfar topo --on 4x2                     one that is emulated, as its Linux kernel sees it
+  nearfar topo --capture machine.tar.gz     what a bug report about it needs
+  nearfar topo --from machine.tar.gz        that machine, read anywhere
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 
-A machine is captured with hwloc-gather-topology, or by copying /sys/devices/system,
-/sys/bus, /sys/class, /sys/devices/pci*, /proc/cpuinfo and /proc/meminfo; as root also
-/sys/firmware/dmi/tables, which lists the memory modules.
+A captured machine has the files that nearfar reads and no others (`tar tzf` lists them); the firmware's
+table of memory modules is left out, because it has serial numbers. hwloc-gather-topology writes more.
 ";
 
 /// Measure the machine: latency and bandwidth of every node's memory, caches, cores, STREAM, scaling

@@ -18,6 +18,11 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
     if let Some(cpus) = &args.on_cpus {
         crate::host::target::all_stay_on(cpus).context("cannot run where programs run")?;
     }
+    if let Some(file) = &args.capture {
+        super::file::may_write(file, args.force.force)?;
+        super::file::write(file, discover::capture(Path::new("/"))?, args.force.force)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let topology = read(args)?;
     if let Some(file) = &args.svg {
         super::file::write(file, to_svg(&topology), args.force.force)?;
@@ -40,8 +45,14 @@ fn read(args: &TopoArgs) -> Result<Topology> {
             let source = machine.figures.topology.as_ref().map_or("its description", |p| p.source.as_str());
             Ok(judge(Topology::from_machine(&machine, source)))
         }
-        (None, Some(folder)) => discover::topology(folder).with_context(|| {
-            format!("{} holds no captured machine; give a folder with sys/ in it", folder.display())
+        (None, Some(from)) if from.is_dir() => discover::topology(from).with_context(|| {
+            format!("{} holds no captured machine; give a folder with sys/ in it", from.display())
+        }),
+        (None, Some(from)) => discover::topology_of_archive(from).with_context(|| {
+            format!(
+                "{} is no captured machine; give a tar archive or a folder with sys/ in it",
+                from.display()
+            )
         }),
         (None, None) => match &args.on_cpus {
             // numactl in there shows the recorder's cpu, too.
@@ -60,7 +71,7 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     let snapshot = Setup::find(&mut say)?.ensure_snapshot(&shape, &mut say)?;
     let own_cpus = shape.machine_cpus();
     crate::say!(
-        "nearfar: the machine's cpus are {own_cpus}; cpu {}, which only the recorder uses, is shown by --numactl only; caches are those that QEMU shows, \
+        "nearfar: the machine's cpus are {own_cpus}; cpu {}, which only the recorder uses, is in --numactl and --capture only; caches are those that QEMU shows, \
          `record --on` simulates those of the description",
         shape.housekeeping
     );
@@ -73,10 +84,12 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     if args.numactl {
         arguments.push("--numactl".into());
     }
-    if let Some(file) = &args.svg {
-        arguments.extend(["--svg".into(), file.into()]);
-        if args.force.force {
-            arguments.push("--force".into());
+    for (flag, file) in [("--svg", &args.svg), ("--capture", &args.capture)] {
+        if let Some(file) = file {
+            arguments.extend([flag.into(), file.into()]);
+            if args.force.force {
+                arguments.push("--force".into());
+            }
         }
     }
     // Nothing of a terminal goes through: it is asked for width and colour here.

@@ -65,7 +65,7 @@ struct Hierarchy {
 /// `/proc/PID/cgroup` lists it by name in the first case.
 fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, String> {
     let file = format!("proc/{who}/cgroup");
-    let groups = tree.text(&file).ok_or_else(|| format!("{} cannot be read", tree.path(&file).display()))?;
+    let groups = tree.text(&file).ok_or_else(|| format!("{} cannot be read", tree.shown(&file)))?;
     let fields = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1).map(str::to_owned);
         Some((fields.next()?, fields.next()?))
@@ -89,9 +89,12 @@ fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, Stri
             "the caller's control group {inside} lies outside of what is mounted at /{mount}"
         ));
     }
-    let folder = tree.path(&mount).join(&group);
-    if !folder.is_dir() {
-        return Err(format!("no folder {} for the caller's control group", folder.display()));
+    let folder = format!("{mount}/{group}");
+    if !tree.is_dir(&folder) {
+        return Err(format!(
+            "no folder {} for the caller's control group",
+            tree.shown(folder.trim_end_matches('/'))
+        ));
     }
     Ok(Hierarchy { version, mount, group, outermost })
 }
@@ -104,7 +107,7 @@ fn mount(tree: &Tree, version: u32, controller: &str) -> Option<(String, String)
             1 => vec![format!("sys/fs/cgroup/{controller}"), "sys/fs/cgroup/cpu,cpuacct".to_owned()],
             _ => vec!["sys/fs/cgroup".to_owned(), "sys/fs/cgroup/unified".to_owned()],
         };
-        let usable = |f: &String| (controller == "cpu" || !f.ends_with("cpuacct")) && tree.path(f).is_dir();
+        let usable = |f: &String| (controller == "cpu" || !f.ends_with("cpuacct")) && tree.is_dir(f);
         return folders.into_iter().find(usable).map(|f| ("/".to_owned(), f));
     };
     mounts.lines().find_map(|line| {
@@ -148,16 +151,13 @@ impl Hierarchy {
             let text = match tree.try_text(&path) {
                 Ok(text) => text,
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
-                Err(e) => return Err(format!("{}: {e}", tree.path(&path).display())),
+                Err(e) => return Err(format!("{}: {e}", tree.shown(&path))),
             };
             match parse(&text) {
                 Some(Some(limit)) => found.push((limit, format!("{file} of {group}"))),
                 Some(None) => {}
                 None => {
-                    return Err(format!(
-                        "{} says {text:?}, which is not a limit",
-                        tree.path(&path).display()
-                    ));
+                    return Err(format!("{} says {text:?}, which is not a limit", tree.shown(&path)));
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Hierarchy {
     /// Whether the outermost group has others around it. The true root differs by files: version 1
     /// has `release_agent` only there, version 2 has `cgroup.type` everywhere else.
     fn hidden(&self, tree: &Tree) -> Option<bool> {
-        let there = |file: &str| tree.path(&self.mount).join(file).exists();
+        let there = |file: &str| tree.exists(&format!("{}/{file}", self.mount));
         there("cgroup.procs").then(|| match self.version {
             1 => !there("release_agent"),
             _ => there("cgroup.type"),

@@ -10,7 +10,7 @@ const PCI: &str = "sys/bus/pci/devices";
 /// Devices that the kernel has names for, then those on PCI that no driver has
 /// named. `None` where the tree has neither classes nor buses.
 pub(super) fn read(tree: &Tree) -> Option<Vec<Device>> {
-    let known = ["sys/class/net", "sys/class/nvme", PCI].iter().any(|f| tree.path(f).is_dir());
+    let known = ["sys/class/net", "sys/class/nvme", PCI].iter().any(|f| tree.is_dir(f));
     if !known {
         return None;
     }
@@ -32,7 +32,7 @@ pub(super) fn read(tree: &Tree) -> Option<Vec<Device>> {
         let class = tree.text(&format!("{folder}/class"));
         let Some(kind) = class.as_deref().and_then(pci_kind) else { continue };
         // Virtual functions are the guests', and would be dozens.
-        let guests = tree.path(&format!("{folder}/physfn")).exists();
+        let guests = tree.exists(&format!("{folder}/physfn"));
         if guests || devices.iter().any(|d| d.pci.as_deref() == Some(address.as_str())) {
             continue;
         }
@@ -65,7 +65,7 @@ fn place(tree: &Tree, entry: &str) -> Option<Place> {
     let node = tree
         .parsed(&format!("{entry}/device/numa_node"))
         .or_else(|| tree.parsed(&format!("{entry}/numa_node")));
-    let hardware = !pci.is_empty() || tree.path(&format!("{entry}/device")).exists();
+    let hardware = !pci.is_empty() || tree.exists(&format!("{entry}/device"));
     hardware.then_some(Place { pci, node })
 }
 

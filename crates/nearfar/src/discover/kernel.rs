@@ -65,7 +65,7 @@ fn times(tree: &Tree) -> Option<CpuTimes> {
 pub fn hugetlb_bytes(root: &Path) -> Option<u64> {
     const POOLS: &str = "sys/kernel/mm/hugepages";
     let tree = Tree::new(root);
-    if !tree.path("sys/kernel/mm").is_dir() {
+    if !tree.is_dir("sys/kernel/mm") {
         return None;
     }
     let mut sum = 0u64;

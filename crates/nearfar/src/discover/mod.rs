@@ -5,8 +5,10 @@
 //! be read and tested; `/` is the live host. A tree with faults still gives a
 //! machine: each fault becomes a warning that says what was assumed instead.
 
+mod archive;
 mod argument;
 mod caches;
+mod capture;
 mod cgroups;
 mod cpus;
 mod devices;
@@ -25,7 +27,7 @@ mod without_sys;
 
 pub use argument::{described_machines, machine_from_argument, machine_without_a_file};
 pub use kernel::{CpuTimes, KernelState, cpu_times, hugetlb_bytes};
-pub use topology::{topology, topology_of_cpus};
+pub use topology::{capture, topology, topology_of_archive, topology_of_cpus};
 
 use tree::Tree;
 
@@ -81,27 +83,27 @@ fn read(tree: &Tree) -> Result<Read> {
     let online = cpus::online(tree).with_context(|| {
         format!(
             "no cpus found: neither {} nor folders cpu0, cpu1, … beside it nor lines of cpus in proc/stat can be read",
-            tree.path("sys/devices/system/cpu/online").display()
+            tree.shown("sys/devices/system/cpu/online")
         )
     })?;
-    if !tree.path(cpus::CPU).is_dir() {
+    if !tree.is_dir(cpus::CPU) {
         warnings.push(format!(
             "{} cannot be read (/sys is not mounted, or hidden): cpus are those that the kernel counts time for",
-            tree.path(cpus::CPU).display()
+            tree.shown(cpus::CPU)
         ));
     }
     let found = nodes::read(tree, &online, &mut warnings);
     let cores = cpus::cores(tree, &online);
     let threads_per_core = cores.iter().map(CpuList::len).max().unwrap_or(0) as u32;
     let provenance = Provenance {
-        source: if tree.is_live() && !tree.path(cpus::CPU).is_dir() {
+        source: if tree.is_live() && !tree.is_dir(cpus::CPU) {
             "the kernel's answers, without /sys".to_owned()
-        } else if tree.is_live() && tree.only.is_some() {
+        } else if tree.is_live() && tree.is_part() {
             "sysfs of the virtual machine".to_owned()
         } else if tree.is_live() {
             "sysfs of the host".to_owned()
         } else {
-            format!("sysfs tree at {}", tree.root.display())
+            format!("sysfs tree at {}", tree.root())
         },
         confidence: Confidence::H,
     };

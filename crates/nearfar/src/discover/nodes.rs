@@ -20,22 +20,20 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         warnings.push(format!(
             "{} has no nodes (a kernel without NUMA, or a container that hides them): \
              taken for one node with all cpus",
-            tree.path(NODE).display()
+            tree.shown(NODE)
         ));
         return one_node(tree, online, &[]);
     }
     let missing: CpuList = order.iter().filter(|&n| !present.contains(n)).collect();
     if !missing.is_empty() {
-        warnings.push(format!(
-            "node {missing} is online but has no folder in {}: left out",
-            tree.path(NODE).display()
-        ));
+        warnings
+            .push(format!("node {missing} is online but has no folder in {}: left out", tree.shown(NODE)));
     }
     let mut nodes: Vec<NumaNode> = ids
         .iter()
         .map(|id| NumaNode {
             id,
-            cpus: node_cpus(tree, id, online),
+            cpus: node_cpus(tree, id, online, warnings),
             memory_bytes: memory(tree, &[id], "MemTotal:"),
             kind: NodeKind::Dram,
             package: None,
@@ -46,7 +44,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         warnings.push(format!(
             "cpu {cpu} is in node {a} and in node {b} according to {}: nodes that share cpus \
              cannot be told apart, so all are taken for one node",
-            tree.path(NODE).display()
+            tree.shown(NODE)
         ));
         return one_node(tree, online, ids.as_slice());
     }
@@ -54,7 +52,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
     for node in &mut nodes {
         node.package = package(tree, node, alone, warnings);
     }
-    kinds(tree, &mut nodes, warnings);
+    kinds(tree, online, &mut nodes, warnings);
     let without_node: CpuList =
         online.iter().filter(|&c| !nodes.iter().any(|n| n.cpus.contains(c))).collect();
     if !without_node.is_empty() {
@@ -78,13 +76,21 @@ fn one_node(tree: &Tree, online: &CpuList, folders: &[NodeId]) -> Found {
 }
 
 /// The online cpus of a node, from its list, its mask, or its links to cpus.
-fn node_cpus(tree: &Tree, id: u32, online: &CpuList) -> CpuList {
+fn node_cpus(tree: &Tree, id: u32, online: &CpuList, warnings: &mut Vec<String>) -> CpuList {
     let folder = format!("{NODE}/node{id}");
-    tree.list_or_mask(&format!("{folder}/cpulist"), &format!("{folder}/cpumap"))
-        .unwrap_or_else(|| tree.numbered(&folder, "cpu"))
-        .iter()
-        .filter(|&c| online.contains(c))
-        .collect()
+    let file = format!("{folder}/cpulist");
+    let listed = tree.list_or_mask(&file, &format!("{folder}/cpumap"));
+    let cpus = listed.unwrap_or_else(|| {
+        let links = tree.numbered(&folder, "cpu");
+        if let (true, Some(text)) = (links.is_empty(), tree.text(&file)) {
+            warnings.push(format!(
+                "{} holds `{text}`, which is no list of cpus: which cpus node {id} has is unknown",
+                tree.shown(&file)
+            ));
+        }
+        links
+    });
+    cpus.iter().filter(|&c| online.contains(c)).collect()
 }
 
 /// Two nodes that list the same cpu.
@@ -120,7 +126,7 @@ fn package(tree: &Tree, node: &NumaNode, alone: bool, warnings: &mut Vec<String>
 }
 
 /// What the memory of nodes without cpus is, where a driver tells.
-fn kinds(tree: &Tree, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
+fn kinds(tree: &Tree, online: &CpuList, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
     let gpu: Vec<u32> = tree
         .names("proc/driver/nvidia/gpus")
         .iter()
@@ -136,7 +142,7 @@ fn kinds(tree: &Tree, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
         .filter_map(|d| {
             let device = format!("sys/bus/dax/devices/{d}");
             let node = tree.parsed(&format!("{device}/target_node"))?;
-            let path = std::fs::canonicalize(tree.path(&device)).ok()?;
+            let path = tree.canonical(&device)?;
             let path = path.to_string_lossy();
             // The device's place tells its bus: ndbus is the NVDIMM bus.
             let kind = match () {
@@ -153,10 +159,20 @@ fn kinds(tree: &Tree, nodes: &mut [NumaNode], warnings: &mut Vec<String>) {
         } else if let Some(&(_, kind)) = dax.iter().find(|(n, _)| *n == node.id) {
             node.kind = kind;
         } else if node.memory_bytes.is_some_and(|b| b > 0) {
-            warnings.push(format!(
-                "node {} has memory but no cpus, and nothing says what memory it is (CXL, HBM, …)",
-                node.id
-            ));
+            let present = cpus::present(tree).unwrap_or_default();
+            let offline: CpuList = present.iter().filter(|&c| !online.contains(c)).collect();
+            // A cpu that is switched off is in no node.
+            warnings.push(match offline.is_empty() {
+                true => format!(
+                    "node {} has memory but no cpus, and nothing says what memory it is (CXL, HBM, …)",
+                    node.id
+                ),
+                false => format!(
+                    "node {} has memory but no cpus that are online: {offline} are offline, and may be its; or it is \
+                     other memory (CXL, HBM, …), which nothing says",
+                    node.id
+                ),
+            });
         }
     }
 }
@@ -168,7 +184,7 @@ fn distances(tree: &Tree, order: &CpuList, nodes: &[NumaNode], warnings: &mut Ve
     for node in nodes {
         let file = format!("{NODE}/node{}/distance", node.id);
         let Some(text) = tree.text(&file) else {
-            warnings.push(format!("{} cannot be read: distances are unknown", tree.path(&file).display()));
+            warnings.push(format!("{} cannot be read: distances are unknown", tree.shown(&file)));
             return Vec::new();
         };
         let row: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
@@ -176,7 +192,7 @@ fn distances(tree: &Tree, order: &CpuList, nodes: &[NumaNode], warnings: &mut Ve
             warnings.push(format!(
                 "{} holds `{text}`, not one distance for each of the {} online nodes: distances \
                  are unknown",
-                tree.path(&file).display(),
+                tree.shown(&file),
                 order.len()
             ));
             return Vec::new();

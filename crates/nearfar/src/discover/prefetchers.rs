@@ -59,14 +59,17 @@ pub(super) fn read(
     let mut states: Vec<PrefetcherState> = Vec::new();
     let mut unread: Vec<(u32, String)> = Vec::new();
     for cpu in online.iter() {
-        let path = tree.path(&format!("dev/cpu/{cpu}/msr"));
+        let name = format!("dev/cpu/{cpu}/msr");
         let mut bytes = [0; 8];
         // Live it is a device; in a captured tree it can only be a copy.
-        let file =
-            if tree.is_live() { File::open(&path) } else { crate::input::open(&path).map(|(file, _)| file) };
+        let file = match tree.path(&name) {
+            Some(path) if tree.is_live() => File::open(&path),
+            Some(path) => crate::input::open(&path).map(|(file, _)| file),
+            None => Err(ErrorKind::NotFound.into()),
+        };
         match file.and_then(|f| f.read_exact_at(&mut bytes, u64::from(register.number))) {
             Ok(()) => add(&mut states, cpu, register, u64::from_le_bytes(bytes)),
-            Err(error) => unread.push((cpu, why(tree, &path.display().to_string(), &error))),
+            Err(error) => unread.push((cpu, why(tree, &tree.shown(&name), &error))),
         }
     }
     match (states.is_empty(), unread.first()) {

@@ -18,9 +18,8 @@ const TABLE: &str = "sys/firmware/dmi/tables/DMI";
 
 /// The slots; else why there are none, and what to type.
 pub(super) fn modules(tree: &Tree, packages: Option<usize>) -> Result<MemoryModules, String> {
-    let path = tree.path(TABLE);
-    let file = path.display();
-    let bytes = crate::input::read(&path, crate::input::MOST_MADE).map_err(|e| match e.kind() {
+    let file = tree.shown(TABLE);
+    let bytes = tree.bytes(TABLE).map_err(|e| match e.kind() {
         ErrorKind::PermissionDenied => {
             format!("only root may read {file}, the firmware's list; type: sudo nearfar topo")
         }
@@ -29,7 +28,9 @@ pub(super) fn modules(tree: &Tree, packages: Option<usize>) -> Result<MemoryModu
                 "the firmware shows no list: there is no {file} (usual in containers and on small boards)"
             )
         }
-        ErrorKind::NotFound => format!("the captured tree has no {TABLE}, which root may copy"),
+        ErrorKind::NotFound => {
+            format!("the captured machine has no {TABLE}: `topo --capture` leaves it out, because it has serial numbers")
+        }
         _ => format!("{file}: {e}"),
     })?;
     let table = structures(&bytes).map_err(|e| format!("{file} is damaged: {e}"))?;

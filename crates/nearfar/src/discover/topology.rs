@@ -1,9 +1,10 @@
 //! The whole topology for `nearfar topo`: the machine that analysis also uses, and
 //! around it what only a person asks for.
 
+use super::archive::Archive;
 use super::tree::Tree;
 use super::{Read, cgroups, cpus, devices, gpus, node_files, nvml, prefetchers, smbios};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{NodeId, NodeKind};
 use nearfar_model::topology::{
@@ -25,7 +26,30 @@ pub fn topology(root: &Path) -> Result<Topology> {
 /// # Errors
 /// As of [`topology`].
 pub fn topology_of_cpus(root: &Path, only: &CpuList) -> Result<Topology> {
-    read_topology(&Tree { only: Some(only.clone()), ..Tree::new(root) })
+    read_topology(&Tree::new(root).only(only))
+}
+
+/// The same of a machine in a tar archive, plain or compressed by gzip or bzip2.
+///
+/// # Errors
+/// As of [`topology`], and if the archive cannot be read.
+pub fn topology_of_archive(file: &Path) -> Result<Topology> {
+    read_topology(&Tree::of_archive(Archive::open(file)?))
+}
+
+/// All files that [`topology`] reads below `root`, as a tar archive compressed by gzip. Left out is the firmware's table of
+/// memory modules, which has serial numbers.
+///
+/// # Errors
+/// As of [`topology`].
+pub fn capture(root: &Path) -> Result<Vec<u8>> {
+    let tree = Tree::new(root).capturing();
+    read_topology(&tree)?;
+    // What is read only where a node's list of cpus is missing or damaged.
+    for folder in tree.names(node_files::NODE) {
+        tree.names(&format!("{}/{folder}", node_files::NODE));
+    }
+    tree.into_capture().context("nothing was looked at")?.to_archive()
 }
 
 fn read_topology(tree: &Tree) -> Result<Topology> {
@@ -125,7 +149,7 @@ fn huge_pages(tree: &Tree, pools: &[String]) -> Option<Vec<HugePages>> {
     let mut all: Vec<HugePages> = Vec::new();
     let mut there = false;
     for pool in pools {
-        there |= tree.path(pool).is_dir();
+        there |= tree.is_dir(pool);
         for name in tree.names(pool) {
             let size = name.strip_prefix("hugepages-").and_then(|n| n.strip_suffix("kB")?.parse().ok());
             let Some(page_kb) = size else { continue };
@@ -178,7 +202,7 @@ fn access(tree: &Tree, folder: &str) -> Option<Access> {
 fn tiers(tree: &Tree) -> Option<Vec<Tier>> {
     let folder = "sys/devices/virtual/memory_tiering";
     let tier = |id: u32| Some(Tier { id, nodes: tree.list(&format!("{folder}/memory_tier{id}/nodelist"))? });
-    let ids = tree.path(folder).is_dir().then(|| tree.numbered(folder, "memory_tier"))?;
+    let ids = tree.is_dir(folder).then(|| tree.numbered(folder, "memory_tier"))?;
     Some(ids.iter().filter_map(tier).filter(|t| !t.nodes.is_empty()).collect())
 }
 

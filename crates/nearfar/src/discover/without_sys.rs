@@ -56,7 +56,7 @@ pub(super) fn nodes(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -
     warnings.push(format!(
         "{} has no nodes (/sys is not mounted, or hidden): nodes are those that the kernel named on each cpu that \
          may be used here; distances, caches, cores and packages are unknown{}",
-        tree.path(NODE).display(),
+        tree.shown(NODE),
         if unseen.is_empty() { String::new() } else { format!(", and so is the node of cpu {unseen}") }
     ));
     let single = cpus.len() == 1;

@@ -255,10 +255,28 @@ impl Shape {
         // ask the processor itself, and see no difference.
         text += " clearcpuid=erms,fsrm,rep_good";
         // Places of the topology that stay empty are not cpus; interrupts keep off the program's.
-        let _ = write!(text, " nr_cpus={} irqaffinity={}", self.cpus.len() + 1, self.housekeeping);
+        let vcpus = self.cpus.len() + 1;
+        match self.misses_interrupts() {
+            false => {
+                let _ = write!(text, " nr_cpus={vcpus}");
+            }
+            true => text += &format!(" nr_cpus={PHYSICAL} possible_cpus={PHYSICAL}"),
+        }
+        let _ = write!(text, " irqaffinity={}", self.housekeeping);
         text
     }
+
+    /// Whether a kernel of so few cpus would wait for ever for some of them. Where a socket's cores are no power of two, the
+    /// numbers of interrupt controllers have gaps, and QEMU (7.2, `apic_get_delivery_bitmask`) stops looking for the
+    /// addressed ones at the first gap. Kernels of more than eight possible cpus address them one by one instead.
+    fn misses_interrupts(&self) -> bool {
+        let (sockets, cores) = self.topology;
+        sockets > 1 && !cores.is_power_of_two() && self.cpus.len() + 1 < PHYSICAL
+    }
 }
+
+/// Possible cpus from which on Linux addresses interrupts to single cpus (arch/x86/kernel/apic/apic_flat_64.c).
+const PHYSICAL: usize = 9;
 
 /// Name of a node's memory in QEMU, also of its RAM block.
 pub(super) fn memory_name(node: usize) -> String {

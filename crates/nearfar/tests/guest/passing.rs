@@ -1,6 +1,6 @@
 //! What passes between host and program: arguments, environment, files, streams, exit.
 
-use super::machine::{job, run, sh, snapshot};
+use super::machine::{booted, job, run, sh, shape, snapshot};
 use nearfar::guest::{GuestError, Stream, Verdict};
 use nearfar::host::target::Ending;
 use std::io::{Read, Write};
@@ -14,6 +14,15 @@ fn exit_status_and_signal_come_back() {
     let ending = |script: &str| sh(snapshot, script).outcome.ending;
     assert_eq!(ending("exit 7"), Ending::Exit(7));
     assert_eq!(ending("kill -SEGV $$"), Ending::Signal(libc::SIGSEGV));
+}
+
+/// Such a machine once waited for ever for the cpus of its second socket.
+#[test]
+fn a_machine_whose_sockets_have_three_cores_boots() {
+    let Some(snapshot) = booted(&shape("1x3")) else { return };
+    let said =
+        sh(&snapshot, "cat /sys/devices/system/cpu/online /sys/devices/system/cpu/present; nproc --all");
+    assert_eq!(said.text(), "0-3\n0-3\n4\n");
 }
 
 #[test]

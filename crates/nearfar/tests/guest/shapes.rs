@@ -57,6 +57,20 @@ fn the_housekeeping_cpu_is_the_last_one_and_on_the_first_node_with_cpus() {
     assert_eq!((shape.guest_cpus(0), shape.guest_cpus(1)), (vec![], vec![0, 1, 2]));
 }
 
+/// QEMU delivers no interrupt beyond a gap in the controllers' numbers; kernels of nine cpus ask it otherwise.
+#[test]
+fn cpus_of_sockets_of_three_cores_are_not_waited_for_for_ever() {
+    let arguments = |text: &str| from(&Machine::from_shape(text).unwrap()).unwrap().kernel_arguments();
+    for text in ["2x3", "1x3", "1x5", "1x6"] {
+        assert!(arguments(text).contains(" nr_cpus=9 possible_cpus=9 "), "{text}: {}", arguments(text));
+    }
+    for (text, cpus) in [("2x2", 5), ("7x1", 8), ("1x4", 5), ("3x3", 10), ("2x22", 45)] {
+        let arguments = arguments(text);
+        assert!(arguments.contains(&format!(" nr_cpus={cpus} irq")), "{text}: {arguments}");
+        assert!(!arguments.contains("possible"), "{text}: {arguments}");
+    }
+}
+
 #[test]
 fn sockets_are_packages_where_qemu_can_number_them_so() {
     let sockets = |text: &str| from(&Machine::from_shape(text).unwrap()).unwrap().topology;

@@ -162,7 +162,7 @@ fn an_unknown_size_is_not_an_empty_slot_and_kib_are_understood() {
 #[test]
 fn without_a_table_or_with_a_damaged_one_the_reason_is_told() {
     let dir = machine(TWO, &[]);
-    assert!(why(&read(dir.path())).contains("the captured tree has no sys/firmware/dmi/tables/DMI"));
+    assert!(why(&read(dir.path())).contains("the captured machine has no sys/firmware/dmi/tables/DMI"));
     put(dir.path(), &structure(127, 0, &[], &[]));
     assert!(why(&read(dir.path())).contains("lists no memory slots"));
     let table = board([[32, 0, 32, 0]; 2]);

@@ -16,6 +16,7 @@ use super::linear::Linear;
 use super::value::Registers;
 use crate::recording::Access;
 use iced_x86::InstructionInfoFactory;
+use std::ops::RangeInclusive;
 use steps::{Left, Steps};
 
 /// Streams of a loop that are kept.
@@ -79,14 +80,19 @@ pub struct InLoop {
 }
 
 impl CodeLoop {
-    /// The innermost loop around an instruction; `None` if there is none.
-    pub(super) fn around(
+    /// The instructions of the innermost loop around one of them; `None` if there is none whose speed could be told.
+    pub(super) fn range(function: &Function, at: usize) -> Option<RangeInclusive<usize>> {
+        nest::innermost(function, at)
+    }
+
+    /// The loop of these instructions, as [`CodeLoop::range`] finds them.
+    pub(super) fn of(
         function: &Function,
-        at: usize,
+        span: RangeInclusive<usize>,
         core: Option<&'static Core>,
         factory: &mut InstructionInfoFactory,
-    ) -> Option<CodeLoop> {
-        let body = nest::around(function, at)?;
+    ) -> CodeLoop {
+        let body = nest::body(function, span);
         let steps = Steps::of(function, &body, factory);
         let mut found = steps::streams(function, &body, &steps, factory);
         found.truncate(MOST_STREAMS);
@@ -103,7 +109,7 @@ impl CodeLoop {
             (None, None) => None,
         };
         let cost = cost::of(function, &body, &found, core, factory);
-        Some(CodeLoop {
+        CodeLoop {
             head: function.instructions[*body.span.start()].ip(),
             last: function.instructions[*body.span.end()].ip(),
             instructions: body.always.len(),
@@ -122,7 +128,7 @@ impl CodeLoop {
             forms: found.into_iter().map(|s| s.address).collect(),
             counter: counter.map(|(register, _)| Linear::register(register)),
             left,
-        })
+        }
     }
 
     /// How far it is by the registers of a sample in it. `turn`: which of the other streams is asked.

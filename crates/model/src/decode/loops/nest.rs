@@ -16,11 +16,22 @@ pub(super) struct Body {
     pub branches: usize,
 }
 
+/// Jumps backwards of a function whose loops are looked for: an interpreter has thousands, and none of its loops has a
+/// speed. // chosen
+const MOST_JUMPS: usize = 1024;
+/// Instructions of a loop whose iterations are looked at: the recorder does it while the program runs. // chosen
+const LONGEST: usize = 1024;
+
 /// The innermost loop around an instruction: the smallest range of a jump backwards that holds it.
-pub(super) fn around(function: &Function, at: usize) -> Option<Body> {
-    let all = spans(function);
-    let holding = all.iter().filter(|span| span.contains(&at));
-    let span = holding.min_by_key(|span| span.end() - span.start())?.clone();
+pub(super) fn innermost(function: &Function, at: usize) -> Option<RangeInclusive<usize>> {
+    let holding = function.loops(spans).iter().filter(|span| span.contains(&at));
+    let span = holding.min_by_key(|span| span.end() - span.start())?;
+    (span.end() - span.start() < LONGEST).then(|| span.clone())
+}
+
+/// What an innermost loop consists of.
+pub(super) fn body(function: &Function, span: RangeInclusive<usize>) -> Body {
+    let all = function.loops(spans);
     let inner: Vec<_> = all
         .iter()
         .filter(|other| **other != span && span.contains(other.start()) && span.contains(other.end()))
@@ -42,7 +53,7 @@ pub(super) fn around(function: &Function, at: usize) -> Option<Body> {
     for other in &inner {
         (*other).clone().for_each(|i| always[i - head] = false);
     }
-    Some(Body { nested: !inner.is_empty(), span, always, branches })
+    Body { nested: !inner.is_empty(), span, always, branches }
 }
 
 /// The ranges of all jumps backwards. Those with one head are one loop with several ways back; of two that overlap, code of
@@ -53,6 +64,9 @@ fn spans(function: &Function) -> Vec<RangeInclusive<usize>> {
         .filter_map(|(source, instruction)| Some((function.target(instruction)?, source)))
         .filter(|(target, source)| target <= source)
         .collect();
+    if spans.len() > MOST_JUMPS {
+        return Vec::new();
+    }
     loop {
         spans.sort_unstable();
         let mut merged: Vec<(usize, usize)> = Vec::new();
