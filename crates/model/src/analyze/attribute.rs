@@ -353,10 +353,7 @@ impl<'a> Worker<'a> {
         counters.paced += if pace.is_some() { weight } else { 0 };
         counters.paced_waits += if pace.is_some_and(|pace| pace.waits()) { weight } else { 0 };
         let computing = pace.filter(|pace| pace.computes() && touches_memory(resolution));
-        if let Some(pace) = computing {
-            counters.computing += weight;
-            counters.computing_waits += (pace.may_wait() * weight as f64) as u64;
-        }
+        counters.computing += if computing.is_some() { weight } else { 0 };
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
         let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
@@ -376,7 +373,11 @@ impl<'a> Worker<'a> {
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
         // Whose object it is stays known: who uses it is no question of time.
         let counted = memory && computing.is_none();
-        if computing.is_some() {
+        if let Some(pace) = computing {
+            // What it may wait for is far memory only where the page is not a near one.
+            if page_node.node == UNKNOWN || node == UNKNOWN || self.class(node, page_node) != 0 {
+                self.counters.computing_waits += (pace.may_wait() * weight as f64) as u64;
+            }
             (page_node.node, told) = (UNKNOWN, None);
         }
         if counted {

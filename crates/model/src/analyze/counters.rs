@@ -255,7 +255,7 @@ pub struct Counters {
     pub memory: Sum,
     /// Weight of samples that touch memory in loops that compute all the same; they are not among `memory`.
     pub computing: u64,
-    /// What of that may be waiting.
+    /// What of that may be waiting for far memory.
     pub computing_waits: u64,
     /// Weight of samples in loops whose iterations were timed.
     pub paced: u64,

@@ -216,7 +216,7 @@ fn prepared<T>(
         },
         traffic,
     };
-    let native = native::Native::new(input);
+    let native = native::Native::new(input, judge);
     let elsewhere = elsewhere::rows(input, &finder, &rows);
     let context = attribute::Context {
         input,

@@ -2,10 +2,11 @@
 //!
 //! The recorder keeps how far threads were in their loops, and what an iteration of each costs where caches answer at once.
 //! [`super::velocity`] finds how long an iteration took. Where that is what it costs, the loop computes: no access
-//! of it is waited for, wherever its pages are. docs/native.md has the derivation.
+//! of it is waited for, wherever its pages are: on the machine that was recorded. On another one, only if its far memory is
+//! fast enough for what the loop reads. docs/native.md has the derivation.
 
 use super::hash::FastMap;
-use super::input::Input;
+use super::input::{Input, Judge};
 use super::velocity::{Point, velocity};
 use crate::recording::{Columns, UNCOUNTED};
 
@@ -27,6 +28,10 @@ const LEAST: usize = 50;
 /// Part of the samples that a piece of memory must have to count. // chosen
 const PIECE: f64 = 0.05;
 
+/// Part of what a machine's far memory gives that loops may take and still compute there: figures of machines are of the best
+/// case. // chosen
+const SUSTAINED: f64 = 0.5;
+
 /// What a loop of a thread does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
@@ -36,6 +41,10 @@ pub struct Pace {
     pub least_ns: f64,
     /// The most that it costs where no access waits, ns.
     pub most_ns: f64,
+    /// What it takes from memory where no cache holds it, bytes per ns; `None` where its addresses do not tell.
+    pub bytes_per_ns: Option<f64>,
+    /// Whether the far memory of the machine that is judged gives that.
+    pub sustained: bool,
 }
 
 impl Pace {
@@ -51,6 +60,9 @@ impl Pace {
 
     /// Part of its time that may be waiting all the same.
     pub fn may_wait(&self) -> f64 {
+        if !self.sustained {
+            return 1.0;
+        }
         (1.0 - self.least_ns / self.iteration_ns).clamp(0.0, 1.0)
     }
 }
@@ -65,8 +77,8 @@ pub struct Native {
 }
 
 impl Native {
-    /// From the recording's tables.
-    pub fn new(input: &Input) -> Native {
+    /// From the recording's tables, for a machine.
+    pub fn new(input: &Input, judge: &Judge) -> Native {
         let p = &input.progress;
         let loops = (0..p.len()).map(|i| (p.ip[i], p.loop_id[i])).collect();
         let Some(ghz) = input.meta.core_ghz else { return Native { loops, ..Native::default() } };
@@ -75,11 +87,12 @@ impl Native {
             by_thread.entry((p.thread[i], p.loop_id[i])).or_default().push(i);
         }
         let rows: FastMap<u32, usize> = input.loops.id.iter().enumerate().map(|(i, &id)| (id, i)).collect();
-        let paces = by_thread
+        let mut paces: FastMap<(u32, u32), Pace> = by_thread
             .into_iter()
             .filter(|(_, samples)| samples.len() >= LEAST)
             .filter_map(|(key, samples)| Some((key, pace(input, *rows.get(&key.1)?, samples, ghz)?)))
             .collect();
+        sustain(&mut paces, judge);
         Native { loops, paces }
     }
 
@@ -133,7 +146,61 @@ fn pace(input: &Input, row: usize, mut samples: Vec<usize>, ghz: f64) -> Option<
     // Two threads of a core share its pipes.
     let shared = f64::from(input.meta.machine.threads_per_core.max(1));
     let most_ns = l.high_cycles[row] * shared / (SLOWEST * ghz);
-    (iteration_ns >= IMPOSSIBLE * least_ns).then_some(Pace { iteration_ns, least_ns, most_ns })
+    let bytes_per_ns = bytes(input, l.id[row]).map(|bytes| bytes / iteration_ns);
+    let found = Pace { iteration_ns, least_ns, most_ns, bytes_per_ns, sustained: true };
+    (iteration_ns >= IMPOSSIBLE * least_ns).then_some(found)
+}
+
+/// Bytes that an iteration takes from memory where no cache holds them; `None` where an address is not regular.
+fn bytes(input: &Input, loop_id: u32) -> Option<f64> {
+    let s = &input.loop_streams;
+    (0..s.len()).filter(|&i| s.loop_id[i] == loop_id).try_fold(0.0, |sum, i| {
+        // Of a step that is wider than what it touches, the lines that it touches.
+        let touched = f64::from(s.bytes[i].max(LINE_BYTES).next_multiple_of(LINE_BYTES));
+        (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(touched))
+    })
+}
+
+/// Bytes of a cache line.
+const LINE_BYTES: u32 = 64;
+
+/// Whether the machine's far memory gives what the loops take. On the recorded machine it was seen to; on another one its
+/// figures must say so: lines in flight over the latency for each thread, and for all of them the bandwidth between two nodes and of one.
+fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
+    if judge.assume.is_none() {
+        return;
+    }
+    let figures = &judge.machine.figures;
+    let nodes = judge.machine.nodes.len();
+    let far = || (0..nodes).flat_map(|a| (0..nodes).filter(move |&b| b != a).map(move |b| (a, b)));
+    let cpus = |node: usize| !judge.machine.nodes[node].cpus.is_empty();
+    let latency = figures.latency_ns.as_ref().and_then(|m| {
+        far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::max)
+    });
+    let lines = figures.core.outstanding_lines.as_ref().map(|f| f.value);
+    let of_core = figures.core.read_gbs.as_ref().map_or(f64::INFINITY, |f| f.value);
+    let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * f64::from(LINE_BYTES) / ns));
+    let pair = figures.pair_read_gbs.as_ref().and_then(|m| {
+        far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::min)
+    });
+    let link = figures.links.iter().map(|l| l.count.value * l.gbs_per_direction.value).reduce(f64::min);
+    let between = pair.into_iter().chain(link).reduce(f64::min);
+    // All of it may be one node's.
+    let memory =
+        figures.bandwidth.iter().filter_map(|b| b.read_gbs.as_ref()).map(|f| f.value).reduce(f64::min);
+    let all = between.map(|gbs| gbs.min(memory.unwrap_or(f64::INFINITY)));
+    let mut of_threads: FastMap<u32, f64> = FastMap::default();
+    for ((thread, _), pace) in paces.iter() {
+        let most = of_threads.entry(*thread).or_default();
+        *most = most.max(pace.bytes_per_ns.unwrap_or(f64::INFINITY));
+    }
+    let together: f64 = of_threads.values().sum();
+    for pace in paces.values_mut() {
+        pace.sustained = nodes < 2
+            || pace.bytes_per_ns.zip(a_thread).zip(all).is_some_and(|((takes, thread), all)| {
+                takes <= SUSTAINED * thread && together <= SUSTAINED * all
+            });
+    }
 }
 
 /// The pieces of memory that positions are in, and how long a pass through one is: those of about the longest length. A loop

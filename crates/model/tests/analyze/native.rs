@@ -2,6 +2,8 @@
 
 use crate::made_recording::*;
 use nearfar_model::analyze::{Report, Verdict};
+use nearfar_model::machine::Machine;
+use nearfar_model::machine::file::{Cell, Confidence, Figure, Matrix};
 use nearfar_model::recording::*;
 
 /// Pages of the array: no cache of the machine holds it, as none is described.
@@ -29,6 +31,16 @@ fn used(ns: f64, chain: f64) -> MadeRecording {
         chain_cycles: chain,
         high_cycles: chain,
         why: String::new().into(),
+    });
+    w.input.loop_streams.push(LoopStream {
+        loop_id: 0,
+        number: 0,
+        ip: work,
+        access: Access::Load as u8,
+        bytes: 8,
+        regular: 1,
+        step: 8.0,
+        always: 1,
     });
     let block = PAGES * PAGE / 2;
     let iterations = block / 8;
@@ -64,10 +76,54 @@ fn note(r: &Report) -> &str {
     r.notes.iter().find(|n| n.contains("samples show how long")).map_or("", String::as_str)
 }
 
+/// Two nodes whose far memory gives a thread 64 bytes for each of its lines in flight in 128 ns, and all so many GB/s.
+fn far(lines: f64, pair_gbs: f64) -> Machine {
+    let mut machine = machine(2, 4);
+    let (source, confidence) = ("chosen for the test".to_owned(), Confidence::H);
+    let matrix = |near: f64, far: f64| {
+        let rows = [[near, far], [far, near]].map(|row| row.map(|x| Cell(Some(x))).to_vec()).to_vec();
+        Some(Matrix { rows, source: source.clone(), confidence })
+    };
+    machine.figures.latency_ns = matrix(80.0, 128.0);
+    machine.figures.pair_read_gbs = matrix(100.0, pair_gbs);
+    machine.figures.core.outstanding_lines = Some(Figure { value: lines, source, confidence });
+    machine
+}
+
+#[test]
+fn a_loop_that_computes_with_near_memory_may_wait_for_a_far_one_that_is_too_slow() {
+    // A thread takes 10.5 GB/s, both 21; half of what a machine has may be taken.
+    let verdict = |lines: f64, pair_gbs: f64| used(0.76, 3.0).on_machine(far(lines, pair_gbs)).verdict;
+    assert_eq!(verdict(44.0, 44.0), Verdict::Clean);
+    assert_eq!(verdict(40.0, 44.0), Verdict::Unknown);
+    assert_eq!(verdict(44.0, 40.0), Verdict::Unknown);
+    let r = used(0.76, 3.0).on(2);
+    assert_eq!(r.verdict, Verdict::Unknown, "of a machine without figures nothing is known");
+    assert!(r.verdict_why.contains("compute with near memory"), "{}", r.verdict_why);
+    assert!(r.findings.is_empty());
+    // Beside something near, too.
+    let mut w = used(0.76, 3.0);
+    let near = w.own("near", 30);
+    let b = w.array("b", 64);
+    w.touch(90, 0, near, b, 64);
+    (0..60).for_each(|i| w.sample(WORK + i * 1_000_000, 0, near, b + i * PAGE));
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(r.verdict_why.contains("compute with near memory"), "{}", r.verdict_why);
+    // An address that does not tell how much is taken.
+    let mut w = used(0.76, 3.0);
+    w.input.loop_streams.regular[0] = 0;
+    assert_eq!(w.on_machine(far(1000.0, 1000.0)).verdict, Verdict::Unknown);
+    // A step beyond the line takes the line only: 84 GB/s each instead of ten times as much.
+    let mut w = used(0.76, 3.0);
+    w.input.loop_streams.step[0] = 640.0;
+    assert_eq!(w.on_machine(far(400.0, 400.0)).verdict, Verdict::Clean);
+}
+
 #[test]
 fn a_loop_that_takes_what_its_arithmetic_takes_has_no_time_on_far_memory() {
     // Three cycles of 4 GHz.
-    let r = used(0.76, 3.0).on(2);
+    let r = used(0.76, 3.0).on_machine(far(44.0, 44.0));
     assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
     assert!(r.findings.is_empty());
     assert!(note(&r).contains("100 % is in loops that compute"), "{:?}", r.notes);
