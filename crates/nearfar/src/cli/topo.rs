@@ -50,7 +50,7 @@ fn read(args: &TopoArgs) -> Result<Topology> {
         }),
         (None, Some(from)) => discover::topology_of_archive(from).with_context(|| {
             format!(
-                "{} is no captured machine; give a tar archive or a folder with sys/ in it",
+                "{} is not a captured machine; give a tar archive or a folder with sys/ in it",
                 from.display()
             )
         }),

@@ -36,7 +36,7 @@ impl Archive {
     /// Reads an archive.
     ///
     /// # Errors
-    /// If the file cannot be read, is no tar archive, is larger than a captured machine may be, or has no `sys` or `proc`.
+    /// If the file cannot be read, is not a tar archive, is larger than a captured machine may be, or has no `sys` or `proc`.
     pub(super) fn open(file: &Path) -> Result<Self> {
         let bytes = crate::input::read(file, crate::input::MOST_MADE)?;
         let unpacked: Box<dyn Read> = match bytes.as_slice() {
@@ -46,8 +46,8 @@ impl Archive {
         };
         let mut all = BTreeMap::new();
         let mut archive = tar::Archive::new(unpacked.take(MOST));
-        for entry in archive.entries().context("it is no tar archive")? {
-            let mut entry = entry.context("it is no tar archive, or damaged")?;
+        for entry in archive.entries().context("it is not a tar archive")? {
+            let mut entry = entry.context("it is not a tar archive, or damaged")?;
             let Some(path) = clean(&entry.path().context("an entry has no path")?) else { continue };
             let kind = entry.header().entry_type();
             let found = if kind.is_dir() {

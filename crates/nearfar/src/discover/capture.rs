@@ -28,7 +28,7 @@ impl Capture {
     pub(super) fn read(&mut self, relative: &str, content: &[u8]) {
         let Some(real) = self.find(relative) else { return };
         let content = match relative {
-            // Only the policy is looked at; the names of mapped files are nobody's business.
+            // Only the policy is looked at; the names of mapped files are private.
             "proc/self/numa_maps" => without_files(content),
             _ => content.to_vec(),
         };
@@ -53,7 +53,7 @@ impl Capture {
             }
             let real = self.root.join(&path);
             let is = std::fs::symlink_metadata(&real).ok()?;
-            // Whoever reads it later is another process.
+            // What reads it later is another process.
             if path == "proc/self" {
                 self.entries.insert(path, Entry::Folder);
             } else if is.is_symlink() {

@@ -84,7 +84,7 @@ fn node_cpus(tree: &Tree, id: u32, online: &CpuList, warnings: &mut Vec<String>)
         let links = tree.numbered(&folder, "cpu");
         if let (true, Some(text)) = (links.is_empty(), tree.text(&file)) {
             warnings.push(format!(
-                "{} holds `{text}`, which is no list of cpus: which cpus node {id} has is unknown",
+                "{} holds `{text}`, which is not a list of cpus: which cpus node {id} has is unknown",
                 tree.shown(&file)
             ));
         }

@@ -231,7 +231,7 @@ const BROKEN: &[(&str, &str, &str, &str)] = &[
     ("distances-missing", WHOLE, "unknown", "distance cannot be read"),
     ("cpus-in-two-nodes", "0:0-6", "10", "cpu 2 is in node 0 and in node 1"),
     ("node-folder-missing", "0:0-1,6 1:2-3", "10 21/21 10", "node 2 is online but has no folder"),
-    ("cpulist-malformed", WHOLE_BUT_1, ROWS, "holds `2-x,?`, which is no list of cpus"),
+    ("cpulist-malformed", WHOLE_BUT_1, ROWS, "holds `2-x,?`, which is not a list of cpus"),
     ("no-nodes", "0:0-6?", "10", "has no nodes"),
     ("no-sys", "0:0-6?", "10", "/sys is not mounted, or hidden"),
     ("gaps", "0:0-1,6 8:2-3 33:4-5", ROWS, "takes memory from node 0 only"),

@@ -38,7 +38,7 @@ pub fn read(text: &str) -> Option<Readings> {
             match counts.get(key).map(Value::as_u64) {
                 // Versions have different ones.
                 None => {}
-                Some(None) => found.damaged(1, &format!("thread {number}: {key} is no count")),
+                Some(None) => found.damaged(1, &format!("thread {number}: {key} is not a count")),
                 Some(Some(value)) => {
                     let place = Place::Other(format!("thread {number}"));
                     let (name, value) = (name.to_owned(), Some(value as f64));

@@ -40,7 +40,7 @@ fn of_json(line: &Value) -> Result<Option<Reading>, &'static str> {
     let event = text("event").filter(|event| !event.is_empty()).ok_or("no event")?;
     let interval = match line.get("interval") {
         None => 0,
-        Some(seconds) => seconds.as_f64().and_then(time_ns).ok_or("an interval that is no time")?,
+        Some(seconds) => seconds.as_f64().and_then(time_ns).ok_or("an interval that is not a time")?,
     };
     let place = ["node", "socket", "die", "core", "cpu", "thread", "cgroup"];
     let place = place.iter().find_map(|key| Some(place_of(key, text(key)?)));
@@ -60,7 +60,7 @@ fn reading(
     let counted = match value.trim() {
         "<not supported>" => Err("perf: not supported, this machine does not have the event"),
         "<not counted>" => Err("perf: not counted, the event never ran"),
-        value => Ok(number(value).ok_or("a value that is no number")?),
+        value => Ok(number(value).ok_or("a value that is not a number")?),
     };
     let running = percent.filter(|p| (0.0..=100.0).contains(p)).map(|p| p / 100.0);
     Ok(Reading {
@@ -133,7 +133,7 @@ fn of_csv(line: &str) -> Result<Option<Reading>, &'static str> {
     let mut interval = 0;
     // Without a time before it, a value is followed by its unit.
     if number(at(0)).is_some() && (is_value(at(1)) || kind(at(1)).is_some()) {
-        interval = number(at(0)).and_then(time_ns).ok_or("an interval that is no time")?;
+        interval = number(at(0)).and_then(time_ns).ok_or("an interval that is not a time")?;
         next = 1;
     }
     let mut place = Place::Whole;
