@@ -48,9 +48,9 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Whether the loop computes.
+    /// Whether the loop computes, on the machine that is judged, too.
     pub fn computes(&self) -> bool {
-        self.iteration_ns <= COMPUTES * self.least_ns
+        self.sustained && self.iteration_ns <= COMPUTES * self.least_ns
     }
 
     /// Whether it waits: for a cache, for memory or for another thread's line.
@@ -60,9 +60,6 @@ impl Pace {
 
     /// Part of its time that may be waiting all the same.
     pub fn may_wait(&self) -> f64 {
-        if !self.sustained {
-            return 1.0;
-        }
         (1.0 - self.least_ns / self.iteration_ns).clamp(0.0, 1.0)
     }
 }

@@ -115,9 +115,6 @@ fn decided(
             return unknown(may_be_held(held, interval));
         }
         let may_wait = counters.computing_waits as f64;
-        if may_wait >= THRESHOLD * all {
-            return unknown(computes_near(counters, all));
-        }
         if counters.memory.weight as f64 + may_wait < THRESHOLD * all && n >= LEAST_SAMPLES {
             return clean(
                 percent(counters.memory.weight as f64 / all)
@@ -172,10 +169,6 @@ fn decided(
         ));
     }
     if interval.high > THRESHOLD {
-        let sampled = interval.high - counters.computing_waits as f64 / all;
-        if sampled <= THRESHOLD {
-            return unknown(computes_near(counters, all));
-        }
         return unknown(format!(
             "{} of the time is spent on far memory, but the 95 % interval ({} to {}) includes the {} threshold: record longer or with a higher rate (-F).",
             percent(share),
@@ -593,13 +586,4 @@ const KERNEL_FILLED: f64 = 0.5;
 /// Share of samples that are unresolved, for notes.
 pub fn unresolved_share(counters: &Counters) -> f64 {
     counters.resolved(Resolution::Unresolved) as f64 / counters.total.weight.max(1) as f64
-}
-
-/// Why loops that compute here are no clean bill for another machine.
-fn computes_near(counters: &Counters, all: f64) -> String {
-    format!(
-        "{} of the time is in loops that compute with near memory, as here. Whether the judged machine's far memory is fast \
-         enough for them is not known: count their lines on an emulated one (record --on).",
-        percent(counters.computing as f64 / all)
-    )
 }

@@ -2,6 +2,7 @@
 
 halves.py ELEMENTS ITERATIONS
 """
+import os
 import sys
 import threading
 
@@ -15,7 +16,12 @@ out = np.zeros(n)
 out += 1.0
 
 
-def work(part):
+cpus = sorted(os.sched_getaffinity(0))
+
+
+def work(part, cpu):
+    # Of this thread only.
+    os.sched_setaffinity(0, {cpu})
     for _ in range(iterations):
         np.multiply(data[part], 0.5, out=out[part])  # used
 
@@ -23,7 +29,8 @@ def work(part):
 # Starting Python takes longer than the work.
 nearfar.begin()
 half = n // 2
-threads = [threading.Thread(target=work, args=(part,)) for part in (slice(0, half), slice(half, n))]
+parts = ((slice(0, half), cpus[0]), (slice(half, n), cpus[-1]))
+threads = [threading.Thread(target=work, args=part) for part in parts]
 for thread in threads:
     thread.start()
 for thread in threads:
