@@ -371,7 +371,7 @@ impl<'a> Worker<'a> {
         }
         let memory = touches_memory(resolution);
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
-        // Whose object it is stays known: who uses it is no question of time.
+        // Which object it is in, and which thread uses that, is counted all the same.
         let counted = memory && computing.is_none();
         if let Some(pace) = computing {
             // What it may wait for is far memory only where the page is not a near one.

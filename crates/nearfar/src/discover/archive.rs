@@ -38,39 +38,24 @@ impl Archive {
     /// # Errors
     /// If the file cannot be read, is not a tar archive, is larger than a captured machine may be, or has no `sys` or `proc`.
     pub(super) fn open(file: &Path) -> Result<Self> {
+        Archive::of_at_most(file, MOST)
+    }
+
+    /// The same with another limit of what it may hold unpacked, bytes.
+    fn of_at_most(file: &Path, most: u64) -> Result<Self> {
         let bytes = crate::input::read(file, crate::input::MOST_MADE)?;
         let unpacked: Box<dyn Read> = match bytes.as_slice() {
             [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(bytes.as_slice())),
             [b'B', b'Z', b'h', ..] => Box::new(bzip2::read::MultiBzDecoder::new(bytes.as_slice())),
             _ => Box::new(bytes.as_slice()),
         };
-        let mut all = BTreeMap::new();
-        let mut archive = tar::Archive::new(unpacked.take(MOST));
-        for entry in archive.entries().context("it is not a tar archive")? {
-            let mut entry = entry.context("it is not a tar archive, or damaged")?;
-            let Some(path) = clean(&entry.path().context("an entry has no path")?) else { continue };
-            let kind = entry.header().entry_type();
-            let found = if kind.is_dir() {
-                Entry::Folder
-            } else if kind.is_symlink() {
-                let target = entry.link_name().ok().flatten();
-                let Some(target) = target.and_then(|t| Some(t.to_str()?.to_owned())) else { continue };
-                Entry::Link(target)
-            } else if kind.is_file() {
-                let mut content = Vec::new();
-                entry.read_to_end(&mut content).with_context(|| format!("{path} is cut short"))?;
-                Entry::File(content)
-            } else {
-                continue;
-            };
-            all.insert(path, found);
-            if all.len() > MOST_ENTRIES {
-                bail!("it has more than {MOST_ENTRIES} entries");
-            }
-        }
+        let mut archive = tar::Archive::new(unpacked.take(most));
+        let all = entries(&mut archive);
+        // Cut off there, an archive looks damaged.
         if archive.into_inner().limit() == 0 {
-            bail!("unpacked it is larger than the {} MiB that a captured machine may have", MOST >> 20);
+            bail!("unpacked it is larger than the {} MiB that a captured machine may have", most >> 20);
         }
+        let all = all?;
         let base = base(&all).context("nothing in it is called sys or proc")?;
         let below = |(path, entry): (String, Entry)| Some((path.strip_prefix(&base)?.to_owned(), entry));
         Ok(Archive::of(file, all.into_iter().filter_map(below).collect()))
@@ -160,6 +145,34 @@ impl Archive {
     }
 }
 
+/// What is in an archive, by path.
+fn entries(archive: &mut tar::Archive<impl Read>) -> Result<BTreeMap<String, Entry>> {
+    let mut all = BTreeMap::new();
+    for entry in archive.entries().context("it is not a tar archive")? {
+        let mut entry = entry.context("it is not a tar archive, or damaged")?;
+        let Some(path) = clean(&entry.path().context("an entry has no path")?) else { continue };
+        let kind = entry.header().entry_type();
+        let found = if kind.is_dir() {
+            Entry::Folder
+        } else if kind.is_symlink() {
+            let target = entry.link_name().ok().flatten();
+            let Some(target) = target.and_then(|t| Some(t.to_str()?.to_owned())) else { continue };
+            Entry::Link(target)
+        } else if kind.is_file() {
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).with_context(|| format!("{path} is cut short"))?;
+            Entry::File(content)
+        } else {
+            continue;
+        };
+        all.insert(path, found);
+        if all.len() > MOST_ENTRIES {
+            bail!("it has more than {MOST_ENTRIES} entries");
+        }
+    }
+    Ok(all)
+}
+
 /// The parts of a path that say where it leads.
 pub(super) fn words(path: &str) -> VecDeque<String> {
     path.split('/').filter(|w| !w.is_empty() && *w != ".").map(str::to_owned).collect()
@@ -245,5 +258,19 @@ mod tests {
         assert!(at("gz", &[0x1f, 0x8b, 8, 0]).contains("tar"));
         assert!(at("empty", b"").contains("sys or proc"));
         assert!(Archive::open(dir.path()).is_err());
+    }
+
+    #[test]
+    fn what_is_too_large_is_said_to_be_that_and_not_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(100_000);
+        builder.append_data(&mut header, "m/sys/large", &[0u8; 100_000][..]).unwrap();
+        let file = dir.path().join("m.tar");
+        std::fs::write(&file, builder.into_inner().unwrap()).unwrap();
+        assert_eq!(Archive::open(&file).unwrap().read("sys/large").unwrap().len(), 100_000);
+        let why = format!("{:#}", Archive::of_at_most(&file, 50_000).unwrap_err());
+        assert!(why.contains("larger than"), "{why}");
     }
 }

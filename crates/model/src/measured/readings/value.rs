@@ -106,7 +106,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|value| value.is_finite())
 }
 
-/// Seconds as ns; `None` if that is no time.
+/// Seconds as ns; `None` if that is not a time.
 pub(super) fn time_ns(seconds: f64) -> Option<u64> {
     (0.0..1e9).contains(&seconds).then(|| (seconds * 1e9).round() as u64)
 }
