@@ -92,11 +92,6 @@ const LEFT: &[(&str, &[&str], &str)] = &[
     ),
     (
         "nearfar",
-        &["live/pmu", "live/read", "live/reference_load", "live/resctrl"],
-        "a reading is taken by its sources, and they say what it has",
-    ),
-    (
-        "nearfar",
         &["place/residency", "place/residency/pages", "place/residency/statics", "place/residency/threads"],
         "one look at a process is the value that its parts fill",
     ),

@@ -4,6 +4,7 @@
 pub mod caught;
 pub mod cli;
 pub mod collect;
+pub mod counters;
 pub mod discover;
 pub mod guest;
 pub mod host;

@@ -52,6 +52,13 @@ impl<T> Default for Source<T> {
     }
 }
 
+impl<K, V> Source<BTreeMap<K, V>> {
+    /// A source that has numbers only if there is at least one.
+    pub fn of(sums: BTreeMap<K, V>, name: &str, why: &str) -> Self {
+        if sums.is_empty() { Source::Not(why.to_owned()) } else { Source::Is(sums, name.to_owned()) }
+    }
+}
+
 impl<T> Source<T> {
     /// The numbers.
     pub fn get(&self) -> Option<&T> {

@@ -1,19 +1,19 @@
 //! Readings of this host. What costs much is asked in turns: files that the kernel makes slowly and looks at pages
 //! take a limited part of the interval, so that looking changes little of what is looked at.
 
-use super::pmu::Pmu;
 use super::reference_load;
-use super::resctrl;
+use crate::counters::pmu::Pmu;
+use crate::counters::{activity, resctrl};
 use crate::host::proc;
-use crate::place::residency::{self, Site, Way, WhereError, activity, quick};
+use crate::place::residency::{self, Site, Way, WhereError, quick};
 use nearfar_model::live::checks::Checked;
 use nearfar_model::live::events::meaning;
 use nearfar_model::live::host::{Host, objects};
-use nearfar_model::live::reading::{Pages, Source};
+use nearfar_model::live::reading::Pages;
 use nearfar_model::live::reading::{Process, Reading, Stat, Thread, cpu_ticks, node_memory, vmstat};
 use nearfar_model::live::{Frame, Tab, Table};
 use nearfar_model::machine::Machine;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -320,14 +320,4 @@ fn stat_of(path: &str) -> Option<Stat> {
     let mut buffer = [0u8; 1024];
     let length = fs::File::open(path).ok()?.read(&mut buffer).ok()?;
     Stat::parse(&String::from_utf8_lossy(&buffer[..length]))
-}
-
-/// Bytes by key that several readers of the same kind add up.
-pub(super) fn add<K: Ord, V: Copy + Default>(sums: &mut BTreeMap<K, V>, key: K, add: impl FnOnce(&mut V)) {
-    add(sums.entry(key).or_default());
-}
-
-/// A source that has numbers only if there is at least one.
-pub(super) fn source<K, V>(sums: BTreeMap<K, V>, name: &str, why: String) -> Source<BTreeMap<K, V>> {
-    if sums.is_empty() { Source::Not(why) } else { Source::Is(sums, name.to_owned()) }
 }

@@ -4,14 +4,13 @@
 //! chain of pointers through 64 MiB of it is followed (lines from memory, bytes of the controllers, resctrl), and a loop of a
 //! known number of instructions runs (instructions, cpu time). Every counter that is there is read before and after.
 
-use super::pmu::Pmu;
-use super::resctrl;
+use crate::counters::pmu::Pmu;
+use crate::counters::{activity, resctrl};
 use crate::host::page_nodes::{Range, look};
 use crate::measure::bench::{PageNode, aside, pin};
 use crate::measure::kernels::{LINE, follow};
 use crate::measure::latency::Chain;
 use crate::measure::memory::Memory;
-use crate::place::residency::activity;
 use anyhow::Result;
 use nearfar_model::live::checks::{Check, Checked, Others, Outcome};
 use nearfar_model::live::events::Event;

@@ -1,6 +1,5 @@
 //! Where a running process is: asked of the kernel, laid out as `model::residency` has it.
 
-pub mod activity;
 pub mod everyone;
 mod pages;
 pub mod quick;

@@ -1,6 +1,7 @@
 //! Looks that are repeated: at a process that runs already, or at a program from its start to its end.
 
-use super::{Site, Way, WhereError, activity, look};
+use super::{Site, Way, WhereError, look};
+use crate::counters::activity;
 use crate::host::proc;
 use crate::host::target::{Before, Ending, Held, INTERRUPTED, StartError};
 use nearfar_model::residency::Residency;

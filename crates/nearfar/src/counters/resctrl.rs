@@ -5,7 +5,6 @@
 //! groups too, so the machine's are the sums over the root and its control groups
 //! (Documentation/filesystems/resctrl.rst).
 
-use super::read::{add, source};
 use nearfar_model::live::reading::{Monitored, Source};
 use nearfar_model::machine::cpulist::CpuList;
 use nearfar_model::machine::{Machine, NodeId};
@@ -36,10 +35,11 @@ pub fn read(root: &Path, machine: &Machine) -> Source<BTreeMap<NodeId, Monitored
                 continue;
             };
             match node_of_cache(root, machine, id) {
-                Some(node) => add(&mut sums, node, |sum: &mut Monitored| {
+                Some(node) => {
+                    let sum = sums.entry(node).or_default();
                     sum.total += total;
                     sum.local += local;
-                }),
+                }
                 None => {
                     why = format!(
                         "resctrl counts by last-level cache, and the cpus of cache {id} belong to several nodes \
@@ -50,7 +50,7 @@ pub fn read(root: &Path, machine: &Machine) -> Source<BTreeMap<NodeId, Monitored
             }
         }
     }
-    source(sums, "resctrl (mbm_total_bytes, mbm_local_bytes)", why)
+    Source::of(sums, "resctrl (mbm_total_bytes, mbm_local_bytes)", &why)
 }
 
 /// The root group and the control groups beside it.

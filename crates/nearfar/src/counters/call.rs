@@ -1,0 +1,102 @@
+//! Counting events of the kernel: opening them, reading a group of them, and what a refusal means.
+
+use nearfar_model::live::reading::Count;
+use perf_event_open_sys::bindings::*;
+use perf_event_open_sys::perf_event_open;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// What a refusal means for counters of whole cpus.
+pub(super) fn explain(error: &io::Error) -> String {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
+    let level = paranoid.and_then(|t| t.trim().parse::<i32>().ok());
+    match (error.raw_os_error(), level) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 0 => format!(
+            "kernel.perf_event_paranoid is {level}, and counting whole cpus needs 0 or less, or CAP_PERFMON: \
+             `sudo sysctl kernel.perf_event_paranoid=0`"
+        ),
+        (Some(libc::EACCES | libc::EPERM), _) => format!(
+            "perf_event_open is refused ({error}): probably a container's seccomp profile forbids it \
+             (docker run --cap-add PERFMON --security-opt seccomp=unconfined)"
+        ),
+        (Some(libc::ENOENT | libc::EOPNOTSUPP), _) => {
+            "this machine shows no hardware counters for it (usual in virtual machines)".to_owned()
+        }
+        (Some(libc::EMFILE), _) => "too many open files: raise `ulimit -n`".to_owned(),
+        _ => format!("perf_event_open is refused: {error}"),
+    }
+}
+
+/// Opens a counter of a cpu, as a member of the group of `leader` if there is one.
+pub(super) fn open(type_: u32, config: u64, cpu: u32, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    let mut attr = perf_event_attr {
+        type_,
+        size: std::mem::size_of::<perf_event_attr>() as u32,
+        config,
+        read_format: u64::from(
+            PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+        ),
+        ..Default::default()
+    };
+    let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
+    // SAFETY: `attr` is initialised with its own size; -1 and the flag are valid arguments.
+    let fd = unsafe { perf_event_open(&mut attr, -1, cpu as i32, leader, PERF_FLAG_FD_CLOEXEC as _) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor and nothing else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The counts of a group of `number` events.
+pub(super) fn read_group(leader: &OwnedFd, number: usize) -> io::Result<Vec<Count>> {
+    // nr, time_enabled, time_running, values (perf_event_open(2), PERF_FORMAT_GROUP).
+    let mut words = vec![0u64; 3 + number];
+    let bytes = words.len() * 8;
+    // SAFETY: the buffer has that many bytes.
+    let length = unsafe { libc::read(leader.as_raw_fd(), words.as_mut_ptr().cast(), bytes) };
+    if length < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if length as usize != bytes || words[0] != number as u64 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(words[3..].iter().map(|&value| Count { value, enabled_ns: words[1], running_ns: words[2] }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_of_software_events_is_read_as_one() {
+        // This process's own events need no permission: the same reading as of hardware.
+        let mut attr = perf_event_attr {
+            type_: PERF_TYPE_SOFTWARE,
+            size: std::mem::size_of::<perf_event_attr>() as u32,
+            config: PERF_COUNT_SW_TASK_CLOCK as u64,
+            read_format: u64::from(
+                PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+            ),
+            ..Default::default()
+        };
+        attr.set_exclude_kernel(1);
+        // SAFETY: as in `open`.
+        let fd = unsafe { perf_event_open(&mut attr, 0, -1, -1, 0) };
+        if fd < 0 {
+            eprintln!("skipped: perf events: {}", io::Error::last_os_error());
+            return;
+        }
+        // SAFETY: as in `open`.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let before = read_group(&fd, 1).unwrap()[0];
+        let mut sum = 0u64;
+        for i in 0..2_000_000u64 {
+            sum = std::hint::black_box(sum.wrapping_add(i * i));
+        }
+        let after = read_group(&fd, 1).unwrap()[0];
+        assert!(after.since(&before).unwrap() > 0.0, "{before:?} {after:?} {sum}");
+        assert!(read_group(&fd, 2).is_err());
+    }
+}
