@@ -1,4 +1,4 @@
-// Builds the page of `report --html` into crates/model/src/report/html/page.html, which is checked in so that cargo
+// Builds the page of `report --html` into crates/report/src/html/page.html, which is checked in so that cargo
 // needs no Node. `--check` builds in memory and fails where the file is another.
 import { build, transform } from "esbuild";
 import { createHash } from "node:crypto";
@@ -39,7 +39,7 @@ const style = (await transform(css, { loader: "css", minify: true, charset: "asc
 const policy = `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; form-action 'none'`;
 const parts = { policy, style, script };
 const page = readFileSync(here("src/page.html"), "utf8").replace(/\{\{(\w+)\}\}/g, (_, name) => parts[name]);
-put("../crates/model/src/report/html/page.html", page);
+put("../crates/report/src/html/page.html", page);
 
 if (wrong.length > 0) {
   console.error(`not what the sources give: ${wrong.join(", ")}; run \`npm run build\` in web/`);

@@ -6,14 +6,14 @@
 //! worth keeping, on every check.
 
 use nearfar::store::{Tables, meta_of};
-use nearfar_model::analyze::{Input, Judge, analyze_with};
-use nearfar_model::decode::{Decoder, Described, FunctionCode, Registers, describe};
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::binding::{Bind, assign};
-use nearfar_model::placement_file::PlacementFile;
-use nearfar_model::recording::{AccessSamples, Columns, Meta, journal as frames};
-use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::{callers, to_details, to_json, to_text, topology as shown};
+use nearfar_analyze::{Input, Judge, analyze_with};
+use nearfar_decode::{Decoder, Described, FunctionCode, Registers, describe};
+use nearfar_machine::Machine;
+use nearfar_machine::binding::{Bind, assign};
+use nearfar_machine::placement_file::PlacementFile;
+use nearfar_recording::{AccessSamples, Columns, Meta, journal as frames};
+use nearfar_report::placement::to_placement;
+use nearfar_report::{callers, to_details, to_json, to_text, topology as shown};
 use std::fs;
 use std::path::{Component, Path};
 
@@ -198,7 +198,7 @@ pub fn names(bytes: &[u8]) {
     let shown = nearfar::symbols::readable(&name);
     // Demangled names may be longer than what they stand for, not without end.
     assert!(shown.len() <= 1 << 20, "{} bytes of {}", shown.len(), name.len());
-    harmless(&nearfar_model::escape::line(&shown));
+    harmless(&nearfar_figures::escape::line(&shown));
 }
 
 /// An ELF file: symbols, lines, variables, unwind tables.
@@ -225,7 +225,7 @@ pub fn dwarf(bytes: &[u8]) {
 
 /// A perf.data: its header, and every record as what it says.
 pub fn perf_data(bytes: &[u8]) {
-    use nearfar_model::perf::{DataSource, Vendor, features, file::PerfData, records, sample, served};
+    use nearfar_perf::{DataSource, Vendor, features, file::PerfData, records, sample, served};
     let Ok(mut data) = PerfData::open(std::io::Cursor::new(bytes), bytes.len() as u64) else { return };
     let mut body = Vec::new();
     // A compressed record stands for more than its bytes; a fuzzer has no use for gigabytes.
@@ -251,11 +251,11 @@ pub fn perf_data(bytes: &[u8]) {
 
 /// The text of other tools: each line of `perf script`, the tables of MLC, and counters.
 pub fn foreign_text(bytes: &[u8]) {
-    use nearfar_model::measured::{mlc, readings};
-    use nearfar_model::perf::script::{Line, line};
+    use nearfar_observed::measured::{mlc, readings};
+    use nearfar_perf::script::{Line, line};
     let text = String::from_utf8_lossy(bytes);
     for one in text.lines() {
-        if let Line::Record { record: nearfar_model::perf::records::Record::Mmap(m), .. } = line(one) {
+        if let Line::Record { record: nearfar_perf::records::Record::Mmap(m), .. } = line(one) {
             assert!(m.start.checked_add(m.bytes).is_some());
         }
     }

@@ -57,7 +57,7 @@ export const jsonOf = (source) => JSON.parse(run("report", source, "--as", "2x22
 /** What is in the page for its script. */
 export const embedded = (page) => page.evaluate(() => JSON.parse(document.getElementById("data").textContent));
 
-/** As the text report prints shares (crates/model/src/percent.rs). */
+/** As the text report prints shares (crates/figures/src/percent.rs). */
 export const digits = (share) => {
   const p = Math.abs(share * 100);
   const decimals = p >= 9.95 || p === 0 ? 0 : p >= 0.095 ? 1 : Math.min(3, Math.max(1, Math.ceil(-Math.log10(p))));

@@ -16,11 +16,13 @@ pub mod launch;
 pub mod layout;
 pub mod needs;
 mod node;
+pub mod placement_file;
 pub mod query;
 mod raw;
 pub mod scale;
 pub mod select;
 pub mod shape;
+pub mod topology;
 mod value;
 mod write;
 

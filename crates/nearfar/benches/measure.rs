@@ -4,7 +4,7 @@
 //! interleaved rounds (ours, theirs, theirs, ours); `cargo bench -p nearfar --bench measure`, NEARFAR_BENCH_PAIRS sets their
 //! number (5). On a machine with several nodes both are bound to node 0. Asserts nothing.
 
-use nearfar_model::analyze::stats::{median, median_interval};
+use nearfar_analyze::stats::{median, median_interval};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -2,7 +2,7 @@
 //! recorder over CPU time without, in interleaved pairs. `cargo bench -p nearfar --bench overhead`;
 //! NEARFAR_BENCH_PAIRS sets the pairs (7), NEARFAR_BENCH_ONLY=TEXT chooses rows. Asserts nothing.
 
-use nearfar_model::analyze::stats::{median, median_interval};
+use nearfar_analyze::stats::{median, median_interval};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -2,9 +2,9 @@
 //!
 //!     cargo bench -p nearfar --bench ranks
 
-use nearfar_model::analyze::{Interval, Pattern, Verdict};
-use nearfar_model::ranks::{RankObject, RankPhase, Summary, summary};
-use nearfar_model::recording::Rank;
+use nearfar_analyze::{Interval, Pattern, Verdict};
+use nearfar_compare::ranks::{RankObject, RankPhase, Summary, summary};
+use nearfar_recording::Rank;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -6,11 +6,11 @@
 //! and asserts nothing.
 
 use nearfar::store;
-use nearfar_model::analyze::{Judge, analyze_owned};
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
-use nearfar_model::recording::*;
+use nearfar_analyze::{Judge, analyze_owned};
+use nearfar_machine::Machine;
+use nearfar_machine::binding::Bind;
+use nearfar_parquet::{SEGMENT_ROWS, write};
+use nearfar_recording::*;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

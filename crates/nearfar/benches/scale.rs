@@ -5,11 +5,11 @@
 //! both, and asserts nothing. What memory and steps are bounded by is asserted in the model's tests.
 
 use nearfar::store::{self, Tables};
-use nearfar_model::analyze::{Judge, analyze_owned};
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::recording::*;
-use nearfar_model::report::{to_details, to_json};
+use nearfar_analyze::{Judge, analyze_owned};
+use nearfar_machine::Machine;
+use nearfar_machine::binding::Bind;
+use nearfar_recording::*;
+use nearfar_report::{to_details, to_json};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! with other work advance unevenly; none of that may be the program's time. Prints each time, the medians and how far
 //! the runs are apart. `cargo bench -p nearfar --bench throttle`; NEARFAR_BENCH_ROUNDS sets the rounds (5). Asserts nothing.
 
-use nearfar_model::analyze::stats::median;
+use nearfar_analyze::stats::median;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,9 +9,9 @@
 use nearfar::collect::on::{OnOptions, plugin_arguments, plugin_files};
 use nearfar::guest::{GuestOptions, HugePages, Job, Plugin, Setup, Shape, Snapshot, Stream};
 use nearfar::store::merge::Counted;
-use nearfar_model::analyze::stats::median;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::scale::{ScaleOptions, scale};
+use nearfar_analyze::stats::median;
+use nearfar_machine::Machine;
+use nearfar_machine::scale::{ScaleOptions, scale};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -33,5 +33,5 @@ pub fn quietly() {
 
 /// Whether a panic of this thread, now, will be caught and not printed.
 pub(crate) fn is_caught() -> bool {
-    CATCHING.get() || nearfar_model::recording::parquet::reading()
+    CATCHING.get() || nearfar_parquet::reading()
 }

@@ -1,5 +1,5 @@
 //! Everything of nearfar that touches the host: command line, collection,
-//! symbolisation, discovery. The pure half is the crate `nearfar-model`.
+//! symbolisation, discovery. The pure half is in crates of its own, from `nearfar-figures` to `nearfar-report`.
 
 pub mod caught;
 pub mod cli;

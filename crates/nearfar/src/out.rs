@@ -1,9 +1,9 @@
 //! The one way to the terminal except for pages, which `model::report` makes harmless itself: names, paths and reasons
-//! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_model::escape`]).
+//! in messages come from files and programs, and a terminal obeys what is in them ([`nearfar_figures::escape`]).
 //!
 //! `tests/output.rs` sees to it that nothing else prints.
 
-use nearfar_model::escape;
+use nearfar_figures::escape;
 use std::io::Write;
 
 /// Writes a message to standard error, with its line feed. If it is not read, that is not a reason to end.

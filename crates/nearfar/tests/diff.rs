@@ -1,5 +1,5 @@
 //! `nearfar diff` on recordings made here: what it refuses, what it decides, its exit statuses.
-//! The rules are tested on constructed reports (model/tests/compare.rs).
+//! The rules are tested on constructed reports (report/tests/compare.rs).
 
 mod common;
 

@@ -4,10 +4,10 @@ mod common;
 
 use common::{has, text};
 use nearfar::import::{Options, import};
-use nearfar_model::perf::data_source::bits_of;
-use nearfar_model::perf::features::Node;
-use nearfar_model::perf::write::{Header, PerfWriter, Sample};
-use nearfar_model::recording::{Access, Served};
+use nearfar_perf::data_source::bits_of;
+use nearfar_perf::features::Node;
+use nearfar_perf::write::{Header, PerfWriter, Sample};
+use nearfar_recording::{Access, Served};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

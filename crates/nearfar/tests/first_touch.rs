@@ -115,9 +115,9 @@ fn may_see_the_kernel() -> bool {
 }
 
 /// Faults that the kernel took on objects of so many bytes.
-fn faults_of_the_kernel(input: &nearfar_model::analyze::Input, bytes: u64) -> usize {
+fn faults_of_the_kernel(input: &nearfar_analyze::Input, bytes: u64) -> usize {
     let (objects, faults, modules) = (&input.objects, &input.faults, &input.modules);
-    let Some(kernel) = modules.path.iter().position(|p| p == nearfar_model::recording::KERNEL_MODULE) else {
+    let Some(kernel) = modules.path.iter().position(|p| p == nearfar_recording::KERNEL_MODULE) else {
         return 0;
     };
     let locations = &input.locations;
@@ -135,7 +135,7 @@ fn faults_of_the_kernel(input: &nearfar_model::analyze::Input, bytes: u64) -> us
 
 type Faults = std::collections::BTreeMap<(String, char), u64>;
 
-fn function_of(input: &nearfar_model::analyze::Input, location: u32) -> String {
+fn function_of(input: &nearfar_analyze::Input, location: u32) -> String {
     let symbols = &input.symbols;
     let names = |i: &usize| symbols.location[*i] == location;
     // The outermost function is the last of its location's inlined ones.
@@ -144,20 +144,20 @@ fn function_of(input: &nearfar_model::analyze::Input, location: u32) -> String {
     physical.map_or(String::new(), |i| symbols.function[i].clone())
 }
 
-fn faults_by_function(input: &nearfar_model::analyze::Input) -> Faults {
+fn faults_by_function(input: &nearfar_analyze::Input) -> Faults {
     let mut by_location = std::collections::BTreeMap::new();
     for (ip, access) in input.faults.ip.iter().zip(&input.faults.access) {
         *by_location.entry((*ip, *access)).or_insert(0u64) += 1;
     }
     let mut all = Faults::new();
     for ((ip, access), pages) in by_location {
-        let letter = if access == nearfar_model::recording::Access::Load as u8 { 'r' } else { 'w' };
+        let letter = if access == nearfar_recording::Access::Load as u8 { 'r' } else { 'w' };
         *all.entry((function_of(input, ip), letter)).or_default() += pages;
     }
     all
 }
 
-fn faults_of(input: &nearfar_model::analyze::Input, function: &str) -> std::collections::BTreeMap<u32, u64> {
+fn faults_of(input: &nearfar_analyze::Input, function: &str) -> std::collections::BTreeMap<u32, u64> {
     let mut all = std::collections::BTreeMap::new();
     let mut named = std::collections::BTreeMap::new();
     for (ip, thread) in input.faults.ip.iter().zip(&input.faults.thread) {
@@ -168,7 +168,7 @@ fn faults_of(input: &nearfar_model::analyze::Input, function: &str) -> std::coll
     all
 }
 
-fn functions_in_chains(input: &nearfar_model::analyze::Input, function: &str) -> usize {
+fn functions_in_chains(input: &nearfar_analyze::Input, function: &str) -> usize {
     let used: std::collections::BTreeSet<u32> = input.faults.chain.iter().copied().collect();
     let frames = input.chains.chain.iter().zip(&input.chains.location);
     frames

@@ -5,12 +5,12 @@ mod common;
 use common::{has, skip, text};
 use nearfar::import::{Options, import};
 use nearfar::store::{self, Tables};
-use nearfar_model::machine::Machine;
-use nearfar_model::perf::data_source::bits_of;
-use nearfar_model::perf::features::Node;
-use nearfar_model::perf::records::Mapped;
-use nearfar_model::perf::write::{Header, PerfWriter, Sample};
-use nearfar_model::recording::{Access, AccessSamples, Columns, Meta, SampleSource, Served, Source};
+use nearfar_machine::Machine;
+use nearfar_perf::data_source::bits_of;
+use nearfar_perf::features::Node;
+use nearfar_perf::records::Mapped;
+use nearfar_perf::write::{Header, PerfWriter, Sample};
+use nearfar_recording::{Access, AccessSamples, Columns, Meta, SampleSource, Served, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn opened(recording: &Path) -> (Meta, Tables) {
         Tables { threads: stored.input.threads, faults: stored.input.faults, ..Tables::default() };
     tables.locations = stored.input.locations;
     tables.losses = stored.input.losses;
-    use nearfar_model::analyze::SampleReader;
+    use nearfar_analyze::SampleReader;
     for i in 0..stored.samples.segments() {
         let mut segment: AccessSamples = stored.samples.segment(i).unwrap();
         tables.samples.append(&mut segment);

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Report, nearfar, number, text};
-use nearfar_model::recording::Columns;
+use nearfar_recording::Columns;
 use std::path::{Path, PathBuf};
 
 fn recording(name: &str) -> PathBuf {

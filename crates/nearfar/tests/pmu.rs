@@ -2,7 +2,7 @@
 //! has such a unit: the trees are put together from the kernel's sources (arch/x86/events), not captured.
 
 use nearfar::discover::pmu::{MemoryEvents, MemoryWish, Pmu, memory_blocks};
-use nearfar_model::perf::Vendor;
+use nearfar_perf::Vendor;
 use std::path::Path;
 
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {

@@ -189,7 +189,7 @@ fn a_cpu_that_is_not_the_machines_is_not_shown() {
     assert_eq!(packages[3].nodes, [3]);
     assert_eq!(serde_json::to_value(own.numa.state).unwrap(), "node_per_package");
     assert!(own.warnings.iter().all(|w| !w.contains("spans packages")), "{:?}", own.warnings);
-    let text = nearfar_model::report::topology::to_numactl(
+    let text = nearfar_report::topology::to_numactl(
         &nearfar::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap(),
     );
     assert!(text.contains("node 3 cpus: 6 7\n"), "{text}");

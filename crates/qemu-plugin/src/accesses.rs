@@ -8,9 +8,9 @@
 
 use crate::sample::Sampler;
 use crate::userdata::Site;
-use nearfar_model::recording::raw::RawSample;
-use nearfar_model::recording::tables::{Access as AccessKind, SampleSource};
-use nearfar_model::recording::{NONE, Served};
+use nearfar_recording::raw::RawSample;
+use nearfar_recording::tables::{Access as AccessKind, SampleSource};
+use nearfar_recording::{NONE, Served};
 use nearfar_simulate::{Core, Counts, Found, Kind, Traffic};
 
 /// A core's own time between two samples of it, ns: 250 kHz, because emulated runs are short. // chosen

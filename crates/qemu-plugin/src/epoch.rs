@@ -2,8 +2,8 @@
 
 use crate::flops;
 use crate::plugin_state::PluginState;
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
+use nearfar_recording::column::Columns;
+use nearfar_recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_simulate::{Core, Counts, Traffic};
 
 /// The number of the epoch at a time. Clocks are sums of busy and idle times: put forward to the beginning of

@@ -4,9 +4,9 @@ use crate::pages::PAGE_SHIFT;
 use crate::plugin_state::PluginState;
 use crate::sample::Sampler;
 use crate::userdata::Site;
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::raw::RawSample;
-use nearfar_model::recording::tables::{Access as AccessKind, SampleSource};
+use nearfar_recording::column::Columns;
+use nearfar_recording::raw::RawSample;
+use nearfar_recording::tables::{Access as AccessKind, SampleSource};
 use nearfar_simulate::{Access, DramKind, Kind, Sink};
 
 /// Hears of the lines that one access moves.

@@ -1,10 +1,10 @@
 //! What is known, on its way into DIR/simulated.journal.
 
 use crate::log;
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::journal;
-use nearfar_model::recording::raw::{RawMarks, RawPages, RawPhaseMarks, RawSamples};
-use nearfar_model::recording::tables::{CpuEpochs, EpochTraffics, Loss, Losses};
+use nearfar_recording::column::Columns;
+use nearfar_recording::journal;
+use nearfar_recording::raw::{RawMarks, RawPages, RawPhaseMarks, RawSamples};
+use nearfar_recording::tables::{CpuEpochs, EpochTraffics, Loss, Losses};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;

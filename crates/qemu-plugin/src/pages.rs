@@ -1,7 +1,7 @@
 //! From virtual pages to pages of QEMU's RAM, and what moved from and to each of these.
 
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::raw::{RawPage, RawPages};
+use nearfar_recording::column::Columns;
+use nearfar_recording::raw::{RawPage, RawPages};
 use nearfar_simulate::PageNodeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 

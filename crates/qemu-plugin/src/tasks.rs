@@ -6,9 +6,9 @@ use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::vcpu::{PATIENCE, Vcpu};
 use crate::wakes::Wake;
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::raw::RawPhaseMark;
-use nearfar_model::recording::tables::MarkKind;
+use nearfar_recording::column::Columns;
+use nearfar_recording::raw::RawPhaseMark;
+use nearfar_recording::tables::MarkKind;
 
 /// Ids of a thread that said nothing: no process and no thread of a program has them.
 const NOBODY: (u32, u32) = (0, 0);

@@ -7,7 +7,7 @@
 
 use crate::host::HostThread;
 use crate::plugin_state::PluginState;
-use nearfar_model::recording::tables::LEAD_NS;
+use nearfar_recording::tables::LEAD_NS;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};

@@ -12,8 +12,8 @@ use crate::plugin_state::{PluginState, Visible};
 use crate::sample::Sampler;
 use crate::throttle::Throttle;
 use crate::userdata::{FOLLOWS, Site};
-use nearfar_model::recording::column::Columns;
-use nearfar_model::recording::raw::RawSample;
+use nearfar_recording::column::Columns;
+use nearfar_recording::raw::RawSample;
 use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
 
 /// Instructions after which the simulated clock is looked at although no access missed:

@@ -10,12 +10,12 @@ use crate::discover;
 use crate::guest::Relay;
 use crate::host::target::Ending;
 use anyhow::{Context, Result, bail};
-use nearfar_model::compare::compare;
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::report::cure::{Cure, Outcome, to_json, to_text};
-use nearfar_model::report::html::{Step, compared, to_html};
-use nearfar_model::report::placement::to_placement;
-use nearfar_model::trials::Judged;
+use nearfar_compare::compare;
+use nearfar_compare::trials::Judged;
+use nearfar_machine::binding::Bind;
+use nearfar_report::cure::{Cure, Outcome, to_json, to_text};
+use nearfar_report::html::{Step, compared, to_html};
+use nearfar_report::placement::to_placement;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -116,7 +116,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         let (width, color) = args.look.resolve();
         let mut text = to_text(&cure, width, color);
         if let Some(line) = apply {
-            text += &format!("\n{}\n", nearfar_model::escape::line(&line));
+            text += &format!("\n{}\n", nearfar_figures::escape::line(&line));
         }
         show::page(&text)?;
     }

@@ -6,10 +6,10 @@ use super::report::judged;
 use super::{show, status};
 use anyhow::{Context, Result};
 use clap::Args;
-use nearfar_model::compare::{Gate, compare, compare_same_work};
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::report::compare::{to_json, to_text};
-use nearfar_model::report::html::{About, compared};
+use nearfar_compare::{Gate, compare, compare_same_work};
+use nearfar_machine::binding::Bind;
+use nearfar_report::compare::{to_json, to_text};
+use nearfar_report::html::{About, compared};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

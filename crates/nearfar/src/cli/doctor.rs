@@ -12,10 +12,10 @@ use crate::host::page_nodes::{Range, look};
 use crate::host::target::find_program;
 use crate::live::reference_load;
 use anyhow::Result;
-use nearfar_model::live::checks::Outcome;
-use nearfar_model::percent::percent;
-use nearfar_model::recording::PageNodes;
-use nearfar_model::report::live::checks_to_text;
+use nearfar_figures::percent::percent;
+use nearfar_observed::live::checks::Outcome;
+use nearfar_recording::PageNodes;
+use nearfar_report::live::checks_to_text;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -69,11 +69,11 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let diagnosis = diagnose()?;
     if args.json {
-        let json = nearfar_model::escape::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
+        let json = nearfar_figures::escape::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
         super::show::page(&json)?;
     } else {
         let (width, color) = args.look.resolve();
-        let mut text = nearfar_model::escape::page(&text(&diagnosis, width)).into_owned();
+        let mut text = nearfar_figures::escape::page(&text(&diagnosis, width)).into_owned();
         if color {
             text = text.replace("\nworks ", "\n\x1b[32mworks\x1b[0m ");
         }
@@ -86,7 +86,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 fn counters(args: &DoctorArgs) -> Result<ExitCode> {
     let host = discover::discover(Path::new("/"))?;
     let checked = reference_load::check(&host.machine, &mut |what| crate::say!("nearfar: {what}"))?;
-    let json = nearfar_model::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
+    let json = nearfar_figures::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
     if let Some(file) = reference_load::file() {
         let kept = file
             .parent()
@@ -199,7 +199,7 @@ fn clock() -> SourceState {
             state.why = why;
         }
         Ok(()) => {
-            let supported = nearfar_model::decode::supported(std::env::consts::ARCH);
+            let supported = nearfar_decode::supported(std::env::consts::ARCH);
             let skid = if supported { measure_skid() } else { Skid::Unsupported };
             state.works = matches!(skid, Skid::Holds(_) | Skid::Untested);
             state.why = skid.text();

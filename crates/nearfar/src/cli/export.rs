@@ -5,15 +5,15 @@ use crate::output;
 use crate::ranks;
 use crate::store;
 use anyhow::{Context, Result, bail};
-use nearfar_model::analyze::{Input, Report};
-use nearfar_model::export::samples::{Samples, Weight};
-use nearfar_model::export::{
+use nearfar_analyze::{Input, Report};
+use nearfar_machine::binding::Bind;
+use nearfar_perf::features::Node;
+use nearfar_perf::records::Mapped;
+use nearfar_recording::Columns;
+use nearfar_report::export::samples::{Samples, Weight};
+use nearfar_report::export::{
     caliper, csv, firefox, flamegraph, junit, parquet, perf, perf_script, perfetto, pprof, sarif, tau,
 };
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::perf::features::Node;
-use nearfar_model::perf::records::Mapped;
-use nearfar_model::recording::Columns;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -231,14 +231,14 @@ fn of_samples(args: &ExportArgs, path: &Path) -> Result<ExitCode> {
 /// The machine and the mapped code, for perf.data.
 fn around(input: &Input) -> perf::Around {
     let machine = &input.meta.machine;
-    let node = |n: &nearfar_model::machine::NumaNode| Node {
+    let node = |n: &nearfar_machine::NumaNode| Node {
         id: n.id,
         memory_bytes: n.memory_bytes.unwrap_or(0),
         cpus: n.cpus.clone(),
     };
     let pids: HashMap<u32, u32> = input.processes.rows().map(|p| (p.id, p.pid)).collect();
     let build_ids: HashMap<u32, Vec<u8>> = input.modules.rows().map(|m| (m.id, unhex(&m.build_id))).collect();
-    let code = |m: nearfar_model::recording::Mapping| {
+    let code = |m: nearfar_recording::Mapping| {
         let pid = pids.get(&m.process).copied().unwrap_or(0);
         perf::Code {
             mapped: Mapped {

@@ -8,9 +8,9 @@ use crate::discover;
 use crate::ranks;
 use crate::ranks::read::is_run;
 use anyhow::Result;
-use nearfar_model::analyze::{Report, Verdict};
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::report::placement::{Placement, to_placement};
+use nearfar_analyze::{Report, Verdict};
+use nearfar_machine::binding::Bind;
+use nearfar_report::placement::{Placement, to_placement};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -3,10 +3,10 @@
 use super::file::Force;
 use super::layout::quoted;
 use anyhow::{Context, Result};
-use nearfar_model::analyze::Report;
-use nearfar_model::report::html::{About, Step};
-use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::svg::Picture;
+use nearfar_analyze::Report;
+use nearfar_report::html::{About, Step};
+use nearfar_report::placement::to_placement;
+use nearfar_report::svg::Picture;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 

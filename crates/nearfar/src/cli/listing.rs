@@ -3,8 +3,8 @@
 
 use crate::symbols::Module;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
-use nearfar_model::analyze::{HotInstruction, Report};
-use nearfar_model::report::html::{Listing, ListingLine};
+use nearfar_analyze::{HotInstruction, Report};
+use nearfar_report::html::{Listing, ListingLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;

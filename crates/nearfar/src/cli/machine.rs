@@ -3,8 +3,8 @@
 use super::parse_bytes;
 use anyhow::{Context, Result};
 use clap::Args;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::scale::{ScaleOptions, scale};
+use nearfar_machine::Machine;
+use nearfar_machine::scale::{ScaleOptions, scale};
 
 /// Flags of a machine that can be emulated on any host, for advice. A shape such as 2x2 cannot: it has no caches.
 pub(super) const EMULATED: &str = "--on xeon-e5-2699v4-2s --cpus-per-node 4";

@@ -3,7 +3,7 @@
 use super::MeasureArgs;
 use crate::measure::{Wanted, measure};
 use anyhow::Result;
-use nearfar_model::report::measured::to_text;
+use nearfar_report::measured::to_text;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 

@@ -363,7 +363,7 @@ struct ReportArgs {
     machine: Option<String>,
     /// How the threads are laid out on an assumed machine: compact or scatter
     #[arg(long, value_name = "HOW", default_value = "compact")]
-    bind: nearfar_model::machine::binding::Bind,
+    bind: nearfar_machine::binding::Bind,
     /// Report the whole run even if the program marks a region of interest (nearfar.h)
     #[arg(long)]
     whole: bool,
@@ -409,7 +409,7 @@ struct TopoArgs {
     on: machine::MachineArgs,
     /// Inside the virtual machine: the cpus on which programs run there
     #[arg(long, value_name = "CPUS", hide = true)]
-    on_cpus: Option<nearfar_model::machine::cpulist::CpuList>,
+    on_cpus: Option<nearfar_machine::cpulist::CpuList>,
     #[command(flatten)]
     look: look::Look,
 }

@@ -7,12 +7,12 @@ use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
 use crate::store;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::scale::{ScaleOptions, scale};
-use nearfar_model::report::reproduce::{mutated_to_text, to_json, to_text};
-use nearfar_model::reproduce::{
+use nearfar_compare::reproduce::{
     CALCULATED, CASES, Case, Reproduction, Run, Seen, Sights, judge, needs, runs,
 };
+use nearfar_machine::Machine;
+use nearfar_machine::scale::{ScaleOptions, scale};
+use nearfar_report::reproduce::{mutated_to_text, to_json, to_text};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};

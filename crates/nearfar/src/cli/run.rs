@@ -8,9 +8,9 @@ use crate::host::policy::Policy;
 use crate::host::target::User;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
+use nearfar_machine::Machine;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
 use std::path::Path;
 use std::process::ExitCode;
 

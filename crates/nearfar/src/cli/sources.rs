@@ -3,8 +3,8 @@
 //! The names of the files come from the recording. Only regular files with the name of a source file are read, and of
 //! them only lines around those that the report names.
 
-use nearfar_model::analyze::Report;
-use nearfar_model::report::html::{Source, SourceLine};
+use nearfar_analyze::Report;
+use nearfar_report::html::{Source, SourceLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Read;

@@ -6,7 +6,7 @@
 use super::{ReportArgs, ranks, report};
 use crate::store;
 use anyhow::{Context, Result};
-use nearfar_model::report::to_html;
+use nearfar_report::to_html;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -11,8 +11,8 @@ use crate::host::proc::{self, Map};
 use super::process_table::LiveObject;
 use crate::store::Tables;
 use crate::symbols::Regs;
-use nearfar_model::decode::Registers;
-use nearfar_model::recording::*;
+use nearfar_decode::Registers;
+use nearfar_recording::*;
 use std::collections::{HashMap, VecDeque};
 
 /// Frames of an allocation's call chain at most.

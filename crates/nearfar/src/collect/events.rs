@@ -6,8 +6,8 @@ use super::progress::{At, Progress};
 use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Regs, is_agent};
-use nearfar_model::decode::Registers;
-use nearfar_model::recording::*;
+use nearfar_decode::Registers;
+use nearfar_recording::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -2,12 +2,12 @@
 //! function, and what to rebuild it with.
 
 use crate::symbols::Module;
-use nearfar_model::analyze::Input;
-use nearfar_model::decode::describe;
-use nearfar_model::recording::{Columns, NONE};
+use nearfar_analyze::Input;
+use nearfar_decode::describe;
+use nearfar_recording::{Columns, NONE};
 use std::path::Path;
 
-/// [`nearfar_model::recording::Loss::what`] of the row that holds the kernel's line.
+/// [`nearfar_recording::Loss::what`] of the row that holds the kernel's line.
 pub(super) const ILLEGAL: &str = "illegal instruction";
 
 /// The guest kernel's line on a program that died of SIGILL:

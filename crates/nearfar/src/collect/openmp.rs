@@ -5,7 +5,7 @@
 //! their own words and would win, so they are set too; MP_BLIST with MP_BIND are the older PGI
 //! compilers', O64_OMP_AFFINITY_MAP is Open64's.
 
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use std::ffi::OsString;
 
 /// Variables that pin thread i to the i-th cpu.

@@ -5,9 +5,9 @@ use crate::discover::pmu::MemoryWish;
 use crate::host::policy::Policy;
 use crate::host::target::{Ending, StartError, User};
 use crate::store::CreateError;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::recording::Rank;
+use nearfar_machine::Machine;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_recording::Rank;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub struct Inside {
     pub machine: Machine,
     /// How it is emulated: threads, pages, prefetcher; for the report.
     pub how: String,
-    /// Process id of the recorder outside, and its start time: as in [`nearfar_model::recording::Meta`].
+    /// Process id of the recorder outside, and its start time: as in [`nearfar_recording::Meta`].
     pub recorder: (u32, u64),
 }
 

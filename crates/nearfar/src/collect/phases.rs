@@ -3,7 +3,7 @@
 use super::agent::{PhaseCall, PhaseCount};
 use super::events::Interpreter;
 use crate::store::Tables;
-use nearfar_model::recording::{self, Columns, NONE, Phase, PhaseEnd};
+use nearfar_recording::{Columns, NONE, Phase, PhaseEnd};
 use std::collections::HashMap;
 
 /// Phases that threads are in, outermost first.
@@ -153,7 +153,7 @@ pub fn counted(pid: u32, time_ns: u64, count: PhaseCount, to: &mut Interpreter, 
     let [sum, least, most] = count.values;
     let PhaseCount { path, source, calls, inclusive_ns, .. } = count;
     let metric = u8::from(count.metric);
-    tables.phase_counts.push(recording::PhaseCount {
+    tables.phase_counts.push(nearfar_recording::PhaseCount {
         time_ns,
         thread,
         path,

@@ -8,8 +8,8 @@ use super::agent::PythonFrame;
 use crate::host::proc;
 use crate::store::Tables;
 use crate::symbols::{Module, Unwinder, is_runtime, spins};
-use nearfar_model::decode::{Decoder, FunctionCode};
-use nearfar_model::recording::*;
+use nearfar_decode::{Decoder, FunctionCode};
+use nearfar_recording::*;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
@@ -313,7 +313,7 @@ impl ProcessTable {
         let number = self.modules.len() as u32;
         let runtime = is_runtime(path);
         self.equal_modules.insert((key.0.clone(), build_id.clone()), number);
-        tables.modules.push(nearfar_model::recording::Module {
+        tables.modules.push(nearfar_recording::Module {
             id: number,
             path: path.to_owned(),
             build_id,

@@ -2,9 +2,9 @@
 
 use super::process_table::ProcessTable;
 use crate::store::Tables;
-use nearfar_model::decode::Registers;
-use nearfar_model::decode::loops::CodeLoop;
-use nearfar_model::recording::*;
+use nearfar_decode::Registers;
+use nearfar_decode::loops::CodeLoop;
+use nearfar_recording::*;
 use std::collections::{HashMap, HashSet};
 
 /// Samples of a thread in a loop that are kept one by one. Beyond them, every second run of [`RUN`] samples is kept, beyond
@@ -57,7 +57,7 @@ impl Progress {
         self.seen.insert(at.ip);
         let place = code.at(registers, number as usize);
         let other = place.and_then(|p| p.other);
-        tables.progress.push(nearfar_model::recording::Progress {
+        tables.progress.push(nearfar_recording::Progress {
             time_ns: at.time_ns,
             cpu_ns: at.cpu_ns,
             thread: at.thread,

@@ -6,8 +6,8 @@ use super::perf::event::Body;
 use super::perf::open::{PerfSet, PerfSettings, Rings, Target};
 use crate::host::proc;
 use crate::symbols::Module;
-use nearfar_model::decode::{Decoder, FunctionCode, Registers};
-use nearfar_model::recording::Resolution;
+use nearfar_decode::{Decoder, FunctionCode, Registers};
+use nearfar_recording::Resolution;
 use std::path::Path;
 
 /// Result of the test.

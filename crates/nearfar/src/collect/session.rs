@@ -25,9 +25,9 @@ use crate::host::target::inherited::too_little_to_finish;
 use crate::host::target::{Before, Ending, Held, Running, User};
 use crate::ranks::join::join;
 use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
-use nearfar_model::decode::loops::core;
-use nearfar_model::live::events::Processor;
-use nearfar_model::recording::*;
+use nearfar_decode::loops::core;
+use nearfar_observed::live::events::Processor;
+use nearfar_recording::*;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -71,9 +71,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let agent = make_agent(subject, options, perf_refused.is_some() && !inside);
     let skid = if inside {
         Skid::Untested
-    } else if perf_refused.is_none() && nearfar_model::decode::supported(std::env::consts::ARCH) {
+    } else if perf_refused.is_none() && nearfar_decode::supported(std::env::consts::ARCH) {
         measure_skid()
-    } else if nearfar_model::decode::supported(std::env::consts::ARCH) {
+    } else if nearfar_decode::supported(std::env::consts::ARCH) {
         // The signal arrives like the perf event, but there is nothing to measure it with here.
         Skid::Untested
     } else {

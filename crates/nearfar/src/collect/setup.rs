@@ -9,7 +9,7 @@ use crate::discover::pmu::{MemoryEvents, MemoryWish};
 use crate::host::proc;
 use crate::host::target::find_program;
 use crate::symbols::Module;
-use nearfar_model::recording::*;
+use nearfar_recording::*;
 use std::ffi::OsString;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The kernel's counters of page placement and migration.
 
-use nearfar_model::machine::Machine;
-use nearfar_model::residency::activity::Activity;
+use nearfar_machine::Machine;
+use nearfar_observed::residency::activity::Activity;
 use std::fs;
 
 /// Reads them now. What cannot be read is left out.

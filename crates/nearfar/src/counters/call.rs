@@ -1,6 +1,6 @@
 //! Counting events of the kernel: opening them, reading a group of them, and what a refusal means.
 
-use nearfar_model::live::reading::Count;
+use nearfar_observed::live::reading::Count;
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::perf_event_open;
 use std::fs;

@@ -7,9 +7,9 @@
 use super::call::{explain, open, read_group};
 use super::controllers::Controllers;
 use crate::host::proc;
-use nearfar_model::live::events::{Encoding, Event, Missing, Processor, encoding};
-use nearfar_model::live::reading::{Count, Moved, Source};
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::live::events::{Encoding, Event, Missing, Processor, encoding};
+use nearfar_observed::live::reading::{Count, Moved, Source};
 use perf_event_open_sys::bindings::{PERF_TYPE_HARDWARE, PERF_TYPE_RAW};
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,9 +5,9 @@
 //! groups too, so the machine's are the sums over the root and its control groups
 //! (Documentation/filesystems/resctrl.rst).
 
-use nearfar_model::live::reading::{Monitored, Source};
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::live::reading::{Monitored, Source};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

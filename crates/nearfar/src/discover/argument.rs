@@ -2,8 +2,8 @@
 
 use crate::input;
 use anyhow::{Context, Result, bail};
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::shape::ShapeError;
+use nearfar_machine::Machine;
+use nearfar_machine::shape::ShapeError;
 use std::path::Path;
 
 macro_rules! described {

@@ -2,10 +2,10 @@
 //! core exist, but none with several nodes. The topology has all of them.
 
 use super::tree::Tree;
-use nearfar_model::machine::CacheLevel;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::file::{CacheFigures, Figure, Provenance};
-use nearfar_model::topology::{Cache, CacheKind};
+use nearfar_machine::CacheLevel;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::file::{CacheFigures, Figure, Provenance};
+use nearfar_machine::topology::{Cache, CacheKind};
 
 /// What was found; the same levels plainly and with their source.
 #[derive(Default)]

@@ -4,8 +4,8 @@
 //! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
 
 use super::tree::Tree;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::topology::{Limit, Limits};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::topology::{Limit, Limits};
 use std::io::ErrorKind;
 
 /// `who`: a process id, or `self`.

@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::without_sys;
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 
 pub(super) const CPU: &str = "sys/devices/system/cpu";
 

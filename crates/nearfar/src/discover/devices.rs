@@ -1,8 +1,8 @@
 //! Devices whose node matters: network, storage, GPUs, other processors on PCI.
 
 use super::tree::Tree;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::topology::{Device, DeviceKind, Interrupts, NodeSource};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::topology::{Device, DeviceKind, Interrupts, NodeSource};
 use std::path::Path;
 
 const PCI: &str = "sys/bus/pci/devices";

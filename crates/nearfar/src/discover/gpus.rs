@@ -2,8 +2,8 @@
 
 use super::devices;
 use super::nvml::{Found, Peer};
-use nearfar_model::machine::NodeId;
-use nearfar_model::topology::{Device, DeviceKind, Gpu, GpuLink, Node, NodeSource};
+use nearfar_machine::NodeId;
+use nearfar_machine::topology::{Device, DeviceKind, Gpu, GpuLink, Node, NodeSource};
 
 /// Adds to the devices of sysfs what was found, and the GPUs that sysfs hides (in some
 /// containers). The node of sysfs stays; the library's is for where that is −1.
@@ -75,8 +75,8 @@ fn links(gpu: &Found, all: &[Found]) -> Vec<GpuLink> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_model::machine::cpulist::CpuList;
-    use nearfar_model::topology::Topology;
+    use nearfar_machine::cpulist::CpuList;
+    use nearfar_machine::topology::Topology;
 
     fn found(pci: &str, nodes: Option<&str>, cpus: Option<&str>, nvlinks: Vec<Peer>) -> Found {
         let list = |text: Option<&str>| text.map(|t| t.parse::<CpuList>().unwrap());

@@ -1,7 +1,7 @@
 //! What the kernel is set to do, and what it lets the caller do.
 
 use super::tree::Tree;
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use std::path::Path;
 
 /// Settings that change where pages go or what can be observed. `None`: unknown.

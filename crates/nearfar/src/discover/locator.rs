@@ -5,7 +5,7 @@
 //! `P0_Node0_Channel0_Dimm0`, `P0 CHANNEL A`, `Controller0-ChannelA-DIMM0`, `DIMM_A1`; and `A1` to
 //! `B12`, where the letter is the socket if there are as many letters as sockets.
 
-use nearfar_model::topology::Slot;
+use nearfar_machine::topology::Slot;
 
 /// Fills in what the names tell. `packages`: how many the kernel sees.
 pub(super) fn read(slots: &mut [Slot], packages: Option<usize>) {

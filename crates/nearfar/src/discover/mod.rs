@@ -32,10 +32,10 @@ pub use topology::{capture, topology, topology_of_archive, topology_of_cpus};
 use tree::Tree;
 
 use anyhow::{Context, Result};
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::file::{Confidence, Figures, Provenance};
-use nearfar_model::machine::{Machine, NodeId, NumaNode};
-use nearfar_model::topology::{CacheKind, Limits};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::file::{Confidence, Figures, Provenance};
+use nearfar_machine::topology::{CacheKind, Limits};
+use nearfar_machine::{Machine, NodeId, NumaNode};
 use std::path::Path;
 
 /// A machine as read from a host or a captured tree.

@@ -1,7 +1,7 @@
 //! Where the kernel lists nodes, and what is read of them everywhere.
 
 use super::tree::Tree;
-use nearfar_model::machine::{NodeId, NumaNode};
+use nearfar_machine::{NodeId, NumaNode};
 
 pub(super) const NODE: &str = "sys/devices/system/node";
 

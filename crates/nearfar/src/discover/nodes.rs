@@ -4,8 +4,8 @@
 use super::node_files::{Found, NODE, memory};
 use super::tree::Tree;
 use super::{cpus, without_sys};
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{NodeId, NodeKind, NumaNode};
 
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
     let present = tree.numbered(NODE, "node");

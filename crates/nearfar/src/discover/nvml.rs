@@ -4,7 +4,7 @@
 //! Source: NVIDIA, NVML API Reference Guide; the driver's header nvml.h. Functions that an older
 //! library lacks are as good as not supported.
 
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use nvml_wrapper_sys::bindings as nvml;
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 use std::ffi::{CStr, c_char, c_uint, c_ulong};

@@ -4,7 +4,7 @@
 //!
 //! [`MemoryEvents::find`] chooses those that sample memory accesses with the place that the data came from.
 
-use nearfar_model::perf::Vendor;
+use nearfar_perf::Vendor;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -311,7 +311,7 @@ fn ibs_events(ibs: &Pmu, wish: MemoryWish) -> Result<MemoryEvents, NoMemoryEvent
 }
 
 /// Blocks of physical memory by node, as the kernel lists them; empty where it does not (no memory hotplug).
-pub fn memory_blocks(root: &Path) -> nearfar_model::perf::features::Blocks {
+pub fn memory_blocks(root: &Path) -> nearfar_perf::features::Blocks {
     let text =
         fs::read_to_string(root.join("sys/devices/system/memory/block_size_bytes")).unwrap_or_default();
     let block_bytes = u64::from_str_radix(text.trim(), 16).unwrap_or(0);
@@ -335,5 +335,5 @@ pub fn memory_blocks(root: &Path) -> nearfar_model::perf::features::Blocks {
         nodes.push((node, bits));
     }
     nodes.sort_unstable();
-    nearfar_model::perf::features::Blocks { block_bytes, nodes }
+    nearfar_perf::features::Blocks { block_bytes, nodes }
 }

@@ -4,8 +4,8 @@
 //! the same number may be another register.
 
 use super::tree::Tree;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::topology::{PrefetcherState, Prefetchers};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::topology::{PrefetcherState, Prefetchers};
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;

@@ -10,7 +10,7 @@
 
 use super::locator;
 use super::tree::Tree;
-use nearfar_model::topology::{MemoryModules, Module, Slot};
+use nearfar_machine::topology::{MemoryModules, Module, Slot};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 

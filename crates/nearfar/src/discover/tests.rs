@@ -1,7 +1,7 @@
 //! Small trees made by hand, and captured trees of real machines where there are any.
 
 use super::*;
-use nearfar_model::machine::NodeKind;
+use nearfar_machine::NodeKind;
 use std::fs;
 
 /// A tree from `path: content` pairs.
@@ -204,7 +204,7 @@ fn this_host_can_be_read() {
     let found = discover(Path::new("/")).unwrap();
     assert!(found.machine.cpu_count() > 0);
     let text = found.machine.to_toml();
-    let again = nearfar_model::machine::Machine::from_toml(&text).unwrap();
+    let again = nearfar_machine::Machine::from_toml(&text).unwrap();
     assert_eq!(again, found.machine);
 }
 
@@ -260,7 +260,7 @@ fn captured_trees_read_as_an_independent_reader_reads_them() {
             assert_eq!(row.join(" "), expected["distance"], "{at}");
             gpus += usize::from(node.kind == NodeKind::Gpu);
         }
-        let again = nearfar_model::machine::Machine::from_toml(&found.machine.to_toml());
+        let again = nearfar_machine::Machine::from_toml(&found.machine.to_toml());
         assert_eq!(again.unwrap(), found.machine, "{name}");
     }
     println!("gpu nodes: {gpus}");
@@ -290,7 +290,7 @@ fn a_captured_machine_is_read_as_it_was_where_it_was() {
     assert_eq!(bytes, capture(dir.path()).unwrap());
     let file = at("machine.tar.gz");
     fs::write(&file, &bytes).unwrap();
-    let json = |t: nearfar_model::topology::Topology| {
+    let json = |t: nearfar_machine::topology::Topology| {
         let mut json: serde_json::Value = serde_json::from_str(&t.to_json()).unwrap();
         // Where it was read, and what is left out of a capture.
         json["source"] = serde_json::Value::Null;

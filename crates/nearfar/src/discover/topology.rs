@@ -5,11 +5,11 @@ use super::archive::Archive;
 use super::tree::Tree;
 use super::{Read, cgroups, cpus, devices, gpus, node_files, nvml, prefetchers, smbios};
 use anyhow::{Context, Result};
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{NodeId, NodeKind};
-use nearfar_model::topology::{
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::topology::{
     Access, Allowed, Cpus, HugePages, Node, Package, Settings, SideCache, Tier, Topology, judge,
 };
+use nearfar_machine::{NodeId, NodeKind};
 use std::path::Path;
 
 /// Reads and judges the topology below `root`: `/` for the host, or a folder with

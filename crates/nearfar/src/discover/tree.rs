@@ -2,7 +2,7 @@
 
 use super::archive::Archive;
 use super::capture::Capture;
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};

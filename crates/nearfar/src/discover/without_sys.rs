@@ -3,8 +3,8 @@
 
 use super::node_files::{Found, NODE, memory};
 use super::tree::Tree;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{NodeId, NodeKind, NumaNode};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{NodeId, NodeKind, NumaNode};
 use std::collections::BTreeMap;
 
 /// The cpus that run, by their lines in /proc/stat; on the live machine at least those that we may use.

@@ -11,7 +11,7 @@ use super::shape::{Shape, memory_name};
 use super::signals::Relay;
 use super::snapshot::{self, About, Nameless};
 use super::{Progress, cache, host, vmlinux};
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;

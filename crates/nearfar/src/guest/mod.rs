@@ -1,5 +1,5 @@
 //! A virtual NUMA machine: a real Linux kernel under QEMU's emulation, with the nodes, cpus and
-//! distances of a [`Machine`](nearfar_model::machine::Machine), that runs one program of this
+//! distances of a [`Machine`](nearfar_machine::Machine), that runs one program of this
 //! host with this host's files.
 //!
 //! 1. [`Shape`] says what QEMU should emulate. It is a value.

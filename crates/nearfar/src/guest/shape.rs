@@ -1,6 +1,6 @@
 //! The virtual machine's shape: pure, from a [`Machine`] to QEMU's arguments.
 
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::{Machine, NodeId};
 use std::fmt::Write as _;
 
 /// Memory of a node unless another is given, bytes.

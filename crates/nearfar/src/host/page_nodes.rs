@@ -1,8 +1,8 @@
 //! On which node pages are: move_pages(2) in query mode, which moves nothing.
 //! The one place that asks the kernel for nodes of pages.
 
-use nearfar_model::machine::NodeId;
-use nearfar_model::recording::{Columns, PageNode, PageNodes};
+use nearfar_machine::NodeId;
+use nearfar_recording::{Columns, PageNode, PageNodes};
 use std::io;
 
 /// A range to look at.

@@ -1,8 +1,8 @@
 //! Memory policies of a process, as set_mempolicy(2) takes them.
 
 use libc::{c_int, c_ulong};
-use nearfar_model::machine::NodeId;
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::NodeId;
+use nearfar_machine::cpulist::CpuList;
 use serde::{Deserialize, Serialize};
 use std::io;
 

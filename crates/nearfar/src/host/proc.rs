@@ -1,6 +1,6 @@
 //! What /proc tells about processes.
 
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read};

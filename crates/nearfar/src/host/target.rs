@@ -15,7 +15,7 @@ pub use user::User;
 use super::hypercall;
 use super::policy::Prepared;
 use image::{Image, Timers};
-use nearfar_model::machine::cpulist::CpuList;
+use nearfar_machine::cpulist::CpuList;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

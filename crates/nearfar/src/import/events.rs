@@ -4,12 +4,12 @@ use super::feed::Feed;
 use crate::collect::events::in_kernel;
 use crate::collect::perf::event::{Body, Event, MemoryAccess};
 use crate::host::proc::FileId;
-use nearfar_model::perf::attr::{Attr, SOFTWARE, bits};
-use nearfar_model::perf::features::Blocks;
-use nearfar_model::perf::records::Record;
-use nearfar_model::perf::sample::Sample;
-use nearfar_model::perf::{DataSource, Vendor};
-use nearfar_model::recording::{Source, SourceReport, UNCOUNTED};
+use nearfar_perf::attr::{Attr, SOFTWARE, bits};
+use nearfar_perf::features::Blocks;
+use nearfar_perf::records::Record;
+use nearfar_perf::sample::Sample;
+use nearfar_perf::{DataSource, Vendor};
+use nearfar_recording::{Source, SourceReport, UNCOUNTED};
 
 /// What an event of the file is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::collect::perf::event::{Body, Event};
 use crate::store::Writer;
 use crate::symbols::Module;
 use anyhow::Result;
-use nearfar_model::recording::*;
+use nearfar_recording::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The machine that an imported file was recorded on, as its header says.
 
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{Machine, NodeKind, NumaNode};
-use nearfar_model::perf::features::{Node, nodes, sockets};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{Machine, NodeKind, NumaNode};
+use nearfar_perf::features::{Node, nodes, sockets};
 
 /// From the parts of perf.data's header; `None` if it does not say the nodes.
 pub(super) fn from_features(name: &str, numa: Option<&[u8]>, cores: Option<&[u8]>) -> Option<Machine> {

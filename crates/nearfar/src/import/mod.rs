@@ -16,9 +16,9 @@ use crate::input;
 use crate::store::{Writer, finish_with, reserve};
 use anyhow::{Context, Result, bail};
 use feed::Feed;
-use nearfar_model::machine::Machine;
-use nearfar_model::measured::mlc;
-use nearfar_model::recording::{FORMAT_VERSION, Meta, Source, SourceReport};
+use nearfar_machine::Machine;
+use nearfar_observed::measured::mlc;
+use nearfar_recording::{FORMAT_VERSION, Meta, Source, SourceReport};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 

@@ -4,13 +4,13 @@ use super::events::{Seen, as_event, purpose, put};
 use super::feed::Feed;
 use super::machine;
 use anyhow::{Result, bail};
-use nearfar_model::machine::Machine;
-use nearfar_model::perf::features::{Blocks, feature, text, texts};
-use nearfar_model::perf::file::{Head, PerfData};
-use nearfar_model::perf::records::kind;
-use nearfar_model::perf::sample::{self, Cursor};
-use nearfar_model::perf::{Vendor, records};
-use nearfar_model::recording::SourceReport;
+use nearfar_machine::Machine;
+use nearfar_perf::features::{Blocks, feature, text, texts};
+use nearfar_perf::file::{Head, PerfData};
+use nearfar_perf::records::kind;
+use nearfar_perf::sample::{self, Cursor};
+use nearfar_perf::{Vendor, records};
+use nearfar_recording::SourceReport;
 use std::io::{Read, Seek};
 
 /// A perf.data file whose header is read.

@@ -3,8 +3,8 @@
 use super::feed::Feed;
 use crate::input;
 use anyhow::{Context, Result};
-use nearfar_model::measured::readings::{self, Readings};
-use nearfar_model::recording::{Source, SourceReport};
+use nearfar_observed::measured::readings::{self, Readings};
+use nearfar_recording::{Source, SourceReport};
 use std::path::Path;
 
 /// Largest such text that is read, bytes. // chosen: a day of 100 counters a second

@@ -2,7 +2,7 @@
 
 use crate::host::target::find_program;
 use anyhow::{Result, bail};
-use nearfar_model::machine::launch::Launcher;
+use nearfar_machine::launch::Launcher;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 

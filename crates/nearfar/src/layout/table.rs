@@ -2,10 +2,10 @@
 
 use super::rank::{Look, RankSeen};
 use crate::out::mib;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::launch::Launcher;
-use nearfar_model::machine::layout::{Layout, Rank};
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::launch::Launcher;
+use nearfar_machine::layout::{Layout, Rank};
+use nearfar_machine::{Machine, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of a rank's own memory that may be elsewhere. Chosen: what a program inherits, its stack and what
@@ -264,7 +264,7 @@ fn far_memory(machine: &Machine, seen: &BTreeMap<usize, RankSeen>, errors: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_model::machine::layout::{Ask, lay_out};
+    use nearfar_machine::layout::{Ask, lay_out};
 
     fn list(text: &str) -> CpuList {
         text.parse().unwrap()

@@ -1,7 +1,7 @@
 //! The machine while it works: what `nearfar top` and `nearfar exporter` read, and the screen.
 //!
 //! [`read`] asks /proc, sysfs, the kernel and [`crate::counters`] for a reading, [`reference_load`] whether counters are right;
-//! [`nearfar_model::live`] makes frames of them, and of recordings. [`screen`] shows frames on a terminal.
+//! [`nearfar_observed::live`] makes frames of them, and of recordings. [`screen`] shows frames on a terminal.
 
 pub mod read;
 pub mod reference_load;

@@ -6,13 +6,13 @@ use crate::counters::pmu::Pmu;
 use crate::counters::{activity, resctrl};
 use crate::host::proc;
 use crate::place::residency::{self, Site, Way, WhereError, quick};
-use nearfar_model::live::checks::Checked;
-use nearfar_model::live::events::meaning;
-use nearfar_model::live::host::{Host, objects};
-use nearfar_model::live::reading::Pages;
-use nearfar_model::live::reading::{Process, Reading, Stat, Thread, cpu_ticks, node_memory, vmstat};
-use nearfar_model::live::{Frame, Tab, Table};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
+use nearfar_observed::live::checks::Checked;
+use nearfar_observed::live::events::meaning;
+use nearfar_observed::live::host::{Host, objects};
+use nearfar_observed::live::reading::Pages;
+use nearfar_observed::live::reading::{Process, Reading, Stat, Thread, cpu_ticks, node_memory, vmstat};
+use nearfar_observed::live::{Frame, Tab, Table};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read;
@@ -135,7 +135,7 @@ impl Reader {
         self.busy_threads = busiest_threads(&self.before, &now);
         let of = focus.or_else(|| self.wanted.processes.first().copied()).or_else(|| {
             let table = frame.table(Tab::Processes)?;
-            nearfar_model::report::live::sorted(table, table.main, false)
+            nearfar_report::live::sorted(table, table.main, false)
                 .first()
                 .map(|&row| table.rows[row].id as u32)
         });

@@ -12,12 +12,12 @@ use crate::measure::kernels::{LINE, follow};
 use crate::measure::latency::Chain;
 use crate::measure::memory::Memory;
 use anyhow::Result;
-use nearfar_model::live::checks::{Check, Checked, Others, Outcome};
-use nearfar_model::live::events::Event;
-use nearfar_model::live::reading::{Count, Stat, cpu_ticks, vmstat};
-use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::measured::Pages;
-use nearfar_model::recording::PageNodes;
+use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::live::checks::{Check, Checked, Others, Outcome};
+use nearfar_observed::live::events::Event;
+use nearfar_observed::live::reading::{Count, Stat, cpu_ticks, vmstat};
+use nearfar_observed::measured::Pages;
+use nearfar_recording::PageNodes;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ struct Seen {
     faults: f64,
     system_faults: Option<u64>,
     busy_ticks: Option<u64>,
-    placed: nearfar_model::residency::activity::Activity,
+    placed: nearfar_observed::residency::activity::Activity,
     events: std::collections::BTreeMap<Event, Count>,
     read_bytes: Option<std::collections::BTreeMap<NodeId, u64>>,
     monitored: Option<(u64, u64)>,

@@ -3,7 +3,7 @@
 //! A request has 8 KiB and two seconds; sixteen are answered at a time, the others are answered "come again". Nothing
 //! is read of a request but its first line and its Accept header.
 
-use nearfar_model::live::metrics::Format;
+use nearfar_observed::live::metrics::Format;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};

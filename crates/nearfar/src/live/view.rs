@@ -1,8 +1,8 @@
 //! What the screen shows and what keys do: a value, drawn by `draw`, without a terminal of its own.
 
-use nearfar_model::escape;
-use nearfar_model::live::{Cell, Column, Frame, Tab, Table, Unit};
-use nearfar_model::report::live::{UNKNOWN, cell, is_left, matches, reasons, sorted, sparkline};
+use nearfar_figures::escape;
+use nearfar_observed::live::{Cell, Column, Frame, Tab, Table, Unit};
+use nearfar_report::live::{UNKNOWN, cell, is_left, matches, reasons, sorted, sparkline};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

@@ -1,9 +1,9 @@
 //! The view on a screen of characters.
 
 use super::*;
-use nearfar_model::live::host::Host;
-use nearfar_model::live::reading::{CpuTicks, Process, Reading, Stat, Thread};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
+use nearfar_observed::live::host::Host;
+use nearfar_observed::live::reading::{CpuTicks, Process, Reading, Stat, Thread};
 use ratatui::backend::TestBackend;
 
 /// Two nodes of twenty cpus and forty processes, after one second.

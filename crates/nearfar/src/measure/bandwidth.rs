@@ -4,7 +4,7 @@ use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pair, pin, spre
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
 use super::region::Region;
-use nearfar_model::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
+use nearfar_observed::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! What all measurements share: the machine, how long they may take, whose cpus, how much memory.
 
-use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::measured::{Pair, Spread};
-use nearfar_model::topology::{Limit, Topology};
+use nearfar_machine::topology::{Limit, Topology};
+use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::measured::{Pair, Spread};
 
 /// The machine under measurement and the caller's wishes.
 pub struct Bench<'a> {

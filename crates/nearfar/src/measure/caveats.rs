@@ -1,7 +1,7 @@
 //! What to keep in mind about a measurement.
 
-use nearfar_model::measured::{Found, Measured};
-use nearfar_model::topology::Topology;
+use nearfar_machine::topology::Topology;
+use nearfar_observed::measured::{Found, Measured};
 
 /// In the order of their weight; `load` is the load at the start.
 pub fn of(topology: &Topology, measured: &Measured, load: Option<f64>) -> Vec<String> {

@@ -5,7 +5,7 @@ use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
 use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, four_streams, pass};
 use super::latency::Chain;
 use super::memory::Memory;
-use nearfar_model::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages, Spread};
+use nearfar_observed::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
 

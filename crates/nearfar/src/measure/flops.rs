@@ -2,7 +2,7 @@
 //! widest instructions that this processor has, on every core of a node at once.
 
 use super::bench::{Bench, Effort, pin, spread};
-use nearfar_model::measured::{Flops, Measured, Spread};
+use nearfar_observed::measured::{Flops, Measured, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
 

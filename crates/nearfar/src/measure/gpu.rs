@@ -4,8 +4,8 @@
 use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
 use super::memory::Memory;
 use libloading::Library;
-use nearfar_model::machine::NodeId;
-use nearfar_model::measured::{GpuCopy, Measured, Pages, Spread};
+use nearfar_machine::NodeId;
+use nearfar_observed::measured::{GpuCopy, Measured, Pages, Spread};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::time::Instant;
 

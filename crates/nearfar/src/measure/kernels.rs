@@ -1,7 +1,7 @@
 //! What is timed, in instructions that no compiler rewrites: a loop that copies becomes
 //! memcpy otherwise, which stores past the caches when it likes.
 
-use nearfar_model::measured::Kernel;
+use nearfar_observed::measured::Kernel;
 
 /// Bytes of a line, and of one turn of every kernel.
 pub const LINE: usize = 64;

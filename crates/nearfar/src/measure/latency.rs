@@ -3,8 +3,8 @@
 use super::bench::{Bench, Effort, aside, pair, pin, spread};
 use super::kernels::{LINE, follow};
 use super::memory::Memory;
-use nearfar_model::analyze::stats::Random;
-use nearfar_model::measured::{Latency, Measured, Pages, Spread};
+use nearfar_analyze::stats::Random;
+use nearfar_observed::measured::{Latency, Measured, Pages, Spread};
 use std::time::Instant;
 
 /// The matrix, on 2 MiB pages and on base pages.

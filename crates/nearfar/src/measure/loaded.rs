@@ -5,7 +5,7 @@ use super::bench::{ARRAY_CACHES, Bench, Effort, Place, pin, spread};
 use super::kernels::{Arrays, LINE, follow, pass};
 use super::latency::Chain;
 use super::memory::Memory;
-use nearfar_model::measured::{Kernel, LoadPoint, Loaded, Measured, Pages, Spread};
+use nearfar_observed::measured::{Kernel, LoadPoint, Loaded, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;

@@ -4,7 +4,7 @@
 
 use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, aside, pin, spread};
 use super::memory::Memory;
-use nearfar_model::measured::{Copy, Measured, Spread};
+use nearfar_observed::measured::{Copy, Measured, Spread};
 use std::time::Instant;
 
 /// Cpus that are asked where everything is measured, evenly spread; alone it is all.

@@ -2,9 +2,9 @@
 
 use super::bench::PageNode;
 use crate::host::page_nodes::{Range, look};
-use nearfar_model::machine::NodeId;
-use nearfar_model::measured::Pages;
-use nearfar_model::recording::PageNodes;
+use nearfar_machine::NodeId;
+use nearfar_observed::measured::Pages;
+use nearfar_recording::PageNodes;
 use std::io;
 use std::ptr::{NonNull, null_mut};
 

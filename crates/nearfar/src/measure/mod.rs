@@ -19,8 +19,8 @@ mod stream;
 
 use crate::discover::{self, cpu_times};
 use bench::Bench;
-use nearfar_model::machine::Machine;
-use nearfar_model::measured::{Measured, SCHEMA_VERSION, predict};
+use nearfar_machine::Machine;
+use nearfar_observed::measured::{Measured, SCHEMA_VERSION, predict};
 use std::path::Path;
 use std::time::Instant;
 

@@ -4,10 +4,10 @@
 use super::bench::{Bench, aside, pin};
 use super::kernels::LINE;
 use super::memory::Memory;
-use nearfar_model::analyze::stats::Random;
-use nearfar_model::measured::Measured;
-use nearfar_model::measured::Pages;
-use nearfar_model::measured::peaks::PageLatency;
+use nearfar_analyze::stats::Random;
+use nearfar_observed::measured::Measured;
+use nearfar_observed::measured::Pages;
+use nearfar_observed::measured::peaks::PageLatency;
 
 /// Bytes over which pages are spread.
 const BYTES: usize = 256 << 20;

@@ -4,8 +4,8 @@
 
 use super::bandwidth::Field;
 use super::bench::{ARRAY_CACHES, Bench, PageNode};
-use nearfar_model::machine::NodeId;
-use nearfar_model::measured::{Kernel, Layout, Measured, Placement, Threads};
+use nearfar_machine::NodeId;
+use nearfar_observed::measured::{Kernel, Layout, Measured, Placement, Threads};
 
 /// What is measured: threads in the order in which they take cpus.
 struct Row {

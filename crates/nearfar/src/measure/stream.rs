@@ -6,7 +6,7 @@
 use super::bench::{ARRAY_CACHES, Bench, PageNode, pin};
 use super::kernels::{Arrays, LINE, SCALAR, pass};
 use super::memory::Memory;
-use nearfar_model::measured::{Kernel, Measured, Pages, Stream, StreamFunction};
+use nearfar_observed::measured::{Kernel, Measured, Pages, Stream, StreamFunction};
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 

@@ -11,7 +11,7 @@ pub use placement::Placement;
 use crate::collect::objects;
 use crate::host::policy::Policy;
 use crate::host::target::{Before, Ending, Held, Running, StartError, User};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 use seen::Seen;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

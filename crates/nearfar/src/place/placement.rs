@@ -5,8 +5,8 @@ use crate::collect::{objects, openmp};
 use crate::host::policy::Policy;
 use crate::host::target::find_program;
 use crate::symbols::Module;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{Machine, NodeId};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{Machine, NodeId};
 use std::ffi::OsString;
 
 /// Where a program should run.

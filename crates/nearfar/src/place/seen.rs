@@ -4,9 +4,9 @@
 use super::placement::Placement;
 use crate::host::policy::Policy;
 use crate::host::proc;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::{Machine, NodeId};
-use nearfar_model::residency::numa_maps::own_bytes;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::residency::numa_maps::own_bytes;
 use std::collections::BTreeMap;
 
 /// A thread.

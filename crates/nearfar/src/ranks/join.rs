@@ -6,7 +6,7 @@ use super::{HOST, LAUNCH};
 use crate::discover;
 use crate::store::CreateError;
 use crate::store::dir::Dir;
-use nearfar_model::recording::Rank;
+use nearfar_recording::Rank;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -134,7 +134,7 @@ fn as_file_name(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_model::machine::cpulist::CpuList;
+    use nearfar_machine::cpulist::CpuList;
 
     fn rank(launch: &str, rank: u32, size: u32) -> Rank {
         Rank {

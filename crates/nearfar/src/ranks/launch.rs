@@ -1,8 +1,8 @@
 //! Which rank of which launch this process is, by the environment that its launcher gave it.
 
 use crate::host::proc;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::recording::Rank;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_recording::Rank;
 
 /// By which launchers number the processes that they start, in the order of trust: a batch system's
 /// number is also that of a launcher inside it, and then the same for all ranks.

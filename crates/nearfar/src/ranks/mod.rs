@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Recorders never talk to each other: [`launch`] reads the environment, [`join`] makes directories, `cli::ranks` leaves
-//! a rank's summary, [`read`] collects what all of them left. `nearfar_model::ranks` merges.
+//! a rank's summary, [`read`] collects what all of them left. `nearfar_compare::ranks` merges.
 
 pub mod join;
 pub mod launch;

@@ -5,8 +5,8 @@ use super::{LAUNCH, SUMMARY};
 use crate::store::dir::Dir;
 use crate::store::{Interrupted, META, OpenFailure, interrupted, read_meta};
 use anyhow::{Context, Result, bail};
-use nearfar_model::ranks::summary::Unread;
-use nearfar_model::ranks::{MOST_BYTES, NoSummary, Summary};
+use nearfar_compare::ranks::summary::Unread;
+use nearfar_compare::ranks::{MOST_BYTES, NoSummary, Summary};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,8 @@ use super::{COUNTED, GUEST, JOURNAL, Tables, for_each_table, tables_of, write::w
 use crate::store::resolve::{Resolver, WrittenObjects};
 use crate::symbols::Module;
 use anyhow::{Context, Result};
-use nearfar_model::recording::parquet::{SEGMENT_ROWS, write};
-use nearfar_model::recording::{
-    Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal,
-};
+use nearfar_parquet::{SEGMENT_ROWS, write};
+use nearfar_recording::{Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};

@@ -1,7 +1,7 @@
 //! What a recording that was not closed can still say of itself: from its rows.
 
 use super::Tables;
-use nearfar_model::recording::{Columns, Meta, ObjectKind, SampleSource, SampleSurvey, Source, SourceReport};
+use nearfar_recording::{Columns, Meta, ObjectKind, SampleSource, SampleSurvey, Source, SourceReport};
 
 /// Completes the meta.json of a recorder that was killed: which sources worked and whether the agent
 /// reported is known only at the end, but what they recorded is there.

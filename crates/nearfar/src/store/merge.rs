@@ -5,8 +5,8 @@
 use super::Tables;
 use crate::symbols::{AGENT_MEMORY, is_agent};
 use anyhow::{Context, Result};
-use nearfar_model::recording::raw::{RawPages, RawPhaseMarks, RawSample, RawSamples};
-use nearfar_model::recording::*;
+use nearfar_recording::raw::{RawPages, RawPhaseMarks, RawSample, RawSamples};
+use nearfar_recording::*;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;
@@ -332,7 +332,7 @@ impl<'a> Places<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_model::recording::raw::RawPage;
+    use nearfar_recording::raw::RawPage;
 
     fn known() -> Tables {
         let mut t = Tables::default();

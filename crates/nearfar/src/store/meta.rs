@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::{LAUNCH, META};
-use nearfar_model::recording::{FORMAT_VERSION, Meta, is_whole};
+use nearfar_recording::{FORMAT_VERSION, Meta, is_whole};
 use std::io;
 use std::path::PathBuf;
 

@@ -34,8 +34,8 @@ pub use resolve::SharedFiles;
 pub use write::{CreateError, Writer, reserve};
 
 use bytes::Bytes;
-use nearfar_model::analyze::Input;
-use nearfar_model::recording::*;
+use nearfar_analyze::Input;
+use nearfar_recording::*;
 
 /// File names inside a recording.
 pub(crate) const META: &str = "meta.json";
@@ -114,7 +114,7 @@ macro_rules! tables {
 
             /// Removes rows that no recorder writes; gives the tables that had some, and how many.
             pub fn keep_sound(&mut self) -> Vec<(&'static str, u64)> {
-                use nearfar_model::recording::sound::Sound;
+                use nearfar_recording::sound::Sound;
                 [$((<$type as Columns>::TABLE, self.$field.keep_sound())),*]
                     .into_iter()
                     .filter(|&(_, removed)| removed > 0)
@@ -128,9 +128,9 @@ macro_rules! tables {
             ///
             /// # Errors
             /// If it is not a such file, or asks for more than a file of its size may.
-            pub fn add_file(&mut self, table: &str, file: Bytes) -> Result<(), parquet::StoreError> {
+            pub fn add_file(&mut self, table: &str, file: Bytes) -> Result<(), nearfar_parquet::StoreError> {
                 match table {
-                    $(name if is_named::<$type>(name) => self.$field.append(&mut parquet::read(file)?),)*
+                    $(name if is_named::<$type>(name) => self.$field.append(&mut nearfar_parquet::read(file)?),)*
                     _ => {}
                 }
                 Ok(())

@@ -4,7 +4,7 @@
 use super::Tables;
 use crate::symbols::generated::PerfMap;
 use crate::symbols::{Frame, Module, is_agent};
-use nearfar_model::recording::*;
+use nearfar_recording::*;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -3,8 +3,8 @@
 
 use super::dir::{Dir, read_at_most};
 use bytes::Bytes;
-use nearfar_model::recording::Columns;
-use nearfar_model::recording::parquet::{StoreError, most_memory, read_within};
+use nearfar_parquet::{StoreError, most_memory, read_within};
+use nearfar_recording::Columns;
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use super::dir::Dir;
 use super::{JOURNAL, META, Tables, tables_of};
-use nearfar_model::recording::{Columns, Loss, Meta};
+use nearfar_recording::{Columns, Loss, Meta};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 //! offers.
 
 use super::Frame;
-use nearfar_model::recording::KERNEL_MODULE;
+use nearfar_recording::KERNEL_MODULE;
 
 /// File names, without version, of libraries that act for their caller. Python, numpy,
 /// BLAS and the like are not among them: work done there is the program's own.

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use nearfar::guest::*;
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 
 /// Two nodes of two cpus; `None`, with the reason printed, where it cannot be had.
 pub fn snapshot() -> Option<&'static Snapshot> {

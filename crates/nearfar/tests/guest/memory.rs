@@ -2,7 +2,7 @@
 
 use super::machine::{booted, compiled, job, run, sh, shape_of, snapshot};
 use nearfar::guest::{HugePages, Plugin};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 
 #[test]
 fn the_guests_kernel_sees_nodes_cpus_and_distances() {

@@ -3,7 +3,7 @@
 use super::machine::shape;
 use nearfar::guest::shape::MOST_CPUS;
 use nearfar::guest::{GuestOptions, Shape, ShapeError};
-use nearfar_model::machine::{Machine, NodeKind, NumaNode};
+use nearfar_machine::{Machine, NodeKind, NumaNode};
 
 /// Values of an option, in order.
 fn values(shape: &Shape, option: &str) -> Vec<String> {

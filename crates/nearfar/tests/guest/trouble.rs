@@ -2,7 +2,7 @@
 
 use super::machine::{job, run, shape, snapshot};
 use nearfar::guest::{GuestError, GuestOptions, Job, Progress, Setup, Shape};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -164,7 +164,7 @@ fn a_recording_names_no_file_of_this_host_to_be_opened() {
 #[test]
 fn a_recording_holds_the_machine_that_it_is_to_be_judged_by() {
     let scratch = Scratch::new();
-    let machine = nearfar_model::machine::Machine::from_shape("4x2").unwrap();
+    let machine = nearfar_machine::Machine::from_shape("4x2").unwrap();
     let file = scratch.path("mine.toml");
     fs::write(&file, machine.to_toml()).unwrap();
     let output = scratch.recorder("r", &["--as", file.to_str().unwrap()]).arg("true").output().unwrap();

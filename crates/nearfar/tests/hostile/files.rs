@@ -2,7 +2,7 @@
 
 use crate::common::{Scratch, nearfar, skip, text};
 use crate::made::Made;
-use nearfar_model::recording::*;
+use nearfar_recording::*;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -298,10 +298,10 @@ fn a_few_bytes_do_not_stand_for_gigabytes() {
     for _ in 0..3000 {
         losses.push(Loss { time_ns: 0, what: "samples".into(), count: 1, why: "x".repeat(64 << 10) });
     }
-    parquet::write(&mut losses, fs::File::create(at("losses")).unwrap()).unwrap();
+    nearfar_parquet::write(&mut losses, fs::File::create(at("losses")).unwrap()).unwrap();
     let mut ends = ObjectEnds::default();
     (ends.object, ends.time_ns) = (vec![0; 10_000_000], vec![1; 10_000_000]);
-    parquet::write(&mut ends, fs::File::create(at("object_ends")).unwrap()).unwrap();
+    nearfar_parquet::write(&mut ends, fs::File::create(at("object_ends")).unwrap()).unwrap();
     for table in ["losses", "object_ends"] {
         assert!(fs::metadata(at(table)).unwrap().len() < 200_000);
     }

@@ -1,8 +1,8 @@
 //! Small recordings with a row in every table, made by the library's own writer; no perf, no program.
 
 use nearfar::store::{Writer, finish, reserve};
-use nearfar_model::machine::Machine;
-use nearfar_model::recording::*;
+use nearfar_machine::Machine;
+use nearfar_recording::*;
 use std::path::{Path, PathBuf};
 
 pub const PAGE: u64 = 4096;

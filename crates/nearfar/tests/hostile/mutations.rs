@@ -8,13 +8,13 @@ use crate::common::Scratch;
 use crate::made::Made;
 use crate::names::commands;
 use nearfar::store::open;
-use nearfar_model::analyze::{Judge, Report, analyze_with};
-use nearfar_model::compare::compare;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::binding::Bind;
-use nearfar_model::recording::*;
-use nearfar_model::report::placement::to_placement;
-use nearfar_model::report::{to_details, to_json};
+use nearfar_analyze::{Judge, Report, analyze_with};
+use nearfar_compare::compare;
+use nearfar_machine::Machine;
+use nearfar_machine::binding::Bind;
+use nearfar_recording::*;
+use nearfar_report::placement::to_placement;
+use nearfar_report::{to_details, to_json};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -182,7 +182,7 @@ fn twist(column: &mut Column, random: &mut Random) {
 fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
     let path = directory.join(format!("run/rank=0/{}-0000.parquet", T::TABLE));
     let Ok(bytes) = fs::read(&path) else { return };
-    let Ok(mut table) = parquet::read::<T>(bytes.into()) else { return };
+    let Ok(mut table) = nearfar_parquet::read::<T>(bytes.into()) else { return };
     for _ in 0..=random.below(3) {
         match random.below(6) {
             0 if !table.is_empty() => {
@@ -215,7 +215,7 @@ fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
         }
     }
     let mut bytes = Vec::new();
-    parquet::write(&mut table, &mut bytes).unwrap();
+    nearfar_parquet::write(&mut table, &mut bytes).unwrap();
     fs::write(path, bytes).unwrap();
 }
 
@@ -300,7 +300,7 @@ fn mutate(directory: &Path, random: &mut Random) {
 fn use_it(directory: &Path) -> Vec<String> {
     let stored = match open(directory) {
         Ok(stored) => stored,
-        Err(error) => return vec![nearfar_model::escape::lines(&error.to_string()).into_owned()],
+        Err(error) => return vec![nearfar_figures::escape::lines(&error.to_string()).into_owned()],
     };
     let mut printed = Vec::new();
     let meta = &stored.input.meta;
@@ -312,7 +312,7 @@ fn use_it(directory: &Path) -> Vec<String> {
         let report: Report = match analyze_with(&stored.input, &stored.samples, &judge, 2) {
             Ok(report) => report,
             Err(error) => {
-                printed.push(nearfar_model::escape::lines(&error.to_string()).into_owned());
+                printed.push(nearfar_figures::escape::lines(&error.to_string()).into_owned());
                 continue;
             }
         };
@@ -323,12 +323,12 @@ fn use_it(directory: &Path) -> Vec<String> {
         let (placement, _) = to_placement(&report);
         if let Some(placement) = placement {
             let toml = placement.file.to_toml();
-            nearfar_model::placement_file::PlacementFile::from_toml(&toml)
+            nearfar_machine::placement_file::PlacementFile::from_toml(&toml)
                 .expect("what fix writes is read back");
             printed.push(toml);
         }
         let comparison = compare(&report, &report);
-        printed.push(nearfar_model::report::compare::to_text(&comparison, 100, false));
+        printed.push(nearfar_report::compare::to_text(&comparison, 100, false));
     }
     printed
 }

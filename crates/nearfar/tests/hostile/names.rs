@@ -2,7 +2,7 @@
 
 use crate::common::{Scratch, nearfar, text};
 use crate::made::Made;
-use nearfar_model::escape::is_command;
+use nearfar_figures::escape::is_command;
 use std::path::Path;
 use std::process::Output;
 
@@ -61,7 +61,7 @@ fn nothing_of_a_name_is_obeyed_by_a_terminal() {
         check(&output, "fix -o");
         if let Ok(written) = std::fs::read_to_string(&file) {
             assert_eq!(commands(&written), [""; 0]);
-            let read = nearfar_model::placement_file::PlacementFile::from_toml(&written)
+            let read = nearfar_machine::placement_file::PlacementFile::from_toml(&written)
                 .expect("what is written is read back");
             assert!(read.objects.iter().any(|o| o.label().contains('\x1b')), "names are exact: {written}");
         }
@@ -71,7 +71,7 @@ fn nothing_of_a_name_is_obeyed_by_a_terminal() {
 #[test]
 fn nothing_of_a_machines_name_or_of_a_path_is_obeyed_by_a_terminal() {
     let scratch = Scratch::new();
-    let mut machine = nearfar_model::machine::Machine::from_shape("2x2").unwrap();
+    let mut machine = nearfar_machine::Machine::from_shape("2x2").unwrap();
     machine.name = evil("machine");
     let file = scratch.path("machine.toml");
     std::fs::write(&file, machine.to_toml()).unwrap();
@@ -107,7 +107,7 @@ fn what_fix_writes_is_read_back_whatever_objects_are_called() {
             let output = run(&["fix", "-o", "-"], &[&recording]);
             check(&output, part);
             let written = text(&output.stdout);
-            let read = nearfar_model::placement_file::PlacementFile::from_toml(&written);
+            let read = nearfar_machine::placement_file::PlacementFile::from_toml(&written);
             assert!(written.is_empty() || read.is_ok(), "{part} {file:?}: {read:?}\n{written}");
         }
     }

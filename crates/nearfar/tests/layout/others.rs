@@ -73,7 +73,7 @@ fn a_real_mpirun_would_bind_the_same_on_a_machine_that_is_numbered_in_turns() {
 
 /// `BB/B./../..][../../../..`: packages, cores, hardware threads; B is bound.
 fn map_of(cpus: &str) -> String {
-    let cpus: nearfar_model::machine::cpulist::CpuList = cpus.parse().unwrap();
+    let cpus: nearfar_machine::cpulist::CpuList = cpus.parse().unwrap();
     let letters: Vec<char> =
         IN_HWLOCS_ORDER.iter().map(|&cpu| if cpus.contains(cpu) { 'B' } else { '.' }).collect();
     let package =

@@ -3,7 +3,7 @@
 
 use crate::common::{Report, Scratch, nearfar, number, skip, text};
 use nearfar::guest::{GuestOptions, Job, Setup, Shape};
-use nearfar_model::machine::Machine;
+use nearfar_machine::Machine;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;

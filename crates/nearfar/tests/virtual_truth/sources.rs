@@ -3,8 +3,8 @@
 use crate::common::workload;
 use crate::lab::{Lab, c, guest_works, one_machine};
 use nearfar::store::{Stored, open};
-use nearfar_model::analyze::SampleReader;
-use nearfar_model::recording::Columns;
+use nearfar_analyze::SampleReader;
+use nearfar_recording::Columns;
 use std::collections::HashMap;
 
 /// Cpus of each node of the labs here.

@@ -67,7 +67,7 @@ pub enum AgentBody {
     },
     /// A call that changes what later faults in a range mean.
     Range {
-        /// Code of `nearfar_model`'s `RangeKind`.
+        /// Code of `nearfar_recording`'s `RangeKind`.
         kind: u8,
         /// First byte.
         address: u64,

@@ -2,11 +2,11 @@
 
 use super::open::{Kind, RingClass};
 use crate::host::proc::FileId;
-use nearfar_model::perf::attr::Attr;
-use nearfar_model::perf::features::Blocks;
-use nearfar_model::perf::sample::{self, Sample};
-use nearfar_model::perf::{DataSource, Vendor, served};
-use nearfar_model::recording::UNCOUNTED;
+use nearfar_perf::attr::Attr;
+use nearfar_perf::features::Blocks;
+use nearfar_perf::sample::{self, Sample};
+use nearfar_perf::{DataSource, Vendor, served};
+use nearfar_recording::UNCOUNTED;
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
 
@@ -173,7 +173,7 @@ pub struct MemoryAccess {
     pub data_src: u64,
     /// Where the data came from, by the processor's vendor.
     pub served: u8,
-    /// What it did: a code of [`nearfar_model::recording::Access`].
+    /// What it did: a code of [`nearfar_recording::Access`].
     pub access: u8,
     /// Cycles until the data was there; 0 if unknown.
     pub latency_cycles: u32,
@@ -359,8 +359,8 @@ impl MemoryAccess {
 mod tests {
     use super::*;
     use crate::collect::perf::memory::memory_sample_type;
-    use nearfar_model::perf::data_source::{DataSource, lvl, num, op};
-    use nearfar_model::recording::Served;
+    use nearfar_perf::data_source::{DataSource, lvl, num, op};
+    use nearfar_recording::Served;
 
     /// The bytes that a kernel writes for a sampled load.
     fn record(id: u64, data_src: u64, physical: u64) -> Vec<u8> {

@@ -523,7 +523,7 @@ fn raise_descriptor_limit() {
 mod tests {
     use super::*;
     use crate::discover::pmu::{Config, MemoryEvent};
-    use nearfar_model::perf::Vendor;
+    use nearfar_perf::Vendor;
 
     /// No machine that this was built on has a unit that samples memory: its way into the rings is tried with an event that
     /// every kernel has, whose samples say nothing of memory.

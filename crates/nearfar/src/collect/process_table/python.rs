@@ -4,7 +4,7 @@ use super::ProcessTable;
 use crate::collect::agent::PythonFrame;
 use crate::host::proc;
 use crate::store::Tables;
-use nearfar_model::recording::{Columns, Location, PYTHON_MODULE, Symbol};
+use nearfar_recording::{Columns, Location, PYTHON_MODULE, Symbol};
 
 impl ProcessTable {
     /// A call chain of C, and the lines of Python that it was called from, as one.

@@ -1,7 +1,7 @@
 //! All processes that the caller may look at, a line each.
 
 use super::{Site, Way, WhereError, look_at};
-use nearfar_model::residency::{Brief, Everyone, SCHEMA_VERSION};
+use nearfar_observed::residency::{Brief, Everyone, SCHEMA_VERSION};
 use std::cmp::Reverse;
 use std::fs;
 use std::io;

@@ -9,9 +9,9 @@ pub mod watch;
 
 use crate::discover;
 use crate::host::proc;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::residency::{Residency, SCHEMA_VERSION, judge};
+use nearfar_machine::Machine;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_observed::residency::{Residency, SCHEMA_VERSION, judge};
 use std::io;
 use std::path::Path;
 use std::time::Instant;

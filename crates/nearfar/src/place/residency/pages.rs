@@ -3,10 +3,10 @@
 use super::{Site, Way, WhereError};
 use crate::host::page_nodes;
 use crate::host::proc::{self, Map};
-use nearfar_model::analyze::stats::{Random, draws_interval};
-use nearfar_model::machine::NodeId;
-use nearfar_model::residency::numa_maps::{self, Line};
-use nearfar_model::residency::{Amount, How, Kind, Mapping, Memory, Sample};
+use nearfar_analyze::stats::{Random, draws_interval};
+use nearfar_machine::NodeId;
+use nearfar_observed::residency::numa_maps::{self, Line};
+use nearfar_observed::residency::{Amount, How, Kind, Mapping, Memory, Sample};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;

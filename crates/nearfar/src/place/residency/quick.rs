@@ -3,8 +3,8 @@
 use super::pages::{Draws, sample};
 use super::{Site, WhereError};
 use crate::host::proc;
-use nearfar_model::machine::NodeId;
-use nearfar_model::residency::numa_maps;
+use nearfar_machine::NodeId;
+use nearfar_observed::residency::numa_maps;
 use std::collections::BTreeMap;
 
 /// Largest process that is walked, resident bytes: about 0.8 ms in pages of 4 KiB. // chosen

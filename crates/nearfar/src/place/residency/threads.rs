@@ -2,8 +2,8 @@
 
 use super::Site;
 use crate::host::proc;
-use nearfar_model::residency::Thread;
-use nearfar_model::residency::numa_maps::{Line, Requested};
+use nearfar_observed::residency::Thread;
+use nearfar_observed::residency::numa_maps::{Line, Requested};
 use std::fs;
 use std::io::Read;
 

@@ -7,8 +7,8 @@ use crate::collect::session::{CallGraph, Options};
 use crate::host::target::Ending;
 use crate::store;
 use anyhow::{Context, anyhow};
-use nearfar_model::analyze::{Judge, analyze};
-use nearfar_model::trials::{Kind, Metric, NotTried, Trial, Trials};
+use nearfar_analyze::{Judge, analyze};
+use nearfar_compare::trials::{Kind, Metric, NotTried, Trial, Trials};
 use std::ffi::OsString;
 use std::path::Path;
 

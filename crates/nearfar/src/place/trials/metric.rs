@@ -1,6 +1,6 @@
 //! A number from a program's output.
 
-use nearfar_model::trials::Metric;
+use nearfar_compare::trials::Metric;
 use regex::bytes::Regex;
 
 /// What is taken of each run.

@@ -7,11 +7,11 @@ pub mod native;
 use super::Placement;
 use crate::collect::objects::ObjectPolicies;
 use crate::host::policy::Policy;
-use nearfar_model::machine::Machine;
-use nearfar_model::machine::NodeId;
-use nearfar_model::machine::cpulist::CpuList;
-use nearfar_model::machine::select::thread_cpus;
-use nearfar_model::trials::{Kind, NotTried, Trial};
+use nearfar_compare::trials::{Kind, NotTried, Trial};
+use nearfar_machine::Machine;
+use nearfar_machine::NodeId;
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::select::thread_cpus;
 use std::path::PathBuf;
 
 /// A way to run the command.

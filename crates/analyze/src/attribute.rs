@@ -1,0 +1,632 @@
+//! The pass over samples: each is given a thread's node, an object's row and its
+//! node of the page, and counted. It runs on several threads; columns are read in place.
+
+mod count;
+
+use super::blocks::Blocks;
+use super::counters::{Cell, Counters, node_slot};
+use super::exact::{Exact, LINE};
+use super::hash::{FastMap, FastSet, IdIndex};
+use super::input::{Input, SampleReader};
+use super::layer::Validity;
+use super::measure::Measure;
+use super::native::Native;
+use super::nodes::{NodeIndex, UNKNOWN};
+use super::over_time::Seen;
+use super::page_nodes::{Finder, PageNode};
+use super::pages::Folios;
+use super::phases::{PageOf, Phases};
+use super::reach::{PIECE, Trail};
+use super::region::Region;
+use super::rows::Rows;
+use super::shares::class;
+use super::sites::Sites;
+use super::stats::BLOCKS;
+use super::timing::Timing;
+use super::touchers::Groups;
+use super::value::Basis;
+use count::Fact;
+use nearfar_machine::DistanceClass;
+use nearfar_recording::SampleSurvey;
+use nearfar_recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource, Served};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Distance classes in the order of the counts.
+pub const CLASSES: [DistanceClass; 4] =
+    [DistanceClass::Local, DistanceClass::SameSocket, DistanceClass::OtherSocket, DistanceClass::CpuLess];
+
+/// Everything that the pass looks things up in.
+pub struct Context<'a> {
+    /// The recording.
+    pub input: &'a Input,
+    /// Pages and nodes of pages.
+    pub finder: Finder<'a>,
+    /// Rows whose pages are not where they were first touched.
+    pub elsewhere: &'a FastSet<u32>,
+    /// Object rows.
+    pub rows: &'a Rows,
+    /// Names of code.
+    pub sites: &'a Sites,
+    /// Touches by group.
+    pub groups: &'a Groups,
+    /// Blocks of pages with one answer.
+    pub blocks: &'a Blocks,
+    /// Folio sizes per thing.
+    pub folios: &'a Folios,
+    /// Positions of thread ids.
+    pub threads: &'a IdIndex,
+    /// Space of each thread.
+    pub spaces_of_threads: &'a [u32],
+    /// First and last sample.
+    pub survey: &'a SampleSurvey,
+    /// Which samples count.
+    pub region: &'a Region,
+    /// What they count for.
+    pub measure: &'a Measure,
+    /// How long iterations of loops took.
+    pub native: &'a Native,
+    /// Counts of pages.
+    pub exact: Option<&'a Exact>,
+    /// What bound in each epoch.
+    pub timing: Option<&'a Timing>,
+    /// Which thread is in which phase; `None` if the program has none.
+    pub phases: Option<&'a Phases>,
+}
+
+impl Context<'_> {
+    /// Folio sizes of a thing, as bits of log2 bytes.
+    #[inline]
+    pub fn folios_of(&self, thing: u32) -> u64 {
+        self.folios.of(self.input, &self.finder, thing)
+    }
+
+    /// Where a page of a thing was at `time`.
+    #[inline]
+    pub fn page_node(&self, thing: u32, space: u32, address: u64, time: u64) -> PageNode {
+        let elsewhere = self.elsewhere.contains(&self.rows.of_thing[thing as usize]);
+        self.finder.page_node(space, address, time, self.folios_of(thing), elsewhere)
+    }
+
+    /// Whether a row is a variable of the program, not memory that a runtime has for itself.
+    pub fn is_variable(&self, row: u32) -> bool {
+        self.rows.rows.get(row as usize).is_some_and(|row| match row.kind {
+            ObjectKind::Static => true,
+            ObjectKind::Heap | ObjectKind::SmallHeap => row.site.is_some_and(|s| !self.sites.get(s).runtime),
+            _ => false,
+        })
+    }
+
+    /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
+    pub fn node_of_user(&self, counters: &Counters, thread: u32) -> NodeIndex {
+        if self.finder.nodes.assumed {
+            return self.finder.nodes.of_thread(thread);
+        }
+        let by_node = &counters.threads[thread as usize].by_node;
+        let most = by_node.iter().enumerate().max_by_key(|x| *x.1);
+        most.filter(|x| *x.1 > 0).map_or(UNKNOWN, |x| x.0 as NodeIndex)
+    }
+}
+
+/// Counts all samples on `workers` threads.
+pub fn attribute(context: &Context, samples: &dyn SampleReader, workers: usize) -> Result<Counters, String> {
+    let workers = workers.max(1);
+    let segments = samples.segments();
+    if segments >= workers * 2 {
+        let next = AtomicUsize::new(0);
+        return gather(workers, |_| {
+            let mut worker = Worker::new(context);
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= segments {
+                    return Ok(worker.counters);
+                }
+                let segment = samples.segment(i)?;
+                worker.segment(&segment, 0..segment.time_ns.len());
+            }
+        });
+    }
+    // Few segments: the workers share each.
+    let mut total: Option<Counters> = None;
+    for i in 0..segments {
+        let segment = samples.segment(i)?;
+        let n = segment.time_ns.len();
+        let part = gather(workers, |w| {
+            let mut worker = Worker::new(context);
+            let pieces = n.div_ceil(PIECE);
+            let begin = |w: usize| (pieces * w / workers * PIECE).min(n);
+            worker.segment(&segment, begin(w)..begin(w + 1));
+            Ok(worker.counters)
+        })?;
+        match &mut total {
+            Some(t) => t.merge(part),
+            None => total = Some(part),
+        }
+    }
+    Ok(total.unwrap_or_else(|| Worker::new(context).counters))
+}
+
+fn gather<F>(workers: usize, work: F) -> Result<Counters, String>
+where
+    F: Fn(usize) -> Result<Counters, String> + Sync,
+{
+    let parts: Vec<Result<Counters, String>> = std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..workers).map(|w| scope.spawn(move || work(w))).collect();
+        let join = |h: std::thread::ScopedJoinHandle<'_, Result<Counters, String>>| {
+            h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        handles.into_iter().map(join).collect()
+    });
+    let mut parts = parts.into_iter();
+    let mut total = parts.next().unwrap_or_else(|| Ok(Counters::default()))?;
+    for part in parts {
+        total.merge(part?);
+    }
+    Ok(total)
+}
+
+/// Where in its epoch a sample is taken to be, from 0 to 1. Nothing says it; an epoch that is longer than a block of time
+/// belongs to all blocks that it is in. Multiples of the golden ratio are spread evenly, however many there are.
+#[inline]
+fn within_epoch(i: usize) -> f64 {
+    ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Where the memory of a sample is.
+pub struct Located {
+    /// Its object.
+    pub thing: Option<u32>,
+    /// Node of its page by what was seen of pages.
+    pub page: NodeIndex,
+    /// The page; its node by what the processor said of the access as well, unknown where the thread's node is.
+    pub page_node: PageNode,
+    /// Whether the processor said that it is far.
+    pub told: Option<bool>,
+}
+
+/// Whether such a sample is of memory.
+fn touches_memory(resolution: Resolution) -> bool {
+    !matches!(resolution, Resolution::Compute | Resolution::Spinning)
+}
+
+const CACHE: usize = 1024;
+/// Samples whose memory is fetched ahead: what a first-level cache holds with room to spare.
+const BATCH: usize = 64;
+
+/// One thread's part of the pass.
+pub struct Worker<'a> {
+    /// What it looks things up in.
+    pub context: &'a Context<'a>,
+    nodes: usize,
+    counters: Counters,
+    trail: Trail,
+    /// Direct-mapped answers of the object lookup: (space, validity, thing).
+    cache: Vec<(u32, Validity, u32)>,
+    /// Node of the page of a whole object, for samples that know only the object.
+    uniform: FastMap<u32, PageNode>,
+    /// Start of the first block of time, and blocks per ns.
+    first_ns: u64,
+    per_block: f64,
+}
+
+impl<'a> Worker<'a> {
+    /// One that has counted nothing.
+    pub fn new(context: &'a Context<'a>) -> Worker<'a> {
+        let nodes = context.finder.nodes.count;
+        let (first_ns, last_ns) = context.region.bounds;
+        let never = Validity { from: 1, to: 0, since: 1, until: 0 };
+        Worker {
+            context,
+            nodes,
+            counters: Counters::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
+            trail: Trail::default(),
+            cache: vec![(NONE, never, NONE); CACHE],
+            uniform: FastMap::default(),
+            first_ns,
+            per_block: BLOCKS as f64 / (last_ns.saturating_sub(first_ns) + 1) as f64,
+        }
+    }
+
+    fn segment(&mut self, s: &AccessSamples, range: std::ops::Range<usize>) {
+        self.counters.threads.iter_mut().for_each(|t| t.new_segment());
+        // Most of a sample's time is waiting for memory: its page's slot, touch and group lie
+        // anywhere. Looking at those of a batch first, without using them, lets the processor
+        // fetch them at the same time.
+        let mut batch = range.start;
+        while batch < range.end {
+            let end = range.end.min(batch + BATCH);
+            let mut seen = 0;
+            for i in batch..end {
+                seen ^= self.peek(s.thread[i], s.address[i]);
+            }
+            std::hint::black_box(seen);
+            for i in batch..end {
+                if i % PIECE == 0 {
+                    self.trail.clear();
+                }
+                self.sample(s, i);
+            }
+            batch = end;
+        }
+    }
+
+    fn peek(&self, thread: u32, address: u64) -> u32 {
+        let context = self.context;
+        let Some(thread) = context.threads.get(thread) else {
+            return 0;
+        };
+        let space = context.spaces_of_threads[thread];
+        if context.blocks.page_node(space, address / context.finder.placements.page_bytes, u64::MAX).is_some()
+        {
+            return 0;
+        }
+        let touch = context.finder.placements.peek(space, address);
+        touch ^ context.groups.of_touch.get(touch as usize).map_or(0, |g| *g)
+    }
+
+    #[inline]
+    fn thing(&mut self, space: u32, address: u64, time: u64) -> Option<u32> {
+        // Neighbouring 64 MiB areas get different places; threads in different areas do not evict each other.
+        let key = (address >> 26) ^ (address >> 36) ^ (u64::from(space) << 3);
+        let slot = &mut self.cache[key as usize % CACHE];
+        if slot.0 == space && slot.1.holds(address, time) {
+            return (slot.2 != NONE).then_some(slot.2);
+        }
+        let (thing, validity) = self.context.finder.spaces.at(space, address, time);
+        *slot = (space, validity, thing.unwrap_or(NONE));
+        thing
+    }
+
+    /// Where the memory of a sample is whose thread ran on `node`; nowhere if it touches none.
+    pub fn locate(
+        &mut self,
+        s: &AccessSamples,
+        i: usize,
+        space: u32,
+        node: NodeIndex,
+        resolution: Resolution,
+    ) -> Located {
+        let (mut thing, mut page_node) = (None, PageNode::UNKNOWN);
+        if matches!(resolution, Resolution::Compute | Resolution::Spinning) {
+            return Located { thing, page: UNKNOWN, page_node, told: None };
+        }
+        let measure = self.context.measure;
+        if resolution != Resolution::Unresolved {
+            thing = self.thing(space, s.address[i], s.time_ns[i]);
+            page_node = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
+            let own = measure.page_node(s, i, self.context.finder.nodes);
+            if own != UNKNOWN {
+                // Which thread touched first remains the answer to why; where it is, the source saw.
+                page_node.node = own;
+            }
+        }
+        let page = page_node.node;
+        let (settled, told) = measure.settle(s, i, node, page);
+        // Memory whose user's place is unknown is neither near nor far, unless the processor said.
+        page_node.node = if node == UNKNOWN { UNKNOWN } else { settled };
+        Located { thing, page, page_node, told }
+    }
+
+    fn sample(&mut self, s: &AccessSamples, i: usize) {
+        let time = s.time_ns[i];
+        let thread = self.context.threads.get(s.thread[i]);
+        let space = thread.map(|t| self.context.spaces_of_threads[t]);
+        let measure = self.context.measure;
+        if !measure.in_region(s, i, space, self.context.region) {
+            return;
+        }
+        let space = space.unwrap_or(0);
+        if s.source[i] == SampleSource::Transfer as u8 && s.address[i] != 0 {
+            self.transfer(s, i, space, thread.map_or(NONE, |t| t as u32));
+            return;
+        }
+        if s.source[i] == SampleSource::Hardware as u8 {
+            self.counters.beside.add(s.served[i], s.period[i], s.latency_cycles[i]);
+        }
+        let Some(weight) = measure.weight(s, i) else {
+            self.counters.other_basis += 1;
+            if measure.basis == Basis::MemoryLoads {
+                self.beside(s, i, space, thread.map_or(NONE, |t| t as u32));
+            }
+            let source = usize::from(s.source[i]).min(SampleSource::ALL.len());
+            self.counters.by_source[source][usize::from(s.resolution[i]).min(7)] += 1;
+            return;
+        };
+        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
+        let block = block.min(BLOCKS - 1);
+        // Pictures of counted lines are in the time that their epochs take on the machine. Intervals are not: samples
+        // are spread over an epoch there, and neighbours in time would count as independent of each other.
+        let simulated = self.context.timing.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
+        let shown = simulated.map_or(block, |part| ((part * BLOCKS as f64) as usize).min(BLOCKS - 1));
+        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
+        let counters = &mut self.counters;
+        counters.total.add(weight);
+        if resolution != Resolution::Spinning {
+            counters.working.add(weight);
+            counters.working_blocks[block].whole += weight;
+        }
+        counters.by_resolution[resolution as usize] += weight;
+        counters.by_source[usize::from(s.source[i]).min(SampleSource::ALL.len())][resolution as usize] += 1;
+        // A loop that computes waits for no memory, wherever its pages are.
+        let pace =
+            self.context.native.pace(s.thread[i], s.ip[i]).filter(|_| measure.basis == Basis::StallTime);
+        counters.paced += if pace.is_some() { weight } else { 0 };
+        counters.paced_waits += if pace.is_some_and(|pace| pace.waits()) { weight } else { 0 };
+        let computing = pace.filter(|pace| pace.computes() && touches_memory(resolution));
+        counters.computing += if computing.is_some() { weight } else { 0 };
+        let nodes = self.context.finder.nodes;
+        // Whose thread it was need not be known to say where it ran.
+        let node = nodes.running(thread.map_or(NONE, |t| t as u32), s.cpu[i]);
+        if let Some(t) = thread {
+            let by_cpu = nodes.of_cpu(s.cpu[i]);
+            let x = &mut counters.threads[t];
+            x.sum.add(weight);
+            x.waiting += if resolution == Resolution::Spinning { weight } else { 0 };
+            if x.on_cpu(s.cpu[i]) {
+                counters.over_time.migrations[shown] += 1;
+            }
+            if by_cpu != UNKNOWN {
+                x.by_node[usize::from(by_cpu)] += weight;
+            }
+        }
+        let memory = touches_memory(resolution);
+        let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
+        // Which object it is in, and which thread uses that, is counted all the same.
+        let counted = memory && computing.is_none();
+        if let Some(pace) = computing {
+            // What it may wait for is far memory only where the page is not a near one.
+            if page_node.node == UNKNOWN || node == UNKNOWN || self.class(node, page_node) != 0 {
+                self.counters.computing_waits += (pace.may_wait() * weight as f64) as u64;
+            }
+            (page_node.node, told) = (UNKNOWN, None);
+        }
+        if counted {
+            self.counters.memory.add(weight);
+            if told.is_some() && page != UNKNOWN && node != UNKNOWN {
+                let agree = told == Some(self.class(node, PageNode { node: page, ..page_node }) != 0);
+                self.counters.beside.agree[usize::from(!agree)] += 1;
+            }
+        }
+        let known = page_node.node != UNKNOWN || told.is_some();
+        let class = match told {
+            _ if page_node.node != UNKNOWN => self.class(node, page_node),
+            Some(true) => class(DistanceClass::OtherSocket),
+            _ => 0,
+        };
+        let remote = known && class != 0;
+        let counters = &mut self.counters;
+        if counted {
+            if known {
+                counters.known.add(weight);
+                counters.by_class[class] += weight;
+                if page_node.node != UNKNOWN {
+                    counters.matrix[usize::from(node) * self.nodes + usize::from(page_node.node)] += weight;
+                }
+                counters.known_blocks[block].whole += weight;
+                if remote {
+                    counters.remote += weight;
+                    counters.known_blocks[block].part += weight;
+                    counters.working_blocks[block].part += weight;
+                }
+            } else {
+                counters.page_node_unknown += weight;
+            }
+            if thing.is_none() {
+                counters.unattributed += weight;
+            }
+            if let Some(t) = thread {
+                counters.threads[t].by_page_node[node_slot(page_node.node, self.nodes)] += weight;
+            }
+        }
+        let store = matches!(Access::from_code(s.access[i]), Some(Access::Store | Access::LoadStore));
+        let code = if memory { s.operand_ip[i] } else { s.ip[i] };
+        if s.chain[i] != NONE {
+            let path = counters.paths.entry(s.chain[i]).or_default();
+            path[0] += weight;
+            path[1] += if remote { weight } else { 0 };
+        }
+        let instruction = counters.instructions.of(code);
+        instruction[0] += weight;
+        instruction[1] += if known { weight } else { 0 };
+        instruction[2] += if remote { weight } else { 0 };
+        let function = self.context.sites.function_of(code);
+        let kind = match (known, remote) {
+            (true, remote) => usize::from(remote),
+            _ => 2 + usize::from(resolution == Resolution::Spinning),
+        };
+        let seen = Seen {
+            block: shown,
+            epoch: simulated.map(|_| s.epoch[i]),
+            weight,
+            kind,
+            function,
+            thread,
+            cpu: s.cpu[i],
+            from: node,
+            page_node: if memory { page_node.node } else { UNKNOWN },
+        };
+        counters.over_time.add(time, seen);
+        counters.functions.of(function).add(weight, known, remote, store);
+        counters.calls.of((function, s.chain[i])).add(weight, known, remote, store);
+        let bound = self.context.timing.and_then(|p| p.resource(s.epoch[i]));
+        if let Some(resource) = bound {
+            *counters.function_bounds.entry((function, resource)).or_default() += weight;
+        }
+        let mut of_phase = None;
+        if page_node.node != UNKNOWN
+            && let (Some(exact), Some(timing)) = (self.context.exact, self.context.timing)
+        {
+            let page = s.address[i] / self.context.finder.placements.page_bytes;
+            let written = s.access[i] == Access::Unknown as u8;
+            let user = exact
+                .page(space, page)
+                .map_or(UNKNOWN, |p| exact.user(self.context.input, nodes, p, node, written));
+            let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
+            let piece = timing.phase(s.epoch[i]).map(|s| timing.timeline.piece_of(s));
+            let cell = Cell { row, from: node, page_node: page_node.node, user };
+            of_phase = Some((cell, usize::from(written)));
+            if let Some(piece) = piece.filter(|_| timing.timeline.pieces().len() > 1) {
+                counters.cells.entry((piece as u32, cell)).or_default()[i % 2][usize::from(written)] += 1;
+            }
+        }
+        if let (Some(phases), Some(t)) = (self.context.phases, thread) {
+            let path = phases.at(t as u32, time);
+            let page = match (counted, known, remote) {
+                (false, ..) => PageOf::NoMemory,
+                (true, false, _) => PageOf::UnknownNode,
+                (true, true, false) => PageOf::OwnNode,
+                (true, true, true) => PageOf::OtherNode,
+            };
+            counters.phases.sampled.entry((t as u32, path)).or_default().add(weight, page);
+            counters.phases.functions.entry((path, function)).or_default().add(weight, page);
+            if let Some((cell, kind)) = of_phase {
+                *counters.phases.epochs.entry((s.epoch[i], path)).or_default() += 1;
+                counters.phase_cells.entry((path, cell)).or_default()[i % 2][kind] += 1;
+            }
+            if let (true, Some(thing)) = (remote, thing) {
+                let touch = self.context.finder.placements.touches.get(page_node.touch as usize);
+                let placed = touch.filter(|x| x.thread != NONE).map_or(NONE, |x| phases.at(x.thread, x.time));
+                let row = self.context.rows.of_thing[thing as usize];
+                counters.phases.paid.entry((row, placed, path)).or_default().add(weight, page);
+            }
+        }
+        if let Some(thing) = thing {
+            let fact =
+                Fact { weight, block, shown, page_node, class, known, remote, store, node, space, bound };
+            self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
+        }
+    }
+
+    /// A sample of time beside those of the processor: how much of the time touches memory, and far pages.
+    fn beside(&mut self, s: &AccessSamples, i: usize, space: u32, thread: u32) {
+        let time =
+            matches!(SampleSource::from_code(s.source[i]), Some(SampleSource::Clock | SampleSource::Signal));
+        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
+        let store = [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
+        let stored =
+            store && s.source[i] == SampleSource::Hardware as u8 && s.served[i] != Served::Cache as u8;
+        if !(time || stored) || resolution == Resolution::Spinning {
+            return;
+        }
+        let weight = u64::from(s.weight_ns[i].max(1));
+        let memory = !matches!(resolution, Resolution::Compute);
+        let (mut known, mut far) = (false, false);
+        if memory && resolution != Resolution::Unresolved {
+            let thing = self.thing(space, s.address[i], s.time_ns[i]);
+            let page = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
+            let node = self.context.finder.nodes.running(thread, s.cpu[i]);
+            known = page.node != UNKNOWN && node != UNKNOWN;
+            far = known && self.class(node, page) != 0;
+        }
+        let stores = &mut self.counters.beside.stores[usize::from(stored)];
+        stores[0] += u64::from(store && far);
+        stores[1] += u64::from(!stored || known);
+        if stored {
+            return;
+        }
+        let clock = &mut self.counters.beside.clock;
+        let parts = [true, memory, known, far].map(|part| if part { weight } else { 0 });
+        clock[0] += 1;
+        clock[1..].iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+    }
+
+    #[cold]
+    fn transfer(&mut self, s: &AccessSamples, i: usize, space: u32, thread: u32) {
+        let address = s.address[i];
+        let thing = self.thing(space, address, s.time_ns[i]);
+        let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
+        let stored = if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
+        let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
+        let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
+        at[0] += u64::from(s.lines[i]);
+        at[1] += stored;
+        let line = self.counters.transfers.entry((row, space, address / LINE)).or_default();
+        // Few such threads have samples of memory, which would tell where they ran.
+        let node = self.context.finder.nodes.running(thread, s.cpu[i]);
+        let user = line.entry((thread, (address % LINE) as u8, node)).or_default();
+        user[0] += u64::from(s.lines[i]);
+        user[1] += stored;
+        user[2] += 1;
+        user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
+    }
+
+    /// Code of the distance between them.
+    #[inline]
+    pub fn class(&self, node: u8, page_node: PageNode) -> usize {
+        class(self.context.finder.nodes.class(node, page_node.node))
+    }
+
+    fn page_node(
+        &mut self,
+        space: u32,
+        address: u64,
+        time: u64,
+        thing: Option<u32>,
+        how: Resolution,
+    ) -> PageNode {
+        let finder = &self.context.finder;
+        let Some(id) = thing else {
+            return finder.page_node(space, address, time, 0, false);
+        };
+        let t = finder.spaces.things.get(id);
+        // Shared memory is kept with the space that made it.
+        let space = if t.kind == ObjectKind::Shared { t.space } else { space };
+        if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
+            if let Some(&page_node) = self.uniform.get(&id) {
+                return page_node;
+            }
+            let page_node = self.uniform_page_node(id);
+            self.uniform.insert(id, page_node);
+            return page_node;
+        }
+        if let Some(page_node) =
+            self.context.blocks.page_node(space, address / finder.placements.page_bytes, time)
+        {
+            return page_node;
+        }
+        self.context.page_node(id, space, address, time)
+    }
+
+    /// The node of the page that all placed pages of an object share, if they do. Judged at the end of its life,
+    /// so that the answer does not depend on which sample asks first.
+    fn uniform_page_node(&self, id: u32) -> PageNode {
+        let finder = &self.context.finder;
+        let thing = finder.spaces.things.get(id);
+        let page = finder.placements.page_bytes;
+        let (from, to) = super::space::page_range(&thing, page);
+        let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
+        let step =
+            if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };
+        let mut pages: Vec<u64> = finder.placements.touched(thing.space, from, to).collect();
+        if let Some((parent, _)) = finder.spaces.spaces[thing.space as usize].parent {
+            pages.extend(finder.placements.touched(parent, from, to));
+        }
+        if step > 0 {
+            pages.extend((from..to).step_by(step as usize));
+        }
+        let mut found: Option<PageNode> = None;
+        // Pages and a touch of each group of touches.
+        let mut by_group: FastMap<u32, (u64, u32)> = FastMap::default();
+        for p in pages {
+            let page_node = self.context.page_node(id, thing.space, p * page, time);
+            if let Some(&group) = self.context.groups.of_touch.get(page_node.touch as usize)
+                && page_node.node != UNKNOWN
+                && group != NONE
+            {
+                by_group.entry(group).or_insert((0, page_node.touch)).0 += 1;
+            }
+            match found {
+                _ if page_node.node == UNKNOWN => {}
+                None => found = Some(page_node),
+                Some(f) if f.node == page_node.node => {}
+                Some(_) => return PageNode::UNKNOWN,
+            }
+        }
+        // The first page may be the allocator's: what placed most of the pages speaks for all of them.
+        let touched = by_group.into_values().max_by_key(|&(pages, touch)| (pages, std::cmp::Reverse(touch)));
+        found.map_or(PageNode::UNKNOWN, |page_node| match touched {
+            Some((_, touch)) => PageNode { touch, ..page_node },
+            None => page_node,
+        })
+    }
+}

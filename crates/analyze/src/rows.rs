@@ -1,0 +1,279 @@
+//! Objects as a reader thinks of them: everything allocated at one place under one name is one row.
+
+mod split;
+
+use super::hash::FastMap;
+use super::helpers::{Origin, Origins};
+use super::input::Input;
+use super::sites::{SiteId, Sites};
+use super::space::{Thing, Things};
+use nearfar_recording::{NONE, ObjectKind};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A row of the report's object table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Kind of all its objects.
+    pub kind: ObjectKind,
+    /// Name for the reader.
+    pub name: String,
+    /// How the name was found.
+    pub name_from: &'static str,
+    /// The allocation's line in the program's own code: that of the caller where allocation helpers hand it on.
+    pub site: Option<SiteId>,
+    /// Those helpers' lines, outermost first.
+    pub through: Vec<SiteId>,
+    /// Its things (positions in [`super::space::Spaces::things`]).
+    pub things: Vec<u32>,
+    /// Call chain of the first of them, if it is an object.
+    pub chain: Option<u32>,
+    /// Most bytes that its things had at a time; for sampled small allocations, what they stand for.
+    pub bytes: u64,
+    /// Most things at a time; for sampled small allocations, how many they stand for.
+    pub count: u64,
+    /// Extent over which offsets are counted: the largest object, or the area of small ones.
+    pub extent: u64,
+    /// Start of that area for small allocations; 0 where offsets count from each object's begin.
+    pub base: u64,
+    /// Whether its line allocates objects of another row, too, that were placed otherwise ([`Rows::split`]).
+    pub split: bool,
+}
+
+/// All rows, and which row a thing belongs to.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Row of each thing.
+    pub of_thing: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    /// Heap: kind, name, and the path that the allocation came ([`Origin::path`]); without frames, the size.
+    Site(ObjectKind, &'a str, Option<u32>, u64),
+    /// Anything with an address of its own.
+    Place(ObjectKind, &'a str, u64, u64),
+}
+
+impl Rows {
+    /// Groups things into rows.
+    pub fn new(input: &Input, things: &Things, sites: &Sites) -> Rows {
+        let mut rows = Rows { of_thing: vec![NONE; things.len()], ..Rows::default() };
+        let mut keys: FastMap<Key, u32> = FastMap::default();
+        let origins = Origins::new(input, things, sites);
+        let mut names = Names { input, things, origins: &origins, grown_from: FastMap::default() };
+        let mut last: Option<(Key, u32)> = None;
+        for id in 0..things.len() {
+            let thing = things.get(id as u32);
+            let (name, from) = names.of(id, &thing);
+            let origin = match thing.mapping {
+                NONE => names.origin(id),
+                _ => None,
+            };
+            // Of a static variable the line that declares it.
+            let site = match (origin, thing.mapping) {
+                (Some(origin), _) => origin.site,
+                (None, NONE) => sites.of_chain(input.objects.chain[id]),
+                _ => None,
+            };
+            let key = match thing.kind {
+                ObjectKind::Heap | ObjectKind::SmallHeap => {
+                    let size = if site.is_none() && name.is_none() { thing.bytes } else { 0 };
+                    let path = origin.filter(|o| o.site.is_some()).map(|o| o.path);
+                    Key::Site(thing.kind, name.unwrap_or_default(), path, size)
+                }
+                // Mapped by a line of the program, again and again perhaps, and of another size each time.
+                kind @ (ObjectKind::Anonymous | ObjectKind::Shared) if site.is_some() => {
+                    Key::Site(kind, name.unwrap_or_default(), site, 0)
+                }
+                kind @ (ObjectKind::Stack | ObjectKind::File) => {
+                    Key::Place(kind, name.unwrap_or_default(), 0, 0)
+                }
+                // [heap] grows: its mappings differ in size and are one area.
+                kind if name == Some("[heap]") => Key::Place(kind, name.unwrap_or_default(), 0, 0),
+                kind => Key::Place(kind, name.unwrap_or_default(), thing.address, thing.bytes),
+            };
+            // A loop allocates the same again and again.
+            let row = match last.filter(|l| l.0 == key) {
+                Some((_, row)) => row,
+                None => *keys.entry(key).or_insert_with(|| {
+                    let (name, name_from) = match (name, site.map(|f| sites.get(f))) {
+                        (Some(name), _) => (name.to_string(), from),
+                        (None, Some(site)) => match (&site.at, &site.function) {
+                            (Some(at), _) => (format!("allocation at {at}"), "site"),
+                            (None, Some(f)) => (format!("allocation in {f}"), "site"),
+                            (None, None) => (sized(thing.bytes, thing.kind), "site"),
+                        },
+                        (None, None) => (sized(thing.bytes, thing.kind), "site"),
+                    };
+                    rows.rows.push(Row {
+                        kind: thing.kind,
+                        name,
+                        name_from,
+                        site,
+                        through: origin.map_or_else(Vec::new, |o| o.through.clone()),
+                        things: Vec::new(),
+                        chain: None,
+                        bytes: 0,
+                        count: 0,
+                        extent: 0,
+                        base: 0,
+                        split: false,
+                    });
+                    rows.rows.len() as u32 - 1
+                }),
+            };
+            last = Some((key, row));
+            rows.of_thing[id] = row;
+            rows.rows[row as usize].things.push(id as u32);
+        }
+        rows.measure(input, things);
+        rows
+    }
+
+    fn measure(&mut self, input: &Input, all: &Things) {
+        // A realloc replaces its predecessor: of a chain within a row only the last counts.
+        let mut replaced: Vec<bool> = Vec::new();
+        for (id, &previous) in input.objects.previous.iter().enumerate() {
+            if previous != NONE
+                && let Some(old) = all.rows.get(previous).filter(|&old| old != id)
+            {
+                replaced.resize(all.len(), false);
+                replaced[old] = self.of_thing[old] == self.of_thing[id];
+            }
+        }
+        for row in &mut self.rows {
+            if !replaced.is_empty() {
+                row.things.retain(|&t| !replaced[t as usize]);
+            }
+            row.things.shrink_to_fit();
+            row.chain = row.things.first().and_then(|&t| input.objects.chain.get(t as usize)).copied();
+            let things = || row.things.iter().map(|&t| all.get(t));
+            if row.kind == ObjectKind::SmallHeap {
+                let stands_for = || row.things.iter().map(|&t| input.objects.represents[t as usize] as f64);
+                let each = stands_for().zip(things()).map(|(b, t)| b / t.bytes.max(1) as f64);
+                let (bytes, count) = at_a_time(things().zip(stands_for().zip(each)));
+                (row.bytes, row.count) = (bytes as u64, (count.round() as u64).max(1));
+                row.base = things().map(|t| t.address).min().unwrap_or(0);
+                let end = things().map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
+                row.extent = end - row.base;
+            } else {
+                row.measure(all);
+            }
+        }
+    }
+}
+
+impl Row {
+    /// Sizes of what is not a small allocation.
+    fn measure(&mut self, all: &Things) {
+        let things = || self.things.iter().map(|&t| all.get(t));
+        let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));
+        let extent = things().map(|t| t.bytes).max().unwrap_or(0);
+        (self.bytes, self.count, self.extent) = (bytes as u64, count as u64, extent);
+    }
+}
+
+/// The most bytes, and the most things, that lived at a time, each with what it stands for. Of a loop that frees what it
+/// allocated that is one, however often it goes round.
+fn at_a_time(things: impl Iterator<Item = (Thing, (f64, f64))>) -> (f64, f64) {
+    let mut lives: Vec<(u64, u64, f64, f64)> =
+        things.map(|(t, (bytes, count))| (t.born, t.died, bytes, count)).collect();
+    lives.sort_by_key(|life| life.0);
+    // The lives that have not ended, the next to end first.
+    let mut living: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let (mut bytes, mut count, mut most) = (0.0f64, 0.0f64, (0.0f64, 0.0f64));
+    for (i, &(born, died, b, n)) in lives.iter().enumerate() {
+        while let Some(&Reverse((end, ended))) = living.peek()
+            && end <= born
+        {
+            living.pop();
+            bytes -= lives[ended].2;
+            count -= lives[ended].3;
+        }
+        living.push(Reverse((died, i)));
+        bytes += b;
+        count += n;
+        most = (most.0.max(bytes), most.1.max(count));
+    }
+    most
+}
+
+/// The names that the system, the program or the debug information give things.
+struct Names<'a> {
+    input: &'a Input,
+    things: &'a Things,
+    origins: &'a Origins<'a>,
+    /// By reallocated object without a name: the one with a name that it grew from; [`NONE`] if there is none.
+    grown_from: FastMap<u32, u32>,
+}
+
+impl<'a> Names<'a> {
+    fn origin(&self, id: usize) -> Option<&'a Origin<'a>> {
+        self.origins.get(self.input.objects.chain[id])
+    }
+
+    /// Name of a thing, and how it was found.
+    fn of(&mut self, id: usize, thing: &Thing) -> (Option<&'a str>, &'static str) {
+        if thing.mapping != NONE {
+            let name = &self.input.mappings.name[thing.mapping as usize];
+            return ((!name.is_empty()).then_some(name.as_str()), "mapping");
+        }
+        let from = match thing.kind {
+            ObjectKind::Heap | ObjectKind::SmallHeap => "program",
+            ObjectKind::Static => "symbol",
+            _ => "mapping",
+        };
+        let named = match self.own(id) {
+            None if self.input.objects.previous[id] != NONE => self.inherited(id),
+            own => own,
+        };
+        match named {
+            Some((name, how)) => (Some(name), how.unwrap_or(from)),
+            None => (None, from),
+        }
+    }
+
+    /// The name of the object itself or of its site; how it was found if that is the site's.
+    fn own(&self, id: usize) -> Option<(&'a str, Option<&'static str>)> {
+        let o = &self.input.objects;
+        if !o.name[id].is_empty() {
+            return Some((&o.name[id], None));
+        }
+        self.origin(id)?.name.map(|(name, how)| (name, Some(how)))
+    }
+
+    /// A reallocated object keeps the name of what it grew from.
+    fn inherited(&mut self, id: usize) -> Option<(&'a str, Option<&'static str>)> {
+        let mut line = Vec::new();
+        let mut at = id;
+        let from = loop {
+            if self.own(at).is_some() {
+                break at as u32;
+            }
+            if let Some(&known) = self.grown_from.get(&(at as u32)) {
+                break known;
+            }
+            // Until it is known, and for good if the line comes back here.
+            self.grown_from.insert(at as u32, NONE);
+            line.push(at as u32);
+            match self.things.rows.get(self.input.objects.previous[at]) {
+                Some(previous) if self.input.objects.previous[at] != NONE => at = previous,
+                _ => break NONE,
+            }
+        };
+        line.into_iter().for_each(|at| {
+            self.grown_from.insert(at, from);
+        });
+        if from == NONE { None } else { self.own(from as usize) }
+    }
+}
+
+fn sized(bytes: u64, kind: ObjectKind) -> String {
+    match kind {
+        ObjectKind::Heap | ObjectKind::SmallHeap => format!("{bytes} bytes allocated at ?"),
+        kind => format!("{} of {bytes} bytes", kind.text()),
+    }
+}

@@ -1,0 +1,242 @@
+//! Cache lines that nodes take from each other.
+//!
+//! Threads that write to different bytes of one line share it without meaning to: the line goes from cache
+//! to cache with every write. Threads that write to the same bytes share on purpose, a lock or a counter.
+
+use super::advice::{self, place};
+use super::attribute::Context;
+use super::cases::CACHED_PAGES;
+use super::counters::{Counters, LineUsers};
+use super::exact::LINE;
+use super::hash::{FastMap, FastSet};
+use super::nodes::UNKNOWN;
+use super::object_rows::RowUse;
+use super::sites::SiteId;
+use super::value::{Cause, Finding};
+use super::whatif::WORTH;
+use nearfar_figures::percent::percent;
+use nearfar_recording::{LEAD_NS, NONE};
+use nearfar_timing::Timeline;
+
+/// Samples of a line from which on it is known who shares it. // chosen
+const SAMPLES: u64 = 8;
+/// Part of a row's transfers that must be of such lines. // chosen
+const HOT: f64 = 0.5;
+
+/// Largest part of what is written (or read) at other threads' bytes where each thread has bytes of its own: a thread
+/// has to set them to zero, and a sum at the end reads all of them. // chosen
+const FOREIGN: f64 = 0.1;
+
+/// How long a turn of two emulated cpus is, simulated ns: one is behind by the lead that the emulator allows, then as much
+/// ahead. Within it, a cpu keeps a line that a real one would have to give away.
+const TURN_NS: f64 = 2.0 * LEAD_NS;
+/// Part of these turns in which a line is taken, from which on how often it would be taken is not known. // chosen
+const EVERY_TURN: f64 = 0.5;
+/// Times that a line must be taken for that: fewer are how threads start and end. // chosen
+const MANY: u64 = 64;
+
+/// The lines that are taken back and forth, by row.
+#[derive(Default)]
+struct Row {
+    all: u64,
+    hot: u64,
+    lines: usize,
+    /// Of `hot`, on lines that are taken as often as emulated cpus let each other.
+    at_limit: u64,
+    /// Of `hot`, on lines of which each thread uses bytes of its own.
+    apart: u64,
+    /// Of `hot`, on lines with one thread that writes, and only readers else.
+    one_writer: u64,
+    threads: FastSet<u32>,
+}
+
+/// A finding of an object whose lines nodes take from each other.
+pub struct Shared {
+    /// The finding.
+    pub finding: Finding,
+    /// The object's row.
+    pub row: usize,
+    /// Whether it has so few pages that nothing else moves its lines: what is written back from one cache and read by
+    /// another goes through memory, and where that is does not matter.
+    pub explains_all: bool,
+}
+
+/// A finding for each object whose lines nodes take from each other for a part of the time that matters.
+pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timeline: &Timeline) -> Vec<Shared> {
+    let busy: f64 = timeline.pieces().iter().flat_map(|p| &p.cores).map(|c| c.busy_ns).sum();
+    let longest = timeline.pieces().iter().map(|p| p.cores.iter().map(|c| c.busy_ns).fold(0.0, f64::max));
+    let elapsed: f64 = longest.sum();
+    let mut by_row: FastMap<u32, Row> = FastMap::default();
+    let mut taken = 0u64;
+    for (&(row, ..), users) in &counters.transfers {
+        let lines: u64 = users.values().map(|n| n[0]).sum();
+        // A barrier or queue of the runtime: its threads wait for each other, and nothing of the program's is there. A
+        // lock that is a variable of the program is its own.
+        let by_runtime: u64 = users.values().map(|n| n[3]).sum();
+        if 2 * by_runtime > lines && !context.is_variable(row) {
+            continue;
+        }
+        taken += lines;
+        if row == NONE {
+            continue;
+        }
+        let sum = by_row.entry(row).or_default();
+        sum.all += lines;
+        let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
+        let written = users.values().any(|n| n[1] > 0);
+        if users.values().map(|n| n[2]).sum::<u64>() >= SAMPLES
+            && nodes.iter().filter(|&&n| n != UNKNOWN).count() > 1
+            && written
+        {
+            sum.hot += lines;
+            sum.lines += 1;
+            let at_limit = lines >= MANY && lines as f64 * TURN_NS >= EVERY_TURN * elapsed;
+            sum.at_limit += if at_limit { lines } else { 0 };
+            sum.apart += if apart(users) { lines } else { 0 };
+            let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
+            sum.one_writer += if writers.len() == 1 { lines } else { 0 };
+            sum.threads.extend(users.keys().map(|u| u.0));
+        }
+    }
+    // Cores may wait for several lines at a time: all of them cannot take more than the cores' time.
+    let each = timeline.transfer_ns().min(busy / taken.max(1) as f64);
+    let mut found: Vec<Shared> = by_row
+        .into_iter()
+        .filter(|(_, r)| r.hot as f64 >= HOT * r.all as f64 && r.lines > 0)
+        .filter_map(|(id, row)| {
+            let share = row.hot as f64 * each / busy.max(1.0);
+            let row_use = rows.iter().find(|f| f.row == id as usize);
+            (share >= WORTH || row.at_limit > 0).then(|| Shared {
+                finding: finding(context, counters, row_use, id, row, share),
+                row: id as usize,
+                explains_all: row_use
+                    .is_some_and(|f| f.pages.total.saturating_sub(f.pages.absent_or_unknown) <= CACHED_PAGES),
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| {
+        let (a, b) = (&a.finding, &b.finding);
+        b.at_risk.total_cmp(&a.at_risk).then_with(|| a.objects.cmp(&b.objects))
+    });
+    found
+}
+
+/// Whether each thread uses bytes of its own in a line. What counts is who writes a byte: a thread that reads all of
+/// them now and then shares nothing on purpose. Of a single writer's line, whether the readers want other bytes.
+fn apart(users: &LineUsers) -> bool {
+    let mut writers: FastMap<u8, FastMap<u32, u64>> = FastMap::default();
+    for (&(thread, byte, _), n) in users.iter().filter(|u| u.1[1] > 0) {
+        *writers.entry(byte).or_default().entry(thread).or_default() += n[1];
+    }
+    let all: u64 = writers.values().flat_map(|w| w.values()).sum();
+    let own: u64 = writers.values().filter_map(|w| w.values().max()).sum();
+    let threads: FastSet<u32> = writers.values().flat_map(|w| w.keys().copied()).collect();
+    if threads.len() > 1 {
+        return (all - own) as f64 <= FOREIGN * all as f64;
+    }
+    let reads = |at: &dyn Fn(u8) -> bool| -> u64 {
+        let others = users.iter().filter(|u| !threads.contains(&u.0.0) && at(u.0.1));
+        others.map(|u| u.1[0]).sum()
+    };
+    reads(&|byte| writers.contains_key(&byte)) as f64 <= FOREIGN * reads(&|_| true) as f64
+}
+
+/// The line of code that writes a row's lines most, where one was seen to write.
+fn written_at(counters: &Counters, row_use: Option<&RowUse>, id: u32) -> Option<SiteId> {
+    let taken = counters.taken_at.iter().filter(|t| t.0.0 == id).map(|(&(_, site), n)| (n[1], site));
+    let stored = row_use.map_or(&[][..], |f| &f.lines).iter().map(|l| (l.1.stores, l.0));
+    let most = |of: &mut dyn Iterator<Item = (u64, SiteId)>| {
+        of.filter(|s| s.0 > 0).max_by_key(|s| (s.0, std::cmp::Reverse(s.1))).map(|s| s.1)
+    };
+    most(&mut taken.into_iter()).or_else(|| most(&mut stored.into_iter()))
+}
+
+fn finding(
+    context: &Context,
+    counters: &Counters,
+    row_use: Option<&RowUse>,
+    id: u32,
+    row: Row,
+    share: f64,
+) -> Finding {
+    let about = &context.rows.rows[id as usize];
+    let written = written_at(counters, row_use, id).map(|s| context.sites.get(s));
+    let allocated = about.site.map(|s| context.sites.get(s));
+    let site = written.or(allocated);
+    let one_writer = 2 * row.one_writer > row.hot;
+    let count = row.lines;
+    let s = if count == 1 { "" } else { "s" };
+    let order = &context.finder.nodes.order;
+    let mut threads: Vec<u32> = row.threads.iter().filter_map(|&t| order.get(t as usize).copied()).collect();
+    threads.sort_unstable();
+    let names: Vec<String> = threads.iter().map(u32::to_string).collect();
+    let (kind, text, advice) = match 2 * row.apart > row.hot {
+        true => (
+            "false_sharing",
+            match one_writer {
+                true => format!(
+                    "a thread writes to {}, and threads of other nodes read different bytes of the same cache line{s}",
+                    about.name
+                ),
+                false => format!(
+                    "threads of several nodes write to different bytes of the same cache line{s} of {}",
+                    about.name
+                ),
+            },
+            format!(
+                "Pad {}: give each thread's part cache lines of its own (alignas({LINE}), or {} bytes apart because of \
+                 the prefetcher), or sum in a local variable and write once.",
+                about.name,
+                2 * LINE
+            ),
+        ),
+        false if one_writer => (
+            "contended_line",
+            format!("a thread writes to bytes of {} that threads of other nodes read", about.name),
+            format!(
+                "Write to {} less often, or let the others look at it less often: each look after a write fetches the \
+                 line from the writer's node.",
+                about.name
+            ),
+        ),
+        false => (
+            "contended_line",
+            format!("threads of several nodes write to the same bytes of {}", about.name),
+            format!(
+                "Let threads write to {} less often: a counter per thread or node that is summed at the end, or a lock \
+                 per node.",
+                about.name
+            ),
+        ),
+    };
+    let used = written.map_or(String::new(), |s| format!("; it is written {}", place(&s.at, &s.function)));
+    Finding {
+        kind: kind.to_string(),
+        objects: vec![about.name.clone()],
+        cause: Cause {
+            at: site.and_then(|s| s.at.clone()),
+            function: site.and_then(|s| s.function.clone()),
+            text,
+        },
+        evidence: vec![format!(
+            "{}: about {} times a cache of another node supplied one of {count} line{s}{used}; used by {} threads: {}",
+            about.name,
+            row.hot,
+            threads.len(),
+            advice::listed(&names.iter().map(String::as_str).collect::<Vec<_>>()),
+        )],
+        advice,
+        repairs: Vec::new(),
+        predicted: None,
+        predicted_after_better: None,
+        predicted_why: Some(format!(
+            "waiting for these lines is {}{} of the cores' time, but emulated cpus run in turns of some 10 µs and take \
+             lines from each other less often than real ones",
+            if row.at_limit > 0 && share < 1.0 { "at least " } else { "" },
+            percent(share)
+        )),
+        at_risk: share,
+        phases: None,
+        rank: 0,
+    }
+}

@@ -1,0 +1,522 @@
+//! What an analysis says: plain values that `report` writes for people and programs.
+//! Field names are the JSON's; docs/report.schema.json describes the same.
+
+mod counted;
+mod phases;
+mod pictures;
+mod whatif;
+
+pub use counted::*;
+pub use phases::*;
+pub use pictures::*;
+pub use whatif::*;
+
+use nearfar_machine::DistanceClass;
+use serde::{Deserialize, Serialize};
+
+/// Is NUMA placement costing this program?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Enough evidence, and little of the time is at risk on far memory.
+    Clean,
+    /// A share of the time that matters is at risk on far memory.
+    Affected,
+    /// The evidence does not carry a verdict; `verdict_why` says what is missing.
+    Unknown,
+}
+
+/// What shares are shares of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// CPU time of samples (clock and signal sources): where time went, not how often memory was accessed.
+    #[default]
+    StallTime,
+    /// Cache lines moved from and to DRAM, each weighing the same (simulated source): how much traffic, not how much time.
+    DramLines,
+    /// Loads that memory answered, as the processor sampled them, each for the loads that it stands for (hardware source):
+    /// how many, not how much time.
+    MemoryLoads,
+}
+
+impl Basis {
+    /// For people: shares are shares of this.
+    pub fn words(self) -> &'static str {
+        match self {
+            Basis::StallTime => "stall time",
+            Basis::DramLines => "DRAM traffic",
+            Basis::MemoryLoads => "loads that memory answered",
+        }
+    }
+}
+
+/// An interval of a share, both ends within 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Which part of the run shares are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Region {
+    /// All of it.
+    Whole,
+    /// The region of interest that the program marks (nearfar.h).
+    Marked,
+}
+
+/// The report of one recording, judged on one machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of the JSON's schema.
+    pub schema: u32,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in one sentence.
+    pub verdict_why: String,
+    /// The command recorded.
+    pub command: Vec<String>,
+    /// How it ended: `exit 0`, `signal 11 (SIGSEGV)`; null if unknown.
+    pub exit: Option<String>,
+    /// Why the recording does not go to the program's own end: stopped, killed, by a signal; null if it does. Such a
+    /// run is never `clean`.
+    pub ended_early: Option<String>,
+    /// The program's parts, as it or its runtime named them; null if there are none.
+    pub phases: Option<PhaseReport>,
+    /// Length of the recording, seconds of wall time.
+    pub seconds: f64,
+    /// The machine it is judged on.
+    pub machine: JudgedMachine,
+    /// The machine it ran on, in words.
+    pub recorded_on: String,
+    /// The sources that produced the numbers.
+    pub sources: Vec<SourceUse>,
+    /// CPU time that the program took, in the kernel too; null if unknown. Shares are of time outside the kernel.
+    pub cpu: Option<CpuTime>,
+    /// What every share below is a share of.
+    pub basis: Basis,
+    /// Which part of the run they are of.
+    pub region: Region,
+    /// Remote share of all samples whose page's node is known; null if none is, or so few that the interval
+    /// covers more than half of everything.
+    pub remote_share: Option<f64>,
+    /// 95 % interval of `remote_share`; its bounds where it is exact.
+    pub remote_share_ci: Option<Interval>,
+    /// Whether remote shares, distances and the matrix are of counts of every line instead of samples.
+    pub remote_share_exact: bool,
+    /// Share of all samples that are remote for certain: the time at risk, or the lines. Of time, waiting for other
+    /// threads is left out. Null if unknown: then the interval may still say what it is at most.
+    pub remote_time_share: Option<f64>,
+    /// 95 % interval of `remote_time_share`.
+    pub remote_time_share_ci: Option<Interval>,
+    /// What the caches must have answered; null with `caches_why`.
+    pub caches: Option<CacheBound>,
+    /// Why that is not known.
+    pub caches_why: Option<String>,
+    /// Objects that caches may have held, in a program that they cannot hold as a whole: their samples on far pages are
+    /// in the upper end of `remote_time_share_ci` only. Null if there are hardly any.
+    pub caches_may_hold: Option<CacheHeld>,
+    /// Share of samples by distance of the node of the page; of the samples whose page's node is known.
+    pub distance: Vec<DistanceShare>,
+    /// Share of samples whose page's node is unknown, of those that touch memory.
+    pub page_node_unknown_share: f64,
+    /// Share of samples that touch memory but could not be given to an object.
+    pub unattributed_share: f64,
+    /// Share of samples that touch no memory (computing); 0 where lines are counted.
+    pub compute_share: f64,
+    /// Share of samples in a runtime's wait loops (spinning); 0 where lines are counted.
+    pub spinning_share: f64,
+    /// Rows: node of the thread; columns: node of the page; share of samples. Same order as `machine.node_ids`.
+    pub node_matrix: Vec<Vec<f64>>,
+    /// Rows: threads; columns: node of the page.
+    pub threads: Vec<ThreadRow>,
+    /// Objects by stall share, largest first.
+    pub objects: Vec<ObjectRow>,
+    /// Functions by stall share, largest first.
+    pub functions: Vec<FunctionRow>,
+    /// Paths of calls that most samples were taken in, the most first; empty if none were recorded.
+    pub call_paths: Vec<CallPath>,
+    /// Findings, by rank.
+    pub findings: Vec<Finding>,
+    /// Exact counts of the virtual machine; null with `counters_why`.
+    pub counters: Option<Counted>,
+    /// Why the counts are missing.
+    pub counters_why: Option<String>,
+    /// The time that the counted work takes; null with `time_why`.
+    pub time: Option<Timed>,
+    /// Why the time is missing.
+    pub time_why: Option<String>,
+    /// What would become of the time if memory lay elsewhere; null with `what_if_why`.
+    pub what_if: Option<WhatIf>,
+    /// Why nothing is predicted.
+    pub what_if_why: Option<String>,
+    /// What was lost or is missing, in words.
+    pub notes: Vec<String>,
+    /// What pictures need beyond the above, aggregated to a fixed number of bins.
+    pub pictures: Pictures,
+}
+
+impl Report {
+    /// Samples of the sources that sample; page events are not samples.
+    pub fn samples(&self) -> u64 {
+        self.sources.iter().filter(|r| r.source != "pages").map(|r| r.samples).sum()
+    }
+}
+
+/// CPU time of all processes that the command waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CpuTime {
+    /// All of it, seconds.
+    pub seconds: f64,
+    /// Of it, in the kernel, seconds.
+    pub kernel_seconds: f64,
+    /// Page faults, the kernel's own on the program's memory included.
+    pub page_faults: u64,
+}
+
+/// A program whose memory fits the last-level cache: how much of its time far memory can have taken at most.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheBound {
+    /// Memory that its processes had at a time at most, bytes: that of the largest, times the most processes at a
+    /// time.
+    pub memory_bytes: u64,
+    /// Level of the cache that holds it.
+    pub cache_level: u32,
+    /// Capacity of one instance of it, bytes.
+    pub cache_bytes: u64,
+    /// Share of the time that fetching all of it from far memory takes, as often as it can have been fetched.
+    pub far_share_at_most: f64,
+    /// Share of the time that threads can have spent on fetching their data again after they changed to another cache:
+    /// twice the upper end of the 95 % interval of the time that they were away from the one that they were at most.
+    pub moving_threads_at_most: f64,
+    /// Share of the samples that caches of other nodes can have answered: on data that several nodes use and that can be
+    /// written to. Upper end of its 95 % interval.
+    pub between_nodes_at_most: f64,
+}
+
+impl CacheBound {
+    /// Share of the time that went to far memory or to another node's caches, at most.
+    pub fn at_most(&self) -> f64 {
+        (self.far_share_at_most + self.moving_threads_at_most + self.between_nodes_at_most).min(1.0)
+    }
+}
+
+/// Objects of which so little is in use that caches may have answered the samples on their far pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CacheHeld {
+    /// Share of the time that has samples on their far pages.
+    pub far_share: f64,
+    /// Level of the cache.
+    pub cache_level: u32,
+    /// Capacity of one instance of it, bytes.
+    pub cache_bytes: u64,
+    /// Bytes that one node uses at a time of the first of them.
+    pub object_bytes: u64,
+    /// Their names, those with most such samples first.
+    pub objects: Vec<String>,
+}
+
+impl CacheHeld {
+    /// Whether their samples decide on which side of a limit far memory's share of the time lies, given its interval.
+    pub fn leaves_open(&self, interval: Interval, limit: f64) -> bool {
+        let without = interval.high - self.far_share;
+        let with = interval.low + self.far_share;
+        interval.low <= limit && interval.high > limit && (without <= limit || with > limit)
+    }
+}
+
+/// The machine that a report judges by.
+#[derive(Clone, Debug, Serialize)]
+pub struct JudgedMachine {
+    /// Its name.
+    pub name: String,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Kernel numbers of the nodes.
+    pub node_ids: Vec<u32>,
+    /// True if the recording was made on another machine and threads and pages are mapped to this one.
+    pub assumed: bool,
+    /// How threads were mapped: `compact`, `scatter` or `recorded`.
+    pub binding: String,
+}
+
+/// One source in a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceUse {
+    /// `clock`, `signal`, `pages`, …
+    pub source: String,
+    /// Samples or events.
+    pub samples: u64,
+    /// Events known to be lost.
+    pub lost: u64,
+    /// Whether that is all: a recorder that was killed did not count what it lost.
+    pub lost_known: bool,
+    /// Share of samples whose address, or at least object, was found; null for sources without addresses.
+    pub resolved_share: Option<f64>,
+    /// Asked rate, Hz per thread; null where none.
+    pub hz: Option<f64>,
+    /// Share of samples by way of resolution (`exact`, `next`, `object`, `near`, `compute`, …).
+    pub resolution: Vec<(String, f64)>,
+}
+
+/// Share of samples at a distance.
+#[derive(Clone, Debug, Serialize)]
+pub struct DistanceShare {
+    /// How far.
+    pub class: DistanceClass,
+    /// Share, 0 to 1.
+    pub share: f64,
+}
+
+/// A thread's samples by node of the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadRow {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Position in creation order.
+    pub index: u32,
+    /// Node it is taken to run on (kernel number).
+    pub node: Option<u32>,
+    /// Samples.
+    pub samples: u64,
+    /// Share of all samples.
+    pub share: f64,
+    /// Share of all samples by node of the page, in the order of `machine.node_ids`.
+    pub by_page_node: Vec<f64>,
+    /// Cpus it was seen on.
+    pub cpus: usize,
+    /// Times that consecutive samples were on different cpus: migrations, at least.
+    pub migrations: u64,
+    /// Share of its own samples that wait for another thread in a runtime's loop. Null without samples.
+    pub waiting_share: Option<f64>,
+}
+
+/// How an object's pages got where they are.
+#[derive(Clone, Debug, Serialize)]
+pub struct TouchRow {
+    /// Kernel thread id that touched first.
+    pub thread: u32,
+    /// Node of that thread: the node of the pages. Null if unknown.
+    pub node: Option<u32>,
+    /// Pages of the base size placed.
+    pub pages: u64,
+    /// `file:line` of the touch, in the program's own code; `module+0xoffset` where lines are unknown.
+    pub at: Option<String>,
+    /// Function of the touch.
+    pub function: Option<String>,
+    /// How the pages came: `write`, `read`, `copy-on-write`, `refault`, `populate` (MAP_POPULATE, mlock), `inherited` (recycled heap), `moved`.
+    pub how: String,
+}
+
+/// Where an object is used.
+#[derive(Clone, Debug, Serialize)]
+pub struct UseRow {
+    /// `file:line`.
+    pub at: Option<String>,
+    /// Function.
+    pub function: Option<String>,
+    /// Share of all samples.
+    pub stall_share: f64,
+    /// Share of these samples that is remote, of those whose page's node is known.
+    pub remote_share: Option<f64>,
+    /// Share of all samples that are here and near; null if no page's node is known.
+    pub near_share: Option<f64>,
+    /// Share of all samples that are here and far: the most that a repair can save at this line. Null likewise.
+    pub at_risk: Option<f64>,
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
+}
+
+/// How threads use the address range of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Each thread its own contiguous part.
+    Blocked,
+    /// Threads take turns in small chunks.
+    Cyclic,
+    /// Stacks, or objects of one line, each used by a thread of its own.
+    OwnThread,
+    /// Every thread everywhere.
+    AllOver,
+    /// Only one thread uses it.
+    OneThread,
+    /// Too few samples to tell.
+    #[default]
+    Unknown,
+}
+
+/// Address range that one thread uses, as offsets in the object.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadRange {
+    /// Kernel thread id.
+    pub thread: u32,
+    /// Samples with an address.
+    pub samples: u64,
+    /// 5th percentile offset, bytes.
+    pub from: u64,
+    /// 95th percentile offset, bytes.
+    pub to: u64,
+}
+
+/// How many of an object's pages came how.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PageOrigins {
+    /// Base pages of the object.
+    pub total: u64,
+    /// First touched by a thread, seen.
+    pub touched: u64,
+    /// Recycled: touched before this object was allocated.
+    pub inherited: u64,
+    /// Present although no touch was seen: placed by the kernel (read, recv, populate) or before the recording.
+    pub unseen: u64,
+    /// Never seen present (never touched, or not looked at).
+    pub absent_or_unknown: u64,
+}
+
+/// An object, or all objects of one site.
+#[derive(Clone, Debug, Serialize)]
+pub struct ObjectRow {
+    /// Variable name, symbol, mapping name, or `allocation at file:line`.
+    pub name: String,
+    /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
+    pub name_from: String,
+    /// An object kind's text.
+    pub kind: String,
+    /// Most bytes that the site's objects had at a time; estimated for sampled small ones.
+    pub bytes: u64,
+    /// Most objects of this row at a time; estimated for sampled small ones.
+    pub count: u64,
+    /// Objects of this row over the whole run; of small ones those that were sampled.
+    pub allocations: u64,
+    /// `file:line` of the allocation in the program's own code.
+    pub allocated_at: Option<String>,
+    /// Function of the allocation.
+    pub allocated_in: Option<String>,
+    /// Allocation helpers of the program through which that line got the memory, outermost first: `function (file:line)`.
+    pub allocated_through: Vec<String>,
+    /// Which threads placed the pages, most pages first.
+    pub first_touch: Vec<TouchRow>,
+    /// Pages by origin.
+    pub pages: PageOrigins,
+    /// Folio sizes seen, bytes.
+    pub folio_bytes: Vec<u64>,
+    /// Samples attributed to it.
+    pub samples: u64,
+    /// Share of all samples.
+    pub stall_share: f64,
+    /// Share of its samples whose page is on another node, of those whose page's node is known; null if none is known.
+    pub remote_share: Option<f64>,
+    /// 95 % interval. For counted runs: lower and upper bound, because lines of a page shared by two objects cannot be assigned.
+    pub remote_share_ci: Option<Interval>,
+    /// Whether `remote_share` is of counts of every line instead of samples.
+    pub remote_share_exact: bool,
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
+    /// By distance.
+    pub distance: Vec<DistanceShare>,
+    /// Share of its samples whose page's node is unknown.
+    pub page_node_unknown_share: f64,
+    /// Where it is used, most first.
+    pub accessed_at: Vec<UseRow>,
+    /// How threads use it.
+    pub pattern: Pattern,
+    /// Range per thread.
+    pub thread_ranges: Vec<ThreadRange>,
+}
+
+/// A function's share.
+#[derive(Clone, Debug, Serialize)]
+pub struct FunctionRow {
+    /// Name.
+    pub function: String,
+    /// Module path.
+    pub module: Option<String>,
+    /// Share of all samples, itself only.
+    pub stall_share: f64,
+    /// Remote, of those whose page's node is known.
+    pub remote_share: Option<f64>,
+    /// Its lines from and to DRAM; null where lines are not what is counted.
+    pub dram: Option<DramLines>,
+    /// Its lines of code, most first.
+    pub lines: Vec<UseRow>,
+}
+
+/// A path of calls that samples were taken in.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CallPath {
+    /// Share of all samples.
+    pub share: f64,
+    /// Share of all samples that are remote, too.
+    pub remote: f64,
+    /// The program's own functions, the innermost first: `work (main.c:20)`.
+    pub frames: Vec<String>,
+}
+
+/// Why it is so.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cause {
+    /// `file:line`; null if unknown.
+    pub at: Option<String>,
+    /// Function; null if unknown.
+    pub function: Option<String>,
+    /// In words.
+    pub text: String,
+}
+
+/// Predicted time after the repair over time before.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Predicted {
+    /// Best guess.
+    pub ratio: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A cause with evidence and advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, `remote_unexplained`, …
+    pub kind: String,
+    /// Names of the objects it is about.
+    pub objects: Vec<String>,
+    /// The cause.
+    pub cause: Cause,
+    /// What was seen, a sentence each.
+    pub evidence: Vec<String>,
+    /// What to change, in words that fit this object and this pattern.
+    pub advice: String,
+    /// What to do with each of the objects: what the time model finds best, or, without counts, what fits how they
+    /// are used. Empty if nothing helps.
+    pub repairs: Vec<RepairPart>,
+    /// Predicted time after these repairs over the time before; null with `predicted_why`.
+    pub predicted: Option<Predicted>,
+    /// The same if the repairs of all better-ranked findings are made first; null where that is not known, and where it
+    /// is the same within 1 % of the time.
+    pub predicted_after_better: Option<Predicted>,
+    /// Why the prediction is missing.
+    pub predicted_why: Option<String>,
+    /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
+    pub at_risk: f64,
+    /// Which of the program's phases placed the pages, and which use them from other nodes. Null if the program names no
+    /// phases, if fewer than 20 samples are on these pages, and of findings that are not about where memory is.
+    pub phases: Option<FindingPhases>,
+    /// 1 is first.
+    pub rank: u32,
+}
+
+impl Finding {
+    /// Whether it is about lines that caches take from each other, not about where memory lies.
+    pub fn shares_lines(&self) -> bool {
+        matches!(self.kind.as_str(), "false_sharing" | "contended_line")
+    }
+}

@@ -1,0 +1,387 @@
+//! Findings and their gains: own, within the bound, of what one change repairs; and what is not a finding.
+
+use crate::made_recording::*;
+use crate::whatif::waiting;
+use nearfar_analyze::{Finding, Pattern, Repair, Report, Verdict};
+use nearfar_recording::*;
+
+const EPOCHS: u64 = 256;
+
+/// One array of `pages` pages that thread 0 initialises at `line` and four threads use in parts, `lines` lines a page.
+fn serial(w: &mut MadeRecording, name: &str, line: u32, pages: u64, lines: u32) -> u64 {
+    let (init, work) = (w.own("init", line), w.own("work", 20));
+    let a = w.array(name, pages);
+    w.touch(100, 0, init, a, pages);
+    for page in 0..pages {
+        let at = ((page * EPOCHS / pages) as u32, 1);
+        w.moves(at, (page * 4 / pages) as u32, work, a + page * PAGE, 0, lines);
+    }
+    a
+}
+
+fn bound(r: &Report) -> f64 {
+    r.what_if.as_ref().expect("predictions").all_local.ratio
+}
+
+/// Every prediction of a report is within the bound, and findings are in the order of their gains.
+fn consistent(r: &Report) {
+    let w = r.what_if.as_ref().expect("predictions");
+    let findings = r.findings.iter().filter_map(|f| f.predicted.as_ref());
+    let all = findings.chain(w.repairs.iter().map(|r| &r.predicted));
+    for p in all.chain(w.best.iter().chain(&w.placeable).map(|c| &c.predicted)) {
+        assert!(p.ratio >= bound(r) - 1e-9, "{p:?} is better than {:?}", w.all_local);
+    }
+    let ratios: Vec<f64> = r.findings.iter().filter_map(|f| Some(f.predicted.as_ref()?.ratio)).collect();
+    assert!(ratios.windows(2).all(|w| w[0] <= w[1]), "{ratios:?}");
+}
+
+/// Thirty fields of one class, each with too little to matter: one loop of one constructor placed them, and one change
+/// repairs them.
+#[test]
+fn thirty_fields_of_one_class_are_judged_together() {
+    let mut w = waiting();
+    for field in 0..30u32 {
+        let (init, work) = (w.own("Fields::Fields", 10 + field), w.own("work", 100 + field));
+        let a = w.array(&format!("field{field}"), 32);
+        w.touch(100, 0, init, a, 32);
+        for page in 0..32u64 {
+            let epoch = (u64::from(field) * 32 + page) % EPOCHS;
+            w.moves((epoch as u32, 1), (page / 8) as u32, work, a + page * PAGE, 0, 200);
+        }
+    }
+    let r = w.real();
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert_eq!((r.findings.len(), r.findings[0].objects.len()), (1, 30));
+    let gain = 1.0 - r.findings[0].predicted.as_ref().expect("a gain").ratio;
+    assert!(gain > 0.1, "{gain}");
+    assert_eq!(r.findings[0].repairs.len(), 30);
+    consistent(&r);
+}
+
+/// Two threads take turns on the pages that others touched first, and the emulator gave one of them more to do. A schedule
+/// would divide that work anew, which is not what memory gains.
+#[test]
+fn no_finding_gains_more_than_every_line_local() {
+    let mut w = waiting();
+    let work = w.own("work", 20);
+    let mut arrays = Vec::new();
+    for (name, line, pages) in [("ranks", 10, 512u64), ("sums", 11, 512), ("small", 12, 16)] {
+        let init = w.own(&format!("init_{name}"), line);
+        let a = w.array(name, pages);
+        for page in 0..pages {
+            w.touch(100 + page, (page * 4 / pages) as u32, init, a + page * PAGE, 1);
+        }
+        arrays.push((a, pages));
+    }
+    for (a, pages) in arrays {
+        for page in 0..pages {
+            for turn in 0..4u64 {
+                let page_node = (page * 4 / pages / 2) as i16;
+                let at = (((page * 4 + turn) % EPOCHS) as u32, 1);
+                let thread = ((page + turn) % 4) as u32;
+                w.moves(at, thread, work, a + page * PAGE + turn * 64, page_node, 40);
+            }
+        }
+    }
+    // Fetched ahead, in order: what a static schedule may be advised for.
+    let prefetched: Vec<u64> = w.input.epoch_traffic.read_lines.clone();
+    w.input.epoch_traffic.prefetch_lines = prefetched;
+    // Thread 0 has ten times the work.
+    for epoch in 0..EPOCHS as u32 {
+        w.works(epoch, 1, 0, 20_000);
+    }
+    let r = w.real();
+    consistent(&r);
+    // One loop is one change: not a finding for each array.
+    let of_loop = r.findings.iter().filter(|f| f.kind == "schedule_mismatch").count();
+    assert!(of_loop <= 1, "{:?}", r.findings);
+    for part in &r.what_if.as_ref().unwrap().repairs {
+        if part.objects == ["small"] {
+            assert!(part.predicted.ratio > 0.95, "{part:?}");
+        }
+    }
+}
+
+/// Two arrays on one node: its memory has too much to do, and moving either relieves it.
+#[test]
+fn what_a_finding_gains_after_better_ones_is_said() {
+    let mut w = waiting();
+    serial(&mut w, "a", 10, 1024, 1000);
+    let init = w.own("setup", 11);
+    let work = w.own("more", 21);
+    let b = w.array("b", 1024);
+    w.touch(5000, 0, init, b, 1024);
+    for page in 0..1024u64 {
+        w.moves(((page / 4) as u32, 1), (page / 256) as u32, work, b + page * PAGE, 0, 900);
+    }
+    let r = w.real();
+    assert_eq!(r.findings.len(), 2, "{:?}", r.findings);
+    consistent(&r);
+    let best = r.what_if.as_ref().unwrap().best.as_ref().expect("a best").predicted.ratio;
+    let first = r.findings[0].predicted.as_ref().unwrap().ratio;
+    let second = &r.findings[1];
+    let after = second.predicted_after_better.as_ref().or(second.predicted.as_ref()).unwrap().ratio;
+    assert!(r.findings[0].predicted_after_better.is_none());
+    // One after the other gives what both together give.
+    assert!((first * after - best).abs() < 0.02, "{first} × {after} is not {best}");
+}
+
+/// Threads that take one line from each other: who, which byte, and whether to write.
+fn takes(w: &mut MadeRecording, at: (u64, u32), thread: u32, ip: u32, address: u64, store: bool) {
+    let (time, epoch) = at;
+    let access = if store { Access::Store } else { Access::Load };
+    w.sample_as(time, thread, ip, address, Resolution::Exact, access);
+    let i = w.samples.len() - 1;
+    w.samples.weight_ns[i] = 0;
+    w.samples.source[i] = SampleSource::Transfer as u8;
+    (w.samples.lines[i], w.samples.page_node[i], w.samples.epoch[i]) = (1000, 0, epoch);
+}
+
+/// Four threads on two nodes that count in one line, each at `byte(thread)`; thread 0 reads all of it at the end.
+fn counters(byte: impl Fn(u32) -> u64) -> MadeRecording {
+    let mut w = waiting();
+    let (count, sum) = (w.own("count", 30), w.own("sum", 40));
+    w.object(ObjectKind::Static, BASE, 4096, 0, "counters");
+    for i in 0..60u64 {
+        let epoch = (i % 16) as u32;
+        for thread in 0..4 {
+            w.works(epoch, 1, thread, 1000);
+            takes(&mut w, (WORK + i, epoch), thread, count, BASE + byte(thread), true);
+        }
+        if i % 2 == 0 {
+            for thread in 0..4 {
+                takes(&mut w, (WORK + i, epoch), 0, sum, BASE + byte(thread), false);
+            }
+        }
+    }
+    w
+}
+
+fn shared(r: &Report) -> &Finding {
+    r.findings.iter().find(|f| f.shares_lines()).unwrap_or_else(|| panic!("{:?}", r.findings))
+}
+
+#[test]
+fn neighbours_with_bytes_of_their_own_share_a_line_falsely_whoever_reads_them() {
+    let r = counters(|thread| u64::from(thread) * 4).real();
+    let f = shared(&r);
+    assert_eq!(f.kind, "false_sharing", "{f:?}");
+    assert!(f.advice.starts_with("Pad counters"), "{}", f.advice);
+    assert!(!f.advice.contains("counter per thread"), "{}", f.advice);
+    let r = counters(|_| 0).real();
+    assert_eq!(shared(&r).kind, "contended_line");
+}
+
+/// Emulated cpus run in turns of some microseconds, and keep a line that real ones would take from each other with each
+/// access: a line that is taken in every turn costs a few percent at least, and up to all of the time.
+#[test]
+fn a_line_that_is_taken_in_every_turn_is_no_clean_bill() {
+    let with = |lines: u32| {
+        let mut w = counters(|thread| u64::from(thread) * 4);
+        w.samples.lines.iter_mut().for_each(|n| *n = lines);
+        w.real()
+    };
+    let r = with(8);
+    assert_eq!(shared(&r).kind, "false_sharing");
+    assert!(shared(&r).at_risk < 0.03, "{}", shared(&r).at_risk);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("at least"), "{}", r.verdict_why);
+    // Taken now and then, it costs what it is seen to cost.
+    let r = with(1);
+    assert!(r.findings.is_empty(), "{:?}", r.findings);
+    let r = with(1000);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+}
+
+/// What one cache writes back and another reads goes through memory: that is of the line, not of where its page is.
+#[test]
+fn an_object_of_few_pages_whose_line_is_shared_is_not_accused_of_its_place_too() {
+    let mut w = counters(|thread| u64::from(thread) * 4);
+    let (init, count) = (w.own("init", 9), w.own("count", 30));
+    w.touch(100, 0, init, BASE, 1);
+    for i in 0..600u32 {
+        w.moves((i % 16, 1), i % 4, count, BASE, 0, 400);
+    }
+    let kinds: Vec<String> = w.real().findings.into_iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, ["false_sharing"]);
+}
+
+#[test]
+fn a_line_is_written_where_it_is_written_not_where_it_is_read() {
+    let mut w = counters(|_| 0);
+    let look = w.own("look", 50);
+    for i in 0..600u64 {
+        takes(&mut w, (WORK + i, (i % 16) as u32), (i % 4) as u32, look, BASE, false);
+        w.sample(WORK + i, (i % 4) as u32, look, BASE);
+    }
+    let r = w.real();
+    assert_eq!(shared(&r).cause.at.as_deref(), Some("main.c:30"), "{:?}", shared(&r));
+}
+
+#[test]
+fn shares_of_the_cores_time_are_no_more_than_the_cores_time() {
+    let mut w = counters(|_| 0);
+    let count = w.own("count", 31);
+    for object in 1..5u64 {
+        w.object(ObjectKind::Static, BASE + object * 4096, 4096, 0, &format!("more{object}"));
+        for i in 0..240u64 {
+            let at = (WORK + i, (i % 16) as u32);
+            takes(&mut w, at, (i % 4) as u32, count, BASE + object * 4096, true);
+        }
+    }
+    w.samples.lines.iter_mut().for_each(|n| *n *= 1000);
+    let r = w.real();
+    let shares: Vec<f64> = r.findings.iter().filter(|f| f.shares_lines()).map(|f| f.at_risk).collect();
+    assert_eq!(shares.len(), 5);
+    assert!(shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{shares:?}");
+}
+
+/// The runtime's own memory: threads wait there for each other, which is not a fault of the program's data.
+#[test]
+fn the_lines_of_a_runtimes_barrier_are_no_finding() {
+    let with = |module: u32, kind: ObjectKind| {
+        let mut w = waiting();
+        let libgomp =
+            Module { id: 2, path: "/usr/lib/libgomp.so.1".into(), build_id: String::new(), runtime: 1 };
+        w.input.modules.push(libgomp);
+        let wait = w.code("team_barrier", "", 0, module);
+        w.object(kind, BASE, 65536, 0, "[heap]");
+        for i in 0..60u64 {
+            for thread in 0..4 {
+                w.works((i % 16) as u32, 1, thread, 1000);
+                takes(&mut w, (WORK + i, (i % 16) as u32), thread, wait, BASE, true);
+            }
+        }
+        w.real().findings.iter().any(|f| f.shares_lines())
+    };
+    assert!(with(0, ObjectKind::Anonymous), "the program's own line");
+    assert!(!with(2, ObjectKind::Anonymous), "the runtime's line");
+    // A lock of the program, taken by the runtime's code.
+    assert!(with(2, ObjectKind::Static));
+}
+
+/// Counted from the program's start, a table's initialisation is among the counts.
+#[test]
+fn a_table_that_is_only_read_after_its_initialisation_is_offered_copies_when_counted() {
+    let mut w = waiting();
+    let (init, work) = (w.own("init", 10), w.own("look_up", 20));
+    let table = w.array("table", 256);
+    w.touch(100, 0, init, table, 256);
+    for page in 0..256u64 {
+        w.moves((page as u32, 0), 0, init, table + page * PAGE, 0, 64);
+        *w.samples.access.last_mut().unwrap() = Access::Store as u8;
+        // Each line was written back once.
+        w.input.page_traffic.write_lines[page as usize * 5] = 64;
+        for thread in 0..4 {
+            w.moves((page as u32, 0), thread, work, table + page * PAGE, 0, 400);
+        }
+    }
+    let r = w.real();
+    assert_eq!(r.objects[0].pattern, Pattern::AllOver);
+    assert_eq!(r.findings[0].kind, "shared_read_mostly", "{:?}", r.findings[0]);
+    let tried = &r.what_if.as_ref().unwrap().repairs;
+    assert!(tried.iter().any(|t| t.objects == ["table"] && t.repair == Repair::Replicate), "{tried:?}");
+}
+
+/// Filled, then shuffled in place: written more than once, and never after another thread began to read.
+#[test]
+fn a_table_that_one_thread_sets_up_in_two_loops_is_only_read_afterwards() {
+    let with = |later: u64| {
+        let mut w = MadeRecording::new(4);
+        let (fill, shuffle, look) = (w.own("fill", 10), w.own("shuffle", 12), w.own("look_up", 20));
+        let table = w.array("table", 1024);
+        w.touch(100, 0, fill, table, 1024);
+        for i in 0..200 {
+            let address = table + w.random() % (1024 * PAGE);
+            w.sample_as(WORK - 1_000_000 + i + later, 0, shuffle, address, Resolution::Exact, Access::Store);
+        }
+        w.use_all_over(4, 500, look, table, 1024);
+        w.on(2).findings.into_iter().next().expect("a finding").kind
+    };
+    assert_eq!(with(0), "shared_read_mostly");
+    assert_eq!(with(50_000_000), "shared_read_write");
+}
+
+/// A chain of pointers: each load overwrites its address, so samples name the object only. Its first page is malloc's.
+#[test]
+fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {
+    let mut w = MadeRecording::new(4);
+    let malloc = w.libc("malloc");
+    let (allocate, fill, chase) = (w.own("allocate", 5), w.own("fill", 10), w.own("chase", 20));
+    let table = w.array("table", 1024);
+    w.fault_as(90, 0, malloc, table + 8, Access::Store);
+    let chain = w.chain(&[malloc, allocate]);
+    *w.input.faults.chain.last_mut().unwrap() = chain;
+    w.touch(100, 0, fill, table + PAGE, 1023);
+    for i in 0..1300u64 {
+        for t in 0..4 {
+            w.sample_as(
+                WORK + i * 1_000_000 + u64::from(t),
+                t,
+                chase,
+                table,
+                Resolution::Object,
+                Access::Load,
+            );
+        }
+    }
+    let r = w.on(2);
+    let f = &r.findings[0];
+    assert_eq!(f.cause.at.as_deref(), Some("main.c:10"), "{f:?}");
+    let text = format!("{} {}", f.advice, f.evidence.join(" "));
+    assert!(!text.contains("divided as the loop") && !text.contains("too few samples"), "{text}");
+    assert!(text.contains("not the address") && f.advice.starts_with("Interleave"), "{text}");
+}
+
+/// A clean program with a small finding is not told that nothing is worth changing above the advice.
+#[test]
+fn a_clean_verdict_above_a_finding_says_that_it_is_small() {
+    let mut w = MadeRecording::new(4);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let (a, b) = (w.array("a", 1024), w.array("b", 1024));
+    w.touch(100, 0, init, a, 1024);
+    for t in 0..4 {
+        w.touch(5000, t, init, b + u64::from(t) * 256 * PAGE, 256);
+    }
+    w.use_blocked(4, 100, work, a, 1024);
+    w.use_blocked(4, 1000, work, b, 1024);
+    let r = w.on(2);
+    assert_eq!((r.verdict, r.findings.len()), (Verdict::Clean, 1), "{}", r.verdict_why);
+    assert!(!r.verdict_why.contains("nothing is worth"), "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("Small findings, of 4.5 % at most, are listed"), "{}", r.verdict_why);
+}
+
+/// Fields of one class that ten loops use get one sentence of advice, and a screen that ends.
+#[test]
+fn thirty_fields_have_a_report_of_one_screen() {
+    let mut w = MadeRecording::new(4);
+    let init = w.own("Fields::Fields", 10);
+    for field in 0..30u32 {
+        let work = w.own(&format!("loop{field}"), 100 + field);
+        let a = w.array(&format!("field{field}"), 128);
+        w.touch(100, 0, init, a, 128);
+        w.use_blocked(4, 40, work, a, 128);
+    }
+    let r = w.on(2);
+    assert_eq!((r.findings.len(), r.findings[0].objects.len()), (1, 30));
+    assert_eq!(r.findings[0].advice.matches(". ").count(), 0, "{}", r.findings[0].advice);
+    let text = nearfar_report::to_text(&r, "app.nearfar", 100, false);
+    assert!(text.lines().count() <= 40, "{text}");
+    assert!(text.to_lowercase().matches("record longer").count() <= 1, "{text}");
+}
+
+#[test]
+fn call_paths_come_with_the_chains_of_samples() {
+    let mut w = MadeRecording::new(2);
+    let (init, work, main) = (w.own("init", 10), w.own("work", 20), w.own("main", 30));
+    let a = w.array("a", 64);
+    w.touch(100, 0, init, a, 64);
+    w.use_blocked(2, 100, work, a, 64);
+    assert!(w.on(2).call_paths.is_empty());
+    let chain = w.chain(&[work, main]);
+    w.samples.chain.fill(chain);
+    let r = w.on(2);
+    let path = &r.call_paths[0];
+    assert_eq!(path.frames, ["work (main.c:20)", "main (main.c:30)"]);
+    assert!((path.share - 1.0).abs() < 1e-9 && (path.remote - 0.5).abs() < 1e-9, "{path:?}");
+}

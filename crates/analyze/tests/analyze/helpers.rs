@@ -1,0 +1,135 @@
+//! Objects of programs that allocate through functions of their own.
+
+use super::made_recording::*;
+use nearfar_analyze::Report;
+use nearfar_recording::*;
+
+/// A call: `inner` at its line, inlined in `outer` at the line that called it.
+fn inlined(w: &mut MadeRecording, inner: (&str, u32), outer: (&str, u32)) -> u32 {
+    let location = w.own(inner.0, inner.1);
+    let mut symbol = w.input.symbols.row(w.input.symbols.len() - 1);
+    (symbol.depth, symbol.function, symbol.line) = (1, outer.0.to_owned(), outer.1);
+    w.input.symbols.push(symbol);
+    location
+}
+
+/// What was found of a frame of a chain.
+fn received(w: &mut MadeRecording, chain: u32, location: u32, depth: u16, name: &str, handed_on: u8) {
+    let how = "source".to_owned();
+    w.input.site_names.push(SiteName { chain, name: name.to_owned(), how, location, depth, handed_on });
+}
+
+/// A block of a megabyte that came through `chain`, used by both threads.
+fn block(w: &mut MadeRecording, chain: u32, number: u64) {
+    let address = BASE + number * (2 << 20);
+    let object = w.object(ObjectKind::Heap, address, 1 << 20, 1000 + number, "");
+    w.input.objects.chain[object as usize] = chain;
+    let init = w.own("init", 500);
+    w.touch(10_000, 0, init, address, 256);
+    let work = w.own("work", 600);
+    w.use_blocked(2, 50, work, address, 256);
+}
+
+/// Name, line and helpers of each heap row.
+fn rows(r: &Report) -> Vec<(String, String, Vec<String>)> {
+    let heap = r.objects.iter().filter(|o| o.kind == "heap");
+    let base =
+        |at: &Option<String>| at.as_deref().unwrap_or("?").rsplit('/').next().unwrap_or("?").to_owned();
+    let mut rows: Vec<_> =
+        heap.map(|o| (o.name.clone(), base(&o.allocated_at), o.allocated_through.clone())).collect();
+    rows.sort();
+    rows
+}
+
+fn row(name: &str, line: u32, through: &[&str]) -> (String, String, Vec<String>) {
+    (name.to_owned(), format!("main.c:{line}"), through.iter().map(|&t| t.to_owned()).collect())
+}
+
+#[test]
+fn a_helper_that_was_inlined_is_seen_through() {
+    let mut w = MadeRecording::new(2);
+    for (number, name, line) in [(0, "edges", 100), (1, "seen", 101)] {
+        let call = inlined(&mut w, ("memory", 38), ("bfs", line));
+        let chain = w.chain(&[call]);
+        received(&mut w, chain, call, 0, "p", 1);
+        received(&mut w, chain, call, 1, name, 0);
+        block(&mut w, chain, number);
+    }
+    let through = ["memory (main.c:38)"];
+    assert_eq!(rows(&w.on(2)), [row("edges", 100, &through), row("seen", 101, &through)]);
+}
+
+#[test]
+fn helpers_of_helpers_are_seen_through_and_a_field_keeps_what_it_gets() {
+    let mut w = MadeRecording::new(2);
+    let take = w.own("take", 10);
+    let pool = w.own("pool", 20);
+    let build = w.own("build", 30);
+    let make = w.own("make", 40);
+    let main = w.own("main", 50);
+    let chain = w.chain(&[take, pool, build]);
+    received(&mut w, chain, take, 0, "", 1);
+    received(&mut w, chain, pool, 0, "q", 1);
+    received(&mut w, chain, build, 0, "table", 0);
+    block(&mut w, chain, 0);
+    // `return g->cells = take(n)`.
+    let chain = w.chain(&[take, make, main]);
+    received(&mut w, chain, take, 0, "", 1);
+    received(&mut w, chain, make, 0, "g->cells", 1);
+    received(&mut w, chain, main, 0, "grid", 0);
+    block(&mut w, chain, 1);
+    let [a, b] = ["take (main.c:10)", "pool (main.c:20)"];
+    assert_eq!(rows(&w.on(2)), [row("g->cells", 40, &[a]), row("table", 30, &[b, a])]);
+}
+
+#[test]
+fn without_a_source_a_helper_is_known_by_its_name_and_its_callers() {
+    let mut w = MadeRecording::new(2);
+    let malloc = w.own("xmalloc", 10);
+    let solve = w.own("solve", 20);
+    for (number, line) in [(0, 100), (1, 101)] {
+        let main = w.own("main", line);
+        let chain = w.chain(&[malloc, main]);
+        received(&mut w, chain, malloc, 0, "p", 2);
+        block(&mut w, chain, number);
+        // Not a helper: its caller says nothing of what its `x` is for.
+        let main = w.own("main", line + 100);
+        let chain = w.chain(&[solve, main]);
+        received(&mut w, chain, solve, 0, "x", 2);
+        block(&mut w, chain, 2 + number);
+    }
+    let through = ["xmalloc (main.c:10)"];
+    assert_eq!(
+        rows(&w.on(2)),
+        [
+            row("allocation at main.c:100", 100, &through),
+            row("allocation at main.c:101", 101, &through),
+            row("x", 20, &[]),
+            row("x", 20, &[]),
+        ]
+    );
+}
+
+#[test]
+fn threads_of_a_parallel_region_share_a_row_although_only_one_of_them_knows_who_called() {
+    let mut w = MadeRecording::new(2);
+    let region = w.own("solve [omp parallel]", 20);
+    let main = w.own("main", 100);
+    for (number, frames) in [(0, vec![region, main]), (1, vec![region])] {
+        let chain = w.chain(&frames);
+        received(&mut w, chain, region, 0, "mine", 0);
+        block(&mut w, chain, number);
+    }
+    assert_eq!(rows(&w.on(2)), [row("mine", 20, &[])]);
+}
+
+#[test]
+fn recordings_that_do_not_say_which_frame_a_name_is_of_keep_it() {
+    let mut w = MadeRecording::new(2);
+    let memory = w.own("memory", 38);
+    let main = w.own("main", 100);
+    let chain = w.chain(&[memory, main]);
+    received(&mut w, chain, NONE, 0, "p", 2);
+    block(&mut w, chain, 0);
+    assert_eq!(rows(&w.on(2)), [row("p", 38, &[])]);
+}

@@ -1,0 +1,172 @@
+//! Loops whose speed follows from samples: those that compute, those that wait, those of which nothing is known.
+
+use crate::made_recording::*;
+use nearfar_analyze::{Report, Verdict};
+use nearfar_machine::Machine;
+use nearfar_machine::file::{Cell, Confidence, Figure, Matrix};
+use nearfar_recording::*;
+
+/// Pages of the array: no cache of the machine holds it, as none is described.
+const PAGES: u64 = 4096;
+/// Clock of the cores, GHz.
+const GHZ: f64 = 4.0;
+
+/// An array that one thread initialises and two use in blocks, each in a loop of which an iteration takes `ns`. The
+/// recorder keeps how far they are; `chain` is what the chain of results costs, cycles.
+fn used(ns: f64, chain: f64) -> MadeRecording {
+    let mut w = MadeRecording::new(2);
+    let init = w.own("init", 10);
+    let work = w.own("work", 20);
+    let a = w.array("a", PAGES);
+    w.touch(100, 0, init, a, PAGES);
+    w.input.meta.core_ghz = Some(GHZ);
+    w.input.loops.push(Loop {
+        id: 0,
+        head: work,
+        bytes: 19,
+        instructions: 6,
+        stream: 0,
+        step: 8.0,
+        issue_cycles: 1.0,
+        chain_cycles: chain,
+        high_cycles: chain,
+        why: String::new().into(),
+    });
+    w.input.loop_streams.push(LoopStream {
+        loop_id: 0,
+        number: 0,
+        ip: work,
+        access: Access::Load as u8,
+        bytes: 8,
+        regular: 1,
+        step: 8.0,
+        always: 1,
+    });
+    let block = PAGES * PAGE / 2;
+    let iterations = block / 8;
+    for thread in 0..2u32 {
+        let (mut cpu, mut seed) = (0u64, u64::from(thread) + 1);
+        for nth in 0..1500u32 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            cpu += 100_000 + (seed >> 33) % 1_500_000;
+            // The interrupt of each sample takes 4 µs from the program.
+            let iteration = ((cpu - 4_000 * u64::from(nth)) as f64 / ns) as u64 % iterations;
+            let position = a + u64::from(thread) * block + iteration * 8;
+            let time_ns = WORK + cpu * 2;
+            w.sample(time_ns, thread, work, position);
+            w.input.progress.push(Progress {
+                time_ns,
+                cpu_ns: cpu,
+                thread,
+                cpu: thread as u16,
+                ip: work,
+                loop_id: 0,
+                position,
+                other: u16::MAX,
+                other_address: 0,
+                left: iterations - iteration,
+                nth,
+            });
+        }
+    }
+    w
+}
+
+fn note(r: &Report) -> &str {
+    r.notes.iter().find(|n| n.contains("samples show how long")).map_or("", String::as_str)
+}
+
+/// Two nodes whose far memory gives a thread 64 bytes for each of its lines in flight in 128 ns, and all so many GB/s.
+fn far(lines: f64, pair_gbs: f64) -> Machine {
+    let mut machine = machine(2, 4);
+    let (source, confidence) = ("chosen for the test".to_owned(), Confidence::H);
+    let matrix = |near: f64, far: f64| {
+        let rows = [[near, far], [far, near]].map(|row| row.map(|x| Cell(Some(x))).to_vec()).to_vec();
+        Some(Matrix { rows, source: source.clone(), confidence })
+    };
+    machine.figures.latency_ns = matrix(80.0, 128.0);
+    machine.figures.pair_read_gbs = matrix(100.0, pair_gbs);
+    machine.figures.core.outstanding_lines = Some(Figure { value: lines, source, confidence });
+    machine
+}
+
+#[test]
+fn a_loop_that_computes_with_near_memory_may_wait_for_a_far_one_that_is_too_slow() {
+    // A thread takes 10.5 GB/s, both 21; half of what a machine has may be taken.
+    let verdict = |lines: f64, pair_gbs: f64| used(0.76, 3.0).on_machine(far(lines, pair_gbs)).verdict;
+    assert_eq!(verdict(44.0, 44.0), Verdict::Clean);
+    // As if nothing were known of its speed.
+    assert_eq!(verdict(40.0, 44.0), Verdict::Affected);
+    assert_eq!(verdict(44.0, 40.0), Verdict::Affected);
+    assert_eq!(used(0.76, 3.0).on(2).verdict, Verdict::Affected, "a machine without figures");
+    // An address that does not tell how much is taken.
+    let mut w = used(0.76, 3.0);
+    w.input.loop_streams.regular[0] = 0;
+    assert_eq!(w.on_machine(far(1000.0, 1000.0)).verdict, Verdict::Affected);
+    // A step beyond the line takes the line only: 84 GB/s each instead of ten times as much.
+    let mut w = used(0.76, 3.0);
+    w.input.loop_streams.step[0] = 640.0;
+    assert_eq!(w.on_machine(far(400.0, 400.0)).verdict, Verdict::Clean);
+}
+
+#[test]
+fn a_loop_that_takes_what_its_arithmetic_takes_has_no_time_on_far_memory() {
+    // Three cycles of 4 GHz.
+    let r = used(0.76, 3.0).on_machine(far(44.0, 44.0));
+    assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+    assert!(r.findings.is_empty());
+    assert!(note(&r).contains("100 % is in loops that compute"), "{:?}", r.notes);
+}
+
+#[test]
+fn the_same_samples_of_a_loop_that_takes_longer_are_time_on_far_memory() {
+    let r = used(1.6, 3.0).on(2);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert!(note(&r).contains("0 % is in loops that compute"), "{:?}", r.notes);
+    assert!(note(&r).contains("100 % is in loops that wait"), "{:?}", r.notes);
+    // A third more than the arithmetic: neither.
+    let r = used(1.0, 3.0).on(2);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert!(note(&r).contains("0 % is in loops that compute"), "{:?}", r.notes);
+    assert!(note(&r).contains("0 % is in loops that wait"), "{:?}", r.notes);
+}
+
+#[test]
+fn where_the_speed_is_not_known_samples_count_as_before() {
+    type Change = fn(&mut MadeRecording);
+    let changes: [Change; 5] = [
+        |w| w.input.meta.core_ghz = None,
+        |w| w.input.loops.issue_cycles[0] = -1.0,
+        |w| w.input.loops.step[0] = 0.0,
+        // A kernel that does not tell the CPU time of a thread.
+        |w| w.input.progress.cpu_ns.fill(UNCOUNTED),
+        // Samples that are anywhere.
+        |w| {
+            for i in 0..w.input.progress.len() {
+                let mixed = (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let anywhere = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 20;
+                let block = PAGES * PAGE / 2;
+                let begin = w.input.progress.position[i] / block * block;
+                w.input.progress.position[i] = begin + anywhere % block / 8 * 8;
+                w.input.progress.left[i] = anywhere % (block / 8);
+            }
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut w = used(0.76, 3.0);
+        change(&mut w);
+        let r = w.on(2);
+        assert_eq!(r.verdict, Verdict::Affected, "{number}: {}", r.verdict_why);
+        assert_eq!(note(&r), "", "{number}");
+    }
+}
+
+#[test]
+fn a_chain_of_results_counts_only_where_an_entry_is_many_iterations() {
+    // Entries of 20 iterations overlap: three cycles each are no bound then, and one cycle is far below.
+    let mut w = used(0.76, 3.0);
+    w.input.progress.left.iter_mut().for_each(|left| *left %= 20);
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert!(!note(&r).contains("100 % is in loops that compute"), "{:?}", r.notes);
+}

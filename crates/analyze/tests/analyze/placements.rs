@@ -1,0 +1,568 @@
+//! Which fault placed a page: fork, discard, hint faults, recycled memory, large folios, moves.
+
+use crate::made_recording::*;
+use nearfar_analyze::{Pattern, Report};
+use nearfar_recording::*;
+
+/// Thread 3 samples page `p` of the array and thread 0 makes the other node exist.
+fn pages_of(r: &Report, how: &str) -> u64 {
+    r.objects[0].first_touch.iter().filter(|t| t.how == how).map(|t| t.pages).sum()
+}
+
+/// Four threads; the array has 64 pages that thread 3 samples evenly, later than everything else.
+/// What each finding is, and its first object.
+fn kinds(r: &Report) -> Vec<(&str, &str)> {
+    r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect()
+}
+
+fn made() -> (MadeRecording, u32, u64) {
+    let mut w = MadeRecording::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", 64);
+    (w, ip, a)
+}
+
+fn sampled(w: &mut MadeRecording, a: u64) -> Report {
+    let work = w.own("work", 20);
+    for i in 0..400 {
+        w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
+    }
+    let other = w.own("other", 30);
+    for t in 0..3 {
+        w.sample_as(WORK + 1, t, other, 0, Resolution::Compute, Access::Unknown);
+    }
+    w.on(2)
+}
+
+#[test]
+fn a_store_places_and_a_hint_fault_does_not() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 3, ip, a, 64);
+    w.touch(1000, 0, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(0.0));
+    assert!(
+        r.notes
+            .iter()
+            .any(|n| n.starts_with("Page faults on pages that were already placed") && n.contains(": 64.")),
+        "{:?}",
+        r.notes
+    );
+}
+
+/// MAP_POPULATE and mlock take the pages that are not there yet, on the node of the thread that calls.
+#[test]
+fn a_call_that_populates_places_what_is_not_there() {
+    let populated = |thread: u32, before: u64, discarded: u64| {
+        let (mut w, ip, a) = made();
+        w.touch(100, 3, ip, a, before);
+        w.range(500, RangeKind::Discard, a, discarded * PAGE, 0);
+        w.range_by(thread, 600, RangeKind::Populate, (a, 64 * PAGE), 0);
+        let r = sampled(&mut w, a);
+        (r.remote_share, pages_of(&r, "populate"))
+    };
+    assert_eq!(populated(0, 0, 0), (Some(1.0), 64));
+    assert_eq!(populated(3, 0, 0), (Some(0.0), 64));
+    assert_eq!(populated(0, 64, 0), (Some(0.0), 0));
+    // Half of the pages, and samples on the first 16 once more than on the others; what is listed is who came first.
+    assert_eq!(populated(0, 64, 32), (Some(0.5 + 8.0 / 400.0), 0));
+    // Recorded before threads were: the caller is unknown, and is not guessed.
+    assert_eq!(populated(NONE, 0, 0), (None, 0));
+}
+
+/// One fault of hugetlbfs maps 1 GiB: all of it is where the thread that faulted was.
+#[test]
+fn a_page_of_a_gigabyte_is_placed_as_a_whole() {
+    let mut w = MadeRecording::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", (1 << 30) / PAGE);
+    let aligned = a.next_multiple_of(1 << 30);
+    w.input.objects.address[0] = aligned;
+    w.fault_as(100, 3, ip, aligned + (700 << 20), Access::Store);
+    w.input.faults.page_shift[0] = 30;
+    w.use_blocked(4, 100, ip, aligned, (1 << 30) / PAGE);
+    let r = w.on(2);
+    assert_eq!((r.remote_share, r.page_node_unknown_share), (Some(0.5), 0.0));
+    // No machine has pages of 1 EiB: such a fault places the page that it names.
+    w.input.faults.page_shift[0] = 60;
+    assert!(w.on(2).page_node_unknown_share > 0.9);
+}
+
+#[test]
+fn a_populated_range_without_end_takes_no_memory_and_places_nothing() {
+    let (mut w, _, a) = made();
+    w.range_by(0, 600, RangeKind::Populate, (a, 1 << 56), 0);
+    assert_eq!(sampled(&mut w, a).remote_share, None);
+}
+
+#[test]
+fn after_a_discard_the_next_store_places_anew() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 3, ip, a, 64);
+    w.range(500, RangeKind::Discard, a, 32 * PAGE, 0);
+    w.touch(1000, 0, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(0.5 + 8.0 / 400.0));
+}
+
+#[test]
+fn samples_see_the_placement_of_their_time() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 3, ip, a, 64);
+    w.range(2 * WORK, RangeKind::Discard, a, 64 * PAGE, 0);
+    w.touch(2 * WORK + 1, 0, ip, a, 64);
+    assert_eq!(sampled(&mut w, a).remote_share, Some(0.0));
+}
+
+#[test]
+fn a_load_maps_the_zero_page_and_places_nothing() {
+    let (mut w, ip, a) = made();
+    for p in 0..64 {
+        w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
+    }
+    let r = sampled(&mut w, a);
+    assert_eq!(r.page_node_unknown_share, 1.0);
+    // The store that follows places.
+    w.touch(1000, 3, ip, a, 64);
+    assert_eq!(w.on(2).remote_share, Some(0.0));
+    // A load whose page is seen present did place it after all.
+    let (mut w, ip, a) = made();
+    for p in 0..64 {
+        w.fault_as(100 + p, 0, ip, a + p * PAGE, Access::Load);
+    }
+    w.page_node(WORK / 2, a, 64, 0, 0);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(pages_of(&r, "read"), 64);
+}
+
+#[test]
+fn a_child_copies_on_write_and_reads_its_parents_pages() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 0, ip, a, 64);
+    let child = w.process(0, true, 500);
+    let t = w.thread(child);
+    w.touch(1000, t, ip, a, 32);
+    let work = w.own("work", 20);
+    for i in 0..64 {
+        w.sample(WORK + i, t, work, a + i * PAGE);
+        w.sample(WORK + i, 0, work, a + i * PAGE);
+    }
+    let r = w.on(2);
+    // The child (second node) copied half; the parent still has all of its own.
+    assert_eq!(r.remote_share, Some(0.25));
+}
+
+#[test]
+fn a_parent_copies_only_while_a_child_shares() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 0, ip, a, 64);
+    let child = w.process(0, true, 500);
+    w.thread(child);
+    w.touch(1000, 3, ip, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!((r.remote_share, pages_of(&r, "write")), (Some(0.0), 64));
+    // The child was gone: the page is reused, not copied.
+    w.input.process_ends.push(ProcessEnd { process: child, time_ns: 700 });
+    assert_eq!(w.on(2).remote_share, Some(1.0));
+}
+
+#[test]
+fn an_execed_space_starts_empty() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 0, ip, a, 64);
+    let next = w.process(0, false, 500);
+    let t = w.thread(next);
+    for i in 0..10 {
+        w.sample(WORK + i, t, ip, a + i * PAGE);
+    }
+    assert_eq!(w.on(2).unattributed_share, 1.0);
+}
+
+#[test]
+fn recycled_heap_is_inherited_from_its_last_owner() {
+    let mut w = MadeRecording::new(4);
+    let ip = w.own("init", 10);
+    let old = w.object(ObjectKind::Heap, BASE, 64 * PAGE, 10, "old");
+    w.touch(100, 0, ip, BASE, 64);
+    w.end(old, 500);
+    w.object(ObjectKind::Heap, BASE, 64 * PAGE, 600, "a");
+    let r = sampled(&mut w, BASE);
+    assert_eq!(r.objects[0].name, "a");
+    assert_eq!((r.objects[0].pages.inherited, r.objects[0].pages.touched), (64, 0));
+    assert_eq!(r.remote_share, Some(1.0));
+    // If the memory had gone back to the kernel, the next fault places it.
+    w.touch(700, 3, ip, BASE, 64);
+    let r = w.on(2);
+    assert_eq!(r.remote_share, Some(0.0));
+    assert_eq!((r.objects[0].pages.touched, pages_of(&r, "refault")), (64, 64));
+    // But not a fault that a change of protection explains.
+    w.range(650, RangeKind::Protect, BASE, 64 * PAGE, 0);
+    assert_eq!(w.on(2).remote_share, Some(1.0));
+}
+
+#[test]
+fn a_moved_range_keeps_its_touches() {
+    let (mut w, ip, a) = made();
+    let to = BASE + (1 << 30);
+    w.touch(100, 0, ip, a, 64);
+    w.range(500, RangeKind::Move, a, 64 * PAGE, to);
+    w.object(ObjectKind::Heap, to, 64 * PAGE, 600, "b");
+    w.input.objects.previous[1] = 0;
+    w.end(0, 600);
+    let r = sampled(&mut w, to);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(pages_of(&r, "moved"), 64);
+}
+
+#[test]
+fn a_realloc_moves_pages_although_nobody_reports_it() {
+    let (mut w, ip, a) = made();
+    let to = BASE + (1 << 30);
+    w.touch(100, 0, ip, a, 64);
+    w.object(ObjectKind::Heap, to, 128 * PAGE, 600, "");
+    w.input.objects.previous[1] = 0;
+    w.end(0, 590);
+    w.touch(1000, 3, ip, to + 64 * PAGE, 64);
+    let r = sampled(&mut w, to);
+    assert_eq!(r.objects[0].name, "a");
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!((pages_of(&r, "moved"), pages_of(&r, "write")), (64, 64));
+}
+
+#[test]
+fn a_huge_page_is_placed_by_one_fault() {
+    let mut w = MadeRecording::new(4);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    let a = w.array("a", 4 * 512);
+    for folio in 0..4 {
+        w.fault_as(100 + folio, 0, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    w.use_blocked(4, 200, work, a, 4 * 512);
+    let r = w.on(2);
+    assert_eq!(r.remote_share, Some(0.5));
+    assert_eq!(r.objects[0].folio_bytes, [2 << 20]);
+    assert_eq!(r.objects[0].pages.touched, 4 * 512);
+    // The same with pages that are not one folio: nodes of pages say 4 kB.
+    w.page_node(WORK, a, 1, 0, 12);
+    let r = w.on(2);
+    assert!(r.page_node_unknown_share > 0.9 && r.objects[0].folio_bytes.is_empty());
+}
+
+#[test]
+fn huge_pages_across_two_nodes_parts_are_straddling() {
+    let mut w = MadeRecording::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    // Three folios, two threads: the middle one belongs to both.
+    let a = w.array("a", 3 * 512);
+    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
+        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    w.use_blocked(2, 600, work, a, 3 * 512);
+    let r = w.on(2);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
+    assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
+}
+
+/// Each array is used by one node's thread only; the folio in which both lie is used by both.
+#[test]
+fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
+    let mut w = MadeRecording::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    let a = w.array("a", 512 + 256);
+    let b = a + 768 * PAGE;
+    w.object(ObjectKind::Heap, b, 768 * PAGE, 1, "b");
+    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
+        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
+    }
+    let work = w.own("work", 20);
+    for i in 0..600 {
+        w.sample(WORK + i * 1_000_000, 0, work, a + i % 768 * PAGE);
+        w.sample(WORK + i * 1_000_000 + 1, 1, work, b + i % 768 * PAGE);
+    }
+    let r = w.on(2);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "b")], "{:?}", r.findings);
+}
+
+/// The neighbour's part of the folio is too small to call the folio shared, but its touch placed all of it.
+#[test]
+fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
+    let mut w = MadeRecording::new(2);
+    w.input.meta.folio_bytes = vec![2 << 20];
+    let ip = w.own("init", 10);
+    // Thread 1 uses all of a; the last pages of its second folio are b's, which thread 0 touches first.
+    let a = w.array("a", 512 + 500);
+    let b = a + 1012 * PAGE;
+    w.object(ObjectKind::Heap, b, 524 * PAGE, 1, "b");
+    for (page, t) in [(1012, 0), (0, 1), (1024, 0)] {
+        w.fault_as(100 + page, t, ip, a + page * PAGE, Access::Store);
+    }
+    let work = w.own("work", 20);
+    for i in 0..1000 {
+        w.sample(WORK + i * 1_000_000, 1, work, a + i % 1012 * PAGE);
+        w.sample(WORK + i * 1_000_000 + 1, 0, work, b + i * 7 % 524 * PAGE);
+    }
+    let r = w.on(2);
+    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
+}
+
+#[test]
+fn small_allocations_whose_headers_malloc_wrote() {
+    let mut w = MadeRecording::new(4);
+    let malloc = w.libc("_int_malloc");
+    let caller = w.own("build", 10);
+    let chain = w.chain(&[malloc, caller]);
+    for i in 0..64u64 {
+        let id = w.object(ObjectKind::SmallHeap, BASE + i * 2 * PAGE, 2048, 10 + i, "");
+        w.input.objects.chain[id as usize] = chain;
+        w.input.objects.represents[id as usize] = 65536;
+    }
+    w.touch(100, 0, malloc, BASE, 128);
+    // One fault in many carries the chain.
+    w.input.faults.chain[7] = chain;
+    let work = w.own("walk", 20);
+    w.use_blocked(4, 128, work, BASE, 128);
+    let r = w.on(2);
+    assert_eq!(r.objects.len(), 1);
+    assert_eq!(r.objects[0].name, "allocation at main.c:10");
+    // 32 times as many as were sampled.
+    assert_eq!((r.objects[0].count, r.objects[0].bytes), (64 * 32, 64 * 65536));
+    let f = &r.findings[0];
+    assert_eq!(f.kind, "allocator_placed_pages");
+    assert_eq!(f.cause.at.as_deref(), Some("main.c:10"));
+}
+
+/// A block of 1,764 bytes was once blamed for what lay 34 KB behind it.
+#[test]
+fn an_address_belongs_to_a_small_allocation_inside_it_or_between_two_of_its_site() {
+    let mut w = MadeRecording::new(4);
+    let chains = [w.own("nodes", 10), w.own("others", 30)].map(|ip| w.chain(&[ip]));
+    let small = |w: &mut MadeRecording, page: u64, chain: u32| {
+        let id = w.object(ObjectKind::SmallHeap, BASE + page * PAGE, 1764, 10, "");
+        w.input.objects.chain[id as usize] = chain;
+        w.input.objects.represents[id as usize] = 65536;
+    };
+    // Two of one site, 16 pages apart; then one of another, and far behind it nothing.
+    small(&mut w, 0, chains[0]);
+    small(&mut w, 16, chains[0]);
+    small(&mut w, 32, chains[1]);
+    let init = w.own("init", 5);
+    w.touch(100, 0, init, BASE, 128);
+    let work = w.own("work", 20);
+    let mut sample = |page: u64, byte: u64, n: u64| {
+        (0..n).for_each(|i| w.sample(WORK + page * 1000 + i, 3, work, BASE + page * PAGE + byte));
+    };
+    sample(0, 1000, 10); // in the first
+    sample(8, 0, 20); // between two of one site
+    sample(24, 0, 40); // between two of different sites
+    sample(32, 1763, 80); // the last byte of the last
+    sample(32, 1764, 160); // one behind it
+    sample(40, 0, 320); // 32 KB behind it
+    let r = w.on(2);
+    let share =
+        |name: &str| r.objects.iter().find(|o| o.name == name).map(|o| (o.stall_share * 630.0).round());
+    assert_eq!(share("allocation at main.c:10"), Some(30.0), "{:?}", r.objects);
+    assert_eq!(share("allocation at main.c:30"), Some(80.0));
+    assert!((r.unattributed_share * 630.0 - 520.0).abs() < 1e-6, "{}", r.unattributed_share);
+}
+
+#[test]
+fn a_touch_inside_libc_is_named_by_its_caller_or_marked() {
+    let (mut w, _, a) = made();
+    let memset = w.libc("memset");
+    let caller = w.own("clear", 15);
+    let chain = w.chain(&[memset, caller]);
+    w.touch(100, 0, memset, a, 64);
+    let r = sampled(&mut w, a);
+    assert_eq!(r.objects[0].first_touch[0].function.as_deref(), Some("memset"));
+    w.input.faults.chain[60] = chain;
+    let r = w.on(2);
+    assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
+}
+
+/// fork protects the parent's pages; once the child has gone, a store faults and takes its page back as it is.
+#[test]
+fn a_page_taken_back_after_a_fork_is_not_placed_anew() {
+    let run = |gone: u64| {
+        let mut w = MadeRecording::new(2);
+        let (init, again, work) = (w.own("init", 10), w.own("again", 20), w.own("work", 30));
+        let a = w.array("a", 64);
+        w.touch(1_000_000, 0, init, a, 64);
+        let process = w.process(0, true, 10_000_000);
+        w.input.process_ends.push(ProcessEnd { process, time_ns: gone });
+        w.touch(900_000_000, 1, again, a, 64);
+        w.use_blocked(1, 400, work, a, 64);
+        w.samples.thread.fill(1);
+        w.samples.cpu.fill(1);
+        // Both threads have samples, so each has a node.
+        w.compute(2, 100, work);
+        w.on(2)
+    };
+    // The child lived until half a second: the pages stay with thread 0, which is far from thread 1.
+    let r = run(500_000_000);
+    assert_eq!(r.remote_share, Some(1.0));
+    assert_eq!(r.objects[0].first_touch.len(), 1, "{:?}", r.objects[0].first_touch);
+    assert_eq!(r.objects[0].first_touch[0].function.as_deref(), Some("init"));
+    // It lives on: the store takes a copy, on the writer's node.
+    assert_eq!(run(5_000_000_000).remote_share, Some(0.0));
+}
+
+/// glibc's pthread_create writes the new thread's descriptor into the top of its stack, where its thread-local data are.
+#[test]
+fn stacks_that_their_creator_touched_first_are_no_finding() {
+    let mut w = MadeRecording::new(2);
+    let create = w.own("main", 10);
+    let work = w.own("work", 20);
+    let mut tops = Vec::new();
+    for t in 0..2u64 {
+        let stack = BASE + (t << 24);
+        w.object(ObjectKind::Stack, stack, 64 * PAGE, 20, "thread's stack");
+        tops.push(stack + 63 * PAGE);
+    }
+    for &top in &tops {
+        w.touch(100, 0, create, top, 1);
+    }
+    for i in 0..1000u64 {
+        for t in 0..2u32 {
+            w.sample(WORK + i * 1_000_000 + u64::from(t), t, work, tops[t as usize] + i % 4000);
+        }
+    }
+    let r = w.on(2);
+    assert!((r.remote_share.unwrap() - 0.5).abs() < 0.01);
+    assert!(r.findings.is_empty(), "{}", r.findings[0].cause.text);
+    assert_eq!(r.objects[0].pattern, Pattern::OwnThread);
+    // The main thread's stack may hold what others use: a variable that is shared by mistake.
+    w.input.objects.name.iter_mut().for_each(|name| *name = "main thread's stack".into());
+    assert_eq!(w.on(2).findings.len(), 1);
+}
+
+/// A hundred pages by one line, a thousand by two kinds of touches at another: each kind alone has fewer remote samples.
+#[test]
+fn touches_of_one_line_count_together() {
+    let mut w = MadeRecording::new(2);
+    let (few, many, work) = (w.own("sys_used", 10), w.own("fill", 20), w.own("work", 30));
+    let a = w.array("a", 1000);
+    w.touch(100, 0, few, a, 400);
+    // Half of the others are read first: two groups.
+    for p in 400..1000 {
+        if p % 2 == 0 {
+            w.fault_as(600 + 2 * p, 0, many, a + p * PAGE, Access::Load);
+        }
+        w.fault_as(601 + 2 * p, 0, many, a + p * PAGE, Access::Store);
+    }
+    for i in 0..4000u64 {
+        w.sample(WORK + i * 250_000, 1, work, a + (i * 7919 % 1000) * PAGE);
+        w.sample(WORK + i * 250_000 + 1, 0, work, a + 17 * PAGE);
+    }
+    let r = w.on(2);
+    let f = &r.findings[0];
+    assert_eq!(f.cause.function.as_deref(), Some("fill"), "{:?}", f.evidence);
+    let said = &f.evidence[0];
+    assert!(said.contains("all 1000 pages placed by thread 0 (node 0), 600 of them (with most of the remote accesses) at main.c:20"), "{said}");
+}
+
+/// Users do not have libc's source: its lines are not shown, and in a static program its functions are not the program's.
+#[test]
+fn a_source_line_of_libc_is_no_site() {
+    const FILE: &str = "./string/../sysdeps/x86_64/multiarch/memset-vec-unaligned-erms.S";
+    for runtime in [1, 0] {
+        let (mut w, _, a) = made();
+        let memset = w.code("memset", FILE, 245, runtime);
+        let caller = w.own("clear", 15);
+        let chain = w.chain(&[memset, caller]);
+        w.touch(100, 0, memset, a, 64);
+        let r = sampled(&mut w, a);
+        let at = r.objects[0].first_touch[0].at.clone().unwrap_or_default();
+        assert!(!at.contains("sysdeps"), "{at}");
+        w.input.faults.chain[60] = chain;
+        let r = w.on(2);
+        assert_eq!(r.objects[0].first_touch[0].at.as_deref(), Some("main.c:15"));
+    }
+}
+
+#[test]
+fn a_real_machine_is_judged_by_where_pages_are() {
+    let (mut w, ip, a) = made();
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 64);
+    // First seen where they were touched, then moved to the user's node.
+    w.page_node(WORK + 100, a, 64, 0, 12);
+    w.page_node(WORK + 200, a, 64, 1, 12);
+    let work = w.own("work", 20);
+    for i in 0..400 {
+        w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
+    }
+    let r = w.real();
+    assert_eq!(r.remote_share, Some(0.5));
+    assert!(r.notes.iter().any(|n| n.contains("64 pages changed their node")), "{:?}", r.notes);
+    assert_eq!(r.machine.binding, "recorded");
+}
+
+/// The kernel's first call was by one thread alone: its line touched the pages first, and all threads write there later.
+#[test]
+fn a_kernel_that_was_first_called_serially_is_no_initialisation() {
+    let kind = |access: Access| {
+        let mut w = MadeRecording::new(4);
+        let kernel = w.own("kernel", 10);
+        let a = w.array("a", 128);
+        w.touch(100, 0, kernel, a, 128);
+        for i in 0..1600 {
+            let address = a + i / 4 % 128 * PAGE;
+            w.sample_as(WORK + i, (i % 4) as u32, kernel, address, Resolution::Exact, access);
+        }
+        let r = w.on(2);
+        kinds(&r).first().map(|k| k.0.to_owned())
+    };
+    assert_eq!(kind(Access::Load).as_deref(), Some("shared_read_mostly"));
+    assert_eq!(kind(Access::Store).as_deref(), Some("shared_read_write"));
+}
+
+#[test]
+fn a_thread_that_migrates_while_it_initialises_is_still_one_thread() {
+    let mut w = MadeRecording::new(4);
+    let ip = w.own("init", 10);
+    let a = w.array("a", 128);
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 128);
+    // The second half from the other node.
+    w.input.faults.cpu.iter_mut().skip(64).for_each(|cpu| *cpu = 2);
+    let work = w.own("work", 20);
+    for i in 0..1600 {
+        w.sample(WORK + i, (i % 4) as u32, work, a + i / 4 % 128 * PAGE);
+    }
+    let r = w.real();
+    assert_eq!(r.remote_share, Some(0.5));
+    assert_eq!(kinds(&r), [("shared_read_mostly", "a")], "{:?}", r.findings);
+    let said = &r.findings[0].evidence[0];
+    assert!(said.contains("all 128 pages placed by thread 0 (nodes 0, 1)"), "{said}");
+}
+
+#[test]
+fn pages_seen_but_never_touched_are_unseen() {
+    let (mut w, ip, a) = made();
+    w.touch(100, 0, ip, a, 16);
+    w.page_node(WORK, a, 48, 0, 12);
+    let r = sampled(&mut w, a);
+    let p = &r.objects[0].pages;
+    assert_eq!((p.total, p.touched, p.unseen, p.absent_or_unknown), (64, 16, 32, 16));
+}
+
+#[test]
+fn threads_that_wander_between_nodes_are_found_on_a_real_machine_only() {
+    let (mut w, ip, a) = made();
+    w.input.meta.machine = machine(2, 2);
+    w.touch(100, 0, ip, a, 64);
+    for i in 0..400u64 {
+        for t in 0..4u32 {
+            w.sample(WORK + i * 10 + u64::from(t), t, ip, a + i % 64 * PAGE);
+            *w.samples.cpu.last_mut().unwrap() = ((i / 20 + u64::from(t)) % 4) as u16;
+        }
+    }
+    assert!(w.real().findings.iter().any(|f| f.kind == "unpinned_threads"));
+    assert!(!w.on(2).findings.iter().any(|f| f.kind == "unpinned_threads"));
+}

@@ -1,0 +1,156 @@
+//! Loops of hand-assembled code: what an iteration adds, and what it costs on a core of Zen 4.
+
+use nearfar_decode::loops::{CodeLoop, InLoop, core};
+use nearfar_decode::{Decoder, FunctionCode, Registers};
+use nearfar_recording::Access;
+use std::sync::Arc;
+
+const START: u64 = 0x5555_0000_1000;
+const HEAP: u64 = 0x7f00_0000_0000;
+const RAX: usize = 0;
+const RCX: usize = 1;
+const RDX: usize = 2;
+const RBX: usize = 3;
+const RSI: usize = 6;
+const RDI: usize = 7;
+const R12: usize = 12;
+
+/// `movsd xmm0,[rdi+rax*8]; mulsd xmm0,xmm2; addsd xmm0,[rsi+rax*8]; movsd [rdx+rax*8],xmm0; add rax,1; cmp rax,rcx; jne`
+const TRIAD: &str = "f20f1004c7 f20f59c2 f20f5804c6 f20f1104c2 4883c001 4839c8 75e4 c3";
+/// `addsd xmm0,[rdi]; add rdi,8; cmp rdi,rsi; jne`
+const ROWS: &str = "f20f5807 4883c708 4839f7 75f3 c3";
+/// `imul rax,r8; add rax,r9; mov rcx,rax; shr rcx,40; add rdx,[rdi+rcx*8]; dec rsi; jnz`
+const RANDOM: &str = "490fafc0 4c01c8 4889c1 48c1e928 480314cf 48ffce 75e9 c3";
+/// `mov rax,[rdi]; test rax,rax; je over; add rbx,rax; over: add rdi,8; cmp rdi,rsi; jne`
+const BRANCHY: &str = "488b07 4885c0 7403 4801c3 4883c708 4839f7 75ec c3";
+/// `mov rdi,[rbx]; call …; add rbx,8; dec r12; jnz`
+const CALLING: &str = "488b3b e8a0ffffff 4883c308 49ffcc 75ef c3";
+/// `outer: xor eax,eax; inner: add rdx,[rdi+rax*8]; inc rax; cmp rax,rcx; jne inner; add rdi,800; dec rsi; jnz outer`
+const NESTED: &str = "31c0 480314c7 48ffc0 4839c8 75f4 4881c720030000 48ffce 75e6 c3";
+/// `movsd xmm0,[rdi]; addsd xmm0,xmm1; movsd [rdi+8],xmm0; add rdi,8; dec rsi; jnz`
+const IN_PLACE: &str = "f20f1007 f20f58c1 f20f114708 4883c708 48ffce 75ea c3";
+/// `divsd xmm0,[rdi]; add rdi,8; dec rsi; jnz`
+const DIVIDING: &str = "f20f5e07 4883c708 48ffce 75f3 c3";
+
+/// `pcmpeqd xmm0,xmm0; psrlq xmm0,1; paddq xmm0,[rdi]; add rdi,16; dec rsi; jnz`
+const ALL_ONES: &str = "660f76c0 660f73d001 660fd407 4883c710 48ffce 75ea c3";
+
+/// The loop around the instruction at an offset.
+fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
+    let hex: String = code.split(' ').collect();
+    let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+    let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let mut decoder = Decoder::new();
+    decoder.core = core("AuthenticAMD", 0x19, 0x11);
+    let registers = Registers { ip: START + offset, ..Registers::default() };
+    decoder.resolve(1, &registers, |_| Some(FunctionCode { start: START, bytes: &bytes, synced: true }));
+    decoder.loop_around(1, START + offset)
+}
+
+fn sampled(code: &CodeLoop, values: &[(usize, u64)]) -> InLoop {
+    let mut registers = Registers::default();
+    values.iter().for_each(|&(register, value)| registers.gpr[register] = value);
+    code.at(&registers, 0).unwrap()
+}
+
+#[test]
+fn a_triad_has_three_streams_and_is_bound_by_its_instructions() {
+    let code = at(TRIAD, 5).unwrap();
+    assert_eq!((code.head, code.last - START, code.instructions), (START, 0x1a, 7));
+    let streams: Vec<_> = code.streams.iter().map(|s| (s.ip - START, s.access, s.bytes, s.step)).collect();
+    let [load, store] = [Access::Load, Access::Store];
+    assert_eq!(streams, [(0, load, 8, Some(8)), (9, load, 8, Some(8)), (14, store, 8, Some(8))]);
+    let cost = code.cost.clone().unwrap();
+    // Six instructions of six a cycle; the comparison and its jump are one.
+    assert_eq!((cost.issue, cost.chain), (1.0, 1.0));
+    assert!(cost.high < 2.0, "{cost:?}");
+    let values = [(RAX, 100), (RCX, 1000), (RDI, HEAP), (RSI, HEAP + 8000), (RDX, HEAP + 16000)];
+    let place = sampled(&code, &values);
+    assert_eq!((place.position, place.left), (HEAP + 800, Some(900)));
+    assert_eq!(place.other, Some((1, HEAP + 8800)));
+    // All instructions share the loop.
+    assert_eq!(at(TRIAD, 0x17).unwrap().head, START);
+    assert!(at(TRIAD, 0x1c).is_none(), "the return is in no loop");
+}
+
+#[test]
+fn additions_that_wait_for_each_other_are_a_chain() {
+    let code = at(ROWS, 4).unwrap();
+    let cost = code.cost.clone().unwrap();
+    assert_eq!((cost.issue, cost.chain, cost.high), (1.0, 3.0, 3.0));
+    assert_eq!(sampled(&code, &[(RDI, HEAP), (RSI, HEAP + 80)]).left, Some(10));
+}
+
+#[test]
+fn what_begins_anew_with_all_bits_set_is_no_chain() {
+    assert_eq!(at(ALL_ONES, 0).unwrap().cost.clone().unwrap().chain, 1.0);
+}
+
+#[test]
+fn random_access_has_no_stream_but_a_register_that_counts() {
+    let code = at(RANDOM, 0x12).unwrap();
+    assert_eq!(code.streams.iter().map(|s| s.step).collect::<Vec<_>>(), [None]);
+    let position = code.position.unwrap();
+    assert_eq!((position.stream, position.step), (None, -1));
+    // A multiplication and an addition.
+    assert_eq!(code.cost.clone().unwrap().chain, 4.0);
+    let place = sampled(&code, &[(RSI, 77)]);
+    assert_eq!((place.position, place.left, place.other), (77, Some(77), None));
+}
+
+#[test]
+fn what_only_some_iterations_execute_costs_nothing_from_below_and_a_misprediction_from_above() {
+    let cost = at(BRANCHY, 0).unwrap().cost.clone().unwrap();
+    assert_eq!((cost.issue, cost.chain), (1.0, 1.0));
+    assert!(cost.high > 20.0, "{cost:?}");
+}
+
+#[test]
+fn a_call_has_no_cost_and_leaves_the_registers_that_it_preserves() {
+    let code = at(CALLING, 8).unwrap();
+    assert_eq!(code.cost.clone().unwrap_err(), "it has a call (`call`)");
+    let place = sampled(&code, &[(RBX, HEAP), (R12, 5)]);
+    assert_eq!((place.position, place.left), (HEAP, Some(5)));
+}
+
+#[test]
+fn divisions_have_no_cost_and_no_processor_has_none_that_is_not_known() {
+    assert_eq!(at(DIVIDING, 0).unwrap().cost.clone().unwrap_err(), "it has a division (`divsd`)");
+    assert_eq!(core("AuthenticAMD", 0x15, 1), None);
+    // Two kinds of core: Alder Lake.
+    assert_eq!(core("GenuineIntel", 6, 0x97), None);
+}
+
+#[test]
+fn of_two_loops_the_inner_one_counts_and_the_outer_one_has_no_cost() {
+    let inner = at(NESTED, 6).unwrap();
+    assert_eq!((inner.head - START, inner.instructions), (2, 4));
+    assert_eq!(sampled(&inner, &[(RAX, 3), (RCX, 100), (RDI, HEAP)]).position, HEAP + 24);
+    let outer = at(NESTED, 0xe).unwrap();
+    assert_eq!(outer.head, START);
+    assert_eq!(outer.cost.clone().unwrap_err(), "another loop is inside it");
+    // The inner loop's index begins anew: only the pointer and the counter are the outer one's.
+    assert!(outer.position.is_some_and(|p| p.step == 800 || p.step == -1), "{:?}", outer.position);
+}
+
+#[test]
+fn what_goes_through_memory_from_one_iteration_to_the_next_may_take_a_whole_path() {
+    let cost = at(IN_PLACE, 0).unwrap().cost.clone().unwrap();
+    assert!(cost.issue == 1.0 && cost.high >= 18.0, "{cost:?}");
+}
+
+/// `_PyEval_EvalFrameDefault` once kept the recorder busy for fourteen times the program's time.
+#[test]
+fn interpreters_and_very_long_loops_are_not_looked_at() {
+    // Jumps to themselves, and no-operations with a jump back over all of them.
+    let jumps = |count: usize| "ebfe".repeat(count);
+    assert!(at(&jumps(1000), 10).is_some());
+    assert!(at(&jumps(1100), 10).is_none());
+    let long = |count: usize| {
+        let back = -(count as i32 + 6);
+        let back: String = back.to_le_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        format!("{}0f85{back}", "90".repeat(count))
+    };
+    assert!(at(&long(1000), 10).is_some());
+    assert!(at(&long(1100), 10).is_none());
+}

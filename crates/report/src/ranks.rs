@@ -1,0 +1,288 @@
+//! A run of several ranks, for people and for programs.
+
+use super::layout::*;
+use nearfar_analyze::Verdict;
+use nearfar_compare::ranks::{RankRow, Run, Spread, State};
+use std::collections::BTreeMap;
+
+/// Rows of a list at most; the JSON has them all.
+const ROWS: usize = 20;
+/// Objects that cost less far time than this in every rank are not listed. // chosen
+const LEAST: f64 = 0.01;
+
+/// As JSON, indented, with a final line feed.
+pub fn to_json(run: &Run) -> String {
+    super::json::pretty(run)
+}
+
+/// As text of about `width` columns; `color` adds terminal styles. `name` is what the run is called on the command line.
+pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
+    let mut page = Page::new(width, color);
+    headline(&mut page, run);
+    page.blank();
+    head(&mut page, run);
+    dead(&mut page, run);
+    differing(&mut page, run);
+    table(&mut page, run);
+    classes(&mut page, run);
+    objects(&mut page, run);
+    phases(&mut page, run);
+    if !run.notes.is_empty() {
+        page.heading("Notes");
+        run.notes.iter().for_each(|note| page.bullet(note));
+    }
+    page.blank();
+    page.paragraph(&format!(
+        "One rank: nearfar report {name} --rank N. All figures: nearfar report {name} --json."
+    ));
+    page.finish()
+}
+
+fn headline(page: &mut Page, run: &Run) {
+    let of = |verdict| -> Vec<u32> {
+        run.ranks.iter().filter(|r| r.verdict == Some(verdict)).map(|r| r.rank).collect()
+    };
+    let (affected, clean, unknown) = (of(Verdict::Affected), of(Verdict::Clean), of(Verdict::Unknown));
+    let judged = affected.len() + clean.len() + unknown.len();
+    let count = |ranks: &[u32]| format!("{} of {judged} ranks", ranks.len());
+    let (style, text) = if judged == 0 {
+        (Style::Unsure, "No verdict: no rank has a summary.".to_owned())
+    } else if !affected.is_empty() {
+        (
+            Style::Bad,
+            format!("Affected: far memory costs {} time (rank {}).", count(&affected), list(&affected)),
+        )
+    } else if run.verdict() == Verdict::Clean {
+        (Style::Good, format!("Clean: {}.", count(&clean)))
+    } else if unknown.is_empty() {
+        let known = plural(clean.len(), "rank");
+        (
+            Style::Unsure,
+            format!(
+                "No verdict for the run: what is known of {known} is clean; others ended early, are missing or unknown."
+            ),
+        )
+    } else if clean.is_empty() {
+        let why = run.ranks.iter().find_map(|r| r.verdict_why.as_deref()).unwrap_or_default();
+        (Style::Unsure, format!("No verdict for any rank. Rank {}: {why}", unknown[0]))
+    } else {
+        (
+            Style::Unsure,
+            format!("No verdict for {} (rank {}); the others are clean.", count(&unknown), list(&unknown)),
+        )
+    };
+    page.headline(style, &text);
+}
+
+fn head(page: &mut Page, run: &Run) {
+    let hosts = hosts(run).len();
+    let command = match run.command.split_first() {
+        None => "unknown".to_owned(),
+        Some((program, words)) => {
+            let all = format!("{} {}", nearfar_analyze::base(program), words.join(" "));
+            shorten(all.trim_end(), page.width.saturating_sub(12).max(30))
+        }
+    };
+    page.item(0, "command", &command);
+    let size = run.size.map_or("an unknown number of".to_owned(), |n| n.to_string());
+    page.item(
+        0,
+        "ranks",
+        &format!(
+            "{} of {size} recorded, on {}; {} {}",
+            run.ranks.len(),
+            plural(hosts, "host"),
+            run.launcher,
+            run.launch
+        ),
+    );
+    if let Some(machine) = &run.judged_on {
+        page.item(0, "machine", &format!("{machine}{}", if run.assumed { ", assumed" } else { "" }));
+    }
+    let seconds = |x: f64| format!("{x:.2} s");
+    spread(page, "time", run.seconds, seconds, run.ranks.len());
+    spread(page, "cpu time", run.cpu_seconds, seconds, run.ranks.len());
+    spread(page, "at risk", run.far_share, |x| percent(Some(x)), run.ranks.len());
+}
+
+fn spread(page: &mut Page, label: &str, spread: Option<Spread>, word: impl Fn(f64) -> String, ranks: usize) {
+    let text = match spread {
+        None => "unknown".to_owned(),
+        Some(s) => {
+            let unknown = ranks as u64 - s.ranks.min(ranks as u64);
+            let more = if unknown > 0 {
+                format!("; unknown of {}", plural(unknown as usize, "rank"))
+            } else {
+                String::new()
+            };
+            format!("min {}, median {}, max {}{more}", word(s.min), word(s.median), word(s.max))
+        }
+    };
+    page.item(0, label, &text);
+}
+
+/// Ranks without a complete recording, by what became of them.
+fn dead(page: &mut Page, run: &Run) {
+    let mut by_end: BTreeMap<(State, &str), Vec<u32>> = BTreeMap::new();
+    for row in run.ranks.iter().filter(|r| r.state != State::Complete) {
+        by_end.entry((row.state, &row.end)).or_default().push(row.rank);
+    }
+    let missing = run.missing_count.unwrap_or(0);
+    if by_end.is_empty() && missing == 0 {
+        return;
+    }
+    page.heading("Ranks that did not end well");
+    for ((state, end), ranks) in by_end {
+        let word = match state {
+            State::Complete | State::Failed => "failed",
+            State::Killed => "killed",
+            State::Unfinished => "unfinished",
+            State::Running => "running",
+            State::OtherVersion => "not readable by this version",
+            State::Damaged => "damaged",
+        };
+        page.bullet(&format!("{word}: rank {} ({end})", list(&ranks)));
+    }
+    if missing > 0 {
+        let more = missing - run.missing.len() as u64;
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        page.bullet(&format!("missing: rank {}{more} (no recording)", list(&run.missing)));
+    }
+}
+
+fn differing(page: &mut Page, run: &Run) {
+    let rows: Vec<&RankRow> = run.ranks.iter().filter(|r| !r.differs.is_empty()).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("Ranks that differ from most");
+    for row in rows.iter().take(ROWS) {
+        page.bullet(&format!("rank {} ({}): {}", row.rank, row.host, row.differs.join("; ")));
+    }
+    if rows.len() > ROWS {
+        page.bullet(&format!("and {} more", rows.len() - ROWS));
+    }
+}
+
+fn hosts(run: &Run) -> BTreeMap<&str, Vec<&RankRow>> {
+    let mut hosts: BTreeMap<&str, Vec<&RankRow>> = BTreeMap::new();
+    for row in &run.ranks {
+        hosts.entry(&row.host).or_default().push(row);
+    }
+    hosts
+}
+
+/// Hosts by ranks: a character a rank.
+fn table(page: &mut Page, run: &Run) {
+    page.heading("Time at risk on far memory, by host and rank");
+    let hosts = hosts(run);
+    let name = hosts.keys().map(|h| columns(h)).max().unwrap_or(0).clamp(4, 24);
+    let numbers = 14;
+    let room = page.width.saturating_sub(name + numbers + 4).max(16);
+    for (host, rows) in &hosts {
+        for (i, part) in rows.chunks(room).enumerate() {
+            let host = if i == 0 { shorten(host, name) } else { String::new() };
+            let ranks: Vec<u32> = part.iter().map(|r| r.rank).collect();
+            let cells: String = part.iter().map(|r| cell(r)).collect();
+            page.line(&format!(
+                "{}  {}  {cells}",
+                left(&host, name),
+                left(&shorten(&list(&ranks), numbers), numbers)
+            ));
+        }
+    }
+    page.paragraph(
+        "One character a rank: . below 1 %, - below 10 %, 1 to 9 tens of percent, ? unknown, x no summary.",
+    );
+}
+
+fn cell(row: &RankRow) -> char {
+    match (row.verdict, row.far_share) {
+        (None, _) => 'x',
+        (Some(_), None) => '?',
+        (_, Some(share)) if share < 0.01 => '.',
+        (_, Some(share)) if share < 0.1 => '-',
+        (_, Some(share)) => char::from_digit(((share * 10.0) as u32).min(9), 10).unwrap_or('?'),
+    }
+}
+
+fn classes(page: &mut Page, run: &Run) {
+    if run.classes.len() < 2 {
+        return;
+    }
+    page.heading("Ranks that are alike");
+    for class in run.classes.iter().take(ROWS) {
+        let text = format!(
+            "{}: rank {}: {}",
+            plural(class.ranks.len(), "rank"),
+            list(&class.ranks),
+            nearfar_compare::ranks::words_of(class)
+        );
+        page.bullet(&text);
+    }
+    if run.classes.len() > ROWS {
+        page.bullet(&format!("and {} more", run.classes.len() - ROWS));
+    }
+}
+
+fn objects(page: &mut Page, run: &Run) {
+    let costs =
+        |o: &&nearfar_compare::ranks::CommonObject| o.far_time_share.is_some_and(|far| far.max >= LEAST);
+    let rows: Vec<_> = run.objects.iter().filter(costs).take(ROWS / 2).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("Objects on far pages, over ranks");
+    for o in rows {
+        let at = o.allocated_at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+        let over = |s: Spread| {
+            format!("{} / {} / {}", percent(Some(s.min)), percent(Some(s.median)), percent(Some(s.max)))
+        };
+        let far = o.far_time_share.map_or("unknown".to_owned(), over);
+        let worst = o.worst_rank.map(|rank| format!(", most in rank {rank}")).unwrap_or_default();
+        page.bullet(&format!(
+            "{}{at}: in {}; time {}, at risk {far} (min / median / max){worst}",
+            o.name,
+            plural(o.ranks as usize, "rank"),
+            over(o.time_share)
+        ));
+    }
+}
+
+fn phases(page: &mut Page, run: &Run) {
+    if run.phases.is_empty() {
+        return;
+    }
+    page.heading("Phases, over ranks (min / median / max)");
+    let over = |s: Option<Spread>, word: &dyn Fn(f64) -> String| {
+        s.map_or("unknown".to_owned(), |s| format!("{} / {} / {}", word(s.min), word(s.median), word(s.max)))
+    };
+    for phase in run.phases.iter().take(ROWS / 2) {
+        let longest = phase.longest_rank.map(|rank| format!(", longest in rank {rank}")).unwrap_or_default();
+        page.bullet(&format!(
+            "{}: in {}; own time {}, in all {}; calls {}; far {} of its memory samples{longest}",
+            phase.name,
+            plural(phase.seconds.map_or(0, |s| s.ranks) as usize, "rank"),
+            over(phase.own_seconds, &|x| format!("{x:.2} s")),
+            over(phase.seconds, &|x| format!("{x:.2} s")),
+            over(phase.calls, &|x| format!("{x:.0}")),
+            over(phase.far_share, &|x| percent(Some(x))),
+        ));
+    }
+    if run.phases.len() > ROWS / 2 {
+        page.bullet(&format!("and {} more in the JSON", run.phases.len() - ROWS / 2));
+    }
+}
+
+/// `0-3,7`.
+fn list(ranks: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match parts.last_mut() {
+            Some(part) if part.1.checked_add(1) == Some(rank) => part.1 = rank,
+            _ => parts.push((rank, rank)),
+        }
+    }
+    let word = |&(from, to): &(u32, u32)| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    parts.iter().map(word).collect::<Vec<_>>().join(",")
+}

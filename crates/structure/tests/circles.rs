@@ -1,0 +1,272 @@
+//! Files that use each other in a circle can only be read together. There are none but those named here.
+//!
+//! An import counts, and a path in the code; a `pub use` does not, for a `mod.rs` that hands names on is no
+//! part of what it hands on. Modules inside a file (its tests) belong to the file and are left out.
+
+use nearfar_structure::{crates, paths, sources, tokens};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Circles that are still there: the crate, its files, and why. Each is gone one day; none is added.
+const LEFT: &[(&str, &[&str], &str)] = &[
+    (
+        "analyze",
+        &[
+            "advice",
+            "assemble",
+            "attribute",
+            "attribute/count",
+            "cached",
+            "cases",
+            "code",
+            "counts",
+            "exact",
+            "findings",
+            "held",
+            "instances",
+            "notes",
+            "object_rows",
+            "phases/report",
+            "pictures",
+            "pictures/bands",
+            "pictures/calls",
+            "pictures/groups",
+            "pictures/instructions",
+            "pictures/looked",
+            "pictures/processes",
+            "pictures/repaired",
+            "pictures/strips",
+            "pictures/timeline",
+            "shares",
+            "sharing",
+            "verdict",
+            "whatif",
+            "whatif/by_phase",
+            "whatif/flows",
+            "whatif/plan",
+        ],
+        "the context that one step fills and all steps read has methods that need the steps",
+    ),
+    (
+        "nearfar",
+        &[
+            "cli",
+            "cli/check",
+            "cli/cure",
+            "cli/diff",
+            "cli/doctor",
+            "cli/export",
+            "cli/exporter",
+            "cli/fix",
+            "cli/fix_run",
+            "cli/html",
+            "cli/layout",
+            "cli/layout_run",
+            "cli/machine",
+            "cli/measure",
+            "cli/ranks",
+            "cli/record",
+            "cli/report",
+            "cli/run",
+            "cli/top",
+            "cli/topo",
+            "cli/web",
+            "cli/where_is",
+        ],
+        "the flags of all commands are in one file, beside what calls the commands",
+    ),
+    (
+        "nearfar",
+        &["collect/agent", "collect/agent/install", "collect/agent/shared"],
+        "the agent's settings are read where its memory is laid out",
+    ),
+    (
+        "nearfar",
+        &["collect/perf/event", "collect/perf/open"],
+        "an event's layout needs its kind, and opening needs the layout",
+    ),
+    (
+        "nearfar",
+        &["place/residency", "place/residency/pages", "place/residency/statics", "place/residency/threads"],
+        "one look at a process is the value that its parts fill",
+    ),
+    ("qemu-plugin", &["guard", "vcpu"], "a vCPU's state is reached through its guard"),
+    (
+        "qemu-plugin",
+        &["install", "translate"],
+        "callbacks are installed by translation, and translation by installation",
+    ),
+    (
+        "qemu-plugin",
+        &["plugin_state", "throttle", "wakes"],
+        "the plugin's state has the throttle, which looks at it",
+    ),
+];
+
+/// A module as the names on the way to it; none for the crate itself.
+type Module = Vec<String>;
+
+fn module(file: &str) -> Module {
+    let mut parts: Module = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
+    if parts.last().is_some_and(|last| last == "mod") || ["lib", "main"].contains(&parts.join("/").as_str()) {
+        parts.pop();
+    }
+    parts
+}
+
+/// The tokens without modules that are inside the file.
+fn outermost(tokens: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut depth = 0_usize;
+    for token in tokens {
+        let inside = |kept: &[String]| kept.len() > 1 && kept[kept.len() - 2] == "mod";
+        match token.as_str() {
+            "{" if depth > 0 || inside(&kept) => depth += 1,
+            "}" if depth > 0 => depth -= 1,
+            _ if depth > 0 => {}
+            _ => kept.push(token),
+        }
+    }
+    kept
+}
+
+/// Splits off what a file only hands on: the paths of its `pub use` items.
+fn handed_on(tokens: &[String]) -> (Vec<Vec<String>>, Vec<String>) {
+    let (mut on, mut rest) = (Vec::new(), Vec::new());
+    let mut i = 0;
+    while i < tokens.len() {
+        let begin = if tokens[i] == "pub" && tokens.get(i + 1).is_some_and(|t| t == "(") {
+            tokens[i..].iter().position(|t| t == ")").map(|n| i + n + 1)
+        } else {
+            (tokens[i] == "pub").then_some(i + 1)
+        };
+        if let Some(begin) = begin.filter(|&b| tokens.get(b).is_some_and(|t| t == "use")) {
+            let end = tokens[begin..].iter().position(|t| t == ";").map_or(tokens.len(), |n| begin + n);
+            on.extend(paths(&tokens[begin + 1..end]));
+            i = end + 1;
+        } else {
+            rest.push(tokens[i].clone());
+            i += 1;
+        }
+    }
+    (on, rest)
+}
+
+/// The files of a crate by module, and for each those that it uses.
+fn uses(files: &[(String, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
+    let parts: BTreeMap<Module, _> = files
+        .iter()
+        .filter(|(file, _)| !file.ends_with("tests.rs"))
+        .map(|(file, text)| (module(file), handed_on(&outermost(tokens(text)))))
+        .collect();
+    // Where a name that a module hands on comes from.
+    let mut names: BTreeMap<(Module, String), Module> = BTreeMap::new();
+    let find = |from: &Module, path: &[String], names: &BTreeMap<(Module, String), Module>| {
+        let supers = path.iter().take_while(|part| *part == "super").count();
+        let (mut at, mut path) = match path[0].as_str() {
+            "crate" => (Module::new(), &path[1..]),
+            "self" => (from.clone(), &path[1..]),
+            "super" => (from[..from.len().saturating_sub(supers)].to_vec(), &path[supers..]),
+            first => {
+                let child = [from.as_slice(), &[first.to_owned()]].concat();
+                if !parts.contains_key(&child) {
+                    return None;
+                }
+                (from.clone(), path)
+            }
+        };
+        while let Some(name) = path.first() {
+            let child = [at.as_slice(), std::slice::from_ref(name)].concat();
+            if parts.contains_key(&child) {
+                (at, path) = (child, &path[1..]);
+            } else if let Some(origin) = names.get(&(at.clone(), name.clone())).filter(|&o| *o != at) {
+                at = origin.clone();
+            } else {
+                break;
+            }
+        }
+        Some(at)
+    };
+    // Twice: a name may be handed on by several modules, one after the other.
+    for _ in 0..2 {
+        for (from, (on, _)) in &parts {
+            for path in on {
+                let Some(last) = path.last() else { continue };
+                if let Some(origin) = find(from, path, &names).filter(|origin| origin != from) {
+                    names.insert((from.clone(), last.clone()), origin);
+                }
+            }
+        }
+    }
+    parts
+        .iter()
+        .map(|(from, (_, rest))| {
+            let used = paths(rest).into_iter().filter_map(|path| find(from, &path, &names));
+            (from.clone(), used.filter(|to| to != from && parts.contains_key(to)).collect())
+        })
+        .collect()
+}
+
+/// Everything that can be reached from a module.
+fn reached<'a>(from: &'a Module, uses: &'a BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<&'a Module> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(next) = open.pop() {
+        open.extend(uses[next].iter().filter(|to| found.insert(*to)));
+    }
+    found
+}
+
+/// Sets of modules of which each reaches all others.
+fn circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<String>> {
+    let all: BTreeMap<_, _> = uses.keys().map(|m| (m, reached(m, uses))).collect();
+    let mut found: Vec<BTreeSet<String>> = Vec::new();
+    for (module, reach) in &all {
+        if reach.contains(module) {
+            let circle = reach.iter().filter(|other| all[*other].contains(module)).map(|m| m.join("/"));
+            let circle: BTreeSet<String> = circle.collect();
+            if !found.contains(&circle) {
+                found.push(circle);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn files_use_each_other_in_one_direction() {
+    let mut wrong = Vec::new();
+    for name in crates() {
+        let name = &name;
+        let found = circles(&uses(&sources(name)));
+        let left: Vec<BTreeSet<String>> = LEFT
+            .iter()
+            .filter(|(of, ..)| of == name)
+            .map(|(_, files, _)| files.iter().map(|f| (*f).to_owned()).collect())
+            .collect();
+        for circle in &found {
+            if !left.iter().any(|known| circle.is_subset(known)) {
+                wrong.push(format!("{name}: a circle of {}", Vec::from_iter(circle.clone()).join(", ")));
+            }
+        }
+        for known in left.iter().filter(|known| !found.iter().any(|circle| circle.is_subset(known))) {
+            wrong.push(format!("{name}: gone, take it out of LEFT: {known:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_circle_is_found_through_names_that_are_handed_on() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let text = [
+        file("lib.rs", "mod a; mod b; pub use b::Thing;"),
+        file("a.rs", "use crate::Thing; fn f() {}"),
+        file("b/mod.rs", "mod c; pub struct Thing; #[cfg(test)] mod tests { use super::*; }"),
+        file("b/c.rs", "fn g() { crate::a::f() }"),
+    ];
+    assert_eq!(circles(&uses(&text)), Vec::<BTreeSet<String>>::new());
+    let mut closed = text.to_vec();
+    closed[2].1 += "use c::g;";
+    let circle: BTreeSet<String> = ["a", "b", "b/c"].map(str::to_owned).into();
+    assert_eq!(circles(&uses(&closed)), [circle]);
+}
