@@ -1,9 +1,8 @@
 //! What QEMU calls when the guest's code runs. A few instructions each where it matters.
 
 use crate::api::STORE_BIT;
-use crate::guard::guarded;
 use crate::userdata::Site;
-use crate::vcpu::Vcpu;
+use crate::vcpu::{Vcpu, guarded};
 use libc::{c_uint, c_void};
 use nearfar_simulate::Kind;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,20 +1,6 @@
-//! Panics stop here: QEMU's frames cannot be unwound.
+//! What a panic says. None may reach QEMU, whose frames cannot be unwound.
 
-use crate::vcpu::Vcpu;
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Does what may fail in an unforeseen way. If it does, nothing is counted any more, the log
-/// and the journal report it, and the guest goes on.
-pub fn guarded(vcpu: &mut Vcpu, work: impl FnOnce(&mut Vcpu)) {
-    let plugin = vcpu.plugin;
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(vcpu))) {
-        plugin.fail(&panic_text(&*panic));
-    }
-    if plugin.stopped() {
-        vcpu.stop();
-    }
-}
 
 /// A panic's message.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
@@ -26,6 +12,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::catch_unwind;
 
     #[test]
     fn messages_of_panics_are_found() {

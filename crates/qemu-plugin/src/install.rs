@@ -6,14 +6,13 @@ use crate::callbacks::{self, MOST_VCPUS};
 use crate::guard::panic_text;
 use crate::log;
 use crate::output::Output;
-use crate::plugin_state::PluginState;
+use crate::plugin_state::{PluginState, plugin, share};
 use crate::translate::translate;
 use crate::vcpu::Vcpu;
 use libc::{c_char, c_int, c_void};
 use nearfar_machine::Machine;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How often rows go to the file. A run that is killed loses what came after.
@@ -22,13 +21,6 @@ const FLUSH: Duration = Duration::from_millis(500);
 /// million pages has a million rows each time. A run that is killed loses what its pages moved since: at
 /// most in the later half of its time, or all if it was shorter than this.
 const FLUSH_PAGES: Duration = Duration::from_secs(10);
-
-static WORLD: OnceLock<PluginState> = OnceLock::new();
-
-/// What all vCPUs share; there since the plugin was installed.
-pub fn plugin() -> &'static PluginState {
-    WORLD.get().expect("the plugin is made before the first callback is asked for")
-}
 
 /// QEMU loads the plugin.
 ///
@@ -90,7 +82,7 @@ fn install(id: PluginId, info: &Info, arguments: &[String]) -> Result<(), String
     if cpus != plugin.arguments.cpus {
         return Err(format!("cpus={}, but {} has {cpus}", plugin.arguments.cpus, machine.name));
     }
-    let plugin = WORLD.get_or_init(|| plugin);
+    let plugin = share(plugin);
     for index in 0..vcpus {
         callbacks::seat(index, Vcpu::new(plugin, index));
     }

@@ -12,6 +12,7 @@
 //! to (`threads`), and what it does with translations by the instructions for that (`code`).
 
 mod accesses;
+mod alarm;
 mod api;
 mod arguments;
 mod callbacks;

@@ -1,12 +1,12 @@
 //! What all vCPUs share.
 
+use crate::alarm::Alarm;
 use crate::arguments::Arguments;
 use crate::host::HostThread;
 use crate::log;
 use crate::output::Output;
 use crate::pages::{Row, Traffic};
 use crate::threads::Threads;
-use crate::throttle::Alarm;
 use crate::time::GuestTime;
 use crate::wakes::Wakes;
 use nearfar_machine::{Machine, NodeId};
@@ -78,6 +78,18 @@ pub struct PluginState {
     main: AtomicBool,
     /// Nothing is counted any more.
     stopped: AtomicBool,
+}
+
+static STATE: OnceLock<PluginState> = OnceLock::new();
+
+/// What all vCPUs share; there since the plugin was installed.
+pub fn plugin() -> &'static PluginState {
+    STATE.get().expect("the plugin is made before the first callback is asked for")
+}
+
+/// Makes it what [`plugin`] gives.
+pub fn share(state: PluginState) -> &'static PluginState {
+    STATE.get_or_init(|| state)
 }
 
 impl PluginState {

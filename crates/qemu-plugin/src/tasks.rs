@@ -1,10 +1,9 @@
 //! Which thread runs on a vCPU: switches of tasks, system calls, and what threads say.
 
-use crate::guard::guarded;
 use crate::hypercall::Message;
 use crate::log;
 use crate::threads::{Thread, stack_of};
-use crate::vcpu::{PATIENCE, Vcpu};
+use crate::vcpu::{PATIENCE, Vcpu, guarded};
 use crate::wakes::Wake;
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawPhaseMark;

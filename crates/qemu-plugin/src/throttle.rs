@@ -7,9 +7,9 @@
 
 use crate::host::HostThread;
 use crate::plugin_state::PluginState;
+use crate::wakes::Behind;
 use nearfar_recording::tables::LEAD_NS;
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long it naps on the host before it looks again, for each ns that it is ahead, ns: a fraction of what an
@@ -32,17 +32,6 @@ const IN_KERNEL: Duration = Duration::from_millis(3);
 
 /// Whatever the host reports, a vCPU is not throttled for longer than this while one clock stands. // chosen
 const LONGEST: Duration = Duration::from_secs(1);
-
-/// A vCPU that is behind.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Behind {
-    /// Its vCPU, or where it will probably go on.
-    pub cpu: usize,
-    /// Its clock, ns.
-    pub ns: f64,
-    /// Its task, if it does not run yet but will in a moment.
-    pub due: Option<u64>,
-}
 
 /// What a vCPU knows of the others' progress.
 #[derive(Debug, Default)]
@@ -145,51 +134,5 @@ impl Wait {
         self.asleep >= ASLEEP
             || (!works && used.is_none_or(|used| used > IN_KERNEL))
             || self.since.elapsed() > LONGEST
-    }
-}
-
-/// Wakes throttled vCPUs: the guest kernel waits for all of them to acknowledge an interrupt, and a sleeping vCPU cannot.
-#[derive(Debug, Default)]
-pub struct Alarm {
-    times: Mutex<u64>,
-    rings: Condvar,
-}
-
-impl Alarm {
-    /// How often it was raised.
-    pub fn rings(&self) -> u64 {
-        *self.times.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Wakes all.
-    pub fn ring(&self) {
-        *self.times.lock().unwrap_or_else(|e| e.into_inner()) += 1;
-        self.rings.notify_all();
-    }
-
-    /// Waits for that long or until it was raised more often than `heard`; which of the two.
-    fn wait(&self, longest: Duration, heard: u64) -> bool {
-        let times = self.times.lock().unwrap_or_else(|e| e.into_inner());
-        let waited = self.rings.wait_timeout_while(times, longest, |times| *times == heard);
-        *waited.unwrap_or_else(|e| e.into_inner()).0 != heard
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_alarm_ends_naps_that_began_before() {
-        let alarm = Alarm::default();
-        let heard = alarm.rings();
-        assert!(!alarm.wait(Duration::ZERO, heard), "nothing rang");
-        std::thread::scope(|scope| {
-            let napper = scope.spawn(|| alarm.wait(Duration::from_secs(600), heard));
-            alarm.ring();
-            assert!(napper.join().unwrap());
-        });
-        assert!(alarm.wait(Duration::from_secs(600), heard), "it was raised while no vCPU was throttled");
-        assert!(!alarm.wait(Duration::ZERO, alarm.rings()));
     }
 }

@@ -7,7 +7,7 @@ use crate::chain;
 use crate::code::{self, KERNEL, KernelCode, MARK, MARKED_LOAD, UserCode};
 use crate::flops::{self, Ran};
 use crate::guard::panic_text;
-use crate::install::plugin;
+use crate::plugin_state::plugin;
 use crate::userdata::Site;
 use iced_x86::InstructionInfoFactory;
 use libc::c_void;

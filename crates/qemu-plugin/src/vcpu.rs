@@ -4,7 +4,7 @@ use crate::accesses::{Accesses, Here, Made};
 use crate::api::{self, api};
 use crate::epoch::Epoch;
 use crate::flops;
-use crate::guard::guarded;
+use crate::guard::panic_text;
 use crate::host::HostThread;
 use crate::lines::Lines;
 use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
@@ -15,6 +15,7 @@ use crate::userdata::{FOLLOWS, Site};
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawSample;
 use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Instructions after which the simulated clock is looked at although no access missed:
 /// some microseconds, far below an epoch.
@@ -402,5 +403,17 @@ impl Vcpu {
             self.settle();
         }
         self.end_epoch();
+    }
+}
+
+/// Does what may fail in an unforeseen way. If it does, nothing is counted any more, the log
+/// and the journal report it, and the guest goes on.
+pub fn guarded(vcpu: &mut Vcpu, work: impl FnOnce(&mut Vcpu)) {
+    let plugin = vcpu.plugin;
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(vcpu))) {
+        plugin.fail(&panic_text(&*panic));
+    }
+    if plugin.stopped() {
+        vcpu.stop();
     }
 }

@@ -4,7 +4,6 @@
 //! barrier before the last goes on. When that one does, nothing that it sees tells which of the
 //! others' calls woke it. So the clock is noted while the kernel wakes.
 
-use crate::throttle::Behind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Wake-up addresses remembered for threads that are not identified yet (at most this many). The kernel's own data (run queues) are touched again and again;
@@ -20,6 +19,17 @@ pub enum Wake {
     Outside,
     /// It is a new task, and was never woken before, no matter which had its address.
     New,
+}
+
+/// A vCPU that is behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Behind {
+    /// Its vCPU, or where it will probably go on.
+    pub cpu: usize,
+    /// Its clock, ns.
+    pub ns: f64,
+    /// Its task, if it does not run yet but will in a moment.
+    pub due: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]

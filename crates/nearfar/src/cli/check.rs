@@ -1,9 +1,10 @@
 //! `nearfar check`.
 
-use super::OnArgs;
 use super::file::{self, Force};
 use super::look::Look;
-use super::record::{objects_here, on_options};
+use super::on::OnArgs;
+use super::on::on_options;
+use super::record::objects_here;
 use super::{show, status};
 use crate::collect::objects::ObjectPolicies;
 use crate::collect::on::{BINDING, require_pinned};

@@ -1,11 +1,12 @@
 //! `nearfar cure`: record, report, fix, the same again with the fix, runs with and without, and one page.
 
-use super::fix::next;
 use super::html::{HtmlArgs, about};
-use super::layout::quoted;
+use super::judged::judged;
 use super::machine::EMULATED;
-use super::report::judged;
-use super::{OnArgs, look, show, status};
+use super::on::OnArgs;
+use super::repair::next;
+use super::words::quoted;
+use super::{look, show, status};
 use crate::discover;
 use crate::guest::Relay;
 use crate::host::target::Ending;

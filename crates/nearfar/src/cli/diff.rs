@@ -1,8 +1,8 @@
 //! `nearfar diff`.
 
 use super::html::HtmlArgs;
+use super::judged::judged;
 use super::look::Look;
-use super::report::judged;
 use super::{show, status};
 use anyhow::{Context, Result};
 use clap::Args;

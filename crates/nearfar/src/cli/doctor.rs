@@ -1,6 +1,6 @@
 //! `nearfar doctor`: which sources work here, why the others do not, what unlocks them.
 
-use super::DoctorArgs;
+use super::look;
 use super::show::wrapped;
 use crate::collect::agent::{AgentFile, Settings};
 use crate::collect::on::plugin_files;
@@ -12,6 +12,7 @@ use crate::host::page_nodes::{Range, look};
 use crate::host::target::find_program;
 use crate::live::reference_load;
 use anyhow::Result;
+use clap::Args;
 use nearfar_figures::percent::percent;
 use nearfar_observed::live::checks::Outcome;
 use nearfar_recording::PageNodes;
@@ -21,6 +22,20 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// Say which sources work here, why the others do not, and the command that unlocks each
+#[derive(Args)]
+pub(super) struct DoctorArgs {
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Run known loads on every node instead, and compare each counter with what it must have seen; `top` and
+    /// `exporter` then flag those that are off by more than 10 %. Takes seconds per pair of nodes
+    #[arg(long)]
+    counters: bool,
+    #[command(flatten)]
+    look: look::Look,
+}
 
 /// What was found.
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! `nearfar export`: a recording in the formats of other tools.
 
-use super::report::{Judged, judge, judged_with};
+use super::judged::{Judged, judge, judged_with};
 use crate::output;
 use crate::ranks;
 use crate::store;

@@ -1,6 +1,6 @@
 //! `nearfar exporter`.
 
-use super::report::judged;
+use super::judged::judged;
 use crate::host::proc;
 use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
 use crate::live::read::{Reader, Wanted};
@@ -30,7 +30,7 @@ pub(super) struct ExporterArgs {
     #[arg(long)]
     public: bool,
     /// Also these processes
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = super::parse_pid())]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = super::parse::parse_pid())]
     pid: Vec<u32>,
     /// Also all processes of this name (as `ps -o comm` has it)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]

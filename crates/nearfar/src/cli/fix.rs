@@ -1,49 +1,19 @@
 //! `nearfar fix`.
 
-use super::file::{self, Force};
-use super::layout::quoted;
+use super::file;
+use super::fix_flags::FixArgs;
+use super::judged::judged;
 use super::machine::EMULATED;
-use super::report::judged;
+use super::repair::{next, nothing};
+use super::words::quoted;
 use crate::discover;
 use crate::ranks;
 use crate::ranks::read::is_run;
 use anyhow::Result;
-use nearfar_analyze::{Report, Verdict};
-use nearfar_machine::binding::Bind;
+use nearfar_analyze::Report;
 use nearfar_report::placement::{Placement, to_placement};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-
-/// Write what would repair the recorded program, without changing it, as a placement file
-///
-/// Each object that costs time by where it lies gets the place that is predicted to gain most; what no file can
-/// say (copies, other schedules) is listed with the reason. The file is text and can be edited.
-/// A run of several ranks gets a file for each kind of rank (docs/ranks.md).
-/// Exit status: 0, also where there is nothing to place and no file is written; 2 on errors.
-#[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct FixArgs {
-    /// The recording, or a run of several ranks [default: the newest *.nearfar here]
-    #[arg(value_name = "REC")]
-    pub(super) recording: Option<PathBuf>,
-    /// Name of the file, `-` for standard output [default: the recording's name with .placement]; where ranks need
-    /// several, of the directory [default: the run's name with .placements]
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
-    #[command(flatten)]
-    pub(super) force: Force,
-    /// Judge by this machine: a shape such as 2x22 (nodes x cpus), a machine file, a name, or `here`
-    #[arg(long = "as", value_name = "MACHINE")]
-    pub(super) machine: Option<String>,
-    /// How the threads are laid out on an assumed machine: compact or scatter
-    #[arg(long, value_name = "HOW", default_value = "compact")]
-    pub(super) bind: Bind,
-}
-
-const EXAMPLES: &str = "Examples:
-  nearfar record --on xeon-e5-2699v4-2s --cpus-per-node 4 -o app.nearfar ./app
-  nearfar fix app.nearfar                              app.placement
-  nearfar run --bind compact --placement app.placement ./app";
 
 /// Writes the file, and says what is in it and what is not.
 pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
@@ -78,15 +48,6 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why there is nothing to place.
-pub(super) fn nothing(report: &Report) -> String {
-    match (report.verdict, report.findings.first()) {
-        (Verdict::Clean, _) => report.verdict_why.clone(),
-        (_, Some(finding)) => format!("change the source instead: {}", finding.advice),
-        (_, None) => report.verdict_why.clone(),
-    }
-}
-
 /// What to type, on a machine of so many nodes.
 fn next_steps(file: &Path, placement: &Placement, report: &Report, nodes: usize) -> Vec<String> {
     let here = next(file, placement, report);
@@ -102,11 +63,4 @@ fn next_steps(file: &Path, placement: &Placement, report: &Report, nodes: usize)
             words.join(" ")
         ),
     ]
-}
-
-/// The line that applies it.
-pub(super) fn next(file: &Path, placement: &Placement, report: &Report) -> String {
-    let bind = if placement.pinned { "--bind compact " } else { "" };
-    let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();
-    format!("nearfar run {bind}--placement {} -- {}", quoted(file.as_os_str()), words.join(" "))
 }

@@ -1,9 +1,10 @@
 //! `nearfar fix` of a run of several ranks: a placement file for each kind of rank, and a script that picks it.
 
 use super::file;
-use super::fix::{FixArgs, next, nothing};
+use super::fix_flags::FixArgs;
+use super::judged::judged;
 use super::ranks::{How, found};
-use super::report::judged;
+use super::repair::{next, nothing};
 use crate::ranks::launch::NUMBERS;
 use crate::ranks::read::{self, RunDir};
 use anyhow::{Context, Result};
@@ -175,7 +176,7 @@ fn launcher(run: &RunDir) -> String {
 fn command(run: &RunDir) -> Result<String> {
     let first = run.ranks.first().context("the run has no rank")?;
     let meta = crate::store::read_meta(&first.path)?;
-    Ok(meta.command.iter().map(|word| super::layout::quoted(word.as_ref())).collect::<Vec<_>>().join(" "))
+    Ok(meta.command.iter().map(|word| super::words::quoted(word.as_ref())).collect::<Vec<_>>().join(" "))
 }
 
 /// The script: which file is which rank's. A rank without one is started as it is.

@@ -1,7 +1,7 @@
 //! `--html FILE`: a page is written as a whole or not at all, and what is there stays unless the user says otherwise.
 
 use super::file::Force;
-use super::layout::quoted;
+use super::words::quoted;
 use anyhow::{Context, Result};
 use nearfar_analyze::Report;
 use nearfar_report::html::{About, Step};
@@ -69,7 +69,7 @@ pub(super) fn about(recording: &Path, machine: Option<&str>, report: &Report) ->
     if let (Some(placement), _) = to_placement(report) {
         let file = recording.with_extension("placement");
         steps.push(step("write the repair as a placement file", format!("nearfar fix{judged} {rec}")));
-        steps.push(step("run with it, without a recompile", super::fix::next(&file, &placement, report)));
+        steps.push(step("run with it, without a recompile", super::repair::next(&file, &placement, report)));
     }
     if !report.findings.is_empty() && !report.command.is_empty() {
         let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();

@@ -1,22 +1,21 @@
 //! `nearfar layout`.
 
+use super::layout_plan::{RANKFILE, plan};
 use super::layout_run;
 use crate::discover;
 use crate::host::target::{Ending, find_program};
-use crate::layout::launcher::{Chosen, choose};
-use crate::layout::table::{Verdict, columns, judge};
+use crate::layout::launcher::choose;
+use crate::layout::table::{Verdict, judge};
 use crate::layout::{Meeting, execute, rank};
 use crate::ranks::read::is_run;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use nearfar_figures::escape::is_command;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
-use nearfar_machine::launch::{Launch, environment, launch};
-use nearfar_machine::layout::{Ask, Layout, lay_out};
+use nearfar_machine::launch::launch;
+use nearfar_machine::layout::{Ask, lay_out};
 use nearfar_machine::select::cpus;
-use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -74,9 +73,6 @@ const LAYOUT_EXAMPLES: &str = "Examples:
                                                 the line for two hosts that you do not have
 ";
 
-/// What the rankfile is called in a line to paste.
-pub(super) const RANKFILE: &str = "nearfar.rankfile";
-
 /// Says the layout, runs it and says what became of it.
 pub fn run(args: &LayoutArgs) -> ExitCode {
     if let Some(meeting) = &args.as_rank {
@@ -98,7 +94,7 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
     };
     match done {
         Ok(code) => code,
-        Err(error) => super::fail(&error),
+        Err(error) => super::status::fail(&error),
     }
 }
 
@@ -183,69 +179,4 @@ fn machine(args: &LayoutArgs) -> Result<(Machine, Option<CpuList>)> {
         allowed = Some(cpus(text, &machine, allowed.as_ref()).context("--cpus")?);
     }
     Ok((machine, allowed))
-}
-
-/// Which rank goes where, and the line that does it.
-pub(super) fn plan(
-    layout: &Layout,
-    machine: &Machine,
-    chosen: &Chosen,
-    line: &Launch,
-    command: &[OsString],
-) -> String {
-    let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
-    // Writing to a String does not fail.
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{} of {} on {} like {}",
-        count(layout.ranks.len(), "rank"),
-        count(layout.threads, "thread"),
-        count(layout.hosts, "host"),
-        machine.name
-    );
-    let mut rows = vec![["rank", "host", "NUMA node", "cpus"].map(str::to_owned).to_vec()];
-    for rank in &layout.ranks {
-        let (host, nodes) = (rank.host.to_string(), rank.nodes.to_string());
-        rows.push(vec![rank.number.to_string(), host, nodes, rank.cpus.to_string()]);
-    }
-    text.push_str(&columns(&rows));
-    for note in layout.notes.iter().chain(&line.notes).chain(&chosen.note) {
-        let _ = writeln!(text, "mind: {note}");
-    }
-    let pairs: Vec<String> = environment(layout).iter().map(|(n, v)| format!("{n}={v}")).collect();
-    let _ = writeln!(text, "environment: {}", pairs.join(" "));
-    let _ = writeln!(text, "launch line ({}):", chosen.launcher.name());
-    if let Some(file) = &line.rankfile {
-        let _ = writeln!(text, "cat >{RANKFILE} <<'END'\n{file}END");
-    }
-    let program = [OsString::from("./app")];
-    let command = if command.is_empty() { &program[..] } else { command };
-    let own = line.words.iter().map(OsStr::new);
-    let words: Vec<String> = own.chain(command.iter().map(OsString::as_os_str)).map(quoted).collect();
-    let _ = writeln!(text, "{}", words.join(" "));
-    text
-}
-
-/// As a shell reads it back.
-pub(super) fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
-    }
-    if word.contains(is_command) {
-        // As bash, zsh and ksh read it back; what is printed must not be obeyed by the terminal before.
-        let escaped: String = word
-            .chars()
-            .map(|c| match c {
-                '\'' | '\\' => format!("\\{c}"),
-                c if is_command(c) && c.is_ascii() => format!("\\x{:02x}", u32::from(c)),
-                c if is_command(c) => format!("\\u{:04x}", u32::from(c)),
-                c => c.to_string(),
-            })
-            .collect();
-        return format!("$'{escaped}'");
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,6 +1,6 @@
 //! `nearfar layout` of a recorded run of ranks: which rank was bound wrongly, and the launcher's line that repairs it.
 
-use super::layout::plan;
+use super::layout_plan::{RANKFILE, plan};
 use super::ranks::{How, found};
 use crate::discover::machine_from_argument;
 use crate::layout::launcher::choose;
@@ -127,7 +127,7 @@ fn line(
         Err(LayoutError::TooFew { .. }) => lay_out(machine, None, &ask(true))?,
         other => other?,
     };
-    let line = launch(&layout, chosen.launcher, &chosen.program, super::layout::RANKFILE);
+    let line = launch(&layout, chosen.launcher, &chosen.program, RANKFILE);
     let command: Vec<OsString> = meta.command.iter().map(OsString::from).collect();
     let mut text = plan(&layout, machine, &chosen, &line, &command);
     if threads.is_none() {

@@ -1,6 +1,6 @@
 //! Which virtual machine: the flags that `record --on` and `topo --on` have in common.
 
-use super::parse_bytes;
+use super::parse::parse_bytes;
 use anyhow::{Context, Result};
 use clap::Args;
 use nearfar_machine::Machine;

@@ -1,11 +1,48 @@
 //! `nearfar measure`.
 
-use super::MeasureArgs;
+use super::parse::parse_bytes;
+use super::{file, look};
 use crate::measure::{Wanted, measure};
 use anyhow::Result;
+use clap::Args;
 use nearfar_report::measured::to_text;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Measure the machine: latency and bandwidth of every node's memory, caches, cores, STREAM, scaling
+///
+/// Threads are pinned and pages are bound; a figure whose pages are elsewhere is not printed but explained.
+/// On a busy machine the figures are of what the others leave, and the report notes it.
+#[derive(Args)]
+#[command(after_help = MEASURE_EXAMPLES)]
+pub(super) struct MeasureArgs {
+    /// What to measure
+    #[arg(value_name = "WHAT", default_value = "all", value_enum)]
+    what: crate::measure::Part,
+    /// Fewer and shorter repetitions, fewer kinds of bandwidth
+    #[arg(long)]
+    quick: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Bytes of each array of a bandwidth (64M) [default: four times the caches of the threads]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    array: Option<u64>,
+    /// Also write this machine with its figures as a machine file, for --as and --on
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: file::Force,
+    #[command(flatten)]
+    look: look::Look,
+}
+
+const MEASURE_EXAMPLES: &str = "Examples:
+  nearfar measure --quick                   the whole matrix in seconds
+  nearfar measure -o machines/mine.toml     and kept, so that predictions use this machine's own figures
+  nearfar report --as machines/mine.toml
+";
 
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> Result<ExitCode> {

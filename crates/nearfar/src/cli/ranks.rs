@@ -1,21 +1,19 @@
-//! Summaries of ranks, and the report of a run of them.
+//! Summaries of ranks, and all of a run together.
 
-use super::ReportArgs;
-use super::report::{Judged, judged_sharing};
-use super::show;
+use super::judged::{Judged, judged_sharing};
+use super::report_flags::ReportArgs;
 use super::status::{self, Gate};
 use crate::ranks::read::{self, RankDir, RunDir};
 use crate::store::SharedFiles;
 use crate::store::dir::Dir;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nearfar_analyze::Verdict;
 use nearfar_compare::ranks::{Found, NoSummary, Run, Summary, merge, summarize};
 use nearfar_machine::binding::Bind;
-use nearfar_report::{html, ranks as page, svg};
+use nearfar_report::html;
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -44,40 +42,8 @@ fn summary_of(recording: &Path, how: How, files: &SharedFiles) -> Result<Summary
         .with_context(|| format!("{} is not the recording of a rank", recording.display()))
 }
 
-/// Reports a run of several ranks, or one of them.
-pub(super) fn report(path: &Path, args: ReportArgs) -> Result<ExitCode> {
-    let run = read::open(path)?;
-    if let Some(rank) = args.rank {
-        let recording = run.rank(rank)?.path.clone();
-        return super::report::run(ReportArgs { recording: Some(recording), rank: None, ..args });
-    }
-    for (asked, flag) in
-        [(args.html.source, "--source"), (args.phases.is_some(), "--phases"), (args.callers, "--callers")]
-    {
-        if asked {
-            bail!("{flag} shows one rank: add --rank N ({} is a run of several)", path.display());
-        }
-    }
-    if args.web {
-        return super::web::of_run(path, &args);
-    }
-    let merged = merged(run, &args);
-    let name = path.display().to_string();
-    if let Some(file) = &args.html.html {
-        args.html.write(file, &html::ranks(&merged, &name))?;
-    } else if let Some(directory) = &args.svg_dir {
-        super::html::write_pictures(directory, &svg::of_ranks(&merged), args.html.force.force)?;
-    } else if args.json {
-        show::page(&page::to_json(&merged))?;
-    } else {
-        let (width, color) = args.look.resolve();
-        show::page(&page::to_text(&merged, &name, width, color))?;
-    }
-    Ok(gate(args.fail_on.as_deref(), &merged).into())
-}
-
 /// All of its ranks' summaries together.
-fn merged(run: RunDir, args: &ReportArgs) -> Run {
+pub(super) fn merged(run: RunDir, args: &ReportArgs) -> Run {
     let found = found(&run, How { machine: args.machine.as_deref(), bind: args.bind, whole: args.whole });
     let RunDir { launch, notes, .. } = run;
     merge(&launch.launch, &launch.launcher, launch.size, found, notes)
@@ -94,7 +60,7 @@ pub(super) fn is_running(path: &Path) -> bool {
 }
 
 /// A rank that is dead or missing passes no gate.
-fn gate(fail_on: Option<&str>, run: &Run) -> Gate {
+pub(super) fn gate(fail_on: Option<&str>, run: &Run) -> Gate {
     let verdict = run.verdict();
     status::gate(fail_on, verdict == Verdict::Affected, verdict != Verdict::Clean)
 }

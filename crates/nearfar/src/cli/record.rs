@@ -1,9 +1,10 @@
 //! `nearfar record`.
 
-use super::{OnArgs, RecordArgs};
+use super::on::{OnArgs, on_options};
+use super::parse::*;
 use crate::collect::attach;
 use crate::collect::objects::{ObjectPolicies, on_one_node};
-use crate::collect::on::{OnOptions, record_on};
+use crate::collect::on::record_on;
 use crate::collect::openmp;
 use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
 use crate::discover;
@@ -15,10 +16,91 @@ use crate::input;
 use crate::ranks;
 use crate::store::CreateError;
 use anyhow::Context;
+use clap::Args;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Run a program and record where its memory is and where its time goes
+///
+/// The program's output, exit status and signals are its own. The recording is a
+/// new directory; nothing is ever overwritten.
+#[derive(Args)]
+#[command(
+    override_usage = "nearfar record [OPTIONS] [--] <COMMAND>...\n       nearfar record [OPTIONS] --pid <PID>[,<PID>...]\n       nearfar record [OPTIONS] --name <NAME>\n       nearfar record [OPTIONS] --all"
+)]
+pub(super) struct RecordArgs {
+    /// Name of the recording [default: APP-NNN.nearfar, the next free number]
+    #[arg(short, long, value_name = "REC")]
+    output: Option<PathBuf>,
+    /// Samples per second of CPU time and thread
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997.0, value_parser = parse_hz)]
+    frequency: f64,
+    /// Record allocations from this size on one by one (64K, 1M); smaller ones are sampled and grouped by site
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_bytes)]
+    min_object: u64,
+    /// Machine that `report` judges by unless told otherwise: 2x22, or a machine file
+    #[arg(long = "as", value_name = "MACHINE", conflicts_with = "on")]
+    machine: Option<String>,
+    /// Record running processes until they end or Ctrl-C
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["command", "on"], value_parser = parse_pid())]
+    pid: Vec<u32>,
+    /// The same with all processes of this name (as `ps -o comm` has it)
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["command", "on"])]
+    name: Vec<String>,
+    /// Record every process of the machine until Ctrl-C
+    #[arg(short, long, conflicts_with_all = ["command", "on", "pid", "name"])]
+    all: bool,
+    /// With --pid, --name or --all: end the recording after this time (10s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["command", "on"])]
+    duration: Option<std::time::Duration>,
+    /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
+    #[arg(long, value_name = "HOW", default_value = "fp")]
+    call_graph: crate::collect::session::CallGraph,
+    /// Seconds between queries of the nodes of pages
+    #[arg(long, alias = "homes-interval", value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
+    look_interval: f64,
+    /// Run the program as this user; only root can. The recording is that user's, too
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "name", "all", "on", "placement"])]
+    user: Option<String>,
+    /// Place single objects as this file says (docs/placement-file.md); with --on, nodes are that machine's
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pid", "name", "all", "no_agent"])]
+    placement: Option<PathBuf>,
+    /// Stop recording, not the program, when the recording has reached this size (500M, 2G)
+    #[arg(long, value_name = "BYTES", default_value = "8G", value_parser = parse_bytes)]
+    max_size: u64,
+    /// Do not preload the agent: objects are then known from mappings and symbols only
+    #[arg(long, conflicts_with = "on")]
+    no_agent: bool,
+    /// Do not use perf events, as where they are forbidden: samples come from the agent's timers
+    #[arg(long, conflicts_with = "on")]
+    no_perf: bool,
+    /// Do not sample memory accesses with the processor's own unit (Intel PEBS, AMD IBS), where it has one
+    #[arg(long, conflicts_with = "on")]
+    no_hardware: bool,
+    /// Of these, only loads of at least so many cycles; 0: all that the processor samples (AMD: 128 to 2048)
+    #[arg(long, value_name = "CYCLES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65535), conflicts_with_all = ["on", "no_hardware"])]
+    least_latency: u32,
+    /// Of these, only what missed the last-level cache, where the processor can (AMD since Zen 4)
+    #[arg(long, conflicts_with_all = ["on", "no_hardware"])]
+    misses_only: bool,
+    /// Under mpirun or srun: record this rank by itself, not as a part of its launch's run
+    #[arg(long)]
+    alone: bool,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    on: OnArgs,
+    /// The recorder's side inside the virtual machine: what the one outside tells it
+    #[arg(long, value_name = "FILE", hide = true)]
+    inside_guest: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present_any = ["pid", "name", "all"], value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
 
 /// Records and then ends as the program ended.
 pub fn run(args: RecordArgs) -> ExitCode {
@@ -50,7 +132,7 @@ pub fn run(args: RecordArgs) -> ExitCode {
                 },
                 _ => None,
             };
-            let failed = super::fail(&error.into());
+            let failed = super::status::fail(&error.into());
             interrupted.map_or(failed, |signal| Ending::Signal(signal).pass_on())
         }
     }
@@ -179,24 +261,4 @@ fn read_inside(path: &Path) -> anyhow::Result<Inside> {
     let text =
         input::read(path, input::MOST_MADE).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| path.display().to_string())
-}
-
-pub(super) fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Result<OnOptions> {
-    Ok(OnOptions {
-        machine: args.machine.scaled(name, args.interleaved)?,
-        interleaved: args.interleaved,
-        unbound: args.unbound,
-        huge_pages: args.thp,
-        numa_balancing: args.numa_balancing,
-        prefetch: !args.no_prefetch,
-        memory_per_node: args.machine.memory_per_node,
-        lines_per_sample: args.lines_per_sample,
-        accesses_per_sample: args.accesses_per_sample,
-        read_only: args.read_only,
-        budget: args.budget,
-        quiet,
-        cpus: None,
-        policy: None,
-        aside: None,
-    })
 }

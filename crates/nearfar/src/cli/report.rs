@@ -1,17 +1,16 @@
 //! `nearfar report`.
 
-use super::{ReportArgs, show, status};
-use crate::discover::{machine_from_argument, machine_without_a_file};
-use crate::ranks::read::is_run;
+use super::judged::{judged, judged_running};
+use super::ranks::{gate, merged};
+use super::report_flags::ReportArgs;
+use super::{html, show, status, web};
+use crate::ranks::read::{self, is_run};
 use crate::{ranks, store};
-use anyhow::{Context, Result, bail};
-use nearfar_analyze::{Judge, Report, Verdict, analyze_owned};
-use nearfar_compare::ranks::slice;
-use nearfar_machine::Machine;
-use nearfar_machine::binding::Bind;
-use nearfar_machine::cpulist::CpuList;
-use nearfar_recording::{Meta, Modules};
+use anyhow::{Result, bail};
+use nearfar_analyze::Verdict;
+use nearfar_report::html::ranks as page_of_ranks;
 use nearfar_report::phases::{Quantity, Wanted, phases_json};
+use nearfar_report::ranks::{to_json as ranks_to_json, to_text as ranks_to_text};
 use nearfar_report::{callers, svg, to_details, to_html, to_json, to_phases, to_text};
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,24 +21,27 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
         Some(path) => path,
         None => ranks::newest(Path::new("."))?,
     };
-    if is_run(&path) {
-        return super::ranks::report(&path, args);
+    match (is_run(&path), args.rank) {
+        (true, Some(rank)) => of_recording(&read::open(&path)?.rank(rank)?.path, &args),
+        (true, None) => of_ranks(&path, &args),
+        (false, Some(rank)) => bail!("--rank {rank}: {} is not a run of several ranks", path.display()),
+        (false, None) => of_recording(&path, &args),
     }
-    if let Some(rank) = args.rank {
-        anyhow::bail!("--rank {rank}: {} is not a run of several ranks", path.display());
-    }
+}
+
+fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
     if args.web {
-        return super::web::of_recording(&path, &args);
+        return web::of_recording(path, args);
     }
     // A recording that runs for hours is worth a look before its end.
-    let judged = if store::is_running(&path) { judged_running } else { judged };
-    let report = judged(&path, args.machine.as_deref(), args.bind, args.whole)?;
+    let judged = if store::is_running(path) { judged_running } else { judged };
+    let report = judged(path, args.machine.as_deref(), args.bind, args.whole)?;
     if let Some(file) = &args.html.html {
-        let mut about = super::html::about(&path, args.machine.as_deref(), &report);
-        args.html.add_sources(&mut about, &path, &report);
+        let mut about = html::about(path, args.machine.as_deref(), &report);
+        args.html.add_sources(&mut about, path, &report);
         args.html.write(file, &to_html(&report, &about))?;
     } else if let Some(directory) = &args.svg_dir {
-        super::html::write_pictures(directory, &svg::pictures(&report), args.html.force.force)?;
+        html::write_pictures(directory, &svg::pictures(&report), args.html.force.force)?;
     } else if args.json && args.phases.is_some() {
         show::page(&phases_json(&report))?;
     } else if args.json {
@@ -68,100 +70,30 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     Ok(status::gate(args.fail_on.as_deref(), bad, unknown).into())
 }
 
-/// The report of a recording.
-pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
-    Ok(judged_with(path, machine, bind, whole)?.report)
-}
-
-/// A report with what it was made of.
-pub(super) struct Judged {
-    /// The report.
-    pub report: Report,
-    /// What the recording says about itself.
-    pub meta: Meta,
-    /// The program's files.
-    pub modules: Modules,
-    /// The machine that it was judged by; of a rank, with the rank's own cpus only.
-    pub machine: Machine,
-}
-
-/// The same with what it was made of.
-pub(super) fn judged_with(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Judged> {
-    judged_as(store::open(path)?, path, machine, bind, whole)
-}
-
-/// The same of one of several recordings of the same files.
-pub(super) fn judged_sharing(
-    path: &Path,
-    machine: Option<&str>,
-    bind: Bind,
-    whole: bool,
-    files: &store::SharedFiles,
-) -> Result<Judged> {
-    judged_as(store::open_sharing(path, files)?, path, machine, bind, whole)
-}
-
-/// The report of a recording that may still be running.
-pub(super) fn judged_running(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {
-    Ok(judged_as(store::open_running(path)?, path, machine, bind, whole)?.report)
-}
-
-fn judged_as(
-    stored: store::Stored,
-    path: &Path,
-    machine: Option<&str>,
-    bind: Bind,
-    whole: bool,
-) -> Result<Judged> {
-    let judge = judge(machine, &stored.input.meta, bind, whole)?;
-    let (meta, modules) = (stored.input.meta.clone(), stored.input.modules.clone());
-    let mut report = analyze_owned(stored.input, &stored.samples, &judge)
-        .with_context(|| format!("cannot analyse {}", path.display()))?;
-    report.notes.extend(stored.remarks);
-    report.notes.extend(stored.samples.unusable());
-    if let (Some(rank), Some(_)) = (&meta.rank, judge.assume) {
-        let cpus: CpuList = judge.machine.nodes.iter().flat_map(|n| n.cpus.iter()).collect();
-        report.notes.push(format!(
-            "This is rank {} of a launch: on the assumed machine it has the cpus {cpus} (docs/ranks.md).",
-            rank.rank
-        ));
-    }
-    Ok(Judged { report, meta, modules, machine: judge.machine })
-}
-
-/// Which machine to judge by: the one asked for, the one wished at the recording,
-/// the recorded one if it has several nodes, else two of it.
-pub(super) fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -> Result<Judge> {
-    let of_rank = |machine: Machine| match &meta.rank {
-        Some(rank) => slice::of_rank(&machine, &meta.machine, rank),
-        None => machine,
-    };
-    let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
-    let machine = match (asked, &meta.wish) {
-        (Some("here"), _) => return Ok(recorded()),
-        (Some(asked), _) => machine_from_argument(asked).with_context(|| format!("--as {asked}"))?,
-        (None, Some(wish)) => wished(wish, meta)?,
-        (None, None) if meta.machine.nodes.len() > 1 => return Ok(recorded()),
-        (None, None) => {
-            let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
-            let machine = Machine::from_shape(&format!("2x{}", cpus.max(1)))?;
-            return Ok(Judge { machine: of_rank(machine), assume: Some(bind), whole });
+/// Reports a run of several ranks.
+fn of_ranks(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
+    let run = read::open(path)?;
+    for (asked, flag) in
+        [(args.html.source, "--source"), (args.phases.is_some(), "--phases"), (args.callers, "--callers")]
+    {
+        if asked {
+            bail!("{flag} shows one rank: add --rank N ({} is a run of several)", path.display());
         }
-    };
-    Ok(Judge { machine: of_rank(machine), assume: Some(bind), whole })
-}
-
-/// The machine that `record --as` asked for. Older recordings have only its name: no file of this host is opened
-/// because a recording names it.
-fn wished(name: &str, meta: &Meta) -> Result<Machine> {
-    if let Some(machine) = &meta.wished_machine {
-        return Ok(machine.clone());
     }
-    machine_without_a_file(name).unwrap_or_else(|| {
-        bail!(
-            "the recording asks to be judged by the machine file `{name}`, which is not in it, and files that a \
-             recording names are not opened. If that is your file, name it: --as {name}; --as here judges by the \
-             machine that was recorded"
-        )
-    })
+    if args.web {
+        return web::of_run(path, args);
+    }
+    let merged = merged(run, args);
+    let name = path.display().to_string();
+    if let Some(file) = &args.html.html {
+        args.html.write(file, &page_of_ranks(&merged, &name))?;
+    } else if let Some(directory) = &args.svg_dir {
+        html::write_pictures(directory, &svg::of_ranks(&merged), args.html.force.force)?;
+    } else if args.json {
+        show::page(&ranks_to_json(&merged))?;
+    } else {
+        let (width, color) = args.look.resolve();
+        show::page(&ranks_to_text(&merged, &name, width, color))?;
+    }
+    Ok(gate(args.fail_on.as_deref(), &merged).into())
 }

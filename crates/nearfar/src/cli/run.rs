@@ -1,6 +1,5 @@
 //! `nearfar run`.
 
-use super::RunArgs;
 use crate::collect::objects::{ObjectPolicies, on_one_node};
 use crate::collect::openmp;
 use crate::discover;
@@ -8,18 +7,99 @@ use crate::host::policy::Policy;
 use crate::host::target::User;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
+use clap::Args;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
+use std::ffi::OsString;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Run a program on chosen cpus and memory, and say whether it is there
+///
+/// Cpus, memory policy and threads are set before the program's first page. While it runs, the kernel is
+/// asked where its threads may run and on which nodes its pages are; the end says what was seen. Lists
+/// are numactl's: 0-3,8, all, !2 (all but), +0-1 (counted within what is allowed here).
+#[derive(Args)]
+#[command(after_help = RUN_EXAMPLES)]
+#[command(override_usage = "nearfar run [OPTIONS] [--] <COMMAND>...")]
+pub(super) struct RunArgs {
+    /// Run on these cpus
+    #[arg(short = 'C', long, value_name = "CPUS", allow_hyphen_values = true)]
+    physcpubind: Option<String>,
+    /// Run on the cpus of these nodes
+    #[arg(
+        short = 'N',
+        visible_short_alias = 'c',
+        long,
+        visible_alias = "cpubind",
+        value_name = "NODES",
+        conflicts_with = "physcpubind"
+    )]
+    cpunodebind: Option<String>,
+    /// Memory on these nodes only
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    membind: Option<String>,
+    /// Pages in turns on these nodes
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    interleave: Option<String>,
+    /// The same by the kernel's weights
+    #[arg(short, long, value_name = "NODES", group = "policy")]
+    weighted_interleave: Option<String>,
+    /// Memory on this node while it has some
+    #[arg(short, long, value_name = "NODE", group = "policy")]
+    preferred: Option<String>,
+    /// Memory on these nodes while they have some
+    #[arg(short = 'P', long, value_name = "NODES", group = "policy")]
+    preferred_many: Option<String>,
+    /// Memory on the node of the thread that touches it first
+    #[arg(short, long, group = "policy")]
+    localalloc: bool,
+    /// Threads that the program should make [default: as many as --bind lists]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    threads: Option<u32>,
+    /// Pin each thread as it is created: compact, scatter, close, spread, 0,2,4-7 or S0:0-3@S1:0-3
+    #[arg(long, value_name = "LAYOUT")]
+    bind: Option<String>,
+    /// Do not pin these threads, counted by creation from 1: helpers of a runtime (OpenMP runtimes know their own)
+    #[arg(long, value_name = "THREADS", value_delimiter = ',', requires = "bind", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    skip: Vec<u32>,
+    /// Place single objects as this file says (docs/placement-file.md)
+    #[arg(long, value_name = "FILE")]
+    placement: Option<PathBuf>,
+    /// Run the program as this user; only root can
+    #[arg(long, value_name = "NAME", conflicts_with = "placement")]
+    user: Option<String>,
+    /// Only say what would be set
+    #[arg(long)]
+    dry_run: bool,
+    /// Say nothing but what is wrong
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  nearfar run -N 0 -m 0 ./app                  one node, cpus and memory
+  nearfar run -i all ./app                     pages in turns over all nodes
+  nearfar run --threads 8 --bind spread ./app  eight threads, spread over all cores, each pinned
+  nearfar run --bind S0:0-3@S1:0-3 ./app       the first four cores of two sockets, in this order
+  nearfar run --placement fix.toml ./app       single objects where the file says, the rest as it is
+
+compact divides the threads in blocks over the nodes, scatter in turns; close fills a node before it
+takes the next, spread leaves equal gaps. OpenMP runtimes are told by their own variables, all other
+threads are pinned as they are created.
+";
 
 /// Runs and then ends as the program ended.
 pub fn run(args: &RunArgs) -> ExitCode {
     let prepared = prepare(args);
     let (machine, placement) = match prepared {
         Ok(prepared) => prepared,
-        Err(error) => return super::fail(&error),
+        Err(error) => return super::status::fail(&error),
     };
     let say = |line: &str| {
         if !args.quiet {
@@ -35,7 +115,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
     }
     let user = match args.user.as_deref().map(User::asked_for).transpose() {
         Ok(user) => user,
-        Err(error) => return super::fail(&error),
+        Err(error) => return super::status::fail(&error),
     };
     if user.is_none() && !args.quiet {
         super::record::warn_of_root();
@@ -49,7 +129,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
             crate::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
-        Err(error) => super::fail(&error.into()),
+        Err(error) => super::status::fail(&error.into()),
     }
 }
 

@@ -41,6 +41,12 @@ pub fn gate(fail_on: Option<&str>, bad: bool, unknown: bool) -> Gate {
     }
 }
 
+/// Prints an error and gives the status for it.
+pub(super) fn fail(error: &anyhow::Error) -> ExitCode {
+    crate::say!("nearfar: {error:#}");
+    ExitCode::from(ERROR)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

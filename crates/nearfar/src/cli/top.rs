@@ -1,7 +1,7 @@
 //! `nearfar top`.
 
-use super::OnArgs;
-use super::record::on_options;
+use super::on::OnArgs;
+use super::on::on_options;
 use crate::collect::on::record_on;
 use crate::collect::session::{CallGraph, Options};
 use crate::discover::machine_from_argument;
@@ -38,7 +38,7 @@ pub(super) struct TopArgs {
     #[arg(value_name = "INTERVAL", value_parser = parse_interval)]
     interval: Option<f64>,
     /// Only these processes, with all their threads
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "on", value_parser = super::parse_pid())]
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "on", value_parser = super::parse::parse_pid())]
     pid: Vec<u32>,
     /// Write CSV to FILE instead of showing a screen; - is standard output
     #[arg(long, value_name = "FILE")]

@@ -1,14 +1,68 @@
 //! `nearfar topo`.
 
-use super::TopoArgs;
+use super::{file, look, machine};
 use crate::discover;
 use crate::guest::{GuestOptions, Job, Progress, Setup, Shape, Stream};
 use anyhow::{Context, Result};
+use clap::Args;
 use nearfar_machine::topology::{Topology, judge};
 use nearfar_report::topology::{to_numactl, to_svg, to_text};
 use std::ffi::OsString;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Show the machine: packages, nodes, caches, memory, distances, devices, and what you may use of it
+///
+/// What is unknown is called unknown (null in JSON). `Mind` at the end says what is wrong or easily
+/// misread: a cpuset with its memory elsewhere, distances that was never measured, GPU memory among the nodes.
+/// Memory modules and hardware prefetchers are only root's to read.
+#[derive(Args)]
+#[command(after_help = TOPO_EXAMPLES)]
+pub(super) struct TopoArgs {
+    /// Write JSON
+    #[arg(long, conflicts_with_all = ["numactl", "svg", "capture"])]
+    json: bool,
+    /// Write what `numactl -H` would
+    #[arg(long, conflicts_with_all = ["svg", "capture"])]
+    numactl: bool,
+    /// Draw a picture for a slide and write it to FILE, `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the files that all of this is read from to FILE, `-` for standard output: a tar archive, compressed by gzip,
+    /// that `--from` reads on any machine; for a bug report
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["svg", "machine", "from"])]
+    capture: Option<PathBuf>,
+    #[command(flatten)]
+    force: file::Force,
+    /// Read a captured machine: an archive of `--capture` or of hwloc-gather-topology, or a folder with copies of its
+    /// sys/ and proc/
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["machine", "on"])]
+    from: Option<PathBuf>,
+    /// Show a described machine: a machine file, the name of one that comes with nearfar, or a shape such as 2x22
+    #[arg(long = "as", alias = "machine", value_name = "MACHINE", conflicts_with = "on")]
+    machine: Option<String>,
+    #[command(flatten)]
+    on: machine::MachineArgs,
+    /// Inside the virtual machine: the cpus on which programs run there
+    #[arg(long, value_name = "CPUS", hide = true)]
+    on_cpus: Option<nearfar_machine::cpulist::CpuList>,
+    #[command(flatten)]
+    look: look::Look,
+}
+
+const TOPO_EXAMPLES: &str = "Examples:
+  nearfar topo                              this machine, as a picture of text
+  nearfar topo --svg machine.svg            the same for a slide
+  nearfar topo --as epyc-9654-2s-nps4       a machine that you do not have
+  nearfar topo --on 4x2                     one that is emulated, as its Linux kernel sees it
+  nearfar topo --capture machine.tar.gz     what a bug report about it needs
+  nearfar topo --from machine.tar.gz        that machine, read anywhere
+  nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
+
+A captured machine has the files that nearfar reads and no others (`tar tzf` lists them); the firmware's
+table of memory modules is left out, because it has serial numbers. hwloc-gather-topology writes more.
+";
 
 /// Reads the topology and writes it in the form that was asked for.
 pub fn run(args: &TopoArgs) -> Result<ExitCode> {

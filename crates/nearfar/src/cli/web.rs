@@ -3,7 +3,9 @@
 //! It is a server for one reader: connections come one after the other, only from this machine, and are answered only
 //! where they name the token, which no other user of the machine can read. There is one file, and nothing to send.
 
-use super::{ReportArgs, ranks, report};
+use super::judged::judged_running;
+use super::report_flags::ReportArgs;
+use super::{html, ranks};
 use crate::store;
 use anyhow::{Context, Result};
 use nearfar_report::to_html;
@@ -42,8 +44,8 @@ impl Made {
 pub(super) fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
     let page = || {
         let machine = args.machine.as_deref();
-        let report = report::judged_running(path, machine, args.bind, args.whole)?;
-        let mut about = super::html::about(path, machine, &report);
+        let report = judged_running(path, machine, args.bind, args.whole)?;
+        let mut about = html::about(path, machine, &report);
         args.html.add_sources(&mut about, path, &report);
         Ok(to_html(&report, &about))
     };

@@ -2,7 +2,7 @@
 
 use super::look::Look;
 use super::machine::EMULATED;
-use super::parse_seconds;
+use super::parse::parse_seconds;
 use crate::host::target::interrupt_ends_recording;
 use crate::place::residency::everyone::look_at_all;
 use crate::place::residency::watch::{self, Stopped, Watched};
@@ -31,7 +31,7 @@ use std::time::Duration;
 #[command(override_usage = "nearfar where [OPTIONS] <PID | --all | [--] COMMAND...>")]
 pub(super) struct WhereArgs {
     /// The process
-    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"], value_parser = super::parse_pid())]
+    #[arg(value_name = "PID", required_unless_present_any = ["all", "command"], conflicts_with_all = ["all", "command"], value_parser = super::parse::parse_pid())]
     pid: Option<u32>,
     /// All processes that you may look at, a line each
     #[arg(long, conflicts_with_all = ["command", "interval"])]

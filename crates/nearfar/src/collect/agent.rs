@@ -6,15 +6,16 @@
 mod handover;
 mod install;
 mod records;
+mod settings;
 mod shared;
 mod stub;
 
 pub use records::{
     AgentBody, AgentRecord, Allocation, AllocationKind, LostWhy, PhaseCall, PhaseCount, PythonFrame,
 };
+pub use settings::Settings;
 pub use shared::shared_memory;
 
-use crate::host::target::User;
 use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -26,49 +27,6 @@ use std::sync::atomic::Ordering;
 const CLAIMED: u32 = 1;
 /// How often a process that writes nothing is asked for: ns of CLOCK_MONOTONIC.
 const LOOK_FOR_ENDS_NS: u64 = 200_000_000;
-
-/// What the agent should record.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Allocations and mappings of at least this size are recorded one by one.
-    pub min_object_bytes: u64,
-    /// Of smaller allocations one per so many bytes and thread; 0 = none.
-    pub small_sample_bytes: u64,
-    /// Most pages of an object whose page's node is looked up at its end; 0 = none.
-    pub looked_up_pages: u32,
-    /// Samples per second of CPU time and thread on the signal source; 0 = off.
-    pub signal_hz: u32,
-    /// Send /proc/PID/maps at the start and end of each image (where perf does not tell mappings).
-    pub maps: bool,
-    /// Make hypercalls to the virtual machine's plugin (agent/hypercall.c).
-    pub hypercall: bool,
-    /// Allocations a second and process that are recorded one by one, beyond those that make more objects than ever
-    /// before; 0 = all.
-    pub alloc_rate: u32,
-    /// How many of them may be saved up.
-    pub alloc_burst: u32,
-    /// Whom the program runs as; `None`: as we do.
-    pub user: Option<User>,
-    /// Most bytes of the shared memory, where less is wanted than the default.
-    pub most_bytes: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            min_object_bytes: 64 << 10,
-            small_sample_bytes: 64 << 10,
-            looked_up_pages: 1024,
-            signal_hz: 0,
-            maps: false,
-            hypercall: false,
-            alloc_rate: 16384,
-            alloc_burst: 1024,
-            user: None,
-            most_bytes: u64::MAX,
-        }
-    }
-}
 
 /// What was not recorded so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -354,8 +312,4 @@ fn runs(pid: u32, claimed_boot_ns: u64) -> bool {
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
     let reused = claimed_boot_ns != 0 && start_ticks * (1_000_000_000 / hz) > claimed_boot_ns + 50_000_000;
     !(reused || (matches!(state, "Z" | "X") && threads <= 1))
-}
-
-fn naming(path: &Path, error: io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -14,7 +14,6 @@
 //! A user who can write there decides what programs load. So the path is resolved first, and every
 //! directory on it has to be root's or ours and writable by nothing else; for root, root's only.
 
-use super::naming;
 use super::stub::{Kind, shared_object};
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions};
@@ -255,6 +254,10 @@ fn executable(path: &Path) -> io::Result<()> {
         ));
     }
     Ok(())
+}
+
+fn naming(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 #[cfg(test)]

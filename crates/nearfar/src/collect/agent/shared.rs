@@ -3,8 +3,8 @@
 //! A memfd, named to the programs as /proc/PID/fd/N: nothing of it is in a file system, which could be full (64 MiB of
 //! /dev/shm are a container's default) or where it could be left behind when the recorder is killed.
 
-use super::Settings;
 use super::handover::Counter;
+use super::settings::Settings;
 use crate::host::holder::Holder;
 use std::ffi::CString;
 use std::fs::{self, File};

@@ -1,6 +1,5 @@
 //! perf records as values.
 
-use super::open::{Kind, RingClass};
 use crate::host::proc::FileId;
 use nearfar_perf::attr::Attr;
 use nearfar_perf::features::Blocks;
@@ -9,6 +8,28 @@ use nearfar_perf::{DataSource, Vendor, served};
 use nearfar_recording::UNCOUNTED;
 use perf_event_open_sys::bindings::*;
 use std::collections::HashMap;
+
+/// What an event is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A clock sample.
+    Clock,
+    /// A fault, without registers.
+    Fault,
+    /// A fault with registers and stack, to find its call chain.
+    FaultChain,
+    /// A sampled access of memory.
+    Memory,
+}
+
+/// Which of a cpu's two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingClass {
+    /// Samples, faults, mappings, threads: what is lost here is missing.
+    Complete = 0,
+    /// Call chains of some faults.
+    Chains = 1,
+}
 
 /// What is needed to read a sample of an event.
 #[derive(Clone, Copy, Debug)]

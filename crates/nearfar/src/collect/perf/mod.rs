@@ -12,11 +12,13 @@
 //!   and each one while instructions show up that were not seen before.
 //!   Taking the chain with every fault costs 40 % on a page-touching loop.
 
+mod attributes;
 mod call;
 pub mod event;
 mod memory;
 pub mod open;
 pub mod ring;
+mod sizes;
 
 pub use event::{Event, UserRegisters};
 pub use open::{OpenError, PerfSet, PerfSettings, Target};

@@ -1,45 +1,20 @@
 //! Opening perf events for a command or a running process.
 
-use super::call::{MAX_CHAIN, base, event_id, open_event};
-use super::event::{Event, Layout, Layouts, parse};
+pub use super::attributes::PerfSettings;
+pub use super::sizes::Rings;
+
+use super::attributes::{REGISTERS, attributes};
+use super::call::{event_id, open_event};
+use super::event::{Event, Kind, Layout, Layouts, RingClass, parse};
 use super::memory::{Place, open_access, refusal};
 use super::ring::Ring;
-use crate::discover::pmu::{MemoryEvents, memory_blocks};
-use crate::host::proc::{self, page_bytes};
+use super::sizes::{allowed, ring_sizes};
+use crate::discover::pmu::memory_blocks;
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::ioctls;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
-
-/// What to sample.
-#[derive(Clone, Debug)]
-pub struct PerfSettings {
-    /// Clock samples per second of CPU time and thread; 0 for none.
-    pub hz: f64,
-    /// Record page faults.
-    pub faults: bool,
-    /// Take frame-pointer call chains with clock samples.
-    pub chains: bool,
-    /// Bytes of stack to copy with clock samples, for unwinding by .eh_frame; 0 for none.
-    pub stack_bytes: u32,
-    /// How large the rings must be.
-    pub rings: Rings,
-    /// Events that sample memory accesses, and their rate per second and thread.
-    pub memory: Option<(MemoryEvents, f64)>,
-}
-
-/// How large rings are needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rings {
-    /// As large as they may be, of one of so many recorders of the same launch on this host, which share what one
-    /// user may lock.
-    Ranks(u32),
-    /// Of an emulated program: a hundred times fewer events a second, and the kernel clears each page of a ring.
-    Emulated,
-    /// The smallest: what is asked is whether events work.
-    Probe,
-}
 
 /// Whose events.
 #[derive(Clone, Debug)]
@@ -80,118 +55,6 @@ impl OpenError {
             OpenError::Refused { error, .. } | OpenError::Ring { error, .. } => error.raw_os_error(),
         }
     }
-}
-
-/// What an event is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A clock sample.
-    Clock,
-    /// A fault, without registers.
-    Fault,
-    /// A fault with registers and stack, to find its call chain.
-    FaultChain,
-    /// A sampled access of memory.
-    Memory,
-}
-
-/// Ratio of the two clock periods: the number that fractions approach worst.
-const GOLDEN: f64 = 1.618_033_988_749_895;
-/// Every how many faults a call chain is taken: prime, so that it does not fall in step with loops over pages.
-const CHAIN_PERIOD: u64 = 61;
-/// Stack bytes with every 61st fault: enough for a dozen ordinary frames.
-const CHAIN_STACK: u32 = 8192;
-/// Stack bytes while new instructions show up; these come in bursts and only the nearest callers matter.
-const BURST_STACK: u32 = 1024;
-/// Registers wanted: rip, rsp, rbp and the other general ones. Bits are the kernel's enum perf_event_x86_regs.
-#[cfg(target_arch = "x86_64")]
-const REGISTERS: u64 = 0x1ff | 0xff << 16;
-/// Registers wanted: x0–x30, sp, pc.
-#[cfg(target_arch = "aarch64")]
-const REGISTERS: u64 = (1 << 33) - 1;
-
-/// Sizes of a cpu's two rings, bytes: what is needed complete, and the call
-/// chains, which may be lost without harm and so must not crowd out the rest.
-/// An ordinary user may lock perf_event_mlock_kb (516 KiB by default) per cpu,
-/// plus RLIMIT_MEMLOCK in all: the last row of one recorder always fits that.
-const RING_SIZES: [[usize; 2]; 7] = [
-    [8 << 20, 1 << 20],
-    [2 << 20, 512 << 10],
-    [1 << 20, 256 << 10],
-    [256 << 10, 128 << 10],
-    // Where ranks share. No chains' ring may be smaller: a record has CHAIN_STACK bytes and more.
-    [128 << 10, 64 << 10],
-    [64 << 10, 32 << 10],
-    [32 << 10, 16 << 10],
-];
-/// Of these, how many are for a recorder that shares with none.
-const ALONE: usize = 4;
-/// Where those of an emulated program begin.
-const EMULATED: usize = 2;
-
-/// Which of a cpu's two rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RingClass {
-    /// Samples, faults, mappings, threads: what is lost here is missing.
-    Complete = 0,
-    /// Call chains of some faults.
-    Chains = 1,
-}
-
-/// Memory for all rings together, where the kernel allows more than the minimum for each.
-const RING_BUDGET: usize = 64 << 20;
-
-/// The sizes to try, largest first. Each of several recorders takes its part of what their user may lock, besides its
-/// own RLIMIT_MEMLOCK: else the first ones take it all, and the last have no samples.
-fn ring_sizes(cpus: usize, rings: Rings, allowed: Option<Allowed>) -> Vec<[usize; 2]> {
-    let ranks = match rings {
-        Rings::Ranks(ranks) => ranks.max(1) as usize,
-        Rings::Emulated => return RING_SIZES[EMULATED..].to_vec(),
-        Rings::Probe => return RING_SIZES[RING_SIZES.len() - 1..].to_vec(),
-    };
-    let rows = if ranks > 1 { &RING_SIZES[..] } else { &RING_SIZES[..ALONE] };
-    let (last, others) = rows.split_last().expect("there are sizes");
-    let locked = allowed
-        .filter(|_| ranks > 1)
-        .map(|a| (a.user_bytes_per_cpu.saturating_mul(cpus) / ranks).saturating_add(a.process_bytes));
-    let fits = |sizes: &&[usize; 2]| {
-        let bytes: usize = sizes.iter().sum();
-        // Each ring has a page for its head.
-        bytes * cpus <= RING_BUDGET / ranks
-            && locked.is_none_or(|locked| (bytes + 2 * page_bytes() as usize) * cpus <= locked)
-    };
-    others.iter().filter(fits).chain([last]).copied().collect()
-}
-
-/// What the kernel lets an ordinary user lock for rings (kernel/events/core.c, perf_mmap).
-#[derive(Clone, Copy, Debug)]
-struct Allowed {
-    /// perf_event_mlock_kb, of all processes of a user together.
-    user_bytes_per_cpu: usize,
-    /// RLIMIT_MEMLOCK, of each process.
-    process_bytes: usize,
-}
-
-/// `None` where nothing is limited: perf_event_paranoid is −1, or we have CAP_IPC_LOCK.
-fn allowed() -> Option<Allowed> {
-    const CAP_IPC_LOCK: u32 = 14;
-    let number = |name: &str| -> Option<i64> {
-        std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
-    };
-    let me = std::process::id();
-    let status = proc::status(me, me).unwrap_or_default();
-    let capable = proc::field(&status, "CapEff").and_then(|text| u64::from_str_radix(text, 16).ok());
-    if number("perf_event_paranoid") == Some(-1) || capable.is_some_and(|c| c >> CAP_IPC_LOCK & 1 == 1) {
-        return None;
-    }
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel fills the struct.
-    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    let kb = number("perf_event_mlock_kb").and_then(|kb| usize::try_from(kb).ok())?;
-    Some(Allowed {
-        user_bytes_per_cpu: kb.saturating_mul(1024),
-        process_bytes: usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
-    })
 }
 
 /// The events of one target, on all cpus.
@@ -446,66 +309,6 @@ pub fn wait_for(fds: &[RawFd], timeout_ms: i32) {
     }
 }
 
-/// The events of one target on one cpu: name for errors, attributes, kind, whether it is a burst event.
-fn attributes(
-    settings: &PerfSettings,
-    kernel_faults: bool,
-) -> Vec<(&'static str, perf_event_attr, Kind, bool)> {
-    let mut list = Vec::new();
-    let plain = (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_IP) as u64;
-    if settings.hz > 0.0 {
-        // Rates r and r/φ that add up to `hz`.
-        let first = settings.hz / (1.0 + 1.0 / GOLDEN);
-        for rate in [first, settings.hz - first] {
-            let mut attr = base(PERF_COUNT_SW_TASK_CLOCK as u64, (1e9 / rate) as u64);
-            attr.sample_type = plain | (PERF_SAMPLE_REGS_USER | PERF_SAMPLE_READ) as u64;
-            attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED as u64;
-            attr.sample_regs_user = REGISTERS;
-            if settings.chains {
-                attr.sample_type |= PERF_SAMPLE_CALLCHAIN as u64;
-                attr.set_exclude_callchain_kernel(1);
-                attr.sample_max_stack = MAX_CHAIN;
-            }
-            if settings.stack_bytes > 0 {
-                attr.sample_type |= PERF_SAMPLE_STACK_USER as u64;
-                attr.sample_stack_user = settings.stack_bytes;
-            }
-            list.push(("task clock", attr, Kind::Clock, false));
-        }
-    }
-    if settings.faults {
-        for (what, config) in
-            [("minor faults", PERF_COUNT_SW_PAGE_FAULTS_MIN), ("major faults", PERF_COUNT_SW_PAGE_FAULTS_MAJ)]
-        {
-            let mut attr = base(config as u64, 1);
-            attr.sample_type = plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_DATA_PAGE_SIZE) as u64;
-            attr.set_exclude_kernel(u64::from(!kernel_faults));
-            list.push((what, attr, Kind::Fault, false));
-        }
-        // Chains count all faults, not the minor ones: events of the same kind share one set of sample
-        // data, and the plain record of a fault would take up the stack copy's bytes too (seen with 6.18).
-        for (period, stack, burst) in [(CHAIN_PERIOD, CHAIN_STACK, false), (1, BURST_STACK, true)] {
-            let mut attr = base(PERF_COUNT_SW_PAGE_FAULTS as u64, period);
-            attr.sample_type =
-                plain | (PERF_SAMPLE_ADDR | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER) as u64;
-            attr.sample_regs_user = REGISTERS;
-            attr.sample_stack_user = stack;
-            attr.set_exclude_kernel(u64::from(!kernel_faults));
-            list.push(("faults with stack", attr, Kind::FaultChain, burst));
-        }
-    }
-    // The first event of a ring also tells of mappings, threads, forks and execs.
-    if let Some((_, attr, _, _)) = list.first_mut() {
-        attr.set_mmap(1);
-        attr.set_mmap_data(1);
-        attr.set_mmap2(1);
-        attr.set_comm(1);
-        attr.set_comm_exec(1);
-        attr.set_task(1);
-    }
-    list
-}
-
 /// Six descriptors per cpu soon pass the usual soft limit of 1024.
 fn raise_descriptor_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -522,7 +325,8 @@ fn raise_descriptor_limit() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discover::pmu::{Config, MemoryEvent};
+    use crate::discover::pmu::{Config, MemoryEvent, MemoryEvents};
+    use crate::host::proc;
     use nearfar_perf::Vendor;
 
     /// No machine that this was built on has a unit that samples memory: its way into the rings is tried with an event that
@@ -562,40 +366,5 @@ mod tests {
         let why = set.memory_refused.as_ref().expect("no unit has that number");
         assert!(why.contains("tried"), "{why}");
         assert!(set.events.len() < clocks);
-    }
-
-    #[test]
-    fn ranks_of_a_host_lock_no_more_together_than_their_user_may() {
-        const DEFAULT: usize = 516 << 10;
-        let allowed = |process_bytes| Some(Allowed { user_bytes_per_cpu: DEFAULT, process_bytes });
-        assert_eq!(
-            ring_sizes(2, Rings::Ranks(1), allowed(0)),
-            RING_SIZES[..ALONE],
-            "one recorder tries all it did"
-        );
-        assert_eq!(ring_sizes(64, Rings::Ranks(1), allowed(0)), RING_SIZES[3..ALONE]);
-        assert_eq!(
-            ring_sizes(2, Rings::Ranks(4), None)[0],
-            RING_SIZES[1],
-            "root has no limit but the budget"
-        );
-        assert!(
-            ring_sizes(2, Rings::Ranks(4), allowed(8 << 20))[0]
-                > ring_sizes(2, Rings::Ranks(4), allowed(0))[0]
-        );
-        for (cpus, ranks) in [(2, 2), (8, 4), (64, 8), (64, 64), (256, 2)] {
-            let sizes = ring_sizes(cpus, Rings::Ranks(ranks), allowed(0));
-            let (last, shared) = sizes.split_last().unwrap();
-            assert_eq!(*last, RING_SIZES[RING_SIZES.len() - 1], "the smallest is always tried");
-            for sizes in shared {
-                let bytes = sizes[0] + sizes[1] + 2 * page_bytes() as usize;
-                assert!(bytes * ranks as usize <= DEFAULT, "{cpus} cpus, {ranks} ranks");
-            }
-        }
-        for rings in [Rings::Emulated, Rings::Probe] {
-            let sizes = ring_sizes(64, rings, None);
-            assert!(sizes.is_sorted_by(|a, b| a > b) && sizes.ends_with(&RING_SIZES[RING_SIZES.len() - 1..]));
-        }
-        assert!(RING_SIZES.iter().all(|s| s[RingClass::Chains as usize] > CHAIN_STACK as usize));
     }
 }

@@ -8,19 +8,15 @@ use nearfar_analyze::stats::Random;
 use nearfar_observed::residency::numa_maps::Requested;
 use nearfar_observed::residency::{How, Mapping, Memory, Object};
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 /// Smaller variables are left out, bytes; files with less data in memory are not even opened.
 const LEAST: u64 = 64 << 10;
 /// Variables that are asked for, the largest ones.
 const VARIABLES: usize = 32;
-
-/// Files that were read, with their large variables, by path.
-pub(super) type Files = Mutex<HashMap<String, Arc<(Module, Vec<StaticVariable>)>>>;
 
 /// Adds the large static variables that have pages to `memory`, whose mappings are known.
 pub fn add(memory: &mut Memory, maps: &[Map], pid: u32, site: &Site, way: Way) {

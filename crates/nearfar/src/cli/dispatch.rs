@@ -1,0 +1,46 @@
+//! What each command runs.
+
+use super::commands::{Cli, Command, command};
+use super::{
+    cache, check, cure, diff, doctor, export, exporter, fix, import, layout, list, man, measure, record,
+    report, reproduce, run, status, top, topo, where_is, words,
+};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Runs the command line and gives the exit status.
+pub fn main() -> ExitCode {
+    // A pipe that closes early (| head) ends us silently, as it does other tools.
+    // SAFETY: sets a disposition before any other thread runs.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    // What the program is, is the same everywhere: words.rs.
+    let words = words::separated(std::env::args_os().collect(), &command());
+    let result = match Cli::parse_from(words).command {
+        Command::Record(args) => return record::run(args),
+        Command::Run(args) => return run::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Layout(args) => return layout::run(&args),
+        Command::Where(args) => where_is::run(&args),
+        Command::Report(args) => report::run(args),
+        Command::List(args) => list::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Fix(args) => fix::run(&args),
+        Command::Cure(args) => cure::run(&args),
+        Command::Topo(args) => topo::run(&args),
+        Command::Top(args) => top::run(args),
+        Command::Exporter(args) => exporter::run(&args),
+        Command::Measure(args) => measure::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Cache(args) => cache::run(&args),
+        Command::Hold => crate::host::holder::wait(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man { directory, force } => man::write(command(), &directory, force.force),
+    };
+    result.unwrap_or_else(|error| status::fail(&error))
+}
