@@ -1,21 +1,24 @@
 //! From counts to the report's values.
 
-use super::attribute::Context;
 use super::cached;
 use super::code::Code;
+use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
 use super::findings::Setting;
 use super::hash::FastSet;
 use super::input::{Input, Judge};
+use super::names::source_text;
 use super::nodes::UNKNOWN;
 use super::object_rows::{self, RowUse};
 use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sites::Site;
+use super::thresholds::MOST_ROWS;
+use super::thresholds::THRESHOLD;
 use super::value::*;
-use super::verdict::{Evidence, THRESHOLD, source_text, verdict};
+use super::verdict::{Evidence, verdict};
 use super::whatif::{Engine, Planner, gains, timed};
 use super::{findings, held, notes, readings, sharing};
 use nearfar_machine::binding::Bind;
@@ -25,8 +28,6 @@ use nearfar_recording::{
 
 /// Version of the JSON's schema.
 const SCHEMA: u32 = 2;
-/// Longest lists in a report.
-pub(super) const MOST_ROWS: usize = 500;
 
 /// Samples of an object from which on its remote share is shown, however wide its interval. // chosen
 const FEW: u64 = 100;

@@ -2,110 +2,28 @@
 //! node of the page, and counted. It runs on several threads; columns are read in place.
 
 mod count;
+mod locate;
+mod worker;
 
-use super::blocks::Blocks;
+pub use locate::Located;
+pub use worker::Worker;
+
+use super::context::Context;
 use super::counters::{Cell, Counters, node_slot};
-use super::exact::{Exact, LINE};
-use super::hash::{FastMap, FastSet, IdIndex};
-use super::input::{Input, SampleReader};
-use super::layer::Validity;
-use super::measure::Measure;
-use super::native::Native;
-use super::nodes::{NodeIndex, UNKNOWN};
+use super::exact::LINE;
+use super::input::SampleReader;
+use super::nodes::UNKNOWN;
+use super::nodes::class;
 use super::over_time::Seen;
-use super::page_nodes::{Finder, PageNode};
-use super::pages::Folios;
-use super::phases::{PageOf, Phases};
-use super::reach::{PIECE, Trail};
-use super::region::Region;
-use super::rows::Rows;
-use super::shares::class;
-use super::sites::Sites;
+use super::page_nodes::PageNode;
+use super::phases::PageOf;
+use super::reach::PIECE;
 use super::stats::BLOCKS;
-use super::timing::Timing;
-use super::touchers::Groups;
 use super::value::Basis;
-use count::Fact;
 use nearfar_machine::DistanceClass;
-use nearfar_recording::SampleSurvey;
-use nearfar_recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource, Served};
+use nearfar_recording::{Access, AccessSamples, NONE, Resolution, SampleSource, Served};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Distance classes in the order of the counts.
-pub const CLASSES: [DistanceClass; 4] =
-    [DistanceClass::Local, DistanceClass::SameSocket, DistanceClass::OtherSocket, DistanceClass::CpuLess];
-
-/// Everything that the pass looks things up in.
-pub struct Context<'a> {
-    /// The recording.
-    pub input: &'a Input,
-    /// Pages and nodes of pages.
-    pub finder: Finder<'a>,
-    /// Rows whose pages are not where they were first touched.
-    pub elsewhere: &'a FastSet<u32>,
-    /// Object rows.
-    pub rows: &'a Rows,
-    /// Names of code.
-    pub sites: &'a Sites,
-    /// Touches by group.
-    pub groups: &'a Groups,
-    /// Blocks of pages with one answer.
-    pub blocks: &'a Blocks,
-    /// Folio sizes per thing.
-    pub folios: &'a Folios,
-    /// Positions of thread ids.
-    pub threads: &'a IdIndex,
-    /// Space of each thread.
-    pub spaces_of_threads: &'a [u32],
-    /// First and last sample.
-    pub survey: &'a SampleSurvey,
-    /// Which samples count.
-    pub region: &'a Region,
-    /// What they count for.
-    pub measure: &'a Measure,
-    /// How long iterations of loops took.
-    pub native: &'a Native,
-    /// Counts of pages.
-    pub exact: Option<&'a Exact>,
-    /// What bound in each epoch.
-    pub timing: Option<&'a Timing>,
-    /// Which thread is in which phase; `None` if the program has none.
-    pub phases: Option<&'a Phases>,
-}
-
-impl Context<'_> {
-    /// Folio sizes of a thing, as bits of log2 bytes.
-    #[inline]
-    pub fn folios_of(&self, thing: u32) -> u64 {
-        self.folios.of(self.input, &self.finder, thing)
-    }
-
-    /// Where a page of a thing was at `time`.
-    #[inline]
-    pub fn page_node(&self, thing: u32, space: u32, address: u64, time: u64) -> PageNode {
-        let elsewhere = self.elsewhere.contains(&self.rows.of_thing[thing as usize]);
-        self.finder.page_node(space, address, time, self.folios_of(thing), elsewhere)
-    }
-
-    /// Whether a row is a variable of the program, not memory that a runtime has for itself.
-    pub fn is_variable(&self, row: u32) -> bool {
-        self.rows.rows.get(row as usize).is_some_and(|row| match row.kind {
-            ObjectKind::Static => true,
-            ObjectKind::Heap | ObjectKind::SmallHeap => row.site.is_some_and(|s| !self.sites.get(s).runtime),
-            _ => false,
-        })
-    }
-
-    /// Node where a thread spent most of its samples; the assigned one on an assumed machine.
-    pub fn node_of_user(&self, counters: &Counters, thread: u32) -> NodeIndex {
-        if self.finder.nodes.assumed {
-            return self.finder.nodes.of_thread(thread);
-        }
-        let by_node = &counters.threads[thread as usize].by_node;
-        let most = by_node.iter().enumerate().max_by_key(|x| *x.1);
-        most.filter(|x| *x.1 > 0).map_or(UNKNOWN, |x| x.0 as NodeIndex)
-    }
-}
+use worker::Fact;
 
 /// Counts all samples on `workers` threads.
 pub fn attribute(context: &Context, samples: &dyn SampleReader, workers: usize) -> Result<Counters, String> {
@@ -172,61 +90,15 @@ fn within_epoch(i: usize) -> f64 {
     ((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Where the memory of a sample is.
-pub struct Located {
-    /// Its object.
-    pub thing: Option<u32>,
-    /// Node of its page by what was seen of pages.
-    pub page: NodeIndex,
-    /// The page; its node by what the processor said of the access as well, unknown where the thread's node is.
-    pub page_node: PageNode,
-    /// Whether the processor said that it is far.
-    pub told: Option<bool>,
-}
-
 /// Whether such a sample is of memory.
 fn touches_memory(resolution: Resolution) -> bool {
     !matches!(resolution, Resolution::Compute | Resolution::Spinning)
 }
 
-const CACHE: usize = 1024;
 /// Samples whose memory is fetched ahead: what a first-level cache holds with room to spare.
 const BATCH: usize = 64;
 
-/// One thread's part of the pass.
-pub struct Worker<'a> {
-    /// What it looks things up in.
-    pub context: &'a Context<'a>,
-    nodes: usize,
-    counters: Counters,
-    trail: Trail,
-    /// Direct-mapped answers of the object lookup: (space, validity, thing).
-    cache: Vec<(u32, Validity, u32)>,
-    /// Node of the page of a whole object, for samples that know only the object.
-    uniform: FastMap<u32, PageNode>,
-    /// Start of the first block of time, and blocks per ns.
-    first_ns: u64,
-    per_block: f64,
-}
-
-impl<'a> Worker<'a> {
-    /// One that has counted nothing.
-    pub fn new(context: &'a Context<'a>) -> Worker<'a> {
-        let nodes = context.finder.nodes.count;
-        let (first_ns, last_ns) = context.region.bounds;
-        let never = Validity { from: 1, to: 0, since: 1, until: 0 };
-        Worker {
-            context,
-            nodes,
-            counters: Counters::new(context.spaces_of_threads.len(), nodes, context.rows.rows.len()),
-            trail: Trail::default(),
-            cache: vec![(NONE, never, NONE); CACHE],
-            uniform: FastMap::default(),
-            first_ns,
-            per_block: BLOCKS as f64 / (last_ns.saturating_sub(first_ns) + 1) as f64,
-        }
-    }
-
+impl Worker<'_> {
     fn segment(&mut self, s: &AccessSamples, range: std::ops::Range<usize>) {
         self.counters.threads.iter_mut().for_each(|t| t.new_segment());
         // Most of a sample's time is waiting for memory: its page's slot, touch and group lie
@@ -248,63 +120,6 @@ impl<'a> Worker<'a> {
             }
             batch = end;
         }
-    }
-
-    fn peek(&self, thread: u32, address: u64) -> u32 {
-        let context = self.context;
-        let Some(thread) = context.threads.get(thread) else {
-            return 0;
-        };
-        let space = context.spaces_of_threads[thread];
-        if context.blocks.page_node(space, address / context.finder.placements.page_bytes, u64::MAX).is_some()
-        {
-            return 0;
-        }
-        let touch = context.finder.placements.peek(space, address);
-        touch ^ context.groups.of_touch.get(touch as usize).map_or(0, |g| *g)
-    }
-
-    #[inline]
-    fn thing(&mut self, space: u32, address: u64, time: u64) -> Option<u32> {
-        // Neighbouring 64 MiB areas get different places; threads in different areas do not evict each other.
-        let key = (address >> 26) ^ (address >> 36) ^ (u64::from(space) << 3);
-        let slot = &mut self.cache[key as usize % CACHE];
-        if slot.0 == space && slot.1.holds(address, time) {
-            return (slot.2 != NONE).then_some(slot.2);
-        }
-        let (thing, validity) = self.context.finder.spaces.at(space, address, time);
-        *slot = (space, validity, thing.unwrap_or(NONE));
-        thing
-    }
-
-    /// Where the memory of a sample is whose thread ran on `node`; nowhere if it touches none.
-    pub fn locate(
-        &mut self,
-        s: &AccessSamples,
-        i: usize,
-        space: u32,
-        node: NodeIndex,
-        resolution: Resolution,
-    ) -> Located {
-        let (mut thing, mut page_node) = (None, PageNode::UNKNOWN);
-        if matches!(resolution, Resolution::Compute | Resolution::Spinning) {
-            return Located { thing, page: UNKNOWN, page_node, told: None };
-        }
-        let measure = self.context.measure;
-        if resolution != Resolution::Unresolved {
-            thing = self.thing(space, s.address[i], s.time_ns[i]);
-            page_node = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
-            let own = measure.page_node(s, i, self.context.finder.nodes);
-            if own != UNKNOWN {
-                // Which thread touched first remains the answer to why; where it is, the source saw.
-                page_node.node = own;
-            }
-        }
-        let page = page_node.node;
-        let (settled, told) = measure.settle(s, i, node, page);
-        // Memory whose user's place is unknown is neither near nor far, unless the processor said.
-        page_node.node = if node == UNKNOWN { UNKNOWN } else { settled };
-        Located { thing, page, page_node, told }
     }
 
     fn sample(&mut self, s: &AccessSamples, i: usize) {
@@ -548,85 +363,5 @@ impl<'a> Worker<'a> {
         user[1] += stored;
         user[2] += 1;
         user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
-    }
-
-    /// Code of the distance between them.
-    #[inline]
-    pub fn class(&self, node: u8, page_node: PageNode) -> usize {
-        class(self.context.finder.nodes.class(node, page_node.node))
-    }
-
-    fn page_node(
-        &mut self,
-        space: u32,
-        address: u64,
-        time: u64,
-        thing: Option<u32>,
-        how: Resolution,
-    ) -> PageNode {
-        let finder = &self.context.finder;
-        let Some(id) = thing else {
-            return finder.page_node(space, address, time, 0, false);
-        };
-        let t = finder.spaces.things.get(id);
-        // Shared memory is kept with the space that made it.
-        let space = if t.kind == ObjectKind::Shared { t.space } else { space };
-        if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
-            if let Some(&page_node) = self.uniform.get(&id) {
-                return page_node;
-            }
-            let page_node = self.uniform_page_node(id);
-            self.uniform.insert(id, page_node);
-            return page_node;
-        }
-        if let Some(page_node) =
-            self.context.blocks.page_node(space, address / finder.placements.page_bytes, time)
-        {
-            return page_node;
-        }
-        self.context.page_node(id, space, address, time)
-    }
-
-    /// The node of the page that all placed pages of an object share, if they do. Judged at the end of its life,
-    /// so that the answer does not depend on which sample asks first.
-    fn uniform_page_node(&self, id: u32) -> PageNode {
-        let finder = &self.context.finder;
-        let thing = finder.spaces.things.get(id);
-        let page = finder.placements.page_bytes;
-        let (from, to) = super::space::page_range(&thing, page);
-        let time = thing.died.saturating_sub(1).min(self.context.survey.last_ns);
-        let step =
-            if finder.nodes.assumed || finder.looks.is_empty() { 0 } else { ((to - from) / 4096).max(1) };
-        let mut pages: Vec<u64> = finder.placements.touched(thing.space, from, to).collect();
-        if let Some((parent, _)) = finder.spaces.spaces[thing.space as usize].parent {
-            pages.extend(finder.placements.touched(parent, from, to));
-        }
-        if step > 0 {
-            pages.extend((from..to).step_by(step as usize));
-        }
-        let mut found: Option<PageNode> = None;
-        // Pages and a touch of each group of touches.
-        let mut by_group: FastMap<u32, (u64, u32)> = FastMap::default();
-        for p in pages {
-            let page_node = self.context.page_node(id, thing.space, p * page, time);
-            if let Some(&group) = self.context.groups.of_touch.get(page_node.touch as usize)
-                && page_node.node != UNKNOWN
-                && group != NONE
-            {
-                by_group.entry(group).or_insert((0, page_node.touch)).0 += 1;
-            }
-            match found {
-                _ if page_node.node == UNKNOWN => {}
-                None => found = Some(page_node),
-                Some(f) if f.node == page_node.node => {}
-                Some(_) => return PageNode::UNKNOWN,
-            }
-        }
-        // The first page may be the allocator's: what placed most of the pages speaks for all of them.
-        let touched = by_group.into_values().max_by_key(|&(pages, touch)| (pages, std::cmp::Reverse(touch)));
-        found.map_or(PageNode::UNKNOWN, |page_node| match touched {
-            Some((_, touch)) => PageNode { touch, ..page_node },
-            None => page_node,
-        })
     }
 }

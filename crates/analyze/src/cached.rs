@@ -8,13 +8,14 @@
 //! that no sample hit is a store all the same. So samples on data that several nodes use stay open,
 //! unless the pages cannot be written to.
 
-use super::attribute::Context;
+use super::by_row::by_row;
+use super::context::Context;
 use super::counters::{BINS, Counters, ThreadCounters, Use};
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
-use super::object_rows::{RowUse, by_row, mib};
+use super::object_rows::{RowUse, mib};
 use super::stats::draws_interval;
 use super::value::{Basis, CacheBound};
 use nearfar_machine::CacheLevel;

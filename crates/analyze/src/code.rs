@@ -1,13 +1,13 @@
 //! The report's rows of code: functions, and the lines that use an object.
 
-use super::assemble::MOST_ROWS;
-use super::attribute::Context;
+use super::context::Context;
 use super::counters::{Counters, LineUse};
 use super::hash::FastMap;
 use super::input::Input;
 use super::object_rows::RowUse;
 use super::shares::share;
-use super::sites::Site;
+use super::sites::{NAMELESS, function_of};
+use super::thresholds::MOST_ROWS;
 use super::value::{Basis, Bound, CallPath, DramLines, FunctionRow, UseRow};
 
 /// Lines of code listed per object and function.
@@ -16,15 +16,6 @@ const MOST_LINES: usize = 10;
 /// Paths of calls listed, and frames of each.
 const MOST_PATHS: usize = 20;
 const MOST_FRAMES: usize = 12;
-
-/// A function of which neither name nor file is known.
-pub const NAMELESS: &str = "?";
-
-/// Key of a row of functions: the site's function, or else its place, and its module.
-pub fn function_of(site: &Site) -> (&str, Option<u32>) {
-    let name = site.function.as_deref().or(site.at.as_deref()).unwrap_or(NAMELESS);
-    (name, site.module)
-}
 
 /// Where the answers of the pass over samples are.
 #[derive(Clone, Copy)]

@@ -222,6 +222,14 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
+    /// What a thread did away from the node that it ran on most, if that is more than a late pinning explains.
+    pub fn wanders(&self) -> Option<u64> {
+        let all: u64 = self.by_node.iter().sum();
+        let most = self.by_node.iter().copied().max().unwrap_or(0);
+        // A fifth of a thread's time is more than that. // assumed
+        (self.sum.samples >= 30 && (all - most) as f64 > 0.2 * all as f64).then_some(all - most)
+    }
+
     /// Notes the cpu of a sample; whether it is another than that of the sample before.
     #[inline]
     pub fn on_cpu(&mut self, cpu: u16) -> bool {

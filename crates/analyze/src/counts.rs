@@ -2,6 +2,7 @@
 
 use super::hash::FastMap;
 use super::input::Judge;
+use super::names::source_text;
 use super::nodes::Nodes;
 use super::region;
 use super::roofline::roofline;
@@ -9,7 +10,6 @@ use super::shares::{Shares, share};
 use super::timing::Timing;
 use super::traffic::{Epoch, Traffic};
 use super::value::{Bound, Counted, LinkFlow, Moment, MomentNode, NodeLoad, Region, Timed};
-use super::verdict::source_text;
 use nearfar_recording::Source;
 use nearfar_timing::{Moved, Phase};
 

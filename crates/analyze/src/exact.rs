@@ -9,10 +9,10 @@
 use super::counters::Counters;
 use super::hash::FastMap;
 use super::input::{Input, Judge};
+use super::nodes::class;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::region::Region;
 use super::rows::Rows;
-use super::shares::class;
 use super::space::Spaces;
 use super::timing::marked;
 use super::value::{Basis, Interval};

@@ -6,16 +6,17 @@
 
 use super::advice;
 use super::cases::{Case, case, crowded};
-use super::counters::{Counters, ThreadCounters};
+use super::counters::Counters;
 use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::object_rows::RowUse;
 use super::phases::Phases;
 use super::program::Program;
 use super::stats::LEAST_OF_A_PART;
+use super::thresholds::{SAME, WORTH};
 use super::unnamed::Unnamed;
 use super::value::{Basis, Cause, Finding, Interval, NotWorth, Predicted};
-use super::whatif::{Engine, Planner, SAME, WORTH};
+use super::whatif::{Engine, Planner};
 use nearfar_figures::percent::percent;
 
 /// Least certain share of all samples that a finding must put at risk.
@@ -273,14 +274,6 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     }
 }
 
-/// What a thread did away from the node that it ran on most, if that is more than a late pinning explains.
-pub(super) fn wanders(t: &ThreadCounters) -> Option<u64> {
-    let all: u64 = t.by_node.iter().sum();
-    let most = t.by_node.iter().copied().max().unwrap_or(0);
-    // A fifth of a thread's time is more than that. // assumed
-    (t.sum.samples >= 30 && (all - most) as f64 > 0.2 * all as f64).then_some(all - most)
-}
-
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
 fn unpinned(
@@ -294,7 +287,7 @@ fn unpinned(
     }
     let total = counters.working.weight.max(1) as f64;
     let (mut wandering, mut away, mut remote) = (0u64, 0u64, 0u64);
-    for (t, far) in counters.threads.iter().filter_map(|t| Some((t, wanders(t)?))) {
+    for (t, far) in counters.threads.iter().filter_map(|t| Some((t, t.wanders()?))) {
         wandering += 1;
         away += far;
         let known: u64 = t.by_page_node[..nodes.count].iter().sum();

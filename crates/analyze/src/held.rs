@@ -7,13 +7,14 @@
 //! no evidence that memory was far. It is not evidence of the contrary either: the interval gets wider, and a count on
 //! the virtual machine settles it.
 
-use super::attribute::Context;
+use super::by_row::by_row;
 use super::cached::{PER_PIECE, SURELY_HELD, far_latency, last_level};
+use super::context::Context;
 use super::counters::{BINS, Counters, Use};
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
-use super::object_rows::{RowUse, by_row};
+use super::object_rows::RowUse;
 use super::reach::LINE;
 use super::value::{Basis, CacheHeld};
 use nearfar_machine::{CacheLevel, Machine};

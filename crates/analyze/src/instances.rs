@@ -1,6 +1,7 @@
 //! The objects of one line, one by one. Laid over one another, a vector that each thread has for itself would look as if
 //! every thread used all of one.
 
+use super::by_row;
 use super::counters::{Counters, Followed, InstanceUse, Use};
 use super::hash::{FastMap, FastSet};
 use super::pattern::{self, Range};
@@ -18,8 +19,7 @@ pub type Users<'a> = Vec<(u32, &'a InstanceUse)>;
 
 /// Of each row with several objects, those with samples: by object, in order.
 pub fn by_row<'a>(rows: &Rows, counters: &'a Counters) -> FastMap<u32, Vec<Users<'a>>> {
-    let mut things: Vec<(u32, Users)> =
-        super::object_rows::by_row(counters.instances.iter()).into_iter().collect();
+    let mut things: Vec<(u32, Users)> = by_row::by_row(counters.instances.iter()).into_iter().collect();
     things.sort_by_key(|t| t.0);
     let mut found: FastMap<u32, Vec<Users>> = FastMap::default();
     for (thing, users) in things {

@@ -17,9 +17,11 @@ mod advice;
 mod assemble;
 mod attribute;
 mod blocks;
+mod by_row;
 mod cached;
 mod cases;
 mod code;
+mod context;
 mod counters;
 mod counts;
 mod elsewhere;
@@ -58,6 +60,7 @@ mod shares;
 mod sharing;
 mod sites;
 mod space;
+mod thresholds;
 mod timing;
 mod touchers;
 mod traffic;
@@ -68,10 +71,9 @@ mod whatif;
 
 pub use input::{Input, Judge, SampleReader};
 pub use replay::Found;
+pub use thresholds::{MOST_UNKNOWN, THRESHOLD, WORTH};
 pub use timing::weak_figures;
 pub use value::*;
-pub use verdict::{MOST_UNKNOWN, THRESHOLD};
-pub use whatif::WORTH;
 
 pub use names::base;
 
@@ -168,7 +170,7 @@ fn prepared<T>(
     input: &mut Input,
     samples: &dyn SampleReader,
     judge: &Judge,
-    used: impl FnOnce(attribute::Context<'_>, &counts::Counts) -> Result<T, AnalyzeError>,
+    used: impl FnOnce(context::Context<'_>, &counts::Counts) -> Result<T, AnalyzeError>,
 ) -> Result<T, AnalyzeError> {
     let machine = &judge.machine;
     if machine.nodes.is_empty() || machine.nodes.len() > nodes::MAX_NODES {
@@ -219,7 +221,7 @@ fn prepared<T>(
     };
     let native = native::Native::new(input, judge);
     let elsewhere = elsewhere::rows(input, &finder, &rows);
-    let context = attribute::Context {
+    let context = context::Context {
         input,
         finder,
         elsewhere: &elsewhere,

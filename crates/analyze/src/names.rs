@@ -1,5 +1,7 @@
 //! Names of functions as a reader says them: no return type, no parameters, short template arguments; and of files.
 
+use nearfar_recording::Source;
+
 /// What the body of a parallel region carries behind its function's name.
 pub const OUTLINED: &str = "[omp parallel]";
 /// Longest template arguments that are kept, characters. // chosen
@@ -11,6 +13,17 @@ const KEPT: char = '\u{1}';
 pub fn short(name: &str) -> String {
     let (base, outlined) = split(name);
     tagged(&base, outlined)
+}
+
+/// The source's name.
+pub fn source_text(source: Source) -> &'static str {
+    match source {
+        Source::Simulated => "simulated",
+        Source::Hardware => "hardware",
+        Source::Clock => "clock",
+        Source::Signal => "signal",
+        Source::Pages => "pages",
+    }
 }
 
 /// A file without its folders.

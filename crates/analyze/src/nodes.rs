@@ -14,6 +14,15 @@ pub const UNKNOWN: NodeIndex = u8::MAX;
 /// Most nodes that a report can tell apart.
 pub const MAX_NODES: usize = 254;
 
+/// Distance classes in the order of the counts.
+pub const CLASSES: [DistanceClass; 4] =
+    [DistanceClass::Local, DistanceClass::SameSocket, DistanceClass::OtherSocket, DistanceClass::CpuLess];
+
+/// Position of a distance class among the counts.
+pub fn class(class: DistanceClass) -> usize {
+    CLASSES.iter().position(|&c| c == class).unwrap_or(0)
+}
+
 /// Threads and cpus as nodes of the judged machine.
 #[derive(Debug)]
 pub struct Nodes {

@@ -1,12 +1,12 @@
 //! What was lost or is missing, in words.
 
-use super::assemble::MOST_ROWS;
-use super::attribute::Context;
-use super::code::NAMELESS;
+use super::context::Context;
 use super::counters::Counters;
 use super::input::{Input, Judge};
 use super::object_rows::{RowUse, read_only_files};
 use super::program::{Managed, Program};
+use super::sites::NAMELESS;
+use super::thresholds::MOST_ROWS;
 use super::timing::Timing;
 use super::value::{Basis, FunctionRow};
 use super::verdict::unresolved_share;

@@ -1,6 +1,7 @@
 //! How each object row is placed and used, as far as the pass showed, gathered for rows that have samples.
 
-use super::attribute::Context;
+use super::by_row::by_row;
+use super::context::Context;
 use super::counters::{BINS, Counters, Folio, FolioUse, LineUse, TouchUse, Use};
 use super::exact::{Exact, Lines, RowLines};
 use super::hash::{FastMap, FastSet};
@@ -203,21 +204,6 @@ pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) 
 /// Bytes in use of mapped files that a node's last cache holds, so that where they are does not matter: less than that of
 /// a node of every described machine with three levels. A mapped file of gigabytes is memory like any other. // chosen
 const SMALL_FILES: u64 = 4 << 20;
-
-/// Sums in the order of their second key, by row.
-pub(super) type ByRow<K, V> = FastMap<u32, Vec<(K, V)>>;
-
-/// Sums of (row, key), by row.
-pub(super) fn by_row<'a, K: Copy + Ord + 'a, V>(
-    sums: impl Iterator<Item = (&'a (u32, K), &'a V)>,
-) -> ByRow<K, &'a V> {
-    let mut rows: ByRow<K, &'a V> = FastMap::default();
-    for (&(row, key), value) in sums {
-        rows.entry(row).or_default().push((key, value));
-    }
-    rows.values_mut().for_each(|list| list.sort_by_key(|x| x.0));
-    rows
-}
 
 /// Gathers the uses of all rows with samples, most weight first.
 pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowUse> {

@@ -1,6 +1,7 @@
 //! Samples one by one, with what the pass finds out about each: for exports.
 
-use super::attribute::{Context, Located, Worker};
+use super::attribute::{Located, Worker};
+use super::context::Context;
 use super::input::SampleReader;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::value::Basis;

@@ -1,7 +1,8 @@
 //! Shares of the whole: from samples, with intervals, or from counts of every line.
 
-use super::attribute::CLASSES;
 use super::counters::Counters;
+use super::nodes::CLASSES;
+use super::nodes::class;
 use super::nodes::{NodeIndex, Nodes};
 use super::stats::share_interval;
 use super::traffic::Traffic;
@@ -101,11 +102,6 @@ impl Shares {
             exact: true,
         }
     }
-}
-
-/// Position of a distance class among the counts.
-pub fn class(class: DistanceClass) -> usize {
-    CLASSES.iter().position(|&c| c == class).unwrap_or(0)
 }
 
 /// A share that is 0 of nothing.

@@ -4,16 +4,16 @@
 //! to cache with every write. Threads that write to the same bytes share on purpose, a lock or a counter.
 
 use super::advice::{self, place};
-use super::attribute::Context;
 use super::cases::CACHED_PAGES;
+use super::context::Context;
 use super::counters::{Counters, LineUsers};
 use super::exact::LINE;
 use super::hash::{FastMap, FastSet};
 use super::nodes::UNKNOWN;
 use super::object_rows::RowUse;
 use super::sites::SiteId;
+use super::thresholds::WORTH;
 use super::value::{Cause, Finding};
-use super::whatif::WORTH;
 use nearfar_figures::percent::percent;
 use nearfar_recording::{LEAD_NS, NONE};
 use nearfar_timing::Timeline;

@@ -28,6 +28,15 @@ pub struct Site {
     pub runtime: bool,
 }
 
+/// A function of which neither name nor file is known.
+pub const NAMELESS: &str = "?";
+
+/// Key of a row of functions: the site's function, or else its place, and its module.
+pub fn function_of(site: &Site) -> (&str, Option<u32>) {
+    let name = site.function.as_deref().or(site.at.as_deref()).unwrap_or(NAMELESS);
+    (name, site.module)
+}
+
 /// User frames that are kept of a call chain: a line of the program, and those that called for it. // assumed
 const MOST_FRAMES: usize = 8;
 

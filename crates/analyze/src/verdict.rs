@@ -9,25 +9,21 @@ use super::advice::listed;
 use super::counters::Counters;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
+use super::names::source_text;
 use super::object_rows::mib;
 use super::stats::LEAST_SAMPLES;
+use super::thresholds::WORTH;
+use super::thresholds::{MOST_UNKNOWN, THRESHOLD};
 use super::unnamed::Unnamed;
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
-use super::whatif::WORTH;
 use nearfar_figures::percent::{ends, percent};
 use nearfar_recording::{KERNEL_MODULE, Resolution, Source};
 
-/// Remote share of all time that separates clean from affected. Below a tenth even memory of
-/// infinite speed on the far side would save less than a tenth of the time. // chosen
-pub const THRESHOLD: f64 = 0.10;
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
 /// opposite verdicts (docs/diff.md has what runs differed by). // chosen
 const MARGIN: f64 = 0.01;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
-/// Largest share of memory samples whose page's node is unknown for "clean".
-pub const MOST_UNKNOWN: f64 = 0.25;
-
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
 pub struct Evidence<'a> {
@@ -510,17 +506,6 @@ fn source_reason(input: &Input) -> String {
     match input.meta.sources.iter().find(why) {
         Some(r) => format!("{}: {}", source_text(r.source), r.why),
         None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
-    }
-}
-
-/// The source's name.
-pub fn source_text(source: Source) -> &'static str {
-    match source {
-        Source::Simulated => "simulated",
-        Source::Hardware => "hardware",
-        Source::Clock => "clock",
-        Source::Signal => "signal",
-        Source::Pages => "pages",
     }
 }
 

@@ -1,50 +1,10 @@
-//! Files that use each other in a circle can only be read together. There are none but those named here.
+//! Files that use each other in a circle can only be read together. There are none.
 //!
 //! An import counts, and a path in the code; a `pub use` does not, for a `mod.rs` that hands names on is no
 //! part of what it hands on. Modules inside a file (its tests) belong to the file and are left out.
 
 use nearfar_structure::{crates, paths, sources, tokens};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Circles that are still there: the crate, its files, and why. Each is gone one day; none is added.
-const LEFT: &[(&str, &[&str], &str)] = &[(
-    "analyze",
-    &[
-        "advice",
-        "assemble",
-        "attribute",
-        "attribute/count",
-        "cached",
-        "cases",
-        "code",
-        "counts",
-        "exact",
-        "findings",
-        "held",
-        "instances",
-        "notes",
-        "object_rows",
-        "phases/report",
-        "pictures",
-        "pictures/bands",
-        "pictures/calls",
-        "pictures/groups",
-        "pictures/instructions",
-        "pictures/looked",
-        "pictures/processes",
-        "pictures/repaired",
-        "pictures/strips",
-        "pictures/timeline",
-        "shares",
-        "sharing",
-        "verdict",
-        "whatif",
-        "whatif/by_phase",
-        "whatif/flows",
-        "whatif/plan",
-    ],
-    "the context that one step fills and all steps read has methods that need the steps",
-)];
 
 /// A module as the names on the way to it; none for the crate itself.
 type Module = Vec<String>;
@@ -180,20 +140,8 @@ fn circles(uses: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<BTreeSet<String>> {
 fn files_use_each_other_in_one_direction() {
     let mut wrong = Vec::new();
     for name in crates() {
-        let name = &name;
-        let found = circles(&uses(&sources(name)));
-        let left: Vec<BTreeSet<String>> = LEFT
-            .iter()
-            .filter(|(of, ..)| of == name)
-            .map(|(_, files, _)| files.iter().map(|f| (*f).to_owned()).collect())
-            .collect();
-        for circle in &found {
-            if !left.iter().any(|known| circle.is_subset(known)) {
-                wrong.push(format!("{name}: a circle of {}", Vec::from_iter(circle.clone()).join(", ")));
-            }
-        }
-        for known in left.iter().filter(|known| !found.iter().any(|circle| circle.is_subset(known))) {
-            wrong.push(format!("{name}: gone, take it out of LEFT: {known:?}"));
+        for circle in circles(&uses(&sources(&name))) {
+            wrong.push(format!("{name}: a circle of {}", Vec::from_iter(circle).join(", ")));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,30 +1,12 @@
 //! What a sample counts for the object that it is on.
 
-use super::{Context, Worker};
+use super::worker::{Fact, Worker};
+use crate::context::Context;
 use crate::counters::{BINS, FEW_INSTANCES, node_slot};
 use crate::nodes::UNKNOWN;
-use crate::page_nodes::PageNode;
 use crate::pictures;
 use crate::value::Basis;
 use nearfar_recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
-
-/// What was found out about a sample.
-pub(super) struct Fact {
-    pub(super) weight: u64,
-    /// Its block of the recorded time, for intervals.
-    pub(super) block: usize,
-    /// Its block of the pictures over time, which may be of another clock.
-    pub(super) shown: usize,
-    pub(super) page_node: PageNode,
-    pub(super) class: usize,
-    pub(super) known: bool,
-    pub(super) remote: bool,
-    pub(super) store: bool,
-    pub(super) node: u8,
-    pub(super) space: u32,
-    /// The resource that bound at that time.
-    pub(super) bound: Option<u16>,
-}
 
 /// Whether a touch was in the same function of a runtime as an instruction: memset that filled a page stores to all of
 /// it, and only few of its faults and samples say who called it.

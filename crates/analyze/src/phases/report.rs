@@ -4,7 +4,7 @@ use super::names::outlined;
 use super::tree::{Calls, ROOT, Tree, times};
 use super::unbalanced::unbalanced;
 use super::{Phases, SEPARATOR, Sampled};
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::value::{

@@ -1,6 +1,6 @@
 //! Phases that the program marks, on the clock of the run's timeline.
 
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::value::Band;
 

@@ -1,9 +1,9 @@
 //! Calls between functions: the samples' call paths as two trees.
 
-use crate::attribute::Context;
-use crate::code::NAMELESS;
+use crate::context::Context;
 use crate::counters::{Counters, LineUse};
 use crate::hash::FastMap;
+use crate::sites::NAMELESS;
 use crate::value::CallNode;
 
 /// Nodes of a tree; those with the largest shares stay. // chosen

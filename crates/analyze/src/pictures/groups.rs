@@ -1,7 +1,7 @@
 //! Functions by the node that ran them, by the thread, and by the phase.
 
 use super::timeline::row_of_function;
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::nodes::UNKNOWN;

@@ -1,10 +1,10 @@
 //! The instructions with most samples: where they are in their files, for who has the files.
 
-use crate::attribute::Context;
-use crate::code::function_of;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::IdIndex;
 use crate::shares::share;
+use crate::sites::function_of;
 use crate::value::HotInstruction;
 use nearfar_recording::NONE;
 

@@ -2,7 +2,7 @@
 
 use super::bands::Clock;
 use super::strips::{Parts, Used, runs};
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::space::page_range;
 use crate::value::{LookRow, PagesOverTime};
 use nearfar_recording::{Columns, ObjectKind};

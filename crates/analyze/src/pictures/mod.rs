@@ -14,7 +14,7 @@ mod traffic;
 
 pub use strips::{along, key};
 
-use super::attribute::Context;
+use super::context::Context;
 use super::counters::Counters;
 use super::input::Judge;
 use super::object_rows::RowUse;

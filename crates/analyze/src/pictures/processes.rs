@@ -1,6 +1,6 @@
 //! Threads summed by process.
 
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::value::ProcessPicture;

@@ -1,7 +1,7 @@
 //! The node × node matrix as it would be with the repairs.
 
 use super::strips::{BINS, Used, repaired};
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::nodes::UNKNOWN;
 use crate::value::{Repair, Repaired};
 

@@ -4,7 +4,7 @@
 //! machine counted every line of every page, those counts replace the samples. Pages are looked at here, one by one as long
 //! as they are few, else at random places: at regular ones, pages that are interleaved would all look alike.
 
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::{self, Counters, Use};
 use crate::hash::FastMap;
 use crate::nodes::{NodeIndex, UNKNOWN};

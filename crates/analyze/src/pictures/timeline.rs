@@ -1,11 +1,11 @@
 //! The run over time: what each part of it was spent on, by object, function, thread and pair of nodes.
 
-use crate::attribute::Context;
-use crate::code::function_of;
+use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::object_rows::RowUse;
 use crate::over_time::{MOST_NODES, MOST_THREADS, Parts};
+use crate::sites::function_of;
 use crate::stats::BLOCKS;
 use crate::value::{FunctionRow, PartsOf, ThreadParts, Timeline, TimelineClock, Weights};
 use nearfar_timing::Phase;

@@ -16,6 +16,7 @@ use super::input::{Input, Judge};
 use super::nodes::Nodes;
 use super::object_rows::RowUse;
 use super::rows::Rows;
+use super::thresholds::{SAME, WORTH};
 use super::timing::Timing;
 use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
 use flows::Flows;
@@ -27,8 +28,6 @@ use nearfar_timing::{Comparison, Ratio, Timeline};
 pub use by_phase::{gains, timed};
 pub use plan::Planner;
 
-/// Gains below this are not worth a change. // chosen (the bound)
-pub const WORTH: f64 = 0.03;
 /// What a prediction leaves out, as a part of the time now: caches hold other lines once memory is
 /// elsewhere, and emulated runs differ. About the largest error seen without it on the programs of
 /// `virtual_findings` (3.5 points). // chosen
@@ -39,8 +38,6 @@ const MOST_UNITS: usize = 8;
 /// A schedule is of a loop: work is divided anew only where the objects that get it have this part of the lines of all
 /// that the loop takes out of order. // chosen
 const OF_THE_LOOP: f64 = 0.9;
-/// Among repairs that gain the same within this, the one that makes fewer lines remote. // chosen
-pub const SAME: f64 = 0.01;
 /// Part of the lines read that are fetched ahead where loops go through data in order. // chosen
 const SEQUENTIAL: f64 = 0.5;
 /// Pages are parted between the nodes if being where they are used leaves this part of the remote lines that

@@ -1,10 +1,9 @@
 //! A repair as a placement file can say it: which allocations, which of their bytes on which node.
 
 use super::parts::{PageUser, simplest};
-use crate::attribute::Context;
+use crate::context::Context;
 use crate::counters::{BINS, Counters};
 use crate::exact::{Exact, LINE, PageUse};
-use crate::findings::wanders;
 use crate::hash::FastMap;
 use crate::input::Input;
 use crate::nodes::{NodeIndex, UNKNOWN};
@@ -47,7 +46,7 @@ impl<'a> Planner<'a> {
         counters: &'a Counters,
     ) -> Planner<'a> {
         let wandering =
-            !context.finder.nodes.assumed && counters.threads.iter().any(|t| wanders(t).is_some());
+            !context.finder.nodes.assumed && counters.threads.iter().any(|t| t.wanders().is_some());
         Planner { input, machine, context, counters, wandering }
     }
 
