@@ -1,5 +1,6 @@
 //! From counts to the report's values.
 
+use super::along::along;
 use super::cached;
 use super::code::Code;
 use super::context::Context;
@@ -107,7 +108,10 @@ pub fn assemble(
     let functions = code.functions(input);
     let mut notes = notes::notes(input, judge, context, counters, rows);
     notes.extend(notes::generated(program, &functions));
-    notes.extend(readings::notes(&input.counters));
+    if input.meta.imported.is_some() {
+        notes.extend(readings::notes(&input.counters));
+    }
+    let along = along(input, judge, shares.told(shares.remote, shares.remote_ci), shares.remote_ci);
     if basis == Basis::MemoryLoads {
         notes.extend(counters.beside.notes(shares.remote, shares.remote_ci));
     }
@@ -184,6 +188,7 @@ pub fn assemble(
         call_paths: code.call_paths(),
         findings,
         counters: counted,
+        counted_along: along,
         counters_why: counts.traffic.as_ref().err().cloned(),
         time,
         time_why: counts.timing.as_ref().err().cloned(),

@@ -14,6 +14,7 @@ pub mod stats;
 pub mod value;
 
 mod advice;
+mod along;
 mod assemble;
 mod attribute;
 mod blocks;

@@ -1,4 +1,4 @@
-//! Values of counters that are in the recording, in words: those of other tools' files, and those counted along.
+//! Values of counters that are in an imported recording, in words.
 
 use nearfar_recording::{Columns, Counters};
 use std::collections::HashMap;
@@ -129,6 +129,8 @@ mod tests {
                 running_share: ran.unwrap_or(-1.0),
                 source: "perf stat".to_owned(),
                 why,
+                thread: u32::MAX,
+                interval_ns: 0,
             });
         };
         add(1, 0, "cycles", Some(10.0), "", Some(1.0));

@@ -1,11 +1,13 @@
 //! What an analysis says: plain values that `report` writes for people and programs.
 //! Field names are the JSON's; docs/report.schema.json describes the same.
 
+mod along;
 mod counted;
 mod phases;
 mod pictures;
 mod whatif;
 
+pub use along::*;
 pub use counted::*;
 pub use phases::*;
 pub use pictures::*;
@@ -147,6 +149,8 @@ pub struct Report {
     pub counters: Option<Counted>,
     /// Why the counts are missing.
     pub counters_why: Option<String>,
+    /// What the kernel and the processor counted beside the samples; null if nothing was.
+    pub counted_along: Option<CountedAlong>,
     /// The time that the counted work takes; null with `time_why`.
     pub time: Option<Timed>,
     /// Why the time is missing.

@@ -6,6 +6,7 @@
 //! append-only form while a program runs; the crate `nearfar-parquet` has the form at rest.
 #![forbid(unsafe_code)]
 
+pub mod along;
 pub mod column;
 pub mod journal;
 pub mod meta;
@@ -15,6 +16,7 @@ pub mod sound;
 pub mod survey;
 pub mod tables;
 
+pub use along::Along;
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
 pub use meta::{Meta, Source, SourceReport, is_whole};
 pub use rank::Rank;

@@ -515,6 +515,10 @@ table! {
         source: String = String::new(),
         /// Why the value is unknown; else empty.
         why: String = String::new(),
+        /// Thread it is of; u32::MAX if of no single thread.
+        thread: u32 = u32::MAX,
+        /// Length of the interval, ns; 0 if unknown.
+        interval_ns: u64 = 0,
     }
 }
 

@@ -5,6 +5,7 @@
 //! is a selection, in words. What is unknown is printed as `unknown`, never as 0.
 #![forbid(unsafe_code)]
 
+mod along;
 pub mod compare;
 mod counted;
 pub mod cure;

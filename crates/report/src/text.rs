@@ -24,6 +24,7 @@ pub fn to_details(report: &Report, width: usize, color: bool) -> String {
         sections::nodes(&mut page, report);
         sections::functions(&mut page, report);
     }
+    super::along::section(&mut page, report);
     sections::notes(&mut page, report);
     page.finish()
 }

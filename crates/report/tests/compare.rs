@@ -111,6 +111,7 @@ fn clock(matrix: [[f64; 2]; 2]) -> Report {
         findings: Vec::new(),
         counters: None,
         counters_why: Some("nothing was counted".into()),
+        counted_along: None,
         time: None,
         time_why: Some("nothing was counted".into()),
         what_if: None,

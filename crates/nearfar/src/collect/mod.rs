@@ -10,6 +10,7 @@ pub mod agent;
 pub mod agent_events;
 pub mod attach;
 mod core_clock;
+mod counting;
 pub mod events;
 mod illegal;
 mod losses;

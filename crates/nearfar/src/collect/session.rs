@@ -4,11 +4,12 @@ use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::attach::{self, Lives, PROGRESS_EVERY};
 use super::core_clock::core_ghz;
+use super::counting::Counting;
 use super::events::Interpreter;
 use super::illegal;
 use super::losses;
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
-use super::perf::event::Event;
+use super::perf::event::{Body, Event};
 use super::perf::open::{PerfSet, PerfSettings, Rings, Target, wait_for};
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
@@ -180,8 +181,12 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         let _ = writer.note_meta();
     }
     let start_ns = writer.meta.start_ns;
+    let mut counting = Counting::begin(subject, options, &host.machine, perf_why.as_deref());
     let running = match held {
         Some(mut held) => {
+            if let Some(counting) = &mut counting {
+                counting.program(held.pid() as u32);
+            }
             held.pass_signals();
             match held.release() {
                 Ok(running) => Some(running),
@@ -197,6 +202,9 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
             if let Some(perf) = &perf {
                 perf.enable();
             }
+            if let Some(counting) = &mut counting {
+                counting.running(subject);
+            }
             None
         }
     };
@@ -206,6 +214,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         perf,
         agent,
         table,
+        counting,
         interpreter,
         writer,
         pending: Vec::new(),
@@ -242,6 +251,8 @@ struct Session<'a> {
     /// Of the objects that are placed.
     table: Option<Table>,
     agent_events: AgentEvents,
+    /// What is counted beside the samples; nothing inside the virtual machine.
+    counting: Option<Counting>,
     interpreter: Interpreter,
     writer: Writer,
     /// Events that wait for those of other cpus with an earlier time.
@@ -327,8 +338,12 @@ impl Session<'_> {
         let now = proc::monotonic_ns();
         let upto = if last { u64::MAX } else { now.saturating_sub(ORDER_WINDOW_NS) };
         if let Some(perf) = &mut self.perf {
+            let fresh = self.pending.len();
             let pending = &mut self.pending;
             perf.drain(|event| pending.push(event));
+            if let Some(counting) = &mut self.counting {
+                counting.meet(&self.pending[fresh..]);
+            }
             if last {
                 perf.disable();
             }
@@ -343,7 +358,13 @@ impl Session<'_> {
         let tables = &mut self.writer.tables;
         for event in self.pending.drain(..ready) {
             self.agent_events.interpret_before(event.time_ns, &mut self.interpreter, tables);
+            if let (Some(counting), Body::Exit) = (&mut self.counting, &event.body) {
+                counting.ended(event.tid, event.time_ns, &mut self.interpreter, tables);
+            }
             self.interpreter.event(event, tables);
+        }
+        if let Some(counting) = &mut self.counting {
+            counting.read_in_time(&mut self.interpreter, tables);
         }
         self.agent_events.interpret_before(upto, &mut self.interpreter, tables);
         // Sites in runtime libraries need their caller: take every chain while new ones show up.
@@ -457,6 +478,12 @@ impl Session<'_> {
             && let Some(line) = illegal::kernel_line()
         {
             self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
+        }
+        let counting = self.counting.take();
+        for (count, why) in
+            counting.map_or(Vec::new(), |c| c.close(&mut self.interpreter, &mut self.writer.tables))
+        {
+            self.writer.lose(end_ns, "counters of threads", count, why);
         }
         self.agent_events.close(&mut self.writer.tables);
         let placed = self.placed();

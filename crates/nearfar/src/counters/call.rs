@@ -28,25 +28,78 @@ pub(super) fn explain(error: &io::Error) -> String {
     }
 }
 
-/// Opens a counter of a cpu, as a member of the group of `leader` if there is one.
-pub(super) fn open(type_: u32, config: u64, cpu: u32, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+/// What a refusal means for counters of single threads.
+pub(super) fn explain_threads(error: &io::Error) -> String {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
+    match (error.raw_os_error(), paranoid.and_then(|t| t.trim().parse::<i32>().ok())) {
+        (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 1 => format!(
+            "kernel.perf_event_paranoid is {level}, and this takes 1 or less, or CAP_PERFMON: \
+             `sudo sysctl kernel.perf_event_paranoid=1`"
+        ),
+        _ => explain(error),
+    }
+}
+
+/// What counts, and on what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    pub type_: u32,
+    pub config: u64,
+    /// A thread; -1 for whatever runs on the cpu.
+    pub thread: libc::pid_t,
+    /// A cpu; -1 for all that the thread runs on.
+    pub cpu: i32,
+    /// Leave out what the kernel does for the thread.
+    pub user_only: bool,
+    /// Begin when the thread calls exec.
+    pub on_exec: bool,
+    /// Count what the thread starts, too.
+    pub inherit: bool,
+}
+
+impl Counting {
+    /// Everything on a cpu, from now on.
+    pub fn of_cpu(type_: u32, config: u64, cpu: u32) -> Counting {
+        let cpu = cpu as i32;
+        Counting { type_, config, thread: -1, cpu, user_only: false, on_exec: false, inherit: false }
+    }
+}
+
+/// Opens a counter, as a member of the group of `leader` if there is one.
+pub(super) fn open(what: &Counting, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut attr = perf_event_attr {
-        type_,
+        type_: what.type_,
         size: std::mem::size_of::<perf_event_attr>() as u32,
-        config,
+        config: what.config,
         read_format: u64::from(
             PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
         ),
         ..Default::default()
     };
+    attr.set_exclude_kernel(what.user_only.into());
+    attr.set_exclude_hv(what.user_only.into());
+    attr.set_inherit(what.inherit.into());
+    // The members of a group count while their leader does.
+    let waits = what.on_exec && leader.is_none();
+    attr.set_disabled(waits.into());
+    attr.set_enable_on_exec(waits.into());
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
-    // SAFETY: `attr` is initialised with its own size; -1 and the flag are valid arguments.
-    let fd = unsafe { perf_event_open(&mut attr, -1, cpu as i32, leader, PERF_FLAG_FD_CLOEXEC as _) };
+    // SAFETY: `attr` is initialised with its own size; the flag is valid, and the leader is an open descriptor or -1.
+    let fd = unsafe { perf_event_open(&mut attr, what.thread, what.cpu, leader, PERF_FLAG_FD_CLOEXEC as _) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel just gave us this descriptor and nothing else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens counters as one group, so that they count at the same time.
+pub(super) fn open_group(whats: &[Counting]) -> io::Result<Vec<OwnedFd>> {
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    for what in whats {
+        fds.push(open(what, fds.first())?);
+    }
+    Ok(fds)
 }
 
 /// The counts of a group of `number` events.
@@ -72,24 +125,12 @@ mod tests {
     #[test]
     fn a_group_of_software_events_is_read_as_one() {
         // This process's own events need no permission: the same reading as of hardware.
-        let mut attr = perf_event_attr {
-            type_: PERF_TYPE_SOFTWARE,
-            size: std::mem::size_of::<perf_event_attr>() as u32,
-            config: PERF_COUNT_SW_TASK_CLOCK as u64,
-            read_format: u64::from(
-                PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
-            ),
-            ..Default::default()
+        let mut what = Counting::of_cpu(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK.into(), 0);
+        (what.thread, what.cpu, what.user_only) = (0, -1, true);
+        let fd = match open(&what, None) {
+            Ok(fd) => fd,
+            Err(error) => return eprintln!("skipped: perf events: {error}"),
         };
-        attr.set_exclude_kernel(1);
-        // SAFETY: as in `open`.
-        let fd = unsafe { perf_event_open(&mut attr, 0, -1, -1, 0) };
-        if fd < 0 {
-            eprintln!("skipped: perf events: {}", io::Error::last_os_error());
-            return;
-        }
-        // SAFETY: as in `open`.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let before = read_group(&fd, 1).unwrap()[0];
         let mut sum = 0u64;
         for i in 0..2_000_000u64 {

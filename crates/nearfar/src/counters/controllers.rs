@@ -1,16 +1,17 @@
 //! Bytes of the memory controllers: uncore events of Intel's `uncore_imc` and AMD's `amd_umc`.
 
-use super::call::{explain, open, read_group};
-use nearfar_machine::cpulist::CpuList;
-use nearfar_machine::{Machine, NodeId};
+use super::call::{Counting, explain, open, read_group};
 use nearfar_observed::live::events;
 use nearfar_observed::live::reading::{Moved, Source};
+use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::{Machine, NodeId};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-const DEVICES: &str = "sys/bus/event_source/devices";
+/// Where the units that count are described, below the root.
+pub(super) const DEVICES: &str = "sys/bus/event_source/devices";
 /// Bytes of a line that a memory controller moves at once.
 const LINE: f64 = 64.0;
 
@@ -49,7 +50,8 @@ impl Controllers {
             for cpu in unit.cpus.iter() {
                 let node = node_of_unit(machine, cpu)?;
                 for (config, bytes, writes) in &unit.events {
-                    let fd = open(unit.type_, *config, cpu, None).map_err(|error| explain(&error))?;
+                    let fd = open(&Counting::of_cpu(unit.type_, *config, cpu), None)
+                        .map_err(|error| explain(&error))?;
                     counters.push(Counter { node, writes: *writes, bytes: *bytes, fd });
                 }
             }

@@ -4,7 +4,7 @@
 //! group, which the kernel counts together, so that their ratios are of the same time. None of this was ever run on
 //! hardware by this project: the machines that build it have no PMU.
 
-use super::call::{explain, open, read_group};
+use super::call::{Counting, explain, open_group, read_group};
 use super::controllers::Controllers;
 use crate::host::proc;
 use nearfar_machine::{Machine, NodeId};
@@ -13,7 +13,6 @@ use nearfar_observed::live::reading::{Count, Moved, Source};
 use perf_event_open_sys::bindings::{PERF_TYPE_HARDWARE, PERF_TYPE_RAW};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -70,7 +69,7 @@ impl Pmu {
             )),
             Some(encodings) => proc::online_cpus()
                 .into_iter()
-                .filter_map(|cpu| match open_group(cpu, &encodings) {
+                .filter_map(|cpu| match open_group(&on(cpu, &encodings)) {
                     Ok(fds) => Some(Ok(Group { cpu, events: wanted.to_vec(), fds })),
                     // It went offline in between.
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => None,
@@ -104,14 +103,18 @@ impl Pmu {
     }
 }
 
-fn open_group(cpu: u32, encodings: &[Encoding]) -> io::Result<Vec<OwnedFd>> {
-    let mut fds: Vec<OwnedFd> = Vec::new();
-    for encoding in encodings {
-        let (type_, config) = match *encoding {
-            Encoding::Generic(config) => (PERF_TYPE_HARDWARE, config),
-            Encoding::Raw(config) => (PERF_TYPE_RAW, config),
-        };
-        fds.push(open(type_, config, cpu, fds.first())?);
+/// How an encoding is asked for: type and config.
+pub(super) fn type_of(encoding: Encoding) -> (u32, u64) {
+    match encoding {
+        Encoding::Generic(config) => (PERF_TYPE_HARDWARE, config),
+        Encoding::Raw(config) => (PERF_TYPE_RAW, config),
     }
-    Ok(fds)
+}
+
+fn on(cpu: u32, encodings: &[Encoding]) -> Vec<Counting> {
+    let counting = |encoding: &Encoding| {
+        let (type_, config) = type_of(*encoding);
+        Counting::of_cpu(type_, config, cpu)
+    };
+    encodings.iter().map(counting).collect()
 }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod counting;
 mod ends;
 mod names;
 mod namespaces;

@@ -472,6 +472,7 @@ pub fn affected() -> Report {
         }],
         counters: None,
         counters_why: Some("nothing was counted".into()),
+        counted_along: None,
         time: None,
         time_why: Some("nothing was counted".into()),
         what_if: None,
@@ -483,6 +484,7 @@ pub fn affected() -> Report {
 
 pub fn clean() -> Report {
     let mut r = affected();
+    r.counted_along = Some(counted_along());
     r.verdict = Verdict::Clean;
     r.verdict_why = "Threads use pages on their own node.".into();
     r.machine = JudgedMachine {
@@ -809,4 +811,53 @@ pub fn untimed() -> Report {
     }
     r.functions[0].dram.as_mut().unwrap().bound.clear();
     r
+}
+
+/// Values made by hand: no machine that this is built on has hardware counters.
+fn counted_along() -> CountedAlong {
+    let value = |name: &str, of: &str, value: Option<f64>, unit: &str, source: &str| CountedValue {
+        name: name.into(),
+        of: of.into(),
+        value,
+        unit: unit.into(),
+        running_share: value.map(|_| 1.0),
+        source: source.into(),
+        why: value.is_none().then(|| "this machine shows no such counter".into()),
+    };
+    let fills = "PMU: raw event 0x4044, user mode";
+    let remote = CountedValue {
+        running_share: Some(0.5),
+        ..value("lines from remote memory", "the counted threads", Some(6e7), "", fills)
+    };
+    let thread = |tid: u32, remote_lines: Option<f64>| CountedThread {
+        tid,
+        name: "triad".into(),
+        cpu_seconds: Some(4.25),
+        page_faults: Some(1234.0),
+        context_switches: Some(12.0),
+        cpu_migrations: Some(0.0),
+        instructions: None,
+        cycles: None,
+        last_level_misses: None,
+        local_lines: Some(1e7),
+        remote_lines,
+    };
+    CountedAlong {
+        program: vec![
+            value("cpu time", "the program", Some(8.6e9), "ns", "kernel: task-clock"),
+            value("cycles", "the program", None, "", ""),
+            value("instructions", "the program", None, "", ""),
+            remote,
+        ],
+        threads_share: Some(0.988),
+        threads: vec![thread(4242, Some(6e7)), thread(4243, None)],
+        host: vec![
+            value("bytes read", "node 0", Some(1.5e9), "bytes", "uncore_imc"),
+            value("numa_hit", "node 0", Some(4096.0), "pages", "numastat of the node"),
+            value("bytes sent to other sockets", "the host", None, "bytes", ""),
+        ],
+        remote_share: Some(0.75),
+        remote_share_why: None,
+        agrees: Some(false),
+    }
 }

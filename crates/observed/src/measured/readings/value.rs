@@ -97,6 +97,8 @@ impl Reading {
             running_share: self.running_share.unwrap_or(-1.0),
             source: tool.to_owned(),
             why: shorten(&self.why),
+            thread: nearfar_recording::NONE,
+            interval_ns: 0,
         }
     }
 }
