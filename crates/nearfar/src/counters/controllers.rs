@@ -1,10 +1,10 @@
 //! Bytes of the memory controllers: uncore events of Intel's `uncore_imc` and AMD's `amd_umc`.
 
 use super::call::{Counting, explain, open, read_group};
-use nearfar_observed::live::events;
-use nearfar_observed::live::reading::{Moved, Source};
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
+use nearfar_observed::live::events;
+use nearfar_observed::live::reading::{Moved, Source};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -4,8 +4,8 @@
 use super::controllers::Controllers;
 use super::links::Links;
 use super::{activity, resctrl};
-use nearfar_observed::live::reading::Source;
 use nearfar_machine::Machine;
+use nearfar_observed::live::reading::Source;
 use nearfar_recording::{Counter, NONE};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

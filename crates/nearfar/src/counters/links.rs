@@ -3,10 +3,10 @@
 
 use super::call::{Counting, explain, open, read_group};
 use super::controllers::DEVICES;
-use nearfar_observed::live::events::config;
-use nearfar_observed::live::reading::Source;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
+use nearfar_observed::live::events::config;
+use nearfar_observed::live::reading::Source;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;
