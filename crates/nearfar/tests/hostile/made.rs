@@ -268,6 +268,8 @@ impl Made<'_> {
             running_share: 0.5,
             source: n("source"),
             why: n("why"),
+            thread: u32::MAX,
+            interval_ns: 5,
         });
         t.losses.push(Loss { time_ns: 8, what: n("samples"), count: 3, why: n("reason") });
         t.losses.push(Loss { time_ns: 8, what: n("what"), count: 0, why: n("reason") });
