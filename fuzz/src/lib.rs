@@ -5,12 +5,12 @@
 //! `fuzz/run` lets a coverage-guided fuzzer search for bytes that break this; the test `corpus` feeds what was found
 //! worth keeping, on every check.
 
-use nearfar::store::{Tables, meta_of};
 use nearfar_analyze::{Input, Judge, analyze_with};
 use nearfar_decode::{Decoder, Described, FunctionCode, Registers, describe};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::{Bind, assign};
 use nearfar_machine::placement_file::PlacementFile;
+use nearfar_record::store::{Tables, meta_of};
 use nearfar_recording::{AccessSamples, Columns, Meta, journal as frames};
 use nearfar_report::placement::to_placement;
 use nearfar_report::{callers, to_details, to_json, to_text, topology as shown};
@@ -94,7 +94,7 @@ pub fn journal(bytes: &[u8]) {
 /// A Parquet file of the table whose number is the first byte.
 pub fn table(bytes: &[u8]) {
     // The fuzzer ends at the first panic that it hears of: what is caught and becomes an error is none.
-    nearfar::caught::quietly();
+    nearfar_host::caught::quietly();
     let Some((&which, file)) = bytes.split_first() else { return };
     let table = Tables::NAMES[usize::from(which) % Tables::NAMES.len()];
     let _ = Tables::default().add_file(table, bytes::Bytes::copy_from_slice(file));
@@ -161,13 +161,13 @@ pub fn topology(bytes: &[u8]) {
             None => break,
         }
     }
-    if let Ok(topology) = nearfar::discover::topology(root.path()) {
+    if let Ok(topology) = nearfar_host::discover::topology(root.path()) {
         harmless(&shown::to_text(&topology, 100, false));
         harmless(&topology.to_json());
         shown::to_svg(&topology);
         shown::to_numactl(&topology);
     }
-    let _ = nearfar::discover::discover(root.path());
+    let _ = nearfar_host::discover::discover(root.path());
 }
 
 /// Code around a sample: where it lies, whether it is known to begin an instruction, registers, then the code.
@@ -195,7 +195,7 @@ pub fn decoder(bytes: &[u8]) {
 /// A symbol's name, as compilers and attackers write it.
 pub fn names(bytes: &[u8]) {
     let name = String::from_utf8_lossy(bytes);
-    let shown = nearfar::symbols::readable(&name);
+    let shown = nearfar_host::symbols::readable(&name);
     // Demangled names may be longer than what they stand for, not without end.
     assert!(shown.len() <= 1 << 20, "{} bytes of {}", shown.len(), name.len());
     harmless(&nearfar_figures::escape::line(&shown));
@@ -203,12 +203,12 @@ pub fn names(bytes: &[u8]) {
 
 /// An ELF file: symbols, lines, variables, unwind tables.
 pub fn dwarf(bytes: &[u8]) {
-    nearfar::caught::quietly();
+    nearfar_host::caught::quietly();
     let Ok(file) = tempfile::Builder::new().prefix("fuzzed-").tempfile_in("/dev/shm") else { return };
     if fs::write(file.path(), bytes).is_err() {
         return;
     }
-    let Ok(module) = nearfar::symbols::Module::open(file.path()) else { return };
+    let Ok(module) = nearfar_host::symbols::Module::open(file.path()) else { return };
     let _ = (module.build_id(), module.is_static_executable(), module.debug_file());
     for offset in (0..bytes.len() as u64).step_by((bytes.len() / 64).max(16)) {
         let Some(vaddr) = module.vaddr_of_file_offset(offset) else { continue };

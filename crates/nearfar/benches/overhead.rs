@@ -126,7 +126,7 @@ const PERF_CLOCK: &[&str] = &["-e", "task-clock:u", "-c", "100000"];
 const PERF_FAULTS: &[&str] = &["-e", "page-faults:u", "-c", "1", "-d", "-m", "2048"];
 
 fn main() {
-    if let Err(why) = nearfar::collect::setup::probe_perf() {
+    if let Err(why) = nearfar_record::collect::setup::probe_perf() {
         return eprintln!("skipped: {why}");
     }
     let pairs: usize =

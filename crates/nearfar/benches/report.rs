@@ -5,11 +5,11 @@
 //! loop if perf is there (fewer, scaled and said so, if they take too long to obtain). It prints
 //! and asserts nothing.
 
-use nearfar::store;
 use nearfar_analyze::{Judge, analyze_owned};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_parquet::{SEGMENT_ROWS, write};
+use nearfar_record::store;
 use nearfar_recording::*;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

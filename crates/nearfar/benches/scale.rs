@@ -4,10 +4,10 @@
 //! it, finishes it, and makes its report, each in a process of its own. It prints seconds and peak memory of
 //! both, and asserts nothing. What memory and steps are bounded by is asserted in the model's tests.
 
-use nearfar::store::{self, Tables};
 use nearfar_analyze::{Judge, analyze_owned};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
+use nearfar_record::store::{self, Tables};
 use nearfar_recording::*;
 use nearfar_report::{to_details, to_json};
 use std::fs::{self, File};

@@ -6,12 +6,12 @@
 //! The time on the host's cpus, which others disturb less, is that of the whole virtual machine, its
 //! start included. Asserts nothing.
 
-use nearfar::collect::on::{OnOptions, plugin_arguments, plugin_files};
-use nearfar::guest::{GuestOptions, HugePages, Job, Plugin, Setup, Shape, Snapshot, Stream};
-use nearfar::store::merge::Counted;
 use nearfar_analyze::stats::median;
+use nearfar_guest::{GuestOptions, HugePages, Job, Plugin, Setup, Shape, Snapshot, Stream};
 use nearfar_machine::Machine;
 use nearfar_machine::scale::{ScaleOptions, scale};
+use nearfar_record::collect::on::{OnOptions, plugin_arguments, plugin_files};
+use nearfar_record::store::merge::Counted;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -14,7 +14,7 @@ mod storms;
 
 use std::collections::BTreeSet;
 
-use nearfar::collect::agent::{
+use nearfar_record::collect::agent::{
     AgentBody, AgentLoss, AgentRecord, Allocation, AllocationKind, LostWhy, Settings,
 };
 use run::{Scratch, has, printed, run, run_with, settings};

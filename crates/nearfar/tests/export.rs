@@ -3,10 +3,10 @@
 mod common;
 
 use common::{has, text};
-use nearfar::import::{Options, import};
 use nearfar_perf::data_source::bits_of;
 use nearfar_perf::features::Node;
 use nearfar_perf::write::{Header, PerfWriter, Sample};
+use nearfar_record::import::{Options, import};
 use nearfar_recording::{Access, Served};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

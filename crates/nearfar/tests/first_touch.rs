@@ -62,7 +62,7 @@ fn pages_are_counted_exactly_whatever_kind_of_memory_they_are() {
     assert!(!report.notes().contains("ring was full"), "{}", report.notes());
 
     // Objects that were not sampled are not listed; the page counts are then read from the recording.
-    let stored = nearfar::store::open(&scratch.path("r")).unwrap().input;
+    let stored = nearfar_record::store::open(&scratch.path("r")).unwrap().input;
     let functions = faults_by_function(&stored);
     let count = |function: &str, access: char| {
         functions.get(&(function.to_owned(), access)).copied().unwrap_or_default()

@@ -34,7 +34,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("gain unknown"), "{}", text(&output.stderr));
     // What should be typed next can run here: on one node only on an emulated machine.
-    let here = nearfar::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len();
+    let here = nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len();
     let said = text(&output.stderr);
     assert_eq!(said.contains("one node") && said.contains("nearfar record --on "), here == 1, "{said}");
     let written = std::fs::read_to_string(&file).unwrap();

@@ -15,7 +15,7 @@ fn run(words: &[&str]) -> Output {
 }
 
 fn nodes_here() -> usize {
-    nearfar::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len()
+    nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn what_prints_a_result_has_the_same_flags() {
         "exporter",
         "completions",
         "man",
-        nearfar::host::holder::COMMAND,
+        nearfar_host::holder::COMMAND,
         "help",
     ];
     for sub in nearfar::cli::command().get_subcommands().filter(|sub| !others.contains(&sub.get_name())) {

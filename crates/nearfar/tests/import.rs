@@ -3,13 +3,13 @@
 mod common;
 
 use common::{has, skip, text};
-use nearfar::import::{Options, import};
-use nearfar::store::{self, Tables};
 use nearfar_machine::Machine;
 use nearfar_perf::data_source::bits_of;
 use nearfar_perf::features::Node;
 use nearfar_perf::records::Mapped;
 use nearfar_perf::write::{Header, PerfWriter, Sample};
+use nearfar_record::import::{Options, import};
+use nearfar_record::store::{self, Tables};
 use nearfar_recording::{Access, AccessSamples, Columns, Meta, SampleSource, Served, Source};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -33,7 +33,7 @@ fn a_sampled_recording_of_format_1_has_its_figures() {
     is(&r.0["page_node_unknown_share"], 1.0 / 30.0);
     assert!(!r.notes().contains("is missing"), "{}", r.notes());
     // The table `homes` of that format is `page_nodes` now, and its rows are there.
-    let stored = nearfar::store::open(&recording("format1-sampled")).unwrap();
+    let stored = nearfar_record::store::open(&recording("format1-sampled")).unwrap();
     assert!(!stored.input.page_nodes.is_empty() && stored.remarks.is_empty(), "{:?}", stored.remarks);
 }
 

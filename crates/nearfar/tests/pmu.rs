@@ -1,7 +1,7 @@
 //! Which events sample memory, from trees as the kernels of these processors have them. No machine that nearfar is built on
 //! has such a unit: the trees are put together from the kernel's sources (arch/x86/events), not captured.
 
-use nearfar::discover::pmu::{MemoryEvents, MemoryWish, Pmu, memory_blocks};
+use nearfar_host::discover::pmu::{MemoryEvents, MemoryWish, Pmu, memory_blocks};
 use nearfar_perf::Vendor;
 use std::path::Path;
 

@@ -57,7 +57,7 @@ fn a_calculation_needs_no_virtual_machine_and_recordings_that_are_missing_are_na
 
 #[test]
 fn counted_cases_hold_and_fail_when_they_are_made_wrong() {
-    if let Err(why) = nearfar::guest::Setup::find(&mut |_| {}) {
+    if let Err(why) = nearfar_guest::Setup::find(&mut |_| {}) {
         assert!(std::env::var_os("NEARFAR_NEEDS_GUEST").is_none(), "{why}");
         return skip(&why.to_string());
     }

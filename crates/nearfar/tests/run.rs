@@ -258,7 +258,7 @@ fn parts_are_placed_accounted_for_and_refused_where_threads_may_run_anywhere() {
                 c.arg(w);
                 c
             });
-        for name in nearfar::collect::on::BINDING {
+        for name in nearfar_record::collect::on::BINDING {
             command.env_remove(name);
         }
         let output = command.current_dir(scratch.directory()).output().unwrap();

@@ -181,16 +181,16 @@ fn a_cpu_that_is_not_the_machines_is_not_shown() {
     }));
     let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     let dir = machine(&nodes, &files);
-    let all = nearfar::discover::topology(dir.path()).unwrap();
+    let all = nearfar_host::discover::topology(dir.path()).unwrap();
     assert_eq!((all.packages.unwrap().len(), all.cpus.online.len()), (5, 9));
-    let own = nearfar::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap();
+    let own = nearfar_host::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap();
     let packages = own.packages.unwrap();
     assert_eq!((packages.len(), own.cpus.online.len(), own.cores.unwrap().len()), (4, 8, 8));
     assert_eq!(packages[3].nodes, [3]);
     assert_eq!(serde_json::to_value(own.numa.state).unwrap(), "node_per_package");
     assert!(own.warnings.iter().all(|w| !w.contains("spans packages")), "{:?}", own.warnings);
     let text = nearfar_report::topology::to_numactl(
-        &nearfar::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap(),
+        &nearfar_host::discover::topology_of_cpus(dir.path(), &"0-7".parse().unwrap()).unwrap(),
     );
     assert!(text.contains("node 3 cpus: 6 7\n"), "{text}");
 }

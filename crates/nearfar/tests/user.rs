@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Scratch, nearfar, skip, text};
-use nearfar::host::holder::Holder;
-use nearfar::host::target::User;
+use nearfar_host::holder::Holder;
+use nearfar_host::target::User;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;

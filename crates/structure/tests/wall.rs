@@ -22,7 +22,7 @@ const PURE: &[&str] = &[
 ];
 
 /// The crates on the other side, which may use all of them; and this one.
-const HOST: &[&str] = &["nearfar", "qemu-plugin", "structure"];
+const HOST: &[&str] = &["host", "guest", "record", "nearfar", "qemu-plugin", "structure"];
 
 /// What looks at the host: files, processes, the network, the environment.
 const MODULES_OF_STD: &[&str] = &["env", "fs", "net", "os", "path", "process"];
@@ -43,7 +43,7 @@ const NAMES: &[&str] = &[
 const EXCEPTIONS: &[&str] = &["analyze/lib.rs: available_parallelism"];
 
 /// Dependencies that were looked at: they work on bytes and values. Another one
-/// belongs here if that is true of it, and into crates/nearfar if it is not.
+/// belongs here if that is true of it, and into a crate that touches the host if it is not.
 const DEPENDENCIES: &[&str] = &[
     "bytes",
     "crc32fast",
@@ -62,7 +62,11 @@ fn nothing_in_the_pure_crates_looks_at_the_host() {
     for name in PURE {
         let found: Vec<String> =
             sources(name).iter().flat_map(|(file, text)| host(&format!("{name}/{file}"), text)).collect();
-        assert!(found.is_empty(), "{name}: this belongs into crates/nearfar:\n{}", found.join("\n"));
+        assert!(
+            found.is_empty(),
+            "{name}: this belongs into a crate that touches the host:\n{}",
+            found.join("\n")
+        );
         let text = fs::read_to_string(folder(name).join("src/lib.rs")).expect("lib.rs");
         assert!(text.contains("#![forbid(unsafe_code)]"), "{name}");
     }

@@ -1,8 +1,8 @@
 //! `nearfar cache`.
 
-use crate::guest::{Kept, clear, kept};
 use anyhow::Result;
 use clap::Args;
+use nearfar_guest::{Kept, clear, kept};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;

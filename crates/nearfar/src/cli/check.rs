@@ -6,11 +6,6 @@ use super::on::OnArgs;
 use super::on::on_options;
 use super::record::objects_here;
 use super::{show, status};
-use crate::collect::objects::ObjectPolicies;
-use crate::collect::on::{BINDING, require_pinned};
-use crate::discover;
-use crate::host::target::find_program;
-use crate::input;
 use crate::place::trials::metric::Measure;
 use crate::place::trials::native::{self, Rounds};
 use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
@@ -18,7 +13,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nearfar_compare::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use nearfar_figures::escape;
+use nearfar_host::discover;
+use nearfar_host::input;
+use nearfar_host::target::find_program;
 use nearfar_machine::Machine;
+use nearfar_record::collect::objects::ObjectPolicies;
+use nearfar_record::collect::on::{BINDING, require_pinned};
 use nearfar_report::trials::{changes_to_text, to_text};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         file::may_write(file, args.force.force)?;
     }
     if let Err(error) = find_program(&args.command[0]) {
-        crate::say!("nearfar: {error}");
+        nearfar_host::say!("nearfar: {error}");
         return Ok(ExitCode::from(error.exit_status()));
     }
     let terminal = std::io::stderr().is_terminal();
@@ -133,8 +133,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         match (args.quiet, terminal) {
             (true, _) => {}
             // One line that is written over.
-            (false, true) => crate::out::progress(&format!("nearfar: {line}")),
-            (false, false) => crate::say!("nearfar: {line}"),
+            (false, true) => nearfar_host::out::progress(&format!("nearfar: {line}")),
+            (false, false) => nearfar_host::say!("nearfar: {line}"),
         }
     };
     let ran = match &args.on.machine.on {
@@ -142,7 +142,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         None => here(args, measure, &mut progress),
     };
     if terminal && !args.quiet {
-        crate::out::progress("");
+        nearfar_host::out::progress("");
     }
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };

@@ -55,7 +55,7 @@ pub(super) enum Command {
     Doctor(doctor::DoctorArgs),
     Cache(cache::CacheArgs),
     /// Keep what the recorder inherited to us open
-    #[command(name = crate::host::holder::COMMAND, hide = true)]
+    #[command(name = nearfar_host::holder::COMMAND, hide = true)]
     Hold,
     /// Print a shell's completions: nearfar completions bash > /etc/bash_completion.d/nearfar
     Completions {

@@ -7,12 +7,12 @@ use super::on::OnArgs;
 use super::repair::next;
 use super::words::quoted;
 use super::{look, show, status};
-use crate::discover;
-use crate::guest::Relay;
-use crate::host::target::Ending;
 use anyhow::{Context, Result, bail};
 use nearfar_compare::compare;
 use nearfar_compare::trials::Judged;
+use nearfar_guest::Relay;
+use nearfar_host::discover;
+use nearfar_host::target::Ending;
 use nearfar_machine::binding::Bind;
 use nearfar_report::cure::{Cure, Outcome, to_json, to_text};
 use nearfar_report::html::{Step, compared, to_html};
@@ -69,7 +69,7 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
     if args.on.machine.on.is_none() {
         let machine = discover::discover(Path::new("/"))?.machine;
         if machine.nodes.len() < 2 {
-            crate::say!(
+            nearfar_host::say!(
                 "nearfar: nothing to do: this machine has one memory node, where no placement differs from another, so \
                  nothing was run. Try it on an emulated one: nearfar cure {EMULATED} -- {}",
                 args.command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
@@ -187,7 +187,10 @@ fn finished(command: &mut Command, directory: &Path) -> Result<ExitStatus> {
     let (status, asked) = relay.wait_for(&mut command.spawn()?)?;
     drop(relay);
     if let Some(signal) = asked {
-        crate::say!("nearfar: interrupted; what was recorded until then is in {}", directory.display());
+        nearfar_host::say!(
+            "nearfar: interrupted; what was recorded until then is in {}",
+            directory.display()
+        );
         Ending::Signal(signal).pass_on();
     }
     Ok(status)
@@ -215,7 +218,7 @@ fn check(args: &CureArgs, with: &[OsString], file: &Path, directory: &Path) -> R
         command.arg("--metric").arg(metric);
     }
     let status = finished(command.arg("--").args(&args.command).stdout(Stdio::null()), directory)?;
-    let text = crate::input::read_text(file, crate::input::MOST_MADE)
+    let text = nearfar_host::input::read_text(file, nearfar_host::input::MOST_MADE)
         .with_context(|| format!("the runs with and without the repair failed ({status})"))?;
     serde_json::from_str(&text).with_context(|| file.display().to_string())
 }

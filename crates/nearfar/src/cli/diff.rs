@@ -88,11 +88,11 @@ pub fn run(args: &DiffArgs) -> Result<ExitCode> {
     Ok(match args.fail_if_worse.map(|allowed| comparison.gate(allowed)) {
         None | Some(Gate::Passed) => ExitCode::SUCCESS,
         Some(Gate::Worse(why)) => {
-            crate::say!("nearfar: {why} (--fail-if-worse)");
+            nearfar_host::say!("nearfar: {why} (--fail-if-worse)");
             status::Gate::Caught.into()
         }
         Some(Gate::Unknown(why)) => {
-            crate::say!("nearfar: {why} (--fail-if-worse)");
+            nearfar_host::say!("nearfar: {why} (--fail-if-worse)");
             status::Gate::Undecided.into()
         }
     })

@@ -35,7 +35,7 @@ pub fn main() -> ExitCode {
         Command::Import(args) => import::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Cache(args) => cache::run(&args),
-        Command::Hold => crate::host::holder::wait(),
+        Command::Hold => nearfar_host::holder::wait(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

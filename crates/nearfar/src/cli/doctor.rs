@@ -2,19 +2,19 @@
 
 use super::look;
 use super::show::wrapped;
-use crate::collect::agent::{AgentFile, Settings};
-use crate::collect::on::plugin_files;
-use crate::collect::selftest::{Skid, measure_skid};
-use crate::collect::setup::{probe_memory, probe_perf};
-use crate::discover::{self, cpu_times};
-use crate::guest::{Kernel, Qemu};
-use crate::host::page_nodes::{Range, look};
-use crate::host::target::find_program;
 use crate::live::reference_load;
 use anyhow::Result;
 use clap::Args;
 use nearfar_figures::percent::percent;
+use nearfar_guest::{Kernel, Qemu};
+use nearfar_host::discover::{self, cpu_times};
+use nearfar_host::page_nodes::{Range, look};
+use nearfar_host::target::find_program;
 use nearfar_observed::live::checks::Outcome;
+use nearfar_record::collect::agent::{AgentFile, Settings};
+use nearfar_record::collect::on::plugin_files;
+use nearfar_record::collect::selftest::{Skid, measure_skid};
+use nearfar_record::collect::setup::{probe_memory, probe_perf};
 use nearfar_recording::PageNodes;
 use nearfar_report::live::checks_to_text;
 use serde::Serialize;
@@ -100,23 +100,23 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 /// Counters beside known loads; kept for `top` and `exporter`.
 fn counters(args: &DoctorArgs) -> Result<ExitCode> {
     let host = discover::discover(Path::new("/"))?;
-    let checked = reference_load::check(&host.machine, &mut |what| crate::say!("nearfar: {what}"))?;
+    let checked = reference_load::check(&host.machine, &mut |what| nearfar_host::say!("nearfar: {what}"))?;
     let json = nearfar_figures::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
     if let Some(file) = reference_load::file() {
         let kept = file
             .parent()
             .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| crate::output::replace(&file, json.as_bytes()));
+            .and_then(|()| nearfar_host::output::replace(&file, json.as_bytes()));
         match kept {
-            Ok(()) => crate::say!("nearfar: kept in {} for `top` and `exporter`", file.display()),
-            Err(why) => crate::say!("nearfar: cannot be kept in {}: {why}", file.display()),
+            Ok(()) => nearfar_host::say!("nearfar: kept in {} for `top` and `exporter`", file.display()),
+            Err(why) => nearfar_host::say!("nearfar: cannot be kept in {}: {why}", file.display()),
         }
     }
     if args.json {
-        crate::out::page(&json)?;
+        nearfar_host::out::page(&json)?;
     } else {
         let (width, color) = args.look.resolve();
-        crate::out::page(&checks_to_text(&checked, width, color))?;
+        nearfar_host::out::page(&checks_to_text(&checked, width, color))?;
     }
     let off = checked.checks.iter().any(|c| c.outcome == Outcome::Off);
     Ok(ExitCode::from(if off { super::status::CAUGHT } else { 0 }))

@@ -1,14 +1,14 @@
 //! `nearfar export`: a recording in the formats of other tools.
 
 use super::judged::{Judged, judge, judged_with};
-use crate::output;
-use crate::ranks;
-use crate::store;
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::{Input, Report};
+use nearfar_host::output;
 use nearfar_machine::binding::Bind;
 use nearfar_perf::features::Node;
 use nearfar_perf::records::Mapped;
+use nearfar_record::ranks;
+use nearfar_record::store;
 use nearfar_recording::Columns;
 use nearfar_report::export::samples::{Samples, Weight};
 use nearfar_report::export::{
@@ -218,9 +218,9 @@ fn of_samples(args: &ExportArgs, path: &Path) -> Result<ExitCode> {
     };
     let out = args.output.clone().unwrap_or_else(|| path.with_extension(args.to.extension()));
     file(&out, &bytes, args.force.force)?;
-    crate::say!("nearfar: {n} samples, {sum} {} in all", samples.unit(by));
+    nearfar_host::say!("nearfar: {n} samples, {sum} {} in all", samples.unit(by));
     if by == Weight::Remote && samples.unknown() > 0 {
-        crate::say!(
+        nearfar_host::say!(
             "nearfar: left out: {} samples on memory of which it is unknown whether it is far",
             samples.unknown()
         );
@@ -279,7 +279,7 @@ fn no_phases() -> String {
 fn file(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     super::file::write(path, bytes, force)?;
     if path != Path::new("-") {
-        crate::say!("nearfar: wrote {}", path.display());
+        nearfar_host::say!("nearfar: wrote {}", path.display());
     }
     Ok(())
 }
@@ -303,6 +303,6 @@ fn directory(path: &Path, report: &Report, rank: u32) -> Result<()> {
         }
         output::create(&to, &file.bytes).with_context(cannot)?;
     }
-    crate::say!("nearfar: wrote {} profiles to {}", files.len(), path.display());
+    nearfar_host::say!("nearfar: wrote {} profiles to {}", files.len(), path.display());
     Ok(())
 }

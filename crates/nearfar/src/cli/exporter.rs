@@ -1,12 +1,12 @@
 //! `nearfar exporter`.
 
 use super::judged::judged;
-use crate::host::proc;
-use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
 use crate::live::read::{Reader, Wanted};
 use crate::live::server;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nearfar_host::proc;
+use nearfar_host::target::{INTERRUPTED, interrupt_ends_recording};
 use nearfar_machine::binding::Bind;
 use nearfar_observed::live::metrics::{Metrics, of_checks, of_host, of_recording};
 use std::net::{SocketAddr, TcpListener};
@@ -85,7 +85,7 @@ pub fn run(args: &ExporterArgs) -> Result<ExitCode> {
     let reader =
         Reader::new(Wanted { processes: only, figures: None, no_processes: nobody, no_threads: true })?;
     let state = Mutex::new((reader, Instant::now()));
-    crate::say!("nearfar: serving http://{}/metrics until Ctrl-C", listener.local_addr()?);
+    nearfar_host::say!("nearfar: serving http://{}/metrics until Ctrl-C", listener.local_addr()?);
     let page = |format| {
         let mut metrics = Metrics::default();
         {

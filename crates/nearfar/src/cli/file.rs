@@ -1,8 +1,8 @@
 //! Files that a command is asked to write: one rule for all. What is there stays, unless `--force` says otherwise;
 //! `-` is standard output; a file is there as a whole or not at all.
 
-use crate::output;
 use anyhow::{Context, Result, bail};
+use nearfar_host::output;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 

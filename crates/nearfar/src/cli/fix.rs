@@ -6,11 +6,11 @@ use super::judged::judged;
 use super::machine::EMULATED;
 use super::repair::{next, nothing};
 use super::words::quoted;
-use crate::discover;
-use crate::ranks;
-use crate::ranks::read::is_run;
 use anyhow::Result;
 use nearfar_analyze::Report;
+use nearfar_host::discover;
+use nearfar_record::ranks;
+use nearfar_record::ranks::read::is_run;
 use nearfar_report::placement::{Placement, to_placement};
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,10 +27,10 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);
     for line in &left {
-        crate::say!("nearfar: not in the file: {line}");
+        nearfar_host::say!("nearfar: not in the file: {line}");
     }
     let Some(placement) = placement else {
-        crate::say!("nearfar: nothing to place: {}", nothing(&report));
+        nearfar_host::say!("nearfar: nothing to place: {}", nothing(&report));
         return Ok(ExitCode::SUCCESS);
     };
     let text = placement.file.to_toml();
@@ -40,10 +40,15 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let names: Vec<&str> = placement.file.objects.iter().map(|o| o.label()).collect();
-    crate::say!("nearfar: {}: places {}; gain {}", file.display(), names.join(", "), placement.predicted);
+    nearfar_host::say!(
+        "nearfar: {}: places {}; gain {}",
+        file.display(),
+        names.join(", "),
+        placement.predicted
+    );
     let nodes = discover::discover(Path::new("/")).map_or(0, |here| here.machine.nodes.len());
     for line in next_steps(&file, &placement, &report, nodes) {
-        crate::say!("nearfar: {line}");
+        nearfar_host::say!("nearfar: {line}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,12 +5,12 @@ use super::fix_flags::FixArgs;
 use super::judged::judged;
 use super::ranks::{How, found};
 use super::repair::{next, nothing};
-use crate::ranks::launch::NUMBERS;
-use crate::ranks::read::{self, RunDir};
 use anyhow::{Context, Result};
 use nearfar_compare::ranks::{Alike, Summary, alike};
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::placement_file::{ObjectPolicy, PlacementFile};
+use nearfar_record::ranks::launch::NUMBERS;
+use nearfar_record::ranks::read::{self, RunDir};
 use nearfar_report::placement::{Placement, to_placement};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(super) fn run(path: &Path, args: &FixArgs) -> Result<ExitCode> {
     let known: Vec<&Summary> = found.iter().filter_map(|f| f.summary.as_deref().ok()).collect();
     let unknown: CpuList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
     if !unknown.is_empty() {
-        crate::say!(
+        nearfar_host::say!(
             "nearfar: rank {unknown} has no summary (`nearfar report` says why): nothing is written for it"
         );
     }
@@ -47,7 +47,7 @@ pub(super) fn run(path: &Path, args: &FixArgs) -> Result<ExitCode> {
             Ok(placement) => add(&mut files, placement, &group),
             Err(why) => {
                 without = true;
-                crate::say!("nearfar: rank {}: nothing to place: {why}", list(&group.ranks));
+                nearfar_host::say!("nearfar: rank {}: nothing to place: {why}", list(&group.ranks));
             }
         }
     }
@@ -87,7 +87,7 @@ fn of_group(run: &RunDir, group: &Alike, args: &FixArgs) -> Result<Result<Placem
         .with_context(|| format!("rank {}", group.worst))?;
     let (placement, left) = to_placement(&report);
     for line in &left {
-        crate::say!("nearfar: rank {}: not in a file: {line}", list(&group.ranks));
+        nearfar_host::say!("nearfar: rank {}: not in a file: {line}", list(&group.ranks));
     }
     let Some(mut placement) = placement else { return Ok(Err(nothing(&report))) };
     let names_nodes = placement
@@ -121,7 +121,7 @@ fn write_one(path: &Path, args: &FixArgs, one: &OfRanks, run: &RunDir) -> Result
     }
     told(&file, one);
     let report = judged(&run.rank(one.ranks[0])?.path, args.machine.as_deref(), args.bind, false)?;
-    crate::say!("nearfar: next: {} {}", launcher(run), next(&file, &one.placement, &report));
+    nearfar_host::say!("nearfar: next: {} {}", launcher(run), next(&file, &one.placement, &report));
     Ok(())
 }
 
@@ -147,14 +147,14 @@ fn write_several(path: &Path, args: &FixArgs, files: &[OfRanks], run: &RunDir) -
     let script: PathBuf = directory.join(SCRIPT);
     file::write(&script, script_of(files), args.force.force)?;
     let (launcher, script) = (launcher(run), script.display());
-    crate::say!("nearfar: next: {launcher} sh {script} run -- {}", command(run)?);
-    crate::say!("nearfar: or:   {launcher} sh {script} record -o after/ -- {}", command(run)?);
+    nearfar_host::say!("nearfar: next: {launcher} sh {script} run -- {}", command(run)?);
+    nearfar_host::say!("nearfar: or:   {launcher} sh {script} record -o after/ -- {}", command(run)?);
     Ok(())
 }
 
 fn told(file: &Path, one: &OfRanks) {
     let names: Vec<&str> = one.placement.file.objects.iter().map(|o| o.label()).collect();
-    crate::say!(
+    nearfar_host::say!(
         "nearfar: {}: rank {}: places {}; gain {}",
         file.display(),
         list(&one.ranks),
@@ -175,7 +175,7 @@ fn launcher(run: &RunDir) -> String {
 
 fn command(run: &RunDir) -> Result<String> {
     let first = run.ranks.first().context("the run has no rank")?;
-    let meta = crate::store::read_meta(&first.path)?;
+    let meta = nearfar_record::store::read_meta(&first.path)?;
     Ok(meta.command.iter().map(|word| super::words::quoted(word.as_ref())).collect::<Vec<_>>().join(" "))
 }
 

@@ -38,7 +38,7 @@ impl HtmlArgs {
         super::file::write(file, page, self.force.force)?;
         if file != Path::new("-") {
             let kilobytes = page.len().div_ceil(1000);
-            crate::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
+            nearfar_host::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ pub(super) fn write_pictures(directory: &Path, pictures: &[Picture], force: bool
         super::file::write(&directory.join(format!("{}.svg", picture.name)), &picture.svg, force)?;
     }
     let s = if pictures.len() == 1 { "" } else { "s" };
-    crate::say!("nearfar: {}: {} picture{s}", directory.display(), pictures.len());
+    nearfar_host::say!("nearfar: {}: {} picture{s}", directory.display(), pictures.len());
     Ok(())
 }
 

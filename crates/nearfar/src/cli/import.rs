@@ -1,9 +1,9 @@
 //! `nearfar import`.
 
 use super::file::Force;
-use crate::discover::machine_from_argument;
-use crate::import::{Measurements, Options, import, measurements};
 use anyhow::{Context, Result};
+use nearfar_host::discover::machine_from_argument;
+use nearfar_record::import::{Measurements, Options, import, measurements};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -54,10 +54,10 @@ pub(super) fn run(args: &ImportArgs) -> Result<ExitCode> {
     }
     let outcome = import(&args.file, &Options { output: args.output.clone(), machine })?;
     for line in &outcome.damage {
-        crate::say!("nearfar: {}: {line}", args.file.display());
+        nearfar_host::say!("nearfar: {}: {line}", args.file.display());
     }
     if !args.quiet {
-        outcome.summary.iter().for_each(|line| crate::say!("nearfar: {line}"));
+        outcome.summary.iter().for_each(|line| nearfar_host::say!("nearfar: {line}"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -66,12 +66,12 @@ fn write_machine(args: &ImportArgs, found: &Measurements) -> Result<ExitCode> {
     let name = || PathBuf::from(args.file.file_stem().unwrap_or_default()).with_extension("toml");
     let output = args.output.clone().unwrap_or_else(name);
     for line in &found.damage {
-        crate::say!("nearfar: {}: {line}", args.file.display());
+        nearfar_host::say!("nearfar: {}: {line}", args.file.display());
     }
     super::file::write(&output, found.machine.to_toml(), args.force.force)?;
     if !args.quiet && output != Path::new("-") {
         let shown = output.display();
-        crate::say!(
+        nearfar_host::say!(
             "nearfar: machine file {shown}; next: nearfar topo --as {shown}, nearfar report REC --as {shown}"
         );
     }

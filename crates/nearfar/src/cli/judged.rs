@@ -1,13 +1,13 @@
 //! The report of a recording, judged by the machine that was asked for.
 
-use crate::discover::{machine_from_argument, machine_without_a_file};
-use crate::store;
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::{Judge, Report, analyze_owned};
 use nearfar_compare::ranks::slice;
+use nearfar_host::discover::{machine_from_argument, machine_without_a_file};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_machine::cpulist::CpuList;
+use nearfar_record::store;
 use nearfar_recording::{Meta, Modules};
 use std::path::Path;
 

@@ -2,19 +2,19 @@
 
 use super::layout_plan::{RANKFILE, plan};
 use super::layout_run;
-use crate::discover;
-use crate::host::target::{Ending, find_program};
 use crate::layout::launcher::choose;
 use crate::layout::table::{Verdict, judge};
 use crate::layout::{Meeting, execute, rank};
-use crate::ranks::read::is_run;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use nearfar_host::discover;
+use nearfar_host::target::{Ending, find_program};
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::launch;
 use nearfar_machine::layout::{Ask, lay_out};
 use nearfar_machine::select::cpus;
+use nearfar_record::ranks::read::is_run;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ pub fn run(args: &LayoutArgs) -> ExitCode {
         return match rank::run(&args.command, meeting) {
             Ok(ending) => ending.pass_on(),
             Err(error) => {
-                crate::say!("nearfar: {error}");
+                nearfar_host::say!("nearfar: {error}");
                 ExitCode::from(error.exit_status())
             }
         };
@@ -112,15 +112,15 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let line = launch(&layout, chosen.launcher, &chosen.program, RANKFILE);
     let plan = plan(&layout, &machine, &chosen, &line, &args.command);
     if args.dry_run {
-        crate::out::page(&plan)?;
+        nearfar_host::out::page(&plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Err(error) = find_program(&args.command[0]) {
-        crate::say!("nearfar: {error}");
+        nearfar_host::say!("nearfar: {error}");
         return Ok(ExitCode::from(error.exit_status()));
     }
     if args.machine.is_some() && layout.hosts == 1 && chosen.program != "srun" {
-        let here = crate::ranks::launch::own_cpus();
+        let here = nearfar_record::ranks::launch::own_cpus();
         let out: CpuList =
             layout.ranks.iter().flat_map(|r| r.cpus.iter()).filter(|&c| !here.contains(c)).collect();
         ensure!(
@@ -130,7 +130,7 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
             machine.name
         );
     }
-    crate::out::page_to_stderr(&plan);
+    nearfar_host::out::page_to_stderr(&plan);
     let meeting = Meeting::new(layout.hosts).context("ranks cannot leave what they see")?;
     let file = meeting.rankfile();
     let line = launch(&layout, chosen.launcher, &chosen.program, &file.to_string_lossy());
@@ -140,13 +140,13 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let (ending, seen) = match execute(&line.words, &args.command, &meeting.path) {
         Ok(ran) => ran,
         Err(error) => {
-            crate::say!("nearfar: {error}");
+            nearfar_host::say!("nearfar: {error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };
     drop(meeting);
     if seen.is_empty() && ending != Ending::Exit(0) {
-        crate::say!(
+        nearfar_host::say!(
             "nearfar: {} started no rank ({}); its own words are above",
             chosen.program,
             ending.text()
@@ -154,11 +154,11 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
         ending.pass_on();
     }
     let Verdict { table, errors } = judge(&layout, &machine, chosen.launcher, &seen);
-    crate::out::page_to_stderr(&format!("\n{table}"));
-    errors.iter().for_each(|error| crate::say!("nearfar: {error}"));
+    nearfar_host::out::page_to_stderr(&format!("\n{table}"));
+    errors.iter().for_each(|error| nearfar_host::say!("nearfar: {error}"));
     if errors.is_empty() {
         let shared = if layout.shared { "; they share cores, as --oversubscribe allows" } else { "" };
-        crate::say!("nearfar: every rank is where it was asked to be{shared}");
+        nearfar_host::say!("nearfar: every rank is where it was asked to be{shared}");
     }
     if ending != Ending::Exit(0) {
         ending.pass_on();

@@ -2,17 +2,17 @@
 
 use super::layout_plan::{RANKFILE, plan};
 use super::ranks::{How, found};
-use crate::discover::machine_from_argument;
 use crate::layout::launcher::choose;
-use crate::ranks::read::{self, RunDir};
-use crate::store::read_meta;
 use anyhow::{Context, Result};
 use nearfar_compare::ranks::{Bindings, Summary, bindings};
+use nearfar_host::discover::machine_from_argument;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::launch;
 use nearfar_machine::layout::{Ask, LayoutError, lay_out};
+use nearfar_record::ranks::read::{self, RunDir};
+use nearfar_record::store::read_meta;
 use nearfar_recording::Meta;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -42,7 +42,7 @@ pub(super) fn run(
     }
     if !bound.wrong() {
         let _ = writeln!(text, "no rank that is known is bound wrongly on {}", machine.name);
-        crate::out::page(&text)?;
+        nearfar_host::out::page(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let alike = known.iter().all(|s| s.machine_key == first.machine_key);
@@ -55,7 +55,7 @@ pub(super) fn run(
             Err(why) => _ = writeln!(text, "\nno line: {why:#}"),
         },
     }
-    crate::out::page(&text)?;
+    nearfar_host::out::page(&text)?;
     Ok(ExitCode::FAILURE)
 }
 

@@ -2,11 +2,11 @@
 
 use super::look::Look;
 use super::show;
-use crate::ranks::read::{self, is_run, recordings};
-use crate::store::{Interrupted, interrupted, read_meta};
 use anyhow::Result;
 use nearfar_analyze::Verdict;
 use nearfar_figures::escape;
+use nearfar_record::ranks::read::{self, is_run, recordings};
+use nearfar_record::store::{Interrupted, interrupted, read_meta};
 use nearfar_recording::Meta;
 use serde::Serialize;
 use std::fmt::Write;
@@ -64,7 +64,7 @@ pub(super) fn run(args: &ListArgs) -> Result<ExitCode> {
     }
     if rows.is_empty() {
         let here = args.directory.display();
-        crate::say!("nearfar: no recording in {here}. Make one with `nearfar record ./app`");
+        nearfar_host::say!("nearfar: no recording in {here}. Make one with `nearfar record ./app`");
         return Ok(ExitCode::SUCCESS);
     }
     let (width, color) = args.look.resolve();
@@ -175,7 +175,7 @@ fn text(rows: &[Row], width: usize, color: bool) -> String {
             row.seconds.map_or("unknown".to_owned(), |s| format!("{s:.1}")),
             match row.bytes {
                 b if b < 1 << 20 => format!("{} KiB", b.div_ceil(1 << 10)),
-                b => crate::out::mib(b),
+                b => nearfar_host::out::mib(b),
             },
             row.sources.join(" "),
             row.machine.clone().unwrap_or_else(|| "unknown".to_owned()),

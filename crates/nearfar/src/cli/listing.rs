@@ -1,9 +1,9 @@
 //! The machine's instructions around the hottest ones, for a page: only where the user asks for them, and only of files
 //! that are those of the recording by their build id.
 
-use crate::symbols::Module;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter};
 use nearfar_analyze::{HotInstruction, Report};
+use nearfar_host::symbols::Module;
 use nearfar_report::html::{Listing, ListingLine};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -44,7 +44,8 @@ impl MachineArgs {
 
     /// The machine called `name`, scaled as it should be emulated.
     pub fn scaled(&self, name: &str, interleaved: bool) -> Result<Machine> {
-        let whole = crate::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
+        let whole =
+            nearfar_host::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
         let wanted = ScaleOptions { cpus_per_node: self.cpus_per_node, smt: self.smt, interleaved };
         scale(&whole, &wanted).with_context(|| format!("--on {name}"))
     }

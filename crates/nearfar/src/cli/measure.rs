@@ -54,12 +54,12 @@ pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     let mut say = |what: &str| {
         if terminal {
             // Over the last line, of which nothing is left.
-            crate::out::progress(&format!("nearfar: {what}"));
+            nearfar_host::out::progress(&format!("nearfar: {what}"));
         }
     };
     let (machine, measured) = measure(&wanted, &mut say)?;
     if terminal {
-        crate::out::progress("");
+        nearfar_host::out::progress("");
     }
     if args.json {
         super::show::page(&measured.to_json())?;

@@ -2,8 +2,8 @@
 
 use super::machine::MachineArgs;
 use super::parse::*;
-use crate::collect::on::OnOptions;
 use clap::Args;
+use nearfar_record::collect::on::OnOptions;
 
 /// The virtual machine of `record --on`.
 #[derive(Args)]
@@ -19,7 +19,7 @@ pub(super) struct OnArgs {
     unbound: bool,
     /// Huge pages in the guest
     #[arg(long, value_name = "WHEN", default_value = "madvise", value_parser = parse_huge_pages, requires = "on")]
-    thp: crate::guest::HugePages,
+    thp: nearfar_guest::HugePages,
     /// Let the guest's kernel migrate pages to the cpus that use them (AutoNUMA)
     #[arg(long, requires = "on")]
     numa_balancing: bool,
@@ -51,7 +51,7 @@ impl OnArgs {
         };
         add(self.interleaved, "--interleaved");
         add(self.unbound, "--unbound");
-        add(self.thp != crate::guest::HugePages::Madvise, &format!("--thp {}", self.thp.text()));
+        add(self.thp != nearfar_guest::HugePages::Madvise, &format!("--thp {}", self.thp.text()));
         add(self.numa_balancing, "--numa-balancing");
         add(self.no_prefetch, "--no-prefetch");
         add(self.read_only, "--read-only");

@@ -7,8 +7,8 @@ pub(super) fn parse_hz(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(super) fn parse_huge_pages(text: &str) -> Result<crate::guest::HugePages, String> {
-    use crate::guest::HugePages::{Always, Madvise, Never};
+pub(super) fn parse_huge_pages(text: &str) -> Result<nearfar_guest::HugePages, String> {
+    use nearfar_guest::HugePages::{Always, Madvise, Never};
     [Always, Madvise, Never]
         .into_iter()
         .find(|choice| choice.text() == text)
@@ -58,7 +58,7 @@ pub(super) fn parse_bytes(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| error())?;
     let bytes = number.checked_mul(factor).ok_or_else(error)?;
-    if !(64..=crate::collect::options::MOST_BYTES).contains(&bytes) {
+    if !(64..=nearfar_record::collect::options::MOST_BYTES).contains(&bytes) {
         return Err("give at least 64 bytes and at most a million GiB".into());
     }
     Ok(bytes)
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(parse_bytes("64K"), Ok(65536));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
         assert_eq!(parse_bytes("100"), Ok(100));
-        assert_eq!(parse_bytes("1048576G"), Ok(crate::collect::options::MOST_BYTES));
+        assert_eq!(parse_bytes("1048576G"), Ok(nearfar_record::collect::options::MOST_BYTES));
         assert!(parse_bytes("12Q").is_err() && parse_bytes("K").is_err() && parse_bytes("0").is_err());
     }
 }

@@ -3,13 +3,13 @@
 use super::judged::{Judged, judged_sharing};
 use super::report_flags::ReportArgs;
 use super::status::{self, Gate};
-use crate::ranks::read::{self, RankDir, RunDir};
-use crate::store::SharedFiles;
-use crate::store::dir::Dir;
 use anyhow::{Context, Result};
 use nearfar_analyze::Verdict;
 use nearfar_compare::ranks::{Found, NoSummary, Run, Summary, merge, summarize};
 use nearfar_machine::binding::Bind;
+use nearfar_record::ranks::read::{self, RankDir, RunDir};
+use nearfar_record::store::SharedFiles;
+use nearfar_record::store::dir::Dir;
 use nearfar_report::html;
 use std::io::IsTerminal;
 use std::num::NonZero;
@@ -26,7 +26,7 @@ const MOST_AT_ONCE: usize = 8;
 /// If it cannot be analysed or written. The recording is complete without it.
 pub(super) fn leave_summary(recording: &Path) -> Result<()> {
     let dir = Dir::open(recording)?;
-    if dir.has(crate::store::JOURNAL) {
+    if dir.has(nearfar_record::store::JOURNAL) {
         // It is finished, and summarised, when it is first reported.
         return Ok(());
     }
@@ -56,7 +56,8 @@ pub(super) fn page_of(path: &Path, args: &ReportArgs) -> Result<String> {
 
 /// Whether the recorder of one of its ranks still runs, on this host.
 pub(super) fn is_running(path: &Path) -> bool {
-    read::open(path).is_ok_and(|run| run.ranks.iter().any(|rank| crate::store::is_running(&rank.path)))
+    read::open(path)
+        .is_ok_and(|run| run.ranks.iter().any(|rank| nearfar_record::store::is_running(&rank.path)))
 }
 
 /// A rank that is dead or missing passes no gate.
@@ -101,7 +102,7 @@ pub(super) fn found(run: &RunDir, how: How) -> Vec<Found> {
     let workers = std::thread::available_parallelism().map_or(1, NonZero::get).min(MOST_AT_ONCE);
     std::thread::scope(|scope| (0..workers).for_each(|_| _ = scope.spawn(work)));
     if terminal {
-        crate::out::progress("");
+        nearfar_host::out::progress("");
     }
     results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
@@ -113,7 +114,7 @@ fn found_of(rank: &RankDir, how: How, files: &SharedFiles, terminal: bool) -> Fo
         Err(NoSummary::Killed) if !rank.can_be_completed() => Err(NoSummary::Killed),
         Ok(_) | Err(NoSummary::Killed) => {
             if terminal {
-                crate::out::progress(&format!("nearfar: reading the recording of rank {}", rank.rank));
+                nearfar_host::out::progress(&format!("nearfar: reading the recording of rank {}", rank.rank));
             }
             let made = summary_of(&rank.path, how, files);
             if let (Ok(summary), true) = (&made, how.as_recorded()) {

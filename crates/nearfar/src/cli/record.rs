@@ -2,21 +2,21 @@
 
 use super::on::{OnArgs, on_options};
 use super::parse::*;
-use crate::collect::attach;
-use crate::collect::objects::{ObjectPolicies, on_one_node};
-use crate::collect::on::record_on;
-use crate::collect::openmp;
-use crate::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
-use crate::discover;
-use crate::discover::pmu::MemoryWish;
-use crate::guest::GuestError;
-use crate::host::target::inherited::too_little_to_record;
-use crate::host::target::{Ending, StartError, User, run_instead};
-use crate::input;
-use crate::ranks;
-use crate::store::CreateError;
 use anyhow::Context;
 use clap::Args;
+use nearfar_guest::GuestError;
+use nearfar_host::discover;
+use nearfar_host::discover::pmu::MemoryWish;
+use nearfar_host::input;
+use nearfar_host::target::inherited::too_little_to_record;
+use nearfar_host::target::{Ending, StartError, User, run_instead};
+use nearfar_record::collect::attach;
+use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
+use nearfar_record::collect::on::record_on;
+use nearfar_record::collect::openmp;
+use nearfar_record::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
+use nearfar_record::ranks;
+use nearfar_record::store::CreateError;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub(super) struct RecordArgs {
     duration: Option<std::time::Duration>,
     /// Call chains with samples: by frame pointers, by .eh_frame from a copy of the stack, or none
     #[arg(long, value_name = "HOW", default_value = "fp")]
-    call_graph: crate::collect::session::CallGraph,
+    call_graph: nearfar_record::collect::session::CallGraph,
     /// Seconds between queries of the nodes of pages
     #[arg(long, alias = "homes-interval", value_name = "S", default_value_t = 1.0, value_parser = parse_seconds)]
     look_interval: f64,
@@ -121,7 +121,7 @@ pub fn run(args: RecordArgs) -> ExitCode {
             }
         }
         Err(RecordError::Start(error)) => {
-            crate::say!("nearfar: {error}");
+            nearfar_host::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
         Err(error) => {
@@ -142,7 +142,7 @@ pub fn run(args: RecordArgs) -> ExitCode {
 pub(super) fn say(line: &str) {
     // SAFETY: sets a disposition; a pipe without a reader is an error then, not our death.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-    crate::say!("{line}");
+    nearfar_host::say!("{line}");
 }
 
 /// `sudo nearfar record` is meant to give its rights to the recorder, and seldom to the program.

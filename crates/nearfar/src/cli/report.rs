@@ -4,10 +4,10 @@ use super::judged::{judged, judged_running};
 use super::ranks::{gate, merged};
 use super::report_flags::ReportArgs;
 use super::{html, show, status, web};
-use crate::ranks::read::{self, is_run};
-use crate::{ranks, store};
 use anyhow::{Result, bail};
 use nearfar_analyze::Verdict;
+use nearfar_record::ranks::read::{self, is_run};
+use nearfar_record::{ranks, store};
 use nearfar_report::html::ranks as page_of_ranks;
 use nearfar_report::phases::{Quantity, Wanted, phases_json};
 use nearfar_report::ranks::{to_json as ranks_to_json, to_text as ranks_to_text};
@@ -63,7 +63,7 @@ fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
         show::page(&text)?;
     }
     if let (Some(_), Some(early)) = (&args.fail_on, &report.ended_early) {
-        crate::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");
+        nearfar_host::say!("nearfar: the run ended early ({early}): it passes no gate (--fail-on)");
     }
     let bad = report.verdict == Verdict::Affected;
     let unknown = report.verdict == Verdict::Unknown || report.ended_early.is_some();

@@ -1,17 +1,17 @@
 //! `nearfar reproduce`: published results, run and counted anew.
 
 use super::look::Look;
-use crate::discover::machine_from_argument;
-use crate::guest::{Progress, Setup};
-use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
-use crate::store;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nearfar_compare::reproduce::{
     CALCULATED, CASES, Case, Reproduction, Run, Seen, Sights, judge, needs, runs,
 };
+use nearfar_guest::{Progress, Setup};
+use nearfar_host::discover::machine_from_argument;
+use nearfar_host::target::{INTERRUPTED, interrupt_ends_recording};
 use nearfar_machine::Machine;
 use nearfar_machine::scale::{ScaleOptions, scale};
+use nearfar_record::store;
 use nearfar_report::reproduce::{mutated_to_text, to_json, to_text};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -83,7 +83,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
             for run in &plan {
                 match seen(run, args.full, &from.join(format!("{}.nearfar", run.name))) {
                     Ok(one) => drop(sights.0.insert(run.name.into(), one)),
-                    Err(error) => crate::say!("nearfar: {}: {error:#}", run.name),
+                    Err(error) => nearfar_host::say!("nearfar: {}: {error:#}", run.name),
                 }
             }
         }
@@ -223,7 +223,7 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
     }
     let workloads = workloads(args, plan)?;
     // Once, not for each run.
-    let mut progress = |progress: Progress| crate::say!("nearfar: {progress}");
+    let mut progress = |progress: Progress| nearfar_host::say!("nearfar: {progress}");
     Setup::find(&mut progress)
         .map_err(anyhow::Error::from)?
         .qemu()
@@ -234,7 +234,7 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
     interrupt_ends_recording();
     let begin = Instant::now();
     for (at, run) in plan.iter().enumerate() {
-        crate::say!(
+        nearfar_host::say!(
             "nearfar: {} of {}, {:.0} s so far: {} on {}",
             at + 1,
             plan.len(),
@@ -252,12 +252,12 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
         match trouble {
             None => match seen(run, args.full, &recording) {
                 Ok(one) => drop(sights.0.insert(run.name.into(), one)),
-                Err(error) => crate::say!("nearfar: {}: {error:#}", run.name),
+                Err(error) => nearfar_host::say!("nearfar: {}: {error:#}", run.name),
             },
-            Some(trouble) => crate::say!("nearfar: {} failed:\n{trouble}", run.name),
+            Some(trouble) => nearfar_host::say!("nearfar: {} failed:\n{trouble}", run.name),
         }
     }
-    crate::say!("nearfar: {} runs in {:.0} s", plan.len(), begin.elapsed().as_secs_f64());
+    nearfar_host::say!("nearfar: {} runs in {:.0} s", plan.len(), begin.elapsed().as_secs_f64());
     Ok(())
 }
 

@@ -1,16 +1,16 @@
 //! `nearfar run`.
 
-use crate::collect::objects::{ObjectPolicies, on_one_node};
-use crate::collect::openmp;
-use crate::discover;
-use crate::host::policy::Policy;
-use crate::host::target::User;
 use crate::place::{Placement, RunError, run as run_placed};
 use anyhow::Context;
 use clap::Args;
+use nearfar_host::discover;
+use nearfar_host::policy::Policy;
+use nearfar_host::target::User;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
+use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
+use nearfar_record::collect::openmp;
 use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
     };
     say(&placement.words());
     for warning in placement.warnings(&machine) {
-        crate::say!("nearfar: mind: {warning}");
+        nearfar_host::say!("nearfar: mind: {warning}");
     }
     if args.dry_run {
         return ExitCode::SUCCESS;
@@ -126,7 +126,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
             ran.ending.pass_on()
         }
         Err(RunError::Start(error)) => {
-            crate::say!("nearfar: {error}");
+            nearfar_host::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
         Err(error) => super::status::fail(&error.into()),

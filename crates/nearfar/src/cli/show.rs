@@ -1,7 +1,7 @@
 //! Pages of results on standard output; long ones through a pager where there is a person, as git does it.
 
-use crate::host::target::find_program;
 use nearfar_figures::escape;
+use nearfar_host::target::find_program;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};

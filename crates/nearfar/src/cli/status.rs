@@ -43,7 +43,7 @@ pub fn gate(fail_on: Option<&str>, bad: bool, unknown: bool) -> Gate {
 
 /// Prints an error and gives the status for it.
 pub(super) fn fail(error: &anyhow::Error) -> ExitCode {
-    crate::say!("nearfar: {error:#}");
+    nearfar_host::say!("nearfar: {error:#}");
     ExitCode::from(ERROR)
 }
 

@@ -2,17 +2,17 @@
 
 use super::on::OnArgs;
 use super::on::on_options;
-use crate::collect::on::record_on;
-use crate::collect::session::{CallGraph, Options};
-use crate::discover::machine_from_argument;
-use crate::host::proc;
-use crate::host::target::{Ending, INTERRUPTED, interrupt_ends_recording};
 use crate::live::read::{Reader, Wanted};
 use crate::live::screen;
-use crate::store;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nearfar_host::discover::machine_from_argument;
+use nearfar_host::proc;
+use nearfar_host::target::{Ending, INTERRUPTED, interrupt_ends_recording};
 use nearfar_observed::live::{Frame, Tab, recorded};
+use nearfar_record::collect::on::record_on;
+use nearfar_record::collect::session::{CallGraph, Options};
+use nearfar_record::store;
 use nearfar_report::live::{Csv, to_json, to_text};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -222,7 +222,7 @@ fn on_host(args: &TopArgs) -> Result<ExitCode> {
             break;
         }
         if all_ended() {
-            crate::say!(
+            nearfar_host::say!(
                 "nearfar: {} ended",
                 if args.pid.len() == 1 { "the process has" } else { "all processes have" }
             );
@@ -309,9 +309,9 @@ fn record_first(args: &TopArgs, on: &str) -> Result<PathBuf> {
     };
     let outcome = record_on(&args.command, &options, &on_options(on, &args.on, false)?)?;
     if let Some(ending) = outcome.ending.as_ref().filter(|e| !matches!(e, Ending::Exit(0))) {
-        crate::say!("nearfar: the program ended with {}", ending.text());
+        nearfar_host::say!("nearfar: the program ended with {}", ending.text());
     }
-    crate::say!(
+    nearfar_host::say!(
         "nearfar: {} is kept: nearfar report {}",
         outcome.directory.display(),
         outcome.directory.display()

@@ -1,10 +1,10 @@
 //! `nearfar topo`.
 
 use super::{file, look, machine};
-use crate::discover;
-use crate::guest::{GuestOptions, Job, Progress, Setup, Shape, Stream};
 use anyhow::{Context, Result};
 use clap::Args;
+use nearfar_guest::{GuestOptions, Job, Progress, Setup, Shape, Stream};
+use nearfar_host::discover;
 use nearfar_machine::topology::{Topology, judge};
 use nearfar_report::topology::{to_numactl, to_svg, to_text};
 use std::ffi::OsString;
@@ -70,7 +70,7 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode> {
         return inside(name, args);
     }
     if let Some(cpus) = &args.on_cpus {
-        crate::host::target::all_stay_on(cpus).context("cannot run where programs run")?;
+        nearfar_host::target::all_stay_on(cpus).context("cannot run where programs run")?;
     }
     if let Some(file) = &args.capture {
         super::file::may_write(file, args.force.force)?;
@@ -121,10 +121,10 @@ fn inside(name: &str, args: &TopoArgs) -> Result<ExitCode> {
     let machine = args.on.scaled(name, false)?;
     let memory_per_node = Some(args.on.memory_per_node);
     let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node })?;
-    let mut say = |progress: Progress| crate::say!("nearfar: {progress}");
+    let mut say = |progress: Progress| nearfar_host::say!("nearfar: {progress}");
     let snapshot = Setup::find(&mut say)?.ensure_snapshot(&shape, &mut say)?;
     let own_cpus = shape.machine_cpus();
-    crate::say!(
+    nearfar_host::say!(
         "nearfar: the machine's cpus are {own_cpus}; cpu {}, which only the recorder uses, is in --numactl and --capture only; caches are those that QEMU shows, \
          `record --on` simulates those of the description",
         shape.housekeeping

@@ -6,8 +6,8 @@
 use super::judged::judged_running;
 use super::report_flags::ReportArgs;
 use super::{html, ranks};
-use crate::store;
 use anyhow::{Context, Result};
+use nearfar_record::store;
 use nearfar_report::to_html;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -68,7 +68,7 @@ fn serve(page: &dyn Fn() -> Result<String>, running: &dyn Fn() -> bool) -> Resul
     let address = listener.local_addr().context("cannot ask for the address that it listens on")?;
     let token = token()?;
     let live = if made.live { "; it follows the recording while that runs" } else { "" };
-    crate::say!("nearfar: http://{address}/{token}/ until interrupted{live}");
+    nearfar_host::say!("nearfar: http://{address}/{token}/ until interrupted{live}");
     for connection in listener.incoming() {
         let Ok(mut stream) = connection else { continue };
         let Some(asked) = head(&mut stream) else { continue };
@@ -78,7 +78,7 @@ fn serve(page: &dyn Fn() -> Result<String>, running: &dyn Fn() -> bool) -> Resul
             // Between two writes of the recorder a report may fail; the last one that was made still holds.
             match make() {
                 Ok(new) => made = new,
-                Err(error) => crate::say!("nearfar: {error:#}"),
+                Err(error) => nearfar_host::say!("nearfar: {error:#}"),
             }
         }
         // A reader who has gone needs no answer.

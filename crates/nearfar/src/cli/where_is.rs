@@ -3,13 +3,13 @@
 use super::look::Look;
 use super::machine::EMULATED;
 use super::parse::parse_seconds;
-use crate::host::target::interrupt_ends_recording;
 use crate::place::residency::everyone::look_at_all;
 use crate::place::residency::watch::{self, Stopped, Watched};
 use crate::place::residency::{Site, Way, look};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use nearfar_figures::escape;
+use nearfar_host::target::interrupt_ends_recording;
 use nearfar_observed::residency::Residency;
 use nearfar_observed::residency::activity::Activity;
 use nearfar_report::residency::{activity_to_text, changes_to_text, everyone_to_text, to_text};
@@ -121,7 +121,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
 }
 
 fn say_one_node() {
-    crate::say!(
+    nearfar_host::say!(
         "nearfar: this machine has one memory node: all pages are on it, and no thread is far from any. On one that \
          is emulated: nearfar record {EMULATED} -- COMMAND"
     );
@@ -182,7 +182,7 @@ fn watch(args: &WhereArgs, pid: u32, seconds: f64, site: &Site, way: Way) -> Res
         Err(Stopped::Look(crate::place::residency::WhereError::Ended { .. }, looks))
             if args.count.is_none() =>
         {
-            crate::say!("nearfar: process {pid} has ended; it was looked at {looks} times");
+            nearfar_host::say!("nearfar: process {pid} has ended; it was looked at {looks} times");
             Ok(())
         }
         Err(Stopped::Look(why, looks)) => {
@@ -202,7 +202,7 @@ fn command(args: &WhereArgs, site: &Site, way: Way) -> Result<ExitCode> {
     let watched = match watched {
         Ok(watched) => watched,
         Err(error) => {
-            crate::say!("nearfar: {error}");
+            nearfar_host::say!("nearfar: {error}");
             return Ok(ExitCode::from(error.exit_status()));
         }
     };

@@ -1,7 +1,7 @@
 //! Which launcher is here.
 
-use crate::host::target::find_program;
 use anyhow::{Result, bail};
+use nearfar_host::target::find_program;
 use nearfar_machine::launch::Launcher;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};

@@ -8,7 +8,7 @@ pub mod launcher;
 pub mod rank;
 pub mod table;
 
-use crate::host::target::{Before, Ending, Held, StartError};
+use nearfar_host::target::{Before, Ending, Held, StartError};
 use rank::{RankSeen, read_all};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,11 +1,11 @@
 //! One rank, as its launcher starts it: the program is run, looked at, and what was seen is left in a file.
 
-use crate::host::proc;
-use crate::host::target::{Before, Ending, Held, StartError};
 use crate::place::seen::Seen;
-use crate::ranks::launch;
+use nearfar_host::proc;
+use nearfar_host::target::{Before, Ending, Held, StartError};
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
+use nearfar_record::ranks::launch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ pub struct Look {
 /// # Errors
 /// If the program cannot be started.
 pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
-    let machine = crate::discover::discover(Path::new("/")).ok().map(|d| d.machine);
+    let machine = nearfar_host::discover::discover(Path::new("/")).ok().map(|d| d.machine);
     let mut held = Held::start(command, &[], &Before::default())?;
     let pid = held.pid() as u32;
     held.pass_signals();
@@ -78,7 +78,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
             return;
         }
         if let Err(error) = write(seen, meeting) {
-            crate::say!(
+            nearfar_host::say!(
                 "nearfar: rank {} on {} cannot write to {}: {error}",
                 seen.rank,
                 seen.host,
@@ -87,7 +87,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
         }
     };
     if number.is_none() {
-        crate::say!("nearfar: a process has no rank: none of {} is set", launch::NUMBERS.join(", "));
+        nearfar_host::say!("nearfar: a process has no rank: none of {} is set", launch::NUMBERS.join(", "));
     }
     leave(&seen);
     let begin = Instant::now();

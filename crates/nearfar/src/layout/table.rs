@@ -1,7 +1,7 @@
 //! What was asked of each rank beside what was seen of it.
 
 use super::rank::{Look, RankSeen};
-use crate::out::mib;
+use nearfar_host::out::mib;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::Launcher;
 use nearfar_machine::layout::{Layout, Rank};

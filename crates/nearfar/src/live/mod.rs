@@ -1,6 +1,6 @@
 //! The machine while it works: what `nearfar top` and `nearfar exporter` read, and the screen.
 //!
-//! [`read`] asks /proc, sysfs, the kernel and [`crate::counters`] for a reading, [`reference_load`] whether counters are right;
+//! [`read`] asks /proc, sysfs, the kernel and [`nearfar_host::counters`] for a reading, [`reference_load`] whether counters are right;
 //! [`nearfar_observed::live`] makes frames of them, and of recordings. [`screen`] shows frames on a terminal.
 
 pub mod read;

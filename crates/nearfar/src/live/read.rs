@@ -2,10 +2,10 @@
 //! take a limited part of the interval, so that looking changes little of what is looked at.
 
 use super::reference_load;
-use crate::counters::pmu::Pmu;
-use crate::counters::{activity, resctrl};
-use crate::host::proc;
 use crate::place::residency::{self, Site, Way, WhereError, quick};
+use nearfar_host::counters::pmu::Pmu;
+use nearfar_host::counters::{activity, resctrl};
+use nearfar_host::proc;
 use nearfar_machine::Machine;
 use nearfar_observed::live::checks::Checked;
 use nearfar_observed::live::events::meaning;

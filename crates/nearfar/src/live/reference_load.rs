@@ -4,14 +4,14 @@
 //! chain of pointers through 64 MiB of it is followed (lines from memory, bytes of the controllers, resctrl), and a loop of a
 //! known number of instructions runs (instructions, cpu time). Every counter that is there is read before and after.
 
-use crate::counters::pmu::Pmu;
-use crate::counters::{activity, resctrl};
-use crate::host::page_nodes::{Range, look};
 use crate::measure::bench::{PageNode, aside, pin};
 use crate::measure::kernels::{LINE, follow};
 use crate::measure::latency::Chain;
 use crate::measure::memory::Memory;
 use anyhow::Result;
+use nearfar_host::counters::pmu::Pmu;
+use nearfar_host::counters::{activity, resctrl};
+use nearfar_host::page_nodes::{Range, look};
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::live::checks::{Check, Checked, Others, Outcome};
 use nearfar_observed::live::events::Event;
@@ -438,7 +438,7 @@ pub fn file() -> Option<PathBuf> {
 
 /// The checks that were kept of this machine; `None` if there are none, or they are of another.
 pub fn kept(machine: &Machine, processor: &str) -> Option<Checked> {
-    let bytes = crate::input::read(&file()?, crate::input::MOST_WRITTEN).ok()?;
+    let bytes = nearfar_host::input::read(&file()?, nearfar_host::input::MOST_WRITTEN).ok()?;
     let checked: Checked = serde_json::from_slice(&bytes).ok()?;
     (checked.machine == format!("{}; {processor}", machine.name)).then_some(checked)
 }

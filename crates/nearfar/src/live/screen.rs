@@ -3,7 +3,7 @@
 use super::Terminal;
 use super::read::Reader;
 use super::view::{Act, View};
-use crate::host::target::{INTERRUPTED, interrupt_ends_recording};
+use nearfar_host::target::{INTERRUPTED, interrupt_ends_recording};
 use nearfar_observed::live::Frame;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::io;

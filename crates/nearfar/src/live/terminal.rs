@@ -1,6 +1,6 @@
 //! The terminal as a screen, and back as it was: at the end, after a panic, and while stopped.
 
-use crate::caught;
+use nearfar_host::caught;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;

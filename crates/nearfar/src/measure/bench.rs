@@ -180,7 +180,7 @@ fn kb(text: &str, key: &str) -> Option<u64> {
 /// # Errors
 /// In words.
 pub fn pin(cpu: u32) -> Result<(), String> {
-    crate::host::target::stay_on(&std::iter::once(cpu).collect())
+    nearfar_host::target::stay_on(&std::iter::once(cpu).collect())
         .map_err(|e| format!("cpu {cpu} may not be used: {e}"))
 }
 

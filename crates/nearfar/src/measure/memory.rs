@@ -1,7 +1,7 @@
 //! Memory on a chosen node, and the proof that it is there.
 
 use super::bench::PageNode;
-use crate::host::page_nodes::{Range, look};
+use nearfar_host::page_nodes::{Range, look};
 use nearfar_machine::NodeId;
 use nearfar_observed::measured::Pages;
 use nearfar_recording::PageNodes;

@@ -17,8 +17,8 @@ mod region;
 mod scaling;
 mod stream;
 
-use crate::discover::{self, cpu_times};
 use bench::Bench;
+use nearfar_host::discover::{self, cpu_times};
 use nearfar_machine::Machine;
 use nearfar_observed::measured::{Measured, SCHEMA_VERSION, predict};
 use std::path::Path;

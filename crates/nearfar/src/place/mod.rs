@@ -8,10 +8,10 @@ pub mod trials;
 
 pub use placement::Placement;
 
-use crate::collect::objects;
-use crate::host::policy::Policy;
-use crate::host::target::{Before, Ending, Held, Running, StartError, User};
+use nearfar_host::policy::Policy;
+use nearfar_host::target::{Before, Ending, Held, Running, StartError, User};
 use nearfar_machine::Machine;
+use nearfar_record::collect::objects;
 use seen::Seen;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};

@@ -1,12 +1,12 @@
 //! Where a program should run, what that says in words, and the environment that asks for it.
 
-use crate::collect::agent::{library, preloading};
-use crate::collect::{objects, openmp};
-use crate::host::policy::Policy;
-use crate::host::target::find_program;
-use crate::symbols::Module;
+use nearfar_host::policy::Policy;
+use nearfar_host::symbols::Module;
+use nearfar_host::target::find_program;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
+use nearfar_record::collect::agent::{library, preloading};
+use nearfar_record::collect::{objects, openmp};
 use std::ffi::OsString;
 
 /// Where a program should run.

@@ -2,8 +2,8 @@
 //! nodes its pages are.
 
 use super::placement::Placement;
-use crate::host::policy::Policy;
-use crate::host::proc;
+use nearfar_host::policy::Policy;
+use nearfar_host::proc;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::residency::numa_maps::own_bytes;
@@ -91,7 +91,7 @@ impl Seen {
         let Some(own) = &self.own else { return lines };
         let all: u64 = own.values().sum();
         let list: Vec<String> =
-            own.iter().map(|(node, b)| format!("{} on node {node}", crate::out::mib(*b))).collect();
+            own.iter().map(|(node, b)| format!("{} on node {node}", nearfar_host::out::mib(*b))).collect();
         if placement.policy.is_some() && all > 0 {
             lines.push(format!("{when}: its own memory, without files: {}", list.join(", ")));
         }
@@ -102,7 +102,7 @@ impl Seen {
                 lines.push(format!(
                     "{} of it ({share:.1} %) are elsewhere than asked: the program has policies of its own, or the pages \
                      were there before",
-                    crate::out::mib(outside)
+                    nearfar_host::out::mib(outside)
                 ));
             }
         }

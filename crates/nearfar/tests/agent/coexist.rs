@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nearfar::collect::agent::{AgentBody, AgentFile, AllocationKind, LostWhy, Settings};
+use nearfar_record::collect::agent::{AgentBody, AgentFile, AllocationKind, LostWhy, Settings};
 
 use crate::run::{PRELUDE, Scratch, decimal, has, printed, run, run_with, settings};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use nearfar::collect::agent::{
+use nearfar_record::collect::agent::{
     AgentBody, AgentFile, AgentLoss, AgentRecord, Allocation, Settings, ShortLived,
 };
 
@@ -104,7 +104,7 @@ pub fn settings() -> Settings {
 }
 
 fn now_ns() -> u64 {
-    nearfar::host::proc::monotonic_ns()
+    nearfar_host::proc::monotonic_ns()
 }
 
 pub fn run_with(settings: &Settings, command: &mut Command) -> Run {

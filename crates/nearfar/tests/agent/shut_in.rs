@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use nearfar::collect::agent::{AgentBody, LostWhy, Settings};
+use nearfar_record::collect::agent::{AgentBody, LostWhy, Settings};
 
 use crate::run::{Run, Scratch, run_with, settings};
 

@@ -1,6 +1,6 @@
 //! More allocations than can be told one by one: told late or counted, and no wrong word about any.
 
-use nearfar::collect::agent::{AgentBody, AgentFile, LostWhy, Settings};
+use nearfar_record::collect::agent::{AgentBody, AgentFile, LostWhy, Settings};
 use std::process::Command;
 
 use crate::run::{Scratch, run_with, settings};

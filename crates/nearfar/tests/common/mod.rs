@@ -20,7 +20,7 @@ pub fn skip(why: &str) {
 
 /// Whether perf events work here; if not, reports it.
 pub fn perf_works() -> bool {
-    match nearfar::collect::setup::probe_perf() {
+    match nearfar_record::collect::setup::probe_perf() {
         Ok(()) => true,
         Err(why) => {
             skip(&why);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use nearfar::guest::*;
+use nearfar_guest::*;
 use nearfar_machine::Machine;
 
 /// Two nodes of two cpus; `None`, with the reason printed, where it cannot be had.

@@ -1,7 +1,7 @@
 //! Nodes, their memory, and how a plugin sees it.
 
 use super::machine::{booted, compiled, job, run, sh, shape_of, snapshot};
-use nearfar::guest::{HugePages, Plugin};
+use nearfar_guest::{HugePages, Plugin};
 use nearfar_machine::Machine;
 
 #[test]

@@ -1,8 +1,8 @@
 //! What passes between host and program: arguments, environment, files, streams, exit.
 
 use super::machine::{booted, job, run, sh, shape, snapshot};
-use nearfar::guest::{GuestError, Stream, Verdict};
-use nearfar::host::target::Ending;
+use nearfar_guest::{GuestError, Stream, Verdict};
+use nearfar_host::target::Ending;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;

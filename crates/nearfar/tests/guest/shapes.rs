@@ -1,8 +1,8 @@
 //! From a machine to QEMU's arguments: no QEMU needed.
 
 use super::machine::shape;
-use nearfar::guest::shape::MOST_CPUS;
-use nearfar::guest::{GuestOptions, Shape, ShapeError};
+use nearfar_guest::shape::MOST_CPUS;
+use nearfar_guest::{GuestOptions, Shape, ShapeError};
 use nearfar_machine::{Machine, NodeKind, NumaNode};
 
 /// Values of an option, in order.

@@ -1,7 +1,7 @@
 //! Interrupted, killed, crashed, missing: a clear message, and nothing left behind.
 
 use super::machine::{job, run, shape, snapshot};
-use nearfar::guest::{GuestError, GuestOptions, Job, Progress, Setup, Shape};
+use nearfar_guest::{GuestError, GuestOptions, Job, Progress, Setup, Shape};
 use nearfar_machine::Machine;
 use std::ffi::OsString;
 use std::fs;

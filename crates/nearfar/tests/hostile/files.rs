@@ -348,9 +348,9 @@ fn after_a_kill_nothing_is_said_that_nobody_knows() {
 #[test]
 fn losses_are_said_once_for_each_kind() {
     let scratch = Scratch::new();
-    let directory = nearfar::store::reserve(Some(&scratch.path("r")), "r").unwrap();
+    let directory = nearfar_record::store::reserve(Some(&scratch.path("r")), "r").unwrap();
     let made = Made::default();
-    let mut writer = nearfar::store::Writer::create(&directory, made.meta(), u64::MAX).unwrap();
+    let mut writer = nearfar_record::store::Writer::create(&directory, made.meta(), u64::MAX).unwrap();
     made.rows(&mut writer.tables);
     for n in 1..=100 {
         writer.lose(1, "agent_records", n, if n % 2 == 0 { "the ring was full" } else { "it was busy" });

@@ -1,7 +1,7 @@
 //! Small recordings with a row in every table, made by the library's own writer; no perf, no program.
 
-use nearfar::store::{Writer, finish, reserve};
 use nearfar_machine::Machine;
+use nearfar_record::store::{Writer, finish, reserve};
 use nearfar_recording::*;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ impl Made<'_> {
     pub fn meta(&self) -> Meta {
         let n = self.name;
         let mut machine = match self.counted {
-            true => nearfar::discover::machine_from_argument("xeon-e5-2699v4-2s").unwrap(),
+            true => nearfar_host::discover::machine_from_argument("xeon-e5-2699v4-2s").unwrap(),
             false => Machine::from_shape("2x2").unwrap(),
         };
         machine.name = n("machine");
@@ -78,7 +78,7 @@ impl Made<'_> {
     }
 
     /// Fills all tables.
-    pub fn rows(&self, t: &mut nearfar::store::Tables) {
+    pub fn rows(&self, t: &mut nearfar_record::store::Tables) {
         let n = self.name;
         let p = |id, parent, forked| Process {
             id,
@@ -279,7 +279,7 @@ impl Made<'_> {
         }
     }
 
-    fn samples(&self, t: &mut nearfar::store::Tables) {
+    fn samples(&self, t: &mut nearfar_record::store::Tables) {
         let source = if self.counted { SampleSource::Simulated } else { SampleSource::Clock } as u8;
         for i in 0..4000u64 {
             let thread = (i % u64::from(THREADS)) as u32;
@@ -312,7 +312,7 @@ impl Made<'_> {
         }
     }
 
-    fn counts(&self, t: &mut nearfar::store::Tables) {
+    fn counts(&self, t: &mut nearfar_record::store::Tables) {
         for epoch in 0..10 {
             for cpu in 0..THREADS as u16 {
                 t.cpu_epochs.push(CpuEpoch {

@@ -7,11 +7,11 @@
 use crate::common::Scratch;
 use crate::made::Made;
 use crate::names::commands;
-use nearfar::store::open;
 use nearfar_analyze::{Judge, Report, analyze_with};
 use nearfar_compare::compare;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
+use nearfar_record::store::open;
 use nearfar_recording::*;
 use nearfar_report::placement::to_placement;
 use nearfar_report::{to_details, to_json};

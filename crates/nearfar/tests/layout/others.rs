@@ -1,7 +1,7 @@
 //! A real mpirun on other machines than the one at hand: one from a file, one that is emulated.
 
 use super::{NEARFAR, line, machine, open_mpi, rows, run, text};
-use nearfar::host::target::Ending;
+use nearfar_host::target::Ending;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -117,7 +117,7 @@ fn on_a_virtual_machine_ranks_and_their_memory_are_on_their_nodes() {
 
 /// How it ended there, and what it said.
 fn inside(
-    snapshot: &nearfar::guest::Snapshot,
+    snapshot: &nearfar_guest::Snapshot,
     folder: &Path,
     cpus: &str,
     arguments: &[&str],

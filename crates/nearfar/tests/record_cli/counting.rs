@@ -94,7 +94,7 @@ fn readings_come_in_intervals_that_add_up() {
     let scratch = Scratch::new();
     let program = scratch.c("counted", PROGRAM);
     scratch.record("r", &["--no-agent"], &[program.to_str().unwrap()]);
-    let stored = nearfar::store::open(&scratch.path("r")).unwrap();
+    let stored = nearfar_record::store::open(&scratch.path("r")).unwrap();
     let counters = &stored.input.counters;
     let rows: Vec<usize> = (0..counters.time_ns.len()).filter(|&i| counters.name[i] == "cpu time").collect();
     let of_program = |&&i: &&usize| counters.thread[i] == u32::MAX;

@@ -134,6 +134,6 @@ fn awkward_programs_run_as_ever() {
     assert_eq!(shell(&scratch, "children", &[], loop_of).status.code(), Some(9));
     let report = scratch.report("children", &[]);
     assert!(!report.notes().contains("still ran"), "{}", report.notes());
-    let processes = nearfar::store::open(&scratch.path("children")).unwrap().input.processes;
+    let processes = nearfar_record::store::open(&scratch.path("children")).unwrap().input.processes;
     assert_eq!(processes.pid.len(), 1 + 2 * 100, "one process, and 100 forks that each exec");
 }

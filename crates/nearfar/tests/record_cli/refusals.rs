@@ -163,9 +163,9 @@ fn what_is_advised_for_one_node_works() {
         // Several nodes: nothing is advised.
         return assert!(!said.contains("one memory node"), "{said}");
     };
-    let machine = nearfar::discover::machine_from_argument(words[at + 1]).unwrap();
+    let machine = nearfar_host::discover::machine_from_argument(words[at + 1]).unwrap();
     assert!(machine.missing_to_simulate().is_empty(), "{said}");
-    let shape = nearfar::discover::machine_from_argument("2x2").unwrap();
+    let shape = nearfar_host::discover::machine_from_argument("2x2").unwrap();
     assert!(!shape.missing_to_simulate().is_empty());
 }
 
@@ -207,8 +207,8 @@ fn doctor_knows_the_virtual_machine() {
         all["sources"].as_array().unwrap().iter().find(|r| r["source"] == "simulated").unwrap().clone()
     };
     let here = simulated(None);
-    let qemu = nearfar::guest::Qemu::find();
-    let plugin = nearfar::collect::on::plugin_files();
+    let qemu = nearfar_guest::Qemu::find();
+    let plugin = nearfar_record::collect::on::plugin_files();
     match (&qemu, &plugin) {
         (Ok(qemu), Ok(_)) if qemu.plugins => {
             assert!(here["why"].as_str().unwrap().contains("QEMU") || here["works"] == false, "{here}")

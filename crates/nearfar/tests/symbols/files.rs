@@ -1,7 +1,7 @@
 //! Stripped files, debug files, damaged ones; addresses in files and in memory.
 
 use crate::compiled::{C_SOURCE, OMP_SOURCE, compile, disassembly, hex, strip, tool};
-use nearfar::symbols::{Module, Regs, Unwinder};
+use nearfar_host::symbols::{Module, Regs, Unwinder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;

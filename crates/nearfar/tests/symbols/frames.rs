@@ -3,7 +3,7 @@
 use crate::compiled::{
     C_SOURCE, CPP_SOURCE, FORTRAN_SOURCE, OMP_SOURCE, compile, disassembly, hex, strip, tool,
 };
-use nearfar::symbols::Module;
+use nearfar_host::symbols::Module;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;

@@ -1,7 +1,7 @@
 //! Stacks, unwound as gdb does it.
 
 use crate::compiled::{compile, hex, tool};
-use nearfar::symbols::{Module, Regs, Unwinder};
+use nearfar_host::symbols::{Module, Regs, Unwinder};
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;

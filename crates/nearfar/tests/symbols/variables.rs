@@ -1,7 +1,7 @@
 //! Names of static variables, and of what calls allocate.
 
 use crate::compiled::{C_SOURCE, CPP_SOURCE, FORTRAN_SOURCE, compile, hex, strip, tool};
-use nearfar::symbols::{Module, NameSource, Received};
+use nearfar_host::symbols::{Module, NameSource, Received};
 use std::path::Path;
 use tempfile::TempDir;
 

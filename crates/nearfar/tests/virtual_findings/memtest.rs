@@ -59,7 +59,7 @@ fn the_profile_of_document_004s_memory_test_has_the_documents_shape() {
     assert!(most - least < 0.01, "{shares:?}");
     // Cpus 0 and 1 share a node, and 2 and 3: three lines move for each line copied, between the nodes only where the
     // memory is the other one's (HT_LR_MEM_XFR: 3.00 to 3.01 there, and 0.00 to 0.04).
-    let machine = nearfar::discover::machine_from_argument("opteron-285-2s").unwrap();
+    let machine = nearfar_host::discover::machine_from_argument("opteron-285-2s").unwrap();
     let node_of = |cpu: usize| machine.node_of_cpu(cpu as u32).unwrap();
     let mut time = [0.0; 2];
     for t in &tests {

@@ -3,12 +3,12 @@
 use crate::common::{text, workload};
 use crate::lab::{Lab, guest_works, one_machine};
 use crate::table::misses;
-use nearfar::store::open;
 use nearfar_analyze::Verdict::{Affected, Clean, Unknown};
 use nearfar_analyze::{Judge, Report, SampleReader, Verdict, analyze};
 use nearfar_machine::Machine;
 use nearfar_perf::Vendor::Intel;
 use nearfar_perf::{Vendor, data_source};
+use nearfar_record::store::open;
 use nearfar_recording::*;
 use std::path::Path;
 

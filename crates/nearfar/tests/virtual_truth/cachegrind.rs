@@ -2,7 +2,7 @@
 
 use crate::common::{has, text};
 use crate::lab::{Lab, c, guest_works, one_machine, within};
-use nearfar::store::open;
+use nearfar_record::store::open;
 use std::process::Command;
 
 /// Strides that conflict, and addresses without a pattern: millions of misses, next to which

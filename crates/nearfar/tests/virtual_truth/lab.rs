@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test binary uses its own part
 
 use crate::common::{Report, Scratch, nearfar, number, skip, text};
-use nearfar::guest::{GuestOptions, Job, Setup, Shape};
+use nearfar_guest::{GuestOptions, Job, Setup, Shape};
 use nearfar_machine::Machine;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ pub fn one_machine() -> MutexGuard<'static, ()> {
 pub fn guest_works() -> bool {
     static WORKS: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     let why = WORKS.get_or_init(|| {
-        let setup = nearfar::guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string());
-        setup.or_else(|| nearfar::collect::on::plugin_files().err().map(|e| e.to_string()))
+        let setup = nearfar_guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string());
+        setup.or_else(|| nearfar_record::collect::on::plugin_files().err().map(|e| e.to_string()))
     });
     if let Some(why) = why {
         assert!(std::env::var_os("NEARFAR_NEEDS_GUEST").is_none(), "{why}");

@@ -2,8 +2,8 @@
 
 use crate::common::workload;
 use crate::lab::{Lab, c, guest_works, one_machine};
-use nearfar::store::{Stored, open};
 use nearfar_analyze::SampleReader;
+use nearfar_record::store::{Stored, open};
 use nearfar_recording::Columns;
 use std::collections::HashMap;
 

@@ -12,8 +12,8 @@ pub mod watch;
 pub use refused::WhereError;
 pub use site::{Site, Way};
 
-use crate::discover;
-use crate::host::proc;
+use nearfar_host::discover;
+use nearfar_host::proc;
 use nearfar_observed::residency::{Residency, SCHEMA_VERSION, judge};
 use std::path::Path;
 use std::time::Instant;

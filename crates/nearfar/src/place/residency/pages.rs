@@ -1,9 +1,9 @@
 //! Pages of a process: all of them by numa_maps, or random ones by move_pages.
 
 use super::{Site, Way, WhereError};
-use crate::host::page_nodes;
-use crate::host::proc::{self, Map};
 use nearfar_analyze::stats::{Random, draws_interval};
+use nearfar_host::page_nodes;
+use nearfar_host::proc::{self, Map};
 use nearfar_machine::NodeId;
 use nearfar_observed::residency::numa_maps::{self, Line};
 use nearfar_observed::residency::{Amount, How, Kind, Mapping, Memory, Sample};

@@ -2,7 +2,7 @@
 
 use super::pages::{Draws, sample};
 use super::{Site, WhereError};
-use crate::host::proc;
+use nearfar_host::proc;
 use nearfar_machine::NodeId;
 use nearfar_observed::residency::numa_maps;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Why a process cannot be looked at.
 
-use crate::host::proc;
+use nearfar_host::proc;
 use std::io;
 
 /// Why there is nothing to show.

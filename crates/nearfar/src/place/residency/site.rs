@@ -1,8 +1,8 @@
 //! What is asked once of the machine, and how pages are looked at.
 
-use crate::discover;
-use crate::host::proc;
-use crate::symbols::{Module, StaticVariable};
+use nearfar_host::discover;
+use nearfar_host::proc;
+use nearfar_host::symbols::{Module, StaticVariable};
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! Static variables of a process: its files' symbols and debug information, at the addresses of its mappings.
 
 use super::{Site, Way, pages};
-use crate::host::proc::Map;
-use crate::symbols::{Module, StaticVariable};
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::stats::Random;
+use nearfar_host::proc::Map;
+use nearfar_host::symbols::{Module, StaticVariable};
 use nearfar_observed::residency::numa_maps::Requested;
 use nearfar_observed::residency::{How, Mapping, Memory, Object};
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! Threads of a process: where each runs, may run, and puts its pages.
 
 use super::Site;
-use crate::host::proc;
+use nearfar_host::proc;
 use nearfar_observed::residency::Thread;
 use nearfar_observed::residency::numa_maps::{Line, Requested};
 use std::fs;

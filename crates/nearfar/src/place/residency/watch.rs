@@ -1,9 +1,9 @@
 //! Looks that are repeated: at a process that runs already, or at a program from its start to its end.
 
 use super::{Site, Way, WhereError, look};
-use crate::counters::activity;
-use crate::host::proc;
-use crate::host::target::{Before, Ending, Held, INTERRUPTED, StartError};
+use nearfar_host::counters::activity;
+use nearfar_host::proc;
+use nearfar_host::target::{Before, Ending, Held, INTERRUPTED, StartError};
 use nearfar_observed::residency::Residency;
 use nearfar_observed::residency::activity::Activity;
 use std::ffi::OsString;

@@ -2,13 +2,13 @@
 
 use super::native::tail;
 use super::{Candidate, Plan};
-use crate::collect::on::{OnOptions, record_on};
-use crate::collect::session::{CallGraph, Options};
-use crate::host::target::Ending;
-use crate::store;
 use anyhow::{Context, anyhow};
 use nearfar_analyze::{Judge, analyze};
 use nearfar_compare::trials::{Kind, Metric, NotTried, Trial, Trials};
+use nearfar_host::target::Ending;
+use nearfar_record::collect::on::{OnOptions, record_on};
+use nearfar_record::collect::session::{CallGraph, Options};
+use nearfar_record::store;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -118,7 +118,7 @@ fn once(
         no_perf: false,
         memory: None,
         look_interval: 1.0,
-        max_size: crate::collect::options::MOST_BYTES,
+        max_size: nearfar_record::collect::options::MOST_BYTES,
         duration: None,
         progress: false,
         user: None,

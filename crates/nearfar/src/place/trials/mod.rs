@@ -5,13 +5,13 @@ pub mod metric;
 pub mod native;
 
 use super::Placement;
-use crate::collect::objects::ObjectPolicies;
-use crate::host::policy::Policy;
 use nearfar_compare::trials::{Kind, NotTried, Trial};
+use nearfar_host::policy::Policy;
 use nearfar_machine::Machine;
 use nearfar_machine::NodeId;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::select::thread_cpus;
+use nearfar_record::collect::objects::ObjectPolicies;
 use std::path::PathBuf;
 
 /// A way to run the command.

@@ -2,13 +2,13 @@
 
 use super::metric::{Measure, catch};
 use super::{Candidate, Plan};
-use crate::collect::objects::{ObjectPolicies, Table};
-use crate::guest::memory_file::in_memory;
-use crate::host::policy::Policy;
-use crate::host::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
 use anyhow::anyhow;
 use nearfar_analyze::stats::Random;
 use nearfar_compare::trials::{Trial, Trials};
+use nearfar_guest::memory_file::in_memory;
+use nearfar_host::policy::Policy;
+use nearfar_host::target::{Before, Ending, Held, INTERRUPTED, Running, interrupt_ends_recording};
+use nearfar_record::collect::objects::{ObjectPolicies, Table};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};

@@ -1,0 +1,56 @@
+//! Compiles what the recorder preloads: the agent (agent/*.c), a shared object.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    build_agent();
+}
+
+fn build_agent() {
+    let manifest = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let agent = Path::new(&manifest).join("../../agent");
+    println!("cargo::rerun-if-changed={}", agent.display());
+    let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-agent.so");
+
+    let sources = c_files(&agent);
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
+    let status = compiler
+        .to_command()
+        .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])
+        // No library and none of the compiler's own references to one: agent/system.h says why.
+        .args(["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-U_FORTIFY_SOURCE"])
+        .args(["-fno-tree-loop-distribute-patterns"])
+        // The program's sanitizer has no place in it, nor the fuzzer's.
+        .arg("-fno-sanitize=all")
+        // A hook finds its caller's stack pointer through its own frame pointer.
+        .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
+        // Our malloc is not the compiler's: no calls of it may be invented or removed.
+        .args(["-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free"])
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .args(&sources)
+        .arg("-Wl,-z,defs")
+        .arg("-o")
+        .arg(&output)
+        // Of the compiler itself, linked in: division of 128 bits.
+        .arg("-lgcc")
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) => panic!("the C compiler could not build the agent in {}: {status}", agent.display()),
+        Err(error) => panic!(
+            "cannot run the C compiler {}: {error}; a C compiler is needed to build nearfar",
+            compiler.path().display()
+        ),
+    }
+}
+
+fn c_files(directory: &Path) -> Vec<PathBuf> {
+    let mut sources: Vec<_> = fs::read_dir(directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", directory.display()))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    sources
+}
