@@ -12,6 +12,7 @@ struct Sum {
     known: u64,
     unknown: u64,
     ran: Option<f64>,
+    interval_ns: u64,
     source: String,
     unit: String,
     why: String,
@@ -20,7 +21,10 @@ struct Sum {
 impl Sum {
     fn add(&mut self, row: &Counter) {
         match row.value.is_finite() {
-            true => (self.value, self.known) = (self.value + row.value, self.known + 1),
+            true => {
+                (self.value, self.known) = (self.value + row.value, self.known + 1);
+                self.interval_ns = self.interval_ns.saturating_add(row.interval_ns);
+            }
             false => (self.unknown, self.why) = (self.unknown + 1, row.why.clone()),
         }
         if (0.0..=1.0).contains(&row.running_share) {
@@ -123,6 +127,12 @@ pub fn along(
     Some(CountedAlong {
         threads_share,
         threads,
+        host_seconds: host
+            .values()
+            .filter(|sum| sum.known > 0)
+            .map(|sum| sum.interval_ns)
+            .max()
+            .map(|ns| ns as f64 * 1e-9),
         host: host.iter().map(|((place, name), sum)| sum.told(name, place)).collect(),
         remote_share: share.as_ref().ok().copied(),
         agrees: share.as_ref().ok().zip(sampled.and(interval)).map(|(&s, i)| (i.low..=i.high).contains(&s)),

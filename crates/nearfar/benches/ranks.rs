@@ -130,6 +130,7 @@ fn one(rank: u32) -> Summary {
             })
             .collect(),
         phases_left_out: 0,
+        host_counted: None,
         notes: vec!["y".repeat(300); 8],
     }
 }

@@ -2,6 +2,8 @@
 
 #[path = "ranks/environment.rs"]
 mod environment;
+#[path = "ranks/host_counters.rs"]
+mod host_counters;
 #[path = "ranks/repairs.rs"]
 mod repairs;
 

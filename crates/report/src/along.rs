@@ -47,6 +47,11 @@ fn told(value: &CountedValue) -> String {
     format!("{} {} ({}{scaled})", value.name, number(value), value.source)
 }
 
+/// `node 0: bytes read 1.500 GB (uncore_imc)`.
+pub(super) fn placed(value: &CountedValue) -> String {
+    format!("{}: {} {} ({})", value.of, value.name, number(value), value.source)
+}
+
 fn number(value: &CountedValue) -> String {
     let Some(n) = value.value else { return "unknown".to_owned() };
     match value.unit.as_str() {

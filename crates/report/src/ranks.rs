@@ -27,6 +27,7 @@ pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
     classes(&mut page, run);
     objects(&mut page, run);
     phases(&mut page, run);
+    counted(&mut page, run);
     if !run.notes.is_empty() {
         page.heading("Notes");
         run.notes.iter().for_each(|note| page.bullet(note));
@@ -119,6 +120,33 @@ fn spread(page: &mut Page, label: &str, spread: Option<Spread>, word: impl Fn(f6
         }
     };
     page.item(0, label, &text);
+}
+
+/// What was counted of each host, and by which rank.
+fn counted(page: &mut Page, run: &Run) {
+    let counted: Vec<_> = run.hosts.iter().filter(|host| !host.by.is_empty()).collect();
+    if counted.is_empty() {
+        return;
+    }
+    page.heading("Counted of each host, with all other programs");
+    for host in counted.iter().take(ROWS) {
+        let by: Vec<String> =
+            host.by.iter().map(|by| format!("rank {} for {:.1} s", by.rank, by.seconds)).collect();
+        page.item(0, &host.host, &format!("counted by {}", by.join(", then ")));
+        let known = host.values.iter().filter(|v| v.value.is_some_and(|n| n > 0.0));
+        let words: Vec<String> = known.take(ROWS).map(super::along::placed).collect();
+        let unknown: Vec<&str> =
+            host.values.iter().filter(|v| v.value.is_none()).map(|v| v.name.as_str()).collect();
+        if !words.is_empty() {
+            page.item(3, "", &words.join("; "));
+        }
+        if !unknown.is_empty() {
+            page.item(3, "unknown", &unknown.join(", "));
+        }
+    }
+    if counted.len() > ROWS {
+        page.line(&format!("   and {} more hosts in the JSON", counted.len() - ROWS));
+    }
 }
 
 /// Ranks without a complete recording, by what became of them.

@@ -74,6 +74,7 @@ fn summary(rank: u32, size: u32) -> Summary {
         findings: Vec::new(),
         phases: vec![phase("step => solve", 8.0, Some(0.0)), phase("step", 1.0, None)],
         phases_left_out: 0,
+        host_counted: None,
         notes: Vec::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel and the processor counted while the program was recorded.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters beside the samples: of the program, its threads, and the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -13,6 +13,8 @@ pub struct CountedAlong {
     pub threads: Vec<CountedThread>,
     /// What was counted of the host, the program and all others together.
     pub host: Vec<CountedValue>,
+    /// For how long the host was counted, seconds; null if it was not.
+    pub host_seconds: Option<f64>,
     /// Lines from remote memory, of those from local and remote memory; null with `remote_share_why`.
     pub remote_share: Option<f64>,
     /// Why that is unknown.
@@ -22,7 +24,7 @@ pub struct CountedAlong {
 }
 
 /// A counter's value over the recording.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CountedValue {
     /// What is counted.
     pub name: String,

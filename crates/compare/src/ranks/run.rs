@@ -2,6 +2,7 @@
 
 use super::classes::{Class, classes};
 use super::differ::Usual;
+use super::hosts::{HostRow, hosts};
 use super::objects::{CommonObject, common};
 use super::phases::{CommonPhase, common_phases};
 use super::spread::Spread;
@@ -125,6 +126,8 @@ pub struct Run {
     pub objects: Vec<CommonObject>,
     /// Phases of all ranks by name, those first in which one of them spent most time; at most 100.
     pub phases: Vec<CommonPhase>,
+    /// The hosts, and what was counted of each.
+    pub hosts: Vec<HostRow>,
     /// What is missing or doubtful, in words.
     pub notes: Vec<String>,
 }
@@ -206,6 +209,7 @@ pub fn merge(launch: &str, launcher: &str, size: Option<u32>, found: Vec<Found>,
         cpu_seconds: Spread::of(summaries.iter().filter_map(|s| s.cpu_seconds)),
         far_share: Spread::of(summaries.iter().filter_map(|s| s.far_share)),
         objects: common(summaries.iter().copied()),
+        hosts: hosts(summaries.iter().copied()),
         phases: common_phases(summaries.iter().copied()),
         ranks,
         classes: classes.clone(),

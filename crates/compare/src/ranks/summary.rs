@@ -1,5 +1,6 @@
 //! What a rank leaves for the report of its run: of its own report, the part that is compared with other ranks.
 
+use super::hosts::{self, HostCounted};
 use nearfar_analyze::stats::LEAST_OF_A_PART;
 use nearfar_analyze::{Interval, Pattern, Report, Verdict};
 use nearfar_machine::Machine;
@@ -92,6 +93,9 @@ pub struct Summary {
     /// Phases that are not in the list.
     #[serde(default)]
     pub phases_left_out: u64,
+    /// What it counted of its host, if it did that for all ranks of the host.
+    #[serde(default)]
+    pub host_counted: Option<HostCounted>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
 }
@@ -209,6 +213,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         findings: report.findings.iter().take(FINDINGS).map(|f| f.kind.clone()).collect(),
         phases_left_out: (phases.len().saturating_sub(PHASES)) as u64,
         phases: phases.into_iter().take(PHASES).collect(),
+        host_counted: hosts::counted(report.counted_along.as_ref()),
         notes: report.notes.iter().take(NOTES).map(|note| short(note, SENTENCE)).collect(),
         rank,
     })
@@ -236,6 +241,7 @@ impl Summary {
             if half == 0 {
                 // Names of a machine with thousands of nodes.
                 kept.command.clear();
+                kept.host_counted = None;
                 kept.phases_left_out += kept.phases.len() as u64;
                 kept.phases.clear();
                 kept.given_nodes.clear();

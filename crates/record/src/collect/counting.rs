@@ -4,6 +4,7 @@
 use super::events::Interpreter;
 use super::options::{Options, Subject};
 use super::perf::event::{Body, Event};
+use crate::ranks::elect::Election;
 use crate::store::Tables;
 use nearfar_host::counters::host::{HostCounters, row};
 use nearfar_host::counters::threads::{Plan, ThreadCounters};
@@ -43,6 +44,9 @@ pub(super) struct Counting {
     whole: Option<(Plan, Thread)>,
     threads: HashMap<u32, Thread>,
     host: Option<HostCounters>,
+    /// Of a rank that does not count its host.
+    election: Option<Election>,
+    machine: Machine,
     /// Threads that were not counted, because they ended before or were too many.
     ended: u64,
     too_many: u64,
@@ -58,36 +62,46 @@ impl Counting {
         subject: &Subject,
         options: &Options,
         machine: &Machine,
+        recording: &Path,
         perf_why: Option<&str>,
     ) -> Option<Counting> {
         if options.inside_guest.is_some() {
             return None;
         }
         let cpuinfo = || std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let mut counting = Counting::with(match (perf_why, subject) {
+        let plan = match (perf_why, subject) {
             (Some(why), _) => Err(why.to_owned()),
             (None, Subject::Everything) => {
                 Err("all processes of the machine are recorded, and counters are of chosen threads"
                     .to_owned())
             }
             (None, _) => Ok(Plan::new(&Processor::parse(&cpuinfo()))),
-        });
-        counting.host = Some(HostCounters::open(Path::new("/"), machine, proc::monotonic_ns()));
-        Some(counting)
-    }
-
-    fn with(plan: Result<Plan, String>) -> Counting {
-        Counting {
+        };
+        // One rank of each host counts it for all.
+        let host = recording.parent().filter(|_| options.rank.is_some());
+        let election = host.zip(options.rank.as_ref()).map(|(host, rank)| Election::of(host, rank.rank));
+        let mut counting = Counting {
             plan,
             whole: None,
             threads: HashMap::new(),
             host: None,
+            election,
+            machine: machine.clone(),
             ended: 0,
             too_many: 0,
             refused: None,
             rows: 0,
             every: EVERY,
             last: Instant::now(),
+        };
+        counting.take_host();
+        Some(counting)
+    }
+
+    /// Counts the host from now on, if no other rank does.
+    fn take_host(&mut self) {
+        if self.election.as_mut().is_none_or(Election::is_won) {
+            self.host = Some(HostCounters::open(Path::new("/"), &self.machine, proc::monotonic_ns()));
         }
     }
 
@@ -175,8 +189,10 @@ impl Counting {
                 whole.rows(software, NONE, time_ns, last, &mut tables.counters);
             }
         }
-        if let Some(host) = &mut self.host {
-            host.read(time_ns).into_iter().for_each(|row| tables.counters.push(row));
+        match &mut self.host {
+            Some(host) => host.read(time_ns).into_iter().for_each(|row| tables.counters.push(row)),
+            None if !last => self.take_host(),
+            None => {}
         }
         let rows = Duration::from_secs_f64((self.rows - before) as f64 / ROWS_EACH_SECOND);
         self.every = EVERY.max(begin.elapsed() * PART).max(rows);
@@ -194,8 +210,19 @@ impl Counting {
         for (along, why) in missing {
             tables.counters.push(Counter { why, unit: along.unit().into(), ..row(time_ns, 0, along.name()) });
         }
-        if let Some(host) = &self.host {
-            host.missing(time_ns).into_iter().for_each(|row| tables.counters.push(row));
+        match (&self.host, &self.election) {
+            (Some(host), _) => host.missing(time_ns).into_iter().for_each(|row| tables.counters.push(row)),
+            (None, election) => {
+                let why = match election.as_ref().and_then(|e| e.elected.as_ref()) {
+                    Some(elected) => format!("rank {} counts them for all ranks of this host", elected.rank),
+                    None => "no rank of this host could say that it counts them".to_owned(),
+                };
+                tables.counters.push(Counter {
+                    why,
+                    place: "the host".into(),
+                    ..row(time_ns, 0, "the host's counters")
+                });
+            }
         }
         let mut lost = Vec::new();
         if self.ended > 0 {

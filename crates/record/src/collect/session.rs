@@ -181,7 +181,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         let _ = writer.note_meta();
     }
     let start_ns = writer.meta.start_ns;
-    let mut counting = Counting::begin(subject, options, &host.machine, perf_why.as_deref());
+    let mut counting = Counting::begin(subject, options, &host.machine, &output, perf_why.as_deref());
     let running = match held {
         Some(mut held) => {
             if let Some(counting) = &mut counting {

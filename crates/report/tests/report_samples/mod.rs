@@ -856,6 +856,7 @@ fn counted_along() -> CountedAlong {
             value("numa_hit", "node 0", Some(4096.0), "pages", "numastat of the node"),
             value("bytes sent to other sockets", "the host", None, "bytes", ""),
         ],
+        host_seconds: Some(4.4),
         remote_share: Some(0.75),
         remote_share_why: None,
         agrees: Some(false),

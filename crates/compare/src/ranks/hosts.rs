@@ -1,0 +1,71 @@
+//! What was counted of each host: one of its ranks counts it for all, and another goes on if that one ends before.
+
+use super::summary::Summary;
+use nearfar_analyze::{CountedAlong, CountedValue};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Values of a host that a summary keeps at most. // chosen: 12 nodes
+const VALUES: usize = 96;
+
+/// What a rank counted of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCounted {
+    /// For how long, seconds.
+    pub seconds: f64,
+    /// The counters.
+    pub values: Vec<CountedValue>,
+}
+
+/// A host, and what its ranks counted of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostRow {
+    /// Its name.
+    pub host: String,
+    /// The ranks that counted it, by number; empty if none did.
+    pub by: Vec<CountedBy>,
+    /// The sums of what they counted; of the host as a whole, the program and all others.
+    pub values: Vec<CountedValue>,
+}
+
+/// A rank that counted its host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CountedBy {
+    /// The rank.
+    pub rank: u32,
+    /// For how long, seconds.
+    pub seconds: f64,
+}
+
+/// What a rank's report says of its host; `None` if another rank counted it.
+pub(super) fn counted(along: Option<&CountedAlong>) -> Option<HostCounted> {
+    let along = along?;
+    let seconds = along.host_seconds?;
+    Some(HostCounted { seconds, values: along.host.iter().take(VALUES).cloned().collect() })
+}
+
+/// The hosts of these ranks, by name.
+pub(super) fn hosts<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Vec<HostRow> {
+    let mut hosts: BTreeMap<&str, (Vec<CountedBy>, BTreeMap<(&str, &str), CountedValue>)> = BTreeMap::new();
+    for summary in summaries {
+        let (by, values) = hosts.entry(&summary.rank.host).or_default();
+        let Some(counted) = &summary.host_counted else { continue };
+        by.push(CountedBy { rank: summary.rank.rank, seconds: counted.seconds });
+        for value in &counted.values {
+            let sum = values
+                .entry((&value.of, &value.name))
+                .or_insert_with(|| CountedValue { value: None, ..value.clone() });
+            // What one of them could not count is missing for a part of the time only.
+            if let Some(more) = value.value {
+                sum.value = Some(sum.value.unwrap_or(0.0) + more);
+                sum.source.clone_from(&value.source);
+            }
+        }
+    }
+    let row = |(host, (by, values)): (&str, (Vec<CountedBy>, BTreeMap<_, CountedValue>))| HostRow {
+        host: host.to_owned(),
+        by,
+        values: values.into_values().collect(),
+    };
+    hosts.into_iter().map(row).collect()
+}
