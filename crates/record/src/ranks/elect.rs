@@ -58,10 +58,13 @@ impl Election {
             }
         }
         let bytes = serde_json::to_vec(&self.own).unwrap_or_default();
-        let won = dir.publish(&format!("{FILE}{}", latest.saturating_add(1)), &bytes).unwrap_or(false);
-        if won {
-            self.elected = Some(self.own.clone());
-        }
+        let name = format!("{FILE}{}", latest.saturating_add(1));
+        let won = dir.publish(&name, &bytes).unwrap_or(false);
+        // Another one may have made it in between.
+        self.elected = match won {
+            true => Some(self.own.clone()),
+            false => dir.read(&name, MOST).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()),
+        };
         won
     }
 }
@@ -91,12 +94,21 @@ mod tests {
         // A recorder that was killed: its number is another process's now, which started later.
         let mut killed = of(7, me, start + 1);
         assert!(killed.is_won());
-        let won: Vec<u32> = std::thread::scope(|scope| {
-            let all: Vec<_> =
-                (0..16).map(|rank| scope.spawn(move || (rank, of(rank, me, start).is_won()))).collect();
-            all.into_iter().map(|t| t.join().unwrap()).filter(|(_, won)| *won).map(|(rank, _)| rank).collect()
+        let all: Vec<(u32, bool, Option<u32>)> = std::thread::scope(|scope| {
+            let take_part = |rank| {
+                let mut election = of(rank, me, start);
+                let won = election.is_won();
+                (rank, won, election.elected.map(|e| e.rank))
+            };
+            let all: Vec<_> = (0..16).map(|rank| scope.spawn(move || take_part(rank))).collect();
+            all.into_iter().map(|t| t.join().unwrap()).collect()
         });
-        assert_eq!(won.len(), 1, "{won:?}");
+        let won: Vec<u32> = all.iter().filter(|(_, won, _)| *won).map(|(rank, ..)| *rank).collect();
+        assert_eq!(won.len(), 1, "{all:?}");
+        assert!(
+            all.iter().all(|(_, _, elected)| *elected == Some(won[0])),
+            "those that lost know who won: {all:?}"
+        );
         let mut late = of(99, me, start);
         assert!(!late.is_won());
         assert_eq!(late.elected.unwrap().rank, won[0]);
