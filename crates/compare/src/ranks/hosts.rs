@@ -1,21 +1,9 @@
 //! What was counted of each host: one of its ranks counts it for all, and another goes on if that one ends before.
 
 use super::summary::Summary;
-use nearfar_analyze::{CountedAlong, CountedValue};
-use serde::{Deserialize, Serialize};
+use nearfar_analyze::CountedValue;
+use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Values of a host that a summary keeps at most. // chosen: 12 nodes
-const VALUES: usize = 96;
-
-/// What a rank counted of its host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostCounted {
-    /// For how long, seconds.
-    pub seconds: f64,
-    /// The counters.
-    pub values: Vec<CountedValue>,
-}
 
 /// A host, and what its ranks counted of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,13 +23,6 @@ pub struct CountedBy {
     pub rank: u32,
     /// For how long, seconds.
     pub seconds: f64,
-}
-
-/// What a rank's report says of its host; `None` if another rank counted it.
-pub(super) fn counted(along: Option<&CountedAlong>) -> Option<HostCounted> {
-    let along = along?;
-    let seconds = along.host_seconds?;
-    Some(HostCounted { seconds, values: along.host.iter().take(VALUES).cloned().collect() })
 }
 
 /// The hosts of these ranks, by name.

@@ -1,8 +1,7 @@
 //! What a rank leaves for the report of its run: of its own report, the part that is compared with other ranks.
 
-use super::hosts::{self, HostCounted};
 use nearfar_analyze::stats::LEAST_OF_A_PART;
-use nearfar_analyze::{Interval, Pattern, Report, Verdict};
+use nearfar_analyze::{CountedAlong, CountedValue, Interval, Pattern, Report, Verdict};
 use nearfar_machine::Machine;
 use nearfar_recording::{Meta, Modules, Rank};
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,8 @@ const OBJECTS: usize = 32;
 const FINDINGS: usize = 8;
 /// Phases of a rank, most time first. // chosen
 const PHASES: usize = 64;
+/// Values of a host that a summary keeps at most. // chosen: 12 nodes
+const HOST_VALUES: usize = 96;
 /// What was lost, in words. // chosen
 const NOTES: usize = 8;
 /// Characters of a name, of a sentence. // chosen
@@ -100,6 +101,15 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
+/// What a rank counted of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCounted {
+    /// For how long, seconds.
+    pub seconds: f64,
+    /// The counters.
+    pub values: Vec<CountedValue>,
+}
+
 /// A phase of a rank. Times of several threads are added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankPhase {
@@ -136,6 +146,13 @@ pub struct RankObject {
     pub far_time_share: Option<f64>,
     /// How the rank's threads use it.
     pub pattern: Pattern,
+}
+
+/// What a rank's report says of its host; `None` if another rank counted it.
+fn host_counted(along: Option<&CountedAlong>) -> Option<HostCounted> {
+    let along = along?;
+    let seconds = along.host_seconds?;
+    Some(HostCounted { seconds, values: along.host.iter().take(HOST_VALUES).cloned().collect() })
 }
 
 /// The summary of a report that was judged on `machine`; `None` if the recording is of no rank.
@@ -213,7 +230,7 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         findings: report.findings.iter().take(FINDINGS).map(|f| f.kind.clone()).collect(),
         phases_left_out: (phases.len().saturating_sub(PHASES)) as u64,
         phases: phases.into_iter().take(PHASES).collect(),
-        host_counted: hosts::counted(report.counted_along.as_ref()),
+        host_counted: host_counted(report.counted_along.as_ref()),
         notes: report.notes.iter().take(NOTES).map(|note| short(note, SENTENCE)).collect(),
         rank,
     })

@@ -2,8 +2,8 @@
 //! file `counting.1` first counts. If its recorder is gone, killed or done, the one that makes `counting.2` first goes on, and
 //! so on, so that a host is counted as long as one of its ranks is recorded.
 
-use nearfar_host::proc;
 use crate::store::dir::Dir;
+use nearfar_host::proc;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
