@@ -25,15 +25,23 @@ pub struct CountedBy {
     pub seconds: f64,
 }
 
+/// What is gathered of a host: the ranks that counted it, and their values by place and name.
+#[derive(Default)]
+struct Gathered<'a> {
+    by: Vec<CountedBy>,
+    values: BTreeMap<(&'a str, &'a str), CountedValue>,
+}
+
 /// The hosts of these ranks, by name.
 pub(super) fn hosts<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Vec<HostRow> {
-    let mut hosts: BTreeMap<&str, (Vec<CountedBy>, BTreeMap<(&str, &str), CountedValue>)> = BTreeMap::new();
+    let mut hosts: BTreeMap<&str, Gathered> = BTreeMap::new();
     for summary in summaries {
-        let (by, values) = hosts.entry(&summary.rank.host).or_default();
+        let host = hosts.entry(&summary.rank.host).or_default();
         let Some(counted) = &summary.host_counted else { continue };
-        by.push(CountedBy { rank: summary.rank.rank, seconds: counted.seconds });
+        host.by.push(CountedBy { rank: summary.rank.rank, seconds: counted.seconds });
         for value in &counted.values {
-            let sum = values
+            let sum = host
+                .values
                 .entry((&value.of, &value.name))
                 .or_insert_with(|| CountedValue { value: None, ..value.clone() });
             // What one of them could not count is missing for a part of the time only.
@@ -43,7 +51,7 @@ pub(super) fn hosts<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Vec<Hos
             }
         }
     }
-    let row = |(host, (by, values)): (&str, (Vec<CountedBy>, BTreeMap<_, CountedValue>))| HostRow {
+    let row = |(host, Gathered { by, values }): (&str, Gathered)| HostRow {
         host: host.to_owned(),
         by,
         values: values.into_values().collect(),
