@@ -15,13 +15,14 @@ use super::object_rows::{self, RowUse};
 use super::pictures::{Told, pictures};
 use super::program::Program;
 use super::shares::{Shares, WIDEST_TOLD, distance, share};
+use super::sharing::{self, Shared};
 use super::sites::Site;
 use super::thresholds::MOST_ROWS;
 use super::thresholds::THRESHOLD;
 use super::value::*;
 use super::verdict::{Evidence, verdict};
 use super::whatif::{Engine, Planner, gains, timed};
-use super::{findings, held, notes, readings, sharing};
+use super::{findings, held, notes, readings};
 use nearfar_machine::binding::Bind;
 use nearfar_recording::{
     Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, SampleSource, Source,
@@ -33,7 +34,7 @@ const SCHEMA: u32 = 2;
 /// Samples of an object from which on its remote share is shown, however wide its interval. // chosen
 const FEW: u64 = 100;
 
-/// Builds the report.
+/// Builds the report. `waits`: the lines that samples of a clock show threads to wait for.
 pub fn assemble(
     input: &Input,
     judge: &Judge,
@@ -41,6 +42,7 @@ pub fn assemble(
     counters: &Counters,
     rows: &[RowUse],
     counts: &Counts,
+    waits: Vec<Shared>,
 ) -> Report {
     let nodes = context.finder.nodes;
     let basis = context.measure.basis;
@@ -56,7 +58,10 @@ pub fn assemble(
     }
     let program = Program::of(&input.modules, &input.symbols);
     let timeline = counts.timing.as_ref().ok().map(|p| &p.timeline);
-    let shared = timeline.map_or(Vec::new(), |t| sharing::findings(context, counters, rows, t));
+    let shared = match timeline {
+        Some(timeline) => sharing::findings(context, counters, rows, timeline),
+        None => waits,
+    };
     let mut explained: FastSet<usize> = held.iter().flat_map(|h| &h.rows).copied().collect();
     explained.extend(shared.iter().filter(|s| s.explains_all).map(|s| s.row));
     let causes = findings::causes(rows, nodes, program, &explained, caches.is_ok());

@@ -305,6 +305,17 @@ impl Worker<'_> {
                 counters.phases.paid.entry((row, placed, path)).or_default().add(weight, page);
             }
         }
+        if resolution == Resolution::Exact
+            && measure.basis == Basis::StallTime
+            && let (Some(t), Some(thing)) = (thread, thing)
+            && let Some(loop_id) = self.context.native.fixed_loop(s.thread[i], s.ip[i])
+        {
+            let address = s.address[i];
+            let line = (self.context.rows.of_thing[thing as usize], space, address / LINE);
+            let by = (t as u32, (address % LINE) as u8, loop_id, s.operand_ip[i]);
+            let sums = counters.on_lines.entry(line).or_default().entry(by).or_default();
+            *sums = [sums[0] + 1, sums[1] + u64::from(store), sums[2] + weight];
+        }
         if let Some(thing) = thing {
             let fact =
                 Fact { weight, block, shown, page_node, class, known, remote, store, node, space, bound };

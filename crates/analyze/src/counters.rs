@@ -85,6 +85,9 @@ pub struct TouchUse {
 /// the samples, and how many lines a runtime's code took.
 pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 4]>;
 
+/// Samples on a line by thread, byte in the line, loop and location of the operand: how many, how many of them store, their weight.
+pub type OnLine = FastMap<(u32, u8, u32, u32), [u64; 3]>;
+
 /// Samples that read and that wrote, in two halves.
 pub type Halves = [[u64; 2]; 2];
 
@@ -325,7 +328,9 @@ pub struct Counters {
     pub phase_cells: FastMap<(u32, Cell), Halves>,
     /// Lines that caches of other nodes supplied, by (row, address space, number of the line).
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
-    /// The same lines by (row, site): all, and those that were taken to be written.
+    /// Samples of a clock in loops that access fixed places only, by (row, address space, number of the line).
+    pub on_lines: FastMap<(u32, u32, u64), OnLine>,
+    /// The lines of `transfers` by (row, site): all, and those that were taken to be written.
     pub taken_at: FastMap<(u32, u32), [u64; 2]>,
     /// By location of the instruction: weight, what of it has a known node, what of it is remote.
     pub instructions: Sums<u32, [u64; 3]>,
@@ -452,6 +457,10 @@ impl Counters {
         for (line, users) in other.transfers {
             let to = self.transfers.entry(line).or_default();
             users.into_iter().for_each(|(user, n)| add(to.entry(user).or_default(), &n));
+        }
+        for (line, samples) in other.on_lines {
+            let to = self.on_lines.entry(line).or_default();
+            samples.into_iter().for_each(|(by, n)| add(to.entry(by).or_default(), &n));
         }
         for (site, from) in other.taken_at {
             add(self.taken_at.entry(site).or_default(), &from);

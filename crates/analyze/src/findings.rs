@@ -121,7 +121,7 @@ pub fn findings<'a>(
     setting: &Setting,
 ) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>) {
     let &Setting { counters, nodes, basis, memory_bound, engine, .. } = setting;
-    if nodes.count < 2 || setting.cached {
+    if nodes.count < 2 {
         return (Vec::new(), Vec::new(), None);
     }
     let total = counters.working.weight.max(1) as f64;
@@ -169,7 +169,8 @@ pub fn findings<'a>(
     // No repair of memory is tried for these: what far lines cost at most decides. Where a prediction is possible,
     // this is held against what predictions are held against.
     let worth = if engine.is_ok() { WORTH } else { LEAST_AT_RISK };
-    let others = unpinned(counters, nodes, basis, engine).filter(|f| f.at_risk * memory_bound >= worth);
+    let others = unpinned(counters, nodes, basis, engine)
+        .filter(|f| !setting.cached && f.at_risk * memory_bound >= worth);
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is not a finding either.

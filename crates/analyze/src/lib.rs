@@ -61,6 +61,7 @@ mod shares;
 mod sharing;
 mod sites;
 mod space;
+mod spans;
 mod thresholds;
 mod timing;
 mod touchers;
@@ -68,6 +69,7 @@ mod traffic;
 mod unnamed;
 mod velocity;
 mod verdict;
+mod waits;
 mod whatif;
 
 pub use input::{Input, Judge, SampleReader};
@@ -146,7 +148,8 @@ fn take_apart(
             counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         }
         let row_uses = object_rows::gather(context.input, &context, &counters);
-        Ok(assemble::assemble(context.input, judge, &context, &counters, &row_uses, counts))
+        let waits = waits::findings(&context, &counters, &row_uses);
+        Ok(assemble::assemble(context.input, judge, &context, &counters, &row_uses, counts, waits))
     })
 }
 

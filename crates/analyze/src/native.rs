@@ -7,20 +7,17 @@
 
 use super::hash::FastMap;
 use super::input::{Input, Judge};
-use super::velocity::{Point, velocity};
+use super::spans::Fixed;
+use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
 use nearfar_recording::{Columns, UNCOUNTED};
 
 /// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
 /// is in the upper end of the interval. // chosen
 const COMPUTES: f64 = 1.15;
-/// An iteration that took less than this part of the least that it can cost was not measured right. // chosen
-const IMPOSSIBLE: f64 = 0.85;
 /// Iterations of one entry from which on the chain of results decides: chains of short entries overlap. // chosen
 const LONG: u64 = 200;
 /// Time of an iteration, over the most that it costs where no access waits, from which on its loop waits. // chosen
 const WAITS: f64 = 1.5;
-/// Part of the fastest clock that cores run at, at least, while the program does. // chosen
-const SLOWEST: f64 = 0.8;
 /// Faster than the least cost by this much is tried, so that a wrong velocity there shows. // chosen
 const BEYOND: f64 = 1.15;
 /// Samples of a thread in a loop below which nothing is asked. // chosen
@@ -71,6 +68,8 @@ pub struct Native {
     loops: FastMap<u32, u32>,
     /// By thread and loop: those that are known.
     paces: FastMap<(u32, u32), Pace>,
+    /// By thread and loop: those that access fixed places only.
+    fixed: FastMap<(u32, u32), Fixed>,
 }
 
 impl Native {
@@ -84,13 +83,33 @@ impl Native {
             by_thread.entry((p.thread[i], p.loop_id[i])).or_default().push(i);
         }
         let rows: FastMap<u32, usize> = input.loops.id.iter().enumerate().map(|(i, &id)| (id, i)).collect();
+        by_thread.retain(|_, samples| samples.len() >= LEAST);
+        by_thread.values_mut().for_each(|samples| samples.sort_by_key(|&i| p.time_ns[i]));
+        let fixed = by_thread
+            .iter()
+            .filter_map(|(&key, samples)| Some((key, Fixed::of(input, *rows.get(&key.1)?, samples, ghz)?)))
+            .collect();
         let mut paces: FastMap<(u32, u32), Pace> = by_thread
             .into_iter()
-            .filter(|(_, samples)| samples.len() >= LEAST)
             .filter_map(|(key, samples)| Some((key, pace(input, *rows.get(&key.1)?, samples, ghz)?)))
             .collect();
         sustain(&mut paces, judge);
-        Native { loops, paces }
+        Native { loops, paces, fixed }
+    }
+
+    /// The loop that a thread was in, if it accesses fixed places only and how fast it was is known.
+    #[inline]
+    pub fn fixed_loop(&self, thread: u32, ip: u32) -> Option<u32> {
+        if self.fixed.is_empty() {
+            return None;
+        }
+        let loop_id = *self.loops.get(&ip)?;
+        self.fixed.contains_key(&(thread, loop_id)).then_some(loop_id)
+    }
+
+    /// How fast a thread was in such a loop.
+    pub fn fixed(&self, thread: u32, loop_id: u32) -> Option<&Fixed> {
+        self.fixed.get(&(thread, loop_id))
     }
 
     /// The pace of the loop that a thread was in; `None` where it is not known, or there is no loop.
@@ -103,13 +122,12 @@ impl Native {
     }
 }
 
-fn pace(input: &Input, row: usize, mut samples: Vec<usize>, ghz: f64) -> Option<Pace> {
+fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace> {
     let (p, l) = (&input.progress, &input.loops);
     let step = l.step[row];
     if step == 0.0 || l.issue_cycles[row] <= 0.0 || samples.iter().any(|&i| p.cpu_ns[i] == UNCOUNTED) {
         return None;
     }
-    samples.sort_by_key(|&i| p.time_ns[i]);
     let mut left: Vec<u64> = samples.iter().map(|&i| p.left[i]).collect();
     left.sort_unstable();
     // Half of a pass is left in the middle; where nothing counts, all bits are set.

@@ -151,6 +151,27 @@ fn written_at(counters: &Counters, row_use: Option<&RowUse>, id: u32) -> Option<
     most(&mut taken.into_iter()).or_else(|| most(&mut stored.into_iter()))
 }
 
+/// What is wrong where threads use different bytes of a line, and what to change. `s`: the plural's, of several lines.
+pub fn of_different_bytes(name: &str, one_writer: bool, s: &str) -> [String; 2] {
+    [
+        match one_writer {
+            true => format!(
+                "a thread writes to {name}, and threads of other nodes read different bytes of the same cache line{s}"
+            ),
+            false => {
+                format!(
+                    "threads of several nodes write to different bytes of the same cache line{s} of {name}"
+                )
+            }
+        },
+        format!(
+            "Pad {name}: give each thread's part cache lines of its own (alignas({LINE}), or {} bytes apart because of the \
+             prefetcher), or sum in a local variable and write once.",
+            2 * LINE
+        ),
+    ]
+}
+
 fn finding(
     context: &Context,
     counters: &Counters,
@@ -171,25 +192,10 @@ fn finding(
     threads.sort_unstable();
     let names: Vec<String> = threads.iter().map(u32::to_string).collect();
     let (kind, text, advice) = match 2 * row.apart > row.hot {
-        true => (
-            "false_sharing",
-            match one_writer {
-                true => format!(
-                    "a thread writes to {}, and threads of other nodes read different bytes of the same cache line{s}",
-                    about.name
-                ),
-                false => format!(
-                    "threads of several nodes write to different bytes of the same cache line{s} of {}",
-                    about.name
-                ),
-            },
-            format!(
-                "Pad {}: give each thread's part cache lines of its own (alignas({LINE}), or {} bytes apart because of \
-                 the prefetcher), or sum in a local variable and write once.",
-                about.name,
-                2 * LINE
-            ),
-        ),
+        true => {
+            let [text, advice] = of_different_bytes(&about.name, one_writer, s);
+            ("false_sharing", text, advice)
+        }
         false if one_writer => (
             "contended_line",
             format!("a thread writes to bytes of {} that threads of other nodes read", about.name),

@@ -10,11 +10,11 @@
 use std::f64::consts::TAU as TURN;
 
 /// CPU time that a sample itself takes from the program, ns: measured on a virtual machine with timer interrupts (4.4 µs).
-const INTERRUPT_NS: f64 = 4_000.0;
+pub(super) const INTERRUPT_NS: f64 = 4_000.0;
 /// Longest Δt of the pairs that are tried, ns: short ones leave no doubt about whole passes, long ones are exact. // chosen
 const LONGEST_NS: [f64; 6] = [100e3, 200e3, 400e3, 800e3, 1_650e3, 3_300e3];
 /// Shortest Δt, ns: below it the interrupt's own time matters. // chosen
-const SHORTEST_NS: f64 = 15e3;
+pub(super) const SHORTEST_NS: f64 = 15e3;
 /// How many samples apart the two of a pair are at most. // chosen
 const APART: usize = 3;
 /// Pairs that are looked at: more say no more. // chosen
@@ -31,6 +31,11 @@ const LEAST_ODDS: f64 = 9.0;
 const SECOND: f64 = 0.85;
 /// Largest distance of the quartiles of the pairs' own velocities, as part of the median. // chosen
 const SPREAD: f64 = 0.35;
+
+/// An iteration that took less than this part of the least that it can cost was not measured right. // chosen
+pub(super) const IMPOSSIBLE: f64 = 0.85;
+/// Part of the fastest clock that cores run at, at least, while the program does. // chosen
+pub(super) const SLOWEST: f64 = 0.8;
 
 /// A sample's place in its loop.
 #[derive(Clone, Copy, Debug)]

@@ -101,6 +101,12 @@ fn decided(
     if n == 0 {
         return unknown(format!("The recording has no samples. {}", source_reason(input)));
     }
+    if let Some(f) = findings.iter().find(|f| f.shares_lines()) {
+        return (
+            Verdict::Affected,
+            format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default()),
+        );
+    }
     if let Some(caches) = evidence.caches {
         return of_caches(caches, n);
     }

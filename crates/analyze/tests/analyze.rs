@@ -32,5 +32,7 @@ mod throughput;
 mod timed;
 #[path = "analyze/virtual_machine.rs"]
 mod virtual_machine;
+#[path = "analyze/waits.rs"]
+mod waits;
 #[path = "analyze/whatif.rs"]
 mod whatif;

@@ -29,6 +29,12 @@ const CALLING: &str = "488b3b e8a0ffffff 4883c308 49ffcc 75ef c3";
 const NESTED: &str = "31c0 480314c7 48ffc0 4839c8 75f4 4881c720030000 48ffce 75e6 c3";
 /// `movsd xmm0,[rdi]; addsd xmm0,xmm1; movsd [rdi+8],xmm0; add rdi,8; dec rsi; jnz`
 const IN_PLACE: &str = "f20f1007 f20f58c1 f20f114708 4883c708 48ffce 75ea c3";
+/// `mov rax,[rcx]; add rdx,1; add rax,1; mov [rcx],rax; cmp r12,rdx; jne`
+const COUNTING: &str = "488b01 4883c201 4883c001 488901 4939d4 75ed c3";
+/// `add dword [rcx],1; add dword [rcx+8],1; cmp dword [rcx+32],0; dec rsi; jnz`
+const COUNTING_TWICE: &str = "830101 83410801 83792000 48ffce 75f0 c3";
+/// `lock add qword [rcx],1; dec rsi; jnz`
+const ATOMIC: &str = "f048830101 48ffce 75f6 c3";
 /// `divsd xmm0,[rdi]; add rdi,8; dec rsi; jnz`
 const DIVIDING: &str = "f20f5e07 4883c708 48ffce 75f3 c3";
 
@@ -137,6 +143,26 @@ fn of_two_loops_the_inner_one_counts_and_the_outer_one_has_no_cost() {
 fn what_goes_through_memory_from_one_iteration_to_the_next_may_take_a_whole_path() {
     let cost = at(IN_PLACE, 0).unwrap().cost.clone().unwrap();
     assert!(cost.issue == 1.0 && cost.high >= 18.0, "{cost:?}");
+}
+
+#[test]
+fn fixed_places_are_streams_of_their_own_and_cost_less_where_stores_are_at_hand() {
+    let code = at(COUNTING, 3).unwrap();
+    let places = |code: &CodeLoop| -> Vec<_> {
+        code.streams.iter().map(|s| (s.ip - START, s.access, s.bytes, s.step)).collect()
+    };
+    assert_eq!(places(&code), [(0, Access::LoadStore, 8, Some(0))]);
+    let cost = code.cost.clone().unwrap();
+    assert!(cost.high >= 13.0, "through memory: {cost:?}");
+    assert!(cost.in_place.is_some_and(|cycles| (1.0..2.5).contains(&cycles)), "{cost:?}");
+    assert_eq!(sampled(&code, &[(RDX, 10), (R12, 100)]).left, Some(90));
+    let code = at(COUNTING_TWICE, 3).unwrap();
+    let [both, load] = [Access::LoadStore, Access::Load];
+    assert_eq!(places(&code), [(0, both, 4, Some(0)), (3, both, 4, Some(0)), (7, load, 4, Some(0))]);
+    assert!(code.cost.clone().unwrap().in_place.is_some());
+    // Atomic ones have no cost, and other loops have places that move.
+    assert!(at(ATOMIC, 0).unwrap().cost.is_err());
+    assert_eq!(at(ROWS, 0).unwrap().cost.clone().unwrap().in_place, None);
 }
 
 /// `_PyEval_EvalFrameDefault` once kept the recorder busy for fourteen times the program's time.

@@ -117,6 +117,10 @@ pub struct Meta {
     /// `null` if unknown.
     #[serde(default)]
     pub core_ghz: Option<f64>,
+    /// What an addition to a word in memory took when the recording began or ended, whose line was the core's own, ns: the slowest
+    /// of some forms of the address; `null` if unknown.
+    #[serde(default)]
+    pub in_place_ns: Option<f64>,
     /// Memory that the machine can give out as hugetlb pages, which `largest_process_bytes` leaves out, bytes: its pools
     /// with what they may grow by, the larger of begin and end; `null` if unknown.
     #[serde(default)]

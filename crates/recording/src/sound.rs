@@ -44,6 +44,9 @@ impl Meta {
         if let Some(ghz) = self.core_ghz.filter(|ghz| !(0.1..=20.0).contains(ghz)) {
             return Err(format!("it has {ghz} for the GHz of a core"));
         }
+        if let Some(ns) = self.in_place_ns.filter(|ns| !(0.01..=1000.0).contains(ns)) {
+            return Err(format!("it has {ns} ns for an addition in memory"));
+        }
         if let Some(survey) = &self.survey {
             if survey.last_ns > LAST_NS || survey.first_ns > survey.last_ns {
                 return Err("its samples begin after they end".into());
@@ -161,7 +164,9 @@ sound! {
     ProcessEnds: |t, i| time(t.time_ns[i]);
     Threads: |t, i| time(t.start_ns[i]);
     AccessSamples: |t, i| time(t.time_ns[i]);
-    Loops: |t, i| [t.step[i], t.issue_cycles[i], t.chain_cycles[i], t.high_cycles[i]].iter().all(|x| x.is_finite());
+    Loops: |t, i| [t.step[i], t.issue_cycles[i], t.chain_cycles[i], t.high_cycles[i], t.in_place_cycles[i]]
+        .iter()
+        .all(|x| x.is_finite());
     LoopStreams: |t, i| t.step[i].is_finite();
     Progresses: |t, i| time(t.time_ns[i]);
     // 2^40 bytes: no page is larger.

@@ -121,6 +121,9 @@ table! {
         chain_cycles: f64,
         /// Cycles of an iteration at most where no access waits; −1 if unknown.
         high_cycles: f64,
+        /// The same of a loop that accesses fixed places only, where what one iteration stores is at hand for the next at once; −1 for
+        /// other loops.
+        in_place_cycles: f64 = -1.0,
         /// Why they are not known; empty if they are.
         why: Text,
     }

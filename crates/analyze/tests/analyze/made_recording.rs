@@ -74,6 +74,7 @@ impl MadeRecording {
             target_system_s: -1.0,
             largest_process_bytes: 0,
             core_ghz: None,
+            in_place_ns: None,
             hugetlb_bytes: Some(0),
             target_faults: 0,
             steal_share: -1.0,

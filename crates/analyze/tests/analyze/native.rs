@@ -30,6 +30,7 @@ fn used(ns: f64, chain: f64) -> MadeRecording {
         issue_cycles: 1.0,
         chain_cycles: chain,
         high_cycles: chain,
+        in_place_cycles: -1.0,
         why: String::new().into(),
     });
     w.input.loop_streams.push(LoopStream {

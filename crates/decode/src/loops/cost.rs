@@ -25,6 +25,8 @@ pub struct Cost {
     pub chain: f64,
     /// What it takes at most where no access waits.
     pub high: f64,
+    /// The same, where what an iteration stores is at hand for the next at once; only of loops that access fixed places of whole words.
+    pub in_place: Option<f64>,
 }
 
 /// A mispredicted branch, cycles: 13 to 20 on the cores of the table (Agner Fog, "The microarchitecture", chapters on branch
@@ -75,11 +77,15 @@ pub(super) fn of(
     let chain = issue.max(chain(core, &all, false));
     let busy = throughput(core, all.iter(), 1.0) * UNEVEN;
     let mut high = busy.max(self::chain(core, &all, true));
+    let mispredicted = body.branches as f64 * MISPREDICTED;
+    let words = all.iter().all(|s| s.loads + s.stores == 0.0 || !s.vector && matches!(s.bytes, 4 | 8));
+    let fixed = !streams.is_empty() && streams.iter().all(|s| s.step == Some(0));
+    let in_place = (fixed && words).then(|| high.max(path(core, &all, false)) + mispredicted);
     if through_memory(streams) {
-        high = high.max(path(core, &all) + FORWARDED);
+        high = high.max(path(core, &all, true) + FORWARDED);
     }
-    high += body.branches as f64 * MISPREDICTED;
-    Ok(Cost { issue, chain, high: high.max(chain) })
+    high += mispredicted;
+    Ok(Cost { issue, chain, high: high.max(chain), in_place })
 }
 
 /// An instruction of the body.
@@ -92,6 +98,8 @@ struct Step {
     /// Whether what it loads or stores is a vector or of floating point.
     vector: bool,
     wide: bool,
+    /// Bytes of its largest operand in memory.
+    bytes: usize,
     /// Registers that its address is made of.
     address: Vec<Register>,
     /// Registers that it reads otherwise.
@@ -149,6 +157,7 @@ impl Step {
             stores: count(|a| matches!(a, Access::Store | Access::LoadStore)),
             vector,
             wide,
+            bytes: size,
             address,
             reads,
             writes,
@@ -213,7 +222,7 @@ fn chain(core: &Core, all: &[Step], high: bool) -> f64 {
     let mut latest = [0.0f64; 2];
     for iteration in 0..FOLLOWED {
         for s in all {
-            let done = done(core, s, &ready, high);
+            let done = done(core, s, &ready, high, true);
             for register in &s.writes {
                 ready.insert(*register, if high || s.always { done } else { 0.0 });
             }
@@ -227,27 +236,30 @@ fn chain(core: &Core, all: &[Step], high: bool) -> f64 {
     (latest[1] - latest[0]) / (FOLLOWED - FOLLOWED / 2) as f64
 }
 
-/// When an instruction's result is there.
-fn done(core: &Core, s: &Step, ready: &HashMap<Register, f64>, high: bool) -> f64 {
+/// When an instruction's result is there. `loads`: what is loaded takes time.
+fn done(core: &Core, s: &Step, ready: &HashMap<Register, f64>, high: bool, loads: bool) -> f64 {
     let pick = |range: Range| if high { range.1 } else { range.0 };
     let of = |registers: &[Register]| {
         registers.iter().filter_map(|r| ready.get(r)).copied().fold(0.0f64, f64::max)
     };
-    let load = match (s.loads > 0.0, s.vector) {
+    let load = match (loads && s.loads > 0.0, s.vector) {
         (false, _) => 0.0,
         (true, false) => pick(core.load),
         (true, true) => pick(core.vector_load),
     };
+    // What only loads or stores takes no time beside that.
+    let only_moves = matches!(s.work, Work::Move { .. }) && s.loads + s.stores > 0.0;
+    let own = if only_moves && !loads { 0.0 } else { pick(s.latency(core)) };
     // An instruction with an address but without memory is `lea`.
-    (of(&s.address) + load).max(of(&s.reads)) + pick(s.latency(core))
+    (of(&s.address) + load).max(of(&s.reads)) + own
 }
 
-/// Cycles from the first input to the last result of one iteration.
-fn path(core: &Core, all: &[Step]) -> f64 {
+/// Cycles from the first input to the last result of one iteration. `loads`: what is loaded takes time.
+fn path(core: &Core, all: &[Step], loads: bool) -> f64 {
     let mut ready: HashMap<Register, f64> = HashMap::new();
     let mut most = 0.0f64;
     for s in all {
-        let done = done(core, s, &ready, true);
+        let done = done(core, s, &ready, true, loads);
         most = most.max(done);
         s.writes.iter().for_each(|register| {
             ready.insert(*register, done);

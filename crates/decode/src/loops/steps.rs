@@ -132,7 +132,7 @@ pub(super) fn streams(
             all.push(One { form, stream });
         }
     }
-    // Operands that one line or its neighbour holds are one stream.
+    // Operands that one line or its neighbour holds are one stream. Of fixed places, each is one: who uses which counts.
     let mut streams: Vec<One> = Vec::new();
     all.sort_by_key(|one| one.form.as_ref().map_or(0, |form| form.constant));
     for one in all {
@@ -141,7 +141,13 @@ pub(super) fn streams(
                 a.terms == b.terms
                     && other.stream.address.is_some()
                     && one.stream.address.is_some()
-                    && a.constant.wrapping_sub(b.constant.wrapping_add(other.stream.bytes as i64)) <= LINE
+                    && match one.stream.step {
+                        Some(0) => a.constant == b.constant,
+                        _ => {
+                            a.constant.wrapping_sub(b.constant.wrapping_add(other.stream.bytes as i64))
+                                <= LINE
+                        }
+                    }
             }
             _ => false,
         });

@@ -101,6 +101,7 @@ impl Progress {
             issue_cycles: cost.map_or(-1.0, |c| c.issue),
             chain_cycles: cost.map_or(-1.0, |c| c.chain),
             high_cycles: cost.map_or(-1.0, |c| c.high),
+            in_place_cycles: cost.ok().and_then(|c| c.in_place).unwrap_or(-1.0),
             why: code.cost.as_ref().err().cloned().unwrap_or_default().into(),
         });
         for (number, stream) in code.streams.iter().enumerate() {

@@ -3,7 +3,7 @@
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::attach::{self, Lives, PROGRESS_EVERY};
-use super::core_clock::core_ghz;
+use super::core_clock::{core_ghz, in_place_ns};
 use super::counting::Counting;
 use super::events::Interpreter;
 use super::illegal;
@@ -166,6 +166,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         let Processor { vendor, family, model } = Processor::parse(&text);
         interpreter.processes.decoder.core = core(&vendor, family, model);
         writer.meta.core_ghz = core_ghz();
+        writer.meta.in_place_ns = in_place_ns();
     }
     interpreter.unwind_samples = options.call_graph == CallGraph::Dwarf;
     if let Ok(agent) = &agent {
@@ -330,6 +331,8 @@ impl Session<'_> {
         // Once more: cores run faster or slower as others work or rest.
         let before = self.writer.meta.core_ghz;
         self.writer.meta.core_ghz = before.and_then(|ghz| Some(core_ghz()?.max(ghz)));
+        let before = self.writer.meta.in_place_ns;
+        self.writer.meta.in_place_ns = before.and_then(|ns| Some(in_place_ns()?.min(ns)));
         self.close(ending)
     }
 
