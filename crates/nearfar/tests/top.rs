@@ -399,6 +399,33 @@ fn signals_and_ctrl_c_leave_the_terminal_as_it_was() {
     }
 }
 
+#[test]
+fn a_kill_leaves_the_terminal_as_it_was_and_nobody_behind() {
+    let (mut on, before) = screen();
+    let waiting = || -> Vec<u32> {
+        let of = |pid: &u32| std::fs::read_link(format!("/proc/{pid}/fd/1")).ok();
+        let terminal = of(&on.child.id());
+        let own = on.child.id();
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
+        let nearfar = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "nearfar")
+        };
+        pids.filter(|pid| *pid != own && nearfar(pid) && terminal.is_some() && of(pid) == terminal).collect()
+    };
+    let left = waiting();
+    assert_eq!(left.len(), 1, "one process waits: {left:?}");
+    on.child.kill().unwrap();
+    on.child.wait().unwrap();
+    on.wait_until("the end of the screen", |on| on.seen.contains(LEAVES));
+    assert_eq!(settings(&on.master), before);
+    let begin = Instant::now();
+    while std::path::Path::new(&format!("/proc/{}", left[0])).exists() {
+        assert!(begin.elapsed() < SOON, "it has nothing more to wait for");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// What the test below runs on a terminal.
 #[test]
 #[ignore = "run by a_panic_leaves_the_terminal_as_it_was"]

@@ -2,6 +2,7 @@
 //! take a limited part of the interval, so that looking changes little of what is looked at.
 
 use super::reference_load;
+use super::stat_files::StatFiles;
 use crate::place::residency::{self, Site, Way, WhereError, quick};
 use nearfar_host::counters::pmu::Pmu;
 use nearfar_host::counters::{activity, resctrl};
@@ -11,11 +12,10 @@ use nearfar_observed::live::checks::Checked;
 use nearfar_observed::live::events::meaning;
 use nearfar_observed::live::host::{Host, objects};
 use nearfar_observed::live::reading::Pages;
-use nearfar_observed::live::reading::{Process, Reading, Stat, Thread, cpu_ticks, node_memory, vmstat};
+use nearfar_observed::live::reading::{Process, Reading, Thread, cpu_ticks, node_memory, vmstat};
 use nearfar_observed::live::{Frame, Tab, Table};
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,7 @@ pub struct Reader {
     begin_ns: u64,
     before: Reading,
     pages: HashMap<(u32, u64), Looked>,
+    stats: StatFiles,
     /// Threads whose `sched` is read next, by their time in the last interval.
     busy_threads: HashSet<u32>,
     objects: Option<Objects>,
@@ -97,6 +98,7 @@ impl Reader {
             begin_ns,
             before: Reading::default(),
             pages: HashMap::new(),
+            stats: StatFiles::new(),
             busy_threads: HashSet::new(),
             objects: None,
             checked: None,
@@ -199,17 +201,19 @@ impl Reader {
         };
         self.processes(&mut now);
         self.threads(&mut now, focus);
+        self.stats.close_unread();
         self.look_at_pages(&mut now, focus, interval);
         now
     }
 
-    fn processes(&self, now: &mut Reading) {
+    fn processes(&mut self, now: &mut Reading) {
         if self.wanted.no_processes {
             return;
         }
+        let stats = &mut self.stats;
         let mut add = |pid: u32| {
             // Kernel threads have no memory.
-            if let Some(stat) = stat_of(&format!("/proc/{pid}/stat")).filter(|s| s.resident_pages > 0) {
+            if let Some(stat) = stats.of_process(pid).filter(|s| s.resident_pages > 0) {
                 now.processes.insert(pid, Process { stat, ..Process::default() });
             }
         };
@@ -235,7 +239,7 @@ impl Reader {
         order
     }
 
-    fn threads(&self, now: &mut Reading, focus: Option<u32>) {
+    fn threads(&mut self, now: &mut Reading, focus: Option<u32>) {
         let number = match (self.wanted.no_threads, self.wanted.processes.is_empty()) {
             (true, _) => 0,
             (_, true) => BUSIEST,
@@ -252,8 +256,7 @@ impl Reader {
                     continue;
                 }
                 // The process's own stat has the sums of its threads.
-                let path = format!("/proc/{pid}/task/{tid}/stat");
-                let Some(stat) = stat_of(&path) else { continue };
+                let Some(stat) = self.stats.of_thread(pid, tid) else { continue };
                 let mut thread = Thread { pid, stat, ..Thread::default() };
                 if self.busy_threads.contains(&tid) {
                     (thread.migrations, thread.pages_migrated) = proc::migrations(pid, tid);
@@ -313,11 +316,4 @@ fn busiest_threads(then: &Reading, now: &Reading) -> HashSet<u32> {
         .collect();
     time.sort_unstable_by(|a, b| b.cmp(a));
     time.into_iter().take(SCHED).map(|(_, tid)| tid).collect()
-}
-
-/// A stat file in one read: it fits, and the kernel makes it anew for each read from the beginning.
-fn stat_of(path: &str) -> Option<Stat> {
-    let mut buffer = [0u8; 1024];
-    let length = fs::File::open(path).ok()?.read(&mut buffer).ok()?;
-    Stat::parse(&String::from_utf8_lossy(&buffer[..length]))
 }

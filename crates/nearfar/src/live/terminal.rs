@@ -1,5 +1,6 @@
-//! The terminal as a screen, and back as it was: at the end, after a panic, and while stopped.
+//! The terminal as a screen, and back as it was: at the end, after a panic, while stopped, and when we are killed.
 
+use super::afterwards;
 use nearfar_host::caught;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
@@ -57,7 +58,8 @@ impl Drop for Terminal {
 }
 
 fn enter() -> io::Result<()> {
-    enable_raw_mode()?;
+    afterwards::watch();
+    enable_raw_mode().inspect_err(|_| afterwards::dismiss())?;
     OURS.store(true, Ordering::SeqCst);
     execute!(stdout(), EnterAlternateScreen).inspect_err(|_| restore())
 }
@@ -67,6 +69,7 @@ fn restore() {
     if OURS.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+        afterwards::dismiss();
     }
 }
 

@@ -321,7 +321,8 @@ impl View {
                 let (lines, hidden) = self.lines(table, middle);
                 screen.render_widget(Paragraph::new(lines), middle);
                 if hidden > 0 {
-                    note = format!("{hidden} more columns: >  ");
+                    let s = if hidden == 1 { "" } else { "s" };
+                    note = format!("{hidden} more column{s}: >  ");
                 }
             }
             None => screen.render_widget(Paragraph::new(self.no_table()).wrap(Wrap { trim: false }), middle),
@@ -330,7 +331,10 @@ impl View {
         if missing > 0 {
             note = format!("{missing} unknown, why: w  {note}");
         }
-        screen.render_widget(Paragraph::new(self.last_line(&note)), line(area.height - 1));
+        screen.render_widget(
+            Paragraph::new(self.last_line(&note, usize::from(area.width))),
+            line(area.height - 1),
+        );
         if self.popup != Popup::None {
             self.popup(screen, area);
         }
@@ -375,15 +379,23 @@ impl View {
         Line::from(spans)
     }
 
-    fn last_line(&self, note: &str) -> Line<'static> {
+    fn last_line(&self, note: &str, width: usize) -> Line<'static> {
         if self.editing || !self.filter.is_empty() {
             let cursor = if self.editing { "▏" } else { "  (Esc: all)" };
             return Line::from(format!("/{}{cursor}  {note}", escape::line(&self.filter)));
         }
         let keys = match self.recorded {
-            true => "q quit  ? help  w why  [ ] step  p play",
-            false => "q quit  ? help  w why  / filter  s sort  p pause",
+            true => ["q quit", "? help", "w why", "[ ] step", "p play", ""],
+            false => ["q quit", "? help", "w why", "/ filter", "s sort", "p pause"],
         };
+        // Those that fit as a whole; the others are in the help.
+        let mut room = width.saturating_sub(note.chars().count());
+        let fits = |key: &&str| {
+            let fits = key.len() <= room;
+            room = room.saturating_sub(if fits { key.len() + 2 } else { room });
+            fits
+        };
+        let keys = keys.into_iter().filter(fits).collect::<Vec<&str>>().join("  ");
         Line::from(vec![
             Span::styled(note.to_owned(), Style::new().add_modifier(Modifier::BOLD)),
             Span::styled(keys, Style::new().add_modifier(Modifier::DIM)),
