@@ -87,6 +87,12 @@ struct nf_process {
     struct nf_header *header;
     struct nf_segment *segment; /* NULL: not attached */
     char *ring;
+    /* A private page that the kernel empties in the child of every fork, also of a
+     * clone() that runs no fork handlers: such a child must not write into its
+     * parent's ring. Where the kernel cannot do that (before 4.14), the fork handler
+     * empties it. */
+    _Atomic uint32_t *alive;
+    void (*forked)(void); /* what a hook calls that finds it empty */
 };
 extern struct nf_process nf_process;
 
@@ -102,33 +108,44 @@ struct nf_site {
                       (uintptr_t)__builtin_frame_address(0) + 2 * sizeof(uintptr_t), \
                       *(uintptr_t *)__builtin_frame_address(0)})
 
-/* ring.c */
-bool nf_attach(const char *path);
+/* self.c */
 bool nf_attached(void);
-void nf_after_fork(void);
-void nf_close_segment(void);
 bool nf_is_own_process(void);
-/* Writes one record. `wait`: may wait for room (false in the signal handler). */
-bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
-             size_t tail_bytes, bool wait);
-/* The same of a time that the caller has read. */
-bool nf_emit_at(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
-                size_t tail_bytes, uint64_t at);
 /* Its own, for system calls; 0 if it is not known and may not be asked for. */
 uint32_t nf_tid(void);
 /* As the recorder knows it. */
 uint32_t nf_told_tid(void);
+/* The last number of a link of /proc; 0 if there is none. */
+uint32_t nf_number_in(const char *link);
 /* 0 if this thread may not read a clock: see nf_has_clock. */
 uint64_t nf_now(clockid_t clock);
 /* False in a thread that may neither read the time stamp counter nor make a system call. */
 bool nf_has_clock(void);
 void nf_clock_init(void);
 void nf_yield(void);
+/* A record could not be written, since this thread may not make the calls for it. */
+void nf_lost_quietly(void);
+
+/* attach.c */
+bool nf_attach(const char *path);
+void nf_after_fork(void);
+
+/* ring.c */
+/* Records go to this ring from now on, of which `have` bytes are in memory. */
+void nf_ring_begins(char *ring, size_t have);
+/* In the child of a fork: who held the lock is not here. */
+void nf_ring_after_fork(void);
+bool nf_populate(void *from, size_t bytes);
+void nf_close_segment(void);
+/* Writes one record. `wait`: may wait for room (false in the signal handler). */
+bool nf_emit(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+             size_t tail_bytes, bool wait);
+/* The same of a time that the caller has read. */
+bool nf_emit_at(uint16_t kind, uint16_t flags, const void *body, size_t body_bytes, const void *tail,
+                size_t tail_bytes, uint64_t at);
 void nf_lost(enum nf_why why, uint64_t count);
 /* The same of the time `at`: needs neither a clock nor a process that is not mute. */
 void nf_lost_at(enum nf_why why, uint64_t count, uint64_t at);
-/* A record could not be written, since this thread may not make the calls for it. */
-void nf_lost_quietly(void);
 /* The process is about to end: waits longer for room in the ring. */
 void nf_last_words(void);
 /* Has the whole ring in memory; false if it cannot be had. */
@@ -209,7 +226,8 @@ void nf_hypercall_record(uint16_t kind);
 
 /* page_nodes.c */
 void nf_page_nodes(uintptr_t address, size_t bytes);
-void nf_page_nodes_at_exit(void);
+/* `each` calls a function for all objects: nf_objects_each. */
+void nf_page_nodes_at_exit(void (*each)(bool (*)(uintptr_t address, size_t bytes, void *), void *));
 
 /* threads.c */
 void nf_threads_init(void);

@@ -65,9 +65,9 @@ static bool one_at_exit(uintptr_t address, size_t bytes, void *state) {
     return !atomic_load(&refused);
 }
 
-void nf_page_nodes_at_exit(void) {
+void nf_page_nodes_at_exit(void (*each)(bool (*)(uintptr_t, size_t, void *), void *)) {
     uint64_t deadline = nf_now(CLOCK_MONOTONIC) + AT_EXIT_NS;
-    if (nf_process.looked_up_pages && !atomic_load(&refused)) nf_objects_each(one_at_exit, &deadline);
+    if (nf_process.looked_up_pages && !atomic_load(&refused)) each(one_at_exit, &deadline);
     uint64_t count = atomic_exchange(&skipped, 0);
     if (count) nf_lost(NF_PAGE_NODES_BUDGET, count);
 }

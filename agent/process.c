@@ -92,7 +92,7 @@ static void finish(void) {
     nf_last_words();
     nf_phases_exit();
     nf_objects_tell(true);
-    nf_page_nodes_at_exit();
+    nf_page_nodes_at_exit(nf_objects_each);
     nf_send_maps();
     nf_emit(NF_EXIT, 0, NULL, 0, NULL, 0, true);
     nf_close_segment();

@@ -362,7 +362,7 @@ _Static_assert(sizeof(struct nf_run) == 8, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_sample) == 152, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_lost) == 16, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_phase) == 24, "mirrored in collect/agent.rs");
-_Static_assert(sizeof(struct nf_python) == 16, "mirrored in collect/agent/records.rs");
+_Static_assert(sizeof(struct nf_python) == 16, "mirrored in collect/agent/parse.rs");
 _Static_assert(sizeof(struct nf_phase_count) == 48, "mirrored in collect/agent.rs");
 _Static_assert(sizeof(struct nf_metric) == 24, "mirrored in collect/agent.rs");
 /* The table of --placement: one file, shared by all processes of the program. A header, `entries` of

@@ -99,7 +99,7 @@ static struct before prepare(bool strict) {
     nf_pins_before_filter();
     if (nf_attached() && nf_is_own_process() && nf_enter()) {
         nf_objects_tell(true);
-        nf_page_nodes_at_exit();
+        nf_page_nodes_at_exit(nf_objects_each);
         nf_tid(); /* which cannot be asked for later */
         before.time = nf_now(CLOCK_MONOTONIC);
         nf_leave();

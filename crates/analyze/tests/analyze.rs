@@ -2,6 +2,8 @@
 
 #[path = "analyze/cached.rs"]
 mod cached;
+#[path = "analyze/capacity.rs"]
+mod capacity;
 #[path = "analyze/cases.rs"]
 mod cases;
 #[path = "analyze/findings.rs"]
@@ -10,6 +12,8 @@ mod findings;
 mod hardware;
 #[path = "analyze/helpers.rs"]
 mod helpers;
+#[path = "analyze/huge_pages.rs"]
+mod huge_pages;
 #[path = "analyze/instances.rs"]
 mod instances;
 #[path = "analyze/made_recording.rs"]
@@ -30,6 +34,8 @@ mod regions;
 mod throughput;
 #[path = "analyze/timed.rs"]
 mod timed;
+#[path = "analyze/unknown.rs"]
+mod unknown;
 #[path = "analyze/virtual_machine.rs"]
 mod virtual_machine;
 #[path = "analyze/waits.rs"]

@@ -1,6 +1,6 @@
 //! Findings as other tools read them: SARIF and JUnit.
 
-#[allow(dead_code)] // Not all samples are asked for here.
+#[allow(dead_code, unused_imports)] // Not all samples are asked for here.
 #[path = "report_samples/mod.rs"]
 mod samples;
 

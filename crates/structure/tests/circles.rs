@@ -3,8 +3,9 @@
 //! An import counts, and a path in the code; a `pub use` does not, for a `mod.rs` that hands names on is no
 //! part of what it hands on. Modules inside a file (its tests) belong to the file and are left out.
 
-use nearfar_structure::{crates, paths, sources, tokens};
+use nearfar_structure::{crates, folder, paths, sources, tokens};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 /// A module as the names on the way to it; none for the crate itself.
 type Module = Vec<String>;
@@ -145,6 +146,99 @@ fn files_use_each_other_in_one_direction() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What a C text defines outside of functions, and which names of ours each definition uses. A name that stands behind
+/// `struct` or the like is a type's.
+fn definitions(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let tokens = tokens(text);
+    let ours = |i: usize| {
+        let tag = i > 0 && ["struct", "enum", "union"].contains(&tokens[i - 1].as_str());
+        tokens[i].starts_with("nf_") && !tag
+    };
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    // What is static counts for the file, as what is behind the last definition does.
+    let (mut depth, mut within) = (0_usize, String::new());
+    for i in 0..tokens.len() {
+        match tokens[i].as_str() {
+            "{" | "(" => depth += 1,
+            "}" | ")" => depth = depth.saturating_sub(1),
+            _ if !ours(i) => {}
+            name if depth == 0 => {
+                let next = tokens.get(i + 1).map_or("", String::as_str);
+                let mut open = 0_i32;
+                let end = tokens[i + 1..].iter().position(|token| {
+                    open += i32::from(token == "(") - i32::from(token == ")");
+                    open == 0
+                });
+                let body = end.and_then(|end| tokens.get(i + 2 + end)).is_some_and(|token| token == "{");
+                if (next == "(" && body) || ["=", ";", "[", "__attribute__"].contains(&next) {
+                    within = name.to_owned();
+                    found.entry(within.clone()).or_default();
+                }
+            }
+            name => _ = found.entry(within.clone()).or_default().insert(name.to_owned()),
+        }
+    }
+    found
+}
+
+/// Which C file uses which, by the functions and variables that it names; the headers' inline functions are looked into.
+fn c_uses(files: &[(String, String)]) -> BTreeMap<Module, BTreeSet<Module>> {
+    let of: Vec<(&str, BTreeMap<String, BTreeSet<String>>)> =
+        files.iter().map(|(name, text)| (name.as_str(), definitions(text))).collect();
+    let headers = || of.iter().filter(|(name, _)| name.ends_with(".h")).flat_map(|(_, names)| names);
+    let inline: BTreeMap<&String, &BTreeSet<String>> =
+        headers().filter(|(_, uses)| !uses.is_empty()).collect();
+    let sources: Vec<_> = of.iter().filter(|(name, _)| name.ends_with(".c")).collect();
+    let owners: BTreeMap<&String, &str> =
+        sources.iter().flat_map(|(file, names)| names.keys().map(move |name| (name, *file))).collect();
+    let module = |file: &str| vec![file.to_owned()];
+    let used = |names: &BTreeMap<String, BTreeSet<String>>| {
+        let mut open: Vec<&String> = names.values().flatten().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            if seen.insert(name) {
+                open.extend(inline.get(name).into_iter().flat_map(|uses| uses.iter()));
+            }
+        }
+        seen.into_iter().filter_map(|name| owners.get(name).copied()).collect::<BTreeSet<&str>>()
+    };
+    let others = |file: &str, names| used(names).into_iter().filter(|to| *to != file).map(module).collect();
+    sources.iter().map(|(file, names)| (module(file), others(file, names))).collect()
+}
+
+#[test]
+fn the_agents_files_use_each_other_in_one_direction() {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder("../agent")).expect("the agent's files") {
+        let path = entry.expect("the agent's files").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.push((name, fs::read_to_string(&path).expect("a source file")));
+    }
+    let uses = c_uses(&files);
+    let of = |file: &str| uses[&vec![file.to_owned()]].clone();
+    // It sees calls, variables, and what inline functions call.
+    assert!(of("ring.c").contains(&vec!["hypercall.c".to_owned()]), "{:?}", of("ring.c"));
+    assert!(of("heap.c").contains(&vec!["state.c".to_owned()]), "{:?}", of("heap.c"));
+    assert_eq!(circles(&uses), Vec::<BTreeSet<String>>::new());
+}
+
+#[test]
+fn a_circle_of_c_files_is_found_through_inline_functions() {
+    let file = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    let mut text = vec![
+        file(
+            "all.h",
+            "void nf_f(void); extern struct nf_s nf_s; static inline bool nf_in(void) { return nf_f(); }",
+        ),
+        file("a.c", "struct nf_s nf_s = {0}; /* nf_g */ EXPORT int nf_a(struct nf_g *of) { return of->x; }"),
+        file("b.c", "static void nf_own(void) {} void nf_f(void) { nf_own(); nf_s.x = 1; }"),
+        file("c.c", "int nf_g(int (*f)(void)) { return nf_in() + nf_a(); }"),
+    ];
+    assert_eq!(circles(&c_uses(&text)), Vec::<BTreeSet<String>>::new());
+    text[1].1 += "void nf_more(void) { if (nf_in()) return; }";
+    assert_eq!(circles(&c_uses(&text)), [BTreeSet::from(["a.c", "b.c"].map(str::to_owned))]);
 }
 
 #[test]

@@ -5,24 +5,24 @@ use nearfar_analyze::{Pattern, Report};
 use nearfar_recording::*;
 
 /// Thread 3 samples page `p` of the array and thread 0 makes the other node exist.
-fn pages_of(r: &Report, how: &str) -> u64 {
+pub(crate) fn pages_of(r: &Report, how: &str) -> u64 {
     r.objects[0].first_touch.iter().filter(|t| t.how == how).map(|t| t.pages).sum()
 }
 
 /// Four threads; the array has 64 pages that thread 3 samples evenly, later than everything else.
 /// What each finding is, and its first object.
-fn kinds(r: &Report) -> Vec<(&str, &str)> {
+pub(crate) fn kinds(r: &Report) -> Vec<(&str, &str)> {
     r.findings.iter().map(|f| (f.kind.as_str(), f.objects[0].as_str())).collect()
 }
 
-fn made() -> (MadeRecording, u32, u64) {
+pub(crate) fn made() -> (MadeRecording, u32, u64) {
     let mut w = MadeRecording::new(4);
     let ip = w.own("init", 10);
     let a = w.array("a", 64);
     (w, ip, a)
 }
 
-fn sampled(w: &mut MadeRecording, a: u64) -> Report {
+pub(crate) fn sampled(w: &mut MadeRecording, a: u64) -> Report {
     let work = w.own("work", 20);
     for i in 0..400 {
         w.sample(WORK + i, 3, work, a + i % 64 * PAGE);
@@ -68,24 +68,6 @@ fn a_call_that_populates_places_what_is_not_there() {
     assert_eq!(populated(0, 64, 32), (Some(0.5 + 8.0 / 400.0), 0));
     // Recorded before threads were: the caller is unknown, and is not guessed.
     assert_eq!(populated(NONE, 0, 0), (None, 0));
-}
-
-/// One fault of hugetlbfs maps 1 GiB: all of it is where the thread that faulted was.
-#[test]
-fn a_page_of_a_gigabyte_is_placed_as_a_whole() {
-    let mut w = MadeRecording::new(4);
-    let ip = w.own("init", 10);
-    let a = w.array("a", (1 << 30) / PAGE);
-    let aligned = a.next_multiple_of(1 << 30);
-    w.input.objects.address[0] = aligned;
-    w.fault_as(100, 3, ip, aligned + (700 << 20), Access::Store);
-    w.input.faults.page_shift[0] = 30;
-    w.use_blocked(4, 100, ip, aligned, (1 << 30) / PAGE);
-    let r = w.on(2);
-    assert_eq!((r.remote_share, r.page_node_unknown_share), (Some(0.5), 0.0));
-    // No machine has pages of 1 EiB: such a fault places the page that it names.
-    w.input.faults.page_shift[0] = 60;
-    assert!(w.on(2).page_node_unknown_share > 0.9);
 }
 
 #[test]
@@ -228,87 +210,6 @@ fn a_realloc_moves_pages_although_nobody_reports_it() {
     assert_eq!(r.objects[0].name, "a");
     assert_eq!(r.remote_share, Some(1.0));
     assert_eq!((pages_of(&r, "moved"), pages_of(&r, "write")), (64, 64));
-}
-
-#[test]
-fn a_huge_page_is_placed_by_one_fault() {
-    let mut w = MadeRecording::new(4);
-    w.input.meta.folio_bytes = vec![2 << 20];
-    let ip = w.own("init", 10);
-    let a = w.array("a", 4 * 512);
-    for folio in 0..4 {
-        w.fault_as(100 + folio, 0, ip, a + folio * (2 << 20), Access::Store);
-    }
-    let work = w.own("work", 20);
-    w.use_blocked(4, 200, work, a, 4 * 512);
-    let r = w.on(2);
-    assert_eq!(r.remote_share, Some(0.5));
-    assert_eq!(r.objects[0].folio_bytes, [2 << 20]);
-    assert_eq!(r.objects[0].pages.touched, 4 * 512);
-    // The same with pages that are not one folio: nodes of pages say 4 kB.
-    w.page_node(WORK, a, 1, 0, 12);
-    let r = w.on(2);
-    assert!(r.page_node_unknown_share > 0.9 && r.objects[0].folio_bytes.is_empty());
-}
-
-#[test]
-fn huge_pages_across_two_nodes_parts_are_straddling() {
-    let mut w = MadeRecording::new(2);
-    w.input.meta.folio_bytes = vec![2 << 20];
-    let ip = w.own("init", 10);
-    // Three folios, two threads: the middle one belongs to both.
-    let a = w.array("a", 3 * 512);
-    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
-        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
-    }
-    let work = w.own("work", 20);
-    w.use_blocked(2, 600, work, a, 3 * 512);
-    let r = w.on(2);
-    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
-    assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
-}
-
-/// Each array is used by one node's thread only; the folio in which both lie is used by both.
-#[test]
-fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
-    let mut w = MadeRecording::new(2);
-    w.input.meta.folio_bytes = vec![2 << 20];
-    let ip = w.own("init", 10);
-    let a = w.array("a", 512 + 256);
-    let b = a + 768 * PAGE;
-    w.object(ObjectKind::Heap, b, 768 * PAGE, 1, "b");
-    for (folio, t) in [(0, 0), (1, 0), (2, 1)] {
-        w.fault_as(100 + folio, t, ip, a + folio * (2 << 20), Access::Store);
-    }
-    let work = w.own("work", 20);
-    for i in 0..600 {
-        w.sample(WORK + i * 1_000_000, 0, work, a + i % 768 * PAGE);
-        w.sample(WORK + i * 1_000_000 + 1, 1, work, b + i % 768 * PAGE);
-    }
-    let r = w.on(2);
-    assert_eq!(kinds(&r), [("huge_page_straddling", "b")], "{:?}", r.findings);
-}
-
-/// The neighbour's part of the folio is too small to call the folio shared, but its touch placed all of it.
-#[test]
-fn an_array_whose_huge_page_the_next_array_placed_is_straddling() {
-    let mut w = MadeRecording::new(2);
-    w.input.meta.folio_bytes = vec![2 << 20];
-    let ip = w.own("init", 10);
-    // Thread 1 uses all of a; the last pages of its second folio are b's, which thread 0 touches first.
-    let a = w.array("a", 512 + 500);
-    let b = a + 1012 * PAGE;
-    w.object(ObjectKind::Heap, b, 524 * PAGE, 1, "b");
-    for (page, t) in [(1012, 0), (0, 1), (1024, 0)] {
-        w.fault_as(100 + page, t, ip, a + page * PAGE, Access::Store);
-    }
-    let work = w.own("work", 20);
-    for i in 0..1000 {
-        w.sample(WORK + i * 1_000_000, 1, work, a + i % 1012 * PAGE);
-        w.sample(WORK + i * 1_000_000 + 1, 0, work, b + i * 7 % 524 * PAGE);
-    }
-    let r = w.on(2);
-    assert_eq!(kinds(&r), [("huge_page_straddling", "a")], "{:?}", r.findings);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod common;
 mod lab;
 
 mod check;
+mod objects;
 mod placement;
 mod where_is;
 

@@ -5,6 +5,7 @@
 
 mod handover;
 mod install;
+mod parse;
 mod records;
 mod settings;
 mod shared;
@@ -250,12 +251,12 @@ impl AgentFile {
             tail += bytes as u64;
             let mut rest = &buffer[..];
             while !rest.is_empty() {
-                let Some((record, after)) = records::split(rest) else {
+                let Some((record, after)) = parse::split(rest) else {
                     self.loss.damaged += 1;
                     break;
                 };
                 rest = after;
-                if let Some((head, body)) = record.and_then(records::parse) {
+                if let Some((head, body)) = record.and_then(parse::parse) {
                     time_ns = head.time;
                     each(AgentRecord { pid, generation, tid: head.tid, time_ns, body });
                 }

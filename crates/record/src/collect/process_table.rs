@@ -2,17 +2,16 @@
 //! the numbers that tables use for them. Everything that happens to the target
 //! passes through here in the order of time.
 
+mod code;
+mod locations;
 mod python;
 
 use super::agent::PythonFrame;
 use crate::store::Tables;
-use nearfar_decode::{Decoder, FunctionCode};
-use nearfar_host::proc;
-use nearfar_host::symbols::{Module, Unwinder, is_runtime, spins};
+use nearfar_host::symbols::{Module, Unwinder, is_runtime};
+use nearfar_decode::Decoder;
 use nearfar_recording::*;
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Seek, SeekFrom};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -330,257 +329,11 @@ impl ProcessTable {
         files.filter_map(|(number, loaded)| Some((number as u32, loaded.file.clone()?))).collect()
     }
 
-    /// The number of a code address.
-    pub fn location(&mut self, space: u32, address: u64, tables: &mut Tables) -> u32 {
-        if let Some((_, place)) = self.place(space, address) {
-            return place.id;
-        }
-        let s = &mut self.spaces[space as usize];
-        let id = self.location_count;
-        self.location_count += 1;
-        s.locations.insert(address, Place { id, access: None, spins: None });
-        let (module, file_offset) = match s.map_at(address) {
-            Some((start, map)) => (map.module, map.offset + (address - start)),
-            None => (NONE, 0),
-        };
-        tables.locations.push(Location { id, process: space, address, module, file_offset });
-        id
-    }
-
-    /// The one location that stands for all instructions of the kernel.
-    pub fn kernel_location(&mut self, space: u32, tables: &mut Tables) -> u32 {
-        if let Some(id) = self.kernel {
-            return id;
-        }
-        let module = self.module(0, KERNEL_MODULE, proc::FileId::default(), tables);
-        let id = self.location_count;
-        self.location_count += 1;
-        tables.locations.push(Location { id, process: space, address: 0, module, file_offset: 0 });
-        self.kernel = Some(id);
-        id
-    }
-
-    /// What is known of a code address, and the address space that has it: a fork's child runs its parent's code until
-    /// one of the two maps something else there.
-    fn place(&self, space: u32, address: u64) -> Option<(u32, Place)> {
-        let own = &self.spaces[space as usize];
-        let mut at = space;
-        loop {
-            let s = &self.spaces[at as usize];
-            if let Some(&place) = s.locations.get(&address) {
-                let same = at == space || own.same_code(s, address);
-                return same.then_some((at, place));
-            }
-            at = s.parent?;
-        }
-    }
-
-    /// The number of a faulting instruction, and what it does to memory; tells the collector of new ones in
-    /// runtime libraries.
-    pub fn fault_location(&mut self, space: u32, ip: u64, tables: &mut Tables) -> (u32, Access) {
-        if let Some((_, Place { id, access: Some(access), .. })) = self.place(space, ip) {
-            return (id, access);
-        }
-        let before = self.location_count;
-        let id = self.location(space, ip, tables);
-        // The same library instruction in another process is not new: a shell
-        // script's hundred children all start in the same loader.
-        let s = &self.spaces[space as usize];
-        let (module, offset) =
-            s.map_at(ip).map_or((NONE, ip), |(start, m)| (m.module, m.offset + (ip - start)));
-        let known = self.faulted.get(&(module, offset)).copied();
-        let access = match known {
-            Some(access) if module != NONE => access,
-            _ => self.with_instruction(space, ip, |decoder, code| decoder.access_at(ip, code)),
-        };
-        self.faulted.insert((module, offset), access);
-        if id >= before && known.is_none() {
-            self.new_runtime_site |= self.modules.get(module as usize).is_none_or(|m| m.runtime);
-        }
-        self.note(space, ip, |place| place.access = Some(access));
-        (id, access)
-    }
-
-    /// The number of a call chain: `frames[0]` is where it happened, the others are return addresses.
-    pub fn chain(&mut self, space: u32, frames: &[u64], tables: &mut Tables) -> u32 {
-        let locations = self.locations_of(space, frames, tables);
-        self.chain_of(space, locations, tables)
-    }
-
-    fn locations_of(&mut self, space: u32, frames: &[u64], tables: &mut Tables) -> Vec<u32> {
-        let mut locations = Vec::with_capacity(frames.len());
-        for (depth, &frame) in frames.iter().enumerate() {
-            if depth > 0 && self.spaces[space as usize].map_at(frame).is_none_or(|(_, m)| m.module == NONE) {
-                break; // no code there: the frame-pointer chain ran into data
-            }
-            let address = if depth == 0 { frame } else { frame - 1 };
-            locations.push(self.location(space, address, tables));
-        }
-        locations
-    }
-
-    fn chain_of(&mut self, space: u32, locations: Vec<u32>, tables: &mut Tables) -> u32 {
-        if locations.is_empty() {
-            return NONE;
-        }
-        let key = locations.into_boxed_slice();
-        let chains = &mut self.spaces[space as usize].chains;
-        if let Some(&id) = chains.get(&key) {
-            return id;
-        }
-        let next = self.chain_count;
-        self.chain_count += 1;
-        for (depth, &location) in key.iter().enumerate() {
-            tables.chains.push(ChainFrame { chain: next, depth: depth as u16, location });
-        }
-        chains.insert(key, next);
-        next
-    }
-
-    /// The call chain of a site key in `space` or one that it was forked from.
-    pub fn site(&self, space: u32, key: u64) -> Option<u32> {
-        let mut at = Some(space);
-        while let Some(space) = at {
-            let space = &self.spaces[space as usize];
-            if let Some(&chain) = space.sites.get(&key) {
-                return Some(chain);
-            }
-            at = space.parent;
-        }
-        None
-    }
-
     /// The module that an address is in.
     pub fn module_at(&self, space: u32, address: u64) -> Option<&Loaded> {
         let (_, map) = self.spaces[space as usize].map_at(address)?;
         self.modules.get(map.module as usize)
     }
-
-    /// Whether an instruction belongs to a runtime's wait loop.
-    pub fn spins(&mut self, space: u32, address: u64) -> bool {
-        let known = self.place(space, address).and_then(|(_, place)| place.spins);
-        known.unwrap_or_else(|| {
-            let answer = self.spins_uncached(space, address);
-            self.note(space, address, |place| place.spins = Some(answer));
-            answer
-        })
-    }
-
-    /// Keeps what was found out about a code address.
-    fn note(&mut self, space: u32, address: u64, change: impl FnOnce(&mut Place)) {
-        let owner = self.place(space, address).map(|(owner, _)| owner);
-        let places = owner.map(|owner| &mut self.spaces[owner as usize].locations);
-        if let Some(place) = places.and_then(|places| places.get_mut(&address)) {
-            change(place);
-        }
-    }
-
-    fn spins_uncached(&self, space: u32, address: u64) -> bool {
-        let Some((start, map)) = self.spaces[space as usize].map_at(address) else {
-            return false;
-        };
-        let Some(Loaded { file: Some(file), runtime }) = self.modules.get(map.module as usize) else {
-            return false;
-        };
-        if !runtime && !file.is_static_executable() {
-            return false;
-        }
-        let function =
-            file.vaddr_of_file_offset(map.offset + (address - start)).and_then(|v| file.function(v));
-        spins(&file.path().to_string_lossy(), function.as_deref())
-    }
-
-    /// Runs `use_code` with the code around `ip`, if there is any.
-    pub fn with_code<T>(
-        &mut self,
-        space: u32,
-        ip: u64,
-        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
-    ) -> T {
-        self.with_code_of(space, ip, JIT_WINDOW..=JIT_WINDOW, file_code, use_code)
-    }
-
-    /// Runs `use_code` with the code that begins at `ip`, as long as one instruction can be: a page fault's address is
-    /// exact, so the function around it is not needed.
-    fn with_instruction<T>(
-        &mut self,
-        space: u32,
-        ip: u64,
-        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
-    ) -> T {
-        let use_code = |decoder: &mut Decoder, code: Option<FunctionCode<'_>>| {
-            use_code(decoder, code.map(|code| FunctionCode { synced: true, ..code }))
-        };
-        self.with_code_of(space, ip, 0..=LONGEST_INSTRUCTION, file_instruction, use_code)
-    }
-
-    /// Runs `use_code` with code at `ip`: of a file what `in_file` finds, of generated code as many bytes before and
-    /// behind `ip` as `window` says, read from the process while it lives.
-    fn with_code_of<T>(
-        &mut self,
-        space: u32,
-        ip: u64,
-        window: RangeInclusive<u64>,
-        in_file: for<'a> fn(&'a Module, u64, u64) -> Option<FunctionCode<'a>>,
-        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
-    ) -> T {
-        let ProcessTable { spaces, modules, decoder, imported, .. } = self;
-        let s = &spaces[space as usize];
-        let mut buffer = Vec::new();
-        let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
-            Some(loaded) => {
-                let file = loaded.file.as_ref()?;
-                in_file(file, file.vaddr_of_file_offset(map.offset + (ip - start))?, ip)
-            }
-            None if *imported => None,
-            None => {
-                let from = ip.saturating_sub(*window.start()).max(start);
-                let to = ip.saturating_add(*window.end()).min(map.end);
-                read_memory(s.pid, from, to - from, &mut buffer)?;
-                Some(FunctionCode { start: from, bytes: &buffer, synced: false })
-            }
-        });
-        use_code(decoder, code)
-    }
-}
-
-/// Bytes of an x86 instruction at most (Intel SDM, volume 2, section 2.3.11).
-const LONGEST_INSTRUCTION: u64 = 15;
-
-/// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
-const JIT_WINDOW: u64 = 96;
-
-/// The instruction at an address of a file that is mapped so that it is at `ip`.
-fn file_instruction(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
-    // A segment may end with it.
-    let bytes = (1..=LONGEST_INSTRUCTION).rev().find_map(|n| file.code(vaddr..vaddr.checked_add(n)?))?;
-    Some(FunctionCode { start: ip, bytes, synced: true })
-}
-
-/// The function around an address of a file that is mapped so that it is at `ip`, or else the bytes around it.
-fn file_code(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
-    let bias = ip.wrapping_sub(vaddr);
-    if let Some(range) = file.code_range(vaddr) {
-        let start = range.start;
-        return Some(FunctionCode {
-            start: start.wrapping_add(bias),
-            bytes: file.code(range)?,
-            synced: true,
-        });
-    }
-    let from = vaddr.saturating_sub(JIT_WINDOW);
-    let bytes = file.code(from..vaddr + JIT_WINDOW).or_else(|| file.code(vaddr..vaddr + 16));
-    let bytes = bytes?;
-    let from = if bytes.len() > 16 { from } else { vaddr };
-    Some(FunctionCode { start: from.wrapping_add(bias), bytes, synced: false })
-}
-
-/// Reads memory of a process of ours into `buffer`.
-fn read_memory(pid: u32, address: u64, bytes: u64, buffer: &mut Vec<u8>) -> Option<()> {
-    let mut file = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
-    file.seek(SeekFrom::Start(address)).ok()?;
-    buffer.resize(bytes as usize, 0);
-    file.read_exact(buffer).ok()
 }
 
 impl Space {

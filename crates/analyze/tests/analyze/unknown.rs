@@ -1,0 +1,144 @@
+//! What is not known is unknown, and never clean.
+
+use crate::cases::{near, serial};
+use crate::made_recording::*;
+use nearfar_analyze::{Basis, Pattern, Verdict};
+use nearfar_recording::*;
+
+#[test]
+fn a_run_that_ended_early_is_never_clean() {
+    let clean = || {
+        let mut w = MadeRecording::new(2);
+        let work = w.own("work", 20);
+        let a = w.array("a", 64);
+        w.touch(100, 0, work, a, 32);
+        w.touch(100, 1, work, a + 32 * PAGE, 32);
+        w.use_blocked(2, 400, work, a, 64);
+        w
+    };
+    assert_eq!(clean().on(2).verdict, Verdict::Clean);
+    assert_eq!(clean().on(2).ended_early, None);
+    let mut by_signal = clean();
+    by_signal.input.meta.exit = "signal 2 (SIGINT)".into();
+    let r = by_signal.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.ended_early.as_deref(), Some("the program was ended by signal 2 (SIGINT)"));
+    assert!(
+        r.verdict_why.starts_with("The run ended early") && r.verdict_why.contains("Up to then: 0 % to"),
+        "{}",
+        r.verdict_why
+    );
+    let mut by_budget = clean();
+    let why = "the program was stopped when its --budget was used up";
+    by_budget.input.losses.push(Loss { time_ns: 0, what: "end".into(), count: 0, why: why.into() });
+    let r = by_budget.on(2);
+    assert_eq!((r.verdict, r.ended_early.as_deref()), (Verdict::Unknown, Some(why)));
+    // What was found is found.
+    let mut affected = serial(4, 200);
+    affected.input.meta.exit = "signal 15 (SIGTERM)".into();
+    let r = affected.on(2);
+    assert!(r.verdict == Verdict::Affected && r.ended_early.is_some());
+}
+
+#[test]
+fn too_few_samples_are_unknown_not_clean() {
+    let mut w = MadeRecording::new(2);
+    let init = w.own("init", 10);
+    let a = w.array("a", 16);
+    w.touch(100, 0, init, a, 16);
+    for i in 0..20 {
+        w.sample(WORK + i, 0, init, a + i * 64);
+    }
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(r.verdict_why.contains("too few"), "{}", r.verdict_why);
+}
+
+/// Page faults work, and the disk was full before any was written.
+#[test]
+fn a_full_disk_is_not_said_to_be_a_missing_permission() {
+    let mut w = MadeRecording::new(2);
+    let init = w.own("init", 10);
+    let a = w.array("a", 4096);
+    for i in 0..400 {
+        w.sample(WORK + i * 1_000_000, (i % 2) as u32, init, a + i * 64);
+    }
+    let why = "the disk was full".to_owned();
+    w.input.losses.push(Loss { time_ns: WORK, what: "end".into(), count: 0, why });
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert!(!r.verdict_why.contains("perf_event_open"), "{}", r.verdict_why);
+    assert!(
+        r.verdict_why.contains("First touches were not recorded: the disk was full"),
+        "{}",
+        r.verdict_why
+    );
+}
+
+#[test]
+fn a_sample_or_two_are_no_share() {
+    // Two of two near samples: anything up to 84 % may be far, so "0 % remote" would be a lie.
+    let r = serial(2, 1).on(2);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert_eq!((r.remote_share, r.remote_time_share), (None, None));
+    assert!(r.remote_share_ci.is_some_and(|i| i.high - i.low > 0.5), "{:?}", r.remote_share_ci);
+}
+
+#[test]
+fn no_samples_at_all_are_unknown() {
+    let r = MadeRecording::new(2).on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.remote_share, None);
+}
+
+#[test]
+fn unknown_page_nodes_are_unknown_not_clean() {
+    let mut w = MadeRecording::new(4);
+    let work = w.own("work", 20);
+    let a = w.array("a", 1024);
+    w.use_blocked(4, 200, work, a, 1024);
+    let r = w.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown);
+    assert_eq!(r.page_node_unknown_share, 1.0);
+    assert_eq!(r.remote_share, None);
+    assert!(r.verdict_why.contains("First touches were not recorded"), "{}", r.verdict_why);
+}
+
+/// Constants of the program's file: read by all, never placed by it.
+#[test]
+fn a_table_that_is_only_read_in_the_programs_file_decides_nothing() {
+    let verdict = |access: Access, pages: u64| {
+        let mut w = MadeRecording::new(4);
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 1024);
+        for t in 0..4 {
+            w.touch(100, t, init, a + u64::from(t) * 256 * PAGE, 256);
+        }
+        w.use_blocked(4, 200, work, a, 1024);
+        let (start, bytes) = (0x60_0000, pages * PAGE);
+        w.object(ObjectKind::Static, start, bytes, 0, "table");
+        w.input.mappings.push(Mapping {
+            time_ns: 0,
+            process: 0,
+            start,
+            end: start + bytes,
+            offset: 0,
+            module: NONE,
+            flags: 1,
+            name: "/home/u/app".into(),
+        });
+        for i in 0..800 {
+            let address = start + i * 7919 % pages * PAGE;
+            w.sample_as(WORK + i, (i % 4) as u32, work, address, Resolution::Exact, access);
+        }
+        let r = w.on(2);
+        (r.verdict, r.verdict_why)
+    };
+    let (clean, why) = verdict(Access::Load, 16);
+    assert_eq!(clean, Verdict::Clean, "{why}");
+    let (unknown, why) = verdict(Access::Store, 16);
+    assert_eq!(unknown, Verdict::Unknown, "{why}");
+    // Weights of a model, mapped and gone through by all: the page cache has them on some node, and no cache holds them.
+    let (unknown, why) = verdict(Access::Load, 1 << 16);
+    assert_eq!(unknown, Verdict::Unknown, "{why}");
+}

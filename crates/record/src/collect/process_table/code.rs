@@ -1,0 +1,116 @@
+//! The code around an address: of a file, or read from the process that made it.
+
+use super::{Loaded, ProcessTable};
+use nearfar_host::symbols::{Module, spins};
+use nearfar_decode::{Decoder, FunctionCode};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
+
+impl ProcessTable {
+    pub(super) fn is_wait_loop(&self, space: u32, address: u64) -> bool {
+        let Some((start, map)) = self.spaces[space as usize].map_at(address) else {
+            return false;
+        };
+        let Some(Loaded { file: Some(file), runtime }) = self.modules.get(map.module as usize) else {
+            return false;
+        };
+        if !runtime && !file.is_static_executable() {
+            return false;
+        }
+        let function =
+            file.vaddr_of_file_offset(map.offset + (address - start)).and_then(|v| file.function(v));
+        spins(&file.path().to_string_lossy(), function.as_deref())
+    }
+
+    /// Runs `use_code` with the code around `ip`, if there is any.
+    pub fn with_code<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
+        self.with_code_of(space, ip, JIT_WINDOW..=JIT_WINDOW, file_code, use_code)
+    }
+
+    /// Runs `use_code` with the code that begins at `ip`, as long as one instruction can be: a page fault's address is
+    /// exact, so the function around it is not needed.
+    pub(super) fn with_instruction<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
+        let use_code = |decoder: &mut Decoder, code: Option<FunctionCode<'_>>| {
+            use_code(decoder, code.map(|code| FunctionCode { synced: true, ..code }))
+        };
+        self.with_code_of(space, ip, 0..=LONGEST_INSTRUCTION, file_instruction, use_code)
+    }
+
+    /// Runs `use_code` with code at `ip`: of a file what `in_file` finds, of generated code as many bytes before and
+    /// behind `ip` as `window` says, read from the process while it lives.
+    fn with_code_of<T>(
+        &mut self,
+        space: u32,
+        ip: u64,
+        window: RangeInclusive<u64>,
+        in_file: for<'a> fn(&'a Module, u64, u64) -> Option<FunctionCode<'a>>,
+        use_code: impl FnOnce(&mut Decoder, Option<FunctionCode<'_>>) -> T,
+    ) -> T {
+        let ProcessTable { spaces, modules, decoder, imported, .. } = self;
+        let s = &spaces[space as usize];
+        let mut buffer = Vec::new();
+        let code = s.map_at(ip).and_then(|(start, map)| match modules.get(map.module as usize) {
+            Some(loaded) => {
+                let file = loaded.file.as_ref()?;
+                in_file(file, file.vaddr_of_file_offset(map.offset + (ip - start))?, ip)
+            }
+            None if *imported => None,
+            None => {
+                let from = ip.saturating_sub(*window.start()).max(start);
+                let to = ip.saturating_add(*window.end()).min(map.end);
+                read_memory(s.pid, from, to - from, &mut buffer)?;
+                Some(FunctionCode { start: from, bytes: &buffer, synced: false })
+            }
+        });
+        use_code(decoder, code)
+    }
+}
+
+/// Bytes of an x86 instruction at most (Intel SDM, volume 2, section 2.3.11).
+const LONGEST_INSTRUCTION: u64 = 15;
+
+/// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
+const JIT_WINDOW: u64 = 96;
+
+/// The instruction at an address of a file that is mapped so that it is at `ip`.
+fn file_instruction(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
+    // A segment may end with it.
+    let bytes = (1..=LONGEST_INSTRUCTION).rev().find_map(|n| file.code(vaddr..vaddr.checked_add(n)?))?;
+    Some(FunctionCode { start: ip, bytes, synced: true })
+}
+
+/// The function around an address of a file that is mapped so that it is at `ip`, or else the bytes around it.
+fn file_code(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
+    let bias = ip.wrapping_sub(vaddr);
+    if let Some(range) = file.code_range(vaddr) {
+        let start = range.start;
+        return Some(FunctionCode {
+            start: start.wrapping_add(bias),
+            bytes: file.code(range)?,
+            synced: true,
+        });
+    }
+    let from = vaddr.saturating_sub(JIT_WINDOW);
+    let bytes = file.code(from..vaddr + JIT_WINDOW).or_else(|| file.code(vaddr..vaddr + 16));
+    let bytes = bytes?;
+    let from = if bytes.len() > 16 { from } else { vaddr };
+    Some(FunctionCode { start: from.wrapping_add(bias), bytes, synced: false })
+}
+
+/// Reads memory of a process of ours into `buffer`.
+fn read_memory(pid: u32, address: u64, bytes: u64, buffer: &mut Vec<u8>) -> Option<()> {
+    let mut file = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    file.seek(SeekFrom::Start(address)).ok()?;
+    buffer.resize(bytes as usize, 0);
+    file.read_exact(buffer).ok()
+}

@@ -1,0 +1,60 @@
+//! A file that can be read in one go has one subject. None is longer than this but those named here.
+
+use nearfar_structure::folder;
+use std::fs;
+use std::path::Path;
+
+/// Most lines of a file, its comments and tests included. // chosen
+const MOST: usize = 500;
+
+/// Files that are still longer. Each is cut by its subjects one day; none is added.
+const LONGER: &[&str] = &[
+    "crates/analyze/src/attribute.rs",
+    "crates/analyze/src/counters.rs",
+    "crates/analyze/src/layer.rs",
+    "crates/analyze/src/placement.rs",
+    "crates/analyze/src/space.rs",
+    "crates/analyze/src/value.rs",
+    "crates/analyze/src/verdict.rs",
+    "crates/analyze/src/whatif/mod.rs",
+    "crates/nearfar/src/collect/session.rs",
+    "crates/nearfar/src/live/view.rs",
+    "crates/observed/src/live/host.rs",
+    "crates/perf/src/script.rs",
+    "crates/recording/src/tables.rs",
+    "crates/report/src/live.rs",
+    "crates/report/src/screen.rs",
+];
+
+/// Files of Rust and C below a folder, with their lines.
+fn lengths(root: &Path, below: &str, found: &mut Vec<(String, usize)>) {
+    for entry in fs::read_dir(root.join(below)).expect("a folder of sources") {
+        let name = entry.expect("a folder of sources").file_name().to_string_lossy().into_owned();
+        let path = format!("{below}/{name}");
+        let whole = root.join(&path);
+        if whole.is_dir() {
+            lengths(root, &path, found);
+        } else if [".rs", ".c", ".h"].iter().any(|end| name.ends_with(end)) {
+            found.push((path, fs::read_to_string(whole).expect("a source file").lines().count()));
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let root = folder("..");
+    let mut found = Vec::new();
+    for below in ["crates", "agent", "workloads", "include"] {
+        lengths(&root, below, &mut found);
+    }
+    assert!(found.len() > 500, "{} files: the search is wrong", found.len());
+    let longer = |(_, lines): &&(String, usize)| *lines > MOST;
+    let mut wrong: Vec<String> = Vec::new();
+    for (path, lines) in found.iter().filter(longer).filter(|(path, _)| !LONGER.contains(&path.as_str())) {
+        wrong.push(format!("{path} has {lines} lines: cut it by its subjects"));
+    }
+    for path in LONGER.iter().filter(|path| !found.iter().filter(longer).any(|(long, _)| long == *path)) {
+        wrong.push(format!("{path} is no longer than {MOST} lines: take it out of LONGER"));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
