@@ -300,8 +300,9 @@ fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, counters: &Cou
     let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();
     let followed = context.finder.nodes.followed.iter().filter(|t| touchers.contains(t)).count();
     if followed > 0 {
+        let (s, they) = if followed == 1 { ("", "it is") } else { ("s", "they are") };
         n.push(format!(
-            "{followed} threads without samples placed pages: they are taken to run on the node of their process's first sampled thread."
+            "{followed} thread{s} without samples placed pages: {they} taken to run on the node of the first sampled thread of the process."
         ));
     }
     let migrations: u64 = counters.threads.iter().map(|t| t.migrations).sum();

@@ -508,8 +508,11 @@ fn with_small(clean: (Verdict, String), findings: &[Finding]) -> (Verdict, Strin
 }
 
 fn source_reason(input: &Input) -> String {
+    let samples = |r: &&nearfar_recording::SourceReport| r.source != Source::Pages;
     let why = |r: &&nearfar_recording::SourceReport| !r.active && !r.why.is_empty();
-    match input.meta.sources.iter().find(why) {
+    // What one source lacks is not the reason where another one sampled.
+    let active = input.meta.sources.iter().filter(samples).any(|r| r.active);
+    match input.meta.sources.iter().find(why).filter(|_| !active) {
         Some(r) => format!("{}: {}", source_text(r.source), r.why),
         None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
     }

@@ -32,7 +32,17 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     let file = scratch.path("a.placement");
     let output = fix(&["-o", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("gain unknown"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("gain unknown: at most "), "{}", text(&output.stderr));
+    // What is typed next judges by the same machine.
+    let report = nearfar().args(["report", "--as", "2x3"]).arg(scratch.path("r")).output().unwrap();
+    let page = text(&report.stdout);
+    assert!(page.contains("nearfar fix --as 2x3 ") && page.contains("nearfar diff --as 2x3 "), "{page}");
+    let json = scratch.path("json.placement");
+    let told: serde_json::Value =
+        serde_json::from_slice(&fix(&["--json", "-o", json.to_str().unwrap()]).stdout).unwrap();
+    assert_eq!(told["files"][0]["file"], json.to_str().unwrap(), "{told}");
+    assert!(told["files"][0]["places"][0].is_string() && told["next"][0]["command"].is_string(), "{told}");
+    assert_eq!(fix(&["--json", "-o", "-"]).status.code(), Some(2));
     // What should be typed next can run here: on one node only on an emulated machine.
     let here = nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len();
     let said = text(&output.stderr);

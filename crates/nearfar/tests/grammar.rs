@@ -38,14 +38,11 @@ fn a_program_needs_no_dashes_and_keeps_its_own_flags() {
 
 #[test]
 fn what_prints_a_result_has_the_same_flags() {
-    // These hand on a program's output, or write a file; `layout` prints a line to be pasted.
+    // These hand on a program's output, or write a file.
     let others = [
         "record",
         "import",
         "export",
-        "run",
-        "fix",
-        "layout",
         "cache",
         "exporter",
         "completions",
@@ -59,6 +56,53 @@ fn what_prints_a_result_has_the_same_flags() {
             assert!(there, "{} has no --{flag}", sub.get_name());
         }
     }
+}
+
+#[test]
+fn what_starts_programs_gives_its_result_as_json_too() {
+    let json = |bytes: &[u8]| -> serde_json::Value {
+        serde_json::from_slice(bytes).unwrap_or_else(|e| panic!("{e}: {}", text(bytes)))
+    };
+    // Standard output is the program's.
+    let ran = run(&["run", "--json", "-C", "0", "sh", "-c", "echo out; sleep 0.3; exit 7"]);
+    assert_eq!((ran.status.code(), text(&ran.stdout).as_str()), (Some(7), "out\n"), "{}", text(&ran.stderr));
+    let said = json(&ran.stderr);
+    assert_eq!((&said["cpus"], &said["ending"]), (&"0".into(), &"exit 7".into()), "{said}");
+    assert_eq!(said["seen"]["threads"][0]["allowed"], "0", "{said}");
+    let asked = run(&["run", "--json", "--dry-run", "-m", "0", "echo", "ran"]);
+    let asked = json(&asked.stdout);
+    assert_eq!(
+        (&asked["memory"], &asked["ending"]),
+        (&"bound to node 0".into(), &serde_json::Value::Null),
+        "{asked}"
+    );
+    let plan = ["layout", "--dry-run", "--launcher", "mpirun", "--as", "2x4x4", "-n", "4", "./app"];
+    let planned = json(&run(&[&plan[..1], &["--json"], &plan[1..]].concat()).stdout);
+    assert_eq!(planned["ranks"].as_array().map(Vec::len), Some(4), "{planned}");
+    assert_eq!(
+        (&planned["launcher"], &planned["line"][0]),
+        (&"Open MPI 4".into(), &"mpirun".into()),
+        "{planned}"
+    );
+    assert!(
+        planned["environment"]["OMP_NUM_THREADS"].is_string() && planned["launched"].is_null(),
+        "{planned}"
+    );
+}
+
+#[test]
+fn messages_keep_to_the_width_that_is_asked_for_and_lines_to_copy_stay_whole() {
+    let narrow =
+        run(&["run", "--dry-run", "--width", "60", "-i", "0", "--threads", "8", "--bind", "0", "true"]);
+    let said = text(&narrow.stderr);
+    assert!(said.lines().count() > 1 && said.lines().all(|line| line.chars().count() <= 60), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+    let marked = run(&["run", "--dry-run", "--color", "always", "-C", "0", "true"]);
+    assert!(
+        text(&marked.stderr).starts_with("\u{1b}[1mnearfar:\u{1b}[0m cpus 0"),
+        "{}",
+        text(&marked.stderr)
+    );
 }
 
 #[test]
@@ -133,6 +177,12 @@ fn nothing_to_do_ends_with_0_everywhere() {
     let fix = run(&["fix", recording.to_str().unwrap()]);
     assert_eq!(fix.status.code(), Some(0), "{}", text(&fix.stderr));
     assert!(text(&fix.stderr).contains("nothing to place"), "{}", text(&fix.stderr));
+    let json = run(&["fix", "--json", recording.to_str().unwrap()]);
+    let said: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(
+        said["files"].as_array().unwrap().is_empty() && said["nothing_to_place"][0].is_string(),
+        "{said}"
+    );
     assert!(!scratch.path("r.placement").exists());
     if nodes_here() > 1 {
         return skip("check and cure have something to do on several nodes");

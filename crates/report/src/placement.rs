@@ -1,7 +1,8 @@
 //! Writes the repairs of a report as a placement file.
 
+use super::layout::percent;
 use super::whatif::{gain, words};
-use nearfar_analyze::{Predicted, Repair, RepairPart, Report, base};
+use nearfar_analyze::{Finding, Predicted, Repair, RepairPart, Report, base};
 use nearfar_machine::placement_file::{FORMAT, ObjectPolicy, PlacedObject, PlacementFile};
 
 /// A placement file, and what should be said of it.
@@ -45,7 +46,7 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     }
     let predicted = match (predicted, &report.what_if_why) {
         (Some(p), _) => format!("{}; predicted from counts", gain(p)),
-        (None, Some(why)) => format!("unknown: {why}"),
+        (None, Some(why)) => format!("unknown: {}{why}", at_most(report, &parts)),
         (None, None) => "unknown".to_owned(),
     };
     let pinned = objects.iter().any(|o| o.policy.follows_threads());
@@ -56,6 +57,18 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     );
     let file = PlacementFile { format: FORMAT, program: None, objects, comment: Some(comment) };
     (Some(Placement { file, predicted, pinned }), left)
+}
+
+/// What the findings that these parts repair have at risk; nothing where that is not time.
+fn at_most(report: &Report, parts: &[&RepairPart]) -> String {
+    let in_file = |part: &RepairPart| parts.iter().any(|p| std::ptr::eq(*p, part));
+    let repaired = |f: &&Finding| !f.shares_lines() && f.repairs.iter().any(in_file);
+    let at_risk: f64 = report.findings.iter().filter(repaired).map(|f| f.at_risk).sum();
+    if at_risk > 0.0 {
+        format!("at most {} of the time; ", percent(Some(at_risk.min(1.0))))
+    } else {
+        String::new()
+    }
 }
 
 /// The best combination that a file can say; without counts, what the findings suggest.

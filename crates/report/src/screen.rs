@@ -26,7 +26,8 @@ const LEAST_SHARE: f64 = 0.05;
 /// Fewest samples, and the largest share of unknown nodes, of good data. // chosen: what a verdict needs
 const GOOD: (u64, f64) = (300, nearfar_analyze::MOST_UNKNOWN);
 
-/// The report as text of about `width` columns; `color` adds terminal styles. `recording`: its path as typed.
+/// The report as text of about `width` columns; `color` adds terminal styles. `recording`: what
+/// is typed behind `nearfar fix` and `nearfar diff` to judge it in the same way: its path, and options before it.
 pub fn to_text(report: &Report, recording: &str, width: usize, color: bool) -> String {
     let r = &super::paths::brief(report);
     let mut page = Page::new(width, color);
@@ -123,7 +124,9 @@ fn findings(page: &mut Page, r: &Report, recording: &str) {
     let Some(first) = r.findings.first() else { return };
     page.blank();
     if first.repairs.iter().any(|p| p.not_placeable.is_none()) {
-        page.item(0, "or", &format!("nearfar fix {recording}   (a placement file: no recompile)"));
+        let fix = format!("or        nearfar fix {recording}");
+        let told = format!("{fix} (a placement file: no recompile)");
+        page.line(if columns(&told) <= page.width { &told } else { &fix });
     }
     let record = match r.basis {
         Basis::DramLines => "record the changed program in the same way with -o after.nearfar".to_owned(),
@@ -131,7 +134,20 @@ fn findings(page: &mut Page, r: &Report, recording: &str) {
             format!("nearfar record -o after.nearfar -- {}", r.command.join(" "))
         }
     };
-    page.item(0, "verify", &format!("{record}; nearfar diff {recording} after.nearfar"));
+    let diff = format!("nearfar diff {recording} after.nearfar");
+    let both = format!("verify    {record}; {diff}");
+    // To be copied: what does not fit is two lines, and no command is broken.
+    match columns(&both) <= page.width {
+        true => page.line(&both),
+        false => {
+            match r.basis {
+                // A sentence.
+                Basis::DramLines => page.item(0, "verify", &record),
+                Basis::StallTime | Basis::MemoryLoads => page.line(&format!("verify    {record}")),
+            }
+            page.line(&format!("          {diff}"));
+        }
+    }
 }
 
 fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
@@ -364,13 +380,16 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
     let shown: Vec<&ObjectRow> = r.objects.iter().filter(large).take(OBJECTS.min(room - 3)).collect();
     let at = if page.width < 76 { 14 } else { 20 };
     let name = page.width.saturating_sub(46 + at).clamp(10, 30);
+    // The last column of a narrow terminal would be cut to nothing.
+    let roomy = page.width >= 70;
     page.heading(&format!(
-        "{} {} {}  {} {} used in",
+        "{} {} {}  {} {} {}",
         left("Object", name),
         right("size", 9),
         right(of_what(r), 7),
         left("far", 12),
         left("allocated", at),
+        if roomy { "used in" } else { "" },
     ));
     for o in &shown {
         let allocated = match (o.kind.as_str(), &o.allocated_at) {
@@ -386,7 +405,7 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
                 right(&part(o.stall_share), 7),
                 left(&narrow(o.remote_share, o.remote_share_ci), 12),
                 left(&shorten(&allocated, at), at),
-                pattern(o.pattern)
+                if roomy { pattern(o.pattern) } else { "" }
             ),
             page.width,
         ));
@@ -394,7 +413,8 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
     let rest: f64 = r.objects.iter().map(|o| o.stall_share).sum::<f64>()
         - shown.iter().map(|o| o.stall_share).sum::<f64>();
     if r.objects.len() > shown.len() {
-        let label = format!("{} others", r.objects.len() - shown.len());
+        let more = r.objects.len() - shown.len();
+        let label = if more == 1 { "1 other".to_owned() } else { format!("{more} others") };
         page.line(&format!("{} {} {}", left(&label, name), right("", 9), right(&part(rest.max(0.0)), 7)));
     }
 }
@@ -430,12 +450,14 @@ fn threads(page: &mut Page, r: &Report, room: usize) {
         return;
     }
     let label = rows.iter().map(|r| columns(&r.0)).max().unwrap_or(0).max(18);
-    let fit = (page.width.saturating_sub(label + 16 + 27) / 9).clamp(1, 8);
+    // The units have less to say than a node: they go where two columns do not fit beside them.
+    let units = if page.width >= label + 16 + 27 + 18 { 27 } else { 0 };
+    let fit = (page.width.saturating_sub(label + 16 + units) / 9).clamp(1, 8);
     let ids = &r.machine.node_ids[..r.machine.node_ids.len().min(fit)];
     let head: String = ids.iter().map(|id| right(&format!("node {id}"), 9)).collect();
     let what = if by_node { "Threads of" } else { "Thread" };
     let title = format!("{}{head}{}", left(what, label), right("unknown/waiting", 16));
-    page.heading(&format!("{title}   % by node of the page"));
+    page.heading(&if units > 0 { format!("{title}   % by node of the page") } else { title });
     for (name, row, all) in rows.iter().take(room - 2) {
         let seen: f64 = row.iter().sum();
         let cells: String = (0..ids.len())

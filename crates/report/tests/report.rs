@@ -262,6 +262,22 @@ fn no_empty_list(path: &str, value: &Value) {
 }
 
 #[test]
+fn lines_keep_to_a_narrow_terminal_and_commands_are_not_broken() {
+    let cases = cases();
+    for (width, (name, report)) in
+        [60, 70, 80, 100].into_iter().flat_map(|w| cases.iter().map(move |c| (w, c)))
+    {
+        let again = "--as 2x22 a-recording-with-quite-a-long-name.nearfar";
+        let text = nearfar_report::to_text(report, again, width, false);
+        for line in text.lines().filter(|line| !line.contains("nearfar ")) {
+            assert!(line.chars().count() <= width, "{name} at {width}: {line}");
+        }
+        let diff = format!("nearfar diff {again} after.nearfar");
+        assert_eq!(text.contains(&diff), text.contains("verify "), "{name} at {width}: {text}");
+    }
+}
+
+#[test]
 fn no_width_is_too_small_and_no_list_too_empty() {
     for width in [0, 1, 40, 60, 61, 79, 120, 300] {
         for (_, mut report) in cases() {

@@ -86,9 +86,19 @@ fn a_sample_or_two_are_no_share() {
 
 #[test]
 fn no_samples_at_all_are_unknown() {
-    let r = MadeRecording::new(2).on(2);
+    let mut w = MadeRecording::new(2);
+    let source = |source, active, why: &str| SourceReport { source, active, why: why.into(), hz: 997.0 };
+    let none = "no hardware counters here";
+    w.input.meta.sources = vec![source(Source::Hardware, false, none), source(Source::Clock, true, "")];
+    let r = w.on(2);
     assert_eq!(r.verdict, Verdict::Unknown);
     assert_eq!(r.remote_share, None);
+    // The clock would have sampled a longer run, whatever else is missing.
+    assert!(r.verdict_why.contains("too short") && !r.verdict_why.contains(none), "{}", r.verdict_why);
+    let mut w = MadeRecording::new(2);
+    w.input.meta.sources = vec![source(Source::Clock, false, "perf is forbidden")];
+    let why = w.on(2).verdict_why;
+    assert!(why.contains("perf is forbidden"), "{why}");
 }
 
 #[test]

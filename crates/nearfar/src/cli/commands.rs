@@ -1,7 +1,7 @@
 //! All commands with their flags, defined once: parser, help, man pages and completions come from here.
 
 use super::{
-    cache, check, cure, diff, doctor, export, exporter, file, fix_flags, import, layout, list, measure,
+    cache, check, cure, diff, doctor, export, exporter, file, fix_flags, import, layout_flags, list, measure,
     record, report_flags, reproduce, run, top, topo, where_is,
 };
 use clap::{CommandFactory, Parser, Subcommand};
@@ -44,7 +44,7 @@ pub(super) enum Command {
     Cure(cure::CureArgs),
     Run(run::RunArgs),
     Check(check::CheckArgs),
-    Layout(layout::LayoutArgs),
+    Layout(layout_flags::LayoutArgs),
     Where(where_is::WhereArgs),
     Topo(topo::TopoArgs),
     Top(top::TopArgs),

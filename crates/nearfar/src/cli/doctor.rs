@@ -1,19 +1,27 @@
 //! `nearfar doctor`: which sources work here, why the others do not, what unlocks them.
 
 use super::look;
-use super::show::wrapped;
+use super::look::wrapped;
 use crate::live::reference_load;
 use anyhow::Result;
 use clap::Args;
 use nearfar_figures::percent::percent;
 use nearfar_guest::{Kernel, Qemu};
+use nearfar_guest::{Kernel, Qemu};
+use nearfar_host::discover::{self, cpu_times};
 use nearfar_host::discover::{self, cpu_times};
 use nearfar_host::page_nodes::{Range, look};
+use nearfar_host::page_nodes::{Range, look};
+use nearfar_host::target::find_program;
 use nearfar_host::target::find_program;
 use nearfar_observed::live::checks::Outcome;
 use nearfar_record::collect::agent::{AgentFile, Settings};
+use nearfar_record::collect::agent::{AgentFile, Settings};
+use nearfar_record::collect::on::plugin_files;
 use nearfar_record::collect::on::plugin_files;
 use nearfar_record::collect::selftest::{Skid, measure_skid};
+use nearfar_record::collect::selftest::{Skid, measure_skid};
+use nearfar_record::collect::setup::{probe_memory, probe_perf};
 use nearfar_record::collect::setup::{probe_memory, probe_perf};
 use nearfar_recording::PageNodes;
 use nearfar_report::live::checks_to_text;

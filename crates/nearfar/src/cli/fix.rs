@@ -2,6 +2,7 @@
 
 use super::file;
 use super::fix_flags::FixArgs;
+use super::fix_said::Said;
 use super::judged::judged;
 use super::machine::EMULATED;
 use super::repair::{next, nothing};
@@ -26,11 +27,12 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     }
     let report = judged(&path, args.machine.as_deref(), args.bind, false)?;
     let (placement, left) = to_placement(&report);
-    for line in &left {
-        nearfar_host::say!("nearfar: not in the file: {line}");
-    }
+    let mut said = Said::new(args)?;
+    left.into_iter().for_each(|line| said.left("", line));
     let Some(placement) = placement else {
-        nearfar_host::say!("nearfar: nothing to place: {}", nothing(&report));
+        let why = nothing(&report);
+        said.nothing(&format!("nothing to place: {why}"), why.clone());
+        said.end()?;
         return Ok(ExitCode::SUCCESS);
     };
     let text = placement.file.to_toml();
@@ -39,33 +41,30 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
     if file == Path::new("-") {
         return Ok(ExitCode::SUCCESS);
     }
-    let names: Vec<&str> = placement.file.objects.iter().map(|o| o.label()).collect();
-    nearfar_host::say!(
-        "nearfar: {}: places {}; gain {}",
-        file.display(),
-        names.join(", "),
-        placement.predicted
-    );
+    said.file(&file, None, &placement);
     let nodes = discover::discover(Path::new("/")).map_or(0, |here| here.machine.nodes.len());
-    for line in next_steps(&file, &placement, &report, nodes) {
-        nearfar_host::say!("nearfar: {line}");
-    }
+    next_steps(&mut said, &file, &placement, &report, nodes);
+    said.end()?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What to type, on a machine of so many nodes.
-fn next_steps(file: &Path, placement: &Placement, report: &Report, nodes: usize) -> Vec<String> {
+fn next_steps(said: &mut Said, file: &Path, placement: &Placement, report: &Report, nodes: usize) {
     let here = next(file, placement, report);
     if nodes != 1 {
-        return vec![format!("next: {here}")];
+        said.next("next", "here", here);
+        return;
     }
     let words: Vec<String> = report.command.iter().map(|w| quoted(w.as_ref())).collect();
     let file = quoted(file.as_os_str());
-    vec![
-        format!("this machine has one node, where nothing can be placed. On one that has several: {here}"),
-        format!(
-            "on the emulated machine that was recorded, or another: nearfar record {EMULATED} --placement {file} -- {}",
-            words.join(" ")
-        ),
-    ]
+    said.next(
+        "this machine has one node, where nothing can be placed. On one that has several",
+        "several nodes",
+        here,
+    );
+    said.next(
+        "on the emulated machine that was recorded, or another",
+        "an emulated machine",
+        format!("nearfar record {EMULATED} --placement {file} -- {}", words.join(" ")),
+    );
 }

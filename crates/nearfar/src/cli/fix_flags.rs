@@ -1,6 +1,7 @@
 //! The flags of `nearfar fix`.
 
 use super::file::Force;
+use super::look::Look;
 use nearfar_machine::binding::Bind;
 use std::path::PathBuf;
 
@@ -28,6 +29,11 @@ pub(super) struct FixArgs {
     /// How the threads are laid out on an assumed machine: compact or scatter
     #[arg(long, value_name = "HOW", default_value = "compact")]
     pub(super) bind: Bind,
+    /// Write JSON instead of messages: the files, what they place, what no file can say, what to type next
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) look: Look,
 }
 
 const EXAMPLES: &str = "Examples:

@@ -2,6 +2,7 @@
 
 use super::file;
 use super::fix_flags::FixArgs;
+use super::fix_said::Said;
 use super::judged::judged;
 use super::ranks::{How, found};
 use super::repair::{next, nothing};
@@ -35,28 +36,34 @@ pub(super) fn run(path: &Path, args: &FixArgs) -> Result<ExitCode> {
     let found = found(&run, How { machine: args.machine.as_deref(), bind: args.bind, whole: false });
     let known: Vec<&Summary> = found.iter().filter_map(|f| f.summary.as_deref().ok()).collect();
     let unknown: CpuList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
+    let mut said = Said::new(args)?;
     if !unknown.is_empty() {
-        nearfar_host::say!(
-            "nearfar: rank {unknown} has no summary (`nearfar report` says why): nothing is written for it"
-        );
+        let why =
+            format!("rank {unknown} has no summary (`nearfar report` says why): nothing is written for it");
+        said.nothing(&why, why.clone());
     }
     let mut files: Vec<OfRanks> = Vec::new();
     let mut without = !unknown.is_empty();
     for group in alike(&known) {
-        match of_group(&run, &group, args)? {
+        match of_group(&run, &group, args, &mut said)? {
             Ok(placement) => add(&mut files, placement, &group),
             Err(why) => {
                 without = true;
-                nearfar_host::say!("nearfar: rank {}: nothing to place: {why}", list(&group.ranks));
+                let ranks = list(&group.ranks);
+                said.nothing(
+                    &format!("rank {ranks}: nothing to place: {why}"),
+                    format!("rank {ranks}: {why}"),
+                );
             }
         }
     }
     let missing = run.launch.size.is_none_or(|size| size as usize != found.len());
     match &files[..] {
         [] => {}
-        [one] if !without && !missing => write_one(path, args, one, &run)?,
-        _ => write_several(path, args, &files, &run)?,
+        [one] if !without && !missing => write_one(path, args, one, &run, &mut said)?,
+        _ => write_several(path, args, &files, &run, &mut said)?,
     }
+    said.end()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -81,14 +88,18 @@ fn add(files: &mut Vec<OfRanks>, placement: Placement, group: &Alike) {
 }
 
 /// What repairs the ranks of a group, by the recording of the one that loses most; or why nothing does.
-fn of_group(run: &RunDir, group: &Alike, args: &FixArgs) -> Result<Result<Placement, String>> {
+fn of_group(
+    run: &RunDir,
+    group: &Alike,
+    args: &FixArgs,
+    said: &mut Said,
+) -> Result<Result<Placement, String>> {
     let rank = run.rank(group.worst)?;
     let report = judged(&rank.path, args.machine.as_deref(), args.bind, false)
         .with_context(|| format!("rank {}", group.worst))?;
     let (placement, left) = to_placement(&report);
-    for line in &left {
-        nearfar_host::say!("nearfar: rank {}: not in a file: {line}", list(&group.ranks));
-    }
+    let whose = format!("rank {}: ", list(&group.ranks));
+    left.into_iter().for_each(|line| said.left(&whose, line));
     let Some(mut placement) = placement else { return Ok(Err(nothing(&report))) };
     let names_nodes = placement
         .file
@@ -113,20 +124,26 @@ fn of_group(run: &RunDir, group: &Alike, args: &FixArgs) -> Result<Result<Placem
 }
 
 /// All ranks take one file.
-fn write_one(path: &Path, args: &FixArgs, one: &OfRanks, run: &RunDir) -> Result<()> {
+fn write_one(path: &Path, args: &FixArgs, one: &OfRanks, run: &RunDir, said: &mut Said) -> Result<()> {
     let file = args.output.clone().unwrap_or_else(|| path.with_extension("placement"));
     file::write(&file, one.placement.file.to_toml(), args.force.force)?;
     if file == Path::new("-") {
         return Ok(());
     }
-    told(&file, one);
+    said.file(&file, Some(&one.ranks), &one.placement);
     let report = judged(&run.rank(one.ranks[0])?.path, args.machine.as_deref(), args.bind, false)?;
-    nearfar_host::say!("nearfar: next: {} {}", launcher(run), next(&file, &one.placement, &report));
+    said.next("next", "here", format!("{} {}", launcher(run), next(&file, &one.placement, &report)));
     Ok(())
 }
 
 /// A directory with the files and a script that takes each rank's.
-fn write_several(path: &Path, args: &FixArgs, files: &[OfRanks], run: &RunDir) -> Result<()> {
+fn write_several(
+    path: &Path,
+    args: &FixArgs,
+    files: &[OfRanks],
+    run: &RunDir,
+    said: &mut Said,
+) -> Result<()> {
     let directory = args.output.clone().unwrap_or_else(|| path.with_extension("placements"));
     anyhow::ensure!(
         directory != Path::new("-"),
@@ -142,25 +159,14 @@ fn write_several(path: &Path, args: &FixArgs, files: &[OfRanks], run: &RunDir) -
     for one in files {
         let file = directory.join(&one.name);
         file::write(&file, one.placement.file.to_toml(), args.force.force)?;
-        told(&file, one);
+        said.file(&file, Some(&one.ranks), &one.placement);
     }
     let script: PathBuf = directory.join(SCRIPT);
     file::write(&script, script_of(files), args.force.force)?;
     let (launcher, script) = (launcher(run), script.display());
-    nearfar_host::say!("nearfar: next: {launcher} sh {script} run -- {}", command(run)?);
-    nearfar_host::say!("nearfar: or:   {launcher} sh {script} record -o after/ -- {}", command(run)?);
+    said.next("next", "here", format!("{launcher} sh {script} run -- {}", command(run)?));
+    said.next("or", "here", format!("{launcher} sh {script} record -o after/ -- {}", command(run)?));
     Ok(())
-}
-
-fn told(file: &Path, one: &OfRanks) {
-    let names: Vec<&str> = one.placement.file.objects.iter().map(|o| o.label()).collect();
-    nearfar_host::say!(
-        "nearfar: {}: rank {}: places {}; gain {}",
-        file.display(),
-        list(&one.ranks),
-        names.join(", "),
-        one.placement.predicted
-    );
 }
 
 /// The launcher's part of the line: the user's own has more words, which no recording has.

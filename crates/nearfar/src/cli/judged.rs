@@ -1,15 +1,25 @@
 //! The report of a recording, judged by the machine that was asked for.
 
+use super::words::quoted;
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::{Judge, Report, analyze_owned};
 use nearfar_compare::ranks::slice;
+use nearfar_host::discover::{machine_from_argument, machine_without_a_file};
 use nearfar_host::discover::{machine_from_argument, machine_without_a_file};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_record::store;
+use nearfar_record::store;
 use nearfar_recording::{Meta, Modules};
 use std::path::Path;
+
+/// What is typed behind a command to judge a recording in the same way.
+pub(super) fn typed(machine: Option<&str>, bind: Bind, recording: &Path) -> String {
+    let machine = machine.map_or(String::new(), |machine| format!("--as {} ", quoted(machine.as_ref())));
+    let bind = if bind == Bind::Compact { String::new() } else { format!("--bind {bind} ") };
+    format!("{machine}{bind}{}", quoted(recording.as_os_str()))
+}
 
 /// The report of a recording.
 pub(super) fn judged(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Report> {

@@ -2,15 +2,92 @@
 
 use super::words::quoted;
 use crate::layout::launcher::Chosen;
+use crate::layout::rank::RankSeen;
 use crate::layout::table::columns;
+use nearfar_figures::escape;
 use nearfar_machine::Machine;
+use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::{Launch, environment};
-use nearfar_machine::layout::Layout;
+use nearfar_machine::layout::{Layout, Rank};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 
 /// What the rankfile is called in a line to paste.
 pub(super) const RANKFILE: &str = "nearfar.rankfile";
+
+/// A layout and its line, as JSON.
+#[derive(Serialize)]
+pub(super) struct Planned<'a> {
+    /// What each host is like.
+    machine: &'a str,
+    hosts: usize,
+    /// Threads of each rank.
+    threads: usize,
+    ranks: Vec<Row<'a>>,
+    /// What should be known about it.
+    notes: Vec<&'a str>,
+    /// Variables that the program is started with.
+    environment: BTreeMap<&'static str, String>,
+    launcher: &'static str,
+    /// The words in front of the program.
+    line: &'a [String],
+    /// The file that they name; null if they name none.
+    rankfile: Option<&'a str>,
+    /// Null where nothing was launched.
+    launched: Option<Launched<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    rank: usize,
+    /// Counted from 0.
+    host: usize,
+    nodes: &'a CpuList,
+    cpus: &'a CpuList,
+}
+
+/// What became of a launch.
+#[derive(Serialize)]
+pub(super) struct Launched<'a> {
+    /// `exit 0`.
+    pub(super) ending: String,
+    /// The ranks that were seen.
+    pub(super) seen: Vec<&'a RankSeen>,
+    /// What is wrong or unknown.
+    pub(super) errors: &'a [String],
+}
+
+impl<'a> Planned<'a> {
+    pub(super) fn new(
+        layout: &'a Layout,
+        machine: &'a Machine,
+        chosen: &'a Chosen,
+        line: &'a Launch,
+    ) -> Planned<'a> {
+        let row =
+            |rank: &'a Rank| Row { rank: rank.number, host: rank.host, nodes: &rank.nodes, cpus: &rank.cpus };
+        let notes = layout.notes.iter().chain(&line.notes).chain(&chosen.note);
+        Planned {
+            machine: &machine.name,
+            hosts: layout.hosts,
+            threads: layout.threads,
+            ranks: layout.ranks.iter().map(row).collect(),
+            notes: notes.map(String::as_str).collect(),
+            environment: environment(layout).into_iter().collect(),
+            launcher: chosen.launcher.name(),
+            line: &line.words,
+            rankfile: line.rankfile.as_deref(),
+            launched: None,
+        }
+    }
+
+    /// As text.
+    pub(super) fn json(self, launched: Option<Launched<'a>>) -> serde_json::Result<String> {
+        Ok(escape::json(serde_json::to_string_pretty(&Planned { launched, ..self })? + "\n"))
+    }
+}
 
 /// Which rank goes where, and the line that does it.
 pub(super) fn plan(

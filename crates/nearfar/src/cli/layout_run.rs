@@ -1,10 +1,13 @@
 //! `nearfar layout` of a recorded run of ranks: which rank was bound wrongly, and the launcher's line that repairs it.
 
+use super::layout_flags::LayoutArgs;
 use super::layout_plan::{RANKFILE, plan};
 use super::ranks::{How, found};
+use super::show;
 use crate::layout::launcher::choose;
 use anyhow::{Context, Result};
 use nearfar_compare::ranks::{Bindings, Summary, bindings};
+use nearfar_figures::escape;
 use nearfar_host::discover::machine_from_argument;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
@@ -14,18 +17,15 @@ use nearfar_machine::layout::{Ask, LayoutError, lay_out};
 use nearfar_record::ranks::read::{self, RunDir};
 use nearfar_record::store::read_meta;
 use nearfar_recording::Meta;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints each class with what is wrong with its binding; then the line, if anything is.
-pub(super) fn run(
-    path: &Path,
-    machine: Option<&str>,
-    launcher: Option<&str>,
-    threads: Option<u32>,
-) -> Result<ExitCode> {
+pub(super) fn run(path: &Path, args: &LayoutArgs) -> Result<ExitCode> {
+    let (machine, launcher, threads) = (args.machine.as_deref(), args.launcher.as_deref(), args.threads);
     let run = read::open(path)?;
     let found = found(&run, How { machine: None, bind: Bind::Compact, whole: false });
     let known: Vec<&Summary> = found.iter().filter_map(|f| f.summary.as_deref().ok()).collect();
@@ -40,23 +40,72 @@ pub(super) fn run(
     if !unknown.is_empty() {
         let _ = writeln!(text, "unknown: where rank {unknown} might run was not recorded");
     }
-    if !bound.wrong() {
-        let _ = writeln!(text, "no rank that is known is bound wrongly on {}", machine.name);
-        nearfar_host::out::page(&text)?;
-        return Ok(ExitCode::SUCCESS);
-    }
+    let wrong = bound.wrong();
     let alike = known.iter().all(|s| s.machine_key == first.machine_key);
-    match alike {
-        false => text.push_str(
-            "\nno line: the hosts are different machines, and a line is for hosts that are alike\n",
-        ),
-        true => match line(&run, &bound, &machine, &meta, launcher, threads) {
-            Ok(line) => _ = write!(text, "\nA launch that binds each rank:\n{line}"),
-            Err(why) => _ = writeln!(text, "\nno line: {why:#}"),
-        },
+    let line = match alike {
+        _ if !wrong => None,
+        false => {
+            Some(Err("the hosts are different machines, and a line is for hosts that are alike".to_owned()))
+        }
+        true => {
+            Some(line(&run, &bound, &machine, &meta, launcher, threads).map_err(|why| format!("{why:#}")))
+        }
+    };
+    match &line {
+        None => _ = writeln!(text, "no rank that is known is bound wrongly on {}", machine.name),
+        Some(Ok(line)) => _ = write!(text, "\nA launch that binds each rank:\n{line}"),
+        Some(Err(why)) => _ = writeln!(text, "\nno line: {why}"),
     }
-    nearfar_host::out::page(&text)?;
-    Ok(ExitCode::FAILURE)
+    let page = match args.json {
+        true => json(&machine, &bound, &unknown, line)?,
+        false => args.look.dressed(&text, args.look.resolve()),
+    };
+    show::page(&page)?;
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// How the ranks of a run were bound, as JSON.
+fn json(
+    machine: &Machine,
+    bound: &Bindings,
+    unknown: &CpuList,
+    line: Option<Result<String, String>>,
+) -> Result<String> {
+    /// Ranks that were bound alike.
+    #[derive(Serialize)]
+    struct Class<'a> {
+        ranks: &'a [u32],
+        /// Program, cpus, nodes and verdict, in words.
+        of: &'a str,
+        /// What is wrong, in words.
+        wrong: &'a [String],
+    }
+    #[derive(Serialize)]
+    struct Written<'a> {
+        machine: &'a str,
+        classes: Vec<Class<'a>>,
+        /// Ranks of which it was not recorded where they might run.
+        unknown: &'a CpuList,
+        /// Whether any rank is bound wrongly.
+        wrong: bool,
+        /// The layout that binds each rank and its line, as text; null if none is wrong, or none is known.
+        repair: Option<&'a str>,
+        /// Why none is known.
+        why_no_repair: Option<&'a str>,
+    }
+    let written = Written {
+        machine: &machine.name,
+        classes: bound
+            .classes
+            .iter()
+            .map(|c| Class { ranks: &c.ranks, of: &c.of, wrong: &c.wrong })
+            .collect(),
+        unknown,
+        wrong: bound.wrong(),
+        repair: line.as_ref().and_then(|line| line.as_deref().ok()),
+        why_no_repair: line.as_ref().and_then(|line| line.as_ref().err().map(String::as_str)),
+    };
+    Ok(escape::json(serde_json::to_string_pretty(&written)? + "\n"))
 }
 
 /// The machine whose nodes the ranks' cpus are counted by: the one asked for or wished, if it has the cpus of the one

@@ -192,7 +192,7 @@ fn text(rows: &[Row], width: usize, color: bool) -> String {
             _ => writeln!(text, "{line}"),
         };
         if let Some(state) = at.checked_sub(1).and_then(|row| rows[row].state.as_deref()) {
-            let _ = write!(text, "{}", show::wrapped(2, &escape::line(state), width));
+            let _ = write!(text, "{}", super::look::wrapped(2, &escape::line(state), width));
         }
     }
     text

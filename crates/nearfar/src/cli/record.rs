@@ -140,9 +140,14 @@ pub fn run(args: RecordArgs) -> ExitCode {
 
 /// To stderr. Whether anybody reads it does not change how we end.
 pub(super) fn say(line: &str) {
-    // SAFETY: sets a disposition; a pipe without a reader is an error then, not our death.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    outlive_readers();
     nearfar_host::say!("{line}");
+}
+
+/// From here on a pipe without a reader is an error, not our death.
+pub(super) fn outlive_readers() {
+    // SAFETY: sets a disposition that has no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 /// `sudo nearfar record` is meant to give its rights to the recorder, and seldom to the program.

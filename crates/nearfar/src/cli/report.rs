@@ -1,6 +1,6 @@
 //! `nearfar report`.
 
-use super::judged::{judged, judged_running};
+use super::judged::{judged, judged_running, typed};
 use super::ranks::{gate, merged};
 use super::report_flags::ReportArgs;
 use super::{html, show, status, web};
@@ -55,7 +55,10 @@ fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
                 to_phases(&report, wanted, width, color)
             }
             (None, true) => to_details(&report, width, color),
-            (None, false) => to_text(&report, &path.to_string_lossy(), width, color),
+            (None, false) => {
+                let again = typed(args.machine.as_deref(), args.bind, path);
+                to_text(&report, &again, width, color)
+            }
         };
         if args.callers {
             text += &callers(&report, width, color);

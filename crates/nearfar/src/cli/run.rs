@@ -1,8 +1,11 @@
 //! `nearfar run`.
 
-use crate::place::{Placement, RunError, run as run_placed};
+use super::look::Look;
+use super::show;
+use crate::place::{Placement, Ran, RunError, Seen, run as run_placed};
 use anyhow::Context;
 use clap::Args;
+use nearfar_figures::escape;
 use nearfar_host::discover;
 use nearfar_host::policy::Policy;
 use nearfar_host::target::User;
@@ -11,6 +14,7 @@ use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
 use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
 use nearfar_record::collect::openmp;
+use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
 use std::path::PathBuf;
@@ -75,8 +79,14 @@ pub(super) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
     /// Say nothing but what is wrong
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
+    /// Write JSON instead, at the program's end: what was asked, and what was seen. On standard error, since standard
+    /// output is the program's; with --dry-run on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    look: Look,
     /// The program and its arguments
     #[arg(last = true, required_unless_present = "dry_run", value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -101,28 +111,39 @@ pub fn run(args: &RunArgs) -> ExitCode {
         Ok(prepared) => prepared,
         Err(error) => return super::status::fail(&error),
     };
+    super::record::outlive_readers();
     let say = |line: &str| {
-        if !args.quiet {
-            super::record::say(&format!("nearfar: {line}"));
+        if !args.quiet && !args.json {
+            args.look.say(line);
         }
     };
     say(&placement.words());
-    for warning in placement.warnings(&machine) {
-        nearfar_host::say!("nearfar: mind: {warning}");
+    let warnings = placement.warnings(&machine);
+    if !args.json {
+        warnings.iter().for_each(|warning| args.look.say(&format!("mind: {warning}")));
     }
     if args.dry_run {
-        return ExitCode::SUCCESS;
+        return match args.json.then(|| written(&placement, &warnings, None).map(|json| show::page(&json))) {
+            Some(Err(error)) => super::status::fail(&error.into()),
+            Some(Ok(Err(error))) => super::status::fail(&error.into()),
+            _ => ExitCode::SUCCESS,
+        };
     }
     let user = match args.user.as_deref().map(User::asked_for).transpose() {
         Ok(user) => user,
         Err(error) => return super::status::fail(&error),
     };
-    if user.is_none() && !args.quiet {
+    if user.is_none() && !args.quiet && !args.json {
         super::record::warn_of_root();
     }
     match run_placed(&args.command, &placement, &machine, user.as_ref()) {
         Ok(ran) => {
             ran.lines.iter().for_each(|line| say(line));
+            if args.json
+                && let Ok(json) = written(&placement, &warnings, Some(&ran))
+            {
+                nearfar_host::out::page_to_stderr(&json);
+            }
             ran.ending.pass_on()
         }
         Err(RunError::Start(error)) => {
@@ -131,6 +152,44 @@ pub fn run(args: &RunArgs) -> ExitCode {
         }
         Err(error) => super::status::fail(&error.into()),
     }
+}
+
+/// What was asked for and what became of it, as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    /// Cpus of the process; null: as they were.
+    cpus: Option<&'a CpuList>,
+    /// Policy of its memory, in words; null: as it was.
+    memory: Option<String>,
+    /// Threads that it should make; null: its own matter.
+    threads: Option<usize>,
+    /// The cpu of each thread in the order of their creation; empty: not pinned.
+    pinned_to: &'a [u32],
+    /// Single objects and their places, in words.
+    objects: Vec<String>,
+    /// What is probably not meant.
+    warnings: &'a [String],
+    /// `exit 0`; null in a dry run.
+    ending: Option<String>,
+    /// The look that saw most threads; null if there was none.
+    seen: Option<&'a Seen>,
+    /// What was seen beside what was asked, in words.
+    remarks: &'a [String],
+}
+
+fn written(placement: &Placement, warnings: &[String], ran: Option<&Ran>) -> serde_json::Result<String> {
+    let written = Written {
+        cpus: placement.cpus.as_ref(),
+        memory: placement.policy.as_ref().map(Policy::words),
+        threads: placement.count,
+        pinned_to: &placement.threads,
+        objects: placement.objects.as_ref().map(ObjectPolicies::lines).unwrap_or_default(),
+        warnings,
+        ending: ran.map(|ran| ran.ending.text()),
+        seen: ran.and_then(|ran| ran.seen.as_ref()),
+        remarks: ran.map_or(&[], |ran| &ran.lines),
+    };
+    Ok(escape::json(serde_json::to_string_pretty(&written)? + "\n"))
 }
 
 fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {

@@ -32,22 +32,6 @@ pub(super) fn lines(text: &str) -> io::Result<()> {
     page(&escape::page(text))
 }
 
-/// Words in lines so wide, each behind so many spaces.
-pub(super) fn wrapped(indent: usize, text: &str, width: usize) -> String {
-    let room = width.saturating_sub(indent).max(20);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()
-}
-
 /// The command that a page goes through: NEARFAR_PAGER, PAGER or less, if the terminal has not enough lines for it.
 fn pager(text: &str) -> Option<OsString> {
     let (columns, rows) = super::look::terminal()?;

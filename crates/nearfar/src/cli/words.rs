@@ -5,9 +5,10 @@
 //! begins with `-` (or, for `where`, is a number). The definitions of the commands ask for `--`, so that an unknown
 //! option before the program is refused with the nearest name; here it is put in where it was left out.
 
+pub(super) use nearfar_host::out::quoted;
+
 use clap::{Arg, Command};
-use nearfar_figures::escape::is_command;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 /// The words with `--` before the program.
 pub(super) fn separated(mut words: Vec<OsString>, definition: &Command) -> Vec<OsString> {
@@ -67,29 +68,6 @@ fn takes_next(sub: &Command, word: &str) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// As a shell reads it back.
-pub(super) fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
-    }
-    if word.contains(is_command) {
-        // As bash, zsh and ksh read it back; what is printed must not be obeyed by the terminal before.
-        let escaped: String = word
-            .chars()
-            .map(|c| match c {
-                '\'' | '\\' => format!("\\{c}"),
-                c if is_command(c) && c.is_ascii() => format!("\\x{:02x}", u32::from(c)),
-                c if is_command(c) => format!("\\u{:04x}", u32::from(c)),
-                c => c.to_string(),
-            })
-            .collect();
-        return format!("$'{escaped}'");
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

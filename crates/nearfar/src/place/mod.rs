@@ -7,12 +7,11 @@ pub(crate) mod seen;
 pub mod trials;
 
 pub use placement::Placement;
+pub use seen::Seen;
 
 use nearfar_host::policy::Policy;
 use nearfar_host::target::{Before, Ending, Held, Running, StartError, User};
 use nearfar_machine::Machine;
-use nearfar_record::collect::objects;
-use seen::Seen;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,8 @@ pub struct Ran {
     pub ending: Ending,
     /// What to say about it.
     pub lines: Vec<String>,
+    /// The look that saw most threads; `None` if it ended before one.
+    pub seen: Option<Seen>,
 }
 
 /// Runs `command` as `placement` says, as `user` if there is one, and looks whether it is so.
@@ -54,14 +55,14 @@ pub fn run(
     let running = held.release()?;
     let mut lines: Vec<String> = unpinned.into_iter().collect();
     let (ending, seen) = watch(&running, machine);
-    match seen {
+    match &seen {
         Some(seen) => lines.extend(seen.lines(placement, cpus.as_ref(), machine)),
         None => lines.push("the program ended before it could be looked at".to_owned()),
     }
     if let (Some(objects), Some(table)) = (&placement.objects, &table) {
         lines.extend(objects.outcome(table));
     }
-    Ok(Ran { ending, lines })
+    Ok(Ran { ending, lines, seen })
 }
 
 /// Waits for the end and looks now and then; the look that saw most threads is kept.

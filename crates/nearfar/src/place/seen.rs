@@ -7,10 +7,11 @@ use nearfar_host::proc;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::residency::numa_maps::own_bytes;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A thread.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Thread {
     /// Kernel number.
     pub tid: u32,
@@ -19,13 +20,15 @@ pub struct Thread {
 }
 
 /// A look at a process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seen {
     /// Seconds after the start.
+    #[serde(rename = "at_seconds")]
     pub at: f64,
     /// Threads in the order of their numbers.
     pub threads: Vec<Thread>,
     /// Bytes of its own memory (not of files) by node; `None` if the kernel does not tell.
+    #[serde(rename = "own_bytes_by_node")]
     pub own: Option<BTreeMap<NodeId, u64>>,
 }
 

@@ -1,10 +1,9 @@
 //! Objects and parts of them, placed inside virtual machines as a file says.
 
-use crate::common::{Scratch, skip, text, workload};
+use crate::common::{Scratch, text, workload};
 use crate::lab::{Lab, c, guest_works, inside, one_machine};
 use crate::placement::Guest;
 use serde_json::Value;
-use std::process::Command;
 
 /// Objects from calls of several kinds; prints the kernel's line of each, by its name.
 const OBJECTS: &str = r#"

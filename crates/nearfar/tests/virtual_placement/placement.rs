@@ -3,7 +3,6 @@
 
 use crate::common::{Scratch, skip, text, workload};
 use crate::lab::{Lab, c, guest_works, inside, one_machine};
-use serde_json::Value;
 use std::process::Command;
 
 /// Threads in the order of their creation, without OpenMP: prints where each may run.
@@ -72,7 +71,7 @@ int main(void) {
 }"#;
 
 pub(crate) struct Guest {
-    lab: Lab,
+    pub(crate) lab: Lab,
     programs: [String; 3],
 }
 

@@ -8,13 +8,13 @@ use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::command_name;
 use crate::collect::objects::{ObjectPolicies, on_one_node};
 use crate::collect::openmp;
+use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
+use anyhow::{Context, anyhow};
+use budget::stop_after;
 use nearfar_guest::{self, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream};
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
 use nearfar_host::target::{Ending, find_program};
-use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
-use anyhow::{Context, anyhow};
-use budget::stop_after;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_recording::{Columns, Loss, Losses, Source, SourceReport, journal};
@@ -394,7 +394,11 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
     let here = std::env::current_dir().ok();
     let shown = here.and_then(|d| recording.strip_prefix(d).ok().map(Path::to_owned));
     let shown = shown.unwrap_or_else(|| recording.clone());
-    summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
+    summary.push(format!(
+        "nearfar: recording {}; next: nearfar report {}",
+        shown.display(),
+        nearfar_host::out::quoted(shown.as_os_str())
+    ));
     Ok(Outcome { directory: recording, rank: None, ending: Some(run.ending), summary })
 }
 

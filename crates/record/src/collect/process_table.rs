@@ -8,8 +8,8 @@ mod python;
 
 use super::agent::PythonFrame;
 use crate::store::Tables;
-use nearfar_host::symbols::{Module, Unwinder, is_runtime};
 use nearfar_decode::Decoder;
+use nearfar_host::symbols::{Module, Unwinder, is_runtime};
 use nearfar_recording::*;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};

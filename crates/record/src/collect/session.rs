@@ -580,7 +580,11 @@ impl Session<'_> {
             let shown =
                 std::env::current_dir().ok().and_then(|d| named.strip_prefix(d).ok().map(Path::to_owned));
             let shown = shown.unwrap_or(named.to_owned());
-            summary.push(format!("nearfar: recording {0}; next: nearfar report {0}", shown.display()));
+            summary.push(format!(
+                "nearfar: recording {}; next: nearfar report {}",
+                shown.display(),
+                nearfar_host::out::quoted(shown.as_os_str())
+            ));
         }
         if let Some(rank) = &rank {
             let of = format!("nearfar: rank {}: ", rank.rank);

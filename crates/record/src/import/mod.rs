@@ -167,7 +167,11 @@ fn write(
     }
     let shown = std::env::current_dir().ok().and_then(|d| path.strip_prefix(d).ok().map(Path::to_owned));
     let shown = shown.unwrap_or_else(|| path.clone());
-    summary.push(format!("recording {0}; next: nearfar report {0}", shown.display()));
+    summary.push(format!(
+        "recording {}; next: nearfar report {}",
+        shown.display(),
+        nearfar_host::out::quoted(shown.as_os_str())
+    ));
     Ok(Outcome { directory: path, damage: told.damage, summary })
 }
 

@@ -2,8 +2,8 @@
 
 use super::Interpreter;
 use crate::collect::process_table::MapEntry;
-use nearfar_host::proc;
 use crate::store::Tables;
+use nearfar_host::proc;
 use nearfar_host::symbols::is_agent;
 use nearfar_recording::*;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The code around an address: of a file, or read from the process that made it.
 
 use super::{Loaded, ProcessTable};
-use nearfar_host::symbols::{Module, spins};
 use nearfar_decode::{Decoder, FunctionCode};
+use nearfar_host::symbols::{Module, spins};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 

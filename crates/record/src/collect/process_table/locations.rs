@@ -1,8 +1,8 @@
 //! Numbers of code addresses and of call chains, and what was found out about them.
 
 use super::{Place, ProcessTable};
-use nearfar_host::proc;
 use crate::store::Tables;
+use nearfar_host::proc;
 use nearfar_recording::*;
 
 impl ProcessTable {
