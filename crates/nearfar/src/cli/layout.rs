@@ -14,6 +14,7 @@ use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::launch;
 use nearfar_machine::layout::{Ask, lay_out};
 use nearfar_machine::select::cpus;
+use nearfar_record::ranks::read::is_run;
 use std::path::Path;
 use std::process::ExitCode;
 

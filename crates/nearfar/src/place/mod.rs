@@ -12,6 +12,7 @@ pub use seen::Seen;
 use nearfar_host::policy::Policy;
 use nearfar_host::target::{Before, Ending, Held, Running, StartError, User};
 use nearfar_machine::Machine;
+use nearfar_record::collect::objects;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,6 @@ use crate::store::Tables;
 use nearfar_decode::Registers;
 use nearfar_host::proc;
 use nearfar_host::symbols::Regs;
-use nearfar_host::symbols::{Regs, is_agent};
 use nearfar_recording::*;
 use std::collections::HashMap;
 

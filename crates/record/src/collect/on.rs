@@ -11,7 +11,7 @@ use crate::collect::openmp;
 use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use budget::stop_after;
-use nearfar_guest::{self, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream};
+use nearfar_guest::{self as guest, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream};
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
 use nearfar_host::target::{Ending, find_program};

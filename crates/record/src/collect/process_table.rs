@@ -9,6 +9,7 @@ mod python;
 use super::agent::PythonFrame;
 use crate::store::Tables;
 use nearfar_decode::Decoder;
+use nearfar_host::proc;
 use nearfar_host::symbols::{Module, Unwinder, is_runtime};
 use nearfar_recording::*;
 use std::collections::{BTreeMap, HashMap};
