@@ -2,7 +2,6 @@
 
 use crate::made_recording::*;
 use nearfar_analyze::{Report, Verdict};
-use nearfar_machine::figures::{Cell, Confidence, Matrix};
 use nearfar_machine::{CacheLevel, Machine};
 use nearfar_recording::*;
 

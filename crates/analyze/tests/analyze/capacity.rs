@@ -1,10 +1,10 @@
 //! How much of a program's memory its caches may hold.
 
-use crate::cached::{cached, initialised, on_two, small};
+use crate::cached::{cached, on_two};
 use crate::made_recording::*;
-use nearfar_analyze::{Report, Verdict};
+use nearfar_analyze::Verdict;
+use nearfar_machine::Machine;
 use nearfar_machine::figures::{Cell, Confidence, Matrix};
-use nearfar_machine::{CacheLevel, Machine};
 use nearfar_recording::*;
 
 /// A program of 1 GiB in a cache of 32 MiB, of which half is sure to hold what fits it.

@@ -1,8 +1,7 @@
 //! Huge pages: one touch places what several threads use.
 
 use crate::made_recording::*;
-use crate::placements::{kinds, made, pages_of, sampled};
-use nearfar_analyze::{Pattern, Report};
+use crate::placements::kinds;
 use nearfar_recording::*;
 
 /// One fault of hugetlbfs maps 1 GiB: all of it is where the thread that faulted was.

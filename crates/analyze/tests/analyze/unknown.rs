@@ -1,8 +1,8 @@
 //! What is not known is unknown, and never clean.
 
-use crate::cases::{near, serial};
+use crate::cases::serial;
 use crate::made_recording::*;
-use nearfar_analyze::{Basis, Pattern, Verdict};
+use nearfar_analyze::Verdict;
 use nearfar_recording::*;
 
 #[test]
