@@ -4,8 +4,7 @@ mod compared;
 
 use compared::*;
 use nearfar_analyze::*;
-use nearfar_compare::{Change, Comparison, DecidedBy, Gate, RowChange, compare, compare_same_work};
-use nearfar_machine::DistanceClass;
+use nearfar_compare::{Change, DecidedBy, Gate, compare, compare_same_work};
 use nearfar_report::compare::{to_json, to_text};
 use nearfar_timing::Binding;
 use serde_json::Value;

@@ -1,11 +1,9 @@
 //! Reports to compare, of runs with known answers.
 
 use nearfar_analyze::*;
-use nearfar_compare::{Change, Comparison, DecidedBy, Gate, RowChange, compare, compare_same_work};
+use nearfar_compare::{Comparison, RowChange};
 use nearfar_machine::DistanceClass;
-use nearfar_report::compare::{to_json, to_text};
 use nearfar_timing::Binding;
-use serde_json::Value;
 
 pub fn ci(low: f64, high: f64) -> Option<Interval> {
     Some(Interval { low, high })
