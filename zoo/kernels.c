@@ -17,6 +17,13 @@
  *   private    the same with a histogram a thread
  *   table      random look-ups in a table that is never written
  *   rows       each thread sums its own rows of a matrix again and again
+ *   histogram  bytes counted in a histogram a thread
+ *   transpose  b[j][i] = a[i][j] without tiles
+ *   fft        passes of a radix-2 fast Fourier transform in place (Cooley and Tukey), without bit reversal
+ *   lu         LU decompositions of many matrices of 64 by 64 (Doolittle, no pivots)
+ *   trisolve   a sparse lower triangular system, level by level, 8 entries of earlier levels a row
+ *   sort       passes of a bottom-up merge sort
+ *   nbody      forces of all bodies on 16 a repetition
  */
 #include <math.h>
 #include <omp.h>
@@ -252,12 +259,143 @@ static double rows(long kib, long reps) {
     return sum;
 }
 
+static double histogram(long kib, long reps) {
+    long n = kib * 1024, all[256] = {0};
+    unsigned char *text = memory(n);
+    FILL(n, text[i] = (unsigned char)mixed(i))
+    for (long r = 0; r < reps; r++) {
+#pragma omp parallel
+        {
+            long own[256] = {0};
+#pragma omp for schedule(static)
+            for (long i = 0; i < n; i++) own[text[i]]++;
+#pragma omp critical
+            for (int b = 0; b < 256; b++) all[b] += own[b];
+        }
+    }
+    return all[7];
+}
+
+static double transpose(long kib, long reps) {
+    long n = (long)sqrt(kib * 1024 / 16.0);
+    double *a = memory(n * n * 8), *b = memory(n * n * 8);
+    FILL(n, for (long k = 0; k < n; k++) (a[i * n + k] = i - k, b[i * n + k] = 0))
+    for (long r = 0; r < reps; r++) {
+#pragma omp parallel for schedule(static)
+        for (long i = 0; i < n; i++)
+            for (long j = 0; j < n; j++) b[i * n + j] = a[j * n + i];
+    }
+    return b[n + 5];
+}
+
+static double fft(long kib, long reps) {
+    long n = 1;
+    while (n * 2 * 20 <= kib * 1024) n *= 2;
+    double *x = memory(n * 16), *turn = memory(n / 2 * 8);
+    FILL(n, (x[2 * i] = i % 7, x[2 * i + 1] = 0))
+    FILL(n / 4, (turn[2 * i] = cos(6.283185307179586 * 2 * i / n), turn[2 * i + 1] = sin(6.283185307179586 * 2 * i / n)))
+    long half = n / 2;
+    for (long r = 0; r < reps; r++, half = half > 1 ? half / 2 : n / 2) {
+#pragma omp parallel for schedule(static)
+        for (long k = 0; k < n / 2; k++) {
+            long in = k % half, i = 2 * (2 * (k / half) * half + in), j = i + 2 * half, t = 2 * (in * (n / 4) / half);
+            double re = x[j] * turn[t] - x[j + 1] * turn[t + 1], im = x[j] * turn[t + 1] + x[j + 1] * turn[t];
+            x[j] = 0.5 * (x[i] - re), x[j + 1] = 0.5 * (x[i + 1] - im);
+            x[i] = 0.5 * (x[i] + re), x[i + 1] = 0.5 * (x[i + 1] + im);
+        }
+    }
+    return x[6];
+}
+
+static double lu(long kib, long reps) {
+    enum { M = 64 };
+    long n = kib * 1024 / (M * M * 8);
+    if (n < 1) n = 1;
+    double *a = memory(n * M * M * 8);
+    FILL(n, for (long k = 0; k < M * M; k++) a[i * M * M + k] = k % (M + 1) ? 0.01 * (k % 17) : 8)
+    for (long r = 0; r < reps; r++) {
+#pragma omp parallel for schedule(static)
+        for (long q = 0; q < n; q++) {
+            double *m = a + q * M * M;
+            for (int k = 0; k < M; k++)
+                for (int i = k + 1; i < M; i++) {
+                    double f = m[i * M + k] /= m[k * M + k];
+                    for (int j = k + 1; j < M; j++) m[i * M + j] -= f * m[k * M + j];
+                }
+            for (int k = 0; k < M; k++) m[k * M + k] = 8;
+        }
+    }
+    return a[M + 3];
+}
+
+static double trisolve(long kib, long reps) {
+    enum { ROW = 8, LEVELS = 16 };
+    long n = kib * 1024 / (ROW * 12 + 16), level = n / LEVELS;
+    double *value = memory(n * ROW * 8), *x = memory(n * 8), *b = memory(n * 8);
+    int32_t *column = memory(n * ROW * 4);
+    FILL(n, (x[i] = 0, b[i] = 1); for (long k = 0; k < ROW; k++) {
+        long before = i / level * level;
+        value[i * ROW + k] = before ? 0.1 : 0;
+        column[i * ROW + k] = before ? (int32_t)(mixed(i * ROW + k) % before) : 0;
+    })
+    for (long r = 0; r < reps; r++)
+        for (long l = 0; l < LEVELS; l++) {
+#pragma omp parallel for schedule(static)
+            for (long i = l * level; i < (l + 1) * level; i++) {
+                double s = b[i];
+                for (long k = 0; k < ROW; k++) s -= value[i * ROW + k] * x[column[i * ROW + k]];
+                x[i] = s;
+            }
+        }
+    return x[level * LEVELS - 1];
+}
+
+static double sort(long kib, long reps) {
+    long n = 1, run = 1;
+    while (n * 2 * 16 <= kib * 1024) n *= 2;
+    uint64_t *from = memory(n * 8), *to = memory(n * 8);
+    FILL(n, (from[i] = mixed(i), to[i] = 0))
+    for (long r = 0; r < reps; r++, run = 2 * run < n / 8 ? 2 * run : 1) {
+#pragma omp parallel for schedule(static)
+        for (long p = 0; p < n / (2 * run); p++) {
+            uint64_t *a = from + 2 * run * p, *a_end = a + run, *b = a_end, *b_end = b + run, *t = to + 2 * run * p;
+            while (a < a_end && b < b_end) *t++ = *a <= *b ? *a++ : *b++;
+            while (a < a_end) *t++ = *a++;
+            while (b < b_end) *t++ = *b++;
+        }
+        uint64_t *swap = from;
+        from = to, to = swap;
+    }
+    return (double)from[n / 2];
+}
+
+static double nbody(long kib, long reps) {
+    enum { AT = 16 };
+    long n = kib * 1024 / 32;
+    struct body {
+        double x, y, z, mass;
+    } *body = memory(n * sizeof *body);
+    FILL(n, (body[i].x = i % 101, body[i].y = i % 103, body[i].z = i % 107, body[i].mass = 1))
+    double sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (long q = 0; q < reps * AT; q++) {
+        struct body at = body[mixed(q) % n];
+        for (long i = 0; i < n; i++) {
+            double x = body[i].x - at.x, y = body[i].y - at.y, z = body[i].z - at.z, d = x * x + y * y + z * z + 0.01;
+            sum += body[i].mass * x / (d * sqrt(d));
+        }
+    }
+    return sum;
+}
+
 int main(int count, char **word) {
     static const struct {
         const char *name;
         double (*run)(long, long);
     } kernels[] = {{"ep", ep}, {"triad", triad}, {"jacobi", jacobi}, {"aos", aos}, {"spmv", spmv}, {"is", is},
-                   {"bfs", bfs}, {"join", join}, {"shared", shared}, {"private", private}, {"table", table}, {"rows", rows}};
+                   {"bfs", bfs}, {"join", join}, {"shared", shared}, {"private", private}, {"table", table}, {"rows", rows},
+                   {"histogram", histogram}, {"transpose", transpose}, {"fft", fft}, {"lu", lu}, {"trisolve", trisolve},
+                   {"sort", sort}, {"nbody", nbody}};
     if (count == 5)
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             if (!strcmp(word[1], kernels[i].name)) {
