@@ -9,7 +9,7 @@ use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::spans::Fixed;
 use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
-use nearfar_recording::{Columns, UNCOUNTED};
+use nearfar_recording::{Access, Columns, UNCOUNTED};
 
 /// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
 /// is in the upper end of the interval. // chosen
@@ -166,10 +166,16 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
     (iteration_ns >= IMPOSSIBLE * least_ns).then_some(found)
 }
 
-/// Bytes that an iteration takes from memory where no cache holds them; `None` where an address is not regular.
+/// Bytes that an iteration takes from memory where no cache holds them; `None` where an address is not regular, or a fixed place is
+/// written.
 fn bytes(input: &Input, loop_id: u32) -> Option<f64> {
     let s = &input.loop_streams;
     (0..s.len()).filter(|&i| s.loop_id[i] == loop_id).try_fold(0.0, |sum, i| {
+        // A line that is written at a fixed place may be one that other threads want: how fast it is alone does not tell.
+        let stores = [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
+        if stores && s.step[i] == 0.0 {
+            return None;
+        }
         // Of a step that is wider than what it touches, the lines that it touches.
         let touched = f64::from(s.bytes[i].max(LINE_BYTES).next_multiple_of(LINE_BYTES));
         (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(touched))

@@ -78,7 +78,7 @@ fn note(r: &Report) -> &str {
 }
 
 /// Two nodes whose far memory gives a thread 64 bytes for each of its lines in flight in 128 ns, and all so many GB/s.
-fn far(lines: f64, pair_gbs: f64) -> Machine {
+pub fn far(lines: f64, pair_gbs: f64) -> Machine {
     let mut machine = machine(2, 4);
     let (source, confidence) = ("chosen for the test".to_owned(), Confidence::H);
     let matrix = |near: f64, far: f64| {

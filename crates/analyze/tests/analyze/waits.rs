@@ -185,3 +185,15 @@ fn a_thread_that_sleeps_between_passes_would_not_have_run_beside_and_one_that_lo
     let (slept, lost) = (share(true), share(false));
     assert!(lost > slept + 0.08, "{slept} {lost}");
 }
+
+#[test]
+fn threads_that_did_not_run_at_the_same_time_are_no_proof_that_a_line_is_not_wanted() {
+    let fast = counting([0, 8], 0.26);
+    let r = fast.on_machine(crate::native::far(1000.0, 1000.0));
+    assert_ne!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+    // The same where nothing is written.
+    let mut w = counting([0, 8], 0.26);
+    w.input.loop_streams.access.fill(Access::Load as u8);
+    let r = w.on_machine(crate::native::far(1000.0, 1000.0));
+    assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+}
