@@ -1,5 +1,7 @@
 //! Programs with known placements, and what the analysis must say of them.
 
+#[path = "analyze/along.rs"]
+mod along;
 #[path = "analyze/cached.rs"]
 mod cached;
 #[path = "analyze/capacity.rs"]
