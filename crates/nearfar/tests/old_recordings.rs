@@ -1,5 +1,6 @@
-//! Recordings of format 1 open, with the figures that the version gave that made them: tables and columns that have
-//! another name since are found by the one that they had.
+//! Recordings of former versions open, with the figures that the version gave that made them: tables and columns that
+//! have another name since are found by the one that they had. Two of each format, of the program `recordings/field.c`:
+//! one sampled on a machine of one node, one counted on a virtual machine of two.
 
 mod common;
 
@@ -60,4 +61,38 @@ fn a_counted_recording_of_format_1_has_its_figures() {
     let why = r.0["verdict_why"].as_str().unwrap();
     assert!(!why.contains("too many objects"), "{why}");
     assert!(why.contains("far pages of field") && why.contains("95 % interval"), "{why}");
+}
+
+#[test]
+fn a_sampled_recording_of_format_2_has_its_figures() {
+    let r = report("format2-sampled", &["--as", "2x1"]);
+    assert_eq!((r.samples("clock"), r.samples("pages")), (330, 355), "{}", r.0["sources"]);
+    let field = r.object("field").0;
+    let is = |value: &serde_json::Value, is: f64| {
+        assert!((number(value) - is).abs() < 1e-12, "{value} is not {is}")
+    };
+    is(&field["stall_share"], 1.0);
+    is(&field["remote_share"], 163.0 / 328.0);
+    is(&r.0["page_node_unknown_share"], 2.0 / 330.0);
+    // Its tables of loops and counters, which format 1 does not have.
+    let stored = nearfar_record::store::open(&recording("format2-sampled")).unwrap();
+    let input = &stored.input;
+    assert!(!input.loops.is_empty() && !input.progress.is_empty() && !input.counters.is_empty());
+    assert!(stored.remarks.is_empty(), "{:?}", stored.remarks);
+}
+
+#[test]
+fn a_counted_recording_of_format_2_has_its_figures() {
+    let r = report("format2-counted", &[]);
+    assert_eq!((r.samples("simulated"), r.samples("pages")), (412, 357), "{}", r.0["sources"]);
+    let flows = r.0["counters"]["dram"].as_array().unwrap();
+    let bytes = |from: u64, node: u64| {
+        let flow = flows.iter().find(|f| f["from"] == from && f["page_node"] == node);
+        let flow = flow.unwrap_or_else(|| panic!("{flows:?}"));
+        ["read_bytes", "write_bytes", "cache_bytes"].map(|kind| flow[kind].as_u64().unwrap())
+    };
+    assert_eq!(bytes(0, 0), [1_219_392, 512, 0]);
+    assert_eq!(bytes(1, 0), [1_728, 528_960, 29_376]);
+    assert_eq!(bytes(1, 1), [6_848, 0, 0]);
+    assert_eq!(number(&r.object("field").0["remote_share"]), 0.332_303_062_344_951);
 }
