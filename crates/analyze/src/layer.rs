@@ -8,6 +8,9 @@
 //! Every list is in the order of births. A lookup visits the lists on the way from one cell
 //! to the root, with a binary search in each.
 
+mod deaths;
+
+use deaths::Deaths;
 /// An interval of addresses with a lifetime.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -457,49 +460,6 @@ fn borders<S: Spans + ?Sized>(ids: &[u32], spans: &S, grain: usize) -> Vec<u64> 
     borders.sort_unstable();
     borders.dedup();
     borders
-}
-
-/// Deaths in a list, and the latest of each so many of them, and of each so many of these: to find the last
-/// in a range that is alive without asking all.
-#[derive(Debug)]
-struct Deaths {
-    levels: Vec<Vec<u64>>,
-}
-
-/// How many of a level make one of the next. // chosen
-const FAN: usize = 16;
-
-impl Deaths {
-    fn new(died: Vec<u64>) -> Deaths {
-        let mut levels = vec![died];
-        while let Some(last) = levels.last().filter(|l| l.len() > FAN) {
-            levels.push(last.chunks(FAN).map(|c| c.iter().copied().max().unwrap_or(0)).collect());
-        }
-        Deaths { levels }
-    }
-
-    /// The last place of a range where one is alive at `time`, and the latest death behind it.
-    fn last_alive(&self, first: usize, end: usize, time: u64) -> (Option<usize>, u64) {
-        let (mut at, mut latest) = (end, 0);
-        while at > first {
-            // The longest block that ends here, lies inside and is dead as a whole.
-            let (mut level, mut length) = (0, 1);
-            while let Some(above) = self.levels.get(level + 1)
-                && at.is_multiple_of(length * FAN)
-                && at - first >= length * FAN
-                && above[at / (length * FAN) - 1] <= time
-            {
-                (level, length) = (level + 1, length * FAN);
-            }
-            let died = self.levels[level][at / length - 1];
-            if time < died {
-                return (Some(at - 1), latest);
-            }
-            latest = latest.max(died);
-            at -= length;
-        }
-        (None, latest)
-    }
 }
 
 #[cfg(test)]

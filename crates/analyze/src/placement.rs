@@ -20,14 +20,17 @@
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
+mod lookups;
+
+mod protects;
+
 use super::hash::IdIndex;
 use super::history::PER_BLOCK;
-use super::history::{Memo, among};
 use super::input::Input;
-use super::layer::{Layer, Overlap, Span};
 use super::page_table::PageTable;
 use super::space::Spaces;
 use nearfar_recording::{Access, NONE, ObjectKind, RangeKind};
+use protects::Protects;
 use std::ops::Range;
 
 /// How a page came to be where it is.
@@ -484,122 +487,5 @@ impl Placements {
                 self.move_page(old.space, page, there, time);
             }
         }
-    }
-
-    /// The latest touch at an address, having looked at it: brings both into the cache.
-    #[inline]
-    pub fn peek(&self, space: u32, address: u64) -> u32 {
-        let head = self.tables[space as usize].head(address / self.page_bytes);
-        match self.touches.get(head as usize) {
-            Some(touch) if touch.time == u64::MAX => NONE,
-            _ => head,
-        }
-    }
-
-    /// The placement of a page that held at `time`.
-    pub fn at(&self, space: u32, page: u64, time: u64) -> Option<u32> {
-        let (mut s, mut t) = (space, time);
-        loop {
-            let touch = self.made_by(self.tables[s as usize].head(page), t);
-            if touch != NONE {
-                return (self.touches[touch as usize].how != How::Gone).then_some(touch);
-            }
-            let (parent, fork) = self.parents[s as usize]?;
-            (s, t) = (parent, t.min(fork));
-        }
-    }
-
-    /// The first placement of a page at or after `time`, up to `until`.
-    pub fn first_since(&self, space: u32, page: u64, time: u64, until: u64) -> Option<u32> {
-        let mut touch = self.made_by(self.tables[space as usize].head(page), until);
-        let first = self.touches.get(touch as usize).map_or(NONE, |t| t.first);
-        if first != NONE && self.touches[first as usize].time >= time {
-            return Some(first);
-        }
-        let mut found = None;
-        // Where none took a page of its own, the latest of the zero page counts.
-        while touch != NONE && (first != NONE || found.is_none()) {
-            let x = &self.touches[touch as usize];
-            if x.time < time {
-                break;
-            }
-            // The zero page is replaced by the store that follows.
-            if x.how != How::Gone && (!x.zero || found.is_none()) {
-                found = Some(touch);
-            }
-            touch = x.older;
-        }
-        found
-    }
-
-    /// The one live touch in an aligned folio of `pages` pages; `None` if there is none or several.
-    /// Several faults mean that the folio was never one: a folio faults once.
-    pub fn in_folio(&self, space: u32, page: u64, pages: u64, time: u64, memo: &mut Memo) -> Option<u32> {
-        let first = page / pages * pages;
-        let table = &self.tables[space as usize];
-        let mut found = None;
-        // Whether there are two.
-        let mut add = |page: u64| {
-            let touch = self.at(space, page, time).filter(|&t| !self.touches[t as usize].zero);
-            touch.is_some_and(|touch| found.replace(touch).is_some())
-        };
-        for (range, b) in table.blocks_of(first, first + pages) {
-            let base = range.start / PER_BLOCK * PER_BLOCK;
-            let (used, last) = table.used[b];
-            let several = if used == 1 {
-                let only = base + u64::from(last);
-                range.contains(&only) && add(only)
-            } else if let (Some(history), None) = (table.history(b), self.parents[space as usize]) {
-                let made = |touch: u32| self.touches[touch as usize].time <= time;
-                let there = memo.of(space, b, time, || history.there(made).0);
-                among(there, range.start - base..range.end - base).any(|p| add(base + p))
-            } else {
-                // A page that was touched here only later was the parent's at that time.
-                let slots = &table.slots[b * PER_BLOCK as usize..];
-                range.into_iter().any(|p| slots[(p % PER_BLOCK) as usize] != NONE && add(p))
-            };
-            if several {
-                return None;
-            }
-        }
-        found.or_else(|| {
-            let (parent, fork) = self.parents[space as usize]?;
-            self.in_folio(parent, page, pages, time.min(fork), memo)
-        })
-    }
-
-    /// Pages of `from..to` (page numbers) with any touch in this very space.
-    pub fn touched(&self, space: u32, from: u64, to: u64) -> impl Iterator<Item = u64> + '_ {
-        self.tables[space as usize].touched(from, to)
-    }
-}
-
-/// Where and when protections changed.
-#[derive(Debug, Default)]
-struct Protects {
-    layers: Vec<Layer>,
-    changes: Vec<Span>,
-}
-
-impl Protects {
-    fn new(input: &Input, spaces: &Spaces) -> Protects {
-        let r = &input.range_events;
-        let mut ids: Vec<Vec<u32>> = vec![Vec::new(); spaces.spaces.len()];
-        let mut changes = Vec::new();
-        for i in 0..r.kind.len() {
-            if RangeKind::from_code(r.kind[i]) == Some(RangeKind::Protect) {
-                let to = r.address[i].saturating_add(r.bytes[i]);
-                ids[spaces.position(r.process[i]) as usize].push(changes.len() as u32);
-                changes.push(Span { from: r.address[i], to, born: r.time_ns[i], died: u64::MAX });
-            }
-        }
-        let layers = ids.into_iter().map(|ids| Layer::new(ids, &changes[..], Overlap::Replaces)).collect();
-        Protects { layers, changes }
-    }
-
-    /// Whether the protection of an address changed after `after` and at or before `until`.
-    fn changed(&self, space: u32, address: u64, after: u64, until: u64) -> bool {
-        let mut last = self.layers[space as usize].youngest::<1, _>(&self.changes[..], address, until);
-        last.next().is_some_and(|id| after < self.changes[id as usize].born)
     }
 }

@@ -3,12 +3,14 @@
 
 mod along;
 mod counted;
+mod findings;
 mod phases;
 mod pictures;
 mod whatif;
 
 pub use along::*;
 pub use counted::*;
+pub use findings::*;
 pub use phases::*;
 pub use pictures::*;
 pub use whatif::*;
@@ -462,65 +464,4 @@ pub struct CallPath {
     pub remote: f64,
     /// The program's own functions, the innermost first: `work (main.c:20)`.
     pub frames: Vec<String>,
-}
-
-/// Why it is so.
-#[derive(Clone, Debug, Serialize)]
-pub struct Cause {
-    /// `file:line`; null if unknown.
-    pub at: Option<String>,
-    /// Function; null if unknown.
-    pub function: Option<String>,
-    /// In words.
-    pub text: String,
-}
-
-/// Predicted time after the repair over time before.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Predicted {
-    /// Best guess.
-    pub ratio: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-/// A cause with evidence and advice.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, `remote_unexplained`, …
-    pub kind: String,
-    /// Names of the objects it is about.
-    pub objects: Vec<String>,
-    /// The cause.
-    pub cause: Cause,
-    /// What was seen, a sentence each.
-    pub evidence: Vec<String>,
-    /// What to change, in words that fit this object and this pattern.
-    pub advice: String,
-    /// What to do with each of the objects: what the time model finds best, or, without counts, what fits how they
-    /// are used. Empty if nothing helps.
-    pub repairs: Vec<RepairPart>,
-    /// Predicted time after these repairs over the time before; null with `predicted_why`.
-    pub predicted: Option<Predicted>,
-    /// The same if the repairs of all better-ranked findings are made first; null where that is not known, and where it
-    /// is the same within 1 % of the time.
-    pub predicted_after_better: Option<Predicted>,
-    /// Why the prediction is missing.
-    pub predicted_why: Option<String>,
-    /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
-    pub at_risk: f64,
-    /// Which of the program's phases placed the pages, and which use them from other nodes. Null if the program names no
-    /// phases, if fewer than 20 samples are on these pages, and of findings that are not about where memory is.
-    pub phases: Option<FindingPhases>,
-    /// 1 is first.
-    pub rank: u32,
-}
-
-impl Finding {
-    /// Whether it is about lines that caches take from each other, not about where memory lies.
-    pub fn shares_lines(&self) -> bool {
-        matches!(self.kind.as_str(), "false_sharing" | "contended_line")
-    }
 }

@@ -5,54 +5,29 @@
 //! nothing. There the time at risk is the remote share of the lines times the share of the time
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
+mod evidence;
+
+mod reasons;
+
 use super::advice::listed;
 use super::counters::Counters;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
-use super::names::source_text;
 use super::object_rows::mib;
 use super::stats::LEAST_SAMPLES;
 use super::thresholds::WORTH;
 use super::thresholds::{MOST_UNKNOWN, THRESHOLD};
-use super::unnamed::Unnamed;
-use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict, WhatIf};
+use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict};
+pub use evidence::Evidence;
 use nearfar_figures::percent::{ends, percent};
-use nearfar_recording::{KERNEL_MODULE, Resolution, Source};
+use nearfar_recording::Resolution;
+use reasons::{page_node_reason, source_reason};
 
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
 /// opposite verdicts (docs/diff.md has what runs differed by). // chosen
 const MARGIN: f64 = 0.01;
 /// Least share of the time that caches may hold for a verdict on far memory to speak of it. // chosen
 const SAID: f64 = 0.05;
-/// What a verdict rests on, beside the counts.
-#[derive(Debug)]
-pub struct Evidence<'a> {
-    /// What shares are shares of.
-    pub basis: Basis,
-    /// Remote share of all time, or of all lines.
-    pub remote_time: Option<f64>,
-    /// 95 % interval of it.
-    pub interval: Option<Interval>,
-    /// Whether only a marked region counts.
-    pub marked: bool,
-    /// Weight of samples on mapped files whose unknown page nodes do not matter.
-    pub files: u64,
-    /// Lines counted, if they were: then few samples are not an obstacle.
-    pub counted: Option<u64>,
-    /// What other placements of memory are predicted to give, if that could be predicted.
-    pub what_if: Option<&'a WhatIf>,
-    /// Why the cause with most at risk is not named, if one is not certain enough.
-    pub unnamed: Option<&'a Unnamed>,
-    /// What the caches must have answered.
-    pub caches: Option<&'a CacheBound>,
-    /// Objects that caches may have held.
-    pub held: Option<&'a CacheHeld>,
-    /// Share of the time that is bound by memory; an error says why it is not known.
-    pub memory_bound: Result<f64, String>,
-    /// What was counted beside, where the processor's samples decide.
-    pub beside: Option<&'a Beside>,
-}
-
 /// Decides, and says why in one sentence.
 pub fn verdict(
     input: &Input,
@@ -506,76 +481,6 @@ fn with_small(clean: (Verdict, String), findings: &[Finding]) -> (Verdict, Strin
         _ => (verdict, why),
     }
 }
-
-fn source_reason(input: &Input) -> String {
-    let samples = |r: &&nearfar_recording::SourceReport| r.source != Source::Pages;
-    let why = |r: &&nearfar_recording::SourceReport| !r.active && !r.why.is_empty();
-    // What one source lacks is not the reason where another one sampled.
-    let active = input.meta.sources.iter().filter(samples).any(|r| r.active);
-    match input.meta.sources.iter().find(why).filter(|_| !active) {
-        Some(r) => format!("{}: {}", source_text(r.source), r.why),
-        None => "The program may have been too short: record longer or with a higher rate (-F).".to_string(),
-    }
-}
-
-/// A reason as a sentence.
-fn sentence(why: &str) -> String {
-    let mut letters = why.chars();
-    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
-}
-
-/// What would make nodes of pages known.
-fn page_node_reason(input: &Input, judge: &Judge) -> String {
-    if let Some(from) = &input.meta.imported {
-        let source = input.meta.sources.iter().find(|s| s.source == Source::Hardware && !s.active);
-        return source.map_or(format!("It was imported from {from}."), |s| sentence(&s.why));
-    }
-    if input.faults.time_ns.is_empty() && (judge.assume.is_some() || input.page_nodes.time_ns.is_empty()) {
-        let pages = input.meta.sources.iter().find(|r| r.source == Source::Pages);
-        if pages.is_some_and(|r| r.active) {
-            // They were recorded, and none is there: what ended the recording early is the reason, if anything did.
-            let end = input.losses.what.iter().position(|what| what == "end");
-            let why = end.map_or(String::new(), |at| format!(": {}", input.losses.why[at]));
-            return format!("First touches were not recorded{why}. Record again, from the program's start.");
-        }
-        let why = pages
-            .filter(|r| !r.active && !r.why.is_empty())
-            .map_or(String::new(), |r| format!(" ({})", r.why));
-        return format!("First touches were not recorded{why}; they need perf_event_open.");
-    }
-    if !input.agent_reported() {
-        let why = &input.meta.agent_why;
-        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-        return format!("The agent did not report{why}, so allocations are unknown.");
-    }
-    let (all, seen) = (input.meta.target_faults, input.faults.time_ns.len() as u64);
-    let unseen = all.saturating_sub(seen);
-    // Known of a command only; a recorder that lost faults reports it elsewhere.
-    if unseen as f64 > KERNEL_FILLED * all as f64 {
-        let unseen = format!("{} of the page faults", percent(unseen as f64 / all as f64));
-        return match input.modules.path.iter().any(|path| path == KERNEL_MODULE) {
-            true => format!(
-                "{unseen} were not the program's own, but of ranges that the kernel populated at once (mlockall, or calls that the agent does not see)."
-            ),
-            false => format!(
-                "{unseen} were the kernel's while it filled the program's memory (read, recv), which an ordinary user does not see: \
-                 `sudo sysctl kernel.perf_event_paranoid=1`, then record again."
-            ),
-        };
-    }
-    match input.meta.command.is_empty() {
-        true => {
-            "Pages may have been placed before the recording: record from the program's start.".to_string()
-        }
-        false => {
-            "Pages may have been placed by the kernel, or by calls that the agent does not see.".to_string()
-        }
-    }
-}
-
-/// Part of a program's page faults that were not seen, from which on they are why nodes of pages are unknown. // chosen
-const KERNEL_FILLED: f64 = 0.5;
 
 /// Share of samples that are unresolved, for notes.
 pub fn unresolved_share(counters: &Counters) -> f64 {

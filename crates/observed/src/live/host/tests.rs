@@ -1,9 +1,10 @@
 //! Hand-made readings of which every rate is known.
 
 use super::super::events::Missing;
-use super::super::reading::{Count, CpuTicks, Monitored, Moved, NodeMemory, Pages, Source, Stat};
+use super::super::reading::{Count, CpuTicks, Monitored, Moved, NodeMemory, Pages, Source, Stat, Thread};
 use super::*;
 use crate::residency::activity::Activity;
+use std::collections::BTreeMap;
 
 const SECOND: u64 = 1_000_000_000;
 

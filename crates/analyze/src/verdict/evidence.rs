@@ -1,0 +1,33 @@
+//! What a verdict rests on.
+
+use crate::hardware::Beside;
+use crate::unnamed::Unnamed;
+use crate::value::{Basis, CacheBound, CacheHeld, Interval, WhatIf};
+/// What a verdict rests on, beside the counts.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// What shares are shares of.
+    pub basis: Basis,
+    /// Remote share of all time, or of all lines.
+    pub remote_time: Option<f64>,
+    /// 95 % interval of it.
+    pub interval: Option<Interval>,
+    /// Whether only a marked region counts.
+    pub marked: bool,
+    /// Weight of samples on mapped files whose unknown page nodes do not matter.
+    pub files: u64,
+    /// Lines counted, if they were: then few samples are not an obstacle.
+    pub counted: Option<u64>,
+    /// What other placements of memory are predicted to give, if that could be predicted.
+    pub what_if: Option<&'a WhatIf>,
+    /// Why the cause with most at risk is not named, if one is not certain enough.
+    pub unnamed: Option<&'a Unnamed>,
+    /// What the caches must have answered.
+    pub caches: Option<&'a CacheBound>,
+    /// Objects that caches may have held.
+    pub held: Option<&'a CacheHeld>,
+    /// Share of the time that is bound by memory; an error says why it is not known.
+    pub memory_bound: Result<f64, String>,
+    /// What was counted beside, where the processor's samples decide.
+    pub beside: Option<&'a Beside>,
+}
