@@ -32,6 +32,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../include/nearfar.h"
+
 static int parallel;
 
 static uint64_t mixed(uint64_t x) {
@@ -81,10 +83,12 @@ static double triad(long kib, long reps) {
     long n = kib * 1024 / 24;
     double *a = memory(n * 8), *b = memory(n * 8), *c = memory(n * 8);
     FILL(n, (a[i] = 0, b[i] = i % 5, c[i] = i % 7))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long i = 0; i < n; i++) a[i] = b[i] + 3 * c[i];
     }
+    nearfar_end();
     return a[n / 2] + a[n - 1];
 }
 
@@ -92,6 +96,7 @@ static double jacobi(long kib, long reps) {
     long n = (long)cbrt(kib * 1024 / 16.0), m = n * n;
     double *u = memory(n * m * 8), *v = memory(n * m * 8);
     FILL(n, for (long k = 0; k < m; k++) u[i * m + k] = v[i * m + k] = (i + k) % 11)
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long i = 0; i < n; i++) {
@@ -105,6 +110,7 @@ static double jacobi(long kib, long reps) {
         double *w = u;
         u = v, v = w;
     }
+    nearfar_end();
     return u[n / 2 * m + m / 2];
 }
 
@@ -114,6 +120,7 @@ static double aos(long kib, long reps) {
         double of[2];
     } *g = memory(n * m * sizeof *g);
     FILL(n, for (long k = 0; k < m; k++) g[i * m + k].of[0] = g[i * m + k].of[1] = (i + k) % 11)
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
         int from = r & 1, to = !from;
 #pragma omp parallel for schedule(static)
@@ -127,6 +134,7 @@ static double aos(long kib, long reps) {
                 }
         }
     }
+    nearfar_end();
     return g[n / 2 * m + m / 2].of[reps & 1];
 }
 
@@ -139,6 +147,7 @@ static double spmv(long kib, long reps) {
         value[i * ROW + k] = 1.0 / (1 + k);
         column[i * ROW + k] = (int32_t)(mixed(i * ROW + k) % n);
     })
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long i = 0; i < n; i++) {
@@ -147,6 +156,7 @@ static double spmv(long kib, long reps) {
             y[i] = s;
         }
     }
+    nearfar_end();
     return y[n / 2];
 }
 
@@ -155,6 +165,7 @@ static double is(long kib, long reps) {
     long n = kib * 1024 / 8;
     int32_t *key = memory(n * 4), *rank = memory(n * 4);
     FILL(n, (key[i] = (int32_t)(mixed(i) % BUCKETS), rank[i] = 0))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel
         {
@@ -166,6 +177,7 @@ static double is(long kib, long reps) {
             for (long i = 0; i < n; i++) rank[i] = --count[key[i]];
         }
     }
+    nearfar_end();
     return rank[n / 2];
 }
 
@@ -175,6 +187,7 @@ static double bfs(long kib, long reps) {
     int32_t *edge = memory(n * DEGREE * 4), *depth = memory(n * 4), *now = memory(n * 4), *next = memory(n * 4);
     FILL(n, for (long k = 0; k < DEGREE; k++) edge[i * DEGREE + k] = (int32_t)(mixed(i * DEGREE + k) % n);
          (depth[i] = -1, now[i] = next[i] = 0))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long i = 0; i < n; i++) depth[i] = -1;
@@ -194,6 +207,7 @@ static double bfs(long kib, long reps) {
             now = next, next = swap, reached += there;
         }
     }
+    nearfar_end();
     return reached;
 }
 
@@ -204,6 +218,7 @@ static double join(long kib, long reps) {
     uint64_t *table = memory(slots * 16), *probe = memory(n * 16);
     FILL(slots, (table[2 * i] = mixed(i), table[2 * i + 1] = i))
     FILL(n, (probe[2 * i] = mixed(mixed(i) % slots), probe[2 * i + 1] = i))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static) reduction(+ : found)
         for (long i = 0; i < n; i++) {
@@ -211,6 +226,7 @@ static double join(long kib, long reps) {
             found += table[2 * at] == probe[2 * i] || table[2 * at + 1] == probe[2 * i + 1];
         }
     }
+    nearfar_end();
     return found;
 }
 
@@ -218,9 +234,11 @@ static double shared(long kib, long reps) {
     long n = kib * 1024 / 8;
     long *count = memory(n * 8);
     FILL(n, count[i] = 0)
+    nearfar_begin();
 #pragma omp parallel for schedule(static)
     for (long i = 0; i < reps * 1000; i++)
         __atomic_fetch_add(&count[mixed(i) % n], 1, __ATOMIC_RELAXED);
+    nearfar_end();
     return count[n / 2];
 }
 
@@ -243,8 +261,10 @@ static double table(long kib, long reps) {
     long n = kib * 1024 / 8;
     double *x = memory(n * 8), sum = 0;
     FILL(n, x[i] = i % 13)
+    nearfar_begin();
 #pragma omp parallel for schedule(static) reduction(+ : sum)
     for (long i = 0; i < reps * 1000; i++) sum += x[mixed(i) % n];
+    nearfar_end();
     return sum;
 }
 
@@ -252,10 +272,12 @@ static double rows(long kib, long reps) {
     long n = 64, m = kib * 1024 / 8 / n;
     double *x = memory(n * m * 8), sum = 0;
     FILL(n, for (long k = 0; k < m; k++) x[i * m + k] = k % 3)
+    nearfar_begin();
 #pragma omp parallel for schedule(static) reduction(+ : sum)
     for (long i = 0; i < n; i++)
         for (long r = 0; r < reps; r++)
             for (long k = 0; k < m; k++) sum += x[i * m + k] * (r & 3);
+    nearfar_end();
     return sum;
 }
 
@@ -263,6 +285,7 @@ static double histogram(long kib, long reps) {
     long n = kib * 1024, all[256] = {0};
     unsigned char *text = memory(n);
     FILL(n, text[i] = (unsigned char)mixed(i))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel
         {
@@ -273,6 +296,7 @@ static double histogram(long kib, long reps) {
             for (int b = 0; b < 256; b++) all[b] += own[b];
         }
     }
+    nearfar_end();
     return all[7];
 }
 
@@ -280,11 +304,13 @@ static double transpose(long kib, long reps) {
     long n = (long)sqrt(kib * 1024 / 16.0);
     double *a = memory(n * n * 8), *b = memory(n * n * 8);
     FILL(n, for (long k = 0; k < n; k++) (a[i * n + k] = i - k, b[i * n + k] = 0))
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long i = 0; i < n; i++)
             for (long j = 0; j < n; j++) b[i * n + j] = a[j * n + i];
     }
+    nearfar_end();
     return b[n + 5];
 }
 
@@ -294,6 +320,7 @@ static double fft(long kib, long reps) {
     double *x = memory(n * 16), *turn = memory(n / 2 * 8);
     FILL(n, (x[2 * i] = i % 7, x[2 * i + 1] = 0))
     FILL(n / 4, (turn[2 * i] = cos(6.283185307179586 * 2 * i / n), turn[2 * i + 1] = sin(6.283185307179586 * 2 * i / n)))
+    nearfar_begin();
     long half = n / 2;
     for (long r = 0; r < reps; r++, half = half > 1 ? half / 2 : n / 2) {
 #pragma omp parallel for schedule(static)
@@ -304,6 +331,7 @@ static double fft(long kib, long reps) {
             x[i] = 0.5 * (x[i] + re), x[i + 1] = 0.5 * (x[i + 1] + im);
         }
     }
+    nearfar_end();
     return x[6];
 }
 
@@ -313,6 +341,7 @@ static double lu(long kib, long reps) {
     if (n < 1) n = 1;
     double *a = memory(n * M * M * 8);
     FILL(n, for (long k = 0; k < M * M; k++) a[i * M * M + k] = k % (M + 1) ? 0.01 * (k % 17) : 8)
+    nearfar_begin();
     for (long r = 0; r < reps; r++) {
 #pragma omp parallel for schedule(static)
         for (long q = 0; q < n; q++) {
@@ -325,6 +354,7 @@ static double lu(long kib, long reps) {
             for (int k = 0; k < M; k++) m[k * M + k] = 8;
         }
     }
+    nearfar_end();
     return a[M + 3];
 }
 
@@ -338,6 +368,7 @@ static double trisolve(long kib, long reps) {
         value[i * ROW + k] = before ? 0.1 : 0;
         column[i * ROW + k] = before ? (int32_t)(mixed(i * ROW + k) % before) : 0;
     })
+    nearfar_begin();
     for (long r = 0; r < reps; r++)
         for (long l = 0; l < LEVELS; l++) {
 #pragma omp parallel for schedule(static)
@@ -347,6 +378,7 @@ static double trisolve(long kib, long reps) {
                 x[i] = s;
             }
         }
+    nearfar_end();
     return x[level * LEVELS - 1];
 }
 
@@ -355,6 +387,7 @@ static double sort(long kib, long reps) {
     while (n * 2 * 16 <= kib * 1024) n *= 2;
     uint64_t *from = memory(n * 8), *to = memory(n * 8);
     FILL(n, (from[i] = mixed(i), to[i] = 0))
+    nearfar_begin();
     for (long r = 0; r < reps; r++, run = 2 * run < n / 8 ? 2 * run : 1) {
 #pragma omp parallel for schedule(static)
         for (long p = 0; p < n / (2 * run); p++) {
@@ -366,6 +399,7 @@ static double sort(long kib, long reps) {
         uint64_t *swap = from;
         from = to, to = swap;
     }
+    nearfar_end();
     return (double)from[n / 2];
 }
 
@@ -376,6 +410,7 @@ static double nbody(long kib, long reps) {
         double x, y, z, mass;
     } *body = memory(n * sizeof *body);
     FILL(n, (body[i].x = i % 101, body[i].y = i % 103, body[i].z = i % 107, body[i].mass = 1))
+    nearfar_begin();
     double sum = 0;
 #pragma omp parallel for schedule(static) reduction(+ : sum)
     for (long q = 0; q < reps * AT; q++) {
@@ -406,5 +441,6 @@ int main(int count, char **word) {
                 return 0;
             }
     fprintf(stderr, "usage: kernels NAME serial|parallel KIB REPETITIONS\n");
+    nearfar_end();
     return 2;
 }

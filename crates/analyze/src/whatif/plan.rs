@@ -148,13 +148,19 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The object's line, or its caller's where a function of the program allocates several objects in one line.
+    /// The object's line, or its caller's where a function of the program allocates several objects in one line. A caller without
+    /// a line (what calls `main`) tells nothing apart.
     fn line(&self, row: &Row) -> Option<SiteId> {
         let shared =
             self.context.rows.rows.iter().filter(|r| r.kind == row.kind && r.site == row.site).count() > 1;
-        let mut frames = self.context.sites.frames(row.chain?).iter().map(|f| f.site);
+        let sites = self.context.sites;
+        let has_line = |&site: &SiteId| {
+            let site = sites.get(site);
+            !site.runtime && site.at.as_ref().is_some_and(|at| !at.contains("+0x"))
+        };
+        let mut frames = sites.frames(row.chain?).iter().map(|f| f.site);
         let caller = frames.by_ref().find(|&f| Some(f) == row.site).and_then(|_| frames.next());
-        caller.filter(|_| shared).or(row.site)
+        caller.filter(has_line).filter(|_| shared).or(row.site)
     }
 
     /// By page; without counts the node that uses nearly all of this allocation (`own`), else by the samples of a 512th
