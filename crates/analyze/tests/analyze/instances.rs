@@ -134,6 +134,28 @@ fn of_two_arrays_of_one_line_the_one_that_is_placed_wrong_is_the_finding() {
     assert_eq!(r.findings[0].objects, ["rows (2 of 2)"]);
 }
 
+/// `double *u = malloc(n), *v = malloc(n);` in `main`: what calls `main` has no line, so the line is still what names both.
+#[test]
+fn two_variables_of_one_line_of_main_are_named_by_that_line() {
+    let mut w = MadeRecording::new(2);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let (allocate, start) = (w.own("main", 5), w.code("_start", "", 0, 0));
+    let chain = w.chain(&[allocate, start]);
+    for (k, name) in ["u", "v"].into_iter().enumerate() {
+        let address = BASE + k as u64 * (64 << 20);
+        let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k as u64, name);
+        w.input.objects.chain[object as usize] = chain;
+        w.touch(1000 + 10_000 * k as u64, 0, init, address, PAGES);
+        w.use_blocked(2, 1000, work, address, PAGES);
+    }
+    let r = w.on(2);
+    let parts: Vec<_> = r.findings.iter().flat_map(|f| &f.repairs).collect();
+    assert!(!parts.is_empty(), "{:?}", r.findings);
+    for part in parts {
+        assert_eq!((part.allocated_at.as_deref(), &part.not_placeable), (Some("main.c:5"), &None));
+    }
+}
+
 /// Two hundred times a megabyte, each freed before the next.
 #[test]
 fn an_object_is_as_large_as_what_lived_of_it_at_a_time() {

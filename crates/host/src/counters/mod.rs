@@ -1,7 +1,7 @@
 //! What the machine counts by itself, for whoever asks: `top`, `exporter`, `doctor --counters` and `record`.
 //!
 //! [`pmu`] has the events of each cpu and [`controllers`] the bytes of the memory controllers, both through
-//! perf_event_open ([`call`]); [`threads`] those of single threads;
+//! perf_event_open (`call`); [`threads`] those of single threads;
 //! [`resctrl`] the bytes that the cpus of each last-level cache moved, and [`activity`] the
 //! pages that the kernel placed and migrated, both from files.
 

@@ -1,32 +1,30 @@
 //! A recording from start to end: which sources work, the loop that drains them, the close.
 
+mod close;
+
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::attach::{self, Lives, PROGRESS_EVERY};
 use super::core_clock::{core_ghz, in_place_ns};
 use super::counting::Counting;
 use super::events::Interpreter;
-use super::illegal;
-use super::losses;
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
 use super::perf::event::{Body, Event};
 use super::perf::open::{PerfSet, PerfSettings, Rings, Target, wait_for};
 use super::selftest::{Skid, measure_skid};
 use super::setup::{
     app_name, check_subject, explain_refusal, first_meta, hardware_source, make_agent, probe_perf, sources,
-    sources_inside,
 };
 use crate::collect::objects::{MAPPED_AS, ObjectPolicies, PLACES, Table};
 use crate::ranks::join::join;
-use crate::store::{CreateError, Finished, Writer, finish_with, reserve};
+use crate::store::{CreateError, Writer, reserve};
 use nearfar_decode::loops::core;
 use nearfar_host::discover::pmu::MemoryEvents;
 use nearfar_host::discover::{self, cpu_times, hugetlb_bytes};
 use nearfar_host::page_nodes;
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
-use nearfar_host::target::inherited::too_little_to_finish;
-use nearfar_host::target::{Before, Ending, Held, Running, User};
+use nearfar_host::target::{Before, Held, Running, User};
 use nearfar_observed::live::events::Processor;
 use nearfar_recording::*;
 use std::path::Path;
@@ -460,147 +458,6 @@ impl Session<'_> {
             }
         }
         begin.elapsed()
-    }
-
-    fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
-        let end_ns = proc::monotonic_ns();
-        let left =
-            self.interpreter.processes.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
-        if left > 0 && ending.is_some() {
-            self.writer.lose(
-                end_ns,
-                "processes",
-                left as u64,
-                "processes that still ran when the command had ended were recorded up to then",
-            );
-        }
-        let agent = self.agent.as_ref().ok();
-        losses::note(&mut self.writer, &self.interpreter, agent.map(|a| (a, &self.agent_events)), end_ns);
-        if self.options.inside_guest.is_some()
-            && ending == Some(Ending::Signal(libc::SIGILL))
-            && let Some(line) = illegal::kernel_line()
-        {
-            self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
-        }
-        let counting = self.counting.take();
-        for (count, why) in
-            counting.map_or(Vec::new(), |c| c.close(&mut self.interpreter, &mut self.writer.tables))
-        {
-            self.writer.lose(end_ns, "counters of threads", count, why);
-        }
-        self.agent_events.close(&mut self.writer.tables);
-        let placed = self.placed();
-        let samples_name = if self.perf.is_some() { "clock" } else { "signal" };
-        let meta = &mut self.writer.meta;
-        meta.state = "stopped".into();
-        meta.end_ns = end_ns;
-        meta.exit = ending.map(Ending::text).unwrap_or_default();
-        meta.agent = self.agent_events.seen;
-        meta.placed = placed;
-        if !meta.agent && meta.agent_why.is_empty() {
-            meta.agent_why = "the program did not load it (another libc, or LD_PRELOAD was removed)".into();
-        }
-        meta.sources = match &self.options.inside_guest {
-            Some(inside) => sources_inside(&inside.how, self.perf_why.as_deref()),
-            None => sources(self.perf.is_some(), self.perf_why.as_deref(), &self.skid, meta, self.options.hz),
-        };
-        if self.options.inside_guest.is_none() {
-            meta.sources.insert(0, hardware_source(&self.memory, self.perf.as_ref(), self.options.hz));
-        }
-        meta.recorder_cpu_s = proc::own_cpu_seconds() - self.cpu_before_s;
-        if self.options.inside_guest.is_some() {
-            // Seconds of an emulated cpu are not the program's time.
-            (meta.recorder_cpu_s, meta.target_cpu_s, meta.steal_share) = (0.0, 0.0, -1.0);
-            meta.target_system_s = -1.0;
-        }
-        self.flush();
-        let mut meta = self.writer.meta.clone();
-        let failed = self.writer.failure().map(|e| e.to_string());
-        let path = self.writer.directory().to_owned();
-        let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
-        let let_report_finish = too_little_to_finish();
-        let opened = self.interpreter.processes.opened();
-        match self.writer.close() {
-            Ok(_) if self.options.inside_guest.is_some() => {}
-            Ok(_) if let_report_finish.is_some() => summary.push(format!(
-                "nearfar: the recording is finished when it is first reported: {}",
-                let_report_finish.unwrap_or_default()
-            )),
-            // The program ran: what fails now is said, and its exit status is still what counts.
-            Ok(directory) => match finish_with(&directory, &mut meta, opened) {
-                Ok(Finished { .. }) => {}
-                Err(error) => summary.push(format!(
-                    "nearfar: the recording could not be finished: {error:#}. Its journal is kept; `nearfar report` \
-                     finishes it where there is room"
-                )),
-            },
-            Err(error) => summary.push(format!(
-                "nearfar: the recording is incomplete: {}",
-                failed.unwrap_or_else(|| error.to_string())
-            )),
-        }
-        // Those have not been counted of a recording that is still to be finished.
-        let samples = meta.survey.as_ref().map_or("an unknown number of".into(), |s| s.samples.to_string());
-        let share = if meta.target_cpu_s > 0.0 {
-            format!(
-                "; the recorder used {:.1} % of the program's CPU time",
-                100.0 * meta.recorder_cpu_s / meta.target_cpu_s
-            )
-        } else {
-            String::new()
-        };
-        if meta.sources.iter().all(|source| !source.active) {
-            let why: Vec<&str> =
-                meta.sources.iter().map(|source| source.why.as_str()).filter(|w| !w.is_empty()).collect();
-            summary.push(format!("nearfar: nothing was sampled: {}", why.join("; ")));
-        }
-        let rank = self.options.rank.clone();
-        if rank.is_none() {
-            let seconds = (meta.end_ns - meta.start_ns) as f64 * 1e-9;
-            summary.push(format!("nearfar: {samples} {samples_name} samples in {seconds:.1} s{share}"));
-        }
-        if let Some(Ending::Signal(_)) = ending {
-            summary.push(format!(
-                "nearfar: the program was ended by {}; everything up to then is recorded",
-                meta.exit
-            ));
-        }
-        if let Some(user) = &self.options.user
-            && let Err(error) = give_to(&path, user)
-        {
-            summary.push(format!("nearfar: the recording stays root's: {error}"));
-        }
-        // All ranks would say the same of their run: the first does. What went wrong is said by each.
-        let named = match &rank {
-            None => Some(path.as_path()),
-            Some(rank) if rank.rank == 0 => path.ancestors().nth(2),
-            Some(_) => None,
-        };
-        if let Some(named) = named {
-            let shown =
-                std::env::current_dir().ok().and_then(|d| named.strip_prefix(d).ok().map(Path::to_owned));
-            let shown = shown.unwrap_or(named.to_owned());
-            summary.push(format!(
-                "nearfar: recording {}; next: nearfar report {}",
-                shown.display(),
-                nearfar_host::out::quoted(shown.as_os_str())
-            ));
-        }
-        if let Some(rank) = &rank {
-            let of = format!("nearfar: rank {}: ", rank.rank);
-            let others = summary.iter_mut().filter(|line| !line.contains("; next: nearfar report "));
-            others.for_each(|line| *line = line.replacen("nearfar: ", &of, 1));
-        }
-        Ok(Outcome { directory: path, rank, ending, summary })
-    }
-
-    /// What became of the objects that were to be placed.
-    fn placed(&self) -> Vec<String> {
-        match (&self.options.objects, &self.table, &self.agent) {
-            (Some(objects), Some(table), Ok(_)) => objects.outcome(table),
-            (Some(_), _, Err(why)) => vec![format!("objects cannot be placed: {why}")],
-            _ => Vec::new(),
-        }
     }
 }
 

@@ -1,5 +1,18 @@
 //! What the screen shows.
 
+use super::{Popup, REMEMBERED, View};
+use nearfar_figures::escape;
+use nearfar_observed::live::{Column, Tab, Table, Unit};
+use nearfar_report::live::{UNKNOWN, cell, is_left, reasons, sparkline};
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+/// Widest text of a column on the screen, characters; a name's end matters more than its begin.
+const WIDEST: usize = 40;
+/// Least and most characters of a sparkline beside a row.
+const SPARK: (usize, usize) = (8, 60);
+
 impl View {
     /// Draws all of it.
     pub fn draw(&self, screen: &mut ratatui::Frame) {
@@ -287,5 +300,14 @@ p, space        pause, and go on
              shares go from 0 to 1, others to their largest value.",
         );
         text
+    }
+}
+
+/// Shortened at the start: the end of a path says more.
+fn cut(text: &str) -> String {
+    let length = text.chars().count();
+    match length > WIDEST {
+        true => format!("…{}", text.chars().skip(length - WIDEST + 1).collect::<String>()),
+        false => text.to_owned(),
     }
 }

@@ -1,5 +1,14 @@
 //! The end of a recording: what is still to be read, written and said.
 
+use super::{Outcome, RecordError, Session, give_to};
+use crate::collect::illegal;
+use crate::collect::losses;
+use crate::collect::setup::{hardware_source, sources, sources_inside};
+use crate::store::{Finished, finish_with};
+use nearfar_host::proc;
+use nearfar_host::target::Ending;
+use nearfar_host::target::inherited::too_little_to_finish;
+use std::path::Path;
 impl Session<'_> {
     pub(super) fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
         let end_ns = proc::monotonic_ns();
