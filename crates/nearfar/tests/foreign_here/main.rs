@@ -19,12 +19,23 @@ fn recorded(source: &str) {
     let scratch = Scratch::new();
     let case: &Case = CASES.iter().find(|c| c.source == source).expect("a case");
     let Some(program) = case.command(&scratch, case.here) else { return };
-    let mut command = scratch.recorder("r", &["-q"]);
-    let output = command.args(program).env("PYTHONPATH", python_path()).output().unwrap();
-    assert!(output.status.success(), "{}", common::text(&output.stderr));
-    let report = scratch.report("r", &["--as", machine(&scratch).to_str().unwrap()]);
-    println!("{}", row(case, &report));
-    must_be_right(&output.stderr, &case.wrong(&report, true));
+    let machine = machine(&scratch);
+    let (mut reports, mut wrong, mut said) = (Vec::new(), Vec::new(), Vec::new());
+    for i in 0..case.times() {
+        let name = format!("r{i}");
+        let mut command = scratch.recorder(&name, &["-q"]);
+        let output = command.args(&program).env("PYTHONPATH", python_path()).output().unwrap();
+        assert!(output.status.success(), "{}", common::text(&output.stderr));
+        let report = scratch.report(&name, &["--as", machine.to_str().unwrap()]);
+        println!("{}", row(case, &report));
+        wrong.append(&mut case.wrong(&report, true));
+        said.extend(output.stderr);
+        reports.push(report);
+    }
+    if !case.told(&reports) {
+        wrong.push(format!("{source}: unknown in all of {} recordings", reports.len()));
+    }
+    must_be_right(&said, &wrong);
 }
 
 a_test_of_each!(recorded);
