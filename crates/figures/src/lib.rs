@@ -2,4 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod escape;
+pub mod json;
 pub mod percent;

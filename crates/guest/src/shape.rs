@@ -19,7 +19,7 @@ const MOST_ABSENT: usize = 4;
 
 /// SLIT of a node to itself; Linux drops the table if it is anything else.
 const LOCAL: u32 = 10;
-/// By convention, where a machine file has no distances; as in `model::machine::shape`.
+/// By convention, where a machine file has no distances; as in `machine::shape`.
 const SAME_SOCKET: u32 = 12;
 const OTHER_SOCKET: u32 = 21;
 

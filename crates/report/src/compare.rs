@@ -18,7 +18,7 @@ const WORD: usize = 13;
 
 /// As JSON, indented, with a final line feed.
 pub fn to_json(c: &Comparison) -> String {
-    super::json::pretty(c)
+    nearfar_figures::json::pretty(c)
 }
 
 /// As text of about `width` columns; `color` adds terminal styles.

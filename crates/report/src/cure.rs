@@ -188,7 +188,7 @@ pub fn to_json(cure: &Cure, apply: Option<&str>) -> String {
             "words": proof.words,
         })
     });
-    super::json::pretty(&json!({
+    nearfar_figures::json::pretty(&json!({
         "schema": 1,
         "outcome": outcome,
         "verdict_why": cure.before.verdict_why,

@@ -30,7 +30,6 @@ pub mod trials;
 pub mod whatif;
 
 pub use html::to_html;
-pub(crate) use json::pretty;
 pub use json::to_json;
 pub use phases::to_phases;
 pub use screen::{callers, to_text};

@@ -195,7 +195,7 @@ pub struct Wanted {
 
 /// The same as JSON: `phases` of the whole report's JSON, `null` where there are none.
 pub fn phases_json(report: &Report) -> String {
-    super::json::pretty(&report.phases)
+    nearfar_figures::json::pretty(&report.phases)
 }
 
 /// The profile as text.

@@ -12,7 +12,7 @@ const LEAST: f64 = 0.01;
 
 /// As JSON, indented, with a final line feed.
 pub fn to_json(run: &Run) -> String {
-    super::json::pretty(run)
+    nearfar_figures::json::pretty(run)
 }
 
 /// As text of about `width` columns; `color` adds terminal styles. `name` is what the run is called on the command line.
@@ -142,6 +142,12 @@ fn counted(page: &mut Page, run: &Run) {
         }
         if !unknown.is_empty() {
             page.item(3, "unknown", &unknown.join(", "));
+        }
+        // One of the ranks that counted in turn could not.
+        let partly = host.values.iter().filter(|v| v.value.is_some() && v.why.is_some());
+        let partly: Vec<&str> = partly.map(|v| v.name.as_str()).collect();
+        if !partly.is_empty() {
+            page.item(3, "partly known", &partly.join(", "));
         }
     }
     if counted.len() > ROWS {

@@ -1,9 +1,9 @@
 //! Published results beside ours, for people and for programs.
 
 use super::counted::{digits, resource};
-use super::json::pretty;
 use super::layout::{Page, Style, columns, left, right};
 use nearfar_compare::reproduce::{Case, Kind, Reproduction, Row, TOLERANCE, Value};
+use nearfar_figures::json::pretty;
 
 /// Columns of published, obtained and error.
 const PUBLISHED: usize = 11;

@@ -1,6 +1,6 @@
 //! Summaries of ranks, merged: which are alike, which differ and in what, which are missing.
 
-use nearfar_analyze::{Interval, Pattern, Verdict};
+use nearfar_analyze::{CountedValue, Interval, Pattern, Verdict};
 use nearfar_compare::ranks::*;
 use nearfar_machine::Machine;
 use nearfar_recording::Rank;
@@ -105,6 +105,32 @@ fn ranks_that_are_alike_are_one_class_and_none_differs() {
     let table: Vec<&str> = text.lines().filter(|l| l.ends_with("........")).collect();
     assert_eq!(table.len(), 8, "{text}");
     assert!(table[1].contains("node1") && table[1].contains("8-15"), "{text}");
+}
+
+#[test]
+fn what_one_of_two_ranks_could_not_count_of_the_host_is_said() {
+    let counted = |value: Option<f64>, why: Option<&str>| {
+        let (name, of) = ("bytes read".to_owned(), "node 0".to_owned());
+        let (unit, source, why) = ("bytes".to_owned(), "uncore_imc".to_owned(), why.map(str::to_owned));
+        let values = vec![CountedValue { name, of, value, unit, running_share: None, source, why }];
+        Some(summary::HostCounted { seconds: 1.5, values })
+    };
+    // The second goes on when the first has ended.
+    let run = run((0..3).map(|n| {
+        let mut s = summary(n, 3);
+        s.host_counted = match n {
+            0 => counted(Some(4e9), None),
+            1 => counted(None, Some("other events had these counters for a part of the time")),
+            _ => None,
+        };
+        s
+    }));
+    let value = &run.hosts[0].values[0];
+    assert_eq!(run.hosts[0].by.iter().map(|by| by.rank).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(value.value, Some(4e9));
+    assert!(value.why.as_ref().is_some_and(|why| why.contains("other events")), "{value:?}");
+    let text = page(&run);
+    assert!(text.contains("partly known"), "{text}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub struct CountedValue {
     pub unit: String,
     /// Smallest part of the time that it ran, of all threads and intervals: 1 if it never took turns. Null if unknown.
     pub running_share: Option<f64>,
-    /// Who counted.
+    /// What counted it: the kernel, or an event of the processor.
     pub source: String,
     /// Why it is unknown, or, beside a value, for how many intervals and threads it is.
     pub why: Option<String>,

@@ -44,10 +44,13 @@ pub(super) fn hosts<'a>(summaries: impl Iterator<Item = &'a Summary>) -> Vec<Hos
                 .values
                 .entry((&value.of, &value.name))
                 .or_insert_with(|| CountedValue { value: None, ..value.clone() });
-            // What one of them could not count is missing for a part of the time only.
-            if let Some(more) = value.value {
-                sum.value = Some(sum.value.unwrap_or(0.0) + more);
-                sum.source.clone_from(&value.source);
+            // What one of them could not count is missing for a part of the time only, and said.
+            match value.value {
+                Some(more) => {
+                    sum.value = Some(sum.value.unwrap_or(0.0) + more);
+                    sum.source.clone_from(&value.source);
+                }
+                None => sum.why.clone_from(&value.why),
             }
         }
     }

@@ -132,7 +132,8 @@ pub(super) fn streams(
             all.push(One { form, stream });
         }
     }
-    // Operands that one line or its neighbour holds are one stream. Of fixed places, each is one: who uses which counts.
+    // Operands that one line or its neighbour holds are one stream. Each fixed place is a stream of its own: which thread uses which place
+    // decides whether they share a line.
     let mut streams: Vec<One> = Vec::new();
     all.sort_by_key(|one| one.form.as_ref().map_or(0, |form| form.constant));
     for one in all {

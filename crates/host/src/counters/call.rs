@@ -7,11 +7,14 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// The kernel's setting of who may count what.
+fn paranoid() -> Option<i32> {
+    fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+}
+
 /// What a refusal means for counters of whole cpus.
 pub(super) fn explain(error: &io::Error) -> String {
-    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
-    let level = paranoid.and_then(|t| t.trim().parse::<i32>().ok());
-    match (error.raw_os_error(), level) {
+    match (error.raw_os_error(), paranoid()) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 0 => format!(
             "kernel.perf_event_paranoid is {level}, and counting whole cpus needs 0 or less, or CAP_PERFMON: \
              `sudo sysctl kernel.perf_event_paranoid=0`"
@@ -30,8 +33,7 @@ pub(super) fn explain(error: &io::Error) -> String {
 
 /// What a refusal means for counters of single threads.
 pub(super) fn explain_threads(error: &io::Error) -> String {
-    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
-    match (error.raw_os_error(), paranoid.and_then(|t| t.trim().parse::<i32>().ok())) {
+    match (error.raw_os_error(), paranoid()) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 1 => format!(
             "kernel.perf_event_paranoid is {level}, and this takes 1 or less, or CAP_PERFMON: \
              `sudo sysctl kernel.perf_event_paranoid=1`"
@@ -118,6 +120,21 @@ pub(super) fn read_group(leader: &OwnedFd, number: usize) -> io::Result<Vec<Coun
     Ok(words[3..].iter().map(|&value| Count { value, enabled_ns: words[1], running_ns: words[2] }).collect())
 }
 
+/// What a counter of a whole cpu has counted. Sums of such counters are compared from reading to reading, so they are not
+/// scaled: a counter that did not run all the time, or cannot be read, is none.
+///
+/// # Errors
+/// Why there is no number, in words.
+pub(super) fn whole(counter: &OwnedFd) -> Result<u64, String> {
+    match read_group(counter, 1) {
+        Ok(counts) if counts[0].running_ns < counts[0].enabled_ns => {
+            Err("other events had these counters for a part of the time".to_owned())
+        }
+        Ok(counts) => Ok(counts[0].value),
+        Err(error) => Err(format!("the counters cannot be read any more: {error}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +156,8 @@ mod tests {
         let after = read_group(&fd, 1).unwrap()[0];
         assert!(after.since(&before).unwrap() > 0.0, "{before:?} {after:?} {sum}");
         assert!(read_group(&fd, 2).is_err());
+        assert!(whole(&fd).unwrap() >= after.value, "an event of the kernel runs all the time");
+        let closed = OwnedFd::from(fs::File::open("/dev/null").unwrap());
+        assert!(whole(&closed).is_err(), "what is no counter has no number");
     }
 }

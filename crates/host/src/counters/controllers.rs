@@ -1,6 +1,6 @@
 //! Bytes of the memory controllers: uncore events of Intel's `uncore_imc` and AMD's `amd_umc`.
 
-use super::call::{Counting, explain, open, read_group};
+use super::call::{Counting, explain, open, whole};
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::live::events;
@@ -70,15 +70,18 @@ impl Controllers {
     pub fn moved(&self) -> Source<BTreeMap<NodeId, Moved>> {
         let mut sums: BTreeMap<NodeId, Moved> = BTreeMap::new();
         for counter in &self.counters {
-            let Ok(counts) = read_group(&counter.fd, 1) else { continue };
-            let bytes = (counts[0].value as f64 * counter.bytes) as u64;
+            let bytes = match whole(&counter.fd) {
+                Ok(counted) => (counted as f64 * counter.bytes) as u64,
+                // A sum without one of its controllers would be too small.
+                Err(why) => return Source::Not(why),
+            };
             let moved = sums.entry(counter.node).or_default();
             match counter.writes {
                 true => moved.written += bytes,
                 false => moved.read += bytes,
             }
         }
-        Source::of(sums, &self.name, "the counters of the memory controllers cannot be read any more")
+        Source::of(sums, &self.name, "this machine has no memory controllers to count")
     }
 }
 

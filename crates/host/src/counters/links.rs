@@ -1,7 +1,7 @@
 //! Bytes over the links between sockets: Intel's UPI. AMD's xGMI is not counted: nearfar has no encoding of it that was
 //! checked against a source.
 
-use super::call::{Counting, explain, open, read_group};
+use super::call::{Counting, explain, open, whole};
 use super::controllers::DEVICES;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
@@ -51,10 +51,13 @@ impl Links {
     pub fn sent(&self) -> Source<BTreeMap<u32, u64>> {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
         for (package, fd) in &self.counters {
-            let Ok(counts) = read_group(fd, 1) else { continue };
-            *sums.entry(*package).or_default() += (counts[0].value as f64 * BYTES) as u64;
+            match whole(fd) {
+                Ok(flits) => *sums.entry(*package).or_default() += (flits as f64 * BYTES) as u64,
+                // A sum without one of its links would be too small.
+                Err(why) => return Source::Not(why),
+            }
         }
-        Source::of(sums, "uncore_upi", "the counters of the links cannot be read any more")
+        Source::of(sums, "uncore_upi", "this machine has no links to count")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the machine counts by itself, for whoever asks: `top`, `exporter`, `doctor --counters` and `record`.
+//! Counters of the processor, the kernel and the memory controllers, as `top`, `exporter`, `doctor --counters` and `record` read them.
 //!
 //! [`pmu`] has the events of each cpu and [`controllers`] the bytes of the memory controllers, both through
 //! perf_event_open (`call`); [`threads`] those of single threads;

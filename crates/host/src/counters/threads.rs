@@ -34,7 +34,7 @@ const CACHE_MISSES: u64 = PERF_COUNT_HW_CACHE_MISSES as u64;
 pub struct Member {
     /// What it counts.
     pub what: Along,
-    /// Who counts, in words.
+    /// What counts it, in words: the kernel, or an event of the processor.
     pub source: String,
     type_: u32,
     config: u64,

@@ -274,10 +274,8 @@ impl Topology {
 
     /// The topology as JSON, indented, with a final line feed.
     pub fn to_json(&self) -> String {
-        // Only a map with keys that are not strings could fail; node numbers are written as strings.
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
-        text.push('\n');
-        nearfar_figures::escape::json(text)
+        // Node numbers, which are keys of maps, are written as strings.
+        nearfar_figures::json::pretty(self)
     }
 }
 

@@ -83,6 +83,6 @@ fn written(kept: &Kept, removed: bool) -> Result<ExitCode> {
         booted_machines: kept.snapshots.iter().map(|(name, bytes, _)| File { name, bytes: *bytes }).collect(),
         kernels: kept.kernels.iter().map(|(name, bytes)| File { name, bytes: *bytes }).collect(),
     };
-    super::show::page(&nearfar_figures::escape::json(serde_json::to_string_pretty(&written)? + "\n"))?;
+    super::show::page(&nearfar_figures::json::pretty(&written))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use nearfar_compare::trials::{Hurts, Judged, Metric, Trials, against, judge};
-use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_host::discover;
 use nearfar_host::input;
 use nearfar_host::target::find_program;
@@ -147,10 +147,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let (trials, judged) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
-        file::write(file, escape::json(serde_json::to_string_pretty(&written)? + "\n"), args.force.force)?;
+        file::write(file, pretty(&written), args.force.force)?;
     }
     if args.json {
-        show::page(&escape::json(serde_json::to_string_pretty(&written)? + "\n"))?;
+        show::page(&pretty(&written))?;
     } else {
         let (width, color) = args.look.resolve();
         let mut text = to_text(&written.trials, &written.judged, width, color);

@@ -84,8 +84,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let diagnosis = diagnose()?;
     if args.json {
-        let json = nearfar_figures::escape::json(serde_json::to_string_pretty(&diagnosis)? + "\n");
-        super::show::page(&json)?;
+        super::show::page(&nearfar_figures::json::pretty(&diagnosis))?;
     } else {
         let (width, color) = args.look.resolve();
         let mut text = nearfar_figures::escape::page(&text(&diagnosis, width)).into_owned();
@@ -101,7 +100,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 fn counters(args: &DoctorArgs) -> Result<ExitCode> {
     let host = discover::discover(Path::new("/"))?;
     let checked = reference_load::check(&host.machine, &mut |what| nearfar_host::say!("nearfar: {what}"))?;
-    let json = nearfar_figures::escape::json(serde_json::to_string_pretty(&checked)? + "\n");
+    let json = nearfar_figures::json::pretty(&checked);
     if let Some(file) = reference_load::file() {
         let kept = file
             .parent()

@@ -3,7 +3,7 @@
 use super::fix_flags::FixArgs;
 use super::show;
 use anyhow::{Result, ensure};
-use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_report::placement::Placement;
 use serde::Serialize;
@@ -98,7 +98,7 @@ impl Said<'_> {
     /// Those of standard output.
     pub(super) fn end(self) -> Result<()> {
         if self.args.json {
-            show::page(&escape::json(serde_json::to_string_pretty(&self)? + "\n"))?;
+            show::page(&pretty(&self))?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let asked = Planned::new(&layout, &machine, &chosen, &line);
     if args.dry_run {
         let page = match args.json {
-            true => asked.json(None)?,
+            true => asked.json(None),
             false => args.look.dressed(&plan, args.look.resolve()),
         };
         show::page(&page)?;
@@ -108,7 +108,7 @@ fn go(args: &LayoutArgs) -> Result<ExitCode> {
     let Verdict { table, errors } = judge(&layout, &machine, chosen.launcher, &seen);
     if args.json {
         let launched = Launched { ending: ending.text(), seen: seen.values().collect(), errors: &errors };
-        nearfar_host::out::page_to_stderr(&asked.json(Some(launched))?);
+        nearfar_host::out::page_to_stderr(&asked.json(Some(launched)));
     } else {
         args.look.page_to_stderr(&format!("\n{table}"));
         errors.iter().for_each(|error| args.look.say(error));

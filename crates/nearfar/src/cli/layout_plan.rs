@@ -4,7 +4,7 @@ use super::words::quoted;
 use crate::layout::launcher::Chosen;
 use crate::layout::rank::RankSeen;
 use crate::layout::table::columns;
-use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::{Launch, environment};
@@ -84,8 +84,8 @@ impl<'a> Planned<'a> {
     }
 
     /// As text.
-    pub(super) fn json(self, launched: Option<Launched<'a>>) -> serde_json::Result<String> {
-        Ok(escape::json(serde_json::to_string_pretty(&Planned { launched, ..self })? + "\n"))
+    pub(super) fn json(self, launched: Option<Launched<'a>>) -> String {
+        pretty(&Planned { launched, ..self })
     }
 }
 

@@ -7,7 +7,7 @@ use super::show;
 use crate::layout::launcher::choose;
 use anyhow::{Context, Result};
 use nearfar_compare::ranks::{Bindings, Summary, bindings};
-use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_host::discover::machine_from_argument;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
@@ -105,7 +105,7 @@ fn json(
         repair: line.as_ref().and_then(|line| line.as_deref().ok()),
         why_no_repair: line.as_ref().and_then(|line| line.as_ref().err().map(String::as_str)),
     };
-    Ok(escape::json(serde_json::to_string_pretty(&written)? + "\n"))
+    Ok(pretty(&written))
 }
 
 /// The machine whose nodes the ranks' cpus are counted by: the one asked for or wished, if it has the cpus of the one

@@ -5,6 +5,7 @@ use super::show;
 use anyhow::Result;
 use nearfar_analyze::Verdict;
 use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_record::ranks::read::{self, is_run, recordings};
 use nearfar_record::store::{Interrupted, interrupted, read_meta};
 use nearfar_recording::Meta;
@@ -59,7 +60,7 @@ pub(super) fn run(args: &ListArgs) -> Result<ExitCode> {
     let mut rows: Vec<Row> = recordings(&args.directory)?.iter().map(|path| row(path)).collect();
     rows.sort_by(|a, b| (&b.started, &a.name).cmp(&(&a.started, &b.name)));
     if args.json {
-        show::page(&escape::json(serde_json::to_string_pretty(&rows)? + "\n"))?;
+        show::page(&pretty(&rows))?;
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {

@@ -52,7 +52,7 @@ impl Look {
         nearfar_host::out::message_in_colour(&lines, color);
     }
 
-    /// The same of a line that is to be copied: it stays one.
+    /// The same for a command line that the user copies: it is not wrapped.
     pub(super) fn say_line(&self, text: &str) {
         nearfar_host::out::message_in_colour(&[format!("nearfar: {text}")], self.resolve_messages().1);
     }

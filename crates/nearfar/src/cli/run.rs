@@ -5,7 +5,7 @@ use super::show;
 use crate::place::{Placement, Ran, RunError, Seen, run as run_placed};
 use anyhow::Context;
 use clap::Args;
-use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_host::discover;
 use nearfar_host::policy::Policy;
 use nearfar_host::target::User;
@@ -189,7 +189,7 @@ fn written(placement: &Placement, warnings: &[String], ran: Option<&Ran>) -> ser
         seen: ran.and_then(|ran| ran.seen.as_ref()),
         remarks: ran.map_or(&[], |ran| &ran.lines),
     };
-    Ok(escape::json(serde_json::to_string_pretty(&written)? + "\n"))
+    Ok(pretty(&written))
 }
 
 fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// What less does where the user has not said otherwise: leave what fits, keep colours, keep the page on the screen.
 const LESS: &str = "FRX";
 
-/// Shows a page that `model::report` made.
+/// Shows a page that `report` made.
 ///
 /// # Errors
 /// Those of standard output.

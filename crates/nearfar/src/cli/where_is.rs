@@ -9,6 +9,7 @@ use crate::place::residency::{Site, Way, look};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use nearfar_figures::escape;
+use nearfar_figures::json::pretty;
 use nearfar_host::target::interrupt_ends_recording;
 use nearfar_observed::residency::Residency;
 use nearfar_observed::residency::activity::Activity;
@@ -107,7 +108,7 @@ pub fn run(args: &WhereArgs) -> Result<ExitCode> {
         (None, _) => {
             let everyone = look_at_all(&site, way)?;
             if args.json {
-                super::show::page(&escape::json(serde_json::to_string_pretty(&everyone)? + "\n"))?;
+                super::show::page(&pretty(&everyone))?;
             } else {
                 let (width, color) = args.look.resolve();
                 super::show::page(&everyone_to_text(&everyone, width, color))?;
@@ -148,11 +149,10 @@ fn shown(
 ) -> io::Result<String> {
     if args.json {
         let written = Written { seen, activity };
-        let json = match args.interval {
-            Some(_) => serde_json::to_string(&written),
-            None => serde_json::to_string_pretty(&written),
-        };
-        return Ok(escape::json(json? + "\n"));
+        return Ok(match args.interval {
+            Some(_) => escape::json(serde_json::to_string(&written)? + "\n"),
+            None => pretty(&written),
+        });
     }
     let (width, color) = args.look.resolve();
     let mut text = match then {
@@ -227,10 +227,10 @@ fn end(args: &WhereArgs, watched: &Watched) -> io::Result<()> {
             activity: &watched.activity,
         };
         let json = match args.interval {
-            Some(_) => serde_json::to_string(&written),
-            None => serde_json::to_string_pretty(&written),
+            Some(_) => escape::json(serde_json::to_string(&written)? + "\n"),
+            None => pretty(&written),
         };
-        return writeln!(out, "{}", escape::json(json?));
+        return out.write_all(json.as_bytes());
     }
     let (width, color) = args.look.resolve();
     if let Ok(seen) = &watched.best {

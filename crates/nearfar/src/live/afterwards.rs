@@ -13,7 +13,8 @@ static END: AtomicI32 = AtomicI32::new(-1);
 /// What leaves the screen and shows the cursor.
 const LEAVE: &[u8] = b"\x1b[?1049l\x1b[?25h";
 
-/// Begins to watch, before the terminal of standard output is changed. Without it all works as well, but for SIGKILL.
+/// Starts that process. Call it before the settings of the terminal are changed. If it cannot be started, only a SIGKILL leaves the
+/// terminal as it is.
 pub(super) fn watch() {
     let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
     // SAFETY: the kernel fills the struct, or says that it did not.
@@ -28,7 +29,7 @@ pub(super) fn watch() {
     // SAFETY: the child makes async-signal-safe calls only, on values made above.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // Its own child is the one that waits, so that nobody has to wait for that one.
+        // The grandchild waits at the pipe; init reaps it, so this process need not.
         // SAFETY: as above.
         unsafe {
             if libc::fork() == 0 {

@@ -405,9 +405,7 @@ pub struct Measured {
 impl Measured {
     /// As JSON, ended by a newline.
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
-        text.push('\n');
-        nearfar_figures::escape::json(text)
+        nearfar_figures::json::pretty(self)
     }
 }
 

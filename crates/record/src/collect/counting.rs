@@ -14,6 +14,7 @@ use nearfar_observed::live::events::Processor;
 use nearfar_observed::live::reading::Count;
 use nearfar_recording::{Along, Columns, Counter, Counters, NONE};
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -163,7 +164,10 @@ impl Counting {
     pub fn ended(&mut self, tid: u32, time_ns: u64, interpreter: &mut Interpreter, tables: &mut Tables) {
         if let (Some(mut thread), Ok(plan)) = (self.threads.remove(&tid), &self.plan) {
             let id = interpreter.processes.thread(thread.pid, tid, time_ns, tables);
-            self.rows += thread.rows(plan, id, time_ns, true, &mut tables.counters);
+            match thread.rows(plan, id, time_ns, true, &mut tables.counters) {
+                Ok(rows) => self.rows += rows,
+                Err(error) => self.refused = Some(error.to_string()),
+            }
         }
     }
 
@@ -182,11 +186,16 @@ impl Counting {
             if self.rows < ROWS || last {
                 for (&tid, thread) in &mut self.threads {
                     let id = interpreter.processes.thread(thread.pid, tid, time_ns, tables);
-                    self.rows += thread.rows(plan, id, time_ns, last, &mut tables.counters);
+                    match thread.rows(plan, id, time_ns, last, &mut tables.counters) {
+                        Ok(rows) => self.rows += rows,
+                        Err(error) => self.refused = Some(error.to_string()),
+                    }
                 }
             }
-            if let Some((software, whole)) = &mut self.whole {
-                whole.rows(software, NONE, time_ns, last, &mut tables.counters);
+            if let Some((software, whole)) = &mut self.whole
+                && let Err(error) = whole.rows(software, NONE, time_ns, last, &mut tables.counters)
+            {
+                self.refused = Some(error.to_string());
             }
         }
         match &mut self.host {
@@ -199,7 +208,7 @@ impl Counting {
         self.last = Instant::now();
     }
 
-    /// The last readings, and what has none with its reason. Gives what is to be noted as lost.
+    /// Takes the last readings, and writes a row with the reason for each counter that has none. Returns the losses to note.
     pub fn close(mut self, interpreter: &mut Interpreter, tables: &mut Tables) -> Vec<(u64, String)> {
         self.read(true, interpreter, tables);
         let time_ns = proc::monotonic_ns();
@@ -235,7 +244,7 @@ impl Counting {
             ));
         }
         if let Some(error) = self.refused {
-            lost.push((0, format!("counters of some threads could not be opened: {error}")));
+            lost.push((0, format!("counters of some threads could not be opened or read: {error}")));
         }
         if self.rows >= ROWS {
             lost.push((0, format!("after {ROWS} rows counters of threads were read only at their end")));
@@ -252,10 +261,19 @@ impl Thread {
 
     /// What was counted since the last rows. A counter that did not run in that time waits for the next reading, unless this is
     /// the last one. Gives the number of rows.
-    fn rows(&mut self, plan: &Plan, thread: u32, time_ns: u64, last: bool, out: &mut Counters) -> usize {
-        let Ok(now) = self.counters.read() else { return 0 };
+    fn rows(
+        &mut self,
+        plan: &Plan,
+        thread: u32,
+        time_ns: u64,
+        last: bool,
+        out: &mut Counters,
+    ) -> io::Result<usize> {
+        let now = self.counters.read()?;
         if self.before.len() != now.len() {
-            return 0;
+            // The first reading failed: counts begin with this one.
+            (self.before, self.since_ns) = (now, time_ns);
+            return Ok(0);
         }
         let differences: Vec<(Option<f64>, f64)> = now
             .iter()
@@ -263,7 +281,7 @@ impl Thread {
             .map(|(now, then)| (now.since(then), running_share(now, then)))
             .collect();
         if !last && differences.iter().any(|(value, _)| value.is_none()) {
-            return 0;
+            return Ok(0);
         }
         let interval_ns = time_ns.saturating_sub(self.since_ns);
         for (member, (value, share)) in plan.members().zip(differences) {
@@ -282,7 +300,7 @@ impl Thread {
             });
         }
         (self.before, self.since_ns) = (now, time_ns);
-        self.before.len()
+        Ok(self.before.len())
     }
 }
 

@@ -28,7 +28,7 @@ table! {
         place: String = String::new(),
         /// Part of the time that the counter ran, where it shared a counter with others, and by which the value was scaled; −1 if unknown.
         running_share: f64 = -1.0,
-        /// Who counted it: `perf stat -j`, `kernel`.
+        /// What counted it: `perf stat -j`, `kernel`.
         source: String = String::new(),
         /// Why the value is unknown; else empty.
         why: String = String::new(),

@@ -47,7 +47,7 @@ pub fn log(report: &Report, root: &str) -> String {
             },
         }],
     });
-    crate::pretty(&log)
+    nearfar_figures::json::pretty(&log)
 }
 
 fn result(report: &Report, f: &Finding, rules: &[&str], level: &str, root: &str) -> Value {

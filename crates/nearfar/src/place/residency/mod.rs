@@ -1,4 +1,4 @@
-//! Where a running process is: asked of the kernel, laid out as `model::residency` has it.
+//! Where a running process is: asked of the kernel, laid out as `observed::residency` has it.
 
 pub mod everyone;
 mod pages;
