@@ -6,11 +6,11 @@ mod locate;
 mod worker;
 
 pub use locate::Located;
+use nearfar_machine::LINE_BYTES;
 pub use worker::Worker;
 
 use super::context::Context;
 use super::counters::{Cell, Counters, node_slot};
-use super::exact::LINE;
 use super::input::SampleReader;
 use super::nodes::UNKNOWN;
 use super::nodes::class;
@@ -311,8 +311,8 @@ impl Worker<'_> {
             && let Some(loop_id) = self.context.native.fixed_loop(s.thread[i], s.ip[i])
         {
             let address = s.address[i];
-            let line = (self.context.rows.of_thing[thing as usize], space, address / LINE);
-            let by = (t as u32, (address % LINE) as u8, loop_id, s.operand_ip[i]);
+            let line = (self.context.rows.of_thing[thing as usize], space, address / LINE_BYTES);
+            let by = (t as u32, (address % LINE_BYTES) as u8, loop_id, s.operand_ip[i]);
             let sums = counters.on_lines.entry(line).or_default().entry(by).or_default();
             *sums = [sums[0] + 1, sums[1] + u64::from(store), sums[2] + weight];
         }
@@ -366,10 +366,10 @@ impl Worker<'_> {
         let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
         at[0] += u64::from(s.lines[i]);
         at[1] += stored;
-        let line = self.counters.transfers.entry((row, space, address / LINE)).or_default();
+        let line = self.counters.transfers.entry((row, space, address / LINE_BYTES)).or_default();
         // Few such threads have samples of memory, which would tell where they ran.
         let node = self.context.finder.nodes.running(thread, s.cpu[i]);
-        let user = line.entry((thread, (address % LINE) as u8, node)).or_default();
+        let user = line.entry((thread, (address % LINE_BYTES) as u8, node)).or_default();
         user[0] += u64::from(s.lines[i]);
         user[1] += stored;
         user[2] += 1;

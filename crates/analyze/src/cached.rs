@@ -15,10 +15,12 @@ use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::instances;
 use super::nodes::{NodeIndex, UNKNOWN};
-use super::object_rows::{RowUse, mib};
+use super::object_rows::RowUse;
 use super::stats::draws_interval;
 use super::value::{Basis, CacheBound};
+use nearfar_figures::sizes::{capacity, size};
 use nearfar_machine::CacheLevel;
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Columns, LOST_EITHER, LOST_PERF, NONE, ObjectKind};
 
 /// Part of a cache that is sure to hold what fits it. Physical pages fall on its sets at random: at half the
@@ -29,8 +31,6 @@ const MOST_KERNEL: f64 = 0.1;
 /// Latency of far memory where the machine's is not known, ns: above that of the other socket's memory on every
 /// machine of `machines/`, 210 at most; a CXL module may be slower. // assumed
 const FAR_NS: f64 = 250.0;
-/// Bytes of a cache line, of every machine that is described.
-const LINE: f64 = 64.0;
 /// What the kernel maps at once of a file that is in memory (fault_around_bytes, its default).
 const FILE_FAULT: u64 = 64 << 10;
 /// Sampled CPU time above that of the processes that were waited for, from which on another process took the
@@ -78,16 +78,16 @@ pub fn bound(
     let footprint = largest.saturating_mul(most_at_once(input)).saturating_add(pool);
     if pool > 0 && footprint as f64 > SURELY_HELD * last.size_bytes as f64 {
         return Err(format!(
-            "the machine has hugetlb pages of {:.1} MiB, which the largest resident size of a program leaves out",
-            mib(pool)
+            "the machine has hugetlb pages of {}, which the largest resident size of a program leaves out",
+            size(pool)
         ));
     }
     if footprint as f64 > SURELY_HELD * last.size_bytes as f64 {
         return Err(format!(
-            "the program had up to {:.1} MiB of memory at a time, more than half of the level {} cache of {:.1} MiB",
-            mib(footprint),
+            "the program had up to {} of memory at a time, more than half of the level {} cache of {}",
+            size(footprint),
             last.level,
-            mib(last.size_bytes)
+            capacity(last.size_bytes)
         ));
     }
     if meta.target_system_s < 0.0 || meta.target_cpu_s <= 0.0 {
@@ -105,7 +105,7 @@ pub fn bound(
     let brought = mapped.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
     let brought = brought.saturating_add(unseen.saturating_mul(folio(input))).max(footprint) as f64;
     let again = if brought > SURELY_HELD * last.size_bytes as f64 { brought } else { 0.0 };
-    let fetched = (brought + again) / LINE;
+    let fetched = (brought + again) / LINE_BYTES as f64;
     let cores = judge.machine.cpu_count() / judge.machine.threads_per_core.max(1) as usize;
     let instances = (cores / last.cores_per_instance.max(1) as usize).max(context.finder.nodes.count);
     let active = counters.threads.iter().filter(|t| t.sum.samples > 0).count().max(1);
@@ -309,16 +309,16 @@ fn of_several_nodes(used: &[(NodeIndex, &Use)], from: u64, bytes: u64) -> u64 {
     if used.iter().all(|u| u.0 != UNKNOWN && Some(u.0) == first) {
         return 0;
     }
-    let line = LINE as u64;
-    let begin = from % line;
-    let lines = (begin + bytes.max(1)).div_ceil(line);
+    let begin = from % LINE_BYTES;
+    let lines = (begin + bytes.max(1)).div_ceil(LINE_BYTES);
     let addressed: u64 = used.iter().map(|u| u.1.addressed).sum();
     let pieces = (addressed / PER_PIECE).min(lines).clamp(1, BINS as u64);
     // The pieces that a bin may reach into: a line that it has a part of belongs to it.
     let pieces_of = |bin: usize| {
         let at = |bin: usize| begin + (u128::from(bytes) * bin as u128 / BINS as u128) as u64;
         let (low, high) = (at(bin), at(bin + 1).max(at(bin) + 1) - 1);
-        let piece = |byte: u64| (u128::from(byte / line) * u128::from(pieces) / u128::from(lines)) as usize;
+        let piece =
+            |byte: u64| (u128::from(byte / LINE_BYTES) * u128::from(pieces) / u128::from(lines)) as usize;
         piece(low)..=piece(high).min(pieces as usize - 1)
     };
     let bins = |u: &Use| u.bins.iter().copied().enumerate().filter(|b| b.1 > 0).collect::<Vec<_>>();

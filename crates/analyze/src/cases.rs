@@ -7,6 +7,7 @@ use super::object_rows::{RowUse, Toucher};
 use super::program::Program;
 use super::value::{Basis, Pattern};
 use nearfar_figures::percent::percent;
+use nearfar_figures::sizes::capacity;
 
 /// Share of the remote samples that are on one thread's pages for the placement to be called serial.
 const SERIAL: f64 = 0.9;
@@ -316,16 +317,16 @@ fn straddling<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let top = r.touchers.first()?;
     Some(Case {
         text: format!(
-            "pages of {} kB of {ALL} reach across the border between two nodes' parts",
-            folio >> 10
+            "pages of {} of {ALL} reach across the border between two nodes' parts",
+            capacity(folio)
         ),
         own: format!(
-            "{}: {} of its {} on pages that came with another page's first touch (folios of {} kB); \
+            "{}: {} of its {} on pages that came with another page's first touch (folios of {}); \
              such folios that more than one node uses, or that another object's touch placed: {}",
             r.name,
             percent(r.remote_by_folio as f64 / r.remote.max(1) as f64),
             remote_what(r),
-            folio >> 10,
+            capacity(folio),
             r.shared_folios,
         ),
         advice: advice::advise(r, program, Use::Straddling),

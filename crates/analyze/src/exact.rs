@@ -16,10 +16,8 @@ use super::rows::Rows;
 use super::space::Spaces;
 use super::timing::marked;
 use super::value::{Basis, Interval};
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::NONE;
-
-/// Bytes of a line, for how many a page has. All described machines have such lines.
-pub const LINE: u64 = 64;
 
 /// Lines by distance class, and those of which one end is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -87,7 +85,7 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], 
         lines.written += written as f64 - before;
     }
     if initial {
-        lines.written = (lines.written - (page / LINE) as f64).max(0.0);
+        lines.written = (lines.written - (page / LINE_BYTES) as f64).max(0.0);
     }
     lines
 }
@@ -97,7 +95,7 @@ fn page_lines(input: &Input, nodes: &Nodes, group: &[u32], by_user: &mut [f64], 
 /// initialised it, they would be the users' own. (Non-temporal stores do not read either, but
 /// they come again with every pass, and the process that makes them is a user of the page.)
 fn leftover(page: u64, read: u64, written: u64) -> f64 {
-    written.saturating_sub(read).min(page / LINE) as f64
+    written.saturating_sub(read).min(page / LINE_BYTES) as f64
 }
 
 /// A page that lines moved from or to.

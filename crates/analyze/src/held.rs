@@ -15,8 +15,8 @@ use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
 use super::object_rows::RowUse;
-use super::reach::LINE;
 use super::value::{Basis, CacheHeld};
+use nearfar_machine::LINE_BYTES;
 use nearfar_machine::{CacheLevel, Machine};
 
 /// Far samples of less than this part of the time are not worth a wider interval. // chosen
@@ -134,7 +134,7 @@ fn items(
                 let part = parts(of_node(), pieces) / parts(used.iter().map(|u| u.1), pieces);
                 let threads = of_node().count() as f64;
                 // One after the other, or as fast as the link lets all of them together.
-                let line_ns = far_ns.max(threads * LINE / far_bandwidth(&judge.machine, node));
+                let line_ns = far_ns.max(threads * LINE_BYTES as f64 / far_bandwidth(&judge.machine, node));
                 let at_a_time = counters.reach.get(&(f.row as u32, node)).and_then(|reach| {
                     // A thread that fetches so much is slowed by memory, though a cache holds each line while it is in use.
                     let each =

@@ -338,24 +338,9 @@ impl Layer {
         spans: &S,
         address: u64,
         time: u64,
-        mut fits: impl FnMut(u32) -> bool,
+        fits: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
-        let cell = self.cell(address).1?;
-        let now = self.born_by(spans, time);
-        let mut best: Option<u32> = None;
-        let mut search = |ranks: &mut dyn Iterator<Item = u32>| {
-            let younger = ranks.take_while(|&r| best.is_none_or(|b| r > b));
-            if let Some(rank) = younger.into_iter().find(|&r| fits(self.by_birth[r as usize])) {
-                best = Some(rank);
-            }
-        };
-        for list in self.around(cell) {
-            let ranks = &self.whole.ranks[list];
-            let born = ranks.partition_point(|&r| r < now);
-            search(&mut ranks[..born].iter().rev().copied());
-        }
-        search(&mut self.within(spans, cell, address).rev().filter(|&r| r < now));
-        best.map(|rank| self.by_birth[rank as usize])
+        self.nearest(spans, address, time, true, fits)
     }
 
     /// The oldest of those that ever cover `address`, were born after `time` and fit.
@@ -364,23 +349,44 @@ impl Layer {
         spans: &S,
         address: u64,
         time: u64,
+        fits: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        self.nearest(spans, address, time, false, fits)
+    }
+
+    /// The birth nearest to `time`, before or after it. Every list is gone through away from `time`.
+    fn nearest<S: Spans + ?Sized>(
+        &self,
+        spans: &S,
+        address: u64,
+        time: u64,
+        before: bool,
         mut fits: impl FnMut(u32) -> bool,
     ) -> Option<u32> {
         let cell = self.cell(address).1?;
         let now = self.born_by(spans, time);
         let mut best: Option<u32> = None;
         let mut search = |ranks: &mut dyn Iterator<Item = u32>| {
-            let older = ranks.take_while(|&r| best.is_none_or(|b| r < b));
-            if let Some(rank) = older.into_iter().find(|&r| fits(self.by_birth[r as usize])) {
+            let nearer = ranks.take_while(|&r| best.is_none_or(|b| if before { r > b } else { r < b }));
+            if let Some(rank) = nearer.into_iter().find(|&r| fits(self.by_birth[r as usize])) {
                 best = Some(rank);
             }
         };
         for list in self.around(cell) {
             let ranks = &self.whole.ranks[list];
-            let born = ranks.partition_point(|&r| r < now);
-            search(&mut ranks[born..].iter().copied());
+            let (born, later) = ranks.split_at(ranks.partition_point(|&r| r < now));
+            if before {
+                search(&mut born.iter().rev().copied());
+            } else {
+                search(&mut later.iter().copied());
+            }
         }
-        search(&mut self.within(spans, cell, address).filter(|&r| r >= now));
+        let within = self.within(spans, cell, address);
+        if before {
+            search(&mut within.rev().filter(|&r| r < now));
+        } else {
+            search(&mut within.filter(|&r| r >= now));
+        }
         best.map(|rank| self.by_birth[rank as usize])
     }
 

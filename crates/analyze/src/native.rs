@@ -9,6 +9,7 @@ use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::spans::Fixed;
 use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Access, Columns, UNCOUNTED};
 
 /// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
@@ -177,13 +178,10 @@ fn bytes(input: &Input, loop_id: u32) -> Option<f64> {
             return None;
         }
         // Of a step that is wider than what it touches, the lines that it touches.
-        let touched = f64::from(s.bytes[i].max(LINE_BYTES).next_multiple_of(LINE_BYTES));
+        let touched = u64::from(s.bytes[i]).max(LINE_BYTES).next_multiple_of(LINE_BYTES) as f64;
         (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(touched))
     })
 }
-
-/// Bytes of a cache line.
-const LINE_BYTES: u32 = 64;
 
 /// Whether the machine's far memory gives what the loops take. On the recorded machine it was seen to; on another one its
 /// figures must say so: lines in flight over the latency for each thread, and for all of them the bandwidth between two nodes and of one.
@@ -200,7 +198,7 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     });
     let lines = figures.core.outstanding_lines.as_ref().map(|f| f.value);
     let of_core = figures.core.read_gbs.as_ref().map_or(f64::INFINITY, |f| f.value);
-    let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * f64::from(LINE_BYTES) / ns));
+    let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * LINE_BYTES as f64 / ns));
     let pair = figures.pair_read_gbs.as_ref().and_then(|m| {
         far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::min)
     });

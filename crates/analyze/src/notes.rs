@@ -11,6 +11,7 @@ use super::timing::Timing;
 use super::value::{Basis, FunctionRow};
 use super::verdict::unresolved_share;
 use nearfar_figures::percent::percent;
+use nearfar_figures::sizes::size;
 use nearfar_recording::{Columns, Losses, NONE, RangeKind, Resolution};
 use std::collections::BTreeMap;
 
@@ -223,9 +224,9 @@ fn storms(n: &mut Vec<String>, input: &Input, context: &Context) {
     let shown: Vec<String> =
         lines.iter().take(MOST_LINES).map(|(line, count)| format!("{line} ({count})")).collect();
     n.push(format!(
-        "{count} allocations ({:.1} GB in all) came and went too fast to be recorded one by one and are counted only: {}{more}. \
+        "{count} allocations ({} in all) came and went too fast to be recorded one by one and are counted only: {}{more}. \
          Samples in them have no object.",
-        bytes as f64 / 1e9,
+        size(bytes),
         shown.join(", ")
     ));
 }

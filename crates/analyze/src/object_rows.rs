@@ -158,11 +158,6 @@ impl RowUse {
     }
 }
 
-/// Bytes as MiB.
-pub fn mib(bytes: u64) -> f64 {
-    bytes as f64 / (1u64 << 20) as f64
-}
-
 /// Weight of samples on file mappings (constants, tables) that the program only reads, that caches hold and of which no
 /// node of the page is known: the page cache's pages were placed by the process that read the file first.
 pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) -> u64 {

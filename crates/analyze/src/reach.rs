@@ -5,6 +5,7 @@
 //! as what is in use at a time is small.
 
 use super::hash::FastMap;
+use nearfar_machine::LINE_BYTES;
 
 /// Samples of a thread on an object that a sample is compared with.
 const BEFORE: usize = 8;
@@ -13,8 +14,6 @@ const ENOUGH: u64 = 20;
 /// Samples after which everything before is forgotten, so that the result does not depend on how samples were shared
 /// out: begins of a segment's pieces are multiples of it.
 pub const PIECE: usize = 1 << 16;
-/// Bytes of a cache line, of every machine that is described.
-pub const LINE: f64 = 64.0;
 
 /// A thread's last samples of an object: address and time, ns.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +127,6 @@ impl Reach {
     /// stays in a cache while the thread is near: how fast threads move on times what a line takes, `ns`.
     pub fn fetching(&self, ns: f64) -> Option<f64> {
         let median = self.rate.median()?;
-        Some(median / LINE * ns / 1e9)
+        Some(median / LINE_BYTES as f64 * ns / 1e9)
     }
 }

@@ -7,7 +7,6 @@ use super::advice::{self, place};
 use super::cases::CACHED_PAGES;
 use super::context::Context;
 use super::counters::{Counters, LineUsers};
-use super::exact::LINE;
 use super::hash::{FastMap, FastSet};
 use super::nodes::UNKNOWN;
 use super::object_rows::RowUse;
@@ -15,6 +14,7 @@ use super::sites::SiteId;
 use super::thresholds::WORTH;
 use super::value::{Cause, Finding};
 use nearfar_figures::percent::percent;
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{LEAD_NS, NONE};
 use nearfar_timing::Timeline;
 
@@ -165,9 +165,9 @@ pub fn of_different_bytes(name: &str, one_writer: bool, s: &str) -> [String; 2] 
             }
         },
         format!(
-            "Pad {name}: give each thread's part cache lines of its own (alignas({LINE}), or {} bytes apart because of the \
+            "Pad {name}: give each thread's part cache lines of its own (alignas({LINE_BYTES}), or {} bytes apart because of the \
              prefetcher), or sum in a local variable and write once.",
-            2 * LINE
+            2 * LINE_BYTES
         ),
     ]
 }

@@ -181,28 +181,9 @@ impl Spaces {
 
     /// The thing at `address` of `space` at `time`, and where else that is the answer.
     pub fn at(&self, space: u32, address: u64, time: u64) -> (Option<u32>, Validity) {
-        let mut valid = Validity::ALL;
-        let (mut s, mut t, mut own) = (space, time, true);
-        loop {
-            for layer in &self.spaces[s as usize].fine {
-                if layer.is_empty() {
-                    continue;
-                }
-                let (found, v) = layer.at(&self.things, address, t);
-                // The parent is frozen at the fork: its answer does not change with time.
-                if own {
-                    valid.clip(&v)
-                } else {
-                    valid.clip_addresses(&v)
-                }
-                if found.is_some() {
-                    return (found, valid);
-                }
-            }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else {
-                break;
-            };
-            (s, t, own) = (parent, t.min(fork), false);
+        let (found, mut valid) = self.first_of(space, address, time, |s| &s.fine);
+        if found.is_some() {
+            return (found, valid);
         }
         let (mapping, v) = self.mapping_at(space, address, time);
         valid.clip(&v);
@@ -221,12 +202,23 @@ impl Spaces {
 
     /// The mapping (or mapping-like object) at an address.
     pub fn mapping_at(&self, space: u32, address: u64, time: u64) -> (Option<u32>, Validity) {
+        self.first_of(space, address, time, |s| &s.coarse)
+    }
+
+    /// What the first of some layers has at an address: of the space, else of those that it was forked from.
+    fn first_of(
+        &self,
+        space: u32,
+        address: u64,
+        time: u64,
+        layers: impl Fn(&Space) -> &[Layer],
+    ) -> (Option<u32>, Validity) {
         let mut valid = Validity::ALL;
-        let (mut s, mut t, mut own) = (space, time, true);
-        loop {
-            for layer in &self.spaces[s as usize].coarse {
+        for (generation, (s, t)) in self.lineage(space, time).enumerate() {
+            for layer in layers(s).iter().filter(|layer| !layer.is_empty()) {
                 let (found, v) = layer.at(&self.things, address, t);
-                if own {
+                // The parent is frozen at the fork: its answer does not change with time.
+                if generation == 0 {
                     valid.clip(&v)
                 } else {
                     valid.clip_addresses(&v)
@@ -235,23 +227,23 @@ impl Spaces {
                     return (found, valid);
                 }
             }
-            let Some((parent, fork)) = self.spaces[s as usize].parent else {
-                return (None, valid);
-            };
-            (s, t, own) = (parent, t.min(fork), false);
         }
+        (None, valid)
+    }
+
+    /// The space, the one that it was forked from, and so on, each with the last time at which its memory was also that of the first.
+    fn lineage(&self, space: u32, time: u64) -> impl Iterator<Item = (&Space, u64)> {
+        let parent = |&(s, t): &(u32, u64)| {
+            let (parent, fork) = self.spaces[s as usize].parent?;
+            Some((parent, t.min(fork)))
+        };
+        std::iter::successors(Some((space, time)), parent).map(|(s, t)| (&self.spaces[s as usize], t))
     }
 
     /// Flags of the mapping at an address, as /proc/PID/maps had them; `None` if none was seen there.
     pub fn flags_at(&self, input: &Input, space: u32, address: u64, time: u64) -> Option<u8> {
-        let (mut s, mut t) = (space, time);
-        loop {
-            if let Some(id) = self.spaces[s as usize].coarse[1].at(&self.things, address, t).0 {
-                return input.mappings.flags.get(self.things.get(id).mapping as usize).copied();
-            }
-            let (parent, fork) = self.spaces[s as usize].parent?;
-            (s, t) = (parent, t.min(fork));
-        }
+        let id = self.lineage(space, time).find_map(|(s, t)| s.coarse[1].at(&self.things, address, t).0)?;
+        input.mappings.flags.get(self.things.get(id).mapping as usize).copied()
     }
 
     /// Whether no page of some things could be written to, as far as their mappings and the calls that change protections
@@ -278,20 +270,14 @@ impl Spaces {
     /// object did. A sampled small allocation counts if it begins there, or where there is nothing else.
     pub fn over(&self, space: u32, from: u64, to: u64, since: u64, until: u64) -> Vec<u32> {
         let mut found = Vec::new();
-        let (mut s, mut last) = (space, until);
-        loop {
-            let here = &self.spaces[s as usize];
+        let things = &self.things;
+        for (here, last) in self.lineage(space, until) {
             for layer in &here.fine {
-                layer.over(&self.things, from, to, since.min(last), last, |id| found.push(id));
+                layer.over(things, from, to, since.min(last), last, |id| found.push(id));
             }
             let small = here.small.partition_point(|x| x.0 < from);
             let begins = here.small[small..].iter().take_while(|x| x.0 < to);
-            let things = &self.things;
             found.extend(begins.map(|x| x.1).filter(|&id| things.born[id as usize] <= last));
-            match here.parent {
-                Some((parent, fork)) => (s, last) = (parent, last.min(fork)),
-                None => break,
-            }
         }
         if found.is_empty() {
             let mapping = self.mapping_at(space, from, until).0;
@@ -309,9 +295,7 @@ impl Spaces {
     /// The sampled small allocation that the address is in, a living one if there is one; or one of the same site
     /// below it, if the next one above is of that site, too.
     fn small_at(&self, space: u32, address: u64, time: u64) -> Option<u32> {
-        let (mut s, mut t) = (space, time);
-        loop {
-            let space = &self.spaces[s as usize];
+        self.lineage(space, time).find_map(|(space, t)| {
             let end = space.small.partition_point(|x| x.0 <= address);
             let near = |&&(from, ..): &&(u64, u32, u32)| from.abs_diff(address) <= SMALL_REACH;
             let below = space.small[..end].iter().rev().take_while(near).take(64);
@@ -334,9 +318,8 @@ impl Spaces {
             {
                 return Some(id);
             }
-            let (parent, fork) = space.parent?;
-            (s, t) = (parent, t.min(fork));
-        }
+            None
+        })
     }
 
     /// Whether a heap object that covered the page died, or a new mapping appeared there, after

@@ -7,9 +7,6 @@ use super::value::{CpuCounts, DramFlow};
 use nearfar_recording::Columns;
 use nearfar_recording::tables::UNCOUNTED;
 
-/// Line size where the machine does not name one: that of every x86 and most other servers.
-const LINE_BYTES: u32 = 64;
-
 /// Lines between the cpus of one node and the memory of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
@@ -98,7 +95,7 @@ impl Traffic {
         let mut sums = Traffic {
             flows: vec![Flow::default(); nodes.count * nodes.count],
             unknown: 0,
-            line_bytes: judge.machine.figures.line_bytes.unwrap_or(LINE_BYTES),
+            line_bytes: judge.machine.figures.line(),
             epochs: Vec::new(),
             ops: Some((0, 0)),
             cpus: Vec::new(),

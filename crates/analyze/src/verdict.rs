@@ -13,13 +13,13 @@ use super::advice::listed;
 use super::counters::Counters;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
-use super::object_rows::mib;
 use super::stats::LEAST_SAMPLES;
 use super::thresholds::WORTH;
 use super::thresholds::{MOST_UNKNOWN, THRESHOLD};
 use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict};
 pub use evidence::Evidence;
 use nearfar_figures::percent::{ends, percent};
+use nearfar_figures::sizes::{capacity, size};
 use nearfar_recording::Resolution;
 use reasons::{page_node_reason, source_reason};
 
@@ -165,16 +165,16 @@ fn decided(
 fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
     let one = held.objects.len() == 1;
     format!(
-        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({:.0} \
-         MiB) may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
+        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({}) \
+         may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
          `nearfar record --on MACHINE` counts what came from memory.",
         percent(held.far_share),
         objects(held),
         if one { "it" } else { "them" },
         if one { "" } else { "of the first " },
-        amount(held.object_bytes),
+        size(held.object_bytes),
         held.cache_level,
-        mib(held.cache_bytes),
+        capacity(held.cache_bytes),
         low_end(interval),
         high_end(interval)
     )
@@ -185,22 +185,13 @@ fn objects(held: &CacheHeld) -> String {
     listed(&held.objects.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// `8.5 MiB`, `70 KiB`.
-fn amount(bytes: u64) -> String {
-    if bytes < 1 << 20 {
-        format!("{} KiB", bytes.div_ceil(1 << 10))
-    } else {
-        format!("{:.1} MiB", mib(bytes))
-    }
-}
-
 /// The verdict on a program that a cache holds as a whole.
 fn of_caches(caches: &CacheBound, samples: u64) -> (Verdict, String) {
     let held = format!(
-        "The program had at most {:.1} MiB of memory at a time, which the level {} cache ({:.0} MiB) holds",
-        mib(caches.memory_bytes),
+        "The program had at most {} of memory at a time, which the level {} cache ({}) holds",
+        size(caches.memory_bytes),
         caches.cache_level,
-        mib(caches.cache_bytes)
+        capacity(caches.cache_bytes)
     );
     let CacheBound {
         far_share_at_most: far,

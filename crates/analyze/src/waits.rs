@@ -8,7 +8,6 @@ use super::advice::{self, place};
 use super::cases::CACHED_PAGES;
 use super::context::Context;
 use super::counters::{Counters, OnLine};
-use super::exact::LINE;
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
 use super::nodes::{NodeIndex, UNKNOWN};
@@ -19,6 +18,7 @@ use super::stats::{LEAST_SAMPLES, draws_interval};
 use super::thresholds::THRESHOLD;
 use super::value::{Basis, Cause, Finding};
 use nearfar_figures::percent::ends;
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Access, Columns, NONE};
 
 /// Samples of a thread on a line from which on it is one of those that use it. // chosen
@@ -176,7 +176,7 @@ fn waited(input: &Input, users: &[User]) -> Option<Waited> {
     let others = |a: &User, b: &User| a.thread != b.thread;
     // What is written at the same bytes is shared on purpose; what reaches into the next line is slow for that.
     let shared = users.iter().any(|a| users.iter().any(|b| others(a, b) && meet(a, b)));
-    let beyond = users.iter().any(|u| u.bytes.iter().any(|b| b.1 > LINE));
+    let beyond = users.iter().any(|u| u.bytes.iter().any(|b| b.1 > LINE_BYTES));
     if shared || beyond || users.iter().any(|u| u.node == UNKNOWN || !u.all_seen) {
         return None;
     }

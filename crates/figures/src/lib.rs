@@ -1,6 +1,7 @@
-//! What every part of nearfar needs to print a value: shares as percent, and text that is not ours, made harmless.
+//! What every part of nearfar needs to print a value: shares as percent, sizes, and text that is not ours, made harmless.
 #![forbid(unsafe_code)]
 
 pub mod escape;
 pub mod json;
 pub mod percent;
+pub mod sizes;

@@ -1,6 +1,7 @@
 //! What can go wrong with the virtual machine, worded for the user.
 
 use super::shape::ShapeError;
+use nearfar_figures::sizes::capacity;
 use std::io;
 use std::path::PathBuf;
 
@@ -54,7 +55,7 @@ pub enum GuestError {
     /// The guest's memory is more than the host's.
     #[error(
         "the virtual machine would have {} of memory ({nodes} nodes of {}), but {limit}: take less per node",
-        mib(*wanted), mib(*per_node)
+        capacity(*wanted), capacity(*per_node)
     )]
     Memory {
         /// Bytes of all nodes.
@@ -152,10 +153,6 @@ impl GuestError {
             _ => 1,
         }
     }
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
 }
 
 fn tail(text: &str) -> String {

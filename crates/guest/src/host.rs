@@ -2,6 +2,7 @@
 
 use super::error::GuestError;
 use super::shape::Shape;
+use nearfar_figures::sizes::capacity;
 use std::fs;
 use std::path::Path;
 
@@ -16,9 +17,9 @@ fn memory() -> Option<(u64, String)> {
     let total = total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10;
     match cgroup_limit() {
         Some(limit) if limit < total => {
-            Some((limit, format!("this process's cgroup may use {} MiB", limit >> 20)))
+            Some((limit, format!("this process's cgroup may use {}", capacity(limit))))
         }
-        _ => Some((total, format!("this host has {} MiB", total >> 20))),
+        _ => Some((total, format!("this host has {}", capacity(total)))),
     }
 }
 
@@ -47,7 +48,7 @@ pub(super) fn check_memory(shape: &Shape) -> Result<(), GuestError> {
         return Ok(());
     }
     let per_node = shape.nodes.iter().map(|n| n.memory_bytes).max().unwrap_or(0);
-    let limit = format!("{words}, of which {} MiB are needed beside it", RESERVE >> 20);
+    let limit = format!("{words}, of which {} are needed beside it", capacity(RESERVE));
     Err(GuestError::Memory { wanted, per_node, nodes: shape.nodes.len(), limit })
 }
 

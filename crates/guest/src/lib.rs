@@ -96,10 +96,10 @@ impl std::fmt::Display for Progress {
             }
             Progress::Saving { directory } => write!(
                 f,
-                "keeping it for the next time in {} (all such machines together take at most {} MiB; `nearfar cache` \
+                "keeping it for the next time in {} (all such machines together take at most {}; `nearfar cache` \
                  shows and removes them)",
                 directory.display(),
-                snapshot::KEPT_BYTES >> 20
+                nearfar_figures::sizes::capacity(snapshot::KEPT_BYTES)
             ),
         }
     }

@@ -1,5 +1,6 @@
 //! The virtual machine's shape: pure, from a [`Machine`] to QEMU's arguments.
 
+use nearfar_figures::sizes::capacity;
 use nearfar_machine::{Machine, NodeId};
 use std::fmt::Write as _;
 
@@ -60,8 +61,8 @@ pub enum ShapeError {
     NoCpus(String),
     /// Too little memory.
     #[error(
-        "{} MiB of memory per node is too little for a virtual machine: take at least {} MiB",
-        bytes >> 20, LEAST_MEMORY_PER_NODE >> 20
+        "{} of memory per node is too little for a virtual machine: take at least {}",
+        capacity(*bytes), capacity(LEAST_MEMORY_PER_NODE)
     )]
     Memory {
         /// What was asked for, bytes.

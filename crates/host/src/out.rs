@@ -77,12 +77,3 @@ pub fn quoted(word: &OsStr) -> String {
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
-
-/// Bytes in a readable unit.
-pub fn mib(bytes: u64) -> String {
-    match bytes {
-        b if b < 100 << 20 => format!("{:.1} MiB", b as f64 / f64::from(1 << 20)),
-        b if b < 10 << 30 => format!("{} MiB", b >> 20),
-        b => format!("{:.1} GiB", b as f64 / f64::from(1 << 30)),
-    }
-}

@@ -8,6 +8,10 @@ use super::NodeId;
 use super::cpulist::CpuList;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of a cache line, for all that is counted by lines: that of x86-64 and of every machine in `machines/`. A machine file
+/// may name another size ([`Figures::line`]); the simulator refuses it.
+pub const LINE_BYTES: u64 = 64;
+
 /// How far a number can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Confidence {
@@ -368,6 +372,11 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Bytes of a cache line, also where nothing says so.
+    pub fn line(&self) -> u32 {
+        self.line_bytes.unwrap_or(LINE_BYTES as u32)
+    }
+
     /// Bandwidth of a node's memory.
     pub fn bandwidth_of(&self, node: NodeId) -> Option<&NodeBandwidth> {
         self.bandwidth.iter().find(|b| b.nodes.contains(node))

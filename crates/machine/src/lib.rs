@@ -26,5 +26,6 @@ pub mod topology;
 mod value;
 mod write;
 
+pub use figures::LINE_BYTES;
 pub use node::{NodeId, NodeKind, NumaNode};
 pub use value::{CacheLevel, DistanceClass, Machine};

@@ -352,7 +352,7 @@ fn scaled_caches(
 ) -> (Vec<CacheLevel>, Vec<super::figures::CacheFigures>) {
     let mut levels = machine.caches.clone();
     let mut figures = machine.figures.caches.clone();
-    let line = f64::from(machine.figures.line_bytes.unwrap_or(64));
+    let line = f64::from(machine.figures.line());
     for (i, level) in levels.iter_mut().enumerate() {
         let sharers = sharers(level.cores_per_instance, had, kept);
         let ratio = Ratio { kept: sharers, had: level.cores_per_instance };

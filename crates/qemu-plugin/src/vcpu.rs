@@ -12,9 +12,10 @@ use crate::plugin_state::{PluginState, Visible};
 use crate::sample::Sampler;
 use crate::throttle::Throttle;
 use crate::userdata::{FOLLOWS, Site};
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawSample;
-use nearfar_simulate::{Access, Core, Kind, LINE_BYTES};
+use nearfar_simulate::{Access, Core, Kind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Instructions after which the simulated clock is looked at although no access missed:

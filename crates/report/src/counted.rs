@@ -117,11 +117,7 @@ fn traffic(page: &mut Page, r: &Report, c: &Counted) {
     let width = 14;
     let shown = &ids[..ids.len().min(((page.width - label) / width).max(1))];
     let most = c.dram.iter().map(|d| d.read_bytes.max(d.write_bytes)).max().unwrap_or(0);
-    let (unit, per) = match most {
-        0..1_000_000 => ("kB", 1e3),
-        1_000_000..1_000_000_000 => ("MB", 1e6),
-        _ => ("GB", 1e9),
-    };
+    let (unit, per) = nearfar_figures::sizes::moved(most);
     let head: String = shown.iter().map(|id| right(&format!("of node {id}"), width)).collect();
     page.heading(&format!("{}{head}", left(&format!("{unit} read + written"), label)));
     let from_here: Vec<u32> = ids

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 /// `50 %`; `unknown` where no number exists.
 pub(super) use nearfar_figures::percent::percent_if_known as percent;
+pub(super) use nearfar_figures::sizes::size;
 
 /// `50 % (47–53)`.
 pub(super) fn percent_ci(share: Option<f64>, ci: Option<Interval>) -> String {
@@ -14,19 +15,6 @@ pub(super) fn percent_ci(share: Option<f64>, ci: Option<Interval>) -> String {
         (Some(share), Some(ci)) => nearfar_figures::percent::with_interval(share, ci.low, ci.high),
         _ => percent(share),
     }
-}
-
-/// `1.5 GiB`; binary units, because that is how programs size arrays.
-pub(super) fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1023.5 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && value < 99.95);
-    format!("{value:.digits$} {}", units[unit])
 }
 
 /// `9,100`.

@@ -3,7 +3,8 @@
 use super::counts::{Counts, Traffic};
 use super::cpu::Cpu;
 use super::unit::Unit;
-use super::{Access, Found, Hierarchy, Kind, LINE_BYTES, Sink};
+use super::{Access, Found, Hierarchy, Kind, Sink};
+use nearfar_machine::LINE_BYTES;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One simulated cpu. Its thread owns it; see [`Hierarchy::core`].

@@ -6,12 +6,13 @@ use super::costs::Costs;
 use super::counts::{Counts, Traffic};
 use super::dependence::Dependence;
 use super::directory::Place;
+use super::few::FewLines;
 use super::layout::LINE_SHIFT;
-use super::private::Leaving;
 use super::tlb::{Tlb, Translation};
 use super::transact::{Supplier, Want};
 use super::unit::Unit;
-use super::{Access, DramKind, Hierarchy, Kind, LINE_BYTES, Sink};
+use super::{Access, DramKind, Hierarchy, Kind, Sink};
+use nearfar_machine::LINE_BYTES;
 
 /// A cpu without its caches.
 #[derive(Debug)]
@@ -181,7 +182,7 @@ impl Cpu {
         sink: &mut impl Sink,
     ) -> usize {
         let store = access.kind == Kind::Store;
-        let mut leaving = Leaving::default();
+        let mut leaving = FewLines::default();
         if let Some(slot) = unit.private.find_second(line, self.tick, &mut leaving) {
             self.leave(shared, &leaving, sink);
             if !store || self.upgrade(shared, unit, slot, line) {
@@ -208,7 +209,7 @@ impl Cpu {
             Supplier::Memory => self.demanded(shared, line, access, on_stream, sink),
         }
         self.written(shared, got.written.as_slice(), sink);
-        let mut leaving = Leaving::default();
+        let mut leaving = FewLines::default();
         let slot = unit.private.fill(line, got.owned, self.tick, &mut leaving);
         self.leave(shared, &leaving, sink);
         slot
@@ -260,7 +261,7 @@ impl Cpu {
                 self.stall_ns += self.costs.shared * self.costs.prefetch / self.costs.demand;
             }
             self.written(shared, got.written.as_slice(), sink);
-            let mut leaving = Leaving::default();
+            let mut leaving = FewLines::default();
             unit.private.fill_ahead(line, got.owned, self.tick, &mut leaving);
             self.leave(shared, &leaving, sink);
         }
@@ -268,7 +269,7 @@ impl Cpu {
 
     /// Tells the directory of lines that have left the core's caches.
     #[inline]
-    fn leave(&mut self, shared: &Hierarchy, leaving: &Leaving, sink: &mut impl Sink) {
+    fn leave(&mut self, shared: &Hierarchy, leaving: &FewLines, sink: &mut impl Sink) {
         for &line in leaving.as_slice() {
             let written = shared.leave(&self.place, line);
             self.written(shared, written.as_slice(), sink);

@@ -7,6 +7,7 @@
 //! of 64 (for up to 63 cores and shared caches), an eighth of the program's memory.
 
 use super::layout::Layout;
+use nearfar_machine::LINE_BYTES;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -134,7 +135,7 @@ impl Directory {
         Directory {
             wide: bits > 64,
             first_core,
-            chunks: (0..bytes.div_ceil(CHUNK_LINES * 64)).map(|_| OnceLock::new()).collect(),
+            chunks: (0..bytes.div_ceil(CHUNK_LINES * LINE_BYTES)).map(|_| OnceLock::new()).collect(),
             core,
             cores_of,
             cores,

@@ -1,6 +1,7 @@
 //! What must hold between directory and caches after any interleaving of threads.
 
 use super::{Access, Core, Hierarchy, Kind, Options, PageNodeMap};
+use nearfar_machine::LINE_BYTES;
 use nearfar_machine::file::{CacheFigures, Confidence, Figure, Inclusion};
 use nearfar_machine::{CacheLevel, Machine};
 
@@ -14,7 +15,7 @@ fn machine(second: Inclusion, third: Option<Inclusion>) -> Machine {
     let levels = [(8, 4, 1, Inclusion::Neither), (32, 8, 1, second)];
     let outer = third.map(|inclusion| (72, 12, 4, inclusion));
     for (i, (lines, ways, cores, inclusion)) in levels.into_iter().chain(outer).enumerate() {
-        let (level, bytes) = (i as u32 + 1, lines * 64);
+        let (level, bytes) = (i as u32 + 1, lines * LINE_BYTES);
         machine.caches.push(CacheLevel {
             level,
             size_bytes: bytes,
@@ -43,7 +44,7 @@ fn hammer(hierarchy: &Hierarchy) -> Vec<Core> {
         let mut random = cpu as u64;
         for _ in 0..60_000 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let physical = (random >> 33) % LINES * 64;
+            let physical = (random >> 33) % LINES * LINE_BYTES;
             let kind = match random >> 60 {
                 0..4 => Kind::Store,
                 4 => Kind::StreamStore,

@@ -4,12 +4,10 @@
 use super::PageNodeMap;
 use super::costs::Costs;
 use nearfar_machine::figures::Inclusion;
-use nearfar_machine::{CacheLevel, Machine};
+use nearfar_machine::{CacheLevel, LINE_BYTES, Machine};
 
-/// Bytes of a line. Every machine that QEMU can run user code of (x86-64) has this.
-pub const LINE_BYTES: u64 = 64;
 /// log2 of [`LINE_BYTES`].
-pub(super) const LINE_SHIFT: u32 = 6;
+pub(super) const LINE_SHIFT: u32 = LINE_BYTES.ilog2();
 
 /// Most cores and shared caches together: a directory entry has a bit for each.
 pub(super) const MAX_HOLDERS: usize = 127;

@@ -18,6 +18,7 @@ mod counts;
 mod cpu;
 mod dependence;
 mod directory;
+mod few;
 mod hierarchy;
 mod layout;
 mod lock;
@@ -33,7 +34,7 @@ mod unit;
 pub use self::core::Core;
 pub use counts::{Counts, Traffic};
 pub use hierarchy::Hierarchy;
-pub use layout::{LINE_BYTES, SimulateError};
+pub use layout::SimulateError;
 pub use page_nodes::PageNodeMap;
 
 /// What is not in the machine's description.

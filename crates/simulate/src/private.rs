@@ -4,6 +4,7 @@
 //! A dirty line is dirty in its innermost copy only. What leaves both levels is
 //! handed to the caller, who tells the directory.
 
+use super::few::FewLines;
 use super::layout::Layout;
 use super::sets::{DIRTY, IN_L2, Orders, Stamps, Tags};
 use nearfar_machine::figures::Inclusion;
@@ -18,26 +19,6 @@ const SLOT: usize = (1 << 13) - 1;
 const NOTHING: u64 = !0b10;
 /// No entry of the filter shows this slot.
 const NOWHERE: u16 = u16::MAX;
-
-/// Lines that have left both levels of a core.
-#[derive(Debug, Default)]
-pub(super) struct Leaving {
-    lines: [u64; 4],
-    len: usize,
-}
-
-impl Leaving {
-    #[inline(always)]
-    fn push(&mut self, line: u64) {
-        self.lines[self.len] = line;
-        self.len += 1;
-    }
-
-    #[inline(always)]
-    pub fn as_slice(&self) -> &[u64] {
-        &self.lines[..self.len]
-    }
-}
 
 /// The second level.
 #[derive(Debug)]
@@ -141,7 +122,7 @@ impl Private {
 
     /// Brings a line from the second to the first level, if it is there.
     #[inline]
-    pub fn find_second(&mut self, line: u64, stamp: u64, leaving: &mut Leaving) -> Option<usize> {
+    pub fn find_second(&mut self, line: u64, stamp: u64, leaving: &mut FewLines) -> Option<usize> {
         let second = self.second.as_mut()?;
         let slot = second.tags.find(line)?;
         let dirty = if second.tags.has(slot, DIRTY) { DIRTY } else { 0 };
@@ -159,7 +140,7 @@ impl Private {
 
     /// A line from outside, demanded: into the first level, and the second where that keeps it.
     #[inline]
-    pub fn fill(&mut self, line: u64, dirty: bool, stamp: u64, leaving: &mut Leaving) -> usize {
+    pub fn fill(&mut self, line: u64, dirty: bool, stamp: u64, leaving: &mut FewLines) -> usize {
         let mut flags = if dirty { DIRTY } else { 0 };
         if let Some(Second { inclusion: Inclusion::Inclusive | Inclusion::Neither, .. }) = self.second {
             self.insert_second(line, 0, leaving);
@@ -170,7 +151,7 @@ impl Private {
 
     /// A line from outside, prefetched: into the second level where there is one.
     #[inline]
-    pub fn fill_ahead(&mut self, line: u64, dirty: bool, stamp: u64, leaving: &mut Leaving) {
+    pub fn fill_ahead(&mut self, line: u64, dirty: bool, stamp: u64, leaving: &mut FewLines) {
         let flags = if dirty { DIRTY } else { 0 };
         if self.second.is_some() {
             self.insert_second(line, flags, leaving);
@@ -187,7 +168,7 @@ impl Private {
     }
 
     #[inline]
-    fn insert_first(&mut self, line: u64, flags: u64, stamp: u64, leaving: &mut Leaving) -> usize {
+    fn insert_first(&mut self, line: u64, flags: u64, stamp: u64, leaving: &mut FewLines) -> usize {
         let slot = self.stamps.oldest(self.tags.base(self.tags.set(line)));
         let old = self.tags.replace(slot, line, flags);
         self.stamps.touch(slot, stamp);
@@ -212,7 +193,7 @@ impl Private {
     }
 
     #[inline]
-    fn insert_second(&mut self, line: u64, dirty: u64, leaving: &mut Leaving) {
+    fn insert_second(&mut self, line: u64, dirty: u64, leaving: &mut FewLines) {
         let Some(second) = &mut self.second else { return };
         let set = second.tags.set(line);
         let slot = second.tags.base(set) + second.orders.replace(set);

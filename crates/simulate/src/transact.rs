@@ -17,6 +17,7 @@
 //!   that went dirty from core to core stay, as an owner's would under MOESI.
 
 use super::directory::{Entry, Place, Slot};
+use super::few::FewLines;
 use super::hierarchy::Hierarchy;
 use super::mail::{Inbox, Request};
 use super::shared::Held;
@@ -44,33 +45,14 @@ pub(super) enum Supplier {
     Memory,
 }
 
-/// Lines that have been written to memory.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    lines: [u64; 4],
-    len: usize,
-}
-
-impl Written {
-    #[inline(always)]
-    fn push(&mut self, line: u64) {
-        self.lines[self.len] = line;
-        self.len += 1;
-    }
-
-    #[inline(always)]
-    pub fn as_slice(&self) -> &[u64] {
-        &self.lines[..self.len]
-    }
-}
-
 /// A line that a core now has.
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub supplier: Supplier,
     /// It may write it.
     pub owned: bool,
-    pub written: Written,
+    /// Lines that have been written to memory.
+    pub written: FewLines,
 }
 
 impl Hierarchy {
@@ -110,7 +92,7 @@ impl Hierarchy {
         inbox: &mut Inbox,
     ) -> Fetched {
         let mut got =
-            Fetched { supplier: Supplier::Memory, owned: want == Want::Own, written: Written::default() };
+            Fetched { supplier: Supplier::Memory, owned: want == Want::Own, written: FewLines::default() };
         if !entry.is_empty() {
             self.supply(place, set, line, want, &mut entry, &mut got);
         }
@@ -222,8 +204,8 @@ impl Hierarchy {
     /// A line has left a core's caches. Another core may have taken it at the same
     /// time, with its data: then there is nothing left to do.
     #[inline]
-    pub(super) fn leave(&self, place: &Place, line: u64) -> Written {
-        let mut written = Written::default();
+    pub(super) fn leave(&self, place: &Place, line: u64) -> FewLines {
+        let mut written = FewLines::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
         let slot = self.directory.slot(line);
@@ -254,8 +236,8 @@ impl Hierarchy {
     }
 
     /// A non-temporal store to a line: no cache may have it.
-    pub(super) fn purge(&self, line: u64) -> Written {
-        let mut written = Written::default();
+    pub(super) fn purge(&self, line: u64) -> FewLines {
+        let mut written = FewLines::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
         let slot = self.directory.slot(line);
@@ -339,7 +321,7 @@ impl Hierarchy {
         line: u64,
         dirty: bool,
         entry: &mut Entry,
-        written: &mut Written,
+        written: &mut FewLines,
     ) {
         entry.add(place.cache);
         let Some(Held { line: old, mut dirty }) = self.shared[place.domain].insert(set, line, dirty) else {

@@ -7,9 +7,6 @@ use nearfar_machine::file::{Confidence, Figure, Link, NodeBandwidth};
 use nearfar_machine::needs::Missing;
 use nearfar_machine::{Machine, NodeId};
 
-/// Bytes of a line where the machine does not say.
-const LINE_BYTES: u32 = 64;
-
 /// How far a number may be off, as a part of it. The only place that reports it.
 ///
 /// `H`, the same CPU in another box with other DIMMs: 5 %. `P`, a relative: 10 %.
@@ -145,7 +142,7 @@ impl Parameters {
         let matrix = f.latency_ns.as_ref().ok_or_else(|| absent("latency_ns"))?;
 
         let count = machine.nodes.len();
-        let line = f64::from(f.line_bytes.unwrap_or(LINE_BYTES));
+        let line = f64::from(f.line());
         let clock_ghz = believed.rate_of(Class::Core, clock);
         let latency: Vec<Vec<f64>> = (0..count)
             .map(|i| {

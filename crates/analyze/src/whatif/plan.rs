@@ -3,7 +3,7 @@
 use super::parts::{PageUser, simplest};
 use crate::context::Context;
 use crate::counters::{BINS, Counters};
-use crate::exact::{Exact, LINE, PageUse};
+use crate::exact::{Exact, PageUse};
 use crate::hash::FastMap;
 use crate::input::Input;
 use crate::nodes::{NodeIndex, UNKNOWN};
@@ -13,6 +13,7 @@ use crate::sites::SiteId;
 use crate::space::page_range;
 use crate::value::{Pattern, Repair, RepairPart};
 use nearfar_figures::percent::percent;
+use nearfar_machine::LINE_BYTES;
 use nearfar_machine::Machine;
 use nearfar_machine::placement_file::MOST_PARTS;
 use nearfar_recording::{NONE, ObjectKind};
@@ -190,7 +191,7 @@ impl<'a> Planner<'a> {
     /// one node; where only a region counts, the second may still come in it. The halo at the end of an array belongs
     /// to the part beside it, not to the thread that initialises.
     fn is_used(&self, exact: &Exact, page: &PageUse) -> bool {
-        let lines = (self.input.meta.page_bytes / LINE) as f64;
+        let lines = (self.input.meta.page_bytes / LINE_BYTES) as f64;
         let fetched = if self.context.region.is_marked() { 0.0 } else { lines };
         let (mut nodes, mut once) = (0, true);
         for flow in exact.flows(self.input, self.context.finder.nodes, page) {

@@ -69,7 +69,7 @@ fn the_caches_of_the_judged_machine_count() {
     assert_eq!(judged(16 << 20).verdict, Verdict::Clean);
     let r = judged(8 << 20);
     assert_eq!(r.verdict, Verdict::Unknown, "the array alone may fit");
-    assert!(r.caches_why.unwrap().contains("more than half of the level 3 cache of 8.0 MiB"));
+    assert!(r.caches_why.unwrap().contains("more than half of the level 3 cache of 8 MiB"));
     let r = judged(256 << 10);
     assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
 }
@@ -222,7 +222,7 @@ fn hugetlb_pages_are_not_taken_to_be_none() {
     };
     let r = with(Some(10 << 30));
     assert!(r.caches.is_none());
-    assert!(r.caches_why.unwrap().contains("hugetlb pages of 10240.0 MiB"));
+    assert!(r.caches_why.unwrap().contains("hugetlb pages of 10.0 GiB"));
     assert!(with(None).caches_why.unwrap().contains("whether the program had hugetlb pages is not known"));
     assert_eq!(with(Some(2 << 20)).caches.unwrap().memory_bytes, 7 << 20);
 }

@@ -330,7 +330,7 @@ fn allocations_that_were_only_counted_are_said_with_their_lines() {
     }
     let r = w.on(2);
     let note = r.notes.iter().find(|n| n.contains("one by one")).expect("a note");
-    assert!(note.starts_with("900005 allocations (90.0 GB in all)"), "{note}");
+    assert!(note.starts_with("900005 allocations (83.8 GiB in all)"), "{note}");
     assert!(note.contains("main.c:77 (900000), unknown lines (5)"), "{note}");
 }
 

@@ -3,6 +3,7 @@
 use super::case::*;
 use super::runs::{EXAMPLES, stream};
 use super::seen::*;
+use nearfar_machine::LINE_BYTES;
 use nearfar_timing::steady;
 use nearfar_timing::work::NodeWork;
 
@@ -41,7 +42,7 @@ fn arithmetic(draft: &mut Draft, sights: &Sights) -> Result<(), String> {
     }
     let gbs = |threads: &[(u32, Vec<NodeWork>)]| {
         let t = steady(machine, threads).map_err(|e| e.to_string())?;
-        let bytes = lines * 64.0 * threads.len() as f64;
+        let bytes = lines * LINE_BYTES as f64 * threads.len() as f64;
         Ok::<_, String>((bytes / t.ns, bytes / t.high_ns, bytes / t.low_ns))
     };
     let (local, low, high) = gbs(&near)?;

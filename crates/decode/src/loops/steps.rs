@@ -6,12 +6,11 @@ use crate::function::Function;
 use crate::linear::{self, Linear, State};
 use crate::operand;
 use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, OpKind};
+use nearfar_machine::LINE_BYTES;
 use nearfar_recording::Access;
 
 /// Registers that a call may change (System V ABI for x86-64, section 3.2.1): rax rcx rdx rsi rdi r8 to r11.
 const CALL_CHANGES: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
-/// How near operands with the same registers are one stream, bytes: a cache line.
-const LINE: i64 = 64;
 /// The stack pointer.
 const RSP: u8 = 4;
 
@@ -146,7 +145,7 @@ pub(super) fn streams(
                         Some(0) => a.constant == b.constant,
                         _ => {
                             a.constant.wrapping_sub(b.constant.wrapping_add(other.stream.bytes as i64))
-                                <= LINE
+                                <= LINE_BYTES as i64
                         }
                     }
             }

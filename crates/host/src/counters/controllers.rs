@@ -1,6 +1,7 @@
 //! Bytes of the memory controllers: uncore events of Intel's `uncore_imc` and AMD's `amd_umc`.
 
 use super::call::{Counting, explain, open, whole};
+use nearfar_machine::LINE_BYTES;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::live::events;
@@ -12,8 +13,6 @@ use std::path::Path;
 
 /// Where the units that count are described, below the root.
 pub(super) const DEVICES: &str = "sys/bus/event_source/devices";
-/// Bytes of a line that a memory controller moves at once.
-const LINE: f64 = 64.0;
 
 /// The counters of all memory controllers, open.
 pub struct Controllers {
@@ -140,7 +139,7 @@ fn unit(folder: &Path) -> Option<Unit> {
             (Some((name, words)), _) => {
                 (words, bytes_of(text(&format!("events/{name}.scale")), text(&format!("events/{name}.unit"))))
             }
-            (None, Some(words)) => (words.to_owned(), LINE),
+            (None, Some(words)) => (words.to_owned(), LINE_BYTES as f64),
             (None, None) => return None,
         };
         Some((events::config(&words, &formats)?, bytes, writes))
@@ -169,7 +168,7 @@ fn bytes_of(scale: Option<String>, unit: Option<String>) -> f64 {
     match (scale, unit.as_deref()) {
         (Some(scale), Some("MiB")) => (scale * f64::from(1 << 20)).round(),
         (Some(scale), Some("Bytes")) => scale,
-        _ => LINE,
+        _ => LINE_BYTES as f64,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Archives are those of `nearfar topo --capture` (gzip) and of hwloc-gather-topology (bzip2, formerly gzip).
 
 use anyhow::{Context, Result, bail};
+use nearfar_figures::sizes::capacity;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -53,7 +54,7 @@ impl Archive {
         let all = entries(&mut archive);
         // Cut off there, an archive looks damaged.
         if archive.into_inner().limit() == 0 {
-            bail!("unpacked it is larger than the {} MiB that a captured machine may have", most >> 20);
+            bail!("unpacked it is larger than the {} that a captured machine may have", capacity(most));
         }
         let all = all?;
         let base = base(&all).context("nothing in it is called sys or proc")?;

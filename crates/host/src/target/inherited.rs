@@ -1,6 +1,7 @@
 //! What this process was started with, read before Rust's runtime and we ourselves change it, and
 //! given to the program that is run: it should find what it would find without us.
 
+use nearfar_figures::sizes::capacity;
 use std::cell::UnsafeCell;
 use std::process::ExitCode;
 
@@ -168,12 +169,11 @@ const LEAST: [(u32, u64, &str); 2] =
 pub fn too_little_to_record() -> Option<String> {
     LEAST.into_iter().find_map(|(kind, least, command)| {
         let most = limit(kind)?.rlim_max;
-        let mib = |bytes: u64| bytes >> 20;
         (most < least).then(|| {
             format!(
-                "memory is limited to {} MiB ({command}), and the recorder needs {} MiB",
-                mib(most),
-                mib(least)
+                "memory is limited to {} ({command}), and the recorder needs {}",
+                capacity(most),
+                capacity(least)
             )
         })
     })

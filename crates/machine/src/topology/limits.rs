@@ -2,8 +2,9 @@
 //!
 //! They are not the cpuset: that one says which cpus and nodes, these say how much of them.
 
-use super::{Node, Topology, amount};
+use super::{Node, Topology};
 use crate::NodeKind;
+use nearfar_figures::sizes::capacity;
 use serde::{Deserialize, Serialize};
 
 /// A limit that may be there, or not, or not be readable. The three are not the same:
@@ -105,8 +106,8 @@ pub(super) fn memory(t: &Topology) -> Option<String> {
     Some(format!(
         "the control group gives {} of memory ({from}), less than any node that the caller may use has \
          ({}): beyond it the kernel does not go to another node but {what}",
-        amount(kb),
-        amount(smallest)
+        capacity(kb * 1024),
+        capacity(smallest * 1024)
     ))
 }
 

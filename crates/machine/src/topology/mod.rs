@@ -278,13 +278,3 @@ impl Topology {
         nearfar_figures::json::pretty(self)
     }
 }
-
-/// `768 KiB`, `512 MiB`, `3.5 GiB`.
-fn amount(kb: u64) -> String {
-    let (unit, name) = match kb {
-        0..1024 => (1, "KiB"),
-        1024..1_048_576 => (1 << 10, "MiB"),
-        _ => (1 << 20, "GiB"),
-    };
-    format!("{} {name}", (kb as f64 / f64::from(unit) * 10.0).round() / 10.0)
-}

@@ -1,6 +1,7 @@
 //! Memory modules as the firmware lists them (SMBIOS), and what their places tell.
 
-use super::{Topology, amount};
+use super::Topology;
+use nearfar_figures::sizes::capacity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -108,7 +109,7 @@ fn unequal(sockets: &BTreeMap<Option<&str>, Vec<&Slot>>) -> Option<String> {
         sockets.iter().filter_map(|(name, slots)| Some(((*name)?, has(slots)))).collect();
     all.iter().any(|(_, has)| *has != all[0].1).then(|| {
         let each = all.iter().map(|(name, (count, kb))| {
-            let size = kb.map_or("of unknown size".to_owned(), |kb| format!("with {}", amount(kb)));
+            let size = kb.map_or("of unknown size".to_owned(), |kb| format!("with {}", capacity(kb * 1024)));
             format!("{name} has {count} {size}")
         });
         format!(
@@ -123,7 +124,7 @@ fn mixed(modules: &MemoryModules) -> Option<String> {
     let mut sizes: Vec<u64> = modules.slots.iter().filter_map(dram).filter_map(|m| m.size_kb).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let sizes: Vec<String> = sizes.into_iter().map(amount).collect();
+    let sizes: Vec<String> = sizes.into_iter().map(|kb| capacity(kb * 1024)).collect();
     (sizes.len() > 1).then(|| {
         format!(
             "memory modules of {} are mixed: where channels have different sizes, part of the memory is spread \

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
+use nearfar_figures::sizes::size;
 use nearfar_guest::{Kept, clear, kept};
 use serde::Serialize;
 use std::fmt::Write;
@@ -32,16 +33,15 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
         }
         return written(&kept, args.clear);
     }
-    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     // Writing to a String cannot fail.
     let mut text = String::new();
     if args.clear {
         clear()?;
-        let _ = writeln!(text, "removed {} MiB from {}", mib(all), kept.directory.display());
+        let _ = writeln!(text, "removed {} from {}", size(all), kept.directory.display());
         super::show::lines(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let _ = writeln!(text, "{}: {} MiB", kept.directory.display(), mib(all));
+    let _ = writeln!(text, "{}: {}", kept.directory.display(), size(all));
     for (name, bytes, used) in &kept.snapshots {
         let days = used.elapsed().map_or(0, |age| age.as_secs() / 86_400);
         let when = match days {
@@ -49,10 +49,10 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
             1 => "used yesterday".to_owned(),
             n => format!("used {n} days ago"),
         };
-        let _ = writeln!(text, "{:>6} MiB  booted machine {name}, {when}", mib(*bytes));
+        let _ = writeln!(text, "{:>8}  booted machine {name}, {when}", size(*bytes));
     }
     for (name, bytes) in &kept.kernels {
-        let _ = writeln!(text, "{:>6} MiB  kernel {name}", mib(*bytes));
+        let _ = writeln!(text, "{:>8}  kernel {name}", size(*bytes));
     }
     if all > 0 {
         text.push_str("nearfar cache --clear removes all of it\n");

@@ -4,6 +4,7 @@ use super::file::Force;
 use super::words::quoted;
 use anyhow::{Context, Result};
 use nearfar_analyze::Report;
+use nearfar_figures::sizes::size;
 use nearfar_report::html::{About, Step};
 use nearfar_report::placement::to_placement;
 use nearfar_report::svg::Picture;
@@ -37,8 +38,11 @@ impl HtmlArgs {
     pub(super) fn write(&self, file: &Path, page: &str) -> Result<()> {
         super::file::write(file, page, self.force.force)?;
         if file != Path::new("-") {
-            let kilobytes = page.len().div_ceil(1000);
-            nearfar_host::say!("nearfar: {}: {kilobytes} kB, open it in a browser", file.display());
+            nearfar_host::say!(
+                "nearfar: {}: {}, open it in a browser",
+                file.display(),
+                size(page.len() as u64)
+            );
         }
         Ok(())
     }

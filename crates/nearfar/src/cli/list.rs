@@ -6,6 +6,7 @@ use anyhow::Result;
 use nearfar_analyze::Verdict;
 use nearfar_figures::escape;
 use nearfar_figures::json::pretty;
+use nearfar_figures::sizes::size;
 use nearfar_record::ranks::read::{self, is_run, recordings};
 use nearfar_record::store::{Interrupted, interrupted, read_meta};
 use nearfar_recording::Meta;
@@ -174,10 +175,7 @@ fn text(rows: &[Row], width: usize, color: bool) -> String {
             row.name.clone(),
             when,
             row.seconds.map_or("unknown".to_owned(), |s| format!("{s:.1}")),
-            match row.bytes {
-                b if b < 1 << 20 => format!("{} KiB", b.div_ceil(1 << 10)),
-                b => nearfar_host::out::mib(b),
-            },
+            size(row.bytes),
             row.sources.join(" "),
             row.machine.clone().unwrap_or_else(|| "unknown".to_owned()),
             what,

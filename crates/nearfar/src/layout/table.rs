@@ -1,7 +1,7 @@
 //! What was asked of each rank beside what was seen of it.
 
 use super::rank::{Look, RankSeen};
-use nearfar_host::out::mib;
+use nearfar_figures::sizes::size;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::launch::Launcher;
 use nearfar_machine::layout::{Layout, Rank};
@@ -85,7 +85,7 @@ fn memory(seen: &RankSeen, machine: &Machine) -> String {
     match &seen.look {
         Some(_) if seen.host_nodes == 1 => "near: the host has one node".to_owned(),
         Some(Look { own: Some(own), allowed, .. }) if own.values().sum::<u64>() > 0 => {
-            let list: Vec<String> = own.iter().map(|(n, &b)| format!("{} on node {n}", mib(b))).collect();
+            let list: Vec<String> = own.iter().map(|(n, &b)| format!("{} on node {n}", size(b))).collect();
             let share = 100.0 * (1.0 - elsewhere(own, &nodes_of(allowed, machine)));
             format!("{share:.1} % near: {}", list.join(", "))
         }

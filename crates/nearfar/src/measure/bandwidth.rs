@@ -4,6 +4,7 @@ use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pair, pin, spre
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
 use super::region::Region;
+use nearfar_figures::sizes::size;
 use nearfar_observed::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -42,9 +43,9 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     measured.bandwidth = tables;
     measured.caveats.extend(small.map(|caches| {
         format!(
-            "the arrays are smaller than {ARRAY_CACHES} times the caches of the threads ({} MiB): part of what was \
+            "the arrays are smaller than {ARRAY_CACHES} times the caches of the threads ({}): part of what was \
              moved came from there",
-            caches >> 20
+            size(caches)
         )
     }));
 }

@@ -1,5 +1,6 @@
 //! What all measurements share: the machine, how long they may take, whose cpus, how much memory.
 
+use nearfar_figures::sizes::capacity;
 use nearfar_machine::topology::{Limit, Topology};
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::measured::{Pair, Spread};
@@ -141,14 +142,14 @@ impl Bench<'_> {
         if let Limit::Limited { limit, from } = &self.topology.allowed.limits.memory_max_kb
             && limit * 1024 / 4 * 3 < bytes
         {
-            let (needs, limit) = (bytes >> 20, limit >> 10);
-            return Err(format!("needs {needs} MiB and a quarter to spare; {from} allows {limit} MiB"));
+            let (needs, limit) = (capacity(bytes), capacity(limit * 1024));
+            return Err(format!("needs {needs} and a quarter to spare; {from} allows {limit}"));
         }
         match available(node) {
             Some(there) if there < bytes + bytes / 4 => Err(format!(
-                "needs {} MiB and a quarter to spare, node {node} has {} MiB free or in the page cache",
-                bytes >> 20,
-                there >> 20
+                "needs {} and a quarter to spare, node {node} has {} free or in the page cache",
+                capacity(bytes),
+                capacity(there)
             )),
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 //! With these a measured machine can be simulated and timed.
 
 use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
-use super::kernels::{Arrays, TRIAD_INSTRUCTIONS, four_streams, pass};
+use super::kernels::{Arrays, LINE, TRIAD_INSTRUCTIONS, four_streams, pass};
 use super::latency::Chain;
 use super::memory::Memory;
 use nearfar_observed::measured::{CacheLatency, Core, Found, Kernel, Measured, Pages, Spread};
@@ -176,7 +176,7 @@ fn add(turns: usize) {
 /// Lines of a triad per ns where all arrays are in the first-level cache.
 fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
     const BYTES: usize = 4096;
-    let passes = (effort.seconds * 1e9 / (BYTES / 64 * 3) as f64) as usize + 1;
+    let passes = (effort.seconds * 1e9 / (BYTES / LINE * 3) as f64) as usize + 1;
     aside(|| {
         pin(cpu)?;
         let memory = Memory::new(4 * BYTES, &super::bench::PageNode::Only, Pages::Base)?;
@@ -187,7 +187,7 @@ fn cached_triad(cpu: u32, effort: &Effort) -> Result<Spread, String> {
                 // SAFETY: three parts of this function's own memory.
                 unsafe { pass(Kernel::Triad, arrays) };
             }
-            (passes * BYTES / 64) as f64 / begin.elapsed().as_secs_f64() / 1e9
+            (passes * BYTES / LINE) as f64 / begin.elapsed().as_secs_f64() / 1e9
         };
         rate();
         spread(&(0..effort.runs).map(|_| rate()).collect::<Vec<f64>>())

@@ -4,7 +4,7 @@
 use nearfar_observed::measured::Kernel;
 
 /// Bytes of a line, and of one turn of every kernel.
-pub const LINE: usize = 64;
+pub const LINE: usize = nearfar_machine::LINE_BYTES as usize;
 /// What scale and triad multiply with.
 pub const SCALAR: f64 = 3.0;
 

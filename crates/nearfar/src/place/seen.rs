@@ -2,6 +2,7 @@
 //! nodes its pages are.
 
 use super::placement::Placement;
+use nearfar_figures::sizes::size;
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
 use nearfar_machine::cpulist::CpuList;
@@ -93,8 +94,7 @@ impl Seen {
         }
         let Some(own) = &self.own else { return lines };
         let all: u64 = own.values().sum();
-        let list: Vec<String> =
-            own.iter().map(|(node, b)| format!("{} on node {node}", nearfar_host::out::mib(*b))).collect();
+        let list: Vec<String> = own.iter().map(|(node, b)| format!("{} on node {node}", size(*b))).collect();
         if placement.policy.is_some() && all > 0 {
             lines.push(format!("{when}: its own memory, without files: {}", list.join(", ")));
         }
@@ -105,7 +105,7 @@ impl Seen {
                 lines.push(format!(
                     "{} of it ({share:.1} %) are elsewhere than asked: the program has policies of its own, or the pages \
                      were there before",
-                    nearfar_host::out::mib(outside)
+                    size(outside)
                 ));
             }
         }

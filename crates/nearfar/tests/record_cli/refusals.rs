@@ -179,17 +179,17 @@ fn what_is_kept_for_emulated_machines_is_shown_and_removed() {
         text(&output.stdout)
     };
     let guest = scratch.path("nearfar/guest");
-    assert!(cache(&[]).contains(": 0 MiB"));
+    assert!(cache(&[]).contains(": 0 B"));
     std::fs::create_dir(guest.join("kernels")).unwrap();
     std::fs::write(guest.join("0123.snapshot"), vec![1; 3 << 20]).unwrap();
     std::fs::write(guest.join("kernels/vmlinuz"), vec![1; 2 << 20]).unwrap();
     let shown = cache(&[]);
-    for words in ["3 MiB  booted machine 0123.snapshot, used today", "2 MiB  kernel vmlinuz", "--clear"] {
+    for words in ["3.0 MiB  booted machine 0123.snapshot, used today", "2.0 MiB  kernel vmlinuz", "--clear"] {
         assert!(shown.contains(words), "{shown}");
     }
     assert!(cache(&["--clear"]).contains("removed"));
     assert!(!guest.join("0123.snapshot").exists() && !guest.join("kernels").exists());
-    assert!(cache(&[]).contains(": 0 MiB"));
+    assert!(cache(&[]).contains(": 0 B"));
 }
 
 /// Doctor says of the virtual machine what `record --on` needs: QEMU, its plugin, a kernel.

@@ -206,7 +206,7 @@ impl Slot {
     }
 
     fn nodes(&self, machine: &Machine) -> Vec<Node> {
-        let line = f64::from(machine.figures.line_bytes.unwrap_or(64));
+        let line = f64::from(machine.figures.line());
         let busiest = self.cpus.values().map(|d| d.busy_ns).fold(0.0, f64::max);
         let node = |of: &nearfar_machine::NumaNode| {
             let here = |page_node: i16| u32::try_from(page_node).ok() == Some(of.id);

@@ -2,6 +2,7 @@
 //! memory is on their own node, interleaved, or all on one node.
 
 use super::Placement;
+use nearfar_machine::LINE_BYTES;
 use nearfar_machine::figures::{Confidence, Figure};
 use nearfar_machine::{Machine, NodeId};
 use nearfar_timing::work::NodeWork;
@@ -60,7 +61,7 @@ pub fn triad(machine: &Machine, cpus: &[u32], placement: Placement) -> Result<Pr
             (cpu, page_nodes.collect())
         })
         .collect();
-    let named = 3.0 * 64.0 * LINES * cpus.len() as f64;
+    let named = 3.0 * LINE_BYTES as f64 * LINES * cpus.len() as f64;
     let time = steady(&machine, &threads)?;
     Ok(Predicted {
         gb_per_s: named / time.ns,

@@ -3,6 +3,7 @@
 use super::numa_maps::{Mode, Requested};
 use super::{Amount, How, Kind, Mapping, Near, Residency};
 use nearfar_figures::percent::{change, percent};
+use nearfar_figures::sizes::size;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_machine::{Machine, NodeId};
 use std::collections::BTreeMap;
@@ -78,10 +79,6 @@ fn findings(seen: &Residency, machine: &Machine) -> Vec<String> {
     list
 }
 
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
-}
-
 fn outside(nodes: &BTreeMap<NodeId, u64>, inside: &CpuList) -> u64 {
     nodes.iter().filter(|(n, _)| !inside.contains(**n)).map(|(_, b)| b).sum()
 }
@@ -98,8 +95,8 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
                 "{what}: asked for {requested}, {} of {} ({}) are on other nodes. A policy places new pages \
                  only: these were there before it, or were moved. `migratepages` or mbind with MPOL_MF_MOVE moves \
                  them",
-                mib(out),
-                mib(all),
+                size(out),
+                size(all),
                 share(out)
             ));
         }
@@ -111,8 +108,8 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
                 format!(
                     "{what}: asked for {requested}, {} of {} ({}) are on other nodes: the preferred ones were \
                      full, or the pages were there before",
-                    mib(out),
-                    mib(all),
+                    size(out),
+                    size(all),
                     share(out)
                 )
             })
@@ -127,8 +124,8 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
                 format!(
                     "{what}: asked for {requested}, but node {worst} has {} where an even part is {} ({}): a \
                      node was full, or pages were there before",
-                    mib(of(worst)),
-                    mib(fair as u64),
+                    size(of(worst)),
+                    size(fair as u64),
                     change(off(worst) / fair)
                 )
             })
@@ -163,8 +160,8 @@ fn first_touch(seen: &Residency, machine: &Machine) -> Option<String> {
     Some(format!(
         "{about}{} of {} ({}) placed by first touch are on node {page_nodes}, where no thread ran last (threads: node \
          {threads}){unless}: first touched there, or the threads have moved. `nearfar record` finds who touched them",
-        mib(out),
-        mib(all),
+        size(out),
+        size(all),
         percent(out as f64 / all as f64)
     ))
 }

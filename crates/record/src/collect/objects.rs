@@ -3,6 +3,7 @@
 
 use crate::collect::agent::shared_memory;
 use anyhow::{Context, Result, bail};
+use nearfar_figures::sizes::size;
 use nearfar_host::input;
 use nearfar_host::policy::Policy;
 use nearfar_host::symbols::Module;
@@ -242,7 +243,7 @@ impl ObjectPolicies {
                 "placed in all: {} object{} of {}, in {} µs",
                 all.objects,
                 if all.objects == 1 { "" } else { "s" },
-                nearfar_host::out::mib(all.bytes),
+                size(all.bytes),
                 all.took_ns.div_ceil(1000)
             ));
         }
@@ -298,7 +299,7 @@ impl Resolved {
                 "{}: {objects} {what}{} of {} in whole pages, {}",
                 self.label,
                 if objects == 1 { "" } else { "s" },
-                nearfar_host::out::mib(did.bytes),
+                size(did.bytes),
                 self.what()
             ),
         };

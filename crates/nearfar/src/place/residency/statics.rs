@@ -3,6 +3,7 @@
 use super::{Site, Way, pages};
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::stats::Random;
+use nearfar_figures::sizes::{capacity, size};
 use nearfar_host::proc::Map;
 use nearfar_host::symbols::{Module, StaticVariable};
 use nearfar_observed::residency::numa_maps::Requested;
@@ -32,11 +33,11 @@ pub fn add(memory: &mut Memory, maps: &[Map], pid: u32, site: &Site, way: Way) {
         }
         match variables(&file, pid, site) {
             Ok(none) if none.is_empty() => memory.without.push(format!(
-                "{}: {} KiB of its data are in memory, but no variable of {} KiB or more is in its symbols and \
+                "{}: {} of its data are in memory, but no variable of {} or more is in its symbols and \
                  debug information",
                 file.path,
-                present >> 10,
-                LEAST >> 10
+                size(present),
+                capacity(LEAST)
             )),
             Ok(some) => found.extend(some),
             Err(why) => memory.without.push(format!("static variables of {}: {why}", file.path)),

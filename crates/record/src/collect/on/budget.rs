@@ -1,5 +1,6 @@
 //! How long a program may run in the virtual machine, and what is said meanwhile.
 
+use nearfar_figures::sizes::size;
 use nearfar_guest::Verdict;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -42,9 +43,9 @@ fn after(said: Duration) -> Duration {
 fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> String {
     let of = budget.map(|budget| format!(" of at most {} s", budget.as_secs())).unwrap_or_default();
     format!(
-        "the program has run for {} s{of}; {:.1} MB of its allocations, page faults and nodes of pages are recorded",
+        "the program has run for {} s{of}; {} of its allocations, page faults and nodes of pages are recorded",
         runs.as_secs(),
-        journal_bytes as f64 / 1e6
+        size(journal_bytes)
     )
 }
 
@@ -60,6 +61,6 @@ mod tests {
             .collect();
         assert_eq!(seconds, [10, 20, 40, 80, 160, 280, 400]);
         let line = still_runs(Duration::from_secs(20), Some(Duration::from_secs(300)), 1_200_000);
-        assert!(line.contains("for 20 s of at most 300 s; 1.2 MB"), "{line}");
+        assert!(line.contains("for 20 s of at most 300 s; 1.1 MiB"), "{line}");
     }
 }
