@@ -4,4 +4,5 @@
 pub mod escape;
 pub mod json;
 pub mod percent;
+pub mod shell;
 pub mod sizes;

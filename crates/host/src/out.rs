@@ -3,9 +3,10 @@
 //!
 //! `structure/tests/output.rs` sees to it that nothing else prints.
 
-use nearfar_figures::escape::{self, is_command};
-use std::ffi::OsStr;
+use nearfar_figures::escape;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::path::Path;
 
 /// Writes a message to standard error, with its line feed. If it is not read, that is not a reason to end.
 pub fn message(text: &str) {
@@ -57,23 +58,46 @@ macro_rules! say {
 
 /// As a shell reads it back.
 pub fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.into_owned();
+    nearfar_figures::shell::quoted(&word.to_string_lossy())
+}
+
+/// A command to copy.
+pub fn command(words: &[OsString]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A path in a command to copy.
+pub fn quoted_path(path: &Path) -> String {
+    quoted(path.as_os_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_back_the_words_of_a_command() {
+        let words: Vec<OsString> = [
+            "./a b",
+            "it's",
+            "",
+            "plain",
+            "$HOME",
+            "*",
+            "two\nlines",
+            "tab\t\u{1b}[2J",
+            "größe",
+            "-n",
+            "~",
+            "a;b",
+        ]
+        .map(OsString::from)
+        .into();
+        let line = command(&words);
+        assert!(!line.contains(nearfar_figures::escape::is_command), "{line:?}");
+        let script = format!("printf '%s\\0' {line}");
+        let said = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+        let read: Vec<_> = std::str::from_utf8(&said.stdout).unwrap().split_terminator('\0').collect();
+        assert_eq!(read, words.iter().map(|w| w.to_str().unwrap()).collect::<Vec<_>>());
     }
-    if word.contains(is_command) {
-        // As bash, zsh and ksh read it back; what is printed must not be obeyed by the terminal before.
-        let escaped: String = word
-            .chars()
-            .map(|c| match c {
-                '\'' | '\\' => format!("\\{c}"),
-                c if is_command(c) && c.is_ascii() => format!("\\x{:02x}", u32::from(c)),
-                c if is_command(c) => format!("\\u{:04x}", u32::from(c)),
-                c => c.to_string(),
-            })
-            .collect();
-        return format!("$'{escaped}'");
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

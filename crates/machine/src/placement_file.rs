@@ -2,6 +2,7 @@
 //! applies it.
 
 use crate::NodeId;
+use crate::raw::MachineFileError;
 use nearfar_figures::escape;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -108,8 +109,8 @@ fn least() -> u64 {
 #[derive(Debug, thiserror::Error)]
 pub enum PlacementFileError {
     /// Not TOML, or not of this form.
-    #[error("{0}")]
-    Form(#[from] toml::de::Error),
+    #[error(transparent)]
+    Form(MachineFileError),
     /// Another version.
     #[error("it has format {0}; this nearfar reads format {FORMAT}")]
     Format(u32),
@@ -127,7 +128,8 @@ impl PlacementFile {
     /// # Errors
     /// See [`PlacementFileError`].
     pub fn from_toml(text: &str) -> Result<PlacementFile, PlacementFileError> {
-        let file: PlacementFile = toml::from_str(text)?;
+        let file: PlacementFile = toml::from_str(text)
+            .map_err(|error| PlacementFileError::Form(MachineFileError::from_toml(text, &error)))?;
         if file.format != FORMAT {
             return Err(PlacementFileError::Format(file.format));
         }

@@ -33,6 +33,7 @@ pub fn to_text(run: &Run, name: &str, width: usize, color: bool) -> String {
         run.notes.iter().for_each(|note| page.bullet(note));
     }
     page.blank();
+    let name = nearfar_figures::shell::quoted(name);
     page.paragraph(&format!(
         "One rank: nearfar report {name} --rank N. All figures: nearfar report {name} --json."
     ));

@@ -126,7 +126,7 @@ fn outliers(placed: &Placed, trials: &Trials) -> Option<String> {
 
 /// What to type next.
 fn next(trials: &Trials, judged: &Judged) -> Vec<String> {
-    let command = trials.command.join(" ");
+    let command = nearfar_figures::shell::command(&trials.command);
     let best = judged.placements.iter().filter(|p| p.words == "faster").max_by(|a, b| {
         a.gain
             .map(|g| g.estimate)

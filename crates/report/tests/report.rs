@@ -278,6 +278,15 @@ fn lines_keep_to_a_narrow_terminal_and_commands_are_not_broken() {
 }
 
 #[test]
+fn commands_to_copy_are_quoted_for_a_shell() {
+    let mut report = samples::affected();
+    report.command = vec!["./my app".into(), "it's".into(), "a;b".into(), "x".into()];
+    let text = to_text(&report, 200, false);
+    let copied = r"nearfar record -o after.nearfar -- './my app' 'it'\''s' 'a;b' x";
+    assert!(text.contains(copied), "{text}");
+}
+
+#[test]
 fn no_width_is_too_small_and_no_list_too_empty() {
     for width in [0, 1, 40, 60, 61, 79, 120, 300] {
         for (_, mut report) in cases() {

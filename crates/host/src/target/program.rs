@@ -56,12 +56,20 @@ pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
             Err(why) => Err(StartError::NotExecutable { program: shown, why: why.to_string() }),
         };
     }
+    if program.is_empty() {
+        return Err(StartError::NotFound {
+            program: "``".into(),
+            hint: ": the program's name is empty".into(),
+        });
+    }
     let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let mut refused = None;
     for directory in std::env::split_paths(&path) {
         let file = directory.join(candidate);
         match check_executable(&file) {
             Ok(()) => return Ok(file),
+            // Shells look on, too.
+            _ if file.is_dir() => {}
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
             Err(why) => refused = Some((file, why)),
         }
@@ -69,10 +77,10 @@ pub fn find_program(program: &OsStr) -> Result<PathBuf, StartError> {
     if let Some((file, why)) = refused {
         return Err(StartError::NotExecutable { program: file.display().to_string(), why: why.to_string() });
     }
-    let hint = if Path::new(".").join(candidate).is_file() {
-        format!(" in PATH, but there is a file of that name here: type ./{shown}")
-    } else {
-        " in PATH".into()
+    let hint = match Path::new(".").join(candidate) {
+        file if file.is_file() => format!(" in PATH, but there is a file of that name here: type ./{shown}"),
+        file if file.is_dir() => " in PATH; here it is a directory, not a program".into(),
+        _ => " in PATH".into(),
     };
     Err(StartError::NotFound { program: shown, hint })
 }

@@ -5,14 +5,14 @@ use super::judged::judged;
 use super::machine::EMULATED;
 use super::on::OnArgs;
 use super::repair::next;
-use super::words::quoted;
 use super::{look, show, status};
 use anyhow::{Context, Result, bail};
 use nearfar_compare::compare;
 use nearfar_compare::trials::Judged;
 use nearfar_guest::Relay;
 use nearfar_host::discover;
-use nearfar_host::target::Ending;
+use nearfar_host::out::command;
+use nearfar_host::target::{Ending, find_program};
 use nearfar_machine::binding::Bind;
 use nearfar_report::cure::{Cure, Outcome, to_json, to_text};
 use nearfar_report::html::{Step, compared, to_html};
@@ -66,20 +66,32 @@ const RUNS: &str = "check.json";
 
 /// Does all of it.
 pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
+    // Before anything is said of it.
+    if let Err(error) = find_program(&args.command[0]) {
+        nearfar_host::say!("nearfar: {error}");
+        return Ok(ExitCode::from(error.exit_status()));
+    }
     if args.on.machine.on.is_none() {
         let machine = discover::discover(Path::new("/"))?.machine;
         if machine.nodes.len() < 2 {
             nearfar_host::say!(
                 "nearfar: nothing to do: this machine has one memory node, where no placement differs from another, so \
                  nothing was run. Try it on an emulated one: nearfar cure {EMULATED} -- {}",
-                args.command.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
+                command(&args.command)
             );
             return Ok(ExitCode::SUCCESS);
         }
     }
     let directory = directory(args)?;
+    cured(args, &directory).inspect_err(|_| {
+        // Only if nothing is in it.
+        let _ = std::fs::remove_dir(&directory);
+    })
+}
+
+fn cured(args: &CureArgs, directory: &Path) -> Result<ExitCode> {
     let at = |name: &str| directory.join(name);
-    step(args, "record", &["-o".into(), at(BEFORE).into()], &directory)?;
+    step(args, "record", &["-o".into(), at(BEFORE).into()], directory)?;
     let before = judged(&at(BEFORE), None, Bind::Compact, false)?;
     let (placement, left) = to_placement(&before);
     let file = at(FILE);
@@ -88,9 +100,9 @@ pub(super) fn run(args: &CureArgs) -> Result<ExitCode> {
         // Its directory is new.
         super::file::write(&file, placement.file.to_toml(), false)?;
         let with = [OsString::from("--placement"), file.clone().into()];
-        step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat(), &directory)?;
+        step(args, "record", &[&with[..], &["-o".into(), at(AFTER).into()]].concat(), directory)?;
         after = Some(judged(&at(AFTER), None, Bind::Compact, false)?);
-        trials = Some(check(args, &with, &at(RUNS), &directory)?);
+        trials = Some(check(args, &with, &at(RUNS), directory)?);
     }
     let name = file.display().to_string();
     let placement = placement.as_ref().filter(|_| after.is_some());

@@ -2,10 +2,13 @@
 
 use super::commands::{Cli, Command, command};
 use super::{
-    cache, check, cure, diff, doctor, export, exporter, fix, import, layout, list, man, measure, record,
-    report, reproduce, run, status, top, topo, where_is, words,
+    cache, check, cure, diff, doctor, export, exporter, file, fix, import, layout, list, man, measure,
+    record, report, reproduce, run, status, top, topo, where_is, words,
 };
+use anyhow::Context;
 use clap::Parser;
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the command line and gives the exit status.
@@ -15,7 +18,12 @@ pub fn main() -> ExitCode {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     // What the program is, is the same everywhere: words.rs.
     let words = words::separated(std::env::args_os().collect(), &command());
-    let result = match Cli::parse_from(words).command {
+    let parsed = match Cli::try_parse_from(words) {
+        Ok(parsed) => parsed,
+        // Help and the version are results: a full disk is an error for them, too.
+        Err(said) => return answered(&said),
+    };
+    let result = match parsed.command {
         Command::Record(args) => return record::run(args),
         Command::Run(args) => return run::run(&args),
         Command::Check(args) => check::run(&args),
@@ -37,10 +45,20 @@ pub fn main() -> ExitCode {
         Command::Cache(args) => cache::run(&args),
         Command::Hold => nearfar_host::holder::wait(),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut command(), "nearfar", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command(), "nearfar", &mut script);
+            file::write(Path::new("-"), script, false).map(|()| ExitCode::SUCCESS)
         }
         Command::Man { directory, force } => man::write(command(), &directory, force.force),
     };
     result.unwrap_or_else(|error| status::fail(&error))
+}
+
+/// Prints what the parser has to say: help, the version, or what is wrong with the words.
+fn answered(said: &clap::Error) -> ExitCode {
+    let printed = said.print().and_then(|()| std::io::stdout().flush());
+    match printed.context("cannot write to standard output") {
+        Err(error) if !said.use_stderr() => status::fail(&error),
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(status::ERROR)),
+    }
 }

@@ -328,14 +328,14 @@ fn text(d: &Diagnosis, width: usize) -> String {
         m.cpus,
         if m.virtual_machine { ", a virtual machine" } else { "" }
     );
-    let _ = writeln!(
-        out,
+    let settings = format!(
         "numa_balancing {}, transparent huge pages {}, perf_event_paranoid {}, stolen time {}",
         or_unknown(m.numa_balancing.map(|b| b.to_string())),
         or_unknown(m.transparent_huge_pages.clone()),
         or_unknown(m.perf_event_paranoid.map(|p| p.to_string())),
         or_unknown(m.steal_share.map(percent)),
     );
+    out += &wrapped(0, &settings, width);
     let _ = writeln!(
         out,
         "this shell may use cpus {} and memory of nodes {}\n",
@@ -344,7 +344,9 @@ fn text(d: &Diagnosis, width: usize) -> String {
     );
     for source in &d.sources {
         let mark = if source.works { "works" } else { "no   " };
-        let _ = writeln!(out, "{mark}  {:<21} {}", source.source, source.gives);
+        let name = format!("{mark}  {:<21} ", source.source);
+        out += &name;
+        out += wrapped(29, source.gives, width).trim_start();
         out += &wrapped(29, &source.why, width);
         if let Some(unlock) = &source.unlock {
             // To be copied: in one line.

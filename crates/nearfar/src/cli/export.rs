@@ -196,7 +196,7 @@ fn of_samples(args: &ExportArgs, path: &Path) -> Result<ExitCode> {
             Weight::Remote => bail!(
                 "no sample is known to be on far memory; of {} samples that is unknown. `nearfar report {}` says why",
                 samples.unknown(),
-                path.display()
+                nearfar_host::out::quoted_path(path)
             ),
             Weight::All => bail!("the recording has no samples"),
         }

@@ -50,14 +50,22 @@ impl HtmlArgs {
 
 /// Writes pictures into a directory, which is made if it is not there.
 pub(super) fn write_pictures(directory: &Path, pictures: &[Picture], force: bool) -> Result<()> {
-    match std::fs::create_dir(directory) {
+    let made = std::fs::create_dir(directory);
+    let fresh = made.is_ok();
+    match made {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| format!("cannot make the directory {}", directory.display()));
         }
         _ => {}
     }
     for picture in pictures {
-        super::file::write(&directory.join(format!("{}.svg", picture.name)), &picture.svg, force)?;
+        super::file::write(&directory.join(format!("{}.svg", picture.name)), &picture.svg, force)
+            .inspect_err(|_| {
+                if fresh {
+                    // Only if nothing is in it.
+                    let _ = std::fs::remove_dir(directory);
+                }
+            })?;
     }
     let s = if pictures.len() == 1 { "" } else { "s" };
     nearfar_host::say!("nearfar: {}: {} picture{s}", directory.display(), pictures.len());

@@ -71,8 +71,9 @@ fn write_machine(args: &ImportArgs, found: &Measurements) -> Result<ExitCode> {
     super::file::write(&output, found.machine.to_toml(), args.force.force)?;
     if !args.quiet && output != Path::new("-") {
         let shown = output.display();
+        let typed = nearfar_host::out::quoted_path(&output);
         nearfar_host::say!(
-            "nearfar: machine file {shown}; next: nearfar topo --as {shown}, nearfar report REC --as {shown}"
+            "nearfar: machine file {shown}; next: nearfar topo --as {typed}, nearfar report REC --as {typed}"
         );
     }
     Ok(ExitCode::SUCCESS)

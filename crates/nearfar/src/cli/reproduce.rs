@@ -6,6 +6,7 @@ use clap::Args;
 use nearfar_compare::reproduce::{
     CALCULATED, CASES, Case, Reproduction, Run, Seen, Sights, judge, needs, runs,
 };
+use nearfar_figures::shell;
 use nearfar_guest::{Progress, Setup};
 use nearfar_host::discover::machine_from_argument;
 use nearfar_host::target::{INTERRUPTED, interrupt_ends_recording};
@@ -14,7 +15,7 @@ use nearfar_machine::scale::{ScaleOptions, scale};
 use nearfar_record::store;
 use nearfar_report::reproduce::{mutated_to_text, to_json, to_text};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
@@ -107,15 +108,18 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
 }
 
 fn list(wanted: &BTreeSet<u8>, plan: &[Run]) -> Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = String::new();
     for &id in wanted {
         let case = judge(id, &Sights::default(), false);
         writeln!(out, "{id:>2}  {} ({})", case.title, case.document.name())?;
         for run in plan.iter().filter(|r| needs(id).contains(&r.name)) {
-            let command: Vec<&str> = run.command.iter().map(String::as_str).collect();
-            writeln!(out, "      {}: {} {}", run.name, flags(run).join(" "), command.join(" "))?;
+            writeln!(out, "      {}: {} {}", run.name, flags(run).join(" "), shell::command(&run.command))?;
+        }
+        if plan.iter().all(|r| !needs(id).contains(&r.name)) {
+            writeln!(out, "      nothing is run: it follows from the figures of a machine file")?;
         }
     }
+    super::show::lines(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -111,7 +111,6 @@ pub fn run(args: &RunArgs) -> ExitCode {
         Ok(prepared) => prepared,
         Err(error) => return super::status::fail(&error),
     };
-    super::record::outlive_readers();
     let say = |line: &str| {
         if !args.quiet && !args.json {
             args.look.say(line);
@@ -129,6 +128,7 @@ pub fn run(args: &RunArgs) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
+    super::record::outlive_readers();
     let user = match args.user.as_deref().map(User::asked_for).transpose() {
         Ok(user) => user,
         Err(error) => return super::status::fail(&error),

@@ -20,8 +20,10 @@ pub(super) fn page(text: &str) -> io::Result<()> {
         return Ok(());
     }
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| {
+        // With its kind, by which callers tell a closed pipe from a full disk.
+        io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+    })
 }
 
 /// Shows a page that was put together from names and numbers here, and is made harmless first.

@@ -314,7 +314,7 @@ fn record_first(args: &TopArgs, on: &str) -> Result<PathBuf> {
     nearfar_host::say!(
         "nearfar: {} is kept: nearfar report {}",
         outcome.directory.display(),
-        outcome.directory.display()
+        nearfar_host::out::quoted_path(&outcome.directory)
     );
     Ok(outcome.directory)
 }

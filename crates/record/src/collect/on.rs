@@ -149,7 +149,8 @@ fn recorded(recording: &Path, run: Result<guest::Outcome, GuestError>) -> anyhow
         }),
         Err(error) if begun => {
             let shown = recording.display();
-            Err(anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {shown}"))
+            let typed = nearfar_host::out::quoted_path(recording);
+            Err(anyhow!("{error}\nWhat was known by then is in {shown}: nearfar report {typed}"))
         }
         Err(error) => Err(error.into()),
     }

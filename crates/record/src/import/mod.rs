@@ -122,6 +122,9 @@ pub fn import(file: &Path, options: &Options) -> Result<Outcome> {
         let meta = empty_meta(text.machine().clone(), text.command(), format!("perf script ({name})"));
         return write(options, &name, meta, |feed| text.feed(feed));
     }
+    if got == 0 {
+        bail!("{} cannot be imported: it is empty", file.display());
+    }
     bail!(
         "{} is of no format that can be imported. It begins with {:?}. What is read is perf.data, which begins with \
          PERFILE2, what `perf script` prints of one, and counters as text (perf stat -j and -x,; numastat; pcm -csv; NUMAPROF): \

@@ -2,6 +2,7 @@
 
 use super::dir::Dir;
 use super::{LAUNCH, META};
+use nearfar_host::out::quoted_path;
 use nearfar_recording::{FORMAT_VERSION, Meta, is_whole};
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenFailure {
     /// Nothing of that name.
-    #[error("recording {0} does not exist. `nearfar record -o {0} -- command` makes one.")]
+    #[error("recording {0} does not exist. `nearfar record -o {typed} -- command` makes one.", typed = quoted_path(.0))]
     Missing(PathBuf),
     /// No recording in the current directory.
     #[error("{0} has no recording (*.nearfar). Make one with `nearfar record -- command`, or name one.")]
@@ -48,7 +49,8 @@ pub enum OpenFailure {
     /// One that was interrupted and cannot be completed.
     #[error(
         "the recording {path} was interrupted and cannot be completed: {why}. Nothing of it is lost; \
-         TMPDIR=/a/place/with/room nearfar report {path} completes it there."
+         TMPDIR=/a/place/with/room nearfar report {typed} completes it there.",
+        typed = quoted_path(path)
     )]
     Unfinished {
         /// Which recording.

@@ -4,6 +4,7 @@ use super::super::layout::*;
 use super::super::sections::kind;
 use super::words::part;
 use nearfar_analyze::{Basis, Finding, ObjectRow, Predicted, Report, TouchRow};
+use nearfar_figures::shell;
 /// Findings, and lines of what to change in each; the rest is in the details.
 pub(super) const FINDINGS: usize = 3;
 const CHANGE: usize = 2;
@@ -26,7 +27,7 @@ pub(super) fn findings(page: &mut Page, r: &Report, recording: &str) {
     let record = match r.basis {
         Basis::DramLines => "record the changed program in the same way with -o after.nearfar".to_owned(),
         Basis::StallTime | Basis::MemoryLoads => {
-            format!("nearfar record -o after.nearfar -- {}", r.command.join(" "))
+            format!("nearfar record -o after.nearfar -- {}", shell::command(&r.command))
         }
     };
     let diff = format!("nearfar diff {recording} after.nearfar");

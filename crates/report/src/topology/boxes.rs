@@ -54,16 +54,14 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
     if let (Some(total @ 1..), Some(free)) = (node.memory_kb, node.free_kb) {
         let used = total.saturating_sub(free);
         // Anything used shows; full is full only if nothing is left.
-        let full =
-            ((used as f64 / total as f64 * BAR as f64).round() as usize).clamp(usize::from(used > 0), BAR);
-        let full = if free > 0 { full.min(BAR - 1) } else { full };
         memory = left(&memory, INDENT + 17);
-        memory.push_str(&format!(
-            "{}{}  {} free",
-            "█".repeat(full),
-            "░".repeat(BAR - full),
-            size(free * 1024)
-        ));
+        let words = format!("  {} free", size(free * 1024));
+        // Shorter where there is less room.
+        let bar = BAR.min(width.saturating_sub(columns(&memory) + columns(&words)).max(4));
+        let full =
+            ((used as f64 / total as f64 * bar as f64).round() as usize).clamp(usize::from(used > 0), bar);
+        let full = if free > 0 { full.min(bar - 1) } else { full };
+        memory.push_str(&format!("{}{}{words}", "█".repeat(full), "░".repeat(bar - full)));
     }
     lines.push(memory);
     // Items carry the glue that follows them, since a list may end in another text.

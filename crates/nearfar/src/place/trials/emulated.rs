@@ -5,6 +5,7 @@ use super::{Candidate, Plan};
 use anyhow::{Context, anyhow};
 use nearfar_analyze::{Judge, analyze};
 use nearfar_compare::trials::{Kind, Metric, NotTried, Trial, Trials};
+use nearfar_host::out::quoted_path;
 use nearfar_host::target::Ending;
 use nearfar_record::collect::on::{OnOptions, record_on};
 use nearfar_record::collect::session::{CallGraph, Options};
@@ -141,8 +142,8 @@ fn once(
     let report = analyze(&stored.input, &stored.samples, &judge)
         .with_context(|| format!("cannot analyse {}", output.display()))?;
     let timed = report.time;
-    let timed =
-        timed.ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", output.display()))?;
+    let timed = timed
+        .ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", quoted_path(output)))?;
     let threads = report.threads.iter().filter(|t| t.samples > 0).count();
     let placed = stored.input.meta.placed;
     Ok(Some(Timed { seconds: timed.seconds, range: (timed.low, timed.high), threads, placed }))
