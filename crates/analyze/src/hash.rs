@@ -1,44 +1,17 @@
 //! Hash maps keyed by small integers. SipHash would cost more per sample than
 //! everything else the pass does; keys here are ids and page numbers of the
-//! recording itself, so no adversary chooses them.
+//! recording itself, so no adversary chooses them. The hash is the same in every
+//! run: no sum of floating-point numbers depends on the order of a map.
 
+use foldhash::fast::FixedState;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 
-/// Multiply-and-rotate hash (the scheme of Firefox and rustc's `FxHasher`).
-#[derive(Clone, Copy, Default)]
-pub struct Mix(u64);
+/// A map with a fast hash.
+pub type FastMap<K, V> = HashMap<K, V, FixedState>;
 
-/// 2^64 / golden ratio, odd: Knuth, TAOCP vol. 3, 6.4 (multiplicative hashing).
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        // The table takes its control bits from the top and its slot from the bottom:
-        // fold, because a product is well mixed only in its upper half.
-        self.0 ^ (self.0 >> 32)
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for b in bytes {
-            self.write_u64(u64::from(*b));
-        }
-    }
-    fn write_u32(&mut self, n: u32) {
-        self.write_u64(u64::from(n));
-    }
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(GOLDEN);
-    }
-}
-
-/// A map with [`Mix`] as its hash.
-pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<Mix>>;
-
-/// A set with [`Mix`] as its hash.
-pub type FastSet<K> = HashSet<K, BuildHasherDefault<Mix>>;
+/// A set with a fast hash.
+pub type FastSet<K> = HashSet<K, FixedState>;
 
 /// Answers that [`Sums`] remembers: 12 KiB for pairs of ids, so that a few of them stay in a cache.
 const REMEMBERED: usize = 1024;

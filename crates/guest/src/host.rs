@@ -3,7 +3,8 @@
 use super::error::GuestError;
 use super::shape::Shape;
 use nearfar_figures::sizes::capacity;
-use std::fs;
+use nearfar_host::{discover, proc};
+use nearfar_machine::topology::Limit;
 use std::path::Path;
 
 /// Memory that the host must keep for itself and QEMU's own needs (translated code up to
@@ -12,32 +13,14 @@ const RESERVE: u64 = 512 << 20;
 
 /// The host's memory in bytes, and what sets the limit in words.
 fn memory() -> Option<(u64, String)> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let total = total.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? << 10;
-    match cgroup_limit() {
-        Some(limit) if limit < total => {
+    let total = proc::memory_bytes()?;
+    match discover::limits_of(Path::new("/"), std::process::id()).memory_max_kb {
+        Limit::Limited { limit, .. } if limit * 1024 < total => {
+            let limit = limit * 1024;
             Some((limit, format!("this process's cgroup may use {}", capacity(limit))))
         }
         _ => Some((total, format!("this host has {}", capacity(total)))),
     }
-}
-
-/// The smallest `memory.max` on the way from this process's cgroup to the root.
-fn cgroup_limit() -> Option<u64> {
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let base = Path::new("/sys/fs/cgroup");
-    let mut at = base.join(path.trim_start_matches('/'));
-    let mut least = None;
-    while at.starts_with(base) {
-        let limit = fs::read_to_string(at.join("memory.max")).ok().and_then(|t| t.trim().parse::<u64>().ok());
-        least = [least, limit].into_iter().flatten().min();
-        if !at.pop() {
-            break;
-        }
-    }
-    least
 }
 
 /// Refuses a guest that the host could not hold if the program used all of its memory.
@@ -54,9 +37,8 @@ pub(super) fn check_memory(shape: &Shape) -> Result<(), GuestError> {
 
 /// The file mode mask, without changing it.
 pub(super) fn umask() -> Option<u32> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let text = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
-    u32::from_str_radix(text.trim(), 8).ok()
+    let me = std::process::id();
+    u32::from_str_radix(proc::field(&proc::status(me, me).ok()?, "Umask")?, 8).ok()
 }
 
 /// User, group, supplementary groups: whom the program in the guest should be.
@@ -89,12 +71,6 @@ pub(super) fn limits() -> Vec<[u64; 3]> {
         .filter_map(|kind| Some((kind, nearfar_host::target::inherited::limit(kind)?)))
         .map(|(kind, limit)| [u64::from(kind), limit.rlim_cur, limit.rlim_max])
         .collect()
-}
-
-/// The host's name; `None` if it has none.
-pub(super) fn name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|n| !n.is_empty())
 }
 
 /// Random bytes.

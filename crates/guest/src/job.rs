@@ -137,7 +137,7 @@ impl Job {
         }
         bytes(field::THP, self.huge_pages.text().as_bytes());
         bytes(field::SEED, &host::random::<64>());
-        if let Some(name) = host::name() {
+        if let Some(name) = nearfar_host::proc::host_name() {
             bytes(field::HOSTNAME, name.as_bytes());
         }
         let mut numbers = |kind: u32, numbers: &[u64]| {

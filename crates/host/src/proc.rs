@@ -1,6 +1,9 @@
 //! What /proc tells about processes.
 
+use nearfar_machine::NodeId;
 use nearfar_machine::cpulist::CpuList;
+use nearfar_observed::live::events::Processor;
+use nearfar_observed::live::reading::{Stat, cpu_ticks};
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read};
@@ -117,6 +120,38 @@ pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
+/// A number or word of /proc/sys/kernel, such as `perf_event_paranoid`.
+pub fn kernel_setting<T: FromStr>(name: &str) -> Option<T> {
+    fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
+}
+
+/// The name of this host; `None` if it has none.
+pub fn host_name() -> Option<String> {
+    kernel_setting::<String>("hostname").filter(|name| !name.is_empty())
+}
+
+/// The processor that the kernel names first.
+pub fn processor() -> Processor {
+    Processor::parse(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+/// Memory of this host, bytes.
+pub fn memory_bytes() -> Option<u64> {
+    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal").and_then(kib)
+}
+
+/// Memory of a node that is free or holds only files, which the kernel drops when asked for memory; bytes.
+pub fn available_memory(node: NodeId) -> Option<u64> {
+    // Without nodes the kernel has made the sum itself.
+    let Ok(text) = fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")) else {
+        return field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable").and_then(kib);
+    };
+    let bytes = |key: &str| field(&text, &format!("Node {node} {key}")).and_then(kib);
+    let files = ["Active(file)", "Inactive(file)"].into_iter().filter_map(bytes).sum::<u64>();
+    // Half of the files may be in use again at once.
+    Some(bytes("MemFree")? + files / 2)
+}
+
 /// Whether a thread whose status this is has ended and is only still listed (`Z`, `X`; proc_pid_status(5)).
 pub fn has_ended(status: &str) -> bool {
     field(status, "State").is_some_and(|state| state.starts_with(['Z', 'X']))
@@ -132,10 +167,15 @@ pub fn allowed_cpus(status: &str) -> Option<CpuList> {
     field(status, "Cpus_allowed_list")?.parse().ok()
 }
 
-/// The cpu that a thread runs on or ran on last (field 39 of stat).
+/// /proc/PID/stat; `None` if no such process exists.
+pub fn stat(pid: u32) -> Option<Stat> {
+    Stat::parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
+}
+
+/// The cpu that a thread runs on or ran on last.
 pub fn last_cpu(pid: u32, tid: u32) -> Option<u32> {
     let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    nth_of_stat(&String::from_utf8_lossy(&stat), 39)
+    Stat::parse(&String::from_utf8_lossy(&stat))?.cpu
 }
 
 /// How often a thread changed its cpu, and how many pages AutoNUMA moved for it, since it began: the scheduler's
@@ -147,13 +187,6 @@ pub fn migrations(pid: u32, tid: u32) -> (Option<u64>, Option<u64>) {
         line.rsplit_once(':')?.1.trim().parse().ok()
     };
     (figure("se.nr_migrations"), figure("numa_pages_migrated"))
-}
-
-/// A field of stat, counted from 1 as proc_pid_stat(5) does.
-fn nth_of_stat<T: FromStr>(stat: &str, number: usize) -> Option<T> {
-    // The name in field 2 may hold blanks and parentheses; fields are counted behind it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 /// A process and its descendants; without them where the kernel does not list them (CONFIG_PROC_CHILDREN).
@@ -243,16 +276,14 @@ pub fn executable(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|p| p.display().to_string()).unwrap_or_default()
 }
 
-/// Start time of a process in clock ticks after boot (field 22 of stat); `None` if no such process exists.
+/// Start time of a process in clock ticks after boot; `None` if no such process exists.
 pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    nth_of_stat(&String::from_utf8_lossy(&stat), 22)
+    Some(stat(pid)?.started)
 }
 
-/// Where the heap of a process begins (start_brk, /proc/PID/stat field 47); `None` where the kernel hides it.
+/// Where the heap of a process begins; `None` where the kernel hides it.
 pub fn heap_begin(pid: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    nth_of_stat(&String::from_utf8_lossy(&stat), 47).filter(|&begin| begin > 0)
+    Some(stat(pid)?.heap_begin).filter(|&begin| begin > 0)
 }
 
 /// User id that a process runs as; `None` if no such process exists.
@@ -269,8 +300,7 @@ pub fn online_cpus() -> Vec<u32> {
         // Without /sys: each has a line of its time.
         _ => {
             let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-            let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
-            let cpus: Vec<u32> = stat.lines().filter_map(number).collect();
+            let cpus: Vec<u32> = cpu_ticks(&stat).into_keys().collect();
             if cpus.is_empty() { vec![0] } else { cpus }
         }
     }
@@ -316,11 +346,8 @@ mod tests {
         assert_eq!(field(status, "VmRSS").and_then(kib), Some(1234 * 1024));
         assert_eq!(allowed_cpus(status).unwrap().to_string(), "0-3,8");
         assert_eq!((field(status, "Vm"), kib("12"), kib("x kB")), (None, None, None));
-        let stat = format!("7 (a) b) R {} 5", (4..39).map(|n| n.to_string()).collect::<Vec<_>>().join(" "));
-        assert_eq!(
-            (nth_of_stat(&stat, 22), nth_of_stat(&stat, 39), nth_of_stat::<u32>("7 (a", 22)),
-            (Some(22), Some(5), None)
-        );
+        let meminfo = "Node 0 MemTotal: 9 kB\nNode 0 Active(file):  123 kB\n";
+        assert_eq!(field(meminfo, "Node 0 Active(file)").and_then(kib), Some(123 * 1024));
     }
 
     #[test]

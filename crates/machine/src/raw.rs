@@ -53,26 +53,10 @@ fn suggestion(message: &str) -> Option<String> {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
     quoted
-        .map(|name| (edits(unknown, name), name))
+        .map(|name| (strsim::levenshtein(unknown, name), name))
         .filter(|&(edits, name)| edits <= 2.max(name.len() / 3))
         .min()
         .map(|(_, name)| name.to_owned())
-}
-
-/// Levenshtein distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A machine file as TOML has it.

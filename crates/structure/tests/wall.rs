@@ -47,11 +47,13 @@ const EXCEPTIONS: &[&str] = &["analyze/lib.rs: available_parallelism"];
 const DEPENDENCIES: &[&str] = &[
     "bytes",
     "crc32fast",
+    "foldhash",
     "fxprof-processed-profile",
     "iced-x86",
     "parquet",
     "serde",
     "serde_json",
+    "strsim",
     "thiserror",
     "toml",
     "zstd",

@@ -1,20 +1,15 @@
 //! Counting events of the kernel: opening them, reading a group of them, and what a refusal means.
 
+use crate::proc::kernel_setting;
 use nearfar_observed::live::reading::Count;
 use perf_event_open_sys::bindings::*;
 use perf_event_open_sys::perf_event_open;
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The kernel's setting of who may count what.
-fn paranoid() -> Option<i32> {
-    fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
-}
-
 /// What a refusal means for counters of whole cpus.
 pub(super) fn explain(error: &io::Error) -> String {
-    match (error.raw_os_error(), paranoid()) {
+    match (error.raw_os_error(), kernel_setting::<i32>("perf_event_paranoid")) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 0 => format!(
             "kernel.perf_event_paranoid is {level}, and counting whole cpus needs 0 or less, or CAP_PERFMON: \
              `sudo sysctl kernel.perf_event_paranoid=0`"
@@ -33,7 +28,7 @@ pub(super) fn explain(error: &io::Error) -> String {
 
 /// What a refusal means for counters of single threads.
 pub(super) fn explain_threads(error: &io::Error) -> String {
-    match (error.raw_os_error(), paranoid()) {
+    match (error.raw_os_error(), kernel_setting::<i32>("perf_event_paranoid")) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 1 => format!(
             "kernel.perf_event_paranoid is {level}, and this takes 1 or less, or CAP_PERFMON: \
              `sudo sysctl kernel.perf_event_paranoid=1`"
@@ -157,7 +152,7 @@ mod tests {
         assert!(after.since(&before).unwrap() > 0.0, "{before:?} {after:?} {sum}");
         assert!(read_group(&fd, 2).is_err());
         assert!(whole(&fd).unwrap() >= after.value, "an event of the kernel runs all the time");
-        let closed = OwnedFd::from(fs::File::open("/dev/null").unwrap());
+        let closed = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         assert!(whole(&closed).is_err(), "what is no counter has no number");
     }
 }

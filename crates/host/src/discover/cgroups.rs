@@ -66,18 +66,8 @@ struct Hierarchy {
 fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, String> {
     let file = format!("proc/{who}/cgroup");
     let groups = tree.text(&file).ok_or_else(|| format!("{} cannot be read", tree.shown(&file)))?;
-    let fields = |line: &str| {
-        let mut fields = line.splitn(3, ':').skip(1).map(str::to_owned);
-        Some((fields.next()?, fields.next()?))
-    };
-    let all: Vec<(String, String)> = groups.lines().filter_map(fields).collect();
-    let of = |found: fn(&str, &str) -> bool| all.iter().find(|(names, _)| found(names, controller));
-    let one = of(|names, controller| names.split(',').any(|name| name == controller));
-    let (version, group) = match (one, of(|names, _| names.is_empty())) {
-        (Some((_, group)), _) => (1, group),
-        (None, Some((_, group))) => (2, group),
-        (None, None) => return Err(format!("the kernel has no control groups for {controller}")),
-    };
+    let (version, group) =
+        group(&groups, controller).ok_or(format!("the kernel has no control groups for {controller}"))?;
     let (outermost, mount) = mount(tree, version, controller).ok_or_else(|| {
         format!("the control groups for {controller} are not mounted where nearfar can see")
     })?;
@@ -97,6 +87,19 @@ fn hierarchy(tree: &Tree, who: &str, controller: &str) -> Result<Hierarchy, Stri
         ));
     }
     Ok(Hierarchy { version, mount, group, outermost })
+}
+
+/// The version of the interface, and the group, in text such as `5:cpuset:/a`: of the controller's own hierarchy, else of the common
+/// one, `0::/b`.
+pub(super) fn group<'a>(groups: &'a str, controller: &str) -> Option<(u32, &'a str)> {
+    let of = |found: &dyn Fn(&str) -> bool| {
+        groups.lines().find_map(|line| {
+            let (names, group) = line.split_once(':')?.1.split_once(':')?;
+            found(names).then_some(group)
+        })
+    };
+    let one = of(&|names| names.split(',').any(|name| name == controller));
+    one.map(|group| (1, group)).or_else(|| Some((2, of(&str::is_empty)?)))
 }
 
 /// Root within the hierarchy, and folder, of its mount. A captured tree may lack mountinfo; there the

@@ -81,7 +81,9 @@ fn read_topology(tree: &Tree) -> Result<Topology> {
         cpus: kernel.allowed_cpus.clone(),
         nodes: kernel.allowed_mems.clone(),
         policy: tree.text("proc/self/numa_maps").and_then(|maps| policy(&maps)),
-        cgroup: tree.text("proc/self/cgroup").and_then(|groups| cgroup(&groups)),
+        cgroup: tree
+            .text("proc/self/cgroup")
+            .and_then(|groups| Some(cgroups::group(&groups, "cpuset")?.1.to_owned())),
         limits: cgroups::limits(tree, "self"),
     };
     t.settings = Settings {
@@ -220,17 +222,6 @@ fn policy(maps: &str) -> Option<String> {
     })
 }
 
-/// `5:cpuset:/a` where cpusets have a hierarchy of their own, else `0::/b`.
-fn cgroup(groups: &str) -> Option<String> {
-    let of = |wanted: &str| {
-        groups.lines().find_map(|line| {
-            let mut parts = line.splitn(3, ':').skip(1);
-            (parts.next()? == wanted).then(|| parts.next().map(str::to_owned))?
-        })
-    };
-    of("cpuset").or_else(|| of(""))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,8 +237,9 @@ mod tests {
 
     #[test]
     fn the_cpuset_controllers_group_counts_before_the_common_one() {
-        assert_eq!(cgroup("5:cpuset:/slurm/job1\n0::/x").as_deref(), Some("/slurm/job1"));
-        assert_eq!(cgroup("0::/user.slice").as_deref(), Some("/user.slice"));
-        assert_eq!(cgroup("1:cpu:/"), None);
+        let group = |groups| cgroups::group(groups, "cpuset");
+        assert_eq!(group("5:cpuset:/slurm/job1\n0::/x"), Some((1, "/slurm/job1")));
+        assert_eq!(group("0::/user.slice"), Some((2, "/user.slice")));
+        assert_eq!(group("1:cpu:/"), None);
     }
 }

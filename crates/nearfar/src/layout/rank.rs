@@ -66,8 +66,7 @@ pub fn run(command: &[OsString], meeting: &Path) -> Result<Ending, StartError> {
     let number = launch::number();
     let mut seen = RankSeen {
         rank: number.unwrap_or(usize::MAX),
-        host: std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "unknown".into(), |name| name.trim().to_owned()),
+        host: proc::host_name().unwrap_or_else(|| "unknown".into()),
         pid,
         given: launch::own_cpus(),
         host_nodes: machine.as_ref().map_or(0, |m| m.nodes.len()),

@@ -220,8 +220,7 @@ impl Reader {
         if !self.wanted.processes.is_empty() {
             return self.wanted.processes.iter().for_each(|&pid| add(pid));
         }
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).for_each(add);
+        proc::processes().into_iter().for_each(add);
     }
 
     /// The processes in the order of what is wanted: the chosen one, and then by their time since the last reading.

@@ -1,6 +1,7 @@
 //! What all measurements share: the machine, how long they may take, whose cpus, how much memory.
 
 use nearfar_figures::sizes::capacity;
+use nearfar_host::proc;
 use nearfar_machine::topology::{Limit, Topology};
 use nearfar_machine::{Machine, NodeId};
 use nearfar_observed::measured::{Pair, Spread};
@@ -145,7 +146,7 @@ impl Bench<'_> {
             let (needs, limit) = (capacity(bytes), capacity(limit * 1024));
             return Err(format!("needs {needs} and a quarter to spare; {from} allows {limit}"));
         }
-        match available(node) {
+        match proc::available_memory(node) {
             Some(there) if there < bytes + bytes / 4 => Err(format!(
                 "needs {} and a quarter to spare, node {node} has {} free or in the page cache",
                 capacity(bytes),
@@ -154,26 +155,6 @@ impl Bench<'_> {
             _ => Ok(()),
         }
     }
-}
-
-/// Bytes of a node that are free or hold only files, which the kernel drops when asked for memory.
-fn available(node: NodeId) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo"));
-    // `Node 0 MemFree:  123 kB`; without nodes the kernel has made the sum itself.
-    let Ok(text) = text else {
-        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-        return kb(&text, "MemAvailable:").map(|kb| kb * 1024);
-    };
-    let free = kb(&text, "MemFree:")?;
-    let files = ["Active(file):", "Inactive(file):"].iter().filter_map(|key| kb(&text, key)).sum::<u64>();
-    // Half of the files may be in use again at once.
-    Some((free + files / 2) * 1024)
-}
-
-/// The number behind a key of meminfo.
-fn kb(text: &str, key: &str) -> Option<u64> {
-    let mut words = text.split_whitespace().skip_while(|w| *w != key).skip(1);
-    words.next()?.parse().ok()
 }
 
 /// Keeps the calling thread on a cpu.
@@ -203,17 +184,5 @@ pub(super) fn pair(place: &Place, result: Result<(Spread, Option<u64>), String>)
     match result {
         Ok((value, moved_bytes)) => Pair { from, memory, value: Some(value), moved_bytes, why: None },
         Err(why) => Pair { from, memory, value: None, moved_bytes: None, why: Some(why) },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn meminfo_of_a_node_and_of_the_machine_are_read() {
-        assert_eq!(kb("Node 0 MemTotal: 9 kB\nNode 0 MemFree:  123 kB\n", "MemFree:"), Some(123));
-        assert_eq!(kb("MemFree: 1 kB\nMemAvailable:   77 kB\n", "MemAvailable:"), Some(77));
-        assert_eq!(kb("MemFree: 1 kB\n", "Active(file):"), None);
     }
 }

@@ -247,6 +247,8 @@ pub struct Stat {
     pub resident_pages: u64,
     /// The cpu that it ran on last.
     pub cpu: Option<u32>,
+    /// Where its heap begins (start_brk); 0 where the kernel hides it.
+    pub heap_begin: u64,
 }
 
 impl Stat {
@@ -258,7 +260,7 @@ impl Stat {
         let mut stat = Stat { name, ..Stat::default() };
         let mut ticks = 0u64;
         let mut seen = 0;
-        for (number, word) in (3..).zip(rest.split_ascii_whitespace().take(37)) {
+        for (number, word) in (3..).zip(rest.split_ascii_whitespace().take(45)) {
             seen = number;
             let n = || word.parse::<u64>().ok();
             match number {
@@ -270,6 +272,7 @@ impl Stat {
                 22 => stat.started = n()?,
                 24 => stat.resident_pages = n()?,
                 39 => stat.cpu = word.parse().ok(),
+                47 => stat.heap_begin = n()?,
                 _ => {}
             }
         }
@@ -298,11 +301,12 @@ mod tests {
     #[test]
     fn a_process_may_call_itself_what_it_likes() {
         let line = "7 (a) R (b) S 1 7 7 0 -1 4194560 101 0 3 0 11 22 0 0 20 0 4 0 555 9999 77 18446744073709551615 1 1 \
-                    0 0 0 0 0 0 0 0 0 0 17 5 0 0";
+                    0 0 0 0 0 0 0 0 0 0 17 5 0 0 0 0 0 1 2 4096";
         let stat = Stat::parse(line).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.ticks), ("a) R (b", 'S', 33));
         assert_eq!((stat.minor_faults, stat.major_faults, stat.threads), (101, 3, 4));
         assert_eq!((stat.started, stat.resident_pages, stat.cpu), (555, 77, Some(5)));
+        assert_eq!(stat.heap_begin, 4096);
         for cut in ["", "7 (a", "7 (a) S", "7 (a) S 1 2 3", ") ("] {
             assert_eq!(Stat::parse(cut), None, "{cut}");
         }

@@ -20,7 +20,6 @@ pub use shared::shared_memory;
 use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -300,17 +299,11 @@ impl Drop for AgentFile {
 /// another process since began later than the claim; a zombie leader with other
 /// threads still runs.
 fn runs(pid: u32, claimed_boot_ns: u64) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+    let Some(stat) = nearfar_host::proc::stat(pid) else {
         return false;
     };
-    let Some((_, fields)) = stat.rsplit_once(')') else {
-        return false;
-    };
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
-    let (state, threads, start_ticks) = (fields.first().copied().unwrap_or("X"), number(17), number(19));
     // SAFETY: sysconf only reads.
     let hz = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-    let reused = claimed_boot_ns != 0 && start_ticks * (1_000_000_000 / hz) > claimed_boot_ns + 50_000_000;
-    !(reused || (matches!(state, "Z" | "X") && threads <= 1))
+    let reused = claimed_boot_ns != 0 && stat.started * (1_000_000_000 / hz) > claimed_boot_ns + 50_000_000;
+    !(reused || (matches!(stat.state, 'Z' | 'X') && stat.threads <= 1))
 }

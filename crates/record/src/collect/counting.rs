@@ -10,7 +10,6 @@ use nearfar_host::counters::host::{HostCounters, row};
 use nearfar_host::counters::threads::{Plan, ThreadCounters};
 use nearfar_host::proc;
 use nearfar_machine::Machine;
-use nearfar_observed::live::events::Processor;
 use nearfar_observed::live::reading::Count;
 use nearfar_recording::{Along, Columns, Counter, Counters, NONE};
 use std::collections::{HashMap, HashSet};
@@ -69,14 +68,13 @@ impl Counting {
         if options.inside_guest.is_some() {
             return None;
         }
-        let cpuinfo = || std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let plan = match (perf_why, subject) {
             (Some(why), _) => Err(why.to_owned()),
             (None, Subject::Everything) => {
                 Err("all processes of the machine are recorded, and counters are of chosen threads"
                     .to_owned())
             }
-            (None, _) => Ok(Plan::new(&Processor::parse(&cpuinfo()))),
+            (None, _) => Ok(Plan::new(&proc::processor())),
         };
         // One rank of each host counts it for all.
         let host = recording.parent().filter(|_| options.rank.is_some());

@@ -160,8 +160,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let weight = perf.as_ref().map_or(0, PerfSet::sample_weight_ns);
     let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
     if !inside {
-        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let Processor { vendor, family, model } = Processor::parse(&text);
+        let Processor { vendor, family, model } = proc::processor();
         interpreter.processes.decoder.core = core(&vendor, family, model);
         writer.meta.core_ghz = core_ghz();
         writer.meta.in_place_ns = in_place_ns();

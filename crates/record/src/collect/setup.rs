@@ -138,10 +138,7 @@ pub fn probe_memory() -> Result<String, (String, Option<String>)> {
 
 /// What a refusal means and what unlocks it.
 pub(super) fn explain_refusal(error: &OpenError) -> String {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
-        .ok()
-        .and_then(|t| t.trim().parse::<i32>().ok());
-    match (error.errno(), paranoid) {
+    match (error.errno(), proc::kernel_setting::<i32>("perf_event_paranoid")) {
         (Some(libc::EACCES | libc::EPERM), Some(level)) if level > 2 => format!(
             "{error}; kernel.perf_event_paranoid is {level}. `sudo sysctl kernel.perf_event_paranoid=2` allows it"
         ),

@@ -16,8 +16,7 @@ const SPECIAL_STEPS: u32 = 0xffff_fff0;
 /// The rank that this process is; `None` if no launcher started it.
 pub fn this_process() -> Option<Rank> {
     let get = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
-    let host = host.map_or_else(|_| "unknown".into(), |name| name.trim().to_owned());
+    let host = proc::host_name().unwrap_or_else(|| "unknown".into());
     rank_of(&get, &host, own_cpus(), &hydra_port)
 }
 

@@ -11,7 +11,6 @@ use nearfar_analyze::{Input, SampleReader};
 use nearfar_recording::sound::Sound;
 use nearfar_recording::*;
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -202,8 +201,8 @@ pub enum Interrupted {
 /// If its meta.json cannot be read.
 pub fn interrupted(path: &Path) -> Result<Interrupted, OpenFailure> {
     let meta = read_meta(path)?;
-    let here = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let elsewhere = meta.rank.as_ref().is_some_and(|rank| rank.host != here.trim());
+    let here = nearfar_host::proc::host_name().unwrap_or_default();
+    let elsewhere = meta.rank.as_ref().is_some_and(|rank| rank.host != here);
     Ok(match meta.state == "open" {
         false => Interrupted::Ended,
         true if elsewhere => Interrupted::Elsewhere,
@@ -400,7 +399,7 @@ mod tests {
     fn segments_are_found_in_the_order_of_their_numbers_however_many_there_are() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["9999", "10000", "0000", "123456", "12", "000x", "0001.parquet.99-0"] {
-            fs::write(directory.path().join(format!("samples-{name}.parquet")), "").unwrap();
+            std::fs::write(directory.path().join(format!("samples-{name}.parquet")), "").unwrap();
         }
         let segments = Segments::Here(Dir::open(directory.path()).unwrap());
         let found = segment_files::<AccessSamples>(directory.path(), &segments).unwrap();

@@ -360,7 +360,8 @@ fn file_size_limit() -> u64 {
 /// Mode and number of the seccomp filters that we run under, as /proc/self/status has them; `u32::MAX` where the
 /// kernel does not say.
 fn own_filters() -> (u32, u32) {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let me = std::process::id();
+    let status = nearfar_host::proc::status(me, me).unwrap_or_default();
     let number =
         |name| nearfar_host::proc::field(&status, name).and_then(|v| v.parse().ok()).unwrap_or(u32::MAX);
     (number("Seccomp"), number("Seccomp_filters"))

@@ -70,19 +70,18 @@ pub(super) struct Allowed {
 /// `None` where nothing is limited: perf_event_paranoid is −1, or we have CAP_IPC_LOCK.
 pub(super) fn allowed() -> Option<Allowed> {
     const CAP_IPC_LOCK: u32 = 14;
-    let number = |name: &str| -> Option<i64> {
-        std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
-    };
     let me = std::process::id();
     let status = proc::status(me, me).unwrap_or_default();
     let capable = proc::field(&status, "CapEff").and_then(|text| u64::from_str_radix(text, 16).ok());
-    if number("perf_event_paranoid") == Some(-1) || capable.is_some_and(|c| c >> CAP_IPC_LOCK & 1 == 1) {
+    if proc::kernel_setting::<i64>("perf_event_paranoid") == Some(-1)
+        || capable.is_some_and(|c| c >> CAP_IPC_LOCK & 1 == 1)
+    {
         return None;
     }
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel fills the struct.
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
-    let kb = number("perf_event_mlock_kb").and_then(|kb| usize::try_from(kb).ok())?;
+    let kb = proc::kernel_setting::<i64>("perf_event_mlock_kb").and_then(|kb| usize::try_from(kb).ok())?;
     Some(Allowed {
         user_bytes_per_cpu: kb.saturating_mul(1024),
         process_bytes: usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX),
