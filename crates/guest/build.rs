@@ -12,7 +12,9 @@ fn build_init() {
     let directory = Path::new(&manifest).join("src/init");
     println!("cargo::rerun-if-changed={}", directory.display());
     let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-init");
-    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
+    // A program of its own: also beside a command that is linked with musl the system's compiler makes it.
+    let target = env::var("TARGET").expect("cargo sets it").replace("-musl", "-gnu");
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).target(&target).get_compiler();
     let status = compiler
         .to_command()
         // The guest has no libraries.

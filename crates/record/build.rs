@@ -14,7 +14,9 @@ fn build_agent() {
     let output = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("nearfar-agent.so");
 
     let sources = c_files(&agent);
-    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).get_compiler();
+    // It uses no C library: also beside a command that is linked with musl the system's compiler makes it.
+    let target = env::var("TARGET").expect("cargo sets it").replace("-musl", "-gnu");
+    let compiler = cc::Build::new().cargo_metadata(false).opt_level(2).target(&target).get_compiler();
     let status = compiler
         .to_command()
         .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"])

@@ -69,7 +69,7 @@ pub(super) fn limits() -> Vec<[u64; 3]> {
         .into_iter()
         // Ours may be higher: they are not for the program.
         .filter_map(|kind| Some((kind, nearfar_host::target::inherited::limit(kind)?)))
-        .map(|(kind, limit)| [u64::from(kind), limit.rlim_cur, limit.rlim_max])
+        .map(|(kind, limit)| [kind as u64, limit.rlim_cur, limit.rlim_max])
         .collect()
 }
 

@@ -143,11 +143,11 @@ fn send_with(stream: &UnixStream, bytes: &[u8], descriptor: BorrowedFd) -> io::R
         message.msg_iov = &mut data;
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = room;
+        message.msg_controllen = room as _;
         let header = libc::CMSG_FIRSTHDR(&message);
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(size) as _;
         std::ptr::write_unaligned(libc::CMSG_DATA(header).cast(), number);
         libc::sendmsg(stream.as_raw_fd(), &message, libc::MSG_NOSIGNAL)
     };

@@ -78,7 +78,7 @@ impl fmt::Display for CpuList {
         let mut rest = self.0.as_slice();
         let mut comma = "";
         while let Some(&from) = rest.first() {
-            let run = rest.iter().zip(from..).take_while(|&(&a, b)| a == b).count();
+            let run = rest.iter().zip(from..=u32::MAX).take_while(|&(&a, b)| a == b).count();
             let to = rest[run - 1];
             if from == to {
                 write!(f, "{comma}{from}")?;

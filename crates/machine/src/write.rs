@@ -166,7 +166,7 @@ impl Out {
         if let Some(f) = figure {
             let text = format!(
                 "{{ value = {}, source = {}, confidence = \"{}\" }}",
-                f.value,
+                number(f.value),
                 quoted(&f.source),
                 f.confidence.as_str()
             );
@@ -178,7 +178,7 @@ impl Out {
         if let Some(m) = matrix {
             let rows = m.rows.iter().map(|r| {
                 r.iter().map(|cell| match cell.0 {
-                    Some(v) => v.to_string(),
+                    Some(v) => number(v),
                     None => "\"unknown\"".to_owned(),
                 })
             });
@@ -186,6 +186,14 @@ impl Out {
             self.provenance(Some(&Provenance { source: m.source.clone(), confidence: m.confidence }));
             self.line("rows", rows_of(rows));
         }
+    }
+}
+
+/// As TOML reads it back: without a point or an exponent it is an integer, which has 64 bits at most.
+fn number(value: f64) -> String {
+    match value.abs() < 1e15 {
+        true => value.to_string(),
+        false => format!("{value:e}"),
     }
 }
 

@@ -64,6 +64,7 @@ fn links_of_documents_lead_to_files() {
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|p| root().join(p)).into();
     let docs = fs::read_dir(root().join("docs")).unwrap().flatten().map(|e| e.path());
     pages.extend(docs.filter(|p| p.extension().is_some_and(|e| e == "md")));
+    pages.extend(markdown("docs/documents"));
     let mut tried = 0;
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();
@@ -76,4 +77,135 @@ fn links_of_documents_lead_to_files() {
         }
     }
     assert!(tried > 50, "{tried}");
+}
+
+fn markdown(folder: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir(root().join(folder)).unwrap().flatten().map(|e| e.path());
+    let mut pages: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "md")).collect();
+    pages.sort();
+    pages
+}
+
+#[test]
+fn the_site_has_every_page_once() {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let linked: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    for page in [markdown("docs"), markdown("docs/documents")].concat() {
+        let name = page.strip_prefix(root().join("docs")).unwrap().to_str().unwrap().to_owned();
+        if name == "SUMMARY.md" {
+            continue;
+        }
+        assert!(linked.contains(&name.as_str()), "docs/SUMMARY.md does not lead to {name}");
+    }
+    let book = fs::read_to_string(root().join("book.toml")).unwrap();
+    assert!(book.contains("src = \"docs\"") && book.contains("create-missing = false"), "{book}");
+}
+
+/// Headings of a page as browsers and mdBook name them.
+fn anchors(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let kept = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
+    let anchor = |line: &str| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        words.chars().filter(|&c| kept(c)).collect::<String>().replace(' ', "-")
+    };
+    text.lines().filter(|line| line.starts_with('#')).map(anchor).collect()
+}
+
+#[test]
+fn links_to_parts_of_pages_lead_to_headings() {
+    let mut tried = 0;
+    for page in [markdown("docs"), vec![root().join("README.md")]].concat() {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let Some((file, part)) = link.split_once('#').filter(|_| !link.contains("://")) else { continue };
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            if target.extension().is_some_and(|e| e == "md") {
+                assert!(anchors(&target).iter().any(|a| a == part), "{}: {link}", page.display());
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 5, "{tried}");
+}
+
+/// Lines of shell in a page that begin with the command.
+fn typed(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let blocks = text.split("```").skip(1).step_by(2);
+    let lines = blocks.flat_map(|block| block.lines().skip(1)).map(str::trim);
+    lines.filter(|line| line.starts_with("nearfar ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_of_the_pages_and_their_options_exist() {
+    let definition = nearfar::cli::command();
+    let mut tried = 0;
+    for page in [markdown("docs"), markdown("docs/documents"), vec![root().join("README.md")]].concat() {
+        for line in typed(&page) {
+            let place = format!("{}: {line}", page.display());
+            let command = line.split(" #").next().unwrap().split(';').next().unwrap();
+            let mut words = command.split_whitespace().skip(1);
+            let Some(name) = words.next().filter(|w| w.chars().all(|c| c.is_ascii_lowercase())) else {
+                continue;
+            };
+            let Some(sub) = definition.find_subcommand(name) else { panic!("no such command: {place}") };
+            // The options before the program, which begins with `--` or looks like one.
+            for word in words.take_while(|w| *w != "--" && !w.starts_with("./") && !w.starts_with('|')) {
+                let Some(long) = word.strip_prefix("--") else { continue };
+                let long = long.split(['=', '[', ']']).next().unwrap();
+                let there = sub.get_arguments().any(|a| {
+                    a.get_long() == Some(long) || a.get_all_aliases().is_some_and(|all| all.contains(&long))
+                });
+                assert!(there || ["help", "version"].contains(&long), "no --{long}: {place}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 40, "{tried}");
+}
+
+/// The page of all commands is their help.
+#[test]
+fn the_page_of_commands_is_made_of_their_help() {
+    let mut page =
+        "# Commands\n\nWhat `nearfar COMMAND --help` prints, made from the one definition of all flags.\n"
+            .to_owned();
+    let mut definition = nearfar::cli::command().term_width(100);
+    definition.build();
+    let names: Vec<String> = definition
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        .map(|sub| sub.get_name().to_owned())
+        .collect();
+    for name in names {
+        let sub = definition.find_subcommand_mut(&name).unwrap();
+        let help = sub.render_long_help().to_string();
+        let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+        page += &format!("\n## nearfar {name}\n\n```text\n{}\n```\n", lines.join("\n").trim());
+    }
+    let file = root().join("docs/commands.md");
+    if std::env::var_os("NEARFAR_UPDATE_DOCS").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    let there = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        there == page,
+        "docs/commands.md is not of today: NEARFAR_UPDATE_DOCS=1 cargo test -p nearfar --test documents"
+    );
+}
+
+#[test]
+fn every_kind_of_finding_has_its_picture_and_repair() {
+    let page = fs::read_to_string(root().join("docs/findings.md")).unwrap();
+    let source = fs::read_to_string(root().join("crates/report/src/sections.rs")).unwrap();
+    let kinds = source.split("fn kind(").nth(1).unwrap().split("other =>").next().unwrap();
+    let mut tried = 0;
+    for kind in kinds.split('"').skip(1).step_by(2).filter(|word| !word.contains(' ')) {
+        assert!(page.contains(&format!("`{kind}`")), "docs/findings.md has no {kind}");
+        tried += 1;
+    }
+    assert!(tried >= 15, "{tried}");
+    let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
+    assert!(sections.iter().all(|s| s.contains("```text") && s.contains("**Repair.**")), "{page}");
 }

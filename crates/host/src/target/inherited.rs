@@ -5,13 +5,20 @@ use nearfar_figures::sizes::capacity;
 use std::cell::UnsafeCell;
 use std::process::ExitCode;
 
+/// A kind of resource limit, as the C library has it.
+#[cfg(target_env = "musl")]
+pub type Resource = libc::c_int;
+/// A kind of resource limit, as the C library has it.
+#[cfg(not(target_env = "musl"))]
+pub type Resource = libc::__rlimit_resource_t;
+
 /// One past the highest signal.
 const SIGNALS: usize = 65;
 /// Kinds of resource limits, RLIMIT_CPU (0) to RLIMIT_RTTIME (15).
 const LIMITS: usize = 16;
 /// Limits of which we take all that we may have: they are the program's, and seldom meant for us.
 /// Others change what a process is (stack, core files, priorities) and stay.
-const RAISED: [u32; 8] = [
+const RAISED: [Resource; 8] = [
     libc::RLIMIT_CPU,
     libc::RLIMIT_FSIZE,
     libc::RLIMIT_DATA,
@@ -64,7 +71,7 @@ extern "C" fn look() {
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut seen.mask);
         for (kind, limit) in seen.limits.iter_mut().enumerate() {
             let mut value = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-            if libc::getrlimit(kind as libc::__rlimit_resource_t, &mut value) == 0 {
+            if libc::getrlimit(kind as Resource, &mut value) == 0 {
                 *limit = Some(value);
             }
         }
@@ -86,7 +93,7 @@ pub(super) fn ignored(signal: i32) -> bool {
 }
 
 /// A resource limit as it was when we were started; `None` if the kernel does not know it.
-pub fn limit(kind: u32) -> Option<libc::rlimit> {
+pub fn limit(kind: Resource) -> Option<libc::rlimit> {
     at_start().limits.get(kind as usize).copied().flatten()
 }
 
@@ -109,7 +116,7 @@ pub(super) fn restore_signals() {
 pub(super) fn restore_limits() {
     for (kind, limit) in at_start().limits.iter().enumerate() {
         let Some(limit) = limit else { continue };
-        let kind = kind as libc::__rlimit_resource_t;
+        let kind = kind as Resource;
         let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: plain system calls on values that live across them.
         unsafe {
@@ -146,7 +153,7 @@ pub fn run_main(main: fn() -> ExitCode) -> ExitCode {
         if let Some(limit) = limit(kind) {
             let all = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
             // SAFETY: reads one rlimit. What is refused stays as it is.
-            unsafe { libc::setrlimit(kind as libc::__rlimit_resource_t, &all) };
+            unsafe { libc::setrlimit(kind as Resource, &all) };
         }
     }
     for stack in STACKS {
@@ -162,7 +169,7 @@ pub fn run_main(main: fn() -> ExitCode) -> ExitCode {
 /// Address space and data that a recorder needs while a small program runs, bytes; measured: 60 MB of
 /// address space were too little and 200 MB enough, for data 20 MB and 64 MB. Every thread's heap
 /// reserves 64 MB of address space.
-const LEAST: [(u32, u64, &str); 2] =
+const LEAST: [(Resource, u64, &str); 2] =
     [(libc::RLIMIT_AS, 192 << 20, "ulimit -v"), (libc::RLIMIT_DATA, 64 << 20, "ulimit -d")];
 
 /// Why this process may not have the memory that recording takes: it would end in the middle.

@@ -145,3 +145,9 @@ fn a_contradiction_is_reported_with_its_place() {
         assert!(near, "{to}: line {line} expected, {error}");
     }
 }
+
+#[test]
+fn the_last_number_of_a_list_is_written_too() {
+    let list: nearfar_machine::cpulist::CpuList = [u32::MAX - 1, u32::MAX].into_iter().collect();
+    assert_eq!(list.to_string(), "4294967294-4294967295");
+}
