@@ -106,6 +106,20 @@ fn messages_keep_to_the_width_that_is_asked_for_and_lines_to_copy_stay_whole() {
 }
 
 #[test]
+fn the_version_says_what_this_build_has() {
+    let short = text(&run(&["-V"]).stdout);
+    assert_eq!(short, format!("nearfar {}\n", env!("CARGO_PKG_VERSION")));
+    let long = text(&run(&["--version"]).stdout);
+    assert!(
+        long.starts_with(&short) && long.contains("+agent") && long.contains("recordings up to format"),
+        "{long}"
+    );
+    assert!(long.contains(std::env::consts::ARCH), "{long}");
+    let lacking = nearfar().arg("--version").env("NEARFAR_PLUGIN", "/no/such").output().unwrap();
+    assert!(text(&lacking.stdout).contains("-emulator-plugin"), "{}", text(&lacking.stdout));
+}
+
+#[test]
 fn a_flag_means_one_thing() {
     let mut letters: BTreeMap<char, BTreeMap<String, Vec<String>>> = BTreeMap::new();
     for sub in nearfar::cli::command().get_subcommands() {

@@ -6,6 +6,7 @@ use super::{
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 const EXAMPLES: &str = "Examples:
   nearfar record ./app --its-flags        run the program and record it
@@ -26,11 +27,40 @@ const EXAMPLES: &str = "Examples:
 
 /// Which memory accesses are near, which are far, why, and what to change.
 #[derive(Parser)]
-#[command(name = "nearfar", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "nearfar", version, long_version = features(), after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, subcommand_required = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+}
+
+/// What `--version` says: this build, what it reads, and what it has. `-V` is the number alone.
+fn features() -> &'static str {
+    static SAID: LazyLock<String> = LazyLock::new(said_of_this_build);
+    &SAID
+}
+
+fn said_of_this_build() -> String {
+    use std::env::consts::ARCH;
+    let libc = match (cfg!(target_env = "musl"), cfg!(target_feature = "crt-static")) {
+        (true, _) => "static, musl",
+        (false, true) => "static, glibc",
+        (false, false) => "glibc",
+    };
+    let has = |there: bool| if there { "+" } else { "-" };
+    let x86 = cfg!(target_arch = "x86_64");
+    let shared = !cfg!(target_feature = "crt-static");
+    let plugin = nearfar_record::collect::on::plugin_files().is_ok();
+    format!(
+        "{}\nbuilt for  {ARCH} Linux, {libc}{}\nreads      recordings up to format {}\nfeatures   +agent {}addresses \
+         {}gpu {}emulator-plugin\n\nWhat works on this machine: nearfar doctor",
+        env!("CARGO_PKG_VERSION"),
+        if cfg!(debug_assertions) { ", debug" } else { "" },
+        nearfar_recording::FORMAT_VERSION,
+        has(x86),
+        has(shared),
+        has(plugin),
+    )
 }
 
 #[derive(Subcommand)]
