@@ -141,7 +141,7 @@ fn gb_per_s(bytes: f64, seconds: f64) -> f64 {
 /// How hard each node's memory works, by time.
 fn loads(timing: &Timing) -> Vec<NodeLoad> {
     let load = |(n, t): (usize, &nearfar_timing::NodeTraffic)| {
-        let sustained = Some(t.sustained_gbs).filter(|s| s.is_finite() && *s > 0.0);
+        let sustained = t.sustained_gbs.filter(|s| s.is_finite() && *s > 0.0);
         let moved = |s: &Phase| s.memory.get(n).map_or(0.0, |m| m.read_bytes + m.write_bytes);
         let [low, medium, high] = levels(timing, sustained, moved);
         NodeLoad {

@@ -20,7 +20,7 @@ pub fn roofline(machine: &Machine, traffic: &Traffic, time: Option<&Time>) -> Re
     // All memory that cpus have of their own: what a placement by the threads that use it could draw on.
     let own =
         |n: &&nearfar_timing::NodeTraffic| machine.nodes.iter().any(|m| m.id == n.node && !m.cpus.is_empty());
-    let memory = time.map(|t| t.nodes.iter().filter(own).map(|n| n.sustained_gbs).sum::<f64>());
+    let memory = time.and_then(|t| t.nodes.iter().filter(own).map(|n| n.sustained_gbs).sum::<Option<f64>>());
     let memory_gb_per_s = memory.filter(|m| m.is_finite() && *m > 0.0);
     let slope = flop_per_byte.zip(memory_gb_per_s).map(|(intensity, rate)| intensity * rate);
     let (roof_gflops, roof) = match (slope, peak_gflops) {

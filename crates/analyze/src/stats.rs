@@ -249,23 +249,22 @@ impl Random {
     }
 }
 
-/// The middle of some values: the mean of the two middle ones where their number is even; NaN of none.
-pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n => (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0,
-    }
+/// The middle of some values: the mean of the two middle ones where their number is even; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| middle(values.to_vec()))
+}
+
+/// The same of at least one value.
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    (values[(n - 1) / 2] + values[n / 2]) / 2.0
 }
 
 /// 95 % percentile-bootstrap interval of the median of independent runs (Efron 1979), from a fixed
-/// seed. Ends of the values' own unit; both NaN of no values.
-pub fn median_interval(values: &[f64]) -> (f64, f64) {
-    if values.is_empty() {
-        return (f64::NAN, f64::NAN);
-    }
-    bootstrap_interval(|random| resampled_median(values, random))
+/// seed. Ends of the values' own unit; `None` of no values.
+pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
+    (!values.is_empty()).then(|| bootstrap_interval(|random| resampled_median(values, random)))
 }
 
 /// 95 % percentile-bootstrap interval of what `draw` computes from a resample (Efron 1979), from a fixed seed.
@@ -277,9 +276,9 @@ pub fn bootstrap_interval(mut draw: impl FnMut(&mut Random) -> f64) -> (f64, f64
     (all[RESAMPLES / 40], all[RESAMPLES - 1 - RESAMPLES / 40])
 }
 
-/// The median of as many values, drawn with replacement.
+/// The median of as many values, drawn with replacement from at least one.
 pub fn resampled_median(values: &[f64], random: &mut Random) -> f64 {
-    median(&values.iter().map(|_| values[random.below(values.len())]).collect::<Vec<_>>())
+    middle(values.iter().map(|_| values[random.below(values.len())]).collect())
 }
 
 #[cfg(test)]
@@ -387,11 +386,11 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_median_holds_it_and_shrinks_to_a_point_where_all_runs_agree() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        let (low, high) = median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        let (low, high) = median_interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
         assert!((1.0..4.0).contains(&low) && 4.0 < high && high <= 7.0, "{low} {high}");
-        assert_eq!(median_interval(&[1.5; 7]), (1.5, 1.5));
-        assert!(median(&[]).is_nan() && median_interval(&[]).0.is_nan());
+        assert_eq!(median_interval(&[1.5; 7]), Some((1.5, 1.5)));
+        assert_eq!((median(&[]), median_interval(&[])), (None, None));
     }
 }

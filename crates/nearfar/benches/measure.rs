@@ -154,11 +154,9 @@ fn main() {
         "nearfar measure / independent program, {pairs} rounds of two each: median [95 % interval]; goal 0.90 to 1.10"
     );
     for (name, ratios) in ["copy", "triad", "latency"].into_iter().zip(&ratios) {
-        if ratios.is_empty() {
-            println!("{name:8} unknown: it was not measured here (nearfar measure says why)");
-            continue;
+        match median(ratios).zip(median_interval(ratios)) {
+            Some((middle, (low, high))) => println!("{name:8} {middle:.3} [{low:.3}, {high:.3}]"),
+            None => println!("{name:8} unknown: it was not measured here (nearfar measure says why)"),
         }
-        let (low, high) = median_interval(ratios);
-        println!("{name:8} {:.3} [{low:.3}, {high:.3}]", median(ratios));
     }
 }

@@ -196,17 +196,13 @@ fn main() {
             };
             ratios.extend(target.map(|t| 1.0 + (t / bare - 1.0) / divisor));
         }
-        if ratios.is_empty() {
+        let Some((middle, (low, high))) = median(&ratios).zip(median_interval(&ratios)) else {
             println!("{name:8} {label:12} skipped: perf does not run here");
             continue;
-        }
-        let (low, high) = median_interval(&ratios);
-        let own = match shares.is_empty() {
-            true => String::new(),
-            false => {
-                format!("; the recorder's own CPU time is {:.1} % of the program's", 100.0 * median(&shares))
-            }
         };
-        println!("{name:8} {label:12} {:.3} [{low:.3}, {high:.3}]  goal {goal:.2}{own}", median(&ratios));
+        let own = median(&shares).map_or(String::new(), |share| {
+            format!("; the recorder's own CPU time is {:.1} % of the program's", 100.0 * share)
+        });
+        println!("{name:8} {label:12} {middle:.3} [{low:.3}, {high:.3}]  goal {goal:.2}{own}");
     }
 }

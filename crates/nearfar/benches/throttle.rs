@@ -60,11 +60,14 @@ fn main() {
     }
     let all: Vec<f64> = quiet.iter().chain(&busy).copied().collect();
     let (least, most) = all.iter().fold((f64::MAX, 0.0_f64), |(a, b), &x| (a.min(x), b.max(x)));
-    println!("quiet host, ms: {quiet:.3?}, median {:.3}", median(&quiet));
-    println!("busy host, ms: {busy:.3?}, median {:.3}", median(&busy));
+    let Some((quiet_ms, busy_ms)) = median(&quiet).zip(median(&busy)) else {
+        return println!("skipped: no rounds");
+    };
+    println!("quiet host, ms: {quiet:.3?}, median {quiet_ms:.3}");
+    println!("busy host, ms: {busy:.3?}, median {busy_ms:.3}");
     println!(
         "busy to quiet {:.4}; all runs within {:.2} %",
-        median(&busy) / median(&quiet),
+        busy_ms / quiet_ms,
         100.0 * (most / least - 1.0)
     );
 }

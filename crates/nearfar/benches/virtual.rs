@@ -201,24 +201,24 @@ fn main() {
         let middle = |row: usize| median(&times[row].iter().map(|t| t.0).collect::<Vec<f64>>());
         for (row, times) in times.iter().enumerate().filter(|(row, _)| wanted(ROWS[*row], &ROWS)) {
             let name = ROWS[row];
-            if times.is_empty() {
+            let cpu = median(&times.iter().map(|t| t.1).collect::<Vec<f64>>());
+            let Some((seconds, cpu)) = middle(row).zip(cpu) else {
                 println!("{name:16} does not run here");
                 continue;
-            }
+            };
             let (least, most) =
                 times.iter().fold((f64::INFINITY, 0.0), |(l, m): (f64, f64), t| (l.min(t.0), m.max(t.0)));
             println!(
                 "{name:16} {:9.2} {:>17} {:8.2} {:>14} {:>10}",
-                middle(row),
+                seconds,
                 format!("{least:.2} to {most:.2}"),
-                median(&times.iter().map(|t| t.1).collect::<Vec<f64>>()),
-                known(accesses as f64 * 1e-6 / middle(row), 1),
-                known(middle(2) / middle(row), 2)
+                cpu,
+                known(accesses as f64 * 1e-6 / seconds, 1),
+                middle(2).map_or("unknown".to_owned(), |empty| known(empty / seconds, 2))
             );
         }
-        let faster = middle(4) / middle(3);
-        if faster.is_finite() {
-            println!("{faster:.2} times as fast as on one core");
+        if let Some((several, one)) = middle(4).zip(middle(3)) {
+            println!("{:.2} times as fast as on one core", several / one);
         }
     }
 }

@@ -217,7 +217,8 @@ fn memory(page: &mut Page, c: &Counted) {
 
 /// A node's bandwidth over the time, an eighth of what it sustains per step.
 fn bars(load: &NodeLoad, moments: &[Moment], columns: usize) -> String {
-    let (Some(most), Some(end)) = (load.sustained_gb_per_s, moments.last().map(|m| m.to_s)) else {
+    let end = moments.last().map(|m| m.to_s).filter(|end| *end > 0.0);
+    let (Some(most), Some(end)) = (load.sustained_gb_per_s.filter(|most| *most > 0.0), end) else {
         return String::new();
     };
     let rate = |m: &Moment| {
@@ -231,7 +232,7 @@ fn bars(load: &NodeLoad, moments: &[Moment], columns: usize) -> String {
             let mean = moments.iter().map(|m| rate(m) * within(m)).sum::<f64>() / (to - from);
             match mean / most {
                 // Less than a hundredth is nothing to see.
-                part if part.is_nan() || part < 0.01 => ' ',
+                part if part < 0.01 => ' ',
                 part => BARS[((part * 8.0).ceil() as usize).clamp(1, 8) - 1],
             }
         })

@@ -146,7 +146,8 @@ impl Parameters {
         let clock_ghz = believed.rate_of(Class::Core, clock);
         let latency: Vec<Vec<f64>> = (0..count)
             .map(|i| {
-                let entry = |j| matrix.get(i, j).unwrap_or(f64::NAN);
+                // Unknown only from nodes without cpus. They read nothing: if they are said to, it takes for ever, and is refused.
+                let entry = |j| matrix.get(i, j).unwrap_or(f64::INFINITY);
                 (0..count).map(|j| believed.cost(Class::Latency, entry(j), matrix.confidence)).collect()
             })
             .collect();
@@ -171,12 +172,12 @@ impl Parameters {
             Some(believed.rate(Class::Links, m.get(i, j)?, m.confidence))
         };
         let streams = (0..count).map(|n| {
-            let unbiased = matrix.get(n, n).unwrap_or(f64::NAN);
+            let unbiased = matrix.get(n, n);
             // A core's rate over its own memory's latency: Little's law. The
             // latency is the unbiased one, so that what was measured stays so.
             let lines = |figure: &Option<Figure>, part: f64| {
                 let rate = believed.rate_of(Class::Concurrency, figure.as_ref()?);
-                Some((rate * part * unbiased / line).max(1.0))
+                Some((rate * part * unbiased? / line).max(1.0))
             };
             let fallback = believed.rate_of(Class::Concurrency, outstanding).max(1.0);
             match (lines(&f.core.read_gbs, 1.0), lines(&f.core.update_gbs, 0.5)) {

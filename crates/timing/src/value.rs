@@ -143,8 +143,8 @@ pub struct NodeTraffic {
     pub read_gbs: f64,
     /// Writes, GB/s.
     pub write_gbs: f64,
-    /// What it can sustain with this mix of reads and writes, GB/s.
-    pub sustained_gbs: f64,
+    /// What it can sustain with this mix of reads and writes, GB/s; `None` if unknown.
+    pub sustained_gbs: Option<f64>,
 }
 
 /// The traffic of one direction of a link over the whole time. Where no links
@@ -241,7 +241,7 @@ impl Time {
                 moved: *moved,
                 read_gbs: gbs(moved.read_bytes),
                 write_gbs: gbs(moved.write_bytes),
-                sustained_gbs: bandwidth.rate(writes).unwrap_or(f64::NAN) * factor,
+                sustained_gbs: bandwidth.rate(writes).map(|rate| rate * factor),
             }
         };
         let link = |(carried, direction): (&Carried, &super::routes::Direction)| LinkTraffic {

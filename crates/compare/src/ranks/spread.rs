@@ -1,5 +1,6 @@
 //! Least, middle and most of a figure over ranks, and which ranks stand out.
 
+use nearfar_analyze::stats::median;
 use serde::Serialize;
 
 /// A figure over the ranks of which it is known.
@@ -28,17 +29,7 @@ impl Spread {
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut all: Vec<f64> = figures.into_iter().collect();
         all.sort_by(f64::total_cmp);
-        Some(Spread { ranks: all.len() as u64, min: *all.first()?, median: median(&all), max: *all.last()? })
-    }
-}
-
-/// Of figures in order; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
-    let n = sorted.len();
-    match n % 2 {
-        _ if n == 0 => 0.0,
-        1 => sorted[n / 2],
-        _ => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+        Some(Spread { ranks: all.len() as u64, min: *all.first()?, median: median(&all)?, max: *all.last()? })
     }
 }
 
@@ -47,10 +38,7 @@ pub fn outlier_above(figures: &[f64]) -> Option<f64> {
     if figures.len() < 3 {
         return None;
     }
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = median(&sorted);
-    let mut apart: Vec<f64> = sorted.iter().map(|x| (x - middle).abs()).collect();
-    apart.sort_by(f64::total_cmp);
-    Some(middle + (DEVIATIONS * SCALE * median(&apart)).max(LEAST * middle))
+    let middle = median(figures)?;
+    let apart: Vec<f64> = figures.iter().map(|x| (x - middle).abs()).collect();
+    Some(middle + (DEVIATIONS * SCALE * median(&apart)?).max(LEAST * middle))
 }

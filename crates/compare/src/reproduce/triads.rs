@@ -85,7 +85,10 @@ fn events(draft: &mut Draft, sights: &Sights) -> Result<(), String> {
         }
         let what = format!("unhalted cycles, {when}");
         draft.rows.push(number(&what, cycles[0] + cycles[1], busy[0] + busy[1], "cycles"));
-        let part = if busy[0] > 0.0 { busy[1] / busy[0] } else { f64::NAN };
+        if busy[0] <= 0.0 {
+            return Err("the near socket did nothing".into());
+        }
+        let part = busy[1] / busy[0];
         draft.rows.push(number(
             &format!("the sockets' cycles, far over near, {when}"),
             cycles[1] / cycles[0],

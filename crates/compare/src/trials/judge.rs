@@ -220,7 +220,7 @@ fn does_not_scale(as_is: &Trial, telling: &[&(&Trial, &Compared)]) -> Option<Str
             100.0 * EFFECT
         ));
     };
-    let busy = if as_is.busy.is_empty() { as_is.cpus as f64 } else { median(&as_is.busy) };
+    let busy = median(&as_is.busy).unwrap_or(as_is.cpus as f64);
     let ideal = busy.min(as_is.cpus as f64) / busy.min(one.cpus as f64);
     let speedup = 1.0 / (1.0 + compared.gain.estimate);
     (speedup < SCALES * ideal).then(|| {

@@ -201,9 +201,9 @@ impl Trial {
         }
         let (low, high) = match self.ranges.iter().copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
             Some(range) => range,
-            None => median_interval(&values),
+            None => median_interval(&values)?,
         };
-        Some((median(&values), low, high))
+        Some((median(&values)?, low, high))
     }
 
     /// Rounds whose value is far from the others.
@@ -213,11 +213,9 @@ impl Trial {
         const FAR: f64 = 3.5;
         const TO_SIGMA: f64 = 0.6745;
         let values = self.known();
-        let middle = median(&values);
+        let Some(middle) = median(&values) else { return Vec::new() };
         let spread = median(&values.iter().map(|v| (v - middle).abs()).collect::<Vec<_>>());
-        if spread.is_nan() || spread <= 0.0 {
-            return Vec::new();
-        }
+        let Some(spread) = spread.filter(|spread| *spread > 0.0) else { return Vec::new() };
         let far = |v: &f64| TO_SIGMA * (v - middle).abs() / spread > FAR;
         let of_round = self.values.iter().enumerate();
         of_round.filter(|(_, v)| v.as_ref().is_some_and(far)).map(|(round, _)| round).collect()
@@ -257,16 +255,16 @@ pub fn against(now: &Trials, then: &Trials) -> Result<Vec<Change>, String> {
             return None;
         }
         let enough = a.len() >= FEWEST && b.len() >= FEWEST;
-        let gain = enough.then(|| ratio_interval(&a, &b, now.metric.less_is_better));
-        Some(Change { name: now_trial.name.clone(), then: median(&a), now: median(&b), gain })
+        let gain = enough.then(|| ratio_interval(&a, &b, now.metric.less_is_better)).flatten();
+        Some(Change { name: now_trial.name.clone(), then: median(&a)?, now: median(&b)?, gain })
     });
     Ok(changes.collect())
 }
 
 /// Of two independent sets of runs: the ratio of medians with its 95 % bootstrap interval.
-fn ratio_interval(then: &[f64], now: &[f64], less_is_better: bool) -> Gain {
+fn ratio_interval(then: &[f64], now: &[f64], less_is_better: bool) -> Option<Gain> {
     let ratio = |a: f64, b: f64| if less_is_better { a / b } else { b / a } - 1.0;
     let (low, high) =
         bootstrap_interval(|random| ratio(resampled_median(then, random), resampled_median(now, random)));
-    Gain { estimate: ratio(median(then), median(now)), low, high }
+    Some(Gain { estimate: ratio(median(then)?, median(now)?), low, high })
 }

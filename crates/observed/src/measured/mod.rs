@@ -37,7 +37,7 @@ impl Spread {
     pub fn of(values: &[f64]) -> Option<Spread> {
         let low = values.iter().copied().min_by(f64::total_cmp)?;
         let high = values.iter().copied().max_by(f64::total_cmp)?;
-        Some(Spread { median: median(values), low, high, runs: values.len() as u32 })
+        Some(Spread { median: median(values)?, low, high, runs: values.len() as u32 })
     }
 
     /// The same in another unit.
