@@ -222,7 +222,7 @@ fn parts_are_placed_accounted_for_and_refused_where_threads_may_run_anywhere() {
         for words in [
             "list: 1 allocation of 4.0 MiB in whole pages, memory in 2 parts on node 0, without huge pages\n",
             "turn: 3 allocations of 3.0 MiB in whole pages, memory as a whole, in turns, on node 0\n",
-            "grid: 1 variable of 1.0 MiB in whole pages, memory in 2 parts on node 0\n",
+            "grid: 1 variable of 1020 KiB in whole pages, memory in 2 parts on node 0\n",
             "never: nothing placed: no allocation of 1000000000 bytes or more",
             "placed in all: 5 objects of 8.0 MiB, in ",
         ] {

@@ -237,7 +237,7 @@ fn more_memory_than_the_host_has_is_refused_before_anything_starts() {
     let result = snapshot.setup().ensure_snapshot(&shape, &mut |step: Progress| steps.push(step));
     let error = result.err().unwrap();
     assert!(matches!(error, GuestError::Memory { nodes: 4, .. }), "{error}");
-    assert!(error.to_string().contains("16777216 MiB"), "{error}");
+    assert!(error.to_string().contains("4 nodes of 16 TiB"), "{error}");
     assert_eq!(steps, []);
 }
 

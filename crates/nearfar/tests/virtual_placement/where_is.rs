@@ -185,7 +185,7 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
     let findings: Vec<&str> =
         look["findings"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert!(findings[0].contains("asked for bind:1, 8.0 MiB of 264.0 MiB (3.0 %)"), "{findings:?}");
+    assert!(findings[0].contains("asked for bind:1, 8.0 MiB of 264 MiB (3.0 %)"), "{findings:?}");
     assert!(words.contains("node 0, 1 thread: ") && words.contains("on another socket"), "{words}");
 
     // Random pages: three times the half width leaves a false alarm in 10⁸ numbers.
