@@ -7,25 +7,21 @@
 
 enum { PAGE = 4096, AT_ONCE = 128 };
 static const size_t SMALLEST = 1u << 20;
-/* Programs that free large blocks all the time: at most 1/64 of their time, after a start. The start is
- * counted in pages, of which the kernel answers two or three in a microsecond: a time would be used up by
- * whatever else the processors do, or by an emulator, and which objects are known would depend on it. */
-enum { FREE_OF_CHARGE = 32768 };
-/* The same at the end, where those beyond have a time. */
 static const uint64_t AT_EXIT_NS = 200000000;
+/* Programs that free large blocks all the time: at most 1/64 of their time, after a start. */
+static const uint64_t FREE_OF_CHARGE_NS = 20000000;
 
-static _Atomic uint64_t asked_pages, spent_ns, skipped;
+static _Atomic uint64_t spent_ns, skipped;
 static _Atomic bool refused;
 
-/* Returns how many pages were asked for. */
-static size_t look_up(uintptr_t address, size_t bytes) {
+static void look_up(uintptr_t address, size_t bytes) {
     uintptr_t first = (address + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
     uintptr_t end = (address + bytes) & ~(uintptr_t)(PAGE - 1);
-    if (end <= first) return 0;
+    if (end <= first) return;
     size_t pages = (end - first) / PAGE;
     size_t step = ((pages + nf_process.looked_up_pages - 1) / nf_process.looked_up_pages) | 1;
     while (step % 3 == 0 || step % 5 == 0 || step % 7 == 0) step += 2;
-    size_t looked_up = (pages + step - 1) / step, left = looked_up;
+    size_t left = (pages + step - 1) / step;
     /* Small chunks on the stack: the thread's may be 16 KiB. */
     while (left) {
         void *asked[AT_ONCE];
@@ -35,7 +31,7 @@ static size_t look_up(uintptr_t address, size_t bytes) {
         for (unsigned i = 0; i < count; i++) asked[i] = (void *)(first + i * step * PAGE);
         if (nf_sys(SYS_move_pages, 0, count, asked, NULL, status, 0) < 0) {
             if (!atomic_exchange(&refused, true)) nf_lost(NF_PAGE_NODES_REFUSED, 0);
-            return looked_up - left;
+            return;
         }
         struct nf_page_nodes page_nodes = {.address = first, .stride = step * PAGE};
         for (unsigned i = 0; i < count; i++) {
@@ -47,38 +43,31 @@ static size_t look_up(uintptr_t address, size_t bytes) {
         first += count * step * PAGE;
         left -= count;
     }
-    return looked_up;
 }
 
 void nf_page_nodes(uintptr_t address, size_t bytes) {
     if (!nf_process.looked_up_pages || bytes < SMALLEST || atomic_load(&refused) || nf_quiet()) return;
     uint64_t before = nf_now(CLOCK_MONOTONIC);
-    if (atomic_load(&asked_pages) >= FREE_OF_CHARGE &&
-        atomic_load(&spent_ns) > (before - nf_process.start_ns) / 64) {
+    uint64_t allowed = FREE_OF_CHARGE_NS + (before - nf_process.start_ns) / 64;
+    if (atomic_load(&spent_ns) > allowed) {
         atomic_fetch_add(&skipped, 1);
         return;
     }
-    atomic_fetch_add(&asked_pages, look_up(address, bytes));
+    look_up(address, bytes);
     atomic_fetch_add(&spent_ns, nf_now(CLOCK_MONOTONIC) - before);
 }
 
-struct at_exit {
-    uint64_t deadline;
-    size_t asked_pages;
-};
-
 static bool one_at_exit(uintptr_t address, size_t bytes, void *state) {
-    struct at_exit *exit = state;
+    uint64_t deadline = *(uint64_t *)state;
     if (bytes < SMALLEST) return true;
-    if (exit->asked_pages >= FREE_OF_CHARGE && nf_now(CLOCK_MONOTONIC) > exit->deadline)
-        atomic_fetch_add(&skipped, 1);
-    else exit->asked_pages += look_up(address, bytes);
+    if (nf_now(CLOCK_MONOTONIC) > deadline) atomic_fetch_add(&skipped, 1);
+    else look_up(address, bytes);
     return !atomic_load(&refused);
 }
 
 void nf_page_nodes_at_exit(void (*each)(bool (*)(uintptr_t, size_t, void *), void *)) {
-    struct at_exit exit = {.deadline = nf_now(CLOCK_MONOTONIC) + AT_EXIT_NS};
-    if (nf_process.looked_up_pages && !atomic_load(&refused)) each(one_at_exit, &exit);
+    uint64_t deadline = nf_now(CLOCK_MONOTONIC) + AT_EXIT_NS;
+    if (nf_process.looked_up_pages && !atomic_load(&refused)) each(one_at_exit, &deadline);
     uint64_t count = atomic_exchange(&skipped, 0);
     if (count) nf_lost(NF_PAGE_NODES_BUDGET, count);
 }

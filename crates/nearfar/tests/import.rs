@@ -198,7 +198,7 @@ fn damaged_places_are_named_and_the_rest_is_read() {
     assert!((0..lost.len()).any(|i| lost.what[i] == "damaged" && lost.count[i] == damage.len() as u64));
     for (name, bytes, why) in [
         ("text", &b"hello, this is not a recording"[..], "of no format that can be imported"),
-        ("empty", &b""[..], "of no format"),
+        ("empty", &b""[..], "it is empty"),
         ("swapped", &b"2ELIFREP\0\0\0\0\0\0\0\0"[..], "big-endian"),
         ("short", &b"PERFILE2"[..], "not perf.data"),
         ("header", &whole[..60], "ends in its header"),
