@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-// Where the counters of all code that was compiled with `-C instrument-coverage` begin and end: the linker says so of every section.
+// First and end of the counters that `-C instrument-coverage` adds to code. The linker defines such symbols for each section.
 unsafe extern "C" {
     #[link_name = "__start___llvm_prf_cnts"]
     static mut FIRST: u64;
@@ -38,7 +38,7 @@ fn minimise(name: &str, target: fn(&[u8]), remove: bool) {
         .into_iter()
         .map(|file| {
             let bytes = fs::read(&file).unwrap();
-            // What is done once only, for the first file, is no file's.
+            // The first run also reaches what is done once in a process, which belongs to no file.
             reached(target, &bytes);
             let reached = reached(target, &bytes);
             (file, bytes.len() as u64, reached)

@@ -13,8 +13,8 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// `32 MiB`, `1.5 GiB`, `1500 MiB`: a size that somebody chose, for sentences that compare it with another one. A small number
-/// that would need more than one decimal is written in the next smaller unit.
+/// `32 MiB`, `1.5 GiB`, `1500 MiB`: a limit or a capacity, for sentences that compare it with another size. Below ten of a unit, what
+/// needs more than one decimal is written in the next smaller unit.
 pub fn capacity(bytes: u64) -> String {
     let mut unit = (bytes.max(1).ilog2() / 10).min(UNITS.len() as u32 - 1);
     let in_unit = |unit: u32| bytes as f64 / f64::from(10 * unit).exp2();

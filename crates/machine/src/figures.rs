@@ -372,7 +372,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Bytes of a cache line, also where nothing says so.
+    /// Bytes of a cache line; [`LINE_BYTES`] where the machine's file does not say.
     pub fn line(&self) -> u32 {
         self.line_bytes.unwrap_or(LINE_BYTES as u32)
     }

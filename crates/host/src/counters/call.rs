@@ -119,7 +119,7 @@ pub(super) fn read_group(leader: &OwnedFd, number: usize) -> io::Result<Vec<Coun
 /// scaled: a counter that did not run all the time, or cannot be read, is none.
 ///
 /// # Errors
-/// Why there is no number, in words.
+/// Why the count is unknown, in words.
 pub(super) fn whole(counter: &OwnedFd) -> Result<u64, String> {
     match read_group(counter, 1) {
         Ok(counts) if counts[0].running_ns < counts[0].enabled_ns => {
@@ -153,6 +153,6 @@ mod tests {
         assert!(read_group(&fd, 2).is_err());
         assert!(whole(&fd).unwrap() >= after.value, "an event of the kernel runs all the time");
         let closed = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        assert!(whole(&closed).is_err(), "what is no counter has no number");
+        assert!(whole(&closed).is_err(), "only a counter can be read");
     }
 }

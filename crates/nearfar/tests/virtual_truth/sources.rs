@@ -75,9 +75,9 @@ fn first_touches_and_page_nodes_agree_with_the_memory_that_was_used() {
         assert!(known >= pages && touched >= 0.999, "{init}: {touched} of {known}");
         let (looked, known) = agreement(&looks(&stored), &exact);
         println!("{init}: move_pages agrees on {:.2} % of {known} pages", 100.0 * looked);
-        // The agent looks at up to 1024 pages of an object before it is freed, at distances that are no multiple of
-        // 2, 3, 5 or 7: every 11th of each array's 2048. The recorder looks at all of them now and then: a short
-        // program may be over by then.
+        // Before an array is freed the agent looks at every 11th of its 2048 pages: 11 is the least distance that gives
+        // at most 1024 and has none of the factors 2, 3, 5 and 7. The recorder's own looks are at all pages, but a
+        // short program may end before the first of them.
         let certain = 3 * (2048 / 11);
         assert!(known >= certain && looked >= 0.999, "{init}: {looked} of {known}");
         thread_shares(&stored, init);

@@ -33,7 +33,7 @@ pub const USES: &[Use] = &[
     ("nearfar completions zsh >/dev/full", 2, FULL),
     ("nearfar run --dry-run --json -C 0 true >/dev/full", 2, FULL),
     ("nearfar layout --dry-run -n 2 --as 2x2 true >/dev/full", 2, FULL),
-    // What nobody reads is no error; a message that cannot be written neither.
+    // A closed output is not an error, nor is a message that cannot be written.
     ("nearfar topo --as 2x2 >&-", 0, &[]),
     ("nearfar report r.nearfar --fail-on affected >&-", 3, &[]),
     ("nearfar topo --as nosuch 2>/dev/full", 2, &[]),
@@ -45,7 +45,7 @@ pub const USES: &[Use] = &[
     ("{ sleep 0.2; nearfar completions bash; } | true", 141, &[]),
     ("{ sleep 0.2; nearfar export --to sarif -o - r.nearfar; } | true", 141, &[]),
     ("{ sleep 0.2; nearfar run --dry-run --json -C 0 true; } | true", 141, &[]),
-    // Signals while nothing is to be kept.
+    // Signals to commands that write no file.
     ("timeout --preserve-status -s INT 1 nearfar top >/dev/null", 0, &[]),
     ("timeout --preserve-status -s TERM 1 nearfar exporter --listen 127.0.0.1:0 2>/dev/null", 0, &[]),
     // Terminals and widths.
