@@ -92,6 +92,12 @@ impl Finder<'_> {
         }
     }
 
+    /// Whether the page is where the thread of a touch ran then, or another one that touched it at the same time.
+    pub fn is_where_touched(&self, touch: u32, node: NodeIndex) -> bool {
+        let raced = |&fault: &u32| self.nodes.of_cpu(self.fault_cpus[fault as usize]) == node;
+        self.toucher_node(touch) == node || self.placements.raced(touch).iter().any(raced)
+    }
+
     /// Whether a touch was on one of a thing's pages.
     pub fn touched_in(&self, touch: u32, thing: &Thing) -> bool {
         let fault = self.placements.touches[touch as usize].fault;

@@ -21,8 +21,8 @@
 //!   take none. They are counted as `not_placements`.
 
 mod lookups;
-
 mod protects;
+mod races;
 
 use super::hash::IdIndex;
 use super::history::PER_BLOCK;
@@ -31,6 +31,7 @@ use super::page_table::PageTable;
 use super::space::Spaces;
 use nearfar_recording::{Access, NONE, ObjectKind, RangeKind};
 use protects::Protects;
+use races::Races;
 use std::ops::Range;
 
 /// How a page came to be where it is.
@@ -123,6 +124,7 @@ pub struct Placements {
     /// By space, while faults are replayed: forks up to now whose children were there the last time that
     /// anyone asked, and how many forks were looked at.
     children: Vec<(Vec<Fork>, usize)>,
+    races: Races,
 }
 
 /// When, the child, and when the child dropped its copy.
@@ -131,10 +133,6 @@ type Fork = (u64, u32, u64);
 /// Pages that are followed when ranges are populated and when faults map more than 2 MiB, 64 GiB of 4 KiB: a recording may
 /// name any range. Beyond, who placed them is unknown. // chosen
 const MOST_POPULATED: u64 = 1 << 24;
-
-/// Two threads that store to a page at once both fault, and one of them places it: as long as
-/// clearing a page of 2 MiB may take. // assumed
-const RACE_NS: u64 = 1_000_000;
 
 /// Whether a space was forked between two times. A fork protects the parent's pages against writing: where no child
 /// shares them any more, the next store faults and takes the page as it is (`wp_page_reuse` of mm/memory.c).
@@ -151,6 +149,10 @@ struct At {
     time: u64,
     store: bool,
     shared: bool,
+    /// [`NONE`] if unknown.
+    thread: u32,
+    /// Whether it mapped more than a base page.
+    large: bool,
 }
 
 enum Event {
@@ -282,13 +284,13 @@ impl Placements {
             Some(Access::Unknown) => !file,
             _ => true,
         };
-        let at = At { space, address, time, store, shared };
+        let base = self.page_bytes.trailing_zeros();
+        let thread = thread.map_or(NONE, |t| t as u32);
+        let at = At { space, address, time, store, shared, thread, large: u32::from(f.page_shift[i]) > base };
         match self.decide(spaces, protects, &at) {
             Some(how) => {
-                let thread = thread.map_or(NONE, |t| t as u32);
                 let zero = how == How::Read && !shared;
                 let touch = Touch { thread, fault: row, zero, cache: zero && file, ..Touch::new(time, how) };
-                let base = self.page_bytes.trailing_zeros();
                 match u32::from(f.page_shift[i]) {
                     shift if shift > base && self.affords(shift - base) => {
                         let pages = 1 << (shift - base);
@@ -298,7 +300,13 @@ impl Placements {
                     _ => self.push(space, page, touch),
                 }
             }
-            None => self.not_placements += 1,
+            None => {
+                self.not_placements += 1;
+                let head = self.tables[space as usize].head(page);
+                if store && head != NONE && self.in_race(head, time, thread, at.large) {
+                    self.races.add(head, row);
+                }
+            }
         }
     }
 
@@ -316,7 +324,7 @@ impl Placements {
 
     /// How a fault places its page; `None` if it does not.
     fn decide(&mut self, spaces: &Spaces, protects: &Protects, at: &At) -> Option<How> {
-        let &At { space, address, time, store, shared } = at;
+        let &At { space, address, time, store, shared, .. } = at;
         let page = address / self.page_bytes;
         // Shared memory is placed by loads, too: it has no zero page.
         let again = if store || shared { How::Refault } else { How::Read };
@@ -342,7 +350,7 @@ impl Placements {
             Some(again)
         } else if self.certain
             && store
-            && time.saturating_sub(now.time) > RACE_NS
+            && !self.in_race(head, time, at.thread, at.large)
             && !protects.changed(space, address, now.time, time)
             && !forked(spaces, space, now.time, time)
         {

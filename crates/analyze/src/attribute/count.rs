@@ -54,7 +54,10 @@ impl Worker<'_> {
             let touch = counters.touchers.of((row, group));
             touch.weight += weight;
             let toucher = context.groups.groups.get(group as usize).map_or(UNKNOWN, |g| g.node);
-            let away = toucher != UNKNOWN && page_node.node != UNKNOWN && toucher != page_node.node;
+            let away = toucher != UNKNOWN
+                && page_node.node != UNKNOWN
+                && toucher != page_node.node
+                && !context.finder.is_where_touched(page_node.touch, page_node.node);
             touch.away += if away { weight } else { 0 };
             if remote {
                 touch.remote += weight;

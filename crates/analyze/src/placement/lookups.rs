@@ -1,5 +1,6 @@
 //! Which touch placed a page.
 
+use super::races::window_ns;
 use super::{How, Placements};
 use crate::history::{Memo, PER_BLOCK, among};
 use nearfar_recording::NONE;
@@ -48,6 +49,17 @@ impl Placements {
             touch = x.older;
         }
         found
+    }
+
+    /// Whether a fault of a thread may have begun before a touch of its page was done.
+    pub(super) fn in_race(&self, touch: u32, time: u64, thread: u32, large: bool) -> bool {
+        let now = &self.touches[touch as usize];
+        time.saturating_sub(now.time) <= window_ns(large, now.thread != thread)
+    }
+
+    /// Faults that raced with a touch, any of which may have placed the page instead.
+    pub fn raced(&self, touch: u32) -> &[u32] {
+        self.races.late(touch)
     }
 
     /// The one live touch in an aligned folio of `pages` pages; `None` if there is none or several.

@@ -60,6 +60,40 @@ fn huge_pages_across_two_nodes_parts_are_straddling() {
     assert!((r.remote_share.unwrap() - 1.0 / 6.0).abs() < 0.01);
 }
 
+/// Two threads have half of each large page. Both fault on it while it is cleared, and either may have placed it.
+#[test]
+fn a_race_for_a_huge_page_is_neither_a_policy_nor_a_second_placement() {
+    const FOLIO: u64 = 2 << 20;
+    let kind = |late_ns: u64, placed_by: i16| {
+        let mut w = MadeRecording::new(2);
+        w.input.meta.machine = machine(2, 1);
+        w.input.meta.numa_balancing = 0;
+        w.input.meta.folio_bytes = vec![FOLIO];
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 4 * 512);
+        for folio in 0..4 {
+            let time = 1000 + folio;
+            w.fault_as(time, 0, init, a + folio * FOLIO, Access::Store);
+            w.fault_as(time + late_ns, 1, init, a + folio * FOLIO + FOLIO / 2, Access::Store);
+        }
+        w.input.faults.page_shift.iter_mut().for_each(|s| *s = 21);
+        w.page_node(8 * WORK, a, 4 * 512, placed_by, 12);
+        for i in 0..2000 {
+            let (folio, thread) = (i % 4, i / 4 % 2);
+            let offset = thread * FOLIO / 2 + i * 7919 % 256 * PAGE;
+            w.sample(WORK + i * 1_000_000, thread as u32, work, a + folio * FOLIO + offset);
+        }
+        let r = w.real();
+        assert!((r.remote_share.unwrap() - 0.5).abs() < 0.01, "{:?}", r.remote_share);
+        r.findings[0].kind.clone()
+    };
+    for placed_by in [0, 1] {
+        assert_eq!(kind(18_000_000, placed_by), "huge_page_straddling", "node {placed_by}");
+    }
+    // Half a second later it is no race: the pages were lost meanwhile, the second thread placed them, and they were moved.
+    assert_eq!(kind(500_000_000, 0), "placed_by_policy");
+}
+
 /// Each array is used by one node's thread only; the folio in which both lie is used by both.
 #[test]
 fn two_arrays_of_different_users_in_one_huge_page_are_straddling() {
