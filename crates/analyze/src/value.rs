@@ -4,6 +4,7 @@
 mod along;
 mod counted;
 mod findings;
+mod objects;
 mod phases;
 mod pictures;
 mod whatif;
@@ -11,15 +12,17 @@ mod whatif;
 pub use along::*;
 pub use counted::*;
 pub use findings::*;
+pub use objects::*;
 pub use phases::*;
 pub use pictures::*;
 pub use whatif::*;
 
 use nearfar_machine::DistanceClass;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 /// Is NUMA placement costing this program?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Enough evidence, and little of the time is at risk on far memory.
@@ -31,7 +34,7 @@ pub enum Verdict {
 }
 
 /// What shares are shares of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// CPU time of samples (clock and signal sources): where time went, not how often memory was accessed.
@@ -56,16 +59,18 @@ impl Basis {
 }
 
 /// An interval of a share, both ends within 0 and 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Lower end.
+    #[schemars(range(min = 0, max = 1))]
     pub low: f64,
     /// Upper end.
+    #[schemars(range(min = 0, max = 1))]
     pub high: f64,
 }
 
 /// Which part of the run shares are of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Region {
     /// All of it.
@@ -74,10 +79,15 @@ pub enum Region {
     Marked,
 }
 
-/// The report of one recording, judged on one machine.
-#[derive(Clone, Debug, Serialize)]
+/// What `nearfar report --json` writes: the report of one recording, judged on one machine. Shares are fractions from 0 to
+/// 1 of what `basis` names; null means unknown, which is never written as 0.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(
+    title = "nearfar report",
+    extend("$id" = "https://github.com/nearfar/nearfar/blob/main/docs/report.schema.json")
+)]
 pub struct Report {
-    /// Version of the JSON's schema.
+    /// Version of this schema.
     pub schema: u32,
     /// The verdict.
     pub verdict: Verdict,
@@ -93,6 +103,7 @@ pub struct Report {
     /// The program's parts, as it or its runtime named them; null if there are none.
     pub phases: Option<PhaseReport>,
     /// Length of the recording, seconds of wall time.
+    #[schemars(range(min = 0))]
     pub seconds: f64,
     /// The machine it is judged on.
     pub machine: JudgedMachine,
@@ -108,6 +119,7 @@ pub struct Report {
     pub region: Region,
     /// Remote share of all samples whose page's node is known; null if none is, or so few that the interval
     /// covers more than half of everything.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
     /// 95 % interval of `remote_share`; its bounds where it is exact.
     pub remote_share_ci: Option<Interval>,
@@ -115,6 +127,7 @@ pub struct Report {
     pub remote_share_exact: bool,
     /// Share of all samples that are remote for certain: the time at risk, or the lines. Of time, waiting for other
     /// threads is left out. Null if unknown: then the interval may still say what it is at most.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_time_share: Option<f64>,
     /// 95 % interval of `remote_time_share`.
     pub remote_time_share_ci: Option<Interval>,
@@ -128,14 +141,19 @@ pub struct Report {
     /// Share of samples by distance of the node of the page; of the samples whose page's node is known.
     pub distance: Vec<DistanceShare>,
     /// Share of samples whose page's node is unknown, of those that touch memory.
+    #[schemars(range(min = 0, max = 1))]
     pub page_node_unknown_share: f64,
     /// Share of samples that touch memory but could not be given to an object.
+    #[schemars(range(min = 0, max = 1))]
     pub unattributed_share: f64,
     /// Share of samples that touch no memory (computing); 0 where lines are counted.
+    #[schemars(range(min = 0, max = 1))]
     pub compute_share: f64,
     /// Share of samples in a runtime's wait loops (spinning); 0 where lines are counted.
+    #[schemars(range(min = 0, max = 1))]
     pub spinning_share: f64,
     /// Rows: node of the thread; columns: node of the page; share of samples. Same order as `machine.node_ids`.
+    #[schemars(inner(inner(range(min = 0, max = 1))))]
     pub node_matrix: Vec<Vec<f64>>,
     /// Rows: threads; columns: node of the page.
     pub threads: Vec<ThreadRow>,
@@ -145,7 +163,7 @@ pub struct Report {
     pub functions: Vec<FunctionRow>,
     /// Paths of calls that most samples were taken in, the most first; empty if none were recorded.
     pub call_paths: Vec<CallPath>,
-    /// Findings, by rank.
+    /// Findings, by rank: by predicted gain, or by what is at risk where no gain is known.
     pub findings: Vec<Finding>,
     /// Exact counts of the virtual machine; null with `counters_why`.
     pub counters: Option<Counted>,
@@ -175,18 +193,20 @@ impl Report {
 }
 
 /// CPU time of all processes that the command waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CpuTime {
     /// All of it, seconds.
+    #[schemars(range(min = 0))]
     pub seconds: f64,
     /// Of it, in the kernel, seconds.
+    #[schemars(range(min = 0))]
     pub kernel_seconds: f64,
     /// Page faults, the kernel's own on the program's memory included.
     pub page_faults: u64,
 }
 
 /// A program whose memory fits the last-level cache: how much of its time far memory can have taken at most.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CacheBound {
     /// Memory that its processes had at a time at most, bytes: that of the largest, times the most processes at a
     /// time.
@@ -196,12 +216,15 @@ pub struct CacheBound {
     /// Capacity of one instance of it, bytes.
     pub cache_bytes: u64,
     /// Share of the time that fetching all of it from far memory takes, as often as it can have been fetched.
+    #[schemars(range(min = 0, max = 1))]
     pub far_share_at_most: f64,
     /// Share of the time that threads can have spent on fetching their data again after they changed to another cache:
     /// twice the upper end of the 95 % interval of the time that they were away from the one that they were at most.
+    #[schemars(range(min = 0, max = 1))]
     pub moving_threads_at_most: f64,
     /// Share of the samples that caches of other nodes can have answered: on data that several nodes use and that can be
     /// written to. Upper end of its 95 % interval.
+    #[schemars(range(min = 0, max = 1))]
     pub between_nodes_at_most: f64,
 }
 
@@ -213,11 +236,13 @@ impl CacheBound {
 }
 
 /// Objects of which so little is in use that caches may have answered the samples on their far pages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CacheHeld {
     /// Share of the time that has samples on their far pages.
+    #[schemars(range(min = 0, max = 1))]
     pub far_share: f64,
     /// Level of the cache.
+    #[schemars(range(min = 1))]
     pub cache_level: u32,
     /// Capacity of one instance of it, bytes.
     pub cache_bytes: u64,
@@ -237,7 +262,7 @@ impl CacheHeld {
 }
 
 /// The machine that a report judges by.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct JudgedMachine {
     /// Its name.
     pub name: String,
@@ -252,7 +277,7 @@ pub struct JudgedMachine {
 }
 
 /// One source in a report.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SourceUse {
     /// `clock`, `signal`, `pages`, …
     pub source: String,
@@ -263,24 +288,36 @@ pub struct SourceUse {
     /// Whether that is all: a recorder that was killed did not count what it lost.
     pub lost_known: bool,
     /// Share of samples whose address, or at least object, was found; null for sources without addresses.
+    #[schemars(range(min = 0, max = 1))]
     pub resolved_share: Option<f64>,
     /// Asked rate, Hz per thread; null where none.
+    #[schemars(range(min = 0))]
     pub hz: Option<f64>,
     /// Share of samples by way of resolution (`exact`, `next`, `object`, `near`, `compute`, …).
+    #[schemars(transform = second_is_a_share)]
     pub resolution: Vec<(String, f64)>,
 }
 
+/// Of pairs of a name and a share.
+fn second_is_a_share(schema: &mut Schema) {
+    if let Some(share) = schema.pointer_mut("/items/prefixItems/1") {
+        share["minimum"] = 0.into();
+        share["maximum"] = 1.into();
+    }
+}
+
 /// Share of samples at a distance.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DistanceShare {
     /// How far.
     pub class: DistanceClass,
     /// Share, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
 }
 
 /// A thread's samples by node of the page.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThreadRow {
     /// Kernel thread id.
     pub tid: u32,
@@ -293,161 +330,32 @@ pub struct ThreadRow {
     /// Samples.
     pub samples: u64,
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Share of all samples by node of the page, in the order of `machine.node_ids`.
+    #[schemars(inner(range(min = 0, max = 1)))]
     pub by_page_node: Vec<f64>,
     /// Cpus it was seen on.
     pub cpus: usize,
     /// Times that consecutive samples were on different cpus: migrations, at least.
     pub migrations: u64,
     /// Share of its own samples that wait for another thread in a runtime's loop. Null without samples.
+    #[schemars(range(min = 0, max = 1))]
     pub waiting_share: Option<f64>,
 }
 
-/// How an object's pages got where they are.
-#[derive(Clone, Debug, Serialize)]
-pub struct TouchRow {
-    /// Kernel thread id that touched first.
-    pub thread: u32,
-    /// Node of that thread: the node of the pages. Null if unknown.
-    pub node: Option<u32>,
-    /// Pages of the base size placed.
-    pub pages: u64,
-    /// `file:line` of the touch, in the program's own code; `module+0xoffset` where lines are unknown.
-    pub at: Option<String>,
-    /// Function of the touch.
-    pub function: Option<String>,
-    /// How the pages came: `write`, `read`, `copy-on-write`, `refault`, `populate` (MAP_POPULATE, mlock), `inherited` (recycled heap), `moved`.
-    pub how: String,
-}
-
-/// Where an object is used.
-#[derive(Clone, Debug, Serialize)]
-pub struct UseRow {
-    /// `file:line`.
-    pub at: Option<String>,
-    /// Function.
-    pub function: Option<String>,
-    /// Share of all samples.
-    pub stall_share: f64,
-    /// Share of these samples that is remote, of those whose page's node is known.
-    pub remote_share: Option<f64>,
-    /// Share of all samples that are here and near; null if no page's node is known.
-    pub near_share: Option<f64>,
-    /// Share of all samples that are here and far: the most that a repair can save at this line. Null likewise.
-    pub at_risk: Option<f64>,
-    /// Its lines from and to DRAM; null where lines are not what is counted.
-    pub dram: Option<DramLines>,
-}
-
-/// How threads use the address range of an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pattern {
-    /// Each thread its own contiguous part.
-    Blocked,
-    /// Threads take turns in small chunks.
-    Cyclic,
-    /// Stacks, or objects of one line, each used by a thread of its own.
-    OwnThread,
-    /// Every thread everywhere.
-    AllOver,
-    /// Only one thread uses it.
-    OneThread,
-    /// Too few samples to tell.
-    #[default]
-    Unknown,
-}
-
-/// Address range that one thread uses, as offsets in the object.
-#[derive(Clone, Debug, Serialize)]
-pub struct ThreadRange {
-    /// Kernel thread id.
-    pub thread: u32,
-    /// Samples with an address.
-    pub samples: u64,
-    /// 5th percentile offset, bytes.
-    pub from: u64,
-    /// 95th percentile offset, bytes.
-    pub to: u64,
-}
-
-/// How many of an object's pages came how.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct PageOrigins {
-    /// Base pages of the object.
-    pub total: u64,
-    /// First touched by a thread, seen.
-    pub touched: u64,
-    /// Recycled: touched before this object was allocated.
-    pub inherited: u64,
-    /// Present although no touch was seen: placed by the kernel (read, recv, populate) or before the recording.
-    pub unseen: u64,
-    /// Never seen present (never touched, or not looked at).
-    pub absent_or_unknown: u64,
-}
-
-/// An object, or all objects of one site.
-#[derive(Clone, Debug, Serialize)]
-pub struct ObjectRow {
-    /// Variable name, symbol, mapping name, or `allocation at file:line`.
-    pub name: String,
-    /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
-    pub name_from: String,
-    /// An object kind's text.
-    pub kind: String,
-    /// Most bytes that the site's objects had at a time; estimated for sampled small ones.
-    pub bytes: u64,
-    /// Most objects of this row at a time; estimated for sampled small ones.
-    pub count: u64,
-    /// Objects of this row over the whole run; of small ones those that were sampled.
-    pub allocations: u64,
-    /// `file:line` of the allocation in the program's own code.
-    pub allocated_at: Option<String>,
-    /// Function of the allocation.
-    pub allocated_in: Option<String>,
-    /// Allocation helpers of the program through which that line got the memory, outermost first: `function (file:line)`.
-    pub allocated_through: Vec<String>,
-    /// Which threads placed the pages, most pages first.
-    pub first_touch: Vec<TouchRow>,
-    /// Pages by origin.
-    pub pages: PageOrigins,
-    /// Folio sizes seen, bytes.
-    pub folio_bytes: Vec<u64>,
-    /// Samples attributed to it.
-    pub samples: u64,
-    /// Share of all samples.
-    pub stall_share: f64,
-    /// Share of its samples whose page is on another node, of those whose page's node is known; null if none is known.
-    pub remote_share: Option<f64>,
-    /// 95 % interval. For counted runs: lower and upper bound, because lines of a page shared by two objects cannot be assigned.
-    pub remote_share_ci: Option<Interval>,
-    /// Whether `remote_share` is of counts of every line instead of samples.
-    pub remote_share_exact: bool,
-    /// Its lines from and to DRAM; null where lines are not what is counted.
-    pub dram: Option<DramLines>,
-    /// By distance.
-    pub distance: Vec<DistanceShare>,
-    /// Share of its samples whose page's node is unknown.
-    pub page_node_unknown_share: f64,
-    /// Where it is used, most first.
-    pub accessed_at: Vec<UseRow>,
-    /// How threads use it.
-    pub pattern: Pattern,
-    /// Range per thread.
-    pub thread_ranges: Vec<ThreadRange>,
-}
-
 /// A function's share.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FunctionRow {
     /// Name.
     pub function: String,
     /// Module path.
     pub module: Option<String>,
     /// Share of all samples, itself only.
+    #[schemars(range(min = 0, max = 1))]
     pub stall_share: f64,
     /// Remote, of those whose page's node is known.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
@@ -456,11 +364,13 @@ pub struct FunctionRow {
 }
 
 /// A path of calls that samples were taken in.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CallPath {
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Share of all samples that are remote, too.
+    #[schemars(range(min = 0, max = 1))]
     pub remote: f64,
     /// The program's own functions, the innermost first: `work (main.c:20)`.
     pub frames: Vec<String>,

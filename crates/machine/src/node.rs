@@ -1,13 +1,14 @@
 //! A NUMA node, and the number that names it.
 
 use super::cpulist::CpuList;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kernel number of a NUMA node (`P#`). Numbers may have gaps.
 pub type NodeId = u32;
 
 /// What a node's memory is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeKind {
     /// Ordinary memory of a socket.

@@ -2,6 +2,7 @@
 
 use super::figures::Figures;
 use super::node::NumaNode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A machine as far as it is known. What is not known is absent, never 0.
@@ -41,7 +42,7 @@ pub struct CacheLevel {
 }
 
 /// How far memory is from a cpu.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DistanceClass {
     /// The cpu's own node.

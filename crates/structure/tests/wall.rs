@@ -51,6 +51,7 @@ const DEPENDENCIES: &[&str] = &[
     "fxprof-processed-profile",
     "iced-x86",
     "parquet",
+    "schemars",
     "serde",
     "serde_json",
     "strsim",

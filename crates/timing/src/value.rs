@@ -4,10 +4,11 @@ use super::parameters::Parameters;
 use super::work::{Left, Work};
 use nearfar_machine::NodeId;
 use nearfar_machine::needs::Missing;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The resource that makes the time what it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Binding {
     /// Instructions and hits in caches.

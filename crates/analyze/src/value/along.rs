@@ -1,9 +1,10 @@
 //! What the kernel and the processor counted while the program was recorded.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Counters beside the samples: of the program, its threads, and the host.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CountedAlong {
     /// What was counted of the program.
     pub program: Vec<CountedValue>,
@@ -24,7 +25,7 @@ pub struct CountedAlong {
 }
 
 /// A counter's value over the recording.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountedValue {
     /// What is counted.
     pub name: String,
@@ -43,7 +44,7 @@ pub struct CountedValue {
 }
 
 /// What was counted of a thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CountedThread {
     /// Kernel thread id.
     pub tid: u32,

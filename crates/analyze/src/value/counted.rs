@@ -2,19 +2,21 @@
 
 use super::Region;
 use nearfar_timing::Binding;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A resource and how much of something it bound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bound {
     /// The resource.
     pub binds: Binding,
     /// Share, 0 to 1.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
 }
 
 /// Lines from and to DRAM, by the distance of the memory from the cpu.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DramLines {
     /// Lines of the cpu's own node.
     pub local: u64,
@@ -27,7 +29,7 @@ pub struct DramLines {
 }
 
 /// Exact counts of the program's own accesses on a virtual machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Counted {
     /// The source that counted: `simulated`.
     pub source: String,
@@ -48,6 +50,7 @@ pub struct Counted {
     /// The same over simulated time; empty if no time is known.
     pub timeline: Vec<Moment>,
     /// Share of the time that memory which answers at once would have saved; null if no time is known.
+    #[schemars(range(min = 0, max = 1))]
     pub memory_bound_share: Option<f64>,
     /// Where the program is in the roofline of the machine; null with the reason in `roofline_why`.
     pub roofline: Option<Roofline>,
@@ -56,28 +59,33 @@ pub struct Counted {
 }
 
 /// Arithmetic against memory traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Roofline {
     /// Floating-point operations in double precision; a fused multiply-add is two.
     pub f64_ops: u64,
     /// In single precision.
     pub f32_ops: u64,
     /// Operations per byte from and to DRAM; null if none moved.
+    #[schemars(range(min = 0))]
     pub flop_per_byte: Option<f64>,
     /// Operations in 10⁹ per second of the time; null if no time is known.
+    #[schemars(range(min = 0))]
     pub gflops: Option<f64>,
     /// What all cores compute at most in this mix of precisions; null if the machine file does not say.
+    #[schemars(range(min = 0))]
     pub peak_gflops: Option<f64>,
     /// What the memory of all nodes with cpus sustains in their mixes of reads and writes; null if no time is known.
+    #[schemars(range(min = 0))]
     pub memory_gb_per_s: Option<f64>,
     /// The roof at this intensity: the lower of the peak and of intensity times memory; null if either is not known.
+    #[schemars(range(min = 0))]
     pub roof_gflops: Option<f64>,
     /// Which one it is.
     pub roof: Option<Roof>,
 }
 
 /// What is above a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Roof {
     /// Memory bandwidth.
@@ -87,7 +95,7 @@ pub enum Roof {
 }
 
 /// Bytes between the cpus of a node and the memory of a node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DramFlow {
     /// Node of the cpus.
     pub from: u32,
@@ -107,7 +115,7 @@ pub struct DramFlow {
 
 /// Bytes over a link in one direction; where no links are described, between two nodes. From a node
 /// to itself: through the port of a group of its cores to memory.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkFlow {
     /// Node that sends.
     pub from: u32,
@@ -118,19 +126,24 @@ pub struct LinkFlow {
     /// Of these, of lines.
     pub data_bytes: u64,
     /// Mean over the time in GB/s.
+    #[schemars(range(min = 0))]
     pub gb_per_s: f64,
     /// What it can carry in this direction, GB/s; null if that is not described.
+    #[schemars(range(min = 0))]
     pub capacity_gb_per_s: Option<f64>,
     /// Share of the time below half of that; null if it is not known.
+    #[schemars(range(min = 0, max = 1))]
     pub low: Option<f64>,
     /// Share of the time between half and four fifths.
+    #[schemars(range(min = 0, max = 1))]
     pub medium: Option<f64>,
     /// Share of the time above four fifths.
+    #[schemars(range(min = 0, max = 1))]
     pub high: Option<f64>,
 }
 
 /// What a cpu did.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CpuCounts {
     /// Kernel index.
     pub cpu: u32,
@@ -139,12 +152,16 @@ pub struct CpuCounts {
     /// Instructions of the program in user mode.
     pub instructions: u64,
     /// Instructions per cycle of the phases that it worked in, all waiting included; null if no time is known.
+    #[schemars(range(min = 0))]
     pub ipc: Option<f64>,
     /// Share of accesses that the first-level cache served; null without accesses.
+    #[schemars(range(min = 0, max = 1))]
     pub l1_hit: Option<f64>,
     /// Share of the first level's misses that the second served; null if it had none.
+    #[schemars(range(min = 0, max = 1))]
     pub l2_hit: Option<f64>,
     /// Share of the second level's misses that the third served; null if it had none.
+    #[schemars(range(min = 0, max = 1))]
     pub l3_hit: Option<f64>,
     /// Lines from and to the memory of its own node.
     pub dram_local: u64,
@@ -159,60 +176,75 @@ pub struct CpuCounts {
 }
 
 /// How hard a node's memory worked, relative to what it can sustain.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeLoad {
     /// Node of the memory.
     pub node: u32,
     /// Mean over the time, GB/s.
+    #[schemars(range(min = 0))]
     pub gb_per_s: f64,
     /// What it sustains under this mix of reads and writes, GB/s; null if the machine file does not say.
+    #[schemars(range(min = 0))]
     pub sustained_gb_per_s: Option<f64>,
     /// Share of the time below half of that; null if it is not known.
+    #[schemars(range(min = 0, max = 1))]
     pub low: Option<f64>,
     /// Share of the time between half and four fifths.
+    #[schemars(range(min = 0, max = 1))]
     pub medium: Option<f64>,
     /// Share of the time above four fifths, where loaded latency climbs.
+    #[schemars(range(min = 0, max = 1))]
     pub high: Option<f64>,
 }
 
 /// A phase of simulated time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Moment {
     /// Begin, seconds after the start of the counts.
+    #[schemars(range(min = 0))]
     pub from_s: f64,
     /// End, seconds.
+    #[schemars(range(min = 0))]
     pub to_s: f64,
     /// The resource that bound for the longest part of it.
     pub binds: Binding,
     /// Each node's memory.
     pub nodes: Vec<MomentNode>,
     /// GB/s over each link, control messages included, in the order of `links`.
+    #[schemars(inner(range(min = 0)))]
     pub links_gb_per_s: Vec<f64>,
     /// Remote share of the lines from and to memory; null without lines of which both ends are known.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
     /// Instructions per cycle of the cpus that worked, all waiting included; null if none did.
+    #[schemars(range(min = 0))]
     pub ipc: Option<f64>,
 }
 
 /// A node's memory in a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MomentNode {
     /// Node of the memory.
     pub node: u32,
     /// Read, GB/s.
+    #[schemars(range(min = 0))]
     pub read_gb_per_s: f64,
     /// Written, GB/s.
+    #[schemars(range(min = 0))]
     pub write_gb_per_s: f64,
 }
 
 /// The time that the counted work takes on the machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Timed {
     /// Seconds.
+    #[schemars(range(min = 0))]
     pub seconds: f64,
     /// Lower end of what the machine's figures allow.
+    #[schemars(range(min = 0))]
     pub low: f64,
     /// Upper end.
+    #[schemars(range(min = 0))]
     pub high: f64,
     /// The resource that binds for the longest part of it.
     pub binds: Binding,
@@ -223,7 +255,7 @@ pub struct Timed {
 }
 
 /// A figure of little confidence.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WeakFigure {
     /// Its name in the machine file.
     pub name: String,

@@ -1,10 +1,11 @@
 //! Findings: what was found to cost time, why, and what a change brings.
 
 use super::{FindingPhases, RepairPart};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Why it is so.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Cause {
     /// `file:line`; null if unknown.
     pub at: Option<String>,
@@ -15,18 +16,21 @@ pub struct Cause {
 }
 
 /// Predicted time after the repair over time before.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Predicted {
     /// Best guess.
+    #[schemars(range(min = 0))]
     pub ratio: f64,
     /// Lower end.
+    #[schemars(range(min = 0))]
     pub low: f64,
     /// Upper end.
+    #[schemars(range(min = 0))]
     pub high: f64,
 }
 
 /// A cause with evidence and advice.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Finding {
     /// `serial_first_touch`, `schedule_mismatch`, `allocator_placed_pages`, `huge_page_straddling`, `unpinned_threads`, `remote_unexplained`, …
     pub kind: String,
@@ -49,6 +53,7 @@ pub struct Finding {
     /// Why the prediction is missing.
     pub predicted_why: Option<String>,
     /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
+    #[schemars(range(min = 0, max = 1))]
     pub at_risk: f64,
     /// Which of the program's phases placed the pages, and which use them from other nodes. Null if the program names no
     /// phases, if fewer than 20 samples are on these pages, and of findings that are not about where memory is.

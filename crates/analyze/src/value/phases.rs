@@ -2,11 +2,12 @@
 
 use super::{Basis, Predicted};
 use crate::MOST_UNKNOWN;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Names of phases that a program, its runtime or a tool gave, by path: which phase in which. Within a thread a phase's
 /// exclusive amounts and those of the phases in it add up to its inclusive ones, exactly.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseReport {
     /// Whose clock the times are of: `monotonic`, the recorded machine's; `simulated`, that of the virtual machine's cpus.
     pub clock: String,
@@ -38,7 +39,7 @@ pub struct PhaseReport {
 }
 
 /// A phase's time with its memory elsewhere.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseGain {
     /// Position in `nodes`. Phases in it are part of it.
     pub node: usize,
@@ -49,7 +50,7 @@ pub struct PhaseGain {
 }
 
 /// A path of phases.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseNode {
     /// Name of the innermost phase; empty for the threads as a whole.
     pub name: String,
@@ -70,7 +71,7 @@ pub struct PhaseNode {
 }
 
 /// What happened in a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseFigures {
     /// How often it began.
     pub calls: u64,
@@ -85,7 +86,7 @@ pub struct PhaseFigures {
 }
 
 /// Amounts of one phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseAmounts {
     /// Time, ns; of several threads added.
     pub time_ns: u64,
@@ -131,7 +132,7 @@ impl PhaseAmounts {
 }
 
 /// Of several threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// How many.
     pub threads: usize,
@@ -146,7 +147,7 @@ pub struct Spread {
 }
 
 /// A thread with phases.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseThread {
     /// Kernel process id.
     pub pid: u32,
@@ -157,7 +158,7 @@ pub struct PhaseThread {
 }
 
 /// A thread in a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseRow {
     /// Position in `threads`.
     pub thread: usize,
@@ -168,7 +169,7 @@ pub struct PhaseRow {
 }
 
 /// A part of time that a thread was in a phase.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseInterval {
     /// Position in `threads`.
     pub thread: usize,
@@ -181,7 +182,7 @@ pub struct PhaseInterval {
 }
 
 /// Calls that do not pair.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unbalanced {
     /// The phase.
     pub name: String,
@@ -196,7 +197,7 @@ pub struct Unbalanced {
 }
 
 /// Values of a metric in a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MetricRow {
     /// The metric.
     pub name: String,
@@ -213,7 +214,7 @@ pub struct MetricRow {
 }
 
 /// Samples of a function's parallel regions in a phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RegionRow {
     /// The function.
     pub function: String,
@@ -230,7 +231,7 @@ pub struct RegionRow {
 }
 
 /// Which phase placed what another one pays for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PaidRow {
     /// The object.
     pub object: String,
@@ -243,7 +244,7 @@ pub struct PaidRow {
 }
 
 /// The phases of a finding: "the init phase places, the solver phase pays".
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FindingPhases {
     /// Phases in which the first touch of these pages was, most first, at most 8. Shares are of the far samples on the finding's objects.
     pub placed_in: Vec<FindingPhase>,
@@ -254,12 +255,13 @@ pub struct FindingPhases {
 }
 
 /// A phase of a finding.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FindingPhase {
     /// Position in the `nodes` of `phases`, 0 for outside of all phases; null if the first touch was not seen.
     pub node: Option<usize>,
     /// Its path, `a => b` is b within a; empty outside of all phases; null if the first touch was not seen.
     pub name: Option<String>,
     /// Share of the far samples on the finding's objects.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
 }

@@ -2,10 +2,11 @@
 //! grow with the recording.
 
 use nearfar_machine::NodeKind;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Data of pictures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Pictures {
     /// The parts of the judged machine.
     pub machine: MachinePicture,
@@ -30,7 +31,7 @@ pub struct Pictures {
     /// Functions by phase, the 8 with most of the 64 phases with most; without the phases in it. Empty where no phase is
     /// known.
     pub code_by_phase: Vec<CodeGroup>,
-    /// Which function calls whom, from the outermost function inward: at most 600 nodes, a parent before its children.
+    /// Which function calls which, from the outermost function inward: at most 600 nodes, a parent before its children.
     pub callees: Vec<CallNode>,
     /// The same from the function that was sampled outward.
     pub callers: Vec<CallNode>,
@@ -39,18 +40,19 @@ pub struct Pictures {
 }
 
 /// The node × node matrix with the repairs of objects.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Repaired {
     /// Rows: node of the thread; columns: node of the page; share of samples, as `node_matrix`.
     pub node_matrix: Vec<Vec<f64>>,
     /// Remote share of it; null if it is empty.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
     /// The objects that are repaired.
     pub objects: Vec<String>,
 }
 
 /// What the length of a strip is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StripAxis {
     /// Bytes from the start of the object.
@@ -60,7 +62,7 @@ pub enum StripAxis {
 }
 
 /// Along an object's addresses: on which node its pages are, which threads touched them first, and which threads use them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Strip {
     /// Position in `objects`.
     pub object: usize,
@@ -69,6 +71,7 @@ pub struct Strip {
     /// The length: bytes, or allocations.
     pub extent: u64,
     /// Parts of equal length that it is divided into, at most 256.
+    #[schemars(range(min = 1, max = 256))]
     pub bins: usize,
     /// Node of the pages, at the end of the object's life: looked at, or their toucher's unless looks disagree with that;
     /// where lines were counted, of the lines of the part.
@@ -82,8 +85,10 @@ pub struct Strip {
     /// The thread that uses it most; empty where the object has several allocations.
     pub user_thread: Vec<ThreadRun>,
     /// Remote share by part, of the use whose nodes are known; null where there is none.
+    #[schemars(inner(range(min = 0, max = 1)))]
     pub remote: Vec<Option<f64>>,
     /// Use of a part over that of the part with most.
+    #[schemars(inner(range(min = 0, max = 1)))]
     pub density: Vec<f64>,
     /// Whether use is of counts of every line instead of samples.
     pub exact: bool,
@@ -97,18 +102,20 @@ pub struct Strip {
 }
 
 /// Pages × time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PagesOverTime {
     /// Parts of equal length along the addresses, at most 64.
+    #[schemars(range(min = 1, max = 64))]
     pub bins: usize,
     /// Looks in order, at most 40.
     pub looks: Vec<LookRow>,
 }
 
 /// A look at pages.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LookRow {
     /// When, seconds on the clock of `timeline`.
+    #[schemars(range(min = 0))]
     pub at_s: f64,
     /// Node of the pages; no mix where none was looked at or present.
     pub node: Vec<Run>,
@@ -117,7 +124,7 @@ pub struct LookRow {
 }
 
 /// Neighbouring parts of a strip with the same nodes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Run {
     /// How many parts.
     pub bins: usize,
@@ -126,7 +133,7 @@ pub struct Run {
 }
 
 /// Neighbouring parts of a strip with the same thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadRun {
     /// How many parts.
     pub bins: usize,
@@ -135,7 +142,7 @@ pub struct ThreadRun {
 }
 
 /// Which clock a time is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TimelineClock {
     /// Seconds after the start of the recording.
@@ -145,15 +152,19 @@ pub enum TimelineClock {
 }
 
 /// What each part of the run was spent on. Any part of it is the sum of its parts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Timeline {
-    /// Which clock it is of.
+    /// Which clock it is of: `recorded` are seconds after the start of the recording, `simulated` seconds after the start of
+    /// the counts, in the time that the counted work takes on the machine.
     pub clock: TimelineClock,
     /// Start of the first part, seconds.
+    #[schemars(range(min = 0))]
     pub from_s: f64,
     /// End of the last part, seconds.
+    #[schemars(range(min = 0))]
     pub to_s: f64,
     /// Parts of equal length, at most 200.
+    #[schemars(range(min = 1, max = 200))]
     pub parts: usize,
     /// All samples.
     pub all: Weights,
@@ -175,7 +186,7 @@ pub struct Timeline {
 }
 
 /// Weight by part of the run, in millionths of the weight of all samples.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Weights {
     /// On pages of the thread's own node.
     pub near: Vec<u32>,
@@ -188,7 +199,7 @@ pub struct Weights {
 }
 
 /// Weights of a row of a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PartsOf {
     /// Position in the table.
     pub row: usize,
@@ -198,7 +209,7 @@ pub struct PartsOf {
 }
 
 /// Weights of a thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ThreadParts {
     /// Kernel thread id.
     pub tid: u32,
@@ -210,7 +221,7 @@ pub struct ThreadParts {
 }
 
 /// A phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Band {
     /// Its name; empty for the region of interest.
     pub name: String,
@@ -221,7 +232,7 @@ pub struct Band {
 }
 
 /// An instruction with samples.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HotInstruction {
     /// Line of code as `file:line`, else `module+offset`; null if unknown.
     pub at: Option<String>,
@@ -234,13 +245,15 @@ pub struct HotInstruction {
     /// Where in that file, bytes.
     pub file_offset: u64,
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Remote, of those whose node is known; null if none is.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
 }
 
 /// What the threads of a node, a thread, or the threads in a phase spent their time on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CodeGroup {
     /// Of groups by node: the node; null if unknown.
     pub node: Option<u32>,
@@ -249,41 +262,48 @@ pub struct CodeGroup {
     /// Of groups by phase: position in `phases.nodes`; the first is what ran in no phase.
     pub phase: Option<usize>,
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Remote, of those whose node is known; null if none is.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
     /// Functions, most first.
     pub functions: Vec<GroupPart>,
 }
 
 /// A function's part of a group.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GroupPart {
     /// Position in `functions`.
     pub row: usize,
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Remote, of those whose node is known; null if none is.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
 }
 
 /// A function in a tree of calls.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CallNode {
     /// Its name.
     pub function: String,
     /// Position of its parent in the tree; null for a root.
     pub parent: Option<usize>,
     /// Share of all samples, what it calls included; in `callers`, of the samples whose root it leads to.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Of it, itself only.
+    #[schemars(range(min = 0, max = 1))]
     pub own_share: f64,
     /// Remote, of those whose node is known; null if none is.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
 }
 
 /// A process.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ProcessPicture {
     /// Kernel process id.
     pub pid: u32,
@@ -292,13 +312,14 @@ pub struct ProcessPicture {
     /// Threads with samples.
     pub threads: usize,
     /// Share of all samples.
+    #[schemars(range(min = 0, max = 1))]
     pub share: f64,
     /// Share of all samples by node of the page, in the order of `machine.node_ids`.
     pub by_page_node: Vec<f64>,
 }
 
 /// The parts of a machine, and what is known of them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MachinePicture {
     /// Nodes, in the order of `machine.node_ids`.
     pub nodes: Vec<NodePicture>,
@@ -317,7 +338,7 @@ pub struct MachinePicture {
 }
 
 /// A node of the machine.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodePicture {
     /// Kernel number.
     pub id: u32,
@@ -334,11 +355,12 @@ pub struct NodePicture {
     /// Bytes of memory; null if unknown.
     pub memory_bytes: Option<u64>,
     /// Read bandwidth that its memory sustains, GB/s; null if unknown.
+    #[schemars(range(min = 0))]
     pub read_gb_per_s: Option<f64>,
 }
 
 /// A cache level.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CachePicture {
     /// 1, 2, 3.
     pub level: u32,
@@ -349,18 +371,19 @@ pub struct CachePicture {
 }
 
 /// Links between two nodes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LinkPicture {
     /// One end, kernel number.
     pub from: u32,
     /// The other end.
     pub to: u32,
     /// What all links between the two carry in one direction, GB/s.
+    #[schemars(range(min = 0))]
     pub gb_per_s: f64,
 }
 
 /// What goes from cpus to memory and back: of counted lines, or of samples.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Traffic {
     /// Between two nodes, most first.
     pub flows: Vec<TrafficFlow>,
@@ -369,38 +392,48 @@ pub struct Traffic {
 }
 
 /// Traffic of the cpus of one node with the memory of one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TrafficFlow {
     /// Node of the cpus.
     pub from: u32,
     /// Node of the memory.
     pub page_node: u32,
     /// Share of all traffic whose nodes are known.
+    #[schemars(range(min = 0, max = 1.000001))]
     pub share: f64,
     /// Read and written, GB/s over the time that the counted work takes; null unless lines were counted and timed.
+    #[schemars(range(min = 0))]
     pub gb_per_s: Option<f64>,
     /// What the way carries in all, GB/s: the memory of the node, or the link from the memory's node to the cpus'. Null
     /// if unknown.
+    #[schemars(range(min = 0))]
     pub way_gb_per_s: Option<f64>,
     /// What the way sustains, GB/s; null if unknown.
+    #[schemars(range(min = 0))]
     pub way_sustains_gb_per_s: Option<f64>,
     /// The first over the second.
+    #[schemars(range(min = 0))]
     pub load: Option<f64>,
 }
 
 /// Near and far traffic of the memory of a node.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryTraffic {
     /// Node of the memory.
     pub node: u32,
     /// With cpus of the same node, share of all traffic.
+    #[schemars(range(min = 0, max = 1.000001))]
     pub near_share: f64,
     /// With cpus of other nodes.
+    #[schemars(range(min = 0, max = 1.000001))]
     pub far_share: f64,
     /// With cpus of the same node, GB/s; null unless lines were counted and timed.
+    #[schemars(range(min = 0))]
     pub near_gb_per_s: Option<f64>,
     /// With cpus of other nodes.
+    #[schemars(range(min = 0))]
     pub far_gb_per_s: Option<f64>,
     /// Over what the memory sustains; null if unknown.
+    #[schemars(range(min = 0))]
     pub load: Option<f64>,
 }

@@ -1,10 +1,11 @@
 //! What would become of the time if memory or threads were elsewhere.
 
 use super::Predicted;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Where an object's memory would lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Repair {
     /// Each page on the node that moves most of its lines: what a first touch in the order of the work gives,
@@ -27,7 +28,7 @@ pub enum Repair {
 }
 
 /// What one repair would give.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RepairRow {
     /// The objects that it is applied to, all else as it was; empty: the whole program.
     pub objects: Vec<String>,
@@ -36,11 +37,12 @@ pub struct RepairRow {
     /// The time with it over the time without.
     pub predicted: Predicted,
     /// Remote share of all DRAM lines then.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: f64,
 }
 
 /// An object's part in the best combination, and how to say it to the kernel.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RepairPart {
     /// The object.
     pub object: String,
@@ -65,18 +67,19 @@ pub struct RepairPart {
 }
 
 /// The best combination found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Combination {
     /// What is done with each object; those not named stay as they are.
     pub parts: Vec<RepairPart>,
     /// The time with it over the time without.
     pub predicted: Predicted,
     /// Remote share of all DRAM lines then.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: f64,
 }
 
 /// Threads and all memory on one node.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OneNode {
     /// The node.
     pub node: u32,
@@ -86,9 +89,10 @@ pub struct OneNode {
 }
 
 /// Predictions of the time from the counts of one run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WhatIf {
     /// Remote share of all DRAM lines now.
+    #[schemars(range(min = 0, max = 1))]
     pub remote_share: f64,
     /// Repairs of single objects, then of all of them alike; the most gain first.
     pub repairs: Vec<RepairRow>,
@@ -106,7 +110,7 @@ pub struct WhatIf {
 }
 
 /// A finding that is not worth a change.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct NotWorth {
     /// The finding's kind.
     pub kind: String,
