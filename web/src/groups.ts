@@ -42,7 +42,7 @@ export function groups(d: Data): HTMLElement {
   const byNode = of(r, r.pictures.code_by_node, (g) => (g.node === null ? "node unknown" : `threads on node ${g.node}`), source, "unknown: no samples");
   const nameOf = (g: CodeGroup): string => {
     const t = threads.get(g.tid ?? -1);
-    return `${t?.index ?? ""} ${t?.name ?? ""} tid ${g.tid ?? "unknown"}, ${t?.node === null || t?.node === undefined ? "node unknown" : `node ${t.node}`}`;
+    return `${t?.index ?? "unknown"} ${t?.name ?? ""}, ${t?.node === null || t?.node === undefined ? "node unknown" : `node ${t.node}`}`;
   };
   const byThread = of(r, r.pictures.code_by_thread, nameOf, source, r.pictures.timeline?.threads_why ?? "unknown: no samples");
   const list = r.objects.slice(0, OBJECTS);

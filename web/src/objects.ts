@@ -10,7 +10,7 @@ import type { ObjectRow } from "./report";
 import { pagesOverTime } from "./looks";
 import { nodeLegend, smallStrip, strip } from "./strip";
 import { table } from "./table";
-import { PATTERNS } from "./words";
+import { PATTERNS, threadOf } from "./words";
 
 /** Near, far and unknown parts of an object's share. */
 export function parts(o: ObjectRow): HTMLElement {
@@ -22,7 +22,7 @@ export function parts(o: ObjectRow): HTMLElement {
 function detail(d: Data, o: ObjectRow): HTMLElement {
   const source = sampled(d.report);
   const touched = o.first_touch.slice(0, 8).map((t) =>
-    h("li", {}, `${count(t.pages)} pages on ${t.node === null ? "an unknown node" : `node ${t.node}`} by thread ${t.thread} (${t.how}) `, placeOf(t.at, t.function)),
+    h("li", {}, `${count(t.pages)} pages on ${t.node === null ? "an unknown node" : `node ${t.node}`} by ${threadOf(d.report, t.thread)} (${t.how}) `, placeOf(t.at, t.function)),
   );
   const used = o.accessed_at.map((u) => h("li", {}, `${percent(u.stall_share)}, far `, share(u.remote_share, null, source), " ", placeOf(u.at, u.function)));
   const list = (title: string, items: Child[]): Child => (items.length === 0 ? null : h("div", {}, h("h4", {}, title), h("ul", {}, ...items)));

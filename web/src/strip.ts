@@ -5,7 +5,7 @@ import { percent, size } from "./format";
 import type { Report, Run, Strip, ThreadRun } from "./report";
 import { saveable } from "./save";
 import { tip } from "./tip";
-import { repair } from "./words";
+import { repair, threadOf } from "./words";
 
 const WIDTH = 512;
 
@@ -66,10 +66,7 @@ function find<T extends { bins: number }>(runs: T[], bin: number): T | undefined
   return runs.find((run) => (end += run.bins) > bin);
 }
 
-const tid = (runs: ThreadRun[], bin: number): string => {
-  const run = find(runs, bin);
-  return run === undefined || run.tid === null ? "unknown" : String(run.tid);
-};
+const threadAt = (r: Report, runs: ThreadRun[], bin: number): string => threadOf(r, find(runs, bin)?.tid ?? null);
 
 function lines(r: Report, strip: Strip, scale: number): Line[] {
   const step = WIDTH / strip.bins;
@@ -147,8 +144,8 @@ function drawn(r: Report, of: Strip, large: boolean): HTMLElement {
     const from = (bin / of.bins) * of.extent;
     const to = ((bin + 1) / of.bins) * of.extent;
     const where = of.axis === "offset" ? `${size(from)} to ${size(to)}` : `allocations ${Math.floor(from) + 1} to ${Math.max(Math.floor(from) + 1, Math.ceil(to))}`;
-    const thread = of.user_thread.length > 0 ? `; used most by thread ${tid(of.user_thread, bin)}` : "";
-    answer.textContent = `${where}: ${rows.map((row) => row.at(bin)).join("; ")}; touched first by thread ${tid(of.first_thread, bin)}${thread}`;
+    const thread = of.user_thread.length > 0 ? `; used most by ${threadAt(r, of.user_thread, bin)}` : "";
+    answer.textContent = `${where}: ${rows.map((row) => row.at(bin)).join("; ")}; touched first by ${threadAt(r, of.first_thread, bin)}${thread}`;
   };
   svg.addEventListener("mousemove", (event) => {
     const box = svg.getBoundingClientRect();

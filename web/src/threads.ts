@@ -10,6 +10,7 @@ import { bar, share } from "./marks";
 import type { ProcessPicture, Report, ThreadParts, ThreadRow } from "./report";
 import { nodeClass, nodeLegend } from "./strip";
 import { table } from "./table";
+import { threadOf } from "./words";
 
 export function threads(d: Data): HTMLElement {
   const r = d.report;
@@ -26,7 +27,7 @@ export function threads(d: Data): HTMLElement {
     rows: r.threads,
     text: (t) => `${t.name} ${t.tid} node ${t.node ?? "unknown"}`,
     columns: [
-      { name: "thread", about: "position in creation order and name", number: false, ascending: true, key: (t) => t.index, cell: (t) => h("span", { class: "name" }, `${t.index} ${t.name}`, h("small", {}, ` tid ${t.tid}`)) },
+      { name: "thread", about: "position in creation order and name; tid: its number in other tools", number: false, ascending: true, key: (t) => t.index, cell: (t) => h("span", { class: "name" }, `${t.index} ${t.name}`, h("small", {}, ` tid ${t.tid}`)) },
       { name: "node", about: "node that it runs on", number: true, ascending: true, key: (t) => t.node, cell: (t) => (t.node === null ? "unknown" : String(t.node)) },
       { name: shareName(r), follows: true, about: `share of all ${basis(r)}`, number: true, key: (t) => shareOf(of(t), t.share), cell: (t) => share(shareOf(of(t), t.share), null, source) },
       { name: "", follows: true, about: "near and far parts of that share; the rest computes, waits or is unknown", key: (t) => farOf(of(t), known(t) - near(t)), cell: (t) => barOf(of(t), () => bar(near(t) / most, (known(t) - near(t)) / most, 0)) },
@@ -80,14 +81,14 @@ function cpus(r: Report): HTMLElement | null {
         if (before !== null && before !== cpu) add("tick", `M${from} ${bottom}v${-(lane - 2)}`);
         before = cpu;
       }
-      if (lane > 10 || row % 4 === 0) texts.push(s("text", { x: 0, y: bottom - 1, class: "small" }, shorten(`${rows.get(t.tid)?.index ?? ""} ${rows.get(t.tid)?.name ?? ""} ${t.tid}`, 16)));
+      if (lane > 10 || row % 4 === 0) texts.push(s("text", { x: 0, y: bottom - 1, class: "small" }, shorten(`${rows.get(t.tid)?.index ?? ""} ${rows.get(t.tid)?.name ?? ""}`, 16)));
     });
     return [...[...paths].map(([kind, d]) => s("path", { d, class: kind })), ...texts];
   };
   const answer = (t: number): string => {
     const p = partOf(c, t);
     const seen = c.threads.filter((one) => one.cpu[p] !== null && one.cpu[p] !== undefined);
-    const words = seen.slice(0, 8).map((one) => `${one.tid} on cpu ${one.cpu[p]}${(one.waiting[p] ?? 0) > 0 ? ", waiting" : ""}`);
+    const words = seen.slice(0, 8).map((one) => `${threadOf(r, one.tid)} on cpu ${one.cpu[p]}${(one.waiting[p] ?? 0) > 0 ? ", waiting" : ""}`);
     return `${seconds(at(c, p))} to ${seconds(at(c, p + 1))}: ${plural(seen.length, "thread")} seen${words.length > 0 ? `: ${words.join("; ")}` : ""}${seen.length > 8 ? "; …" : ""}. ${sampled(r)}`;
   };
   const rest = r.threads.filter((t) => t.samples > 0).length - c.threads.length;

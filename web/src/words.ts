@@ -1,5 +1,5 @@
 // Words for the values of enumerations.
-import type { Binding, Pattern, Repair } from "./report";
+import type { Binding, Pattern, Repair, Report } from "./report";
 
 export function repair(r: Repair): string {
   switch (r.kind) {
@@ -32,4 +32,10 @@ export function binding(b: Binding): string {
   const words = b.kind.replace(/_/g, " ");
   if ("from" in b) return `${words} ${b.from}→${b.to}`;
   return "node" in b ? `${words} of node ${b.node}` : words;
+}
+
+/** A thread as a reader meets it everywhere: by its place in the order in which threads began. */
+export function threadOf(r: Report, tid: number | null): string {
+  const row = r.threads.find((t) => t.tid === tid);
+  return `thread ${row === undefined ? "unknown" : row.index}`;
 }

@@ -271,7 +271,7 @@ mod tests {
                 if spread {
                     (row.page_nodes, row.user_nodes) = (vec![0.5, 0.5], vec![(0, 0.5), (1, 0.5)]);
                 }
-                let program = Program { openmp, managed: None };
+                let program = Program { openmp, ..Program::default() };
                 for text in advise(&row, program, cause) {
                     for twice in [
                         "uses it that uses",

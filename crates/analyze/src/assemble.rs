@@ -56,7 +56,8 @@ pub fn assemble(
     if let Some(held) = &held {
         shares.lowered(&held.report, THRESHOLD);
     }
-    let program = Program::of(&input.modules, &input.symbols);
+    let program =
+        Program { before: input.meta.command.is_empty(), ..Program::of(&input.modules, &input.symbols) };
     let timeline = counts.timing.as_ref().ok().map(|p| &p.timeline);
     let shared = match timeline {
         Some(timeline) => sharing::findings(context, counters, rows, timeline),

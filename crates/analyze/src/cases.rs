@@ -398,7 +398,10 @@ fn unexplained<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
             format!(
                 "most of {ALL} is on other nodes than the threads that use it; its first touches were not recorded"
             ),
-            format!("; {n} of its pages were placed by the kernel or before the recording"),
+            format!(
+                "; {n} of its pages were placed by the kernel{}",
+                if program.before { " or before the recording" } else { "" }
+            ),
         ),
     };
     Some(Case {

@@ -189,6 +189,7 @@ impl Exact {
             true => region.bounds,
             false => (0, u64::MAX),
         };
+        let mut over = spaces.rows_over(&rows.of_thing, since, until);
         let mut by_user = vec![0.0; nodes.count];
         let mut first = 0;
         for group in order.chunk_by(|&a, &b| place(a as usize) == place(b as usize)) {
@@ -196,14 +197,8 @@ impl Exact {
             exact.total.add(&lines, 1.0);
             let (space, number) = place(group[0] as usize);
             let from = number * page;
-            let mut found: Vec<u32> = spaces
-                .over(space, from, from.saturating_add(page), since, until)
-                .into_iter()
-                .map(|t| rows.of_thing[t as usize])
-                .filter(|&r| r != NONE)
-                .collect();
-            found.sort_unstable();
-            found.dedup();
+            let mut found = over.of(space, from, from.saturating_add(page));
+            found.retain(|&r| r != NONE);
             let rows = (first, first + group.len() as u32);
             first = rows.1;
             let most = by_user.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));

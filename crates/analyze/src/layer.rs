@@ -9,8 +9,13 @@
 //! to the root, with a binary search in each.
 
 mod deaths;
+mod groups;
+mod steps;
 
 use deaths::Deaths;
+pub use groups::Groups;
+use steps::step;
+
 /// An interval of addresses with a lifetime.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -273,6 +278,7 @@ impl Layer {
         // The youngest that counts, the next to be born, the first ever.
         let (mut best, mut next, mut first) = (None, u32::MAX, u32::MAX);
         for list in self.around(cell) {
+            step();
             let ranks = &self.whole.ranks[list.clone()];
             let born = ranks.partition_point(|&r| r < now);
             next = next.min(ranks.get(born).copied().unwrap_or(u32::MAX));
@@ -293,6 +299,7 @@ impl Layer {
             });
         }
         for &rank in &self.part.ranks[self.part.of(cell)] {
+            step();
             let s = span(rank);
             if s.to <= address {
                 valid.from = valid.from.max(s.to);
@@ -367,6 +374,7 @@ impl Layer {
         let now = self.born_by(spans, time);
         let mut best: Option<u32> = None;
         let mut search = |ranks: &mut dyn Iterator<Item = u32>| {
+            step();
             let nearer = ranks.take_while(|&r| best.is_none_or(|b| if before { r > b } else { r < b }));
             if let Some(rank) = nearer.into_iter().find(|&r| fits(self.by_birth[r as usize])) {
                 best = Some(rank);
@@ -417,6 +425,14 @@ impl Layer {
         found.into_iter().flatten().map(|rank| self.by_birth[rank as usize])
     }
 
+    /// The cells that a range is in part in: the first, and one past the last.
+    fn cells_of(&self, from: u64, to: u64) -> Option<(usize, usize)> {
+        let cells = self.borders.len().saturating_sub(1);
+        let first = self.borders.partition_point(|&b| b <= from).saturating_sub(1);
+        let end = self.borders.partition_point(|&b| b < to).min(cells);
+        (from < to && first < end).then_some((first, end))
+    }
+
     /// Everything that covered part of `from..to` and lived at some time of `since..=until`; some of it repeatedly.
     pub fn over<S: Spans + ?Sized>(
         &self,
@@ -427,13 +443,9 @@ impl Layer {
         until: u64,
         mut found: impl FnMut(u32),
     ) {
-        let cells = self.borders.len().saturating_sub(1);
-        let first = self.borders.partition_point(|&b| b <= from).saturating_sub(1);
-        let end = self.borders.partition_point(|&b| b < to).min(cells);
-        if from >= to || first >= end {
-            return;
-        }
+        let Some((first, end)) = self.cells_of(from, to) else { return };
         let mut check = |rank: u32| {
+            step();
             let id = self.by_birth[rank as usize];
             let s = spans.span(id);
             if s.from < to && from < s.to && s.born <= until && since < s.died {

@@ -241,16 +241,15 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
             f.remote_share = Some(counts.remote as f64 / counts.known.weight as f64);
         }
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
-        (f.pattern, f.ranges) = pattern::pattern(used, &counts.followed);
+        let overlaid = pattern::pattern(used, &counts.followed);
         // Small ones are sampled: what lies between two of them is of no object.
         let several = instances.get(&key).filter(|_| about.kind != ObjectKind::SmallHeap);
-        if f.own_stacks || several.is_some_and(|i| instances::own(i)) {
-            f.pattern = Pattern::OwnThread;
-        } else if let Some((pattern, ranges)) = several.and_then(|i| instances::pattern(i))
-            && f.pattern != Pattern::Cyclic
-        {
-            (f.pattern, f.ranges) = (pattern, ranges);
-        }
+        (f.pattern, f.ranges) = match several {
+            _ if f.own_stacks => (Pattern::OwnThread, overlaid.1),
+            Some(i) if instances::own(i) => (Pattern::OwnThread, overlaid.1),
+            Some(i) => instances::compared(i, overlaid),
+            None => overlaid,
+        };
         who_uses(&mut f, context, counters, used);
         f.set_up = set_up(used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());

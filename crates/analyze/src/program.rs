@@ -9,6 +9,8 @@ pub struct Program {
     pub openmp: bool,
     /// A runtime gives it its memory.
     pub managed: Option<Managed>,
+    /// It ran before it was recorded.
+    pub before: bool,
 }
 
 /// A runtime that allocates, moves and frees memory on behalf of a program: pages cannot be placed by the lines of it.
@@ -50,7 +52,7 @@ impl Program {
         } else {
             None
         };
-        Program { openmp, managed }
+        Program { openmp, managed, before: false }
     }
 }
 
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn runtimes_are_known_by_their_files_and_functions() {
-        let openmp = Program { openmp: true, managed: None };
+        let openmp = Program { openmp: true, ..Program::default() };
         assert_eq!(of(&["/home/me/app", "/usr/lib/x86_64-linux-gnu/libgomp.so.1.0.0"], &[]), openmp);
         assert_eq!(of(&["/opt/intel/lib/libiomp5.so"], &[]), openmp);
         assert_eq!(of(&["/home/me/app"], &["main", "GOMP_parallel"]), openmp);
@@ -82,7 +84,7 @@ mod tests {
             of(&["/home/libgomp.so.1/app", "/usr/lib/libopenblasp-r0.3.21.so"], &["main"]),
             Program::default()
         );
-        let managed = |managed| Program { openmp: false, managed: Some(managed) };
+        let managed = |managed| Program { managed: Some(managed), ..Program::default() };
         assert_eq!(of(&["/usr/lib/jvm/lib/server/libjvm.so"], &[]), managed(Managed::Java));
         assert_eq!(of(&["/usr/bin/node"], &[]), managed(Managed::V8));
         assert_eq!(of(&["/home/me/app"], &["main.main", "runtime.mallocgc"]), managed(Managed::Go));

@@ -3,6 +3,7 @@
 //! Precedence where several cover an address: heap, static, stack, mapping;
 //! the finer knowledge wins. A forked space sees its parent as it was at the fork.
 
+mod rows_over;
 mod things;
 
 pub use things::{Thing, Things};
@@ -264,28 +265,6 @@ impl Spaces {
         // Just before its end: at the end of time itself nothing is mapped.
         let flags = self.flags_at(input, t.space, t.address, t.died.saturating_sub(1));
         flags.is_some_and(|flags| flags & WRITABLE == 0) && !(0..r.kind.len()).any(changed)
-    }
-
-    /// What covered any byte of `from..to` at some time of `since..=until`; mappings only where no
-    /// object did. A sampled small allocation counts if it begins there, or where there is nothing else.
-    pub fn over(&self, space: u32, from: u64, to: u64, since: u64, until: u64) -> Vec<u32> {
-        let mut found = Vec::new();
-        let things = &self.things;
-        for (here, last) in self.lineage(space, until) {
-            for layer in &here.fine {
-                layer.over(things, from, to, since.min(last), last, |id| found.push(id));
-            }
-            let small = here.small.partition_point(|x| x.0 < from);
-            let begins = here.small[small..].iter().take_while(|x| x.0 < to);
-            found.extend(begins.map(|x| x.1).filter(|&id| things.born[id as usize] <= last));
-        }
-        if found.is_empty() {
-            let mapping = self.mapping_at(space, from, until).0;
-            // As `at` answers: of the kind of the sampled allocations around it.
-            let near = mapping.is_none_or(|m| self.is_heap_area(m));
-            found.extend(near.then(|| self.small_at(space, from, until)).flatten().or(mapping));
-        }
-        found
     }
 
     fn is_heap_area(&self, thing: u32) -> bool {

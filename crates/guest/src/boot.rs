@@ -11,6 +11,7 @@ use super::shape::{Shape, memory_name};
 use super::signals::Relay;
 use super::snapshot::{self, About, Nameless};
 use super::{Progress, cache, host, vmlinux};
+use nearfar_host::input;
 use nearfar_machine::cpulist::CpuList;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ impl Setup {
     ) -> Result<About, GuestError> {
         let parts = &*self.parts;
         let begun = Instant::now();
-        let image = std::fs::read(&parts.kernel.image)
+        let image = input::read(&parts.kernel.image, input::MOST_MADE)
             .map_err(GuestError::host(format!("cannot read {}", parts.kernel.image.display())))?;
         let unpacked = vmlinux::unpack(&image);
         let pvh = unpacked.is_some();

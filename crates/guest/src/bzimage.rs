@@ -1,13 +1,13 @@
 //! The header of a kernel image.
 
-use std::fs::File;
+use nearfar_host::input;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// The release in the header of a bzImage (Documentation/arch/x86/boot.rst): at 0x20e is where
 /// the text is, less 0x200.
 pub(super) fn release(image: &Path) -> Result<String, String> {
-    let mut file = File::open(image).map_err(|error| error.to_string())?;
+    let (mut file, _) = input::open(image).map_err(|error| error.to_string())?;
     let mut header = [0; 0x210];
     file.read_exact(&mut header).map_err(|_| "too short for a kernel".to_owned())?;
     if &header[0x202..0x206] != b"HdrS" {

@@ -2,6 +2,7 @@
 
 use super::error::GuestError;
 use super::{Progress, bzimage, cache, modules, process};
+use nearfar_host::input;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -51,11 +52,13 @@ pub(super) fn from_package(
     if whole(&target) {
         return Ok(target);
     }
+    let unfit = |why: String| GuestError::NoKernel { tried: format!("{name}: {why}") };
+    // dpkg-deb would wait for what comes out of a FIFO.
+    input::open(deb).map_err(|why| unfit(why.to_string()))?;
     progress(Progress::Unpacking { package: name.clone() });
     let scratch = cache::Scratch::new(cache, "unpack")?;
     let tree = scratch.path().join("tree");
     run(Command::new("dpkg-deb").arg("-x").arg(deb).arg(&tree))?;
-    let unfit = |why: String| GuestError::NoKernel { tried: format!("{name}: {why}") };
     let boot = fs::read_dir(tree.join("boot")).map_err(|_| unfit("it has no kernel".into()))?;
     let image = boot
         .flatten()

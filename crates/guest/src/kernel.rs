@@ -166,3 +166,49 @@ fn modules_of(image: &Path) -> PathBuf {
     let unpacked = directory.join("../lib/modules").join(&release);
     if unpacked.is_dir() { unpacked } else { Path::new("/lib/modules").join(release) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A FIFO that has the bytes of a file in it: whoever reads it gets them, whoever waits for its end waits.
+    fn fifo(path: &Path, bytes: &[u8]) -> std::fs::File {
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a string that ends with 0 and lives until the call returns.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let mut both = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        both.write_all(bytes).unwrap();
+        both
+    }
+
+    #[test]
+    fn what_is_named_as_the_kernel_is_a_regular_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| match Kernel::named(path, &mut |_| {}) {
+            Err(Problem::Unfit(why) | Problem::Other(GuestError::NoKernel { tried: why })) => why,
+            Err(Problem::Other(other)) => other.to_string(),
+            Ok(_) => panic!("{} is a kernel", path.display()),
+        };
+        let image = directory.path().join("vmlinuz");
+        let held = fifo(&image, &[0; 0x300]);
+        assert!(refused(&image).ends_with("it is a FIFO, not a regular file"), "{}", refused(&image));
+        drop(held);
+        assert!(refused(Path::new("/dev/zero")).ends_with("it is a device, not a regular file"));
+        // Debian's package of one: unpacked by another program, which would wait.
+        let package = directory.path().join("linux-image-6.1.0-1-amd64.deb");
+        let held = fifo(&package, b"no package");
+        let why = refused(&package);
+        assert!(why.contains("it is a FIFO, not a regular file"), "{why}");
+        drop(held);
+        // The list of what the kernel has built in.
+        let root = directory.path().join("modules");
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("9p.ko"), "").unwrap();
+        std::fs::write(root.join("virtio_pci.ko"), "").unwrap();
+        let held = fifo(&root.join("modules.builtin"), b"kernel/9p.ko");
+        let why = modules::load(&root).err().unwrap();
+        assert!(why.ends_with("it is a FIFO, not a regular file"), "{why}");
+        drop(held);
+    }
+}

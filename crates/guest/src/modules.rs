@@ -1,6 +1,7 @@
 //! The kernel modules that the guest needs, in the order in which they can be loaded.
 
 use super::error::GuestError;
+use nearfar_host::input;
 use object::{Object, ObjectSection};
 use std::collections::HashMap;
 use std::fs;
@@ -25,7 +26,12 @@ pub(super) fn load(root: &Path) -> Result<Vec<Module>, String> {
     if files.is_empty() {
         return Err(format!("no modules below {}", root.display()));
     }
-    let builtin = fs::read_to_string(root.join("modules.builtin")).unwrap_or_default();
+    let list = root.join("modules.builtin");
+    let builtin = match list.symlink_metadata() {
+        Ok(_) => input::read_text(&list, input::MOST_WRITTEN)
+            .map_err(|why| format!("{}: {why}", list.display()))?,
+        Err(_) => String::new(),
+    };
     let builtin: Vec<String> = builtin.lines().map(|line| name_of(Path::new(line))).collect();
     let mut order = Vec::new();
     for name in WANTED {
@@ -93,7 +99,10 @@ fn read(file: &Path) -> Result<Vec<u8>, GuestError> {
         Some("xz") => "xz",
         Some("zst") => "zstd",
         Some("gz") => "gzip",
-        _ => return fs::read(file).map_err(GuestError::host(format!("cannot read {}", file.display()))),
+        _ => {
+            let bytes = input::read(file, input::MOST_MADE);
+            return bytes.map_err(GuestError::host(format!("cannot read {}", file.display())));
+        }
     };
     let failed = |why: String| GuestError::Tool { command: format!("{tool} -dc {}", file.display()), why };
     let output = Command::new(tool)

@@ -1,6 +1,7 @@
 //! What was counted beside the samples, as text.
 
 use super::layout::{Page, count, left, percent, right, shorten};
+use super::thread::of_tid;
 use nearfar_analyze::{CountedAlong, CountedThread, CountedValue, Report};
 
 /// Rows of threads that are printed; the JSON has them all.
@@ -34,7 +35,7 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     }
     unknown(page, &along.program);
     page.item(0, "remote", &remote(along, r));
-    threads(page, along);
+    threads(page, r, along);
     host(page, along);
 }
 
@@ -100,7 +101,7 @@ fn remote(along: &CountedAlong, r: &Report) -> String {
     format!("{} of the lines from memory{sampled}", percent(Some(share)))
 }
 
-fn threads(page: &mut Page, along: &CountedAlong) {
+fn threads(page: &mut Page, r: &Report, along: &CountedAlong) {
     let shown = &along.threads[..along.threads.len().min(THREADS)];
     if shown.is_empty() {
         return;
@@ -118,7 +119,7 @@ fn threads(page: &mut Page, along: &CountedAlong) {
     let head: String = columns.iter().map(|(head, _)| right(head, width(head))).collect();
     page.heading(&format!("{}{}{head}", left("Thread", 24), right("cpu time", 10)));
     for thread in shown {
-        let name = shorten(&format!("{} {}", thread.tid, thread.name), 23);
+        let name = shorten(&format!("{} {}", of_tid(r, thread.tid), thread.name), 23);
         let time = thread.cpu_seconds.map_or("unknown".to_owned(), |s| format!("{s:.2} s"));
         let cells: String = columns
             .iter()

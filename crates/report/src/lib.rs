@@ -25,6 +25,7 @@ mod screen;
 mod sections;
 pub mod svg;
 pub mod text;
+mod thread;
 pub mod topology;
 pub mod trials;
 pub mod whatif;

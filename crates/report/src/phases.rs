@@ -2,6 +2,7 @@
 //! anything else that was counted.
 
 use super::layout::{Page, columns, count, percent, plural, right, shorten};
+use super::thread::of_tid;
 use super::whatif::by_phase;
 use nearfar_analyze::{
     Basis, Finding, FindingPhase, MOST_UNKNOWN, PhaseAmounts, PhaseFigures, PhaseReport, Report, Spread,
@@ -227,7 +228,12 @@ pub fn to_phases(report: &Report, wanted: Wanted, width: usize, color: bool) -> 
             let mut own: Vec<Option<PhaseFigures>> = vec![None; phases.nodes.len()];
             phases.rows.iter().filter(|r| r.thread == t).for_each(|r| own[r.node] = Some(r.figures));
             page.blank();
-            page.line(&format!("PROCESS {};THREAD {} ({}):", thread.pid, thread.tid, thread.name));
+            page.line(&format!(
+                "PROCESS {};THREAD {} ({}):",
+                thread.pid,
+                of_tid(report, thread.tid),
+                thread.name
+            ));
             table(&mut page, phases, q, &own);
         }
         if phases.rows_left_out > 0 {

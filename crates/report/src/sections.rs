@@ -2,6 +2,7 @@
 
 use super::counted::bound_most;
 use super::layout::*;
+use super::thread::thread;
 use nearfar_analyze::{
     Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow, Verdict,
 };
@@ -277,10 +278,7 @@ fn placed_by(r: &Report, touches: &[TouchRow], room: usize) -> String {
         all.len()
     };
     let who = match threads {
-        1 => match r.threads.iter().find(|t| t.tid == first.thread) {
-            Some(t) => format!("thread {}", t.index),
-            None => format!("tid {}", first.thread),
-        },
+        1 => thread(r, first.thread),
         n => format!("{n} threads"),
     };
     let node = match (threads, first.node) {

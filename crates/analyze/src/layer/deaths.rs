@@ -1,5 +1,7 @@
 //! When the spans of a list ended.
 
+use super::steps::step;
+
 /// Deaths in a list, and the latest of each so many of them, and of each so many of these: to find the last
 /// in a range that is alive without asking all.
 #[derive(Debug)]
@@ -23,6 +25,7 @@ impl Deaths {
     pub(super) fn last_alive(&self, first: usize, end: usize, time: u64) -> (Option<usize>, u64) {
         let (mut at, mut latest) = (end, 0);
         while at > first {
+            step();
             // The longest block that ends here, lies inside and is dead as a whole.
             let (mut level, mut length) = (0, 1);
             while let Some(above) = self.levels.get(level + 1)

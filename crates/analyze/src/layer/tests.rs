@@ -1,4 +1,5 @@
 use super::naive::Naive;
+use super::steps::taken;
 use super::*;
 use crate::stats::Random;
 
@@ -195,4 +196,96 @@ fn memory_grows_with_the_spans_and_not_with_their_square() {
     // All nested, and a staircase: the worst that a file can do.
     assert!(per_span(&|i| (i << 12, (2 * COUNT - i) << 12)) <= 20.0);
     assert!(per_span(&|i| (i << 12, (COUNT + i) << 12)) <= 20.0);
+}
+
+/// Blocks of their own sizes at one address, one alive at a time, in a number that doubles: what a lookup goes through
+/// grows by a list or two.
+#[test]
+fn lookups_among_mappings_of_their_own_sizes_do_not_grow_with_their_number() {
+    let steps = |count: u64, overlap: Overlap| {
+        let scattered = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 36;
+        let s: Vec<Span> = (0..count)
+            .map(|i| {
+                let born = 1000 + 100 * i;
+                Span { from: 1 << 30, to: (1 << 30) + 65536 + scattered(i) / 16 * 16, born, died: born + 50 }
+            })
+            .collect();
+        let l = layer(&s, overlap);
+        let asked = 1000;
+        let all = taken(|| {
+            for i in 0..asked {
+                let block = i * count / asked;
+                let (address, time) = ((1 << 30) + scattered(3 * i) % 65536, 1000 + 100 * block);
+                assert_eq!(l.at(&s[..], address, time + 20).0, Some(block as u32));
+                assert_eq!(l.at(&s[..], address, time + 70).0, None);
+                assert_eq!(l.latest(&s[..], address, time + 20, |_| true), Some(block as u32));
+                assert_eq!(l.youngest::<4, _>(&s[..], address, time + 20).next(), Some(block as u32));
+            }
+        });
+        all as f64 / asked as f64
+    };
+    for overlap in [Overlap::Replaces, Overlap::Nests] {
+        let [few, many] = [25_000, 200_000].map(|count| steps(count, overlap));
+        // Eight times the blocks: three more lists for each of four lookups, and partly filled cells from 65,536 on.
+        assert!(many <= few + 300.0, "{overlap:?}: {few} and {many} steps a block");
+    }
+}
+
+/// Pages of such blocks, asked for the rows that were there: of three rows each list has three at most.
+#[test]
+fn the_rows_of_a_page_do_not_take_longer_to_find_among_many_mappings() {
+    let steps = |count: u64| {
+        let scattered = |i: u64| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 36;
+        let s: Vec<Span> = (0..count)
+            .map(|i| Span {
+                from: 1 << 30,
+                to: (1 << 30) + 4096 * (16 + scattered(i) % 25_000),
+                born: i,
+                died: i + 1,
+            })
+            .collect();
+        let l = layer(&s, Overlap::Replaces);
+        let row = |id: u32| id % 3;
+        let groups = l.groups(&s[..], 0, u64::MAX, row);
+        let pages = 1000;
+        let all = taken(|| {
+            for page in 0..pages {
+                let from = (1 << 30) + page * 4096;
+                let mut found = Vec::new();
+                l.groups_over(&s[..], &groups, row, (from, from + 4096), |r| found.push(r));
+                found.sort_unstable();
+                found.dedup();
+                assert_eq!(found, [0, 1, 2], "{page}");
+            }
+        });
+        all as f64 / pages as f64
+    };
+    let [few, many] = [25_000, 200_000].map(steps);
+    assert!(many <= few + 100.0 && many < 300.0, "{few} and {many} steps a page");
+}
+
+#[test]
+fn groups_over_ranges_are_those_of_the_spans_there() {
+    let mut random = Random::new(13);
+    for round in 0..50 {
+        let s = some(&mut random, round % 23, 30, 20);
+        for grain in [1, 3, 16] {
+            let l = Layer::with_grain((0..s.len() as u32).collect(), &s[..], Overlap::Replaces, grain);
+            for (since, until) in [(0, u64::MAX), (5, 9), (12, 12)] {
+                let groups = l.groups(&s[..], since, until, |id| id % 3);
+                for (from, to) in (0..32).flat_map(|from| [(from, from + 1), (from, from + 7), (from, from)])
+                {
+                    let mut wanted: Vec<u32> =
+                        over(&l, &s, from, to, since, until).iter().map(|id| id % 3).collect();
+                    let mut found = Vec::new();
+                    l.groups_over(&s[..], &groups, |id| id % 3, (from, to), |g| found.push(g));
+                    for list in [&mut wanted, &mut found] {
+                        list.sort_unstable();
+                        list.dedup();
+                    }
+                    assert_eq!(found, wanted, "{round} {grain} {from}..{to} {since}..={until}");
+                }
+            }
+        }
+    }
 }

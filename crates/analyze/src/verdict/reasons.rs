@@ -34,7 +34,8 @@ pub(super) fn page_node_reason(input: &Input, judge: &Judge) -> String {
             // They were recorded, and none is there: what ended the recording early is the reason, if anything did.
             let end = input.losses.what.iter().position(|what| what == "end");
             let why = end.map_or(String::new(), |at| format!(": {}", input.losses.why[at]));
-            return format!("First touches were not recorded{why}. Record again, from the program's start.");
+            let start = if input.meta.command.is_empty() { ", from the program's start" } else { "" };
+            return format!("First touches were not recorded{why}. Record again{start}.");
         }
         let why = pages
             .filter(|r| !r.active && !r.why.is_empty())

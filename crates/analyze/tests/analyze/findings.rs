@@ -58,14 +58,38 @@ fn thirty_fields_of_one_class_are_judged_together() {
     consistent(&r);
 }
 
-/// Two threads take turns on the pages that others touched first, and the emulator gave one of them more to do. A schedule
-/// would divide that work anew, which is not what memory gains.
+/// Threads take turns on the pages that others touched first, and the emulator gave one of them more to do. A schedule would
+/// also divide that work anew, which is not what memory gains.
 #[test]
 fn no_finding_gains_more_than_every_line_local() {
+    let r = turns_on_others_pages(false);
+    consistent(&r);
+    // One loop is one change: not a finding for each array.
+    let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+    assert_eq!((r.verdict, kinds), (Verdict::Affected, vec!["schedule_mismatch"]), "{}", r.verdict_why);
+    let what_if = r.what_if.as_ref().unwrap();
+    let schedules = what_if.repairs.iter().filter(|part| part.repair == Repair::SameSchedule);
+    assert_eq!(schedules.count(), 1, "{:?}", what_if.repairs);
+    // The bound is the time of the same work with every line where it is used, and nothing is better. The report's own bound
+    // cannot tell: it is as good as the best of what it predicts.
+    let seconds = |r: &Report| r.time.as_ref().expect("a time").seconds;
+    let local = seconds(&turns_on_others_pages(true)) / seconds(&r);
+    assert!((bound(&r) - local).abs() < 0.01, "{} is not {local}", bound(&r));
+    for part in &what_if.repairs {
+        assert!(part.predicted.ratio > local - 0.01, "{part:?} is better than {local}");
+        assert!(part.objects != ["small"] || part.predicted.ratio > 0.95, "{part:?}");
+    }
+}
+
+/// Three arrays, of whose pages four threads take a line each in turn; thread 0 has more operations. With `local`, each thread's
+/// lines come from its own node.
+fn turns_on_others_pages(local: bool) -> Report {
     let mut w = waiting();
+    // A narrow link between the nodes, or it would not matter where the pages are.
+    w.input.meta.machine.figures.links[0].gbs_per_direction.value = 2.0;
     let work = w.own("work", 20);
     let mut arrays = Vec::new();
-    for (name, line, pages) in [("ranks", 10, 512u64), ("sums", 11, 512), ("small", 12, 16)] {
+    for (name, line, pages) in [("ranks", 10, 512u64), ("sums", 11, 512), ("small", 12, 40)] {
         let init = w.own(&format!("init_{name}"), line);
         let a = w.array(name, pages);
         for page in 0..pages {
@@ -76,30 +100,20 @@ fn no_finding_gains_more_than_every_line_local() {
     for (a, pages) in arrays {
         for page in 0..pages {
             for turn in 0..4u64 {
-                let page_node = (page * 4 / pages / 2) as i16;
                 let at = (((page * 4 + turn) % EPOCHS) as u32, 1);
-                let thread = ((page + turn) % 4) as u32;
-                w.moves(at, thread, work, a + page * PAGE + turn * 64, page_node, 40);
+                let thread = (page + turn) % 4;
+                let page_node = if local { thread / 2 } else { page * 4 / pages / 2 };
+                w.moves(at, thread as u32, work, a + page * PAGE + turn * 64, page_node as i16, 40);
             }
         }
     }
-    // Fetched ahead, in order: what a static schedule may be advised for.
-    let prefetched: Vec<u64> = w.input.epoch_traffic.read_lines.clone();
-    w.input.epoch_traffic.prefetch_lines = prefetched;
-    // Thread 0 has ten times the work.
+    // Most are fetched ahead, in order: what a static schedule may be advised for. The others are waited for.
+    let ahead = |lines: &u64| lines * 6 / 10;
+    w.input.epoch_traffic.prefetch_lines = w.input.epoch_traffic.read_lines.iter().map(ahead).collect();
     for epoch in 0..EPOCHS as u32 {
-        w.works(epoch, 1, 0, 20_000);
+        w.works(epoch, 1, 0, 40_000);
     }
-    let r = w.real();
-    consistent(&r);
-    // One loop is one change: not a finding for each array.
-    let of_loop = r.findings.iter().filter(|f| f.kind == "schedule_mismatch").count();
-    assert!(of_loop <= 1, "{:?}", r.findings);
-    for part in &r.what_if.as_ref().unwrap().repairs {
-        if part.objects == ["small"] {
-            assert!(part.predicted.ratio > 0.95, "{part:?}");
-        }
-    }
+    w.real()
 }
 
 /// Two arrays on one node: its memory has too much to do, and moving either relieves it.

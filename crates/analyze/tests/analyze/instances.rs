@@ -92,6 +92,62 @@ fn the_pattern_of_objects_of_one_line_is_that_of_the_one_with_far_pages() {
     assert_eq!(pattern(1), Pattern::AllOver);
 }
 
+/// Each of two objects is used in halves, by thread 0 the first of one and the second of the other. Page by page each has one
+/// user, at the offsets of both every thread is: that is what turns look like.
+#[test]
+fn objects_of_one_line_that_threads_use_in_different_halves_are_used_in_blocks() {
+    let pattern = |far: bool, each: u64| {
+        let mut w = MadeRecording::new(2);
+        let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
+        let chain = w.chain(&[allocate]);
+        for k in 0..2u64 {
+            let address = BASE + k * (64 << 20);
+            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
+            w.input.objects.chain[object as usize] = chain;
+            for part in 0..2u64 {
+                let (user, begin) = ((part + k) % 2, address + part * PAGES / 2 * PAGE);
+                w.touch(1000 + 10_000 * k + part, if far { 0 } else { user as u32 }, init, begin, PAGES / 2);
+                for i in 0..each {
+                    // The same pages again and again, so that each is known to have one user.
+                    let page = i % 4 * (PAGES / 8);
+                    w.sample(WORK + i * 1_000_000 + 2 * k + part, user as u32, work, begin + page * PAGE);
+                }
+            }
+        }
+        let r = w.on(2);
+        (r.objects[0].pattern, r.findings.iter().map(|f| f.advice.clone()).collect::<Vec<_>>())
+    };
+    let (found, advice) = pattern(true, 1000);
+    assert_eq!(found, Pattern::Blocked, "{advice:?}");
+    assert!(
+        advice.len() == 1 && !advice[0].contains("turn") && !advice[0].contains("nterleave"),
+        "{advice:?}"
+    );
+    // Where nothing is far, too.
+    assert_eq!(pattern(false, 1000).0, Pattern::Blocked);
+    // So few samples of each that neither is known by itself: together they say nothing of turns.
+    assert_eq!(pattern(true, 20).0, Pattern::Unknown);
+}
+
+/// Page by page by two threads in both objects: only the pages themselves show it, and they do.
+#[test]
+fn turns_in_each_of_several_objects_are_turns() {
+    let mut w = MadeRecording::new(2);
+    let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
+    let chain = w.chain(&[allocate]);
+    for k in 0..2u64 {
+        let address = BASE + k * (64 << 20);
+        let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
+        w.input.objects.chain[object as usize] = chain;
+        w.touch(1000 + 10_000 * k, 0, init, address, PAGES);
+        for i in 0..8000 {
+            let page = w.random() % PAGES;
+            w.sample(WORK + i * 100_000 + k, ((page + k) % 2) as u32, work, address + page * PAGE);
+        }
+    }
+    assert_eq!(w.on(2).objects[0].pattern, Pattern::Cyclic);
+}
+
 #[test]
 fn objects_that_every_thread_uses_are_not_each_threads_own() {
     let r = four_of_a_line(|k, i| ((u64::from(k) + i) % 4) as u32);

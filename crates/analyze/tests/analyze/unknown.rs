@@ -54,6 +54,43 @@ fn too_few_samples_are_unknown_not_clean() {
     assert!(r.verdict_why.contains("too few"), "{}", r.verdict_why);
 }
 
+/// Who recorded a program from its start is not told to do so; who attached to one is.
+#[test]
+fn from_the_programs_start_is_said_to_those_only_who_came_later() {
+    let said = |command: &[&str], touched: u64| {
+        let mut w = MadeRecording::new(2);
+        w.input.meta.command = command.iter().map(|&word| word.into()).collect();
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 4096);
+        w.touch(100, 0, init, a, touched);
+        w.use_all_over(2, 400, work, a, 4096);
+        w.on(2).verdict_why
+    };
+    for touched in [0, 1] {
+        let (whole, late) = (said(&["./app"], touched), said(&[], touched));
+        assert!(!whole.contains("start") && !whole.contains("before the recording"), "{whole}");
+        assert!(late.contains("from the program's start"), "{late}");
+    }
+}
+
+/// The same where pages without a first touch are part of a finding.
+#[test]
+fn a_program_that_was_recorded_from_its_start_has_no_pages_from_before() {
+    let said = |command: &[&str]| {
+        let mut w = MadeRecording::new(2);
+        w.input.meta.machine = machine(2, 1);
+        w.input.meta.command = command.iter().map(|&word| word.into()).collect();
+        let work = w.own("work", 20);
+        let a = w.array("a", 4096);
+        w.page_node(WORK / 2, a, 4096, 0, 12);
+        w.use_blocked(2, 1000, work, a, 4096);
+        w.real().findings.iter().flat_map(|f| f.evidence.clone()).collect::<Vec<_>>().join("\n")
+    };
+    let (whole, late) = (said(&["./app"]), said(&[]));
+    assert!(whole.contains("placed by the kernel") && !whole.contains("before the recording"), "{whole}");
+    assert!(late.contains("placed by the kernel or before the recording"), "{late}");
+}
+
 /// Page faults work, and the disk was full before any was written.
 #[test]
 fn a_full_disk_is_not_said_to_be_a_missing_permission() {

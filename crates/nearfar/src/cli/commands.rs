@@ -118,11 +118,17 @@ mod tests {
 
     /// Whether the parser takes `value` for `arg`. What is missing beside it is another error, and comes later.
     fn takes(sub: &str, arg: &clap::Arg, value: &str) -> bool {
-        let word = match arg.get_long() {
-            Some(long) => format!("--{long}={value}"),
-            None => value.to_owned(),
+        let word = match (arg.get_long(), arg.get_short()) {
+            (Some(long), _) => format!("--{long}={value}"),
+            (None, Some(short)) => format!("-{short}{value}"),
+            (None, None) => value.to_owned(),
         };
-        match command().try_get_matches_from(["nearfar", sub, &word]) {
+        let mut words = ["nearfar", sub, &word].map(std::ffi::OsString::from).to_vec();
+        // As it is typed: a number of `top` or `where` is no program, while a word may be one.
+        if !value.starts_with(char::is_alphabetic) {
+            words = super::super::words::separated(words, &command());
+        }
+        match command().try_get_matches_from(words) {
             Ok(_) => true,
             Err(error) => {
                 use clap::error::ErrorKind::{InvalidValue, UnknownArgument, ValueValidation};
@@ -165,7 +171,14 @@ mod tests {
                 numbers.push(name);
             }
         }
-        for known in ["record look_interval", "record max_size", "where pid", "report width", "run skip"] {
+        for known in [
+            "record look_interval",
+            "record max_size",
+            "where pid",
+            "top interval",
+            "report width",
+            "run skip",
+        ] {
             assert!(numbers.iter().any(|n| n == known), "{known} is not among {numbers:?}");
         }
         assert!(numbers.len() > 40, "{numbers:?}");

@@ -8,7 +8,7 @@
 pub(super) use nearfar_host::out::quoted;
 
 use clap::{Arg, Command};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// The words with `--` before the program.
 pub(super) fn separated(mut words: Vec<OsString>, definition: &Command) -> Vec<OsString> {
@@ -32,12 +32,18 @@ fn program(words: &[OsString], definition: &Command) -> Option<usize> {
             b"--" => return None,
             [b'-', _, ..] => at += usize::from(takes_next(sub, word.to_str()?)?),
             // `where 1234`, `top 0.5`
-            _ if takes_number && bytes.iter().all(|b| b.is_ascii_digit() || *b == b'.') => {}
+            _ if takes_number && is_number(word) => {}
             _ => return Some(at),
         }
         at += 1;
     }
     None
+}
+
+/// `1234`, `0.5`, `1e-3`; whether it is a sensible one is for the parser to say. `inf` may as well be a program.
+fn is_number(word: &OsStr) -> bool {
+    word.to_str()
+        .is_some_and(|w| w.starts_with(|c: char| c.is_ascii_digit() || c == '.') && w.parse::<f64>().is_ok())
 }
 
 /// Whether the word behind this option is its value; `None` if no such option exists: the parser reports it.
@@ -93,6 +99,7 @@ mod tests {
             ("nearfar run --cpubind 0 ./app", "nearfar run --cpubind 0 -- ./app"),
             ("nearfar run -C -1 ./app", "nearfar run -C -1 -- ./app"),
             ("nearfar layout -n 2 ./app", "nearfar layout -n 2 -- ./app"),
+            ("nearfar where 3d ./x", "nearfar where -- 3d ./x"),
             ("nearfar where -i 5 ./app 7", "nearfar where -i 5 -- ./app 7"),
         ] {
             assert_eq!(with_dashes(typed), read);
@@ -109,6 +116,8 @@ mod tests {
             "nearfar record -o x -- -app",
             "nearfar run -- --membind",
             "nearfar where 7 -i 5",
+            "nearfar top 1e-3",
+            "nearfar top 1e308",
             "nearfar record --no-such-option ./app",
             "nearfar run -Z ./app",
             "nearfar diff a b",

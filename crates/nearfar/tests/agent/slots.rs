@@ -12,6 +12,11 @@ fn agent() -> PathBuf {
 
 /// The examples' lines, for a table of so many slots.
 fn explore(scratch: &Scratch, objects: &Path, slots: usize) -> Output {
+    Command::new(harness(scratch, objects, slots)).output().unwrap()
+}
+
+/// The examples' program.
+fn harness(scratch: &Scratch, objects: &Path, slots: usize) -> PathBuf {
     let harness = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agent/slots.c");
     let program = scratch.0.join(format!("slots-{slots}"));
     let mut compiler = Command::new("gcc");
@@ -19,7 +24,26 @@ fn explore(scratch: &Scratch, objects: &Path, slots: usize) -> Output {
     compiler.arg(format!("-DOBJECTS=\"{}\"", objects.display())).arg("-I").arg(agent());
     let built = compiler.arg(harness).arg("-o").arg(&program).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    Command::new(&program).output().unwrap()
+    program
+}
+
+/// What a thread that waits in vain for a slot says.
+fn in_vain(scratch: &Scratch, objects: &Path) -> String {
+    let output = Command::new(harness(scratch, objects, 3)).arg("in vain").output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_record_whose_slot_is_waited_for_in_vain_is_counted_as_lost() {
+    let scratch = Scratch::new("slots-in-vain");
+    assert_eq!(in_vain(&scratch, &agent().join("objects.c")), "counted\n");
+    // Without the count it would be lost and nobody knew.
+    let source = std::fs::read_to_string(agent().join("objects.c")).unwrap();
+    let count = "                lost_record();\n";
+    assert_eq!(source.matches(count).count(), 1);
+    let broken = scratch.0.join("broken.c");
+    std::fs::write(&broken, source.replace(count, "")).unwrap();
+    assert_eq!(in_vain(&scratch, &broken), "the record of an end is lost, and not counted\n");
 }
 
 #[test]

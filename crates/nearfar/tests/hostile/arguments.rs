@@ -136,7 +136,11 @@ fn a_recording_names_no_file_of_this_host_to_be_opened() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let secret = scratch.path("secret");
     fs::write(&secret, "root:x:0:0:root\n").unwrap();
-    for name in [fifo.to_str().unwrap(), "/dev/zero", "../../../../../etc/passwd", secret.to_str().unwrap()] {
+    // One that could be used would be opened without a word.
+    let machine = scratch.path("machine.toml");
+    fs::write(&machine, nearfar_machine::Machine::from_shape("4x2").unwrap().to_toml()).unwrap();
+    let paths = [&fifo, &secret, &machine].map(|p| p.to_str().unwrap());
+    for name in paths.into_iter().chain(["/dev/zero", "../../../../../etc/passwd"]) {
         let mut meta = good.clone();
         meta["wish"] = name.into();
         fs::write(&file, meta.to_string()).unwrap();

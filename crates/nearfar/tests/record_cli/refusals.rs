@@ -1,6 +1,6 @@
 //! What is refused, and what is said of it.
 
-use crate::common::{Scratch, nearfar, perf_works, text, workload};
+use crate::common::{Scratch, nearfar, perf_works, skip, text, workload};
 use crate::programs::refused;
 use std::process::Command;
 
@@ -192,33 +192,110 @@ fn what_is_kept_for_emulated_machines_is_shown_and_removed() {
     assert!(cache(&[]).contains(": 0 B"));
 }
 
+/// A QEMU, a plugin and a kernel that are nothing but their names.
+struct MadeMachine {
+    scratch: Scratch,
+    qemu: std::path::PathBuf,
+    kernel: std::path::PathBuf,
+}
+
+impl MadeMachine {
+    fn new(help: &str) -> MadeMachine {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = Scratch::new();
+        let (qemu, kernel) = (scratch.path("qemu"), scratch.path("vmlinuz"));
+        let says = format!(
+            "#!/bin/sh\ncase $1 in --version) echo 'QEMU emulator version 9.9.9 (made)';; *) echo '{help}';; esac\n"
+        );
+        std::fs::write(&qemu, says).unwrap();
+        std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(scratch.path("plugin.so"), "").unwrap();
+        // As a kernel's header has it: its release stands where 0x20e says, less 0x200.
+        let mut image = vec![0; 0x400];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&[0x00, 0x01]);
+        image[0x300..0x310].copy_from_slice(b"6.66.0-1-amd64 x");
+        std::fs::write(&kernel, image).unwrap();
+        std::fs::create_dir(scratch.path("modules")).unwrap();
+        std::fs::write(scratch.path("modules/some.ko"), "").unwrap();
+        let built_in = "kernel/virtio_pci.ko\nkernel/virtio_console.ko\nkernel/9pnet_virtio.ko\nkernel/9p.ko\nkernel/overlay.ko\n";
+        std::fs::write(scratch.path("modules/modules.builtin"), built_in).unwrap();
+        MadeMachine { scratch, qemu, kernel }
+    }
+
+    /// What doctor says, as JSON of the source `simulated` and as its lines of the page.
+    fn doctor(&self, with: &[(&str, &str)]) -> (serde_json::Value, String) {
+        let run = |flags: &[&str]| {
+            let mut command = nearfar();
+            command.args(["doctor", "--width", "1000"]).args(flags);
+            command.env("NEARFAR_QEMU", &self.qemu).env("NEARFAR_PLUGIN", self.scratch.path("plugin.so"));
+            command.env("NEARFAR_GUEST_KERNEL", &self.kernel).env_remove("NEARFAR_GUEST_MODULES");
+            command.env("XDG_CACHE_HOME", self.scratch.directory()).envs(with.iter().copied());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            text(&output.stdout)
+        };
+        let all: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+        let source = all["sources"].as_array().unwrap().iter().find(|r| r["source"] == "simulated").unwrap();
+        let page = run(&[]);
+        let at = page.find("  simulated").unwrap();
+        let begin = page[..at].rfind('\n').unwrap() + 1;
+        let end =
+            page[at..].find("\nworks").or(page[at..].find("\nno   ")).map_or(page.len(), |end| at + end);
+        (source.clone(), page[begin..end].to_owned())
+    }
+}
+
 /// Doctor says of the virtual machine what `record --on` needs: QEMU, its plugin, a kernel.
 #[test]
-fn doctor_knows_the_virtual_machine() {
-    let simulated = |path: Option<&str>| {
-        let mut command = nearfar();
-        command.args(["doctor", "--json"]);
-        if let Some(path) = path {
-            command.env("NEARFAR_QEMU", path);
-        }
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        all["sources"].as_array().unwrap().iter().find(|r| r["source"] == "simulated").unwrap().clone()
-    };
-    let here = simulated(None);
-    let qemu = nearfar_guest::Qemu::find();
-    let plugin = nearfar_record::collect::on::plugin_files();
-    match (&qemu, &plugin) {
-        (Ok(qemu), Ok(_)) if qemu.plugins => {
-            assert!(here["why"].as_str().unwrap().contains("QEMU") || here["works"] == false, "{here}")
-        }
-        _ => assert_eq!(here["works"], false, "{here}"),
+fn doctor_says_of_the_virtual_machine_that_it_is_there_and_what_is_missing() {
+    let here = MadeMachine::new("-plugin FILE");
+    let (source, page) = here.doctor(&[]);
+    let why = format!("QEMU 9.9.9 (made) with kernel 6.66.0-1-amd64 ({})", here.kernel.display());
+    assert_eq!(
+        (&source["works"], &source["why"], &source["unlock"]),
+        (&true.into(), &why.clone().into(), &serde_json::Value::Null)
+    );
+    assert!(
+        page.starts_with("works  simulated") && page.contains(&why) && !page.contains("unlock"),
+        "{page}"
+    );
+    // Without one of what it needs it is not there, and that is named.
+    let without = MadeMachine::new("-no-such-option");
+    let install = "sudo apt install qemu-system-x86";
+    for (machine, with, said, unlock) in [
+        (&here, vec![("NEARFAR_QEMU", "/no/such/qemu")], "NEARFAR_QEMU is /no/such/qemu", Some(install)),
+        (
+            &here,
+            vec![("NEARFAR_QEMU", ""), ("PATH", "/nowhere")],
+            "qemu-system-x86_64 is not in PATH",
+            Some(install),
+        ),
+        (&here, vec![("NEARFAR_PLUGIN", "/no/such/plugin")], "looked for it at /no/such/plugin", None),
+        (&here, vec![("NEARFAR_GUEST_KERNEL", "/etc/passwd")], "NEARFAR_GUEST_KERNEL is /etc/passwd", None),
+        (&without, vec![], "(9.9.9 (made)) was built without TCG plugins", None),
+    ] {
+        let (source, page) = machine.doctor(&with);
+        assert_eq!(source["works"], false, "{with:?}: {source}");
+        assert!(source["why"].as_str().unwrap().contains(said), "{with:?}: {source}");
+        assert_eq!(source["unlock"].as_str(), unlock, "{with:?}");
+        assert!(page.starts_with("no     simulated") && page.contains(said), "{page}");
     }
-    let none = simulated(Some("/no/such/qemu"));
-    assert_eq!(none["works"], false);
-    assert!(none["why"].as_str().unwrap().contains("/no/such/qemu"), "{none}");
-    assert_eq!(none["unlock"], "sudo apt install qemu-system-x86");
+    // No kernel yet: apt-get brings one, where there is one. What lies in /boot would serve, too.
+    if std::fs::read_dir("/boot").is_ok_and(|mut all| {
+        all.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("vmlinuz")))
+    }) {
+        return skip("that a kernel is missing: there is one in /boot");
+    }
+    let tools = Scratch::new();
+    let path = tools.directory().display().to_string();
+    let (source, _) = here.doctor(&[("NEARFAR_GUEST_KERNEL", ""), ("PATH", &path)]);
+    assert_eq!(source["works"], false, "{source}");
+    assert!(source["why"].as_str().unwrap().starts_with("the guest has no kernel yet"), "{source}");
+    std::os::unix::fs::symlink("/bin/true", tools.path("apt-get")).unwrap();
+    let (source, _) = here.doctor(&[("NEARFAR_GUEST_KERNEL", ""), ("PATH", &path)]);
+    assert_eq!(source["works"], true, "{source}");
+    assert!(source["why"].as_str().unwrap().contains("is downloaded from Debian's archive"), "{source}");
 }
 
 /// On a full disk: the picture is there as a whole or not at all.

@@ -201,6 +201,51 @@ fn control_c_before_the_recorder_has_begun_leaves_nothing_behind() {
     }
 }
 
+/// As a terminal does it: to all of them at once. `cure` is the last to end, or the shell's next command would find files
+/// that are still written to.
+#[test]
+fn an_interrupted_cure_ends_after_the_recorder_that_it_started() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "endless", ENDLESS);
+    let mut command = crate::common::nearfar();
+    command
+        .arg("cure")
+        .arg("-o")
+        .arg(lab.scratch.path("cure"))
+        .arg("--on")
+        .arg(lab.scratch.path("machine.toml"));
+    command.args(["--memory-per-node", "512M", "--"]).arg(&program);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // SAFETY: signal is async-signal-safe.
+    unsafe {
+        use std::os::unix::process::CommandExt;
+        command.process_group(0).pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
+    assert_eq!(line, "going\n");
+    let recorders = children(child.id());
+    assert_eq!(recorders.len(), 1);
+    // SAFETY: no memory is involved; the group is the child's own.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    let status = child.wait().unwrap();
+    // Nothing is waited for: who ends later is late.
+    let late = std::path::Path::new(&format!("/proc/{}", recorders[0])).exists();
+    assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
+    assert!(!late, "the recorder still writes");
+    assert!(lab.scratch.path("cure/before.nearfar/meta.json").exists());
+    assert!(!lab.scratch.path("cure/fix.placement").exists());
+}
+
 /// Of all threads of `parent`: which of them starts the emulator is its own affair.
 fn children(parent: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();

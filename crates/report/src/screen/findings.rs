@@ -2,6 +2,7 @@
 
 use super::super::layout::*;
 use super::super::sections::kind;
+use super::super::thread::thread;
 use super::words::part;
 use nearfar_analyze::{Basis, Finding, ObjectRow, Predicted, Report, TouchRow};
 use nearfar_figures::shell;
@@ -191,10 +192,7 @@ fn by(r: &Report, touches: &[&TouchRow]) -> Option<String> {
     if threads.len() > 1 && share < 0.5 {
         return Some(format!("by {} threads", threads.len()));
     }
-    let name = match r.threads.iter().find(|t| t.tid == most.thread) {
-        Some(t) => format!("thread {}", t.index),
-        None => format!("tid {}", most.thread),
-    };
+    let name = thread(r, most.thread);
     let node = most.node.map_or(String::new(), |n| format!(" on node {n}"));
     let how_much = if share > 0.99 { "all".to_owned() } else { part(share) };
     Some(format!("{how_much} by {name}{node}"))

@@ -113,7 +113,7 @@ pub(super) fn threads(r: &Report) -> Option<Drawing> {
     let mut y = Drawing::TOP;
     for t in &c.threads {
         let row = r.threads.iter().find(|row| row.tid == t.tid);
-        let name = row.map_or(String::new(), |row| format!("{} {} {}", row.index, row.name, row.tid));
+        let name = row.map_or(String::new(), |row| format!("{} {}", row.index, row.name));
         d.text(10.0, y + 10.0, "small", Anchor::Start, &shorten(&name, 22));
         let node =
             row.and_then(|row| row.node).and_then(|id| r.machine.node_ids.iter().position(|&n| n == id));
