@@ -5,5 +5,4 @@
 pub mod cli;
 pub mod layout;
 pub mod live;
-pub mod measure;
 pub mod place;

@@ -26,7 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("record", &["store", "ranks", "collect", "import", "lib"]),
-    ("nearfar", &["place", "layout", "measure", "live", "cli", "lib", "main"]),
+    ("nearfar", &["place", "layout", "live", "cli", "lib", "main"]),
 ];
 
 /// Every Rust file of a crate, by the room that it is in, without its tests: those may look at all rooms.

@@ -22,7 +22,7 @@ const PURE: &[&str] = &[
 ];
 
 /// The crates on the other side, which may use all of them; and this one.
-const HOST: &[&str] = &["host", "guest", "record", "nearfar", "qemu-plugin", "structure"];
+const HOST: &[&str] = &["host", "guest", "record", "measure", "nearfar", "qemu-plugin", "structure"];
 
 /// What looks at the host: files, processes, the network, the environment.
 const MODULES_OF_STD: &[&str] = &["env", "fs", "net", "os", "path", "process"];

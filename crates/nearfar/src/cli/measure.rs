@@ -2,9 +2,9 @@
 
 use super::parse::parse_bytes;
 use super::{file, look};
-use crate::measure::{Wanted, measure};
 use anyhow::Result;
 use clap::Args;
+use nearfar_measure::{Part, Wanted, measure};
 use nearfar_report::measured::to_text;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 pub(super) struct MeasureArgs {
     /// What to measure
     #[arg(value_name = "WHAT", default_value = "all", value_enum)]
-    what: crate::measure::Part,
+    what: Part,
     /// Fewer and shorter repetitions, fewer kinds of bandwidth
     #[arg(long)]
     quick: bool,

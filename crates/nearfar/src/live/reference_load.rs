@@ -4,15 +4,16 @@
 //! chain of pointers through 64 MiB of it is followed (lines from memory, bytes of the controllers, resctrl), and a loop of a
 //! known number of instructions runs (instructions, cpu time). Every counter that is there is read before and after.
 
-use crate::measure::bench::{PageNode, aside, pin};
-use crate::measure::kernels::{LINE, follow};
-use crate::measure::latency::Chain;
-use crate::measure::memory::Memory;
 use anyhow::Result;
 use nearfar_host::counters::pmu::Pmu;
 use nearfar_host::counters::{activity, resctrl};
 use nearfar_host::page_nodes::{Range, look};
+use nearfar_host::proc::page_bytes;
 use nearfar_machine::{Machine, NodeId};
+use nearfar_measure::bench::{PageNode, aside, pin};
+use nearfar_measure::kernels::{LINE, follow};
+use nearfar_measure::latency::Chain;
+use nearfar_measure::memory::Memory;
 use nearfar_observed::live::checks::{Check, Checked, Others, Outcome};
 use nearfar_observed::live::events::Event;
 use nearfar_observed::live::reading::{Count, Stat, cpu_ticks, vmstat};
@@ -22,9 +23,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes that are touched: 16,384 pages of 4 KiB.
-const TOUCHED: usize = 64 << 20;
-const PAGE: usize = 4096;
+/// Bytes that are touched.
+const TOUCHED: u64 = 64 << 20;
 /// Bytes of the chain: more than most caches hold. // chosen
 const CHAIN: usize = 256 << 20;
 /// Iterations of the loop, and instructions of each.
@@ -55,6 +55,11 @@ pub fn check(machine: &Machine, say: &mut dyn FnMut(&str)) -> Result<Checked> {
     );
     let machine = format!("{}; {}", machine.name, pmu.processor().words());
     Ok(Checked { machine, at: jiff::Timestamp::now().to_string(), checks })
+}
+
+/// Pages that the kernel gives one by one for [`TOUCHED`]: each is a fault and a placement.
+fn pages_touched(page_bytes: u64) -> f64 {
+    (TOUCHED / page_bytes) as f64
 }
 
 struct Lab<'a> {
@@ -235,15 +240,16 @@ impl Lab<'_> {
 
     /// Fresh pages of a node's memory.
     fn touching(&self, memory_node: NodeId) -> Vec<Check> {
-        let pages = (TOUCHED / PAGE) as f64;
+        let page_bytes = page_bytes();
+        let pages = pages_touched(page_bytes);
         let load = format!("first touches of {pages} pages");
         let check = |counter: &str, source: &str, unit: &str, columns: &[&str]| {
             self.check(counter, source, Some(memory_node), &load, pages, unit, columns)
         };
         let home = if self.machine.nodes.len() > 1 { PageNode::Node(memory_node) } else { PageNode::Only };
         let begun = pin(self.cpu).map(|()| self.see());
-        let made =
-            begun.and_then(|then| Memory::new(TOUCHED, &home, Pages::Base).map(|memory| (then, memory)));
+        let made = begun
+            .and_then(|then| Memory::new(TOUCHED as usize, &home, Pages::Base).map(|memory| (then, memory)));
         let (then, memory) = match made {
             Ok(made) => made,
             Err(why) => {
@@ -300,9 +306,9 @@ impl Lab<'_> {
             );
         }
         let mut nodes = PageNodes::default();
-        let range = Range { process: 0, address: memory.at(0) as u64, bytes: TOUCHED as u64 };
+        let range = Range { process: 0, address: memory.at(0) as u64, bytes: TOUCHED };
         let asked =
-            look(0, range, PAGE as u64, usize::MAX, 0, &mut nodes).map_err(|e| format!("move_pages: {e}"));
+            look(0, range, page_bytes, usize::MAX, 0, &mut nodes).map_err(|e| format!("move_pages: {e}"));
         let there = asked.map(|()| {
             let on = nodes
                 .node
@@ -446,6 +452,20 @@ pub fn kept(machine: &Machine, processor: &str) -> Option<Checked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_pages_are_expected_as_the_system_has_for_what_is_touched() {
+        assert_eq!(pages_touched(4096), 16384.0);
+        assert_eq!(pages_touched(65536), 1024.0);
+        // The faults are those that the kernel counts here, whatever its pages are; a few are its own or the allocator's.
+        let home = PageNode::Only;
+        let then = thread_faults();
+        let Ok(memory) = Memory::new(TOUCHED as usize, &home, Pages::Base) else { return };
+        let seen = thread_faults() - then;
+        let expected = pages_touched(page_bytes());
+        assert!(seen >= expected && seen < 1.5 * expected, "{seen} faults, {expected} expected");
+        drop(memory);
+    }
 
     #[test]
     fn the_loop_takes_time_by_its_turns() {

@@ -219,7 +219,7 @@ pub(super) fn first_meta(
         wish: options.wish.as_ref().map(|(name, _)| name.clone()),
         wished_machine: options.wish.as_ref().map(|(_, machine)| machine.clone()),
         min_object_bytes: options.min_object,
-        page_bytes: page_bytes(),
+        page_bytes: proc::page_bytes(),
         folio_bytes: host.kernel.folio_bytes.clone(),
         numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
         hardware_filtered: options.memory.is_some_and(|wish| wish.misses_only || wish.least_cycles > 0),
@@ -241,11 +241,6 @@ pub(super) fn first_meta(
         imported: None,
         checksums: Default::default(),
     }
-}
-
-pub(super) fn page_bytes() -> u64 {
-    // SAFETY: no preconditions.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
 }
 
 /// The sources inside the virtual machine.

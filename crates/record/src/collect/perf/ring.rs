@@ -24,8 +24,7 @@ impl Ring {
     /// # Errors
     /// If the kernel does not let us lock so much memory.
     pub fn map(fd: &OwnedFd, bytes: usize) -> io::Result<Ring> {
-        // SAFETY: sysconf has no preconditions.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = nearfar_host::proc::page_bytes() as usize;
         // SAFETY: a new mapping of a descriptor that we own, at an address of the kernel's choice.
         let base = unsafe {
             libc::mmap(

@@ -2,16 +2,16 @@
 //! where they should be is not printed but explained.
 
 mod bandwidth;
-pub(crate) mod bench;
+pub mod bench;
 mod caveats;
 mod core;
 mod flops;
 mod gpu;
-pub(crate) mod kernels;
-pub(crate) mod latency;
+pub mod kernels;
+pub mod latency;
 mod loaded;
 mod memcpy;
-pub(crate) mod memory;
+pub mod memory;
 mod pages;
 mod region;
 mod scaling;
