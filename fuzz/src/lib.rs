@@ -233,7 +233,12 @@ pub fn perf_data(bytes: &[u8]) {
         let Some(head) = data.next(&mut body) else { break };
         let Some(event) = data.event_of(head, &body) else { continue };
         let attr = &data.events[event].attr;
-        let _ = records::read(head.kind, head.misc, &body, attr);
+        if let Some((_, records::Record::Mmap(m))) = records::read(head.kind, head.misc, &body, attr)
+            && m.impossible().is_none()
+        {
+            let last = m.bytes.saturating_sub(1);
+            assert!(m.start.checked_add(last).is_some() && m.offset.checked_add(last).is_some());
+        }
         if let Some(sample) = sample::read(&body, attr) {
             let source = sample.data_src.unwrap_or(0);
             assert_eq!(DataSource::from_bits(source).bits(), source & ((1 << 51) - 1));
@@ -256,7 +261,7 @@ pub fn foreign_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for one in text.lines() {
         if let Line::Record { record: nearfar_perf::records::Record::Mmap(m), .. } = line(one) {
-            assert!(m.start.checked_add(m.bytes).is_some());
+            assert!(m.impossible().is_some() || m.start.checked_add(m.bytes).is_some());
         }
     }
     let machine = Machine::from_shape("2x2").expect("a shape");

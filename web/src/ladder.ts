@@ -3,7 +3,7 @@ import { NARROW } from "./chart";
 import type { Data } from "./data";
 import { type Child, h, picture, s, section } from "./dom";
 import { gain, percent, shorten } from "./format";
-import type { Predicted, WhatIf } from "./report";
+import type { Predicted, Report, WhatIf } from "./report";
 import { saveable } from "./save";
 import { tip } from "./tip";
 import { repair } from "./words";
@@ -16,6 +16,8 @@ interface Row {
   strong?: boolean;
   /** Where a point that was not predicted comes from. */
   source?: string;
+  /** What a point is predicted from, if not from counted lines. */
+  from?: string | null;
 }
 
 /** What came out, beside what was predicted. */
@@ -50,13 +52,26 @@ function predictions(w: WhatIf): Row[] {
   return rows;
 }
 
+/** By the processor's samples: what findings repair, and all of it. */
+function bySamples(r: Report): Row[] {
+  const g = r.sampled_gain;
+  if (!g) return [];
+  const rows: Row[] = r.findings.flatMap((f) => {
+    if (f.predicted === null) return [];
+    const what = [...new Set(f.repairs.map((p) => repair(p.repair)))].join("; ");
+    return [{ name: shorten(f.objects.join(", "), NAME), what, predicted: f.predicted, remote: null, from: f.predicted_from }];
+  });
+  return [...rows, { name: "every line local", what: "bound for any placement", predicted: g.every_line_local, remote: 0, from: g.source }];
+}
+
 /** `outcomes` are the points that a second recording, or runs, gave. */
 export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
   const w = d.report.what_if;
   const why = `unknown: ${d.report.what_if_why ?? "nothing was counted"}`;
-  if (!w && outcomes.length === 0) return section("ladder", "What if", null, h("p", { class: "none" }, why));
-  const rows: Row[] = [...outcomes.map((o) => ({ ...o, strong: true })), ...(w ? predictions(w) : [])];
-  const lead = `${w ? "Predicted time" : `Predictions: ${why}. Time`} with a repair over the time without: the dot is the best guess, the line its range. Left is faster.${outcomes.length > 0 ? " The diamond is what came out." : ""}`;
+  const sampled = w ? [] : bySamples(d.report);
+  if (!w && sampled.length === 0 && outcomes.length === 0) return section("ladder", "What if", null, h("p", { class: "none" }, why));
+  const rows: Row[] = [...outcomes.map((o) => ({ ...o, strong: true })), ...(w ? predictions(w) : sampled)];
+  const lead = `${w || sampled.length > 0 ? "Predicted time" : `Predictions: ${why}. Time`} with a repair over the time without: the dot is the best guess, the line its range. Left is faster.${outcomes.length > 0 ? " The diamond is what came out." : ""}`;
   const most = Math.max(1.05, ...rows.map((r) => r.predicted.high));
   const least = Math.min(0.9, ...rows.map((r) => r.predicted.low));
   const x = (ratio: number): number => LEFT + ((ratio - least) / (most - least)) * (WIDTH - LEFT - 20);
@@ -76,7 +91,7 @@ export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
       `${one.name}: ${one.what}`,
       `saves ${gain(p)} of the time; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
       `remote share then ${percent(one.remote)}; now ${percent(w ? w.remote_share : d.report.remote_share)}`,
-      `source: ${one.source ?? "predicted by the time model from counted lines"}`,
+      `source: ${one.source ?? one.from ?? "predicted by the time model from counted lines"}`,
     ];
     const row = s(
       "g",

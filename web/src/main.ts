@@ -1,4 +1,5 @@
 // The page of `nearfar report --html`, and of `diff` and `cure`: shows their JSON, computes nothing that it does not have.
+import { along } from "./along";
 import { code } from "./code";
 import { type Compared, compared } from "./compare";
 import { type Data, read, sources } from "./data";
@@ -21,7 +22,7 @@ interface Page {
 
 function one(d: Data): Page {
   const notes = (): HTMLElement => section("notes", "Sources and notes", null, h("ul", {}, ...[...sources(d.report), ...d.report.notes].map((note) => h("li", {}, note))));
-  return { first: [head(d), summary(d)], rest: () => [objects(d), ladder(d), time(d), code(d), threads(d), notes()] };
+  return { first: [head(d), summary(d)], rest: () => [objects(d), ladder(d), time(d), code(d), threads(d), along(d.report), notes()].filter((part) => part !== null) };
 }
 
 function two(d: Compared): Page {

@@ -31,12 +31,12 @@ export function head(d: Data): HTMLElement {
   );
 }
 
-/** What a finding's repair brings: predicted where lines were counted, else what is at risk. */
+/** What a finding's repair brings: predicted where lines were counted or the processor sampled loads, else what is at risk. */
 function badge(r: Report, f: Finding): HTMLElement {
   const time = shareName(r);
   const lines = [
     `at risk: ${percent(f.at_risk)} of the ${time} is on these objects' far pages`,
-    f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : "predicted time after the repair over the time before, with its range",
+    f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : `predicted time after the repair over the time before, with its range; from ${f.predicted_from ?? "counted lines"}`,
     sampled(r),
   ];
   const text = f.predicted === null ? percent(f.at_risk) : gain(f.predicted);

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
 use super::findings::Setting;
+use super::gain::Gains;
 use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::names::source_text;
@@ -74,12 +75,18 @@ pub fn assemble(
         Basis::MemoryLoads => counters.beside.waits().map(|waits| waits.0),
         _ => counts.memory_bound(),
     };
+    let near = match basis {
+        Basis::MemoryLoads => Gains::new(judge, context, counters),
+        Basis::DramLines => Err("lines were counted: `what_if` predicts from them".to_string()),
+        Basis::StallTime => Err("samples of a clock do not say which loads memory answered".to_string()),
+    };
     let setting = Setting {
         counters,
         nodes,
         basis,
         memory_bound: memory_bound.clone().unwrap_or(1.0),
         engine: &engine,
+        gains: &near,
         explained: &explained,
         shared: shared.into_iter().map(|s| s.finding).collect(),
         phases: context.phases,
@@ -200,6 +207,8 @@ pub fn assemble(
         time_why: counts.timing.as_ref().err().cloned(),
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
+        sampled_gain: near.as_ref().ok().map(Gains::every_line_local),
+        sampled_gain_why: near.err(),
         notes,
         pictures,
     }

@@ -1,6 +1,7 @@
 //! The pass over samples: each is given a thread's node, an object's row and its
 //! node of the page, and counted. It runs on several threads; columns are read in place.
 
+mod beside;
 mod count;
 mod locate;
 mod worker;
@@ -12,6 +13,7 @@ pub use worker::Worker;
 use super::context::Context;
 use super::counters::{Cell, Counters, node_slot};
 use super::input::SampleReader;
+use super::memory_time::Answer;
 use super::nodes::UNKNOWN;
 use super::nodes::class;
 use super::over_time::Seen;
@@ -21,7 +23,7 @@ use super::reach::PIECE;
 use super::stats::BLOCKS;
 use super::value::Basis;
 use nearfar_machine::DistanceClass;
-use nearfar_recording::{Access, AccessSamples, NONE, Resolution, SampleSource, Served};
+use nearfar_recording::{Access, AccessSamples, NONE, Resolution, SampleSource};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use worker::Fact;
 
@@ -138,17 +140,17 @@ impl Worker<'_> {
         if s.source[i] == SampleSource::Hardware as u8 {
             self.counters.beside.add(s.served[i], s.period[i], s.latency_cycles[i]);
         }
+        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
+        let block = block.min(BLOCKS - 1);
         let Some(weight) = measure.weight(s, i) else {
             self.counters.other_basis += 1;
             if measure.basis == Basis::MemoryLoads {
-                self.beside(s, i, space, thread.map_or(NONE, |t| t as u32));
+                self.beside(s, i, space, thread.map_or(NONE, |t| t as u32), block);
             }
             let source = usize::from(s.source[i]).min(SampleSource::ALL.len());
             self.counters.by_source[source][usize::from(s.resolution[i]).min(7)] += 1;
             return;
         };
-        let block = (time.saturating_sub(self.first_ns) as f64 * self.per_block) as usize;
-        let block = block.min(BLOCKS - 1);
         // Pictures of counted lines are in the time that their epochs take on the machine. Intervals are not: samples
         // are spread over an epoch there, and neighbours in time would count as independent of each other.
         let simulated = self.context.timing.and_then(|p| p.moment(s.epoch[i], within_epoch(i)));
@@ -316,44 +318,17 @@ impl Worker<'_> {
             let sums = counters.on_lines.entry(line).or_default().entry(by).or_default();
             *sums = [sums[0] + 1, sums[1] + u64::from(store), sums[2] + weight];
         }
+        if measure.basis == Basis::MemoryLoads && resolution != Resolution::Spinning {
+            // Memory of an unknown node is taken for near: nothing is gained by it.
+            let answer = if remote { Answer::Far } else { Answer::Near };
+            let row = thing.map(|t| self.context.rows.of_thing[t as usize]);
+            self.load(s, i, thread.map_or(NONE, |t| t as u32), block, answer, row);
+        }
         if let Some(thing) = thing {
             let fact =
                 Fact { weight, block, shown, page_node, class, known, remote, store, node, space, bound };
             self.count_row(s, i, thing, thread.map_or(NONE, |t| t as u32), &fact);
         }
-    }
-
-    /// A sample of time beside those of the processor: how much of the time touches memory, and far pages.
-    fn beside(&mut self, s: &AccessSamples, i: usize, space: u32, thread: u32) {
-        let time =
-            matches!(SampleSource::from_code(s.source[i]), Some(SampleSource::Clock | SampleSource::Signal));
-        let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
-        let store = [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
-        let stored =
-            store && s.source[i] == SampleSource::Hardware as u8 && s.served[i] != Served::Cache as u8;
-        if !(time || stored) || resolution == Resolution::Spinning {
-            return;
-        }
-        let weight = u64::from(s.weight_ns[i].max(1));
-        let memory = !matches!(resolution, Resolution::Compute);
-        let (mut known, mut far) = (false, false);
-        if memory && resolution != Resolution::Unresolved {
-            let thing = self.thing(space, s.address[i], s.time_ns[i]);
-            let page = self.page_node(space, s.address[i], s.time_ns[i], thing, resolution);
-            let node = self.context.finder.nodes.running(thread, s.cpu[i]);
-            known = page.node != UNKNOWN && node != UNKNOWN;
-            far = known && self.class(node, page) != 0;
-        }
-        let stores = &mut self.counters.beside.stores[usize::from(stored)];
-        stores[0] += u64::from(store && far);
-        stores[1] += u64::from(!stored || known);
-        if stored {
-            return;
-        }
-        let clock = &mut self.counters.beside.clock;
-        let parts = [true, memory, known, far].map(|part| if part { weight } else { 0 });
-        clock[0] += 1;
-        clock[1..].iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
     }
 
     #[cold]

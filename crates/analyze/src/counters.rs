@@ -7,6 +7,7 @@ pub use followed::Followed;
 
 use super::hardware::Beside;
 use super::hash::{FastMap, Sums};
+use super::memory_time::MemoryTime;
 use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::OverTime;
 use super::phases::PhaseCounters;
@@ -280,6 +281,8 @@ pub struct Counters {
     pub other_basis: u64,
     /// What was counted beside the samples that shares are of.
     pub beside: Beside,
+    /// What each thread's time goes to, where the processor sampled loads.
+    pub memory_time: MemoryTime,
 }
 
 impl Counters {
@@ -412,6 +415,7 @@ impl Counters {
         self.over_time.merge(other.over_time);
         self.other_basis += other.other_basis;
         self.beside.merge(&other.beside);
+        self.memory_time.merge(other.memory_time);
     }
 
     /// Weight of a way of resolution.

@@ -7,6 +7,7 @@
 use super::advice;
 use super::cases::{Case, case, crowded};
 use super::counters::Counters;
+use super::gain::{self, Gains};
 use super::hash::FastSet;
 use super::nodes::Nodes;
 use super::object_rows::RowUse;
@@ -15,7 +16,7 @@ use super::program::Program;
 use super::stats::LEAST_OF_A_PART;
 use super::thresholds::{SAME, WORTH};
 use super::unnamed::Unnamed;
-use super::value::{Basis, Cause, Finding, Interval, NotWorth, Predicted};
+use super::value::{Basis, Cause, Finding, Interval, NotWorth, Predicted, Repair, RepairPart};
 use super::whatif::{Engine, Planner};
 use nearfar_figures::percent::percent;
 
@@ -28,22 +29,39 @@ const LEAST_UNEXPLAINED: f64 = 0.05;
 /// loader's that the same function touched is not what to change. // chosen
 const LEAST_OF_A_CAUSE: f64 = 0.005;
 
+/// What counted lines are predicted with.
+const BY_COUNTS: &str = "lines counted on a virtual machine, and the time model";
+
 /// Why the number is missing for the gain.
-fn no_prediction(basis: Basis, engine: &Result<Engine, String>) -> String {
-    match (basis, engine) {
-        (Basis::StallTime, _) => {
+fn no_prediction(setting: &Setting) -> String {
+    match (setting.basis, setting.engine, setting.gains) {
+        (Basis::StallTime, ..) => {
             "samples of a clock say where time went, not how many cache lines crossed between nodes; \
              record on a virtual machine (--on MACHINE) to count them"
                 .to_string()
         }
-        (Basis::MemoryLoads, _) => {
-            "samples of loads say where they were served, not how many lines crossed between nodes in all; record on a virtual \
-             machine (--on MACHINE) to count them"
+        (Basis::MemoryLoads, _, Err(why)) => why.clone(),
+        (Basis::MemoryLoads, ..) => {
+            "samples of loads say what it costs that memory is far, not what it costs that threads move or share it; record on \
+             a virtual machine (--on MACHINE) to count lines"
                 .to_string()
         }
-        (Basis::DramLines, Err(why)) => why.clone(),
-        (Basis::DramLines, Ok(_)) => "it is not about where memory lies".to_string(),
+        (Basis::DramLines, Err(why), _) => why.clone(),
+        (Basis::DramLines, Ok(_), _) => "it is not about where memory lies".to_string(),
     }
+}
+
+/// What a repair of rows gives and what that is predicted from: by counts, or where the memory becomes near, by samples.
+fn predicted(rows: &[u32], repairs: &[RepairPart], setting: &Setting) -> Option<(Predicted, &'static str)> {
+    if let Ok(engine) = setting.engine {
+        return Some((engine.of_rows(rows), BY_COUNTS));
+    }
+    // Interleaved memory is partly far. What it brings is that no node's memory has all to do.
+    let near = |part: &RepairPart| {
+        matches!(part.repair, Repair::WhereUsed | Repair::SameSchedule | Repair::Replicate)
+    };
+    let gains = setting.gains.as_ref().ok()?;
+    (repairs.len() == rows.len() && repairs.iter().all(near)).then(|| (gains.of_rows(rows), gain::SOURCE))
 }
 
 /// What is known beside the rows.
@@ -58,6 +76,8 @@ pub struct Setting<'a> {
     pub memory_bound: f64,
     /// What repairs would give.
     pub engine: &'a Result<Engine<'a>, String>,
+    /// What near memory gives by samples.
+    pub gains: &'a Result<Gains, String>,
     /// Lines that nodes take from each other.
     pub shared: Vec<Finding>,
     /// Rows whose far lines have another cause than where their pages are.
@@ -120,7 +140,7 @@ pub fn findings<'a>(
     mut groups: Vec<Vec<Case<'a>>>,
     setting: &Setting,
 ) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>) {
-    let &Setting { counters, nodes, basis, memory_bound, engine, .. } = setting;
+    let &Setting { counters, nodes, memory_bound, engine, .. } = setting;
     if nodes.count < 2 {
         return (Vec::new(), Vec::new(), None);
     }
@@ -169,14 +189,14 @@ pub fn findings<'a>(
     // No repair of memory is tried for these: what far lines cost at most decides. Where a prediction is possible,
     // this is held against what predictions are held against.
     let worth = if engine.is_ok() { WORTH } else { LEAST_AT_RISK };
-    let others = unpinned(counters, nodes, basis, engine)
-        .filter(|f| !setting.cached && f.at_risk * memory_bound >= worth);
+    let others = unpinned(setting).filter(|f| !setting.cached && f.at_risk * memory_bound >= worth);
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
-    // What may as well make it slower is not a finding either.
+    // What may as well make it slower is not a finding either. Samples say too little to leave one out.
     let sure = |f: &Finding| f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
-    let (mut found, small): (Vec<Found>, Vec<Found>) =
-        found.into_iter().partition(|(f, _)| gain(f).is_none_or(|g| g >= WORTH) && sure(f));
+    let (mut found, small): (Vec<Found>, Vec<Found>) = found
+        .into_iter()
+        .partition(|(f, _)| engine.is_err() || gain(f).is_none_or(|g| g >= WORTH) && sure(f));
     found.sort_by(|(a, _), (b, _)| {
         let key = |f: &Finding| gain(f).unwrap_or(f.at_risk * memory_bound);
         key(b).total_cmp(&key(a)).then_with(|| a.objects.cmp(&b.objects))
@@ -226,7 +246,7 @@ const MOST_ADVICE: usize = 1;
 
 /// One finding of all cases of a cause; the object with most at risk speaks for it.
 fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
-    let &Setting { basis, engine, planner, .. } = setting;
+    let &Setting { engine, planner, .. } = setting;
     cases.sort_by(|a, b| b.row.remote.cmp(&a.row.remote).then_with(|| a.row.name.cmp(&b.row.name)));
     let sentences = |of: &dyn Fn(&Case) -> String| -> Vec<(String, String)> {
         cases.iter().map(|c| (c.row.name.clone(), of(c))).collect()
@@ -250,11 +270,11 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
     let names: Vec<&str> = cases.iter().map(|c| c.row.name.as_str()).collect();
     let first = &cases[0];
     let ids: Vec<u32> = cases.iter().map(|c| c.row.row as u32).collect();
-    let predicted = engine.as_ref().ok().map(|e| e.of_rows(&ids));
-    let repairs = match engine {
+    let repairs: Vec<RepairPart> = match engine {
         Ok(e) => ids.iter().filter_map(|&r| Some(planner.part(r, e.repair(r)?))).collect(),
         Err(_) => cases.iter().filter_map(|c| planner.fitting(c.row)).collect(),
     };
+    let (predicted, from) = predicted(&ids, &repairs, setting).unzip();
     Finding {
         kind: first.kind.to_string(),
         objects: names.iter().map(|n| n.to_string()).collect(),
@@ -266,8 +286,9 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         evidence,
         advice: advice.join(" "),
         repairs,
-        predicted_why: predicted.is_none().then(|| no_prediction(basis, engine)),
+        predicted_why: predicted.is_none().then(|| no_prediction(setting)),
         predicted,
+        predicted_from: from.map(str::to_string),
         predicted_after_better: None,
         at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
         phases: setting.phases.and_then(|phases| phases.of_rows(&ids, setting.counters)),
@@ -277,12 +298,8 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
 
 /// Threads that wander between nodes leave the memory they touched first behind. Only a machine
 /// with several nodes that the program really ran on can show it.
-fn unpinned(
-    counters: &Counters,
-    nodes: &Nodes,
-    basis: Basis,
-    engine: &Result<Engine, String>,
-) -> Option<Finding> {
+fn unpinned(setting: &Setting) -> Option<Finding> {
+    let &Setting { counters, nodes, basis, .. } = setting;
     if nodes.assumed {
         return None;
     }
@@ -320,8 +337,9 @@ fn unpinned(
             .to_string(),
         repairs: Vec::new(),
         predicted: None,
+        predicted_from: None,
         predicted_after_better: None,
-        predicted_why: Some(no_prediction(basis, engine)),
+        predicted_why: Some(no_prediction(setting)),
         at_risk,
         phases: None,
         rank: 0,

@@ -15,6 +15,8 @@ pub struct Region {
     epochs: Option<Vec<u32>>,
     /// First and last time that can count, for blocks of time.
     pub bounds: (u64, u64),
+    /// How long that is, ns: without what is between marked parts, of the process that marks most.
+    pub length_ns: u64,
 }
 
 impl Region {
@@ -39,12 +41,16 @@ impl Region {
         // What the virtual machine counted decides there, not what the clock of its guest says.
         let counted = !input.cpu_epochs.epoch.is_empty();
         if whole || marked.iter().all(Vec::is_empty) || counted && epochs.is_none() {
-            return Region { marked: None, epochs, bounds: all };
+            return Region { marked: None, epochs, bounds: all, length_ns: all.1.saturating_sub(all.0) };
         }
         marked.iter_mut().for_each(join);
         let lists = || marked.iter().flatten();
         let first = lists().map(|r| r.0).min().unwrap_or(all.0).clamp(all.0, all.1);
         let last = lists().map(|r| r.1).max().unwrap_or(all.1).clamp(first, all.1);
+        let length = |list: &Vec<(u64, u64)>| {
+            list.iter().fold(0u64, |sum, r| sum.saturating_add(r.1.min(last).saturating_sub(r.0.max(first))))
+        };
+        let length_ns = marked.iter().map(length).max().unwrap_or(0);
         // A forked helper that marks nothing works for the process that does.
         for space in 0..marked.len() {
             let mut at = space;
@@ -56,7 +62,7 @@ impl Region {
             }
             marked[space] = marked[at].clone();
         }
-        Region { marked: Some(marked), epochs, bounds: (first, last) }
+        Region { marked: Some(marked), epochs, bounds: (first, last), length_ns }
     }
 
     /// Whether the program marks a region and it is used.
@@ -114,7 +120,8 @@ mod tests {
         let mut list = vec![(50, 60), (10, 20), (15, 30)];
         join(&mut list);
         assert_eq!(list, [(10, 30), (50, 60)]);
-        let region = Region { marked: Some(vec![list, Vec::new()]), epochs: None, bounds: (10, 60) };
+        let region =
+            Region { marked: Some(vec![list, Vec::new()]), epochs: None, bounds: (10, 60), length_ns: 30 };
         let held: Vec<bool> = [9, 10, 30, 31, 50, 61].map(|t| region.holds(Some(0), t)).into();
         assert_eq!(held, [false, true, true, false, true, false]);
         assert!(!region.holds(Some(1), 10) && !region.holds(None, 10));

@@ -234,6 +234,7 @@ fn finding(
         advice,
         repairs: Vec::new(),
         predicted: None,
+        predicted_from: None,
         predicted_after_better: None,
         predicted_why: Some(format!(
             "waiting for these lines is {}{} of the cores' time, but emulated cpus run in turns of some 10 µs and take \

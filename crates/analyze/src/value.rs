@@ -179,6 +179,10 @@ pub struct Report {
     pub what_if: Option<WhatIf>,
     /// Why nothing is predicted.
     pub what_if_why: Option<String>,
+    /// What near memory would bring by samples; null with `sampled_gain_why`.
+    pub sampled_gain: Option<SampledGain>,
+    /// Why samples predict nothing.
+    pub sampled_gain_why: Option<String>,
     /// What was lost or is missing, in words.
     pub notes: Vec<String>,
     /// What pictures need beyond the above, aggregated to a fixed number of bins.

@@ -288,6 +288,7 @@ fn finding(context: &Context, row: u32, lines: &[OfLine], share: [f64; 2]) -> Fi
         advice,
         repairs: Vec::new(),
         predicted: None,
+        predicted_from: None,
         predicted_after_better: None,
         predicted_why: Some(format!(
             "waiting for {} takes {low} to {high} of the time with the recorded machine's caches and a cpu for each thread; caches of \

@@ -10,6 +10,8 @@ mod capacity;
 mod cases;
 #[path = "analyze/findings.rs"]
 mod findings;
+#[path = "analyze/gain.rs"]
+mod gain;
 #[path = "analyze/hardware.rs"]
 mod hardware;
 #[path = "analyze/helpers.rs"]

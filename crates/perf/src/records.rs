@@ -111,6 +111,19 @@ pub struct Mapped {
     pub name: String,
 }
 
+impl Mapped {
+    /// What is wrong with a mapping whose last address or last byte of the file is beyond 2^64: no kernel makes one.
+    pub fn impossible(&self) -> Option<String> {
+        let Mapped { start, bytes, offset, .. } = *self;
+        if start.checked_add(bytes).is_none() {
+            return Some(format!("a mapping of {bytes:#x} bytes at {start:#x} ends beyond 2^64"));
+        }
+        let beyond =
+            || format!("a mapping of {bytes:#x} bytes of a file from {offset:#x} on ends beyond 2^64");
+        offset.checked_add(bytes).is_none().then(beyond)
+    }
+}
+
 /// Bytes behind a record that is not a sample.
 fn trailer_bytes(attr: &Attr) -> usize {
     if !attr.sample_id_all() {
@@ -156,7 +169,6 @@ pub fn read(kind_of: u32, misc: u16, body: &[u8], attr: &Attr) -> Option<(Option
                 (m.protection, m.flags) = (c.u32()?, c.u32()?);
             }
             m.name = text(&mut c)?;
-            start.checked_add(bytes)?;
             Record::Mmap(m)
         }
         kind::COMM => {

@@ -321,7 +321,6 @@ fn mapping(text: &str) -> Option<Mapped> {
         m.protection = 1;
     }
     m.name = name.to_owned();
-    m.start.checked_add(m.bytes)?;
     Some(m)
 }
 

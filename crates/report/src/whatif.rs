@@ -3,7 +3,7 @@
 use super::counted::seconds_short;
 use super::layout::{Page, columns, percent, right, shorten};
 use nearfar_analyze::{
-    Finding, NotWorth, PhaseReport, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf,
+    Basis, Finding, NotWorth, PhaseReport, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf,
 };
 use nearfar_figures::percent::numbers;
 
@@ -43,7 +43,9 @@ pub(super) fn predicted(f: &Finding) -> String {
             let after = f.predicted_after_better.as_ref();
             let after =
                 after.map_or(String::new(), |p| format!("; once better findings are repaired: {}", gain(p)));
-            format!("{} with {}{after}", gain(p), placed(&f.repairs))
+            let from = f.predicted_from.as_deref().filter(|from| from.starts_with("samples"));
+            let from = from.map_or(String::new(), |from| format!("; from {from}"));
+            format!("{} with {}{after}{from}", gain(p), placed(&f.repairs))
         }
         (None, Some(why)) => format!("unknown: {why}"),
         (None, None) => "unknown".to_owned(),
@@ -76,6 +78,7 @@ fn placed(parts: &[RepairPart]) -> String {
 
 /// The table.
 pub(super) fn section(page: &mut Page, r: &Report) {
+    sampled(page, r);
     let Some(w) = &r.what_if else { return };
     page.heading(&format!(
         "What if memory were elsewhere: time × (predicted), and remote (now {})",
@@ -117,6 +120,35 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         let unsure = w.not_worth.iter().any(|n| 1.0 - n.predicted.ratio >= WORTH);
         let why = if unsure { "below 3 % each, or not sure to gain" } else { "below 3 % each" };
         page.paragraph(&format!("Not worth a change, {why}: {}.", all.join("; ")));
+    }
+}
+
+/// What near memory would bring, by samples.
+fn sampled(page: &mut Page, r: &Report) {
+    match (&r.sampled_gain, &r.sampled_gain_why) {
+        (Some(g), _) => {
+            page.heading("If every line were local");
+            page.item(0, "predicted", &format!("{}, from {}", gain(&g.every_line_local), g.source));
+            let parts = match g.slices {
+                1 => "the run lasts as long as its longest thread".to_owned(),
+                n => format!("the run lasts as long as the longest thread of each of its {n} parts"),
+            };
+            let text = format!(
+                "{parts}, which is {} of its time; far memory takes {:.2} times as long as near memory ({})",
+                percent(Some(g.explained_share)),
+                g.far_over_near,
+                match g.latencies_from.as_str() {
+                    "samples" => "the processor's samples",
+                    other => other,
+                }
+            );
+            page.item(0, "rests on", &text);
+        }
+        (None, Some(why)) if r.basis == Basis::MemoryLoads => {
+            page.heading("If every line were local");
+            page.item(0, "predicted", &format!("unknown: {why}"));
+        }
+        _ => {}
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Finding {
     pub repairs: Vec<RepairPart>,
     /// Predicted time after these repairs over the time before; null with `predicted_why`.
     pub predicted: Option<Predicted>,
+    /// What it is predicted from; null without a prediction.
+    pub predicted_from: Option<String>,
     /// The same if the repairs of all better-ranked findings are made first; null where that is not known, and where it
     /// is the same within 1 % of the time.
     pub predicted_after_better: Option<Predicted>,

@@ -119,3 +119,22 @@ pub struct NotWorth {
     /// The time after its repair over the time before.
     pub predicted: Predicted,
 }
+
+/// What near memory would bring, by the processor's samples of loads and the clock's.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SampledGain {
+    /// The time over the time now if every line were local.
+    pub every_line_local: Predicted,
+    /// What it is predicted from.
+    pub source: String,
+    /// Parts of the run that have a longest thread each; the run lasts as long as these.
+    pub slices: usize,
+    /// Share of the run that these threads' samples explain. The rest is taken to stay as it is.
+    #[schemars(range(min = 0, max = 1))]
+    pub explained_share: f64,
+    /// Latency of far memory over that of near memory.
+    #[schemars(range(min = 0))]
+    pub far_over_near: f64,
+    /// Where that ratio is from: `samples` or `machine file`.
+    pub latencies_from: String,
+}

@@ -6,15 +6,15 @@ use nearfar_machine::Machine;
 use nearfar_recording::*;
 
 /// An array that thread 0 initialises and two threads use, on a machine of two nodes with a cpu each.
-struct Made {
-    w: MadeRecording,
+pub struct Made {
+    pub w: MadeRecording,
     array: u64,
     work: u32,
     next: u64,
 }
 
 impl Made {
-    fn new() -> Made {
+    pub fn new() -> Made {
         let mut w = MadeRecording::new(2);
         let init = w.own("init", 10);
         let work = w.own("work", 20);
@@ -27,7 +27,7 @@ impl Made {
     }
 
     /// `n` samples of a thread, each of a thousand loads.
-    fn loads(&mut self, thread: u32, served: Served, latency_cycles: u32, n: u64) {
+    pub fn loads(&mut self, thread: u32, served: Served, latency_cycles: u32, n: u64) {
         for i in 0..n {
             // Spread over the run, beside those of the other calls.
             self.next += 1;
@@ -43,7 +43,7 @@ impl Made {
     }
 
     /// `n` samples of a clock, of which these many hundredths touch memory.
-    fn clock(&mut self, thread: u32, percent: u64, n: u64) {
+    pub fn clock(&mut self, thread: u32, percent: u64, n: u64) {
         for i in 0..n {
             self.next += 1;
             let time = WORK + i * (WORK / n) + self.next;
@@ -53,7 +53,7 @@ impl Made {
         }
     }
 
-    fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         let mut w = MadeRecording::new(0);
         w.input = self.w.input.clone();
         in_order(self.w.samples.rows(), &mut w.samples);

@@ -160,7 +160,7 @@ impl Interpreter {
                     self.processes.end_space(pid, time_ns, tables);
                 }
             }
-            Body::Lost { count } => self.lost += count,
+            Body::Lost { count } => self.lost = self.lost.saturating_add(count),
             // Chains are a sample of the faults anyway.
             Body::LostChains { .. } => {}
             Body::Throttled => self.throttled += 1,

@@ -99,13 +99,19 @@ fn registers(s: &Sample, attr: &Attr) -> Vec<u64> {
 }
 
 /// Feeds a record that is not a sample.
-pub(super) fn put(record: Record, time_ns: u64, feed: &mut Feed) {
+///
+/// # Errors
+/// What is wrong with it; then it is left out.
+pub(super) fn put(record: Record, time_ns: u64, feed: &mut Feed) -> Result<(), String> {
     let time_ns = time(Some(time_ns));
     let event = |pid, tid, body| Event { time_ns, pid, tid, cpu: 0, body };
     let event = match record {
         // The kernel's own.
-        Record::Mmap(m) if m.pid == u32::MAX || in_kernel(m.start) || m.bytes == 0 => return,
+        Record::Mmap(m) if m.pid == u32::MAX || in_kernel(m.start) || m.bytes == 0 => return Ok(()),
         Record::Mmap(m) => {
+            if let Some(why) = m.impossible() {
+                return Err(why);
+            }
             let file = FileId { device: libc::makedev(m.device.0, m.device.1), inode: m.inode };
             event(
                 m.pid,
@@ -122,7 +128,7 @@ pub(super) fn put(record: Record, time_ns: u64, feed: &mut Feed) {
             )
         }
         Record::Comm { pid, .. } | Record::Fork { pid, .. } | Record::Exit { pid, .. } if pid == u32::MAX => {
-            return;
+            return Ok(());
         }
         Record::Comm { pid, tid, name, exec } => event(pid, tid, Body::Comm { name, exec }),
         Record::Fork { pid, tid, parent } => event(pid, tid, Body::Fork { parent_pid: parent }),
@@ -131,6 +137,7 @@ pub(super) fn put(record: Record, time_ns: u64, feed: &mut Feed) {
         Record::Throttled => event(0, 0, Body::Throttled),
     };
     feed.event(event, 0);
+    Ok(())
 }
 
 /// What the file had.

@@ -11,6 +11,8 @@ mod machine;
 mod perf_data;
 mod perf_script;
 mod readings;
+#[cfg(test)]
+mod tests;
 
 use crate::store::{Writer, finish_with, reserve};
 use anyhow::{Context, Result, bail};

@@ -120,7 +120,11 @@ impl<R: Read> Data<R> {
                 }
                 other if other < kind::HEADER_ATTR => {
                     match records::read(other, head.misc, &body, &event.attr) {
-                        Some((time, record)) => put(record, time.unwrap_or(0), feed),
+                        Some((time, record)) => {
+                            if let Err(why) = put(record, time.unwrap_or(0), feed) {
+                                feed.damaged(format!("byte {}: {why}", head.at));
+                            }
+                        }
                         None if KNOWN.contains(&other) => {
                             feed.damaged(format!("byte {}: a record of kind {other} is cut off", head.at));
                         }

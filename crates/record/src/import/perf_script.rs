@@ -170,7 +170,9 @@ impl Text {
                         Line::Sample { event, sample } => waiting = Some((event, sample)),
                         Line::Record { time_ns, record } => {
                             told.maps.add(&record);
-                            put(record, time_ns, feed);
+                            if let Err(why) = put(record, time_ns, feed) {
+                                feed.damaged(format!("line {}: {why}", self.lines.number));
+                            }
                         }
                         _ => {}
                     }
@@ -256,7 +258,7 @@ type Files = HashMap<String, Vec<(u64, u64, u64)>>;
 impl Maps {
     fn add(&mut self, record: &Record) {
         match record {
-            Record::Mmap(m) if m.protection & 4 != 0 => {
+            Record::Mmap(m) if m.protection & 4 != 0 && m.impossible().is_none() => {
                 let files = Arc::make_mut(self.of.entry(m.pid).or_default());
                 let all = files.entry(m.name.clone()).or_default();
                 all.retain(|&(start, ..)| start != m.start);

@@ -114,6 +114,8 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
         time_why: Some("nothing was counted".into()),
         what_if: None,
         what_if_why: Some("nothing was counted".into()),
+        sampled_gain: None,
+        sampled_gain_why: None,
         notes: Vec::new(),
         pictures: Default::default(),
     }

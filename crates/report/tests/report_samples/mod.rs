@@ -119,6 +119,7 @@ pub fn affected() -> Report {
                 .into(),
             repairs: vec![repair("grid", Repair::WhereUsed)],
             predicted: None,
+            predicted_from: None,
             predicted_after_better: None,
             predicted_why: Some("the machine 2x22 has no bandwidths; use a described one".into()),
             at_risk: 0.463,
@@ -136,6 +137,8 @@ pub fn affected() -> Report {
         time_why: Some("nothing was counted".into()),
         what_if: None,
         what_if_why: Some("no page was counted".to_string()),
+        sampled_gain: None,
+        sampled_gain_why: Some("samples of a clock do not say which loads memory answered".to_string()),
         notes: vec!["numa_balancing was off.".into()],
         pictures: pictures(),
     }

@@ -137,7 +137,11 @@ fn object_kind(map: &proc::Map, stack: bool, ours: bool) -> Option<(ObjectKind, 
         {
             return None;
         }
-        "[stack]" => return Some((ObjectKind::Stack, "main thread's stack".into(), map.end - MAIN_STACK)),
+        // An imported file may have one anywhere.
+        "[stack]" => {
+            let low = map.end.saturating_sub(MAIN_STACK);
+            return Some((ObjectKind::Stack, "main thread's stack".into(), low));
+        }
         "[heap]" => (ObjectKind::Anonymous, "[heap]".into()),
         "" | "//anon" if stack => (ObjectKind::Stack, "thread's stack".into()),
         "" | "//anon" if map.flags & 8 != 0 => (ObjectKind::Shared, "shared anonymous mapping".into()),
