@@ -40,11 +40,10 @@ pub(super) mod field {
     pub const LIMIT: u32 = 8;
     pub const SEED: u32 = 9;
     pub const HOSTNAME: u32 = 10;
-    pub const HOUSEKEEPING: u32 = 11;
-    pub const TERMINAL: u32 = 12;
-    pub const FIRST_PID: u32 = 13;
-    pub const ONE_OUTPUT: u32 = 14;
-    pub const WRITABLE: u32 = 15;
+    pub const TERMINAL: u32 = 11;
+    pub const FIRST_PID: u32 = 12;
+    pub const ONE_OUTPUT: u32 = 13;
+    pub const WRITABLE: u32 = 14;
 }
 
 /// Whom a signal is for.
@@ -234,7 +233,6 @@ mod tests {
             ("LIMIT", field::LIMIT),
             ("SEED", field::SEED),
             ("HOSTNAME", field::HOSTNAME),
-            ("HOUSEKEEPING", field::HOUSEKEEPING),
             ("TERMINAL", field::TERMINAL),
             ("FIRST_PID", field::FIRST_PID),
             ("ONE_OUTPUT", field::ONE_OUTPUT),

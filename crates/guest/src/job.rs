@@ -118,7 +118,7 @@ impl Job {
 
     /// The message to init; see init/protocol.h for the fields. `terminals` are the standard
     /// streams that are one, with its size.
-    pub(super) fn message(&self, housekeeping: u32, terminals: (u64, (u16, u16))) -> (u32, Vec<u8>) {
+    pub(super) fn message(&self, terminals: (u64, (u16, u16))) -> (u32, Vec<u8>) {
         let mut out = Vec::new();
         let mut bytes = |kind: u32, bytes: &[u8]| {
             out.extend(kind.to_le_bytes());
@@ -152,7 +152,6 @@ impl Job {
         for limit in host::limits() {
             numbers(field::LIMIT, &limit);
         }
-        numbers(field::HOUSEKEEPING, &[u64::from(housekeeping)]);
         let (mask, (rows, columns)) = terminals;
         numbers(field::TERMINAL, &[mask, u64::from(rows), u64::from(columns)]);
         numbers(field::ONE_OUTPUT, &[u64::from(same_file(&self.stdout, &self.stderr))]);

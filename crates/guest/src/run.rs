@@ -76,7 +76,7 @@ impl Snapshot {
             window: terminals(job).1,
         };
         run.vm.qmp.greet().map_err(|error| run.resume_error(error))?;
-        let (kind, message) = job.message(self.shape.housekeeping, terminals(job));
+        let (kind, message) = job.message(terminals(job));
         run.vm.channel.send(kind, &message);
         let ending = run.until_the_end(job);
         run.finish(ending)

@@ -263,7 +263,8 @@ impl Shape {
             }
             true => text += &format!(" nr_cpus={PHYSICAL} possible_cpus={PHYSICAL}"),
         }
-        let _ = write!(text, " irqaffinity={}", self.housekeeping);
+        // After the dashes: init's own argument.
+        let _ = write!(text, " irqaffinity={0} -- {0}", self.housekeeping);
         text
     }
 

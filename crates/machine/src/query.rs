@@ -1,9 +1,22 @@
 //! Questions to a machine that more than one reader asks.
 
 use super::cpulist::CpuList;
+use super::figures::Figures;
 use super::{DistanceClass, Machine, NodeId, NumaNode};
 
 impl Machine {
+    /// A machine of which nothing is known.
+    pub fn unknown() -> Machine {
+        Machine {
+            name: String::new(),
+            nodes: Vec::new(),
+            distances: Vec::new(),
+            caches: Vec::new(),
+            threads_per_core: 0,
+            figures: Figures::default(),
+        }
+    }
+
     /// The node that a cpu belongs to; `None` for a cpu that no node lists.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<NodeId> {
         self.nodes.iter().find(|n| n.cpus.contains(cpu)).map(|n| n.id)

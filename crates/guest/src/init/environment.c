@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define BALANCING "/proc/sys/kernel/numa_balancing"
+
 /* Every resume starts from the same random state. Programs would choose the same names for
  * their temporary files, which are the host's. */
 static void seed(const struct job *job) {
@@ -64,17 +66,23 @@ void environment_clock(void) {
     free(frame.bytes);
 }
 
-void environment_settings(const struct job *job) {
-    if (job->seed_size) seed(job);
-    if (job->hostname && sethostname(job->hostname, strlen(job->hostname)) != 0) {
-        /* Kept as it was: "(none)". */
+/* Kernel threads that may run anywhere keep off the program's cpus. */
+static void keep_kernel_threads_on(uint64_t cpu) {
+    char mask[512];
+    size_t digits = cpu / 4, at = 0;
+    at += (size_t)snprintf(mask, sizeof mask, "%x", 1u << (cpu % 4));
+    for (size_t left = digits; left > 0 && at + 3 < sizeof mask; left--) {
+        if (left % 8 == 0) mask[at++] = ',';
+        mask[at++] = '0';
     }
+    mask[at] = 0;
+    write_file("/sys/devices/virtual/workqueue/cpumask", mask);
+}
+
+void environment_of_all_runs(uint64_t housekeeping) {
     loopback_up();
-    /* What the program should be judged under must be as asked, or not run at all. */
-    if (job->thp && !write_file("/sys/kernel/mm/transparent_hugepage/enabled", job->thp))
-        fail("cannot set transparent huge pages to", job->thp);
-    if (!write_file("/proc/sys/kernel/numa_balancing", job->balancing ? "1" : "0"))
-        fail("cannot set", "/proc/sys/kernel/numa_balancing");
+    /* It would move this process's own pages about. */
+    write_file(BALANCING, "0");
     /* The recorder may do here what an administrator's shell may do, as an ordinary user. */
     write_file("/proc/sys/kernel/perf_event_paranoid", "-1");
     write_file("/proc/sys/kernel/perf_event_mlock_kb", "1048576");
@@ -85,19 +93,21 @@ void environment_settings(const struct job *job) {
     /* What the program writes is on the host within a second, also if the machine dies. */
     write_file("/proc/sys/vm/dirty_writeback_centisecs", "50");
     write_file("/proc/sys/vm/dirty_expire_centisecs", "100");
-    /* Kernel threads that may run anywhere keep off the program's cpus. */
-    char mask[512];
-    size_t digits = job->housekeeping / 4, at = 0;
-    at += (size_t)snprintf(mask, sizeof mask, "%x", 1u << (job->housekeeping % 4));
-    for (size_t left = digits; left > 0 && at + 3 < sizeof mask; left--) {
-        if (left % 8 == 0) mask[at++] = ',';
-        mask[at++] = '0';
+    keep_kernel_threads_on(housekeeping);
+    write_file("/proc/sys/kernel/pid_max", "4194304");
+}
+
+void environment_settings(const struct job *job) {
+    if (job->seed_size) seed(job);
+    if (job->hostname && sethostname(job->hostname, strlen(job->hostname)) != 0) {
+        /* Kept as it was: "(none)". */
     }
-    mask[at] = 0;
-    write_file("/sys/devices/virtual/workqueue/cpumask", mask);
+    /* What the program should be judged under must be as asked, or not run at all. */
+    if (job->thp && !write_file("/sys/kernel/mm/transparent_hugepage/enabled", job->thp))
+        fail("cannot set transparent huge pages to", job->thp);
+    if (!write_file(BALANCING, job->balancing ? "1" : "0")) fail("cannot set", BALANCING);
     /* Two resumes of one snapshot would give the same process ids, and programs put those
      * into names of files. */
-    write_file("/proc/sys/kernel/pid_max", "4194304");
     if (job->first_pid) set_number("/proc/sys/kernel/ns_last_pid", job->first_pid);
 }
 

@@ -48,7 +48,7 @@ struct job {
     bool balancing, one_output;
     uint64_t *user;
     size_t user_count;
-    uint64_t umask, housekeeping, terminal, rows, columns, first_pid;
+    uint64_t umask, terminal, rows, columns, first_pid;
     struct limit { uint64_t resource, soft, hard; } *limits;
     size_t limit_count;
     unsigned char *seed;
@@ -59,6 +59,10 @@ struct job job_parse(const struct frame *frame);
 /* environment.c: the guest as the program should find it. */
 void environment_clock(void);
 #define NEW_ROOT "/host"
+/* What is the same for all runs, before the snapshot: each of these steps has the emulator translate much of
+ * the kernel. */
+void environment_of_all_runs(uint64_t housekeeping);
+/* What the job asks for. */
 void environment_settings(const struct job *job);
 /* False, with errno and `what` set, if something that the program needs is not to be had. */
 bool environment_mount(const struct job *job, const char **what);

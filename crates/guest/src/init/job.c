@@ -53,7 +53,6 @@ struct job job_parse(const struct frame *frame) {
         case NF_HOSTNAME: job.hostname = as_text(bytes, size); break;
         case NF_BALANCING: job.balancing = number(bytes, size, 0) != 0; break;
         case NF_UMASK: job.umask = number(bytes, size, 0); break;
-        case NF_HOUSEKEEPING: job.housekeeping = number(bytes, size, 0); break;
         case NF_ONE_OUTPUT: job.one_output = number(bytes, size, 0) != 0; break;
         case NF_FIRST_PID: job.first_pid = number(bytes, size, 0); break;
         case NF_USER:

@@ -82,7 +82,9 @@ static void stay_on(uint64_t cpu) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot stay on", "the housekeeping cpu");
 }
 
-int main(void) {
+/* Started as `init ... CPU`: the cpu that the program starts on, which is none of the emulated machine's. Before
+ * it come words of the kernel's command line that the kernel does not know itself. */
+int main(int argc, char **argv) {
     if (getpid() != 1) {
         fprintf(stderr, "This is the first process of nearfar's virtual machine; it is nothing elsewhere.\n");
         return 2;
@@ -91,6 +93,14 @@ int main(void) {
     mount_or_fail("sysfs", "/sys");
     mount_or_fail("devtmpfs", "/dev");
     load_modules();
+    char *end = argv[argc - 1];
+    uint64_t housekeeping = strtoul(argv[argc - 1], &end, 10);
+    if (argc < 2 || end == argv[argc - 1] || *end) {
+        errno = EINVAL;
+        fail("the kernel's command line does not end with", "the housekeeping cpu");
+    }
+    stay_on(housekeeping);
+    environment_of_all_runs(housekeeping);
     channel_open();
     char *text = hello_text();
     send_frame(NF_HELLO, text, (uint32_t)strlen(text));
@@ -99,7 +109,6 @@ int main(void) {
     struct frame frame = receive_blocking();
     if (frame.kind != NF_JOB) power_off();
     struct job job = job_parse(&frame);
-    stay_on(job.housekeeping);
     environment_clock();
     environment_settings(&job);
     const char *what = "";

@@ -49,12 +49,11 @@ enum {
     NF_LIMIT = 8,       /* resource, soft, hard */
     NF_SEED = 9,        /* bytes for the random number generator */
     NF_HOSTNAME = 10,
-    NF_HOUSEKEEPING = 11, /* the cpu that the program starts on */
-    NF_TERMINAL = 12,   /* bits 0..2: descriptors that are a terminal; rows; columns */
-    NF_FIRST_PID = 13,  /* process ids are given from here on */
-    NF_ONE_OUTPUT = 14, /* 1: stdout and stderr are the same file on the host, so also here:
+    NF_TERMINAL = 11,   /* bits 0..2: descriptors that are a terminal; rows; columns */
+    NF_FIRST_PID = 12,  /* process ids are given from here on */
+    NF_ONE_OUTPUT = 13, /* 1: stdout and stderr are the same file on the host, so also here:
                          * only then does anybody see the order of what is written to both */
-    NF_WRITABLE = 15,   /* the one directory of the host that can be written to; without: all */
+    NF_WRITABLE = 14,   /* the one directory of the host that can be written to; without: all */
 };
 
 #endif

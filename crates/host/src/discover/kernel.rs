@@ -95,7 +95,7 @@ pub(super) fn read(tree: &Tree) -> KernelState {
         (allowed_cpus, allowed_mems) = (allowed_cpus.or(cpus), allowed_mems.or(mems));
     }
     KernelState {
-        numa_balancing: tree.parsed("proc/sys/kernel/numa_balancing"),
+        numa_balancing: balancing(tree),
         thp: chosen(tree, &format!("{THP}/enabled")),
         folio_bytes: folios(tree),
         perf_event_paranoid: tree.parsed("proc/sys/kernel/perf_event_paranoid"),
@@ -105,6 +105,16 @@ pub(super) fn read(tree: &Tree) -> KernelState {
         allowed_mems,
         cpu_times: times(tree),
     }
+}
+
+/// What decides on the size and the migration of pages below `root`; everything else is unknown.
+pub fn page_settings(root: &Path) -> KernelState {
+    let tree = Tree::new(root);
+    KernelState { numa_balancing: balancing(&tree), folio_bytes: folios(&tree), ..KernelState::default() }
+}
+
+fn balancing(tree: &Tree) -> Option<i32> {
+    tree.parsed("proc/sys/kernel/numa_balancing")
 }
 
 /// x86 has a bit for it; Xen reports it in sysfs on every architecture.

@@ -94,9 +94,6 @@ pub(super) struct RecordArgs {
     quiet: bool,
     #[command(flatten)]
     on: OnArgs,
-    /// The recorder's side inside the virtual machine: what the one outside tells it
-    #[arg(long, value_name = "FILE", hide = true)]
-    inside_guest: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required_unless_present_any = ["pid", "name", "all"], value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -105,7 +102,22 @@ pub(super) struct RecordArgs {
 /// Records and then ends as the program ended.
 pub fn run(args: RecordArgs) -> ExitCode {
     let quiet = args.quiet;
-    match recorded(args) {
+    ended(recorded(args), quiet)
+}
+
+/// The recorder's side inside the virtual machine: the one outside started it with `on::INSIDE`, a file and the program.
+pub(super) fn run_inside(file: &Path, command: &[OsString]) -> ExitCode {
+    let recorded = || {
+        let options = read_inside(file)?.options();
+        record_unless_kept_off(&Subject::Command(command.to_vec()), &options)?
+            .map_err(|kept_off| anyhow::anyhow!("nothing can be recorded, as {kept_off}").into())
+    };
+    ended(recorded(), true)
+}
+
+/// Ends as the program ended.
+fn ended(recorded: Result<Outcome, RecordError>, quiet: bool) -> ExitCode {
+    match recorded {
         Ok(outcome) => {
             if outcome.rank.is_some()
                 && let Err(error) = super::ranks::leave_summary(&outcome.directory)
@@ -179,6 +191,20 @@ fn kept_off(error: &RecordError) -> Option<String> {
     Some(format!("{limit}: {error}"))
 }
 
+/// Records, or says why this process's limits do not allow it.
+fn record_unless_kept_off(
+    subject: &Subject,
+    options: &Options,
+) -> Result<Result<Outcome, String>, RecordError> {
+    match too_little_to_record() {
+        Some(why) => Ok(Err(why)),
+        None => match record(subject, options) {
+            Err(error) => Ok(Err(kept_off(&error).ok_or(error)?)),
+            Ok(outcome) => Ok(Ok(outcome)),
+        },
+    }
+}
+
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     let wished = |name: &String| {
         discover::machine_from_argument(name)
@@ -186,12 +212,11 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
             .map(|m| (name.clone(), m))
     };
     let wish = args.machine.as_ref().map(wished).transpose()?;
-    let inside = args.inside_guest.as_deref().map(read_inside).transpose()?;
     let attached = attaches(&args);
     let mut options = Options {
         output: args.output,
         // A process that is attached to, and the emulated machine, are not the launcher's.
-        rank: match args.alone || attached || args.on.machine.on.is_some() || inside.is_some() {
+        rank: match args.alone || attached || args.on.machine.on.is_some() {
             true => None,
             false => ranks::launch::this_process(),
         },
@@ -208,8 +233,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         duration: args.duration,
         progress: !args.quiet && std::io::stderr().is_terminal(),
         user: args.user.as_deref().map(User::asked_for).transpose()?,
-        objects: inside.as_ref().and_then(|inside| inside.objects.clone()),
-        inside_guest: inside,
+        objects: None,
+        inside_guest: None,
     };
     if let Some(name) = args.on.machine.on.as_deref() {
         let on = on_options(name, &args.on, args.quiet)?;
@@ -221,7 +246,7 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     if let Some(file) = &args.placement {
         options.objects = Some(objects_here(file, &args.command)?);
     }
-    if !args.quiet && options.user.is_none() && !attached && options.inside_guest.is_none() {
+    if !args.quiet && options.user.is_none() && !attached {
         warn_of_root();
     }
     let subject = match attached {
@@ -229,21 +254,12 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         true => Subject::Processes(attach::chosen(&args.pid, &args.name)?),
         false => Subject::Command(args.command),
     };
-    let recorded = match too_little_to_record() {
-        Some(why) => Err(why),
-        None => match record(&subject, &options) {
-            Err(error) => Err(kept_off(&error).ok_or(error)?),
-            Ok(outcome) => Ok(outcome),
-        },
-    };
-    let kept_off = match recorded {
+    let kept_off = match record_unless_kept_off(&subject, &options)? {
         Ok(outcome) => return Ok(outcome),
         Err(why) => why,
     };
     match &subject {
-        Subject::Command(command)
-            if options.user.is_none() && options.objects.is_none() && options.inside_guest.is_none() =>
-        {
+        Subject::Command(command) if options.user.is_none() && options.objects.is_none() => {
             say(&format!("nearfar: nothing is recorded, as {kept_off}. The program runs without nearfar"));
             Err(run_instead(command).into())
         }

@@ -5,10 +5,10 @@ mod budget;
 
 use super::illegal;
 use super::session::{Inside, Options, Outcome, RecordError};
-use super::setup::command_name;
+use super::setup::{command_name, no_agent};
 use crate::collect::objects::{ObjectPolicies, on_one_node};
 use crate::collect::openmp;
-use crate::store::{COUNTED, GUEST, META, finish, open, reserve};
+use crate::store::{COUNTED, EMULATED, GUEST, META, finish, open, reserve};
 use anyhow::{Context, anyhow};
 use budget::stop_after;
 use nearfar_guest::{self as guest, GuestError, GuestOptions, HugePages, Job, Plugin, Setup, Shape, Stream};
@@ -18,7 +18,7 @@ use nearfar_host::target::{Ending, find_program};
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_recording::{Columns, Loss, Losses, Source, SourceReport, journal};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
     let recording = reserve(options.output.as_deref(), &command_name(command))?;
     let directory = recording.join(GUEST);
     let inside_file =
-        prepare(&recording, &directory, &shape, options, on).inspect_err(|_| remove(&recording))?;
+        prepare(command, &recording, &shape, options, on).inspect_err(|_| remove(&recording))?;
     let bound = bound(on);
     say(&estimate(on, &shape, bound));
     say(whose_files(on.read_only));
@@ -113,7 +113,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         // The recorder inside hands signals on.
         signals_to_group: false,
         stop: stop_after(on.budget, recording.join(crate::store::JOURNAL), on.quiet),
-        ..Job::new(recorder_inside(command, options, &inside_file)?)
+        ..Job::new(recorder_inside(command, &inside_file)?)
     };
     if let Some(path) = &on.aside {
         let file = std::fs::File::create_new(path);
@@ -217,14 +217,22 @@ fn beside(name: &str, variable: &str) -> Result<PathBuf, String> {
 
 /// What the recorder inside and the plugin read.
 fn prepare(
+    command: &[OsString],
     recording: &Path,
-    directory: &Path,
     shape: &Shape,
     options: &Options,
     on: &OnOptions,
 ) -> anyhow::Result<PathBuf> {
+    #[derive(serde::Serialize)]
+    struct File<'a> {
+        #[serde(flatten)]
+        inside: Inside,
+        // Last: it is skipped inside.
+        machine: &'a Machine,
+    }
+    let directory = recording.join(GUEST);
     let make = || -> anyhow::Result<PathBuf> {
-        std::fs::create_dir(directory)?;
+        std::fs::create_dir(&directory)?;
         std::fs::write(directory.join("machine.toml"), on.machine.to_toml())?;
         let me = std::process::id();
         let inside = Inside {
@@ -235,12 +243,17 @@ fn prepare(
             },
             policy: on.policy.clone(),
             objects: options.objects.clone(),
-            machine: on.machine.clone(),
+            nodes: on.machine.nodes.len(),
+            no_agent: no_agent(&command[0]),
+            min_object: options.min_object,
+            look_interval: options.look_interval,
+            max_size: options.max_size,
+            started: jiff::Timestamp::now().to_string(),
             how: how(on),
             recorder: (me, proc::start_time(me).unwrap_or(0)),
         };
-        let file = directory.join("inside.json");
-        std::fs::write(&file, serde_json::to_vec(&inside)?)?;
+        let file = directory.join(EMULATED);
+        std::fs::write(&file, serde_json::to_vec(&File { inside, machine: &on.machine })?)?;
         Ok(file)
     };
     make().with_context(|| format!("cannot write {}", directory.display()))
@@ -346,16 +359,13 @@ pub fn plugin_arguments(
     .collect()
 }
 
-fn recorder_inside(command: &[OsString], options: &Options, inside: &Path) -> anyhow::Result<Vec<OsString>> {
+/// Before the file that the recorder inside the virtual machine is told by. Not among the flags: to read all of them,
+/// emulated, takes a quarter of a second.
+pub const INSIDE: &str = "--inside-the-virtual-machine";
+
+fn recorder_inside(command: &[OsString], inside: &Path) -> anyhow::Result<Vec<OsString>> {
     let own = std::env::current_exe().context("cannot find the nearfar binary")?;
-    let mut all: Vec<OsString> = vec![own.into(), "record".into(), "--quiet".into()];
-    let mut option = |name: &str, value: &OsStr| all.extend([name.into(), value.to_owned()]);
-    option("--inside-guest", inside.as_os_str());
-    option("--min-object", OsStr::new(&options.min_object.to_string()));
-    option("--look-interval", OsStr::new(&options.look_interval.to_string()));
-    option("--max-size", OsStr::new(&options.max_size.to_string()));
-    option("--call-graph", OsStr::new("none"));
-    all.push("--".into());
+    let mut all: Vec<OsString> = vec![own.into(), INSIDE.into(), inside.into()];
     all.extend(command.iter().cloned());
     Ok(all)
 }

@@ -66,7 +66,8 @@ pub struct Options {
     pub inside_guest: Option<Inside>,
 }
 
-/// What the recorder inside the virtual machine got from the one outside.
+/// What the recorder inside the virtual machine gets from the one outside, which knows it sooner: emulated, each line
+/// of code that runs the first time has to be translated. The file has the emulated machine besides (`store::EMULATED`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     /// The recording's directory, which the host has made.
@@ -77,12 +78,46 @@ pub struct Inside {
     pub policy: Option<Policy>,
     /// Policies of single objects.
     pub objects: Option<ObjectPolicies>,
-    /// The machine that is emulated.
-    pub machine: Machine,
+    /// Nodes of the machine that is emulated.
+    pub nodes: usize,
+    /// Why our library cannot be loaded into the program, if so.
+    pub no_agent: Option<String>,
+    /// As in [`Options`].
+    pub min_object: u64,
+    /// As in [`Options`].
+    pub look_interval: f64,
+    /// As in [`Options`].
+    pub max_size: u64,
+    /// When the recording began: as in [`nearfar_recording::Meta`].
+    pub started: String,
     /// How it is emulated: threads, pages, prefetcher; for the report.
     pub how: String,
     /// Process id of the recorder outside, and its start time: as in [`nearfar_recording::Meta`].
     pub recorder: (u32, u64),
+}
+
+impl Inside {
+    /// What this asks the recorder for.
+    pub fn options(self) -> Options {
+        Options {
+            output: None,
+            rank: None,
+            hz: 0.0,
+            min_object: self.min_object,
+            wish: None,
+            call_graph: CallGraph::None,
+            agent: true,
+            no_perf: false,
+            memory: None,
+            look_interval: self.look_interval,
+            max_size: self.max_size,
+            duration: None,
+            progress: false,
+            objects: self.objects.clone(),
+            user: None,
+            inside_guest: Some(self),
+        }
+    }
 }
 
 /// What is recorded.

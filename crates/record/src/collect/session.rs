@@ -25,6 +25,7 @@ use nearfar_host::page_nodes;
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
 use nearfar_host::target::{Before, Held, Running, User};
+use nearfar_machine::Machine;
 use nearfar_observed::live::events::Processor;
 use nearfar_recording::*;
 use std::path::Path;
@@ -47,19 +48,32 @@ const PAGES_PER_LOOK: usize = 2048;
 /// See [`RecordError`]. Once the program runs, nothing stops it on our account:
 /// what fails from then on is noted in the recording.
 pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordError> {
-    let host = discover::discover(Path::new("/"))?;
+    let inside = options.inside_guest.as_ref();
+    let (kernel, machine, warnings) = match inside {
+        // The machine that counts is the emulated one, and known outside.
+        Some(_) => (discover::page_settings(Path::new("/")), Machine::unknown(), Vec::new()),
+        None => {
+            let host = discover::discover(Path::new("/"))?;
+            (host.kernel, host.machine, host.warnings)
+        }
+    };
     check_subject(subject)?;
     if let Some(objects) = &options.objects {
         objects.try_here().map_err(anyhow::Error::msg)?;
     }
     let table = options.objects.as_ref().map(ObjectPolicies::table).transpose()?;
-    let perf_refused =
-        if options.no_perf { Some("switched off by --no-perf".to_owned()) } else { probe_perf().err() };
+    let perf_refused = match options.no_perf {
+        true => Some("switched off by --no-perf".to_owned()),
+        // They are opened once, for the program.
+        false if inside.is_some() => None,
+        false => probe_perf().err(),
+    };
     let lives = Lives::of(subject);
     if let (Subject::Processes(_) | Subject::Everything, Some(why)) = (subject, &perf_refused) {
         return Err(RecordError::AttachWithoutPerf(why.clone()));
     }
-    let inside = options.inside_guest.is_some();
+    let nodes = inside.map_or(machine.nodes.len(), |inside| inside.nodes);
+    let inside = inside.is_some();
     if !options.agent && options.no_perf {
         return Err(anyhow::anyhow!(
             "--no-agent and --no-perf together leave nothing that records: samples come from perf events or from the \
@@ -79,7 +93,13 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         Skid::Unsupported
     };
 
-    let meta = first_meta(subject, options, &host, agent.as_ref().map(|_| ()).map_err(Clone::clone));
+    let meta = first_meta(
+        subject,
+        options,
+        &kernel,
+        machine.clone(),
+        agent.as_ref().map(|_| ()).map_err(Clone::clone),
+    );
     let output = match &options.inside_guest {
         Some(inside) => inside.recording.clone(),
         None => match &options.rank {
@@ -93,8 +113,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
             remove_empty(&output);
         }
     })?;
-    // Inside, the machine that counts is the emulated one.
-    for warning in host.warnings.iter().filter(|w| !inside && w.contains("/sys is not mounted")) {
+    for warning in warnings.iter().filter(|w| w.contains("/sys is not mounted")) {
         let time_ns = writer.meta.start_ns;
         writer.lose(time_ns, "parts of the machine's description", 0, warning.clone());
     }
@@ -179,7 +198,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         let _ = writer.note_meta();
     }
     let start_ns = writer.meta.start_ns;
-    let mut counting = Counting::begin(subject, options, &host.machine, &output, perf_why.as_deref());
+    let mut counting = Counting::begin(subject, options, &machine, &output, perf_why.as_deref());
     let running = match held {
         Some(mut held) => {
             if let Some(counting) = &mut counting {
@@ -220,7 +239,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         perf_why,
         memory,
         skid,
-        nodes: host.machine.nodes.len(),
+        nodes,
         complained: false,
         cpu_before_s: 0.0,
     };

@@ -4,13 +4,14 @@ use super::agent::{AgentFile, Settings as AgentSettings};
 use super::options::{Options, RecordError, Subject};
 use super::perf::open::{OpenError, PerfSet, PerfSettings, Rings, Target};
 use super::selftest::Skid;
-use nearfar_host::discover;
 use nearfar_host::discover::pmu::{MemoryEvents, MemoryWish};
+use nearfar_host::discover::{self, KernelState};
 use nearfar_host::proc;
 use nearfar_host::symbols::Module;
 use nearfar_host::target::find_program;
+use nearfar_machine::Machine;
 use nearfar_recording::*;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
@@ -51,6 +52,20 @@ fn foreign(path: &Path) -> Option<String> {
     })
 }
 
+/// Why our library cannot be loaded into `program`, if so.
+pub(super) fn no_agent(program: &OsStr) -> Option<String> {
+    let path = find_program(program).ok()?;
+    if let Some(why) = foreign(&path) {
+        return Some(why);
+    }
+    let file = Module::open(&path).ok()?;
+    if file.is_static_executable() {
+        return Some(format!("{} is statically linked: no library can be preloaded", path.display()));
+    }
+    file.is_setuid()
+        .then(|| format!("{} runs with other rights (setuid): the loader ignores LD_PRELOAD", path.display()))
+}
+
 /// The agent's shared file, or why there is none.
 pub(super) fn make_agent(
     subject: &Subject,
@@ -65,22 +80,12 @@ pub(super) fn make_agent(
     if !options.agent {
         return Err("switched off by --no-agent".into());
     }
-    let program = find_program(&command[0]).ok();
-    if let Some(why) = program.as_deref().and_then(foreign) {
+    let refused = match &options.inside_guest {
+        Some(inside) => inside.no_agent.clone(),
+        None => no_agent(&command[0]),
+    };
+    if let Some(why) = refused {
         return Err(why);
-    }
-    if let Some(path) = program
-        && let Ok(file) = Module::open(&path)
-    {
-        if file.is_static_executable() {
-            return Err(format!("{} is statically linked: no library can be preloaded", path.display()));
-        }
-        if file.is_setuid() {
-            return Err(format!(
-                "{} runs with other rights (setuid): the loader ignores LD_PRELOAD",
-                path.display()
-            ));
-        }
     }
     AgentFile::create(&AgentSettings {
         min_object_bytes: options.min_object,
@@ -177,7 +182,8 @@ pub(super) fn command_name(command: &[OsString]) -> String {
 pub(super) fn first_meta(
     subject: &Subject,
     options: &Options,
-    host: &discover::Discovered,
+    kernel: &KernelState,
+    machine: Machine,
     agent: Result<(), String>,
 ) -> Meta {
     let command = match subject {
@@ -211,17 +217,17 @@ pub(super) fn first_meta(
         command,
         cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
         rank: options.rank.clone(),
-        started: jiff::Timestamp::now().to_string(),
+        started: inside.map_or_else(|| jiff::Timestamp::now().to_string(), |inside| inside.started.clone()),
         start_ns: proc::monotonic_ns(),
         end_ns: 0,
         exit: String::new(),
-        machine: inside.map_or(&host.machine, |inside| &inside.machine).clone(),
+        machine,
         wish: options.wish.as_ref().map(|(name, _)| name.clone()),
         wished_machine: options.wish.as_ref().map(|(_, machine)| machine.clone()),
         min_object_bytes: options.min_object,
         page_bytes: proc::page_bytes(),
-        folio_bytes: host.kernel.folio_bytes.clone(),
-        numa_balancing: host.kernel.numa_balancing.unwrap_or(-1),
+        folio_bytes: kernel.folio_bytes.clone(),
+        numa_balancing: kernel.numa_balancing.unwrap_or(-1),
         hardware_filtered: options.memory.is_some_and(|wish| wish.misses_only || wish.least_cycles > 0),
         agent: false,
         agent_why: agent.err().unwrap_or_default(),

@@ -1,8 +1,9 @@
 //! meta.json of a recording, read and checked; and why a recording cannot be opened.
 
 use super::dir::Dir;
-use super::{LAUNCH, META};
+use super::{EMULATED, GUEST, LAUNCH, META};
 use nearfar_host::out::quoted_path;
+use nearfar_machine::Machine;
 use nearfar_recording::{FORMAT_VERSION, Meta, is_whole};
 use std::io;
 use std::path::PathBuf;
@@ -101,12 +102,30 @@ pub(super) fn read_checked(dir: &Dir, remarks: &mut Vec<String>) -> Result<Meta,
              machine, the command and the times may be wrong."
         ));
     }
-    meta_of(&bytes).map_err(|e| match e {
+    parsed(&bytes).and_then(|meta| checked(with_machine(dir, meta)?)).map_err(|e| match e {
         NoMeta::Foreign(why) => foreign(why),
         NoMeta::Newer { by, found } => {
             OpenFailure::Newer { path: dir.path().to_owned(), by, found, known: FORMAT_VERSION }
         }
     })
+}
+
+/// The recorder inside a virtual machine leaves the machine out of its meta.json, which `finish` completes.
+fn with_machine(dir: &Dir, mut meta: Meta) -> Result<Meta, NoMeta> {
+    #[derive(serde::Deserialize)]
+    struct Emulated {
+        machine: Machine,
+    }
+    if !meta.machine.nodes.is_empty() {
+        return Ok(meta);
+    }
+    let Ok(bytes) = dir.below(GUEST).and_then(|guest| guest.read(EMULATED, MOST_META)) else {
+        return Ok(meta);
+    };
+    let emulated: Emulated = serde_json::from_slice(&bytes)
+        .map_err(|e| NoMeta::Foreign(format!("its {GUEST}/{EMULATED} cannot be read: {e}")))?;
+    meta.machine = emulated.machine;
+    Ok(meta)
 }
 
 /// Why bytes are not a meta.json of ours.
@@ -128,6 +147,10 @@ pub enum NoMeta {
 /// # Errors
 /// See [`NoMeta`].
 pub fn meta_of(bytes: &[u8]) -> Result<Meta, NoMeta> {
+    parsed(bytes).and_then(checked)
+}
+
+fn parsed(bytes: &[u8]) -> Result<Meta, NoMeta> {
     let value: serde_json::Value = serde_json::from_slice(bytes)
         .map_err(|e| NoMeta::Foreign(format!("its meta.json is no JSON ({e})")))?;
     let Some(format) = value.get("format").and_then(serde_json::Value::as_u64) else {
@@ -137,8 +160,10 @@ pub fn meta_of(bytes: &[u8]) -> Result<Meta, NoMeta> {
         let by = value.get("nearfar").and_then(|v| v.as_str()).unwrap_or("(unknown)").to_owned();
         return Err(NoMeta::Newer { by, found: u32::try_from(format).unwrap_or(u32::MAX) });
     }
-    let meta: Meta = serde_json::from_value(value)
-        .map_err(|e| NoMeta::Foreign(format!("its meta.json is incomplete ({e})")))?;
+    serde_json::from_value(value).map_err(|e| NoMeta::Foreign(format!("its meta.json is incomplete ({e})")))
+}
+
+fn checked(meta: Meta) -> Result<Meta, NoMeta> {
     meta.check().map_err(|why| NoMeta::Foreign(format!("in its meta.json, {why}")))?;
     Ok(meta)
 }
