@@ -192,7 +192,8 @@ mod tests {
         };
         let image = directory.path().join("vmlinuz");
         let held = fifo(&image, &[0; 0x300]);
-        assert!(refused(&image).ends_with("it is a FIFO, not a regular file"), "{}", refused(&image));
+        let why = refused(&image);
+        assert!(why.ends_with("it is a FIFO, not a regular file"), "{why}");
         drop(held);
         assert!(refused(Path::new("/dev/zero")).ends_with("it is a device, not a regular file"));
         // Debian's package of one: unpacked by another program, which would wait.

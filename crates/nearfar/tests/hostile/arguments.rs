@@ -109,6 +109,23 @@ fn no_flag_waits_for_a_file_that_is_none() {
     }
 }
 
+/// The kernel refuses to run it, and so it is nothing to read either.
+#[test]
+fn a_program_that_is_a_fifo_is_not_waited_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new();
+    let fifo = scratch.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    fs::set_permissions(&fifo, fs::Permissions::from_mode(0o755)).unwrap();
+    for words in [&["record", "-o", "r"][..], &["run", "-N", "0"], &["where"]] {
+        let mut command = nearfar();
+        command.current_dir(scratch.directory()).args(words).arg(&fifo);
+        let output = ended(command);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(126) && said.contains("fifo"), "{words:?}: {said}");
+    }
+}
+
 #[test]
 fn a_captured_machine_with_a_fifo_in_it_is_not_waited_for() {
     let scratch = Scratch::new();

@@ -39,7 +39,7 @@ pub(super) fn check_subject(subject: &Subject) -> Result<(), RecordError> {
 fn foreign(path: &Path) -> Option<String> {
     let head = |path: &Path| -> std::io::Result<[u8; 20]> {
         let mut head = [0; 20];
-        std::io::Read::read_exact(&mut std::fs::File::open(path)?, &mut head)?;
+        std::io::Read::read_exact(&mut nearfar_host::input::open(path)?.0, &mut head)?;
         Ok(head)
     };
     let (head, own) = (head(path).ok()?, head(Path::new("/proc/self/exe")).ok()?);
