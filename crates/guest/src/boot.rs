@@ -12,7 +12,7 @@ use super::signals::Relay;
 use super::snapshot::{self, About, Nameless};
 use super::{Progress, cache, host, vmlinux};
 use nearfar_host::input;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -264,8 +264,8 @@ fn check(shape: &Shape, hello: &BTreeMap<String, String>) -> Result<(), GuestErr
     if get("version") != VERSION.to_string() {
         return Err(GuestError::Unlike(format!("its init speaks version {}", get("version"))));
     }
-    let online: Option<CpuList> = get("nodes").parse().ok();
-    let numbers: CpuList = shape.nodes.iter().map(|n| n.number).collect();
+    let online: Option<NodeList> = get("nodes").parse().ok();
+    let numbers: NodeList = shape.nodes.iter().map(|n| n.number).collect();
     if online.as_ref() != Some(&numbers) {
         return Err(GuestError::Unlike(format!("its nodes are `{}`, not {numbers}", get("nodes"))));
     }

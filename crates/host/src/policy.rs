@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_ulong};
 use nearfar_machine::NodeId;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::NodeList;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -15,15 +15,15 @@ const MPOL_WEIGHTED_INTERLEAVE: c_int = 6;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// On these nodes and no other.
-    Bind(CpuList),
+    Bind(NodeList),
     /// In turns on these nodes.
-    Interleave(CpuList),
+    Interleave(NodeList),
     /// In turns, so many each as the kernel's weights say.
-    WeightedInterleave(CpuList),
+    WeightedInterleave(NodeList),
     /// On this node while it has free memory.
     Preferred(NodeId),
     /// On these nodes while they have free memory.
-    PreferredMany(CpuList),
+    PreferredMany(NodeList),
     /// On the node of the thread that touches first.
     Local,
 }
@@ -31,7 +31,7 @@ pub enum Policy {
 impl Policy {
     /// In words, behind "memory".
     pub fn words(&self) -> String {
-        let nodes = |list: &CpuList| match list.len() {
+        let nodes = |list: &NodeList| match list.len() {
             1 => format!("node {list}"),
             _ => format!("nodes {list}"),
         };
@@ -48,7 +48,7 @@ impl Policy {
     }
 
     /// Nodes on which pages may not be; `None` if any node will do.
-    pub fn only(&self) -> Option<&CpuList> {
+    pub fn only(&self) -> Option<&NodeList> {
         match self {
             Policy::Bind(list) | Policy::Interleave(list) | Policy::WeightedInterleave(list) => Some(list),
             _ => None,
@@ -56,11 +56,11 @@ impl Policy {
     }
 
     /// The nodes that it names.
-    pub fn nodes(&self) -> CpuList {
+    pub fn nodes(&self) -> NodeList {
         match self {
             Policy::Preferred(node) => (*node..=*node).into(),
             Policy::PreferredMany(list) => list.clone(),
-            Policy::Local => CpuList::default(),
+            Policy::Local => NodeList::default(),
             _ => self.only().cloned().unwrap_or_default(),
         }
     }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn policies_name_their_nodes_in_the_mask() {
-        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        let list = |text: &str| text.parse::<NodeList>().unwrap();
         assert_eq!(Policy::Bind(list("0,2")).prepare().mask, [0b101]);
         assert_eq!(Policy::Preferred(65).prepare().mask, [0, 2]);
         assert!(Policy::Local.prepare().mask.is_empty());

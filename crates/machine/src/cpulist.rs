@@ -1,10 +1,11 @@
 //! Sets of kernel indexes in the kernel's own notation: `0-7,16`.
 //!
-//! The kernel writes cpus and nodes alike in this form (`cpulist`, `online`,
-//! `Cpus_allowed_list`), so [`CpuList`] serves for both.
+//! The kernel writes cpus and nodes alike in this form (`cpulist`, `online`, `Cpus_allowed_list`). [`CpuList`] and [`NodeList`]
+//! are different types, so that none is taken for the other: cpu 1 is rarely of node 1.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -12,11 +13,53 @@ use std::str::FromStr;
 /// the limit keeps a typing error such as `0-4000000000` from filling the memory.
 pub const MAX_INDEX: u32 = 65_535;
 
-/// A sorted set of kernel indexes.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct CpuList(Vec<u32>);
+/// Of what the indexes of an [`IndexList`] are.
+pub trait Indexed {
+    /// The list's name for those who debug.
+    const LIST: &'static str;
+}
 
-impl CpuList {
+/// Cpus, by the kernel's numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cpus;
+/// Nodes, by the kernel's numbers ([`NodeId`](crate::NodeId)), not by their position in a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nodes;
+/// Ranks of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ranks;
+
+impl Indexed for Cpus {
+    const LIST: &'static str = "CpuList";
+}
+impl Indexed for Nodes {
+    const LIST: &'static str = "NodeList";
+}
+/// Of messages, which tell the same of cpus and of nodes.
+impl Indexed for () {
+    const LIST: &'static str = "IndexList";
+}
+impl Indexed for Ranks {
+    const LIST: &'static str = "RankList";
+}
+
+/// A set of cpus.
+pub type CpuList = IndexList<Cpus>;
+/// A set of nodes.
+///
+/// ```compile_fail,E0308
+/// use nearfar_machine::cpulist::{CpuList, NodeList};
+/// let cpus: CpuList = NodeList::from(0..=1);
+/// ```
+pub type NodeList = IndexList<Nodes>;
+/// A set of ranks.
+pub type RankList = IndexList<Ranks>;
+
+/// A sorted set of indexes.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct IndexList<T>(Vec<u32>, PhantomData<T>);
+
+impl<T> IndexList<T> {
     /// The indexes, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
         self.0.iter().copied()
@@ -52,28 +95,33 @@ impl CpuList {
         self.0.last().copied()
     }
 
+    /// The same numbers, of nothing in particular.
+    pub fn numbers(&self) -> IndexList<()> {
+        self.iter().collect()
+    }
+
     /// The smallest index that both sets have.
-    pub fn first_common(&self, other: &CpuList) -> Option<u32> {
+    pub fn first_common(&self, other: &IndexList<T>) -> Option<u32> {
         self.iter().find(|&i| other.contains(i))
     }
 }
 
-impl FromIterator<u32> for CpuList {
+impl<T> FromIterator<u32> for IndexList<T> {
     fn from_iter<I: IntoIterator<Item = u32>>(indexes: I) -> Self {
         let mut list: Vec<u32> = indexes.into_iter().collect();
         list.sort_unstable();
         list.dedup();
-        CpuList(list)
+        IndexList(list, PhantomData)
     }
 }
 
-impl From<RangeInclusive<u32>> for CpuList {
+impl<T> From<RangeInclusive<u32>> for IndexList<T> {
     fn from(range: RangeInclusive<u32>) -> Self {
         range.collect()
     }
 }
 
-impl fmt::Display for CpuList {
+impl<T> fmt::Display for IndexList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0.as_slice();
         let mut comma = "";
@@ -93,9 +141,9 @@ impl fmt::Display for CpuList {
 }
 
 /// The same as `Display`: a list of 128 numbers helps no one who debugs.
-impl fmt::Debug for CpuList {
+impl<T: Indexed> fmt::Debug for IndexList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CpuList({self})")
+        write!(f, "{}({self})", T::LIST)
     }
 }
 
@@ -113,7 +161,7 @@ pub enum CpuListError {
     TooLarge(u64),
 }
 
-impl FromStr for CpuList {
+impl<T> FromStr for IndexList<T> {
     type Err = CpuListError;
 
     /// Reads `0-7,16`. Blanks and a final line feed, as in sysfs, are allowed;
@@ -121,7 +169,7 @@ impl FromStr for CpuList {
     fn from_str(text: &str) -> Result<Self, CpuListError> {
         let text = text.trim();
         if text.is_empty() {
-            return Ok(CpuList::default());
+            return Ok(Vec::new().into_iter().collect());
         }
         let mut list = Vec::new();
         for part in text.split(',') {
@@ -156,13 +204,13 @@ fn index(text: &str, part: &str) -> Result<u32, CpuListError> {
     }
 }
 
-impl Serialize for CpuList {
+impl<T> Serialize for IndexList<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for CpuList {
+impl<'de, T> Deserialize<'de> for IndexList<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }

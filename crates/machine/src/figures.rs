@@ -5,7 +5,7 @@
 //! pointer chase sees it.
 
 use super::NodeId;
-use super::cpulist::CpuList;
+use super::cpulist::{CpuList, NodeList};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a cache line, for all that is counted by lines: that of x86-64 and of every machine in `machines/`. A machine file
@@ -259,7 +259,7 @@ pub struct TlbFigures {
 #[serde(deny_unknown_fields)]
 pub struct NodeBandwidth {
     /// The nodes that these figures hold for, one by one.
-    pub nodes: CpuList,
+    pub nodes: NodeList,
     /// What the memory channels could do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_gbs: Option<Figure>,

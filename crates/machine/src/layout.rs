@@ -5,7 +5,7 @@
 //! each. Ranks fill the NUMA nodes evenly, in the order of the nodes, and each stays within one as long
 //! as its threads fit there. All hosts are alike, so a layout is that of one host, repeated.
 
-use super::cpulist::CpuList;
+use super::cpulist::{CpuList, NodeList};
 use super::select::usable;
 use super::{Machine, NodeId};
 
@@ -32,7 +32,7 @@ pub struct Rank {
     /// Its host, counted from 0.
     pub host: usize,
     /// The NUMA nodes of its cpus.
-    pub nodes: CpuList,
+    pub nodes: NodeList,
     /// All cpus that it may use.
     pub cpus: CpuList,
     /// How many cores these are.
@@ -127,7 +127,7 @@ struct Node {
 #[derive(Clone)]
 struct Place {
     cpus: CpuList,
-    nodes: CpuList,
+    nodes: NodeList,
     cores: usize,
     whole: bool,
 }

@@ -2,7 +2,7 @@
 //! for threads in likwid's.
 
 use super::binding::{Bind, cores_first, cpu_of};
-use super::cpulist::{CpuList, CpuListError};
+use super::cpulist::{CpuList, CpuListError, IndexList, NodeList};
 use super::{Machine, NodeId};
 
 /// Why a selection is none.
@@ -24,7 +24,7 @@ pub enum SelectError {
         /// cpu or node.
         what: &'static str,
         /// Those that there are.
-        all: CpuList,
+        all: IndexList<()>,
     },
     /// Not there.
     #[error("{what} {missing} does not exist; there are {all}")]
@@ -32,9 +32,9 @@ pub enum SelectError {
         /// cpu or node.
         what: &'static str,
         /// What is not there.
-        missing: CpuList,
+        missing: IndexList<()>,
         /// Those that there are.
-        all: CpuList,
+        all: IndexList<()>,
     },
     /// There, but not for the caller.
     #[error(
@@ -45,15 +45,15 @@ pub enum SelectError {
         /// cpu or node.
         what: &'static str,
         /// What is refused.
-        refused: CpuList,
+        refused: IndexList<()>,
         /// What is allowed.
-        allowed: CpuList,
+        allowed: IndexList<()>,
         /// Highest relative number.
         last: usize,
     },
     /// A node of a selection has no cpus.
     #[error("node {0} has no cpus: nothing can run on it (its memory can be bound with --membind)")]
-    NoCpus(CpuList),
+    NoCpus(NodeList),
     /// Not a way to lay out threads.
     #[error(
         "`{0}` is not a way to lay out threads; there are compact, scatter, close, spread, cpus in their order \
@@ -71,13 +71,13 @@ pub enum SelectError {
 }
 
 /// `all`, `0-3,8`, `!0` (all but), `+0-1` (counted within what is allowed), in numactl's notation.
-fn select(
+fn select<T: Clone>(
     text: &str,
     what: &'static str,
-    all: &CpuList,
-    allowed: Option<&CpuList>,
-) -> Result<CpuList, SelectError> {
-    let usable: CpuList = all.iter().filter(|i| allowed.is_none_or(|a| a.contains(*i))).collect();
+    all: &IndexList<T>,
+    allowed: Option<&IndexList<T>>,
+) -> Result<IndexList<T>, SelectError> {
+    let usable: IndexList<T> = all.iter().filter(|i| allowed.is_none_or(|a| a.contains(*i))).collect();
     let (inverted, rest) = match text.trim().strip_prefix('!') {
         Some(rest) => (true, rest),
         None => (false, text.trim()),
@@ -86,33 +86,38 @@ fn select(
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    let chosen: CpuList = if rest == "all" {
+    let chosen: IndexList<T> = if rest == "all" {
         usable.clone()
     } else {
         rest.parse().map_err(|why| SelectError::List { text: text.to_owned(), why })?
     };
     let chosen = if relative && rest != "all" {
-        let beyond: CpuList = chosen.iter().filter(|&i| i as usize >= usable.len()).collect();
+        let beyond: IndexList<T> = chosen.iter().filter(|&i| i as usize >= usable.len()).collect();
         if !beyond.is_empty() {
             let all = (0..usable.len() as u32).collect();
-            return Err(SelectError::Missing { what, missing: beyond, all });
+            return Err(SelectError::Missing { what, missing: beyond.numbers(), all });
         }
         chosen.iter().map(|i| usable.as_slice()[i as usize]).collect()
     } else {
         chosen
     };
-    let missing: CpuList = chosen.iter().filter(|&i| !all.contains(i)).collect();
+    let missing: IndexList<T> = chosen.iter().filter(|&i| !all.contains(i)).collect();
     if !missing.is_empty() {
-        return Err(SelectError::Missing { what, missing, all: all.clone() });
+        return Err(SelectError::Missing { what, missing: missing.numbers(), all: all.numbers() });
     }
     let chosen = if inverted { usable.iter().filter(|&i| !chosen.contains(i)).collect() } else { chosen };
-    let refused: CpuList = chosen.iter().filter(|&i| !usable.contains(i)).collect();
+    let refused: IndexList<T> = chosen.iter().filter(|&i| !usable.contains(i)).collect();
     if !refused.is_empty() {
         let last = usable.len().saturating_sub(1);
-        return Err(SelectError::Refused { what, refused, allowed: usable, last });
+        return Err(SelectError::Refused {
+            what,
+            refused: refused.numbers(),
+            allowed: usable.numbers(),
+            last,
+        });
     }
     if chosen.is_empty() {
-        return Err(SelectError::Empty { text: text.to_owned(), what, all: usable });
+        return Err(SelectError::Empty { text: text.to_owned(), what, all: usable.numbers() });
     }
     Ok(chosen)
 }
@@ -130,7 +135,7 @@ pub fn cpus(text: &str, machine: &Machine, allowed: Option<&CpuList>) -> Result<
 ///
 /// # Errors
 /// As [`cpus`].
-pub fn nodes(text: &str, machine: &Machine, allowed: Option<&CpuList>) -> Result<CpuList, SelectError> {
+pub fn nodes(text: &str, machine: &Machine, allowed: Option<&NodeList>) -> Result<NodeList, SelectError> {
     let all = machine.nodes.iter().map(|n| n.id).collect();
     select(text, "node", &all, allowed)
 }
@@ -146,7 +151,7 @@ pub fn cpus_of_nodes(
 ) -> Result<CpuList, SelectError> {
     let chosen = nodes(text, machine, None)?;
     let own = |id: NodeId| machine.node(id).map(|n| n.cpus.clone()).unwrap_or_default();
-    let without: CpuList = chosen.iter().filter(|&id| own(id).is_empty()).collect();
+    let without: NodeList = chosen.iter().filter(|&id| own(id).is_empty()).collect();
     if !without.is_empty() {
         return Err(SelectError::NoCpus(without));
     }
@@ -155,8 +160,8 @@ pub fn cpus_of_nodes(
     match allowed {
         Some(allowed) if usable.is_empty() => Err(SelectError::Refused {
             what: "cpu",
-            refused: all,
-            allowed: allowed.clone(),
+            refused: all.numbers(),
+            allowed: allowed.numbers(),
             last: allowed.len().saturating_sub(1),
         }),
         _ => Ok(usable),
@@ -214,7 +219,12 @@ pub fn thread_cpus(
     let refused: CpuList = chosen.iter().filter(|&c| !there.contains(c)).collect();
     if !refused.is_empty() {
         let last = there.len().saturating_sub(1);
-        return Err(SelectError::Refused { what: "cpu", refused, allowed: there, last });
+        return Err(SelectError::Refused {
+            what: "cpu",
+            refused: refused.numbers(),
+            allowed: there.numbers(),
+            last,
+        });
     }
     let count = threads.unwrap_or(list.len());
     Ok(list.iter().copied().cycle().take(if list.is_empty() { 0 } else { count }).collect())
@@ -289,7 +299,7 @@ fn parts(text: &str, machine: &Machine, packages: &[(u32, CpuList)]) -> Result<V
 mod tests {
     use super::*;
 
-    fn list(text: &str) -> CpuList {
+    fn list<T>(text: &str) -> IndexList<T> {
         text.parse().unwrap()
     }
 

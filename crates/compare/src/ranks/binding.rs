@@ -4,7 +4,7 @@ use super::classes::{Class, classes};
 use super::differ::bound;
 use super::summary::Summary;
 use nearfar_machine::Machine;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList, RankList};
 use std::collections::BTreeMap;
 
 /// A class of ranks, and what is wrong with the binding of its ranks.
@@ -43,7 +43,7 @@ impl Bindings {
 pub fn bindings(summaries: &[&Summary], machine: &Machine) -> Bindings {
     let (classes, positions) = classes(summaries);
     let nodes_of =
-        |s: &Summary| -> CpuList { s.rank.cpus.iter().filter_map(|c| machine.node_of_cpu(c)).collect() };
+        |s: &Summary| -> NodeList { s.rank.cpus.iter().filter_map(|c| machine.node_of_cpu(c)).collect() };
     // What most ranks have is how the program is run, and no rank's mistake.
     let usual_nodes = usual(summaries.iter().map(|s| nodes_of(s).len()));
     let wide = |s: &Summary| nodes_of(s).len() > usual_nodes;
@@ -95,7 +95,7 @@ pub fn bindings(summaries: &[&Summary], machine: &Machine) -> Bindings {
         let mut lines: Vec<(u32, String)> = wrong
             .into_iter()
             .map(|(why, ranks)| {
-                (ranks[0], format!("rank {} is {why}", ranks.iter().copied().collect::<CpuList>()))
+                (ranks[0], format!("rank {} is {why}", ranks.iter().copied().collect::<RankList>()))
             })
             .collect();
         lines.sort();

@@ -76,7 +76,7 @@ fn of_cpu(tree: &Tree, cpu: u32, online: &CpuList) -> Vec<Cache> {
             instances: vec![if shared.is_empty() { (cpu..=cpu).into() } else { shared }],
         })
     };
-    tree.numbered(&folder, "index").iter().filter_map(cache).collect()
+    tree.numbered::<()>(&folder, "index").iter().filter_map(cache).collect()
 }
 
 /// All caches, those of one level, kind and size together; `None` if no cpu tells.

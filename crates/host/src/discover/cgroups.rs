@@ -4,7 +4,7 @@
 //! scheduler/sched-bwc.rst of Linux; proc_pid_mountinfo(5) for the mounts.
 
 use super::tree::Tree;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, IndexList, NodeList};
 use nearfar_machine::topology::{Limit, Limits};
 use std::io::ErrorKind;
 
@@ -33,7 +33,7 @@ pub(super) fn limits(tree: &Tree, who: &str) -> Limits {
 /// Cpus and nodes that the cpuset of a captured process allows: on the live machine /proc/self/status says the same. Version
 /// 1 has them in files of the group, version 2 as effective ones of the nearest group that has any, and where only
 /// /dev/cpuset was captured (batch systems mount it there), the files have short names (cpuset(7)).
-pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<CpuList>) {
+pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<NodeList>) {
     let (folders, prefix, suffix) = match hierarchy(tree, "self", "cpuset") {
         Ok(h) if h.version == 1 => (vec![h.groups().swap_remove(0).0], "cpuset.", ""),
         Ok(h) => (h.groups().into_iter().map(|(folder, _)| folder).collect(), "cpuset.", ".effective"),
@@ -43,10 +43,15 @@ pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<CpuList>) {
             (folder.into_iter().collect(), "", "")
         }
     };
-    let list = |what: &str| folders.iter().find_map(|f| tree.list(&format!("{f}/{prefix}{what}{suffix}")));
-    // An empty file is not a limit: the group has not been set up.
-    let some = |list: Option<CpuList>| list.filter(|l| !l.is_empty());
-    (some(list("cpus")), some(list("mems")))
+    let files = |what: &str| -> Vec<String> {
+        folders.iter().map(|folder| format!("{folder}/{prefix}{what}{suffix}")).collect()
+    };
+    (limit(tree, &files("cpus")), limit(tree, &files("mems")))
+}
+
+/// The list of the first file that is there. An empty one is not a limit: the group has not been set up.
+fn limit<T>(tree: &Tree, files: &[String]) -> Option<IndexList<T>> {
+    files.iter().find_map(|file| tree.list(file)).filter(|list| !list.is_empty())
 }
 
 /// Where one controller has its groups, and which of them is the process's.

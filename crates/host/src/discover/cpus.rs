@@ -2,7 +2,7 @@
 
 use super::tree::Tree;
 use super::without_sys;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, Cpus};
 
 pub(super) const CPU: &str = "sys/devices/system/cpu";
 
@@ -18,7 +18,7 @@ fn all_online(tree: &Tree) -> Option<CpuList> {
         return Some(list);
     }
     let cpus: CpuList = tree
-        .numbered(CPU, "cpu")
+        .numbered::<Cpus>(CPU, "cpu")
         .iter()
         .filter(|n| tree.text(&format!("{CPU}/cpu{n}/online")).as_deref() != Some("0"))
         .collect();

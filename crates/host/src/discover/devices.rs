@@ -1,7 +1,7 @@
 //! Devices whose node matters: network, storage, GPUs, other processors on PCI.
 
 use super::tree::Tree;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, Cpus, IndexList};
 use nearfar_machine::topology::{Device, DeviceKind, Interrupts, NodeSource};
 use std::path::Path;
 
@@ -129,7 +129,7 @@ fn device(tree: &Tree, kind: DeviceKind, name: String, place: &Place) -> Device 
 }
 
 fn interrupts(tree: &Tree, folder: &str) -> Option<Interrupts> {
-    let numbers = tree.numbered(folder, "");
+    let numbers: IndexList<()> = tree.numbered(folder, "");
     if numbers.is_empty() {
         return None;
     }
@@ -137,7 +137,7 @@ fn interrupts(tree: &Tree, folder: &str) -> Option<Interrupts> {
         // Where they go; else where they may go.
         ["effective_affinity_list", "smp_affinity_list"]
             .iter()
-            .find_map(|file| tree.list(&format!("proc/irq/{irq}/{file}")).filter(|l| !l.is_empty()))
+            .find_map(|file| tree.list::<Cpus>(&format!("proc/irq/{irq}/{file}")).filter(|l| !l.is_empty()))
     };
     let cpus: CpuList = numbers.iter().filter_map(served).flat_map(|l| l.as_slice().to_vec()).collect();
     Some(Interrupts { count: numbers.len(), cpus: (!cpus.is_empty()).then_some(cpus) })

@@ -75,17 +75,15 @@ fn links(gpu: &Found, all: &[Found]) -> Vec<GpuLink> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_machine::cpulist::CpuList;
     use nearfar_machine::topology::Topology;
 
     fn found(pci: &str, nodes: Option<&str>, cpus: Option<&str>, nvlinks: Vec<Peer>) -> Found {
-        let list = |text: Option<&str>| text.map(|t| t.parse::<CpuList>().unwrap());
         Found {
             pci: pci.to_owned(),
             product: None,
             memory_bytes: None,
-            near_nodes: list(nodes),
-            near_cpus: list(cpus),
+            near_nodes: nodes.map(|t| t.parse().unwrap()),
+            near_cpus: cpus.map(|t| t.parse().unwrap()),
             nvlinks: Some(nvlinks),
             ways: Vec::new(),
         }

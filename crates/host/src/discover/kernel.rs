@@ -1,7 +1,7 @@
 //! What the kernel is set to do, and what it lets the caller do.
 
 use super::tree::Tree;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use std::path::Path;
 
 /// Settings that change where pages go or what can be observed. `None`: unknown.
@@ -22,7 +22,7 @@ pub struct KernelState {
     /// Cpus that the caller may run on.
     pub allowed_cpus: Option<CpuList>,
     /// Nodes that the caller may take memory from.
-    pub allowed_mems: Option<CpuList>,
+    pub allowed_mems: Option<NodeList>,
     /// Cpu times since boot; two readings give the share that was stolen.
     pub cpu_times: Option<CpuTimes>,
 }
@@ -85,11 +85,9 @@ pub fn hugetlb_bytes(root: &Path) -> Option<u64> {
 
 pub(super) fn read(tree: &Tree) -> KernelState {
     let status = tree.text("proc/self/status").unwrap_or_default();
-    let allowed = |key: &str| {
-        let line = status.lines().find_map(|l| l.strip_prefix(key))?;
-        line.trim().parse().ok()
-    };
-    let (mut allowed_cpus, mut allowed_mems) = (allowed("Cpus_allowed_list:"), allowed("Mems_allowed_list:"));
+    let allowed = |key: &str| status.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
+    let mut allowed_cpus: Option<CpuList> = allowed("Cpus_allowed_list:").and_then(|l| l.parse().ok());
+    let mut allowed_mems: Option<NodeList> = allowed("Mems_allowed_list:").and_then(|l| l.parse().ok());
     if !tree.is_live() {
         let (cpus, mems) = super::cgroups::allowed(tree);
         (allowed_cpus, allowed_mems) = (allowed_cpus.or(cpus), allowed_mems.or(mems));

@@ -4,15 +4,15 @@
 use super::node_files::{Found, NODE, memory};
 use super::tree::Tree;
 use super::{cpus, without_sys};
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::{NodeId, NodeKind, NumaNode};
 
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
-    let present = tree.numbered(NODE, "node");
+    let present: NodeList = tree.numbered(NODE, "node");
     // Old kernels have no list of online nodes; then the folders are the list.
     let listed = tree.list(&format!("{NODE}/online")).filter(|l| !l.is_empty());
     let order = listed.unwrap_or_else(|| present.clone());
-    let ids: CpuList = order.iter().filter(|&n| present.contains(n)).collect();
+    let ids: NodeList = order.iter().filter(|&n| present.contains(n)).collect();
     if ids.is_empty() {
         if let Some(found) = without_sys::nodes(tree, online, warnings) {
             return found;
@@ -24,7 +24,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         ));
         return one_node(tree, online, &[]);
     }
-    let missing: CpuList = order.iter().filter(|&n| !present.contains(n)).collect();
+    let missing: NodeList = order.iter().filter(|&n| !present.contains(n)).collect();
     if !missing.is_empty() {
         warnings
             .push(format!("node {missing} is online but has no folder in {}: left out", tree.shown(NODE)));
@@ -81,7 +81,7 @@ fn node_cpus(tree: &Tree, id: u32, online: &CpuList, warnings: &mut Vec<String>)
     let file = format!("{folder}/cpulist");
     let listed = tree.list_or_mask(&file, &format!("{folder}/cpumap"));
     let cpus = listed.unwrap_or_else(|| {
-        let links = tree.numbered(&folder, "cpu");
+        let links: CpuList = tree.numbered(&folder, "cpu");
         if let (true, Some(text)) = (links.is_empty(), tree.text(&file)) {
             warnings.push(format!(
                 "{} holds `{text}`, which is not a list of cpus: which cpus node {id} has is unknown",
@@ -179,7 +179,7 @@ fn kinds(tree: &Tree, online: &CpuList, nodes: &mut [NumaNode], warnings: &mut V
 
 /// Rows and columns in the order of `nodes`. The kernel writes a column per online
 /// node, in ascending order, with no gaps for numbers that do not exist.
-fn distances(tree: &Tree, order: &CpuList, nodes: &[NumaNode], warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
+fn distances(tree: &Tree, order: &NodeList, nodes: &[NumaNode], warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
     let mut rows = Vec::new();
     for node in nodes {
         let file = format!("{NODE}/node{}/distance", node.id);

@@ -4,7 +4,7 @@
 //! Source: NVIDIA, NVML API Reference Guide; the driver's header nvml.h. Functions that an older
 //! library lacks are as good as not supported.
 
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, IndexList, NodeList};
 use nvml_wrapper_sys::bindings as nvml;
 use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlReturn_t};
 use std::ffi::{CStr, c_char, c_uint, c_ulong};
@@ -19,7 +19,7 @@ pub(super) struct Found {
     pub(super) pci: String,
     pub(super) product: Option<String>,
     pub(super) memory_bytes: Option<u64>,
-    pub(super) near_nodes: Option<CpuList>,
+    pub(super) near_nodes: Option<NodeList>,
     pub(super) near_cpus: Option<CpuList>,
     /// What is at the other end of each active NVLink.
     pub(super) nvlinks: Option<Vec<Peer>>,
@@ -153,7 +153,7 @@ impl Session<'_> {
         Some(memory.total).filter(|&bytes| bytes > 0)
     }
 
-    fn near_nodes(&self, gpu: nvmlDevice_t) -> Option<CpuList> {
+    fn near_nodes(&self, gpu: nvmlDevice_t) -> Option<NodeList> {
         let mut set = [0; WORDS];
         let scope = nvml::NVML_AFFINITY_SCOPE_NODE;
         call!(self, nvmlDeviceGetMemoryAffinity(gpu, WORDS as c_uint, set.as_mut_ptr(), scope));
@@ -228,9 +228,9 @@ fn address(info: &nvml::nvmlPciInfo_t) -> String {
 }
 
 /// The numbers of the bits that are set; none at all is not an answer.
-fn list(set: &[c_ulong]) -> Option<CpuList> {
+fn list<T>(set: &[c_ulong]) -> Option<IndexList<T>> {
     let bits = set.iter().zip(0..).flat_map(|(word, i)| {
         (0..c_ulong::BITS).filter(move |bit| word >> bit & 1 == 1).map(move |bit| i * c_ulong::BITS + bit)
     });
-    Some(bits.collect::<CpuList>()).filter(|list| !list.is_empty())
+    Some(bits.collect::<IndexList<T>>()).filter(|list| !list.is_empty())
 }

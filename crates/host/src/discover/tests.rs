@@ -2,6 +2,7 @@
 
 use super::*;
 use nearfar_machine::NodeKind;
+use nearfar_machine::cpulist::NodeList;
 use std::fs;
 
 /// A tree from `path: content` pairs.
@@ -30,7 +31,7 @@ fn with_nodes(nodes: &[(u32, &str, &str)]) -> tempfile::TempDir {
         files.push((node_file(*id, "distance"), (*distance).into()));
         files.push((node_file(*id, "meminfo"), meminfo));
     }
-    let ids: CpuList = nodes.iter().map(|n| n.0).collect();
+    let ids: NodeList = nodes.iter().map(|n| n.0).collect();
     files.push(("sys/devices/system/node/online".into(), ids.to_string()));
     let files: Vec<(&str, &str)> = files.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
     tree(&files)

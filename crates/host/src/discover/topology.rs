@@ -5,7 +5,7 @@ use super::archive::Archive;
 use super::tree::Tree;
 use super::{Read, cgroups, cpus, devices, gpus, node_files, nvml, prefetchers, smbios};
 use anyhow::{Context, Result};
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, IndexList, Nodes};
 use nearfar_machine::topology::{
     Access, Allowed, Cpus, HugePages, Node, Package, Settings, SideCache, Tier, Topology, judge,
 };
@@ -171,7 +171,7 @@ fn huge_pages(tree: &Tree, pools: &[String]) -> Option<Vec<HugePages>> {
 }
 
 fn side_caches(tree: &Tree, folder: &str) -> Vec<SideCache> {
-    let levels = tree.numbered(folder, "index");
+    let levels: IndexList<()> = tree.numbered(folder, "index");
     let cache = |level: u32| {
         let file = |name: &str| format!("{folder}/index{level}/{name}");
         SideCache {
@@ -189,7 +189,7 @@ fn access(tree: &Tree, folder: &str) -> Option<Access> {
     // The kernel shows 0 where the firmware gave no figure.
     let figure = |name: &str| tree.parsed::<u64>(&format!("{folder}/{name}")).filter(|&f| f > 0);
     let access = Access {
-        from: tree.numbered(folder, "node").iter().collect(),
+        from: tree.numbered::<Nodes>(folder, "node").iter().collect(),
         read_mbs: figure("read_bandwidth"),
         write_mbs: figure("write_bandwidth"),
         read_ns: figure("read_latency"),
@@ -204,7 +204,7 @@ fn access(tree: &Tree, folder: &str) -> Option<Access> {
 fn tiers(tree: &Tree) -> Option<Vec<Tier>> {
     let folder = "sys/devices/virtual/memory_tiering";
     let tier = |id: u32| Some(Tier { id, nodes: tree.list(&format!("{folder}/memory_tier{id}/nodelist"))? });
-    let ids = tree.is_dir(folder).then(|| tree.numbered(folder, "memory_tier"))?;
+    let ids = tree.is_dir(folder).then(|| tree.numbered::<()>(folder, "memory_tier"))?;
     Some(ids.iter().filter_map(tier).filter(|t| !t.nodes.is_empty()).collect())
 }
 

@@ -2,7 +2,7 @@
 
 use super::archive::Archive;
 use super::capture::Capture;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, IndexList};
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,7 +135,8 @@ impl Tree {
         self.text(relative)?.parse().ok()
     }
 
-    pub(super) fn list(&self, relative: &str) -> Option<CpuList> {
+    /// A list of cpus or of nodes, whichever the file has.
+    pub(super) fn list<T>(&self, relative: &str) -> Option<IndexList<T>> {
         self.parsed(relative)
     }
 
@@ -174,8 +175,8 @@ impl Tree {
         }
     }
 
-    /// The numbers N of the entries `<prefix>N` in a folder.
-    pub(super) fn numbered(&self, relative: &str, prefix: &str) -> CpuList {
+    /// The numbers N of the entries `<prefix>N` in a folder: cpus, nodes, or others.
+    pub(super) fn numbered<T>(&self, relative: &str, prefix: &str) -> IndexList<T> {
         self.names(relative).iter().filter_map(|n| n.strip_prefix(prefix)?.parse().ok()).collect()
     }
 

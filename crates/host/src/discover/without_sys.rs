@@ -3,7 +3,7 @@
 
 use super::node_files::{Found, NODE, memory};
 use super::tree::Tree;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::{NodeId, NodeKind, NumaNode};
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) fn nodes(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -
     }
     let visited = std::thread::Builder::new().spawn(visit_all).ok()?.join().ok()?;
     let status = tree.text("proc/self/status").unwrap_or_default();
-    let with_memory: CpuList = status
+    let with_memory: NodeList = status
         .lines()
         .find_map(|l| l.strip_prefix("Mems_allowed_list:")?.trim().parse().ok())
         .unwrap_or_default();

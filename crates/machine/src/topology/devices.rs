@@ -1,7 +1,7 @@
 //! Devices whose place matters.
 
 use crate::NodeId;
-use crate::cpulist::CpuList;
+use crate::cpulist::{CpuList, NodeList};
 use serde::{Deserialize, Serialize};
 
 /// What a device is.
@@ -65,7 +65,7 @@ pub struct Gpu {
     /// Its own memory, in units of 1024 bytes.
     pub memory_kb: Option<u64>,
     /// The nodes whose memory is nearest.
-    pub near_nodes: Option<CpuList>,
+    pub near_nodes: Option<NodeList>,
     /// The cpus that are nearest.
     pub near_cpus: Option<CpuList>,
     /// The way to each other GPU.

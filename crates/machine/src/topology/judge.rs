@@ -2,7 +2,7 @@
 //! reader would get wrong without being told.
 
 use super::{Node, Numa, NumaState, Topology, limits, modules, prefetchers};
-use crate::cpulist::CpuList;
+use crate::cpulist::{CpuList, NodeList};
 use crate::{NodeId, NodeKind};
 
 /// Fills in `numa` and adds to the warnings. Judge a topology once.
@@ -81,13 +81,13 @@ fn spanning(t: &Topology) -> Vec<NodeId> {
 }
 
 fn have(ids: &[NodeId]) -> String {
-    let list: CpuList = ids.iter().copied().collect();
+    let list: NodeList = ids.iter().copied().collect();
     if ids.len() == 1 { format!("node {list} has cpus of") } else { format!("nodes {list} have cpus of") }
 }
 
 /// `node 1`, `nodes 250-255`.
 fn nodes(ids: &[NodeId]) -> String {
-    let list: CpuList = ids.iter().copied().collect();
+    let list: NodeList = ids.iter().copied().collect();
     format!("{} {list}", if ids.len() == 1 { "node" } else { "nodes" })
 }
 
@@ -99,7 +99,7 @@ fn apart(t: &Topology) -> Option<String> {
     if without.is_empty() {
         return None;
     }
-    let from: CpuList = t.nodes.iter().map(|n| n.id).filter(|&n| memory.contains(n)).collect();
+    let from: NodeList = t.nodes.iter().map(|n| n.id).filter(|&n| memory.contains(n)).collect();
     let from = nodes(from.as_slice());
     Some(if without.len() == near.len() {
         format!(

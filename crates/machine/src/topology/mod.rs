@@ -24,7 +24,7 @@ pub use modules::{MemoryModules, Module, Slot};
 pub use prefetchers::{PrefetcherState, Prefetchers};
 pub use reading::Reading;
 
-use crate::cpulist::CpuList;
+use crate::cpulist::{CpuList, NodeList};
 use crate::{NodeId, NodeKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -233,7 +233,7 @@ pub struct Tier {
     /// The kernel's number; lower is faster.
     pub id: u32,
     /// Its nodes.
-    pub nodes: CpuList,
+    pub nodes: NodeList,
 }
 
 /// What the caller may use.
@@ -242,7 +242,7 @@ pub struct Allowed {
     /// Cpus, by affinity and cpuset.
     pub cpus: Option<CpuList>,
     /// Nodes to take memory from, by cpuset.
-    pub nodes: Option<CpuList>,
+    pub nodes: Option<NodeList>,
     /// Memory policy as the kernel words it: `default`, `interleave:0-1`.
     pub policy: Option<String>,
     /// Control group (of cpusets, where that is one of its own).

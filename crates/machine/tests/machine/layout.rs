@@ -1,11 +1,11 @@
 //! Ranks and threads on machines of every kind, and the lines that put them there.
 
 use nearfar_machine::Machine;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, IndexList};
 use nearfar_machine::launch::{Launcher, environment, launch};
 use nearfar_machine::layout::{Ask, Layout, LayoutError, lay_out};
 
-fn list(text: &str) -> CpuList {
+fn list<T>(text: &str) -> IndexList<T> {
     text.parse().unwrap()
 }
 

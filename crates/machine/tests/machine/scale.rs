@@ -1,7 +1,7 @@
 //! Machines scaled down, and what a machine must tell to be simulated.
 
 use nearfar_machine::Machine;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::scale::{ScaleError, ScaleOptions, scale};
 
 fn described(name: &str) -> Machine {
@@ -180,7 +180,7 @@ fn missing_figures_are_named_with_what_to_write() {
     assert!(missing[0].contains("associativity of the L2: write `ways = { value"), "{}", missing[0]);
     assert!(missing[1].contains("`level = 3`"), "{}", missing[1]);
     assert!(missing[2].contains("from node 1 to the memory of node 0"), "{}", missing[2]);
-    m.figures.bandwidth[0].nodes = CpuList::from(0..=0);
+    m.figures.bandwidth[0].nodes = NodeList::from(0..=0);
     m.figures.time.control_bytes = None;
     let missing: Vec<String> = m.missing_to_time().iter().map(ToString::to_string).collect();
     assert!(missing.iter().any(|m| m.contains("memory of node 1") && m.contains("read_gbs")), "{missing:?}");

@@ -239,12 +239,11 @@ fn one_node(args: &CheckArgs, machine: &Machine, metric: Metric) -> (Trials, Jud
 
 fn setting(machine: &Machine, args: &CheckArgs) -> Result<Setting> {
     let topology = discover::topology(Path::new("/"))?;
-    let all = |of: fn(&Machine) -> Vec<u32>| of(machine).into_iter().collect();
+    let all_cpus = || machine.nodes.iter().flat_map(|n| n.cpus.iter()).collect();
+    let all_nodes = || machine.nodes.iter().map(|n| n.id).collect();
     Ok(Setting {
-        cpus: topology.allowed.cpus.unwrap_or_else(|| {
-            all(|m| m.nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect())
-        }),
-        nodes: topology.allowed.nodes.unwrap_or_else(|| all(|m| m.nodes.iter().map(|n| n.id).collect())),
+        cpus: topology.allowed.cpus.unwrap_or_else(all_cpus),
+        nodes: topology.allowed.nodes.unwrap_or_else(all_nodes),
         packages: topology.packages.unwrap_or_default().into_iter().map(|p| (p.id, p.cpus)).collect(),
         threads: threads(),
         bound: BINDING.into_iter().find(|name| std::env::var_os(name).is_some()),

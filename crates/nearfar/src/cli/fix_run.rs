@@ -8,7 +8,7 @@ use super::ranks::{How, found};
 use super::repair::{next, nothing};
 use anyhow::{Context, Result};
 use nearfar_compare::ranks::{Alike, Summary, alike};
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{NodeList, RankList};
 use nearfar_machine::placement_file::{ObjectPolicy, PlacementFile};
 use nearfar_record::ranks::launch::NUMBERS;
 use nearfar_record::ranks::read::{self, RunDir};
@@ -35,7 +35,7 @@ pub(super) fn run(path: &Path, args: &FixArgs) -> Result<ExitCode> {
     let run = read::open(path)?;
     let found = found(&run, How { machine: args.machine.as_deref(), bind: args.bind, whole: false });
     let known: Vec<&Summary> = found.iter().filter_map(|f| f.summary.as_deref().ok()).collect();
-    let unknown: CpuList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
+    let unknown: RankList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
     let mut said = Said::new(args)?;
     if !unknown.is_empty() {
         let why =
@@ -110,7 +110,7 @@ fn of_group(
         return Ok(Err(format!(
             "its threads may run on nodes {} and share these cpus with other ranks, so no node is theirs. Bind the ranks \
              first: nearfar layout {}",
-            CpuList::from_iter(group.nodes.iter().copied()),
+            NodeList::from_iter(group.nodes.iter().copied()),
             args.recording.as_deref().unwrap_or(Path::new("RUN")).display()
         )));
     }
@@ -227,6 +227,6 @@ fn script_of(files: &[OfRanks]) -> String {
     )
 }
 
-fn list(ranks: &[u32]) -> CpuList {
+fn list(ranks: &[u32]) -> RankList {
     ranks.iter().copied().collect()
 }

@@ -4,7 +4,7 @@ use super::fix_flags::FixArgs;
 use super::show;
 use anyhow::{Result, ensure};
 use nearfar_figures::json::pretty;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::RankList;
 use nearfar_report::placement::Placement;
 use serde::Serialize;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Said<'a> {
 struct Written {
     file: String,
     /// The ranks that it is for; null where the recording is not of several.
-    ranks: Option<CpuList>,
+    ranks: Option<RankList>,
     places: Vec<String>,
     /// What is predicted, in words.
     gain: String,
@@ -77,7 +77,7 @@ impl Said<'_> {
     /// A file that was written.
     pub(super) fn file(&mut self, file: &Path, ranks: Option<&[u32]>, placement: &Placement) {
         let places: Vec<String> = placement.file.objects.iter().map(|o| o.label().to_owned()).collect();
-        let ranks: Option<CpuList> = ranks.map(|ranks| ranks.iter().copied().collect());
+        let ranks: Option<RankList> = ranks.map(|ranks| ranks.iter().copied().collect());
         let whose = ranks.as_ref().map_or(String::new(), |ranks| format!("rank {ranks}: "));
         let (file, gain) = (file.display().to_string(), placement.predicted.clone());
         self.say(&format!("{file}: {whose}places {}; gain {gain}", places.join(", ")));

@@ -6,7 +6,7 @@ use crate::layout::rank::RankSeen;
 use crate::layout::table::columns;
 use nearfar_figures::json::pretty;
 use nearfar_machine::Machine;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::launch::{Launch, environment};
 use nearfar_machine::layout::{Layout, Rank};
 use serde::Serialize;
@@ -44,7 +44,7 @@ struct Row<'a> {
     rank: usize,
     /// Counted from 0.
     host: usize,
-    nodes: &'a CpuList,
+    nodes: &'a NodeList,
     cpus: &'a CpuList,
 }
 

@@ -11,7 +11,7 @@ use nearfar_figures::json::pretty;
 use nearfar_host::discover::machine_from_argument;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, RankList};
 use nearfar_machine::launch::launch;
 use nearfar_machine::layout::{Ask, LayoutError, lay_out};
 use nearfar_record::ranks::read::{self, RunDir};
@@ -35,8 +35,8 @@ pub(super) fn run(path: &Path, args: &LayoutArgs) -> Result<ExitCode> {
     let bound = bindings(&known, &machine);
     let mut text = classes(&bound);
     // Writing to a String does not fail.
-    let silent: CpuList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
-    let unknown: CpuList = silent.iter().chain(bound.unknown.iter().copied()).collect();
+    let silent: RankList = found.iter().filter(|f| f.summary.is_err()).map(|f| f.rank).collect();
+    let unknown: RankList = silent.iter().chain(bound.unknown.iter().copied()).collect();
     if !unknown.is_empty() {
         let _ = writeln!(text, "unknown: where rank {unknown} might run was not recorded");
     }
@@ -68,7 +68,7 @@ pub(super) fn run(path: &Path, args: &LayoutArgs) -> Result<ExitCode> {
 fn json(
     machine: &Machine,
     bound: &Bindings,
-    unknown: &CpuList,
+    unknown: &RankList,
     line: Option<Result<String, String>>,
 ) -> Result<String> {
     /// Ranks that were bound alike.
@@ -85,7 +85,7 @@ fn json(
         machine: &'a str,
         classes: Vec<Class<'a>>,
         /// Ranks of which it was not recorded where they might run.
-        unknown: &'a CpuList,
+        unknown: &'a RankList,
         /// Whether any rank is bound wrongly.
         wrong: bool,
         /// The layout that binds each rank and its line, as text; null if none is wrong, or none is known.
@@ -131,7 +131,7 @@ fn machine_of(meta: &Meta, asked: Option<&str>) -> Result<Machine> {
 fn classes(bound: &Bindings) -> String {
     let mut text = String::new();
     for class in &bound.classes {
-        let ranks: CpuList = class.ranks.iter().copied().collect();
+        let ranks: RankList = class.ranks.iter().copied().collect();
         let s = if class.ranks.len() == 1 { "" } else { "s" };
         let _ = writeln!(text, "{} rank{s} ({ranks}): {}", class.ranks.len(), class.of);
         for wrong in &class.wrong {

@@ -10,7 +10,7 @@ use nearfar_host::discover;
 use nearfar_host::policy::Policy;
 use nearfar_host::target::User;
 use nearfar_machine::Machine;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::select::{cpus, cpus_of_nodes, nodes, thread_cpus};
 use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
 use nearfar_record::collect::openmp;
@@ -198,11 +198,11 @@ fn prepare(args: &RunArgs) -> anyhow::Result<(Machine, Placement)> {
     let topology = discover::topology(root)?;
     let allowed = topology.allowed;
     let (may_run, may_have) = (allowed.cpus.as_ref(), allowed.nodes.as_ref());
-    let with_memory: CpuList =
+    let with_memory: NodeList =
         machine.nodes.iter().filter(|n| n.memory_bytes != Some(0)).map(|n| n.id).collect();
     let node_list = |text: &str, option: &str| {
         let list = nodes(text, &machine, may_have).with_context(|| option.to_owned())?;
-        let without: CpuList = list.iter().filter(|&n| !with_memory.contains(n)).collect();
+        let without: NodeList = list.iter().filter(|&n| !with_memory.contains(n)).collect();
         anyhow::ensure!(without.is_empty(), "{option}: node {without} has no memory");
         Ok(list)
     };

@@ -2,7 +2,7 @@
 
 use super::rank::{Look, RankSeen};
 use nearfar_figures::sizes::size;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList, RankList};
 use nearfar_machine::launch::Launcher;
 use nearfar_machine::layout::{Layout, Rank};
 use nearfar_machine::{Machine, NodeId};
@@ -76,7 +76,7 @@ fn table(layout: &Layout, machine: &Machine, seen: &BTreeMap<usize, RankSeen>) -
     columns(&rows)
 }
 
-fn nodes_of(cpus: &CpuList, machine: &Machine) -> CpuList {
+fn nodes_of(cpus: &CpuList, machine: &Machine) -> NodeList {
     cpus.iter().filter_map(|c| machine.node_of_cpu(c)).collect()
 }
 
@@ -93,7 +93,7 @@ fn memory(seen: &RankSeen, machine: &Machine) -> String {
     }
 }
 
-fn elsewhere(own: &BTreeMap<NodeId, u64>, nodes: &CpuList) -> f64 {
+fn elsewhere(own: &BTreeMap<NodeId, u64>, nodes: &NodeList) -> f64 {
     let all: u64 = own.values().sum();
     let far: u64 = own.iter().filter(|(n, _)| !nodes.contains(**n)).map(|(_, b)| b).sum();
     far as f64 / all.max(1) as f64
@@ -109,7 +109,7 @@ fn some(lines: Vec<String>, errors: &mut Vec<String>) {
 }
 
 fn unseen(layout: &Layout, seen: &BTreeMap<usize, RankSeen>, errors: &mut Vec<String>) {
-    let ranks = |wanted: &dyn Fn(Option<&RankSeen>) -> bool| -> CpuList {
+    let ranks = |wanted: &dyn Fn(Option<&RankSeen>) -> bool| -> RankList {
         layout.ranks.iter().filter(|r| wanted(seen.get(&r.number))).map(|r| r.number as u32).collect()
     };
     let silent = ranks(&|seen| seen.is_none());
@@ -141,7 +141,7 @@ fn unseen(layout: &Layout, seen: &BTreeMap<usize, RankSeen>, errors: &mut Vec<St
 }
 
 /// `rank 3`, `ranks 0-1`.
-fn name(ranks: &CpuList) -> String {
+fn name(ranks: &RankList) -> String {
     if ranks.len() == 1 { format!("rank {ranks}") } else { format!("ranks {ranks}") }
 }
 
@@ -235,7 +235,7 @@ fn sharing(
                 "the launcher had kept them apart, the programs left the cpus that it gave them, see above"
             }
         };
-        let ranks: CpuList = ranks.iter().map(|&r| r as u32).collect();
+        let ranks: RankList = ranks.iter().map(|&r| r as u32).collect();
         let cpus: CpuList = firsts.iter().copied().collect();
         format!("{} share the cores of cpus {cpus} on {host}: {repair}", name(&ranks))
     };
@@ -249,7 +249,7 @@ fn far_memory(machine: &Machine, seen: &BTreeMap<usize, RankSeen>, errors: &mut 
         let nodes = nodes_of(allowed, machine);
         let far = elsewhere(own, &nodes);
         if far > ELSEWHERE {
-            let at_nodes: CpuList = own.keys().copied().filter(|n| !nodes.contains(*n)).collect();
+            let at_nodes: NodeList = own.keys().copied().filter(|n| !nodes.contains(*n)).collect();
             lines.push(format!(
                 "rank {number} has {:.1} % of its memory on NUMA node {at_nodes} after {at:.1} s and its cpus on node \
                  {nodes}: start it with `nearfar run --localalloc -- ` before the program if a policy does that; \
@@ -264,9 +264,10 @@ fn far_memory(machine: &Machine, seen: &BTreeMap<usize, RankSeen>, errors: &mut 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearfar_machine::cpulist::IndexList;
     use nearfar_machine::layout::{Ask, lay_out};
 
-    fn list(text: &str) -> CpuList {
+    fn list<T>(text: &str) -> IndexList<T> {
         text.parse().unwrap()
     }
 

@@ -120,6 +120,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nearfar_machine::cpulist::IndexList;
 
     /// Else the look at what remains of a program replaces the one that saw its memory.
     #[test]
@@ -140,7 +141,9 @@ mod tests {
     #[test]
     fn what_overrules_a_placement_is_said() {
         let machine = Machine::from_shape("2x2").unwrap();
-        let list = |text: &str| text.parse::<CpuList>().unwrap();
+        fn list<T>(text: &str) -> IndexList<T> {
+            text.parse().unwrap()
+        }
         let thread = |tid, allowed: &str| Thread { tid, allowed: list(allowed) };
         let seen = Seen {
             at: 1.0,

@@ -4,7 +4,7 @@ use super::numa_maps::{Mode, Requested};
 use super::{Amount, How, Kind, Mapping, Near, Residency};
 use nearfar_figures::percent::{change, percent};
 use nearfar_figures::sizes::size;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::NodeList;
 use nearfar_machine::{Machine, NodeId};
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn findings(seen: &Residency, machine: &Machine) -> Vec<String> {
     list
 }
 
-fn outside(nodes: &BTreeMap<NodeId, u64>, inside: &CpuList) -> u64 {
+fn outside(nodes: &BTreeMap<NodeId, u64>, inside: &NodeList) -> u64 {
     nodes.iter().filter(|(n, _)| !inside.contains(**n)).map(|(_, b)| b).sum()
 }
 
@@ -136,7 +136,7 @@ fn difference(what: &str, requested: &Requested, nodes: &BTreeMap<NodeId, u64>) 
 
 /// Memory that is where it was first touched, beside where the threads are now.
 fn first_touch(seen: &Residency, machine: &Machine) -> Option<String> {
-    let threads: CpuList = seen.threads.iter().filter_map(|t| t.node).collect();
+    let threads: NodeList = seen.threads.iter().filter_map(|t| t.node).collect();
     // Without the policies of mappings, what the threads would place counts: all of them first touch.
     let by_threads = || seen.threads.iter().all(|t| t.policy.as_ref().is_some_and(Requested::first_touch));
     let sampled = seen.memory.how == How::Sampled;
@@ -152,7 +152,7 @@ fn first_touch(seen: &Residency, machine: &Machine) -> Option<String> {
     if out <= LITTLE || out as f64 <= FAR * all as f64 {
         return None;
     }
-    let page_nodes: CpuList = nodes.keys().copied().filter(|n| !threads.contains(*n)).collect();
+    let page_nodes: NodeList = nodes.keys().copied().filter(|n| !threads.contains(*n)).collect();
     let (about, unless) = match sampled {
         true => ("about ", ", unless a mapping has a policy of its own, which was not asked"),
         false => ("", ""),

@@ -10,7 +10,7 @@ pub mod numa_maps;
 
 pub use judge::judge;
 
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::topology::Limits;
 use nearfar_machine::{DistanceClass, NodeId};
 use numa_maps::Requested;
@@ -37,7 +37,7 @@ pub struct Residency {
     /// Threads in the order of their numbers.
     pub threads: Vec<Thread>,
     /// Nodes that it may take memory from, by its cpuset.
-    pub nodes_allowed: Option<CpuList>,
+    pub nodes_allowed: Option<NodeList>,
     /// What its control groups allow.
     pub limits: Limits,
     /// Its memory.
@@ -252,7 +252,7 @@ pub struct Brief {
     /// Threads.
     pub threads: usize,
     /// Nodes that its threads ran on last.
-    pub thread_nodes: CpuList,
+    pub thread_nodes: NodeList,
     /// How its pages were looked at.
     pub how: How,
     /// Bytes by node.

@@ -4,7 +4,7 @@
 //! mm/mempolicy.c); proc_pid_numa_maps(5) has most of them.
 
 use nearfar_machine::NodeId;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::NodeList;
 use serde::{Serialize, Serializer};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub struct Requested {
     /// How it chooses.
     pub mode: Mode,
     /// The nodes it names; none for `default` and `local`, and where they cannot be read.
-    pub nodes: CpuList,
+    pub nodes: NodeList,
     text: String,
 }
 
@@ -57,7 +57,7 @@ impl Requested {
     }
 
     /// Nodes outside of which new pages may not be; `None` if any will do.
-    pub fn only(&self) -> Option<&CpuList> {
+    pub fn only(&self) -> Option<&NodeList> {
         matches!(self.mode, Mode::Bind | Mode::Interleave | Mode::WeightedInterleave)
             .then_some(&self.nodes)
             .filter(|nodes| !nodes.is_empty())
@@ -215,7 +215,7 @@ mod tests {
 7ffc00000000 local stack anon=3 dirty=3 N0=3 kernelpagesize_kB=4
 ";
 
-    fn list(text: &str) -> CpuList {
+    fn list(text: &str) -> NodeList {
         text.parse().unwrap()
     }
 

@@ -8,7 +8,7 @@ use nearfar_host::input;
 use nearfar_host::policy::Policy;
 use nearfar_host::symbols::Module;
 use nearfar_host::target::find_program;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::placement_file::{ObjectPolicy, PlacedObject, PlacementFile};
 use nearfar_machine::select::nodes;
 use nearfar_machine::{Machine, NodeId, NumaNode};
@@ -71,7 +71,7 @@ enum How {
 impl How {
     /// In words, behind "memory".
     fn words(&self) -> String {
-        let all: CpuList = self.nodes().collect();
+        let all: NodeList = self.nodes().collect();
         let on = format!("node{} {all}", if all.len() == 1 { "" } else { "s" });
         match self {
             How::Whole(policy) => policy.words(),
@@ -114,7 +114,7 @@ impl How {
     fn policies(&self) -> Vec<Policy> {
         match self {
             How::Whole(policy) => vec![policy.clone()],
-            _ => self.nodes().collect::<CpuList>().iter().map(Policy::Preferred).collect(),
+            _ => self.nodes().collect::<NodeList>().iter().map(Policy::Preferred).collect(),
         }
     }
 }
@@ -124,7 +124,12 @@ impl ObjectPolicies {
     ///
     /// # Errors
     /// If the file, a node, a module, a line or a variable is not there.
-    pub fn read(file: &Path, command: &[OsString], machine: &Machine, may: Option<&CpuList>) -> Result<Self> {
+    pub fn read(
+        file: &Path,
+        command: &[OsString],
+        machine: &Machine,
+        may: Option<&NodeList>,
+    ) -> Result<Self> {
         let text = input::read_text(file, input::MOST_WRITTEN)
             .with_context(|| format!("cannot read {}", file.display()))?;
         let wanted = PlacementFile::from_toml(&text).with_context(|| file.display().to_string())?;
@@ -342,11 +347,11 @@ fn resolve(
     object: &PlacedObject,
     program: &Path,
     machine: &Machine,
-    may: Option<&CpuList>,
+    may: Option<&NodeList>,
 ) -> Result<Resolved> {
     let list = object.nodes.as_deref().map(|text| nodes(text, machine, may)).transpose()?.unwrap_or_default();
     let known = |named: &mut dyn Iterator<Item = NodeId>| {
-        let list: CpuList = named.collect();
+        let list: NodeList = named.collect();
         nodes(&list.to_string(), machine, may).map(drop)
     };
     let how = match (object.policy, &object.blocks, &object.turns) {

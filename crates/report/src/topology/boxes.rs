@@ -2,7 +2,7 @@
 
 use super::super::layout::{Page, columns, left, plural, size};
 use nearfar_machine::NodeKind;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::topology::{Node, Topology};
 
 /// Columns of the bar that shows how full a node is.
@@ -116,7 +116,7 @@ fn lines(node: &Node, t: &Topology, width: usize) -> Vec<String> {
         figure("write", access.write_mbs, "MB/s");
         figure("read", access.read_ns, "ns");
         figure("write", access.write_ns, "ns");
-        let from: CpuList = access.from.iter().copied().collect();
+        let from: NodeList = access.from.iter().copied().collect();
         words.push(format!("from node {from} (HMAT)"));
         add("firmware:", &glued(words.iter().map(String::as_str), ", "));
     }

@@ -1,6 +1,6 @@
 //! The text of `numactl -H`, for scripts that read it.
 
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::NodeList;
 use nearfar_machine::topology::Topology;
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// MiB, which numactl calls MB, rounded down.
 pub fn to_numactl(t: &Topology) -> String {
     let mut out = String::new();
-    let ids: CpuList = t.nodes.iter().map(|n| n.id).collect();
+    let ids: NodeList = t.nodes.iter().map(|n| n.id).collect();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "available: {} nodes ({ids})", t.nodes.len());
     for node in &t.nodes {

@@ -3,7 +3,7 @@
 
 use super::super::layout::{Page, Style, plural};
 use super::{boxes, devices, limits, modules, tables};
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{IndexList, NodeList};
 use nearfar_machine::topology::{Reading, Topology};
 
 /// Wider than this a box is a corridor.
@@ -52,7 +52,7 @@ pub(super) fn counts(t: &Topology) -> String {
     format!("{packages}, {}, {cores}{virtual_machine}", plural(t.nodes.len(), "node"))
 }
 
-fn list(list: Option<&CpuList>) -> String {
+fn list<T>(list: Option<&IndexList<T>>) -> String {
     match list {
         None => "unknown".to_owned(),
         Some(list) if list.is_empty() => "none".to_owned(),
@@ -60,7 +60,7 @@ fn list(list: Option<&CpuList>) -> String {
     }
 }
 
-fn nodes(ids: Option<&CpuList>) -> String {
+fn nodes(ids: Option<&NodeList>) -> String {
     let word = if ids.is_some_and(|l| l.len() == 1) { "node" } else { "nodes" };
     format!("{word} {}", list(ids))
 }

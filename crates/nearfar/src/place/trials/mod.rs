@@ -9,7 +9,7 @@ use nearfar_compare::trials::{Kind, NotTried, Trial};
 use nearfar_host::policy::Policy;
 use nearfar_machine::Machine;
 use nearfar_machine::NodeId;
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::select::thread_cpus;
 use nearfar_record::collect::objects::ObjectPolicies;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct Setting {
     /// Cpus that the command may use.
     pub cpus: CpuList,
     /// Nodes whose memory it may use.
-    pub nodes: CpuList,
+    pub nodes: NodeList,
     /// Cpus by package.
     pub packages: Vec<(u32, CpuList)>,
     /// OMP_NUM_THREADS.
@@ -130,7 +130,7 @@ pub fn plan(machine: &Machine, setting: &Setting) -> Plan {
         one.run = format!("-N {node} -m {node}{threads}");
         plan.candidates.push(one);
     }
-    let all: CpuList = nodes.iter().map(|(node, _)| *node).collect();
+    let all: NodeList = nodes.iter().map(|(node, _)| *node).collect();
     let mut interleave = Candidate::new(
         "interleave",
         &format!("pages in turns on nodes {all}"),
