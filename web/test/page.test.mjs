@@ -21,7 +21,9 @@ test("verdict and top finding are on the first screen at both sizes, and nothing
       }
       assert.equal(await page.textContent(".finding.first strong"), finding.advice);
       const apply = page.locator(".steps .command").first();
-      assert.match(await apply.textContent(), /^nearfar fix /);
+      // As the text report does: where a cache may have held what is used, no placement is offered.
+      const offered = run("report", recording, "--as", "2x22").includes("nearfar fix");
+      assert.match(await apply.textContent(), offered ? /^nearfar fix / : /^nearfar record /);
       const box = await apply.boundingBox();
       assert.ok(box.y + box.height <= viewport.height, "the command that applies the repair is on the first screen");
     }

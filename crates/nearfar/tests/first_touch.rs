@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Object, Scratch, alone, has, number, perf_works, skip, workload};
+use common::{Object, Scratch, alone, caches_may_hold, has, number, perf_works, skip, workload};
 use std::process::Command;
 
 /// Pages that each way of getting memory touches in the program below.
@@ -433,7 +433,8 @@ fn the_stencils_three_placements_are_told_apart() {
         let (measured, samples) = stencil(&run.report);
         println!("{init}: {:.1} % of {samples:.0} samples are remote", 100.0 * measured);
         assert!(samples >= 1100.0, "{init}: {samples} samples are too few");
-        assert_eq!(run.report.verdict(), verdict, "{init}: {}", run.report.0["verdict_why"]);
+        let open = caches_may_hold(&run.report);
+        assert!(open || run.report.verdict() == verdict, "{init}: {}", run.report.0["verdict_why"]);
         if init == "first-touch" {
             assert!(number(&run.report.0["remote_share"]) <= 0.12, "{}", run.report.0["remote_share"]);
             assert!(measured <= 0.12, "{measured}");
@@ -441,6 +442,9 @@ fn the_stencils_three_placements_are_told_apart() {
             // Four standard deviations of a share of so many samples: three runs, one in 5,000 of them outside.
             let deviation = (remote * (1.0 - remote) / samples).sqrt();
             assert!((measured - remote).abs() <= 4.0 * deviation, "{init}: {measured}");
+            if open {
+                continue;
+            }
             let cause = &run.report.0["findings"][0];
             assert!(cause["objects"][0] == "prev" || cause["objects"][0] == "next", "{cause}");
             assert!(cause["cause"]["at"].as_str().unwrap().contains("iso3dfd.cpp:"), "{cause}");

@@ -1,5 +1,6 @@
 //! Ranks of real launchers, recorded as one run: Open MPI's mpirun and MPICH's.
 
+mod common;
 #[path = "ranks/environment.rs"]
 mod environment;
 #[path = "ranks/host_counters.rs"]
@@ -19,6 +20,12 @@ struct Launcher {
     mpirun: &'static str,
     more: &'static [&'static str],
     program: PathBuf,
+}
+
+/// MiB of a field that no cache holds, and rounds: those read as much on any host.
+fn field() -> [String; 2] {
+    let mib = common::beyond_caches(64 << 20) >> 20;
+    [mib.to_string(), (60 * 64 / mib).max(8).to_string()]
 }
 
 /// Both, where they are installed; those that are not are named once.
@@ -313,7 +320,7 @@ fn a_rank_that_is_bound_to_both_nodes_is_found_and_named() {
         }
         let machine = format!("2x{second}");
         command.args(["sh", "./bind", NEARFAR, "record", "--as", &machine, "-o", "run", "--"]);
-        command.arg(&launcher.program).args(["64", "60"]);
+        command.arg(&launcher.program).args(field());
         succeeded(&command.output().unwrap());
         let run = json(place.path(), &["run"]);
         let differs: Vec<String> =

@@ -34,7 +34,7 @@ fn each_kind_of_rank_gets_its_placement_file_and_the_script_picks_it() {
                 command.args(["--bind-to", "none"]);
             }
             command.args(["sh", "./host", NEARFAR, "record", "--as", "2x1", "-o", run, "--"]);
-            command.arg(&launcher.program).args(["64", "60"]).env("ONE", one);
+            command.arg(&launcher.program).args(field()).env("ONE", one);
             succeeded(&command.output().unwrap());
         }
         let (code, three) = said(place.path(), &["fix", "three"]);

@@ -1,6 +1,6 @@
 //! What is refused, and what is said of it.
 
-use crate::common::{Scratch, nearfar, perf_works, skip, text, workload};
+use crate::common::{Scratch, beyond_caches, nearfar, perf_works, skip, text, workload};
 use crate::programs::refused;
 use std::process::Command;
 
@@ -109,8 +109,11 @@ fn a_program_too_short_for_samples_gets_no_verdict() {
 fn a_report_can_fail_a_build_and_refuses_machines_it_does_not_know() {
     let (true, Some(program)) = (perf_works(), workload("triad")) else { return };
     let scratch = Scratch::new();
-    // 128 MiB an array: more than caches hold.
-    let command = [program.to_str().unwrap(), "--elements", "16000000", "--iterations", "40"];
+    // Each array is more than caches hold; as many elements in all on any host.
+    let elements = beyond_caches(128 << 20) / 8;
+    let iterations = ((640 << 20) / elements).max(4);
+    let (elements, iterations) = (elements.to_string(), iterations.to_string());
+    let command = [program.to_str().unwrap(), "--elements", &elements, "--iterations", &iterations];
     let run = scratch.record("r", &[], &command);
     assert_eq!(run.report.verdict(), "affected", "{}", run.report.0["verdict_why"]);
     let report = |flags: &[&str]| {

@@ -1,6 +1,6 @@
 //! Where something is not permitted or not there, the next source takes over and is named.
 
-use crate::common::{self, Scratch, has, perf_works, skip, text, workload};
+use crate::common::{self, Scratch, beyond_caches, has, perf_works, skip, text, workload};
 use crate::programs::run;
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +22,8 @@ fn assert_signal_source(report: &common::Report) {
 fn without_perf_events_the_agents_timer_samples() {
     let Some(program) = workload("chase") else { return };
     let scratch = Scratch::new();
-    let command = [program.to_str().unwrap(), "--bytes", "33554432", "--steps", STEPS, "--threads", "1"];
+    let bytes = beyond_caches(32 << 20).to_string();
+    let command = [program.to_str().unwrap(), "--bytes", &bytes, "--steps", STEPS, "--threads", "1"];
     let run = scratch.record("r", &["--no-perf"], &command);
     assert_signal_source(&run.report);
     let chain = run.report.object("chain");
@@ -77,7 +78,8 @@ int main(int argc, char **argv) {
 }"#,
     );
     let mut inner = scratch.recorder("r", &[]);
-    inner.arg(program).args(["--bytes", "33554432", "--steps", STEPS, "--threads", "1"]);
+    let bytes = beyond_caches(32 << 20).to_string();
+    inner.arg(program).args(["--bytes", &bytes, "--steps", STEPS, "--threads", "1"]);
     let output = run(Command::new(launcher).arg(inner.get_program()).args(inner.get_args()));
     if output.status.code() == Some(77) {
         return skip("no seccomp filter can be installed here");
