@@ -3,13 +3,13 @@
 
 mod common;
 
-use common::{Scratch, alone, nearfar, number, perf_works, text};
+use common::{Scratch, alone, beyond_caches, nearfar, number, perf_works, text};
 use serde_json::Value;
 use std::process::Output;
 
 /// Two threads, each its half of an array that one of them, or each its half, has initialised.
 const HALVES: &str = r#"
-#define BYTES (48L << 20)
+#define BYTES @BYTES@L
 static char *array;
 static double seconds(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + 1e-9 * t.tv_nsec; }
 FRESH static void sweep(long half, double until) {
@@ -37,6 +37,10 @@ int main(int argc, char **argv) {
     pthread_join(t, 0);
     return 0;
 }"#;
+
+fn halves() -> String {
+    HALVES.replace("@BYTES@", &beyond_caches(48 << 20).to_string())
+}
 
 fn diff(arguments: &[&str]) -> Output {
     nearfar().arg("diff").args(arguments).output().unwrap()
@@ -73,7 +77,7 @@ fn recordings_are_compared() {
     }
     let _alone = alone();
     let scratch = Scratch::new();
-    let program = scratch.c("halves", HALVES);
+    let program = scratch.c("halves", &halves());
     for how in ["serial", "parallel"] {
         scratch.record(how, &["-q"], &[program.to_str().unwrap(), how]);
     }

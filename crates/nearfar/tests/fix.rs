@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{Scratch, alone, nearfar, perf_works, text};
+use common::{Scratch, alone, beyond_caches, nearfar, perf_works, text};
 
 /// An array larger than caches that one thread initialises and two use, each its half.
 const SERIAL: &str = r#"
 #include <omp.h>
 #include <stdlib.h>
-enum { N = 16 << 20 };
+enum { N = @N@ };
 int main(void) {
     double *grid = malloc(N * sizeof *grid);
     for (long i = 0; i < N; i++) grid[i] = i % 7;
@@ -26,7 +26,9 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
         return;
     }
     let scratch = Scratch::new();
-    let program = scratch.compile("gcc", "serial.c", SERIAL, &["-fopenmp"]);
+    let bytes = beyond_caches(128 << 20);
+    let source = SERIAL.replace("@N@", &(bytes / 8).to_string());
+    let program = scratch.compile("gcc", "serial.c", &source, &["-fopenmp"]);
     scratch.record("r", &["--as", "2x1"], &[program.to_str().unwrap()]);
     let fix = |flags: &[&str]| nearfar().arg("fix").arg(scratch.path("r")).args(flags).output().unwrap();
     let file = scratch.path("a.placement");
@@ -55,7 +57,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
         .split_once("blocks = [")
         .map(|(_, rest)| rest.split(['[', ',', ']', '\n']).filter_map(|w| w.trim().parse().ok()).collect())
         .unwrap();
-    assert!((ends[0] / (8 * (16 << 20)) as f64 - 0.5).abs() < 0.02, "{written}");
+    assert!((ends[0] / bytes as f64 - 0.5).abs() < 0.02, "{written}");
     assert_eq!(fix(&["-o", file.to_str().unwrap()]).status.code(), Some(2));
     assert_eq!(text(&fix(&["-o", "-"]).stdout), written);
     // On one node there is nothing to place.

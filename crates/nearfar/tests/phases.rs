@@ -450,10 +450,11 @@ int main(int argc, char **argv) {
 #[test]
 fn a_finding_names_the_phase_that_places_and_the_phase_that_pays() {
     let scratch = Scratch::new();
-    // Lines of 64 MiB in an order that no prefetcher knows, so that samples are at these reads; the second half is the
+    // Lines, more than caches hold, in an order that no prefetcher knows, so that samples are at these reads; the second half is the
     // second thread's.
-    let source = own("
-enum { LINES = 1 << 20 };
+    let lines = format!("enum {{ LINES = {} }};", common::beyond_caches(64 << 20) / 64);
+    let source = own(&(lines
+        + "
 static long (*field)[8];
 static void *solve(void *half) {
     nearfar_phase_begin(\"solve\");
@@ -475,7 +476,7 @@ int main(void) {
     for (long i = 0; i < 2; i++) pthread_create(&threads[i], NULL, solve, (void *)i);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     return 0;
-}");
+}"));
     let program = scratch.compile("gcc", "placed.c", &source, &["-pthread", "-O1"]);
     let run = scratch.record("r", &["--as", "2x1"], &[program.to_str().unwrap()]);
     let report = &run.report.0;
