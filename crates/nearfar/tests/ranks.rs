@@ -1,6 +1,8 @@
 //! Ranks of real launchers, recorded as one run: Open MPI's mpirun and MPICH's.
 
 mod common;
+#[path = "ranks/ended.rs"]
+mod ended;
 #[path = "ranks/environment.rs"]
 mod environment;
 #[path = "ranks/host_counters.rs"]
@@ -9,6 +11,7 @@ mod host_counters;
 mod repairs;
 
 use serde_json::Value;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -144,38 +147,13 @@ fn sixty_four_whole_ranks_of_open_mpi_are_one_run_whether_mpirun_ends_or_not() {
     let place = tempfile::tempdir().unwrap();
     let mut command = mpirun(launcher, 64, place.path());
     command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "3"]);
-    let said = |name: &str| std::fs::File::create(place.path().join(name)).unwrap();
-    let mut child = command.stdout(said("stdout")).stderr(said("stderr")).spawn().unwrap();
-    let run = place.path().join("run");
-    let whole = |run: &Path| {
-        run.exists() && ranks_in(run).iter().filter(|rank| rank.join("summary.json").is_file()).count() == 64
-    };
-    let mut status = None;
-    while status.is_none() && !whole(&run) {
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        status = child.try_wait().unwrap();
-    }
-    if status.is_none() {
-        // All is recorded: how long mpirun goes on is its own matter. A signal ends one that waits for nothing.
-        for _ in 0..300 {
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            status = child.try_wait().unwrap();
-            if status.is_some() {
-                break;
-            }
-        }
-    }
-    match status {
-        Some(status) => {
-            assert!(status.success(), "{}", std::fs::read_to_string(place.path().join("stderr")).unwrap())
-        }
-        None => {
-            println!("mpirun did not end a minute after the last summary: ended by SIGTERM");
-            // SAFETY: a plain system call on a child that is not reaped yet.
-            unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-            child.wait().unwrap();
-        }
-    }
+    let status = ended::run(&mut command, place.path());
+    // Whatever becomes of mpirun, all is recorded.
+    assert!(
+        status.success() || status.signal() == Some(libc::SIGKILL),
+        "{}",
+        std::fs::read_to_string(place.path().join("stderr")).unwrap()
+    );
     let said = std::fs::read_to_string(place.path().join("stdout")).unwrap();
     assert!(said.contains("64 ranks: "), "{said}");
     let run = once_all_recorders_ended(place.path());
@@ -275,7 +253,7 @@ fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
         let mut command = mpirun(launcher, 64, place.path());
         command.env("OMP_NUM_THREADS", "1");
         command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "20", "1"]);
-        assert!(!command.output().unwrap().status.success());
+        assert!(!ended::run(&mut command, place.path()).success());
         let run = once_all_recorders_ended(place.path());
         let rows = run["ranks"].as_array().unwrap();
         assert_eq!((rows.len(), run["missing_count"].as_u64()), (64, Some(0)), "{run}");
