@@ -79,7 +79,7 @@ test("threads over time answer at every place", async () => {
   const { page, problems, context } = await open(htmlOf("cpus.html", recording));
   await page.focus("#thread-cpus svg.chart");
   await page.keyboard.press("ArrowRight");
-  assert.match(await page.textContent("#thread-cpus .answer"), /threads? seen: \d+ on cpu \d+/);
+  assert.match(await page.textContent("#thread-cpus .answer"), /threads? seen: thread \d+ on cpu \d+/);
   assert.deepEqual(problems, []);
   await context.close();
 });
