@@ -421,7 +421,7 @@ fn the_stencils_three_placements_are_told_apart() {
     let (true, Some(program)) = (perf_works(), workload("iso3dfd")) else { return };
     let _alone = alone();
     // 256 planes in 8 slabs of blocks: exactly half for each of two threads.
-    let size = "256 256 256 26 256 16 32";
+    let size = "256 256 256 36 256 16 32";
     for (init, remote, verdict) in
         [("serial", 0.50, "affected"), ("half-parallel", 0.25, "affected"), ("first-touch", 0.0, "clean")]
     {
@@ -441,7 +441,9 @@ fn the_stencils_three_placements_are_told_apart() {
         } else {
             // Four standard deviations of a share of so many samples: three runs, one in 5,000 of them outside.
             let deviation = (remote * (1.0 - remote) / samples).sqrt();
-            assert!((measured - remote).abs() <= 4.0 * deviation, "{init}: {measured}");
+            // Hosts with such caches have cpus that are threads of one core, and these share its time unevenly: 43 to 55 % were seen.
+            let uneven = if open { 0.08 } else { 0.0 };
+            assert!((measured - remote).abs() <= 4.0 * deviation + uneven, "{init}: {measured}");
             if open {
                 continue;
             }
