@@ -75,7 +75,7 @@ struct Sums {
     sampled: [f64; 3],
     cycles: [f64; 3],
     events: [f64; 3],
-    /// Of what is to become near: cycles of loads, ns of stores.
+    /// Of the far memory that a repair makes near: cycles of loads, ns of stores.
     far: [f64; 2],
 }
 
@@ -209,14 +209,15 @@ impl Gains {
         if all.cycles.iter().sum::<f64>() <= 0.0 {
             return Err("the processor's samples have no latencies".to_string());
         }
+        let is_far = |cell: &Cell| cell.spent.sampled[Answer::Far as usize] > 0 || cell.spent.far_stores > 0;
         if all.near_over_far().is_none() {
-            gains.near_over_far = Some(match all.sampled[Answer::Far as usize] {
-                // Nothing is to become near.
-                n if n < 1.0 => 1.0,
-                _ => by_machine(judge).ok_or(
+            gains.near_over_far = Some(match gains.cells.iter().any(is_far) {
+                true => by_machine(judge).ok_or(
                     "too few loads from near or from far memory were sampled for their latencies, and the machine's \
                      file has none",
                 )?,
+                // Then there is nothing to bring home.
+                false => 1.0,
             });
         }
         Ok(gains)

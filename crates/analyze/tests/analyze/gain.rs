@@ -106,14 +106,42 @@ fn where_no_near_load_was_sampled_the_machines_latencies_are_taken_and_without_t
     let r = m.report();
     assert!(r.sampled_gain.is_none());
     assert!(r.sampled_gain_why.unwrap().contains("the machine's file has none"));
-    let rows = vec![vec![Cell(Some(80.0)), Cell(Some(100.0))], vec![Cell(Some(100.0)), Cell(Some(80.0))]];
-    let confidence = nearfar_machine::figures::Confidence::M;
-    let matrix = nearfar_machine::figures::Matrix { rows, source: "made".into(), confidence };
-    m.w.input.meta.machine.figures.latency_ns = Some(matrix);
+    know_latencies(&mut m);
     let g = gain(&m.report());
     assert!((g.far_over_near - 1.25).abs() < 1e-9 && g.latencies_from == "machine file", "{g:?}");
     let waits = 0.8 * 200_000.0 / 210_000.0;
     assert!(near(g.every_line_local.ratio, 1.0 - waits / 5.0), "{g:?}");
+}
+
+/// Far memory takes 1.25 times as long as near memory.
+fn know_latencies(m: &mut Made) {
+    let rows = vec![vec![Cell(Some(80.0)), Cell(Some(100.0))], vec![Cell(Some(100.0)), Cell(Some(80.0))]];
+    let confidence = nearfar_machine::figures::Confidence::M;
+    let matrix = nearfar_machine::figures::Matrix { rows, source: "made".into(), confidence };
+    m.w.input.meta.machine.figures.latency_ns = Some(matrix);
+}
+
+/// No load says how much longer far memory takes, and yet near memory would bring something.
+#[test]
+fn a_thread_that_only_stores_to_far_memory_gains_by_the_machines_latencies() {
+    let mut m = Made::new();
+    for thread in 0..2 {
+        m.loads(thread, Served::LocalMemory, 200, 500);
+        m.loads(thread, Served::Cache, 10, 1000);
+    }
+    m.clock(0, 80, 500);
+    m.clock(1, 80, 1000);
+    let at = m.w.samples.time_ns.len() - 1000;
+    m.w.samples.access[at..].fill(Access::Store as u8);
+    let r = m.report();
+    assert!(r.sampled_gain_why.unwrap().contains("the machine's file has none"));
+    know_latencies(&mut m);
+    let g = gain(&m.report());
+    assert_eq!(g.latencies_from, "machine file");
+    // Stores wait as loads do, not at all, or all of their time.
+    let waits = 0.8 * 100_000.0 / 110_000.0;
+    assert!(near(g.every_line_local.ratio, 1.0 - waits / 5.0), "{g:?}");
+    assert!(g.every_line_local.low < 1.0 - 0.8 / 5.0 + 0.01 && near(g.every_line_local.high, 1.0), "{g:?}");
 }
 
 #[test]
