@@ -77,7 +77,7 @@ pub fn compared(instances: &[Users], overlaid: (Pattern, Vec<Range>)) -> (Patter
         // Turns of a few pages do not show in the parts that are kept of each object, and do show in the row's pages.
         Some((Pattern::AllOver, _)) if turns => overlaid,
         Some(known) => known,
-        // Pages with one user each may as well be blocks that lie elsewhere in each object.
+        // Pages with one user each can also come from blocks, if each object has them at other places.
         None if turns && instances.len() > 1 => (Pattern::Unknown, overlaid.1),
         None => overlaid,
     }

@@ -50,7 +50,7 @@ pub struct Clocked {
     pub row: Option<u32>,
 }
 
-/// Who answered a sampled load, as a position in [`Spent::cycles`].
+/// What answered a sampled load: a position in [`Spent::cycles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A cache, or nothing is known.
@@ -64,7 +64,7 @@ pub enum Answer {
 /// A load that the processor sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded {
-    /// Who answered it.
+    /// What answered it.
     pub answer: Answer,
     /// How many loads it stands for.
     pub events: u64,

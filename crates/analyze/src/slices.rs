@@ -15,7 +15,7 @@ const CERTAIN: f64 = 4.0;
 pub type Clock = [f64; 2];
 
 /// Cuts the blocks of time into parts. `threads`: of each thread, its samples by block, as many of each thread.
-/// Without a block there is no part.
+/// No blocks give no parts.
 pub fn slices(threads: &[Vec<Clock>]) -> Vec<Range<usize>> {
     let blocks = threads.iter().map(Vec::len).max().unwrap_or(0);
     let up_to: Vec<Vec<Clock>> = threads.iter().map(|blocks| running(blocks)).collect();

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A FIFO that has the bytes of a file in it: whoever reads it gets them, whoever waits for its end waits.
+    /// A FIFO that has the bytes of a file in it, and whose writer stays: a reader gets them and waits for more.
     fn fifo(path: &Path, bytes: &[u8]) -> std::fs::File {
         let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with 0 and lives until the call returns.

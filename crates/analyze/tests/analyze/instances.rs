@@ -65,6 +65,14 @@ fn what_a_runtimes_function_fills_is_no_use_of_it() {
     assert_ne!(with("memcpy"), Pattern::OwnThread);
 }
 
+/// The address of the `k`th object that a call chain allocates.
+fn of_one_line(w: &mut MadeRecording, k: u64, name: &str, chain: u32) -> u64 {
+    let address = BASE + k * (64 << 20);
+    let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, name);
+    w.input.objects.chain[object as usize] = chain;
+    address
+}
+
 /// Of each other's offsets the two say nothing: in the first each thread has its half, of the second every thread uses all,
 /// and what is remote is on it.
 #[test]
@@ -74,9 +82,7 @@ fn the_pattern_of_objects_of_one_line_is_that_of_the_one_with_far_pages() {
         let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
         let chain = w.chain(&[allocate]);
         for k in 0..2u64 {
-            let address = BASE + k * (64 << 20);
-            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
-            w.input.objects.chain[object as usize] = chain;
+            let address = of_one_line(&mut w, k, "parts", chain);
             // Half of each by each thread: what is used in blocks is near where the halves are the users'.
             for part in 0..2u64 {
                 let thread = if k == 0 && far == 0 { 1 - part } else { part };
@@ -101,9 +107,7 @@ fn objects_of_one_line_that_threads_use_in_different_halves_are_used_in_blocks()
         let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
         let chain = w.chain(&[allocate]);
         for k in 0..2u64 {
-            let address = BASE + k * (64 << 20);
-            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
-            w.input.objects.chain[object as usize] = chain;
+            let address = of_one_line(&mut w, k, "parts", chain);
             for part in 0..2u64 {
                 let (user, begin) = ((part + k) % 2, address + part * PAGES / 2 * PAGE);
                 w.touch(1000 + 10_000 * k + part, if far { 0 } else { user as u32 }, init, begin, PAGES / 2);
@@ -136,9 +140,7 @@ fn turns_in_each_of_several_objects_are_turns() {
     let (init, work, allocate) = (w.own("init", 10), w.own("work", 20), w.own("resize", 5));
     let chain = w.chain(&[allocate]);
     for k in 0..2u64 {
-        let address = BASE + k * (64 << 20);
-        let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, "parts");
-        w.input.objects.chain[object as usize] = chain;
+        let address = of_one_line(&mut w, k, "parts", chain);
         w.touch(1000 + 10_000 * k, 0, init, address, PAGES);
         for i in 0..8000 {
             let page = w.random() % PAGES;
@@ -163,9 +165,7 @@ fn two_of_a_line(name: &str) -> Report {
     let allocate = w.own("main", 5);
     let chain = w.chain(&[allocate]);
     for k in 0..2u64 {
-        let address = BASE + k * (64 << 20);
-        let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + k, name);
-        w.input.objects.chain[object as usize] = chain;
+        let address = of_one_line(&mut w, k, name, chain);
         for part in 0..2u64 {
             let (ip, thread) = if k == 0 { (init, part as u32) } else { (serial, 0) };
             w.touch(1000 + 10_000 * k + part, thread, ip, address + part * PAGES / 2 * PAGE, PAGES / 2);

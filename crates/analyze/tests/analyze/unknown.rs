@@ -54,7 +54,7 @@ fn too_few_samples_are_unknown_not_clean() {
     assert!(r.verdict_why.contains("too few"), "{}", r.verdict_why);
 }
 
-/// Who recorded a program from its start is not told to do so; who attached to one is.
+/// The advice to record from the program's start comes after attaching to it, and not after starting it.
 #[test]
 fn from_the_programs_start_is_said_to_those_only_who_came_later() {
     let said = |command: &[&str], touched: u64| {

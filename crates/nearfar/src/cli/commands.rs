@@ -124,7 +124,7 @@ mod tests {
             (None, None) => value.to_owned(),
         };
         let mut words = ["nearfar", sub, &word].map(std::ffi::OsString::from).to_vec();
-        // As it is typed: a number of `top` or `where` is no program, while a word may be one.
+        // As a user types it: after `top` or `where` a number is a value, and a word may be a program.
         if !value.starts_with(char::is_alphabetic) {
             words = super::super::words::separated(words, &command());
         }

@@ -37,7 +37,7 @@ fn in_vain(scratch: &Scratch, objects: &Path) -> String {
 fn a_record_whose_slot_is_waited_for_in_vain_is_counted_as_lost() {
     let scratch = Scratch::new("slots-in-vain");
     assert_eq!(in_vain(&scratch, &agent().join("objects.c")), "counted\n");
-    // Without the count it would be lost and nobody knew.
+    // The same code without its count: the test has to see that.
     let source = std::fs::read_to_string(agent().join("objects.c")).unwrap();
     let count = "                lost_record();\n";
     assert_eq!(source.matches(count).count(), 1);

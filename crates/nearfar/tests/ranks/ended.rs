@@ -29,7 +29,7 @@ pub fn run(command: &mut Command, place: &Path) -> ExitStatus {
     }
 }
 
-/// Whether a process has a child that is no zombie.
+/// Whether a process has a child that runs: one that has ended and was not waited for is a zombie (state Z).
 fn has_living_children(parent: u32) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok()).any(|stat| {

@@ -284,7 +284,7 @@ fn doctor_says_of_the_virtual_machine_that_it_is_there_and_what_is_missing() {
         assert_eq!(source["unlock"].as_str(), unlock, "{with:?}");
         assert!(page.starts_with("no     simulated") && page.contains(said), "{page}");
     }
-    // No kernel yet: apt-get brings one, where there is one. What lies in /boot would serve, too.
+    // Without a kernel in the cache, apt-get fetches one where it is installed. A kernel in /boot would be used, too.
     if std::fs::read_dir("/boot").is_ok_and(|mut all| {
         all.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("vmlinuz")))
     }) {

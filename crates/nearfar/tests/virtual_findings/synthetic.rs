@@ -159,6 +159,9 @@ fn of_the_whole(samples: &AccessSamples, marks: &Phases) -> f64 {
             loads[answer] += f64::from(row.period);
         }
     }
+    if loads[2] == 0.0 {
+        return 1.0;
+    }
     let far = cycles[2] / cycles.iter().sum::<f64>();
     1.0 - touching / time * far * (1.0 - cycles[1] / loads[1] / (cycles[2] / loads[2]))
 }

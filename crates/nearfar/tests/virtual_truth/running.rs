@@ -3,8 +3,9 @@
 
 use crate::common::text;
 use crate::lab::{Lab, c, guest_works, one_machine, within};
-use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Two threads, or two processes with the word `fork`, each read their own 16 MiB four times; with the
@@ -124,6 +125,24 @@ fn a_budget_ends_a_run_with_what_is_known() {
     assert!(report.notes().contains("--budget"), "{}", report.notes());
 }
 
+/// Starts a command that runs [`ENDLESS`] and waits until that goes.
+fn going(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
+    // A test started in the background would hand its ignored SIGINT down.
+    // SAFETY: signal is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    assert_eq!(line, "going\n");
+    (child, stdout)
+}
+
 #[test]
 fn control_c_keeps_what_is_known_and_leaves_no_process() {
     if !guest_works() {
@@ -133,21 +152,7 @@ fn control_c_keeps_what_is_known_and_leaves_no_process() {
     let lab = Lab::new(2, 1, 128);
     let program = c(&lab.scratch, "endless", ENDLESS);
     let mut command = lab.command("interrupted", &[]);
-    command.arg(&program).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // A test started in the background would hand its ignored SIGINT down.
-    // SAFETY: signal is async-signal-safe.
-    unsafe {
-        use std::os::unix::process::CommandExt;
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
-    let mut child = command.spawn().unwrap();
-    let mut line = String::new();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
-    assert_eq!(line, "going\n");
+    let (child, _stdout) = going(command.arg(&program));
     std::thread::sleep(Duration::from_secs(2));
     let emulators = children(child.id());
     assert!(!emulators.is_empty());
@@ -219,26 +224,13 @@ fn an_interrupted_cure_ends_after_the_recorder_that_it_started() {
         .arg("--on")
         .arg(lab.scratch.path("machine.toml"));
     command.args(["--memory-per-node", "512M", "--"]).arg(&program);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // SAFETY: signal is async-signal-safe.
-    unsafe {
-        use std::os::unix::process::CommandExt;
-        command.process_group(0).pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
-    let mut child = command.spawn().unwrap();
-    let mut line = String::new();
-    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
-    std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
-    assert_eq!(line, "going\n");
+    let (mut child, _stdout) = going(command.stdin(Stdio::null()).process_group(0));
     let recorders = children(child.id());
     assert_eq!(recorders.len(), 1);
     // SAFETY: no memory is involved; the group is the child's own.
     unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
     let status = child.wait().unwrap();
-    // Nothing is waited for: who ends later is late.
+    // Looked at once, without waiting: a recorder that still runs has outlived its `cure`.
     let late = std::path::Path::new(&format!("/proc/{}", recorders[0])).exists();
     assert_eq!(status.signal(), Some(libc::SIGINT), "{status}");
     assert!(!late, "the recorder still writes");

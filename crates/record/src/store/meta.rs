@@ -167,3 +167,31 @@ fn checked(meta: Meta) -> Result<Meta, NoMeta> {
     meta.check().map_err(|why| NoMeta::Foreign(format!("in its meta.json, {why}")))?;
     Ok(meta)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn the_machine_of_a_recorder_that_was_killed_inside_is_the_emulated_one() {
+        let old = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../nearfar/tests/recordings/format2-counted")
+            .join(META);
+        let mut meta: serde_json::Value = serde_json::from_slice(&fs::read(old).unwrap()).unwrap();
+        let emulated = serde_json::to_value(Machine::unknown()).unwrap();
+        let machine = std::mem::replace(&mut meta["machine"], emulated);
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join(META), meta.to_string()).unwrap();
+        let read = || read_meta_in(&Dir::open(place.path()).unwrap());
+        // Of no machine nothing can be said.
+        assert!(matches!(read(), Err(OpenFailure::Foreign { .. })));
+        let guest = place.path().join(GUEST);
+        fs::create_dir(&guest).unwrap();
+        fs::write(guest.join(EMULATED), serde_json::json!({ "machine": machine }).to_string()).unwrap();
+        assert_eq!(serde_json::to_value(read().unwrap().machine).unwrap(), machine);
+        fs::write(guest.join(EMULATED), "{}").unwrap();
+        assert!(matches!(read(), Err(OpenFailure::Foreign { .. })));
+    }
+}

@@ -47,7 +47,7 @@ pub const LAUNCH: &str = "launch.json";
 pub const GUEST: &str = "guest";
 /// In it: the plugin's journal.
 pub const COUNTED: &str = "simulated.journal";
-/// In it: what the recorder inside is told, and the machine that is emulated.
+/// In it: the options of the recorder inside, and the machine that is emulated.
 pub const EMULATED: &str = "inside.json";
 /// Where the tables of a recording are that stands alone.
 const ALONE: &str = "run/rank=0";
