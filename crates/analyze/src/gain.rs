@@ -210,15 +210,12 @@ impl Gains {
             return Err("the processor's samples have no latencies".to_string());
         }
         let is_far = |cell: &Cell| cell.spent.sampled[Answer::Far as usize] > 0 || cell.spent.far_stores > 0;
-        if all.near_over_far().is_none() {
-            gains.near_over_far = Some(match gains.cells.iter().any(is_far) {
-                true => by_machine(judge).ok_or(
-                    "too few loads from near or from far memory were sampled for their latencies, and the machine's \
-                     file has none",
-                )?,
-                // Then there is nothing to bring home.
-                false => 1.0,
-            });
+        // Without far memory there is nothing to bring home.
+        if all.near_over_far().is_none() && gains.cells.iter().any(is_far) {
+            gains.near_over_far = Some(by_machine(judge).ok_or(
+                "too few loads from near or from far memory were sampled for their latencies, and the machine's \
+                 file has none",
+            )?);
         }
         Ok(gains)
     }
@@ -231,18 +228,18 @@ impl Gains {
         };
         let far: Vec<Far> = self.cells.iter().map(far).collect();
         let now = self.timed(&far, &[1.0; BLOCKS]).now;
-        let all = self.total();
+        let of_samples = self.total().near_over_far();
         SampledGain {
             every_line_local: self.predicted(&far),
             source: SOURCE.to_string(),
             slices: self.slices.len(),
             explained_share: if self.length > 0.0 { (now / self.length).min(1.0) } else { 1.0 },
-            far_over_near: 1.0 / self.near_over_far.or(all.near_over_far()).unwrap_or(1.0),
-            latencies_from: match self.near_over_far {
-                None => "samples",
-                Some(_) => "machine file",
-            }
-            .to_string(),
+            far_over_near: self.near_over_far.or(of_samples).map(|near| 1.0 / near),
+            latencies_from: match (self.near_over_far, of_samples) {
+                (Some(_), _) => Some("machine file".to_string()),
+                (None, Some(_)) => Some("samples".to_string()),
+                (None, None) => None,
+            },
         }
     }
 
@@ -285,9 +282,12 @@ impl Gains {
             let binomial = ratio * (1.0 - ratio) / timed.samples.max(1.0);
             (squares / (draws - 1) as f64).max(binomial).sqrt()
         };
+        // That no sample was of far memory does not say that there is none: of n samples, what is below 3/n of the
+        // time may well have none (Hanley & Lippman-Hand 1983, "If nothing goes wrong, is everything all right?").
+        let unseen = 3.0 / timed.samples.max(1.0);
         Predicted {
             ratio,
-            low: (low - Z * error(2, low)).clamp(0.0, ratio),
+            low: (low - Z * error(2, low)).min(1.0 - unseen).clamp(0.0, ratio),
             // Near memory makes nothing slower.
             high: (high + Z * error(0, high)).clamp(ratio, 1.0),
         }

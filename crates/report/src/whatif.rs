@@ -133,15 +133,18 @@ fn sampled(page: &mut Page, r: &Report) {
                 1 => "the run lasts as long as its longest thread".to_owned(),
                 n => format!("the run lasts as long as the longest thread of each of its {n} parts"),
             };
-            let text = format!(
-                "{parts}, which is {} of its time; far memory takes {:.2} times as long as near memory ({})",
-                percent(Some(g.explained_share)),
-                g.far_over_near,
-                match g.latencies_from.as_str() {
-                    "samples" => "the processor's samples",
-                    other => other,
-                }
-            );
+            let latencies = match (g.far_over_near, g.latencies_from.as_deref()) {
+                (Some(ratio), from) => format!(
+                    "far memory takes {ratio:.2} times as long as near memory ({})",
+                    match from {
+                        Some("samples") | None => "the processor's samples",
+                        Some(other) => other,
+                    }
+                ),
+                (None, _) => "no sample was of far memory".to_owned(),
+            };
+            let text =
+                format!("{parts}, which is {} of its time; {latencies}", percent(Some(g.explained_share)));
             page.item(0, "rests on", &text);
         }
         (None, Some(why)) if r.basis == Basis::MemoryLoads => {

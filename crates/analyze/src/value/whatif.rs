@@ -132,9 +132,9 @@ pub struct SampledGain {
     /// Share of the run that these threads' samples explain. The rest is taken to stay as it is.
     #[schemars(range(min = 0, max = 1))]
     pub explained_share: f64,
-    /// Latency of far memory over that of near memory.
+    /// Latency of far memory over that of near memory; null if no sample was of far memory.
     #[schemars(range(min = 0))]
-    pub far_over_near: f64,
-    /// Where that ratio is from: `samples` or `machine file`.
-    pub latencies_from: String,
+    pub far_over_near: Option<f64>,
+    /// Where that ratio is from: `samples` or `machine file`; null with it.
+    pub latencies_from: Option<String>,
 }
