@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{Scratch, alone, beyond_caches, nearfar, perf_works, text};
+use common::{Scratch, alone, beyond_caches, has, nearfar, perf_works, text};
+use nearfar_report::policy::{Choice, Form, Known, Policy};
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
 /// An array larger than caches that one thread initialises and two use, each its half.
 const SERIAL: &str = r#"
@@ -45,6 +48,10 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     assert_eq!(told["files"][0]["file"], json.to_str().unwrap(), "{told}");
     assert!(told["files"][0]["places"][0].is_string() && told["next"][0]["command"].is_string(), "{told}");
     assert_eq!(fix(&["--json", "-o", "-"]).status.code(), Some(2));
+    // No policy's gain is known either, and an unknown gain is none.
+    let to = fix(&["--to", "numactl"]);
+    assert_eq!((to.status.code(), text(&to.stdout).as_str()), (Some(3), ""), "{}", text(&to.stderr));
+    assert!(text(&to.stderr).contains("nearfar check"), "{}", text(&to.stderr));
     // What should be typed next can run here: on one node only on an emulated machine.
     let here = nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes.len();
     let said = text(&output.stderr);
@@ -86,4 +93,118 @@ fn bad_input_is_told() {
         );
         assert_eq!(std::fs::read_dir(scratch.directory()).unwrap().count(), 0);
     }
+}
+
+/// A form's text for the host's first node, in a file.
+fn written(scratch: &Scratch, form: Form, policy: Policy, name: &str) -> PathBuf {
+    let predicted = nearfar_analyze::Predicted { ratio: 0.66, low: 0.6, high: 0.7 };
+    let choice = Choice { policy, predicted, better: None, single: None };
+    let cpus =
+        nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes[0].cpus.clone();
+    let known = Known {
+        command: ["sh", "-c", "echo \"ran: $1\"; numactl --show", "it's", "#1: {a}"]
+            .map(String::from)
+            .to_vec(),
+        machine: "2x2".into(),
+        threads: 4,
+        process_bytes: Some(123 << 20),
+        cpus: Some(cpus),
+        single_threaded_cores: true,
+    };
+    let file = scratch.path(name);
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, nearfar_report::policy::text(form, &choice, &known)).unwrap();
+    file
+}
+
+fn first_node() -> [Policy; 2] {
+    let node = nearfar_host::discover::discover(std::path::Path::new("/")).unwrap().machine.nodes[0].id;
+    [Policy::Interleave([node].into_iter().collect()), Policy::OneNode(node)]
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn numactl_takes_its_line() {
+    if !has("numactl") {
+        return;
+    }
+    let scratch = Scratch::new();
+    for (policy, shown) in first_node().into_iter().zip(["policy: interleave", "policy: bind"]) {
+        let file = written(&scratch, Form::Numactl, policy, "line");
+        let output = Command::new("sh").arg(&file).output().unwrap();
+        let all = said(&output);
+        assert!(output.status.success() && all.contains("ran: #1: {a}") && all.contains(shown), "{all}");
+    }
+}
+
+#[test]
+fn systemd_takes_its_drop_in() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let service = scratch.path("app.service");
+    std::fs::write(&service, "[Service]\nExecStart=/bin/true\n").unwrap();
+    let verify = || Command::new("systemd-analyze").arg("verify").arg(&service).output().unwrap();
+    for policy in first_node() {
+        let file = written(&scratch, Form::Systemd, policy, "app.service.d/numa.conf");
+        let output = verify();
+        assert!(output.status.success() && said(&output).is_empty(), "{}", said(&output));
+        // Were it not read, nothing would be complained of either.
+        let wrong = std::fs::read_to_string(&file).unwrap().replace("NUMAMask=", "NUMAMask=x");
+        std::fs::write(&file, wrong).unwrap();
+        assert!(said(&verify()).contains("NUMA"), "{}", said(&verify()));
+    }
+}
+
+/// Documents of YAML as JSON, by Python's reader; `None` without one.
+fn yaml(file: &std::path::Path) -> Option<serde_json::Value> {
+    let program = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    let output = Command::new("python3").args(["-c", program]).arg(file).output().ok()?;
+    if text(&output.stderr).contains("No module named") {
+        common::skip("no YAML for python3");
+        return None;
+    }
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(&output))))
+}
+
+#[test]
+fn kubernetes_and_oci_files_have_the_fields_of_their_specifications() {
+    let scratch = Scratch::new();
+    let [interleave, one_node] = first_node();
+    let node = match &one_node {
+        Policy::OneNode(node) => node.to_string(),
+        _ => unreachable!(),
+    };
+    let oci = |policy: Policy| -> serde_json::Value {
+        let file = written(&scratch, Form::Oci, policy, "config.json");
+        serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+    };
+    let policy =
+        |mode: &str| serde_json::json!({"mode": mode, "nodes": node, "flags": ["MPOL_F_STATIC_NODES"]});
+    assert_eq!(
+        oci(interleave.clone())["linux"],
+        serde_json::json!({"memoryPolicy": policy("MPOL_INTERLEAVE")})
+    );
+    let bound = oci(one_node.clone());
+    assert_eq!(bound["linux"]["memoryPolicy"], policy("MPOL_BIND"));
+    let cpu = &bound["linux"]["resources"]["cpu"];
+    assert!(cpu["mems"] == node.as_str() && cpu["cpus"].is_string(), "{bound}");
+    assert!(bound["annotations"]["nearfar.fix"].as_str().unwrap().contains("34 % less time"), "{bound}");
+
+    let Some(spread) = yaml(&written(&scratch, Form::Kubernetes, interleave, "a.yaml")) else { return };
+    let [kubelet, pod] = [0, 1].map(|i| &spread[i]);
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(kubelet["topologyManagerPolicy"], "none", "{spread}");
+    assert_eq!(container["securityContext"]["capabilities"]["add"][0], "SYS_NICE", "{spread}");
+    assert_eq!((&container["command"][0], &container["command"][7]), (&"numactl".into(), &"#1: {a}".into()));
+    let single = yaml(&written(&scratch, Form::Kubernetes, one_node, "b.yaml")).unwrap();
+    let resources = &single[1]["spec"]["containers"][0]["resources"];
+    assert_eq!(resources["limits"], serde_json::json!({"cpu": "4", "memory": "123Mi"}), "{single}");
+    assert_eq!(resources["limits"], resources["requests"]);
+    let names = ["cpuManagerPolicy", "memoryManagerPolicy", "topologyManagerPolicy"].map(|n| &single[0][n]);
+    assert_eq!(names, ["static", "Static", "single-numa-node"], "{single}");
 }

@@ -5,6 +5,7 @@
 mod cluster;
 
 use cluster::Cluster;
+use nearfar_report::policy::{Choice, Form, Known, Policy, text as form};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -133,4 +134,28 @@ fn layout_binds_ranks_by_srun_as_it_says() {
     lines.sort();
     assert_eq!(lines, ["0 0", "1 1"], "{said}");
     assert!(said.contains("every rank is where it was asked to be"), "{said}");
+}
+
+#[test]
+fn a_batch_script_of_fix_runs_with_its_policy_and_all_cpus() {
+    let Some(cluster) = Cluster::start() else { return };
+    if Command::new("numactl").arg("--show").output().is_err() {
+        println!("skipped: no numactl");
+        return;
+    }
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let policies = [Policy::Interleave([0].into_iter().collect()), Policy::OneNode(0)];
+    for (policy, shown) in policies.into_iter().zip(["policy: interleave", "policy: bind"]) {
+        let predicted = nearfar_analyze::Predicted { ratio: 0.66, low: 0.6, high: 0.7 };
+        let choice = Choice { policy, predicted, better: None, single: None };
+        let command = ["sh", "-c", "numactl --show; env -u OMP_NUM_THREADS nproc"].map(String::from).to_vec();
+        let known = Known { command, single_threaded_cores: true, ..Known::default() };
+        std::fs::write(cluster.place().join("job"), form(Form::Slurm, &choice, &known)).unwrap();
+        let mut batch = cluster.command("sbatch");
+        let sent = batch.args(["--wait", "-o", "job.out", "job"]).output().unwrap();
+        let out = std::fs::read_to_string(cluster.place().join("job.out")).unwrap_or_default();
+        let said = format!("{out}{}", text(&sent.stderr));
+        assert!(sent.status.success() && out.contains(shown), "{said}");
+        assert_eq!(out.lines().last(), Some(cpus.to_string().as_str()), "{said}");
+    }
 }

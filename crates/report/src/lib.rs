@@ -18,6 +18,7 @@ pub mod measured;
 mod paths;
 pub mod phases;
 pub mod placement;
+pub mod policy;
 pub mod ranks;
 pub mod reproduce;
 pub mod residency;

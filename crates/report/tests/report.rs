@@ -1,6 +1,8 @@
 //! Reports: the JSON against its published schema, the text against goldens.
 //! `NEARFAR_UPDATE_GOLDEN=1` writes the goldens anew; a missing one is a failure.
 
+#[path = "report/policy.rs"]
+mod policy;
 #[path = "report_samples/mod.rs"]
 mod samples;
 

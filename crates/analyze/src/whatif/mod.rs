@@ -415,9 +415,9 @@ impl<'a> Engine<'a> {
             let names = self.scheduled.0.iter().flat_map(|&unit| self.names(rows, unit)).collect();
             repairs.push(self.row(names, Repair::SameSchedule, &of));
         }
-        for repair in [Repair::WhereUsed, Repair::Interleave] {
-            repairs.push(self.row(Vec::new(), repair, &|_| Some(repair)));
-        }
+        let weighted = self.flows.uneven().then_some(Repair::WeightedInterleave);
+        let of_all = [Repair::WhereUsed, Repair::Interleave].into_iter().chain(weighted);
+        repairs.extend(of_all.map(|repair| self.row(Vec::new(), repair, &|_| Some(repair))));
         repairs.sort_by(|a, b| {
             let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);
             key(a).0.cmp(&key(b).0).then(key(a).1.total_cmp(&key(b).1))

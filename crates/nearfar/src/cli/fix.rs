@@ -22,6 +22,9 @@ pub(super) fn run(args: &FixArgs) -> Result<ExitCode> {
         Some(path) => path.clone(),
         None => ranks::newest(Path::new("."))?,
     };
+    if let Some(to) = args.to {
+        return super::fix_to::run(&path, to, args);
+    }
     if is_run(&path) {
         return super::fix_run::run(&path, args);
     }

@@ -48,8 +48,10 @@ impl Said<'_> {
     /// If JSON and a file are to go to standard output.
     pub(super) fn new(args: &FixArgs) -> Result<Said<'_>> {
         ensure!(
-            !args.json || args.output.as_deref() != Some(Path::new("-")),
-            "--json and -o - both write to standard output: name a file with -o"
+            !args.json
+                || args.output.as_deref() != Some(Path::new("-"))
+                    && (args.to.is_none() || args.output.is_some()),
+            "--json and what is written both go to standard output: name a file with -o"
         );
         let (files, next) = (Vec::new(), Vec::new());
         Ok(Said { args, files, not_in_a_file: Vec::new(), nothing_to_place: Vec::new(), next })
@@ -82,6 +84,13 @@ impl Said<'_> {
         let (file, gain) = (file.display().to_string(), placement.predicted.clone());
         self.say(&format!("{file}: {whose}places {}; gain {gain}", places.join(", ")));
         self.files.push(Written { file, ranks, places, gain });
+    }
+
+    /// A file that was written for another tool, with the policy in words.
+    pub(super) fn policy(&mut self, file: &Path, policy: String, gain: String) {
+        let file = file.display().to_string();
+        self.say(&format!("{file}: {policy}; gain {gain}"));
+        self.files.push(Written { file, ranks: None, places: vec![policy], gain });
     }
 
     /// A line to type, `on` a machine of that kind, which `words` introduce.

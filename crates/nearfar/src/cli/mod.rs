@@ -14,6 +14,7 @@ mod fix;
 mod fix_flags;
 mod fix_run;
 mod fix_said;
+mod fix_to;
 mod html;
 mod import;
 mod judged;

@@ -73,6 +73,17 @@ fn the_phase_that_places_and_the_phase_that_pays_are_in_the_finding() {
     let fix =
         crate::common::nearfar().arg("fix").arg(lab.scratch.path("r")).arg("-o").arg(&file).output().unwrap();
     assert!(fix.status.success() && file.exists(), "{}", text(&fix.stderr));
+    // The policy of the whole process is the report's own row of all objects, and what it keeps is said.
+    let line = crate::common::nearfar().args(["fix", "--to", "numactl"]).arg(lab.scratch.path("r")).output();
+    let line = line.unwrap();
+    let rows = report["what_if"]["repairs"].as_array().unwrap();
+    let all =
+        |r: &&serde_json::Value| r["objects"] == serde_json::json!([]) && r["repair"]["kind"] == "interleave";
+    let ratio = rows.iter().find(all).unwrap()["predicted"]["ratio"].as_f64().unwrap();
+    let written = text(&line.stdout);
+    assert!(written.contains("numactl --interleave=0-1 -- "), "{ratio}: {written}{}", text(&line.stderr));
+    let gain = format!("Gain: {} less time", nearfar_figures::percent::percent(1.0 - ratio));
+    assert!(written.contains(&gain) && written.contains("This keeps "), "{gain}: {written}");
     let placed = ["--placement", file.to_str().unwrap()];
     let output = lab.command("placed", &placed).arg(&program).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
