@@ -30,8 +30,8 @@ fn report(input: &Input, samples: &AccessSamples) {
     for (machine, assume) in [(recorded, None), (assumed, Some(Bind::Scatter))] {
         let judge = Judge { machine, assume, whole: false };
         if let Ok(report) = analyze_with(input, samples, &judge, 1) {
-            harmless(&to_text(&report, "recording", 100, false));
-            harmless(&to_details(&report, 100, false));
+            harmless(&to_text(&report, "recording", "recording", 100, false));
+            harmless(&to_details(&report, "recording", 100, false));
             harmless(&callers(&report, 100, false));
             harmless(&to_json(&report));
             if let (Some(placement), _) = to_placement(&report) {

@@ -173,6 +173,10 @@ pub fn assemble(
             .to_string(),
         },
         recorded_on: recorded_on(input),
+        recorded: Recorded {
+            started: Some(meta.started.clone()).filter(|at| !at.is_empty() && meta.imported.is_none()),
+            host: meta.host.clone(),
+        },
         sources: sources(input, counters),
         cpu: (meta.target_cpu_s > 0.0 && meta.target_system_s >= 0.0).then_some(CpuTime {
             seconds: meta.target_cpu_s,

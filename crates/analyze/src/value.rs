@@ -109,6 +109,8 @@ pub struct Report {
     pub machine: JudgedMachine,
     /// The machine it ran on, in words.
     pub recorded_on: String,
+    /// When and by which host it was recorded.
+    pub recorded: Recorded,
     /// The sources that produced the numbers.
     pub sources: Vec<SourceUse>,
     /// CPU time that the program took, in the kernel too; null if unknown. Shares are of time outside the kernel.
@@ -263,6 +265,15 @@ impl CacheHeld {
         let with = interval.low + self.far_share;
         interval.low <= limit && interval.high > limit && (without <= limit || with > limit)
     }
+}
+
+/// When and by which host something was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Recorded {
+    /// Start, RFC 3339 UTC; null if unknown, as of imported recordings.
+    pub started: Option<String>,
+    /// Name of the host; null if unknown.
+    pub host: Option<String>,
 }
 
 /// The machine that a report judges by.

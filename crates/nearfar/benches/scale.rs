@@ -88,7 +88,7 @@ fn turn(what: &str, path: &Path) {
         let machine = Machine::from_shape("2x8").expect("a shape");
         let judge = Judge { machine, assume: Some(Bind::Compact), whole: false };
         let report = analyze_owned(stored.input, &stored.samples, &judge).expect("an analysis");
-        let (json, text) = (to_json(&report).len(), to_details(&report, 100, false).len());
+        let (json, text) = (to_json(&report).len(), to_details(&report, "r.nearfar", 100, false).len());
         size = format!(", {} + {} KiB", json >> 10, text >> 10);
     }
     let seconds = start.elapsed().as_secs_f64();

@@ -183,6 +183,27 @@ fn what_exists_is_replaced_by_force_only() {
 }
 
 #[test]
+fn a_report_names_its_recording_its_day_its_host_and_its_command() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("r");
+    let name = recording.to_str().unwrap();
+    let recorded = run(&["record", "-q", "-o", name, "sh", "-c", "exit 3"]);
+    assert_eq!(recorded.status.code(), Some(3), "{}", text(&recorded.stderr));
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&run(&["report", "--json", name]).stdout).unwrap();
+    assert_eq!(json["recorded"]["host"], host.trim(), "{json}");
+    let day = json["recorded"]["started"].as_str().unwrap()[..10].to_owned();
+    for flags in [&["report"][..], &["report", "--details"]] {
+        let page = text(&run(&[flags, &["--width", "200", name]].concat()).stdout);
+        let line =
+            page.lines().find(|line| line.starts_with("recorded  ")).unwrap_or_else(|| panic!("{page}"));
+        for part in [name, &day, host.trim(), "sh -c 'exit 3'"] {
+            assert!(line.contains(part), "{part}: {page}");
+        }
+    }
+}
+
+#[test]
 fn nothing_to_do_ends_with_0_everywhere() {
     let scratch = Scratch::new();
     let recording = scratch.path("r");

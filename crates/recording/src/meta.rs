@@ -60,8 +60,11 @@ pub struct Meta {
     /// Which rank of a launch it is (`mpirun`, `srun`); `null`: none. The tables of a rank are in `tables/`.
     #[serde(default)]
     pub rank: Option<Rank>,
-    /// Wall-clock start, RFC 3339 UTC.
+    /// Wall-clock start, RFC 3339 UTC; of an imported recording when it was imported.
     pub started: String,
+    /// Name of the host that recorded; `null` if it has none, in imported and in older recordings.
+    #[serde(default)]
+    pub host: Option<String>,
     /// CLOCK_MONOTONIC at the start, ns.
     pub start_ns: u64,
     /// CLOCK_MONOTONIC at the end, ns; 0 while open.

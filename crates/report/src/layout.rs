@@ -60,6 +60,14 @@ pub(super) fn shorten(text: &str, max: usize) -> String {
     format!("{start}…{end}")
 }
 
+/// Shortened at the end.
+pub(super) fn cut(text: &str, max: usize) -> String {
+    match columns(text) > max {
+        true => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
 /// Pads to the left or right.
 pub(super) fn left(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))

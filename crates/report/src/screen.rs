@@ -26,15 +26,15 @@ const LEAST_SHARE: f64 = 0.05;
 /// Fewest samples, and the largest share of unknown nodes, of good data. // chosen: what a verdict needs
 const GOOD: (u64, f64) = (300, nearfar_analyze::MOST_UNKNOWN);
 
-/// The report as text of about `width` columns; `color` adds terminal styles. `recording`: what
+/// The report as text of about `width` columns; `color` adds terminal styles. `name`: the recording's. `recording`: what
 /// is typed behind `nearfar fix` and `nearfar diff` to judge it in the same way: its path, and options before it.
-pub fn to_text(report: &Report, recording: &str, width: usize, color: bool) -> String {
+pub fn to_text(report: &Report, name: &str, recording: &str, width: usize, color: bool) -> String {
     let r = &super::paths::brief(report);
     let mut page = Page::new(width, color);
     verdict(&mut page, r);
     findings(&mut page, r, recording);
     let mut end = Page::new(width, false);
-    quality(&mut end, r);
+    quality(&mut end, r, name);
     let left = |page: &Page, end: &Page| LINES.saturating_sub(page.lines() + end.lines());
     if r.samples() > 0 {
         let room = left(&page, &end);
@@ -46,7 +46,7 @@ pub fn to_text(report: &Report, recording: &str, width: usize, color: bool) -> S
     }
     let room = left(&page, &end);
     notes(&mut page, r, room);
-    quality(&mut page, r);
+    quality(&mut page, r, name);
     page.finish()
 }
 
@@ -256,7 +256,7 @@ fn notes(page: &mut Page, r: &Report, room: usize) {
 }
 
 /// How good the data is, what was assumed, and where the rest is.
-fn quality(page: &mut Page, r: &Report) {
+fn quality(page: &mut Page, r: &Report, name: &str) {
     page.blank();
     let samples = r.samples();
     let sampled = || r.sources.iter().filter(|u| u.source != "pages");
@@ -299,6 +299,7 @@ fn quality(page: &mut Page, r: &Report) {
         );
         page.item(0, "assumed", &text);
     }
+    recorded(page, r, name, "");
     let notes = match r.notes.len() {
         0 => String::new(),
         n => format!(" and {}", plural(n, "note")),
@@ -308,6 +309,20 @@ fn quality(page: &mut Page, r: &Report) {
         "more",
         &format!("--details evidence, tables{notes}; --callers call paths; --json everything"),
     );
+}
+
+/// Which recording it is: a printed page, or one among many, is found again by this line. `ending`: how the program ended.
+pub(super) fn recorded(page: &mut Page, r: &Report, name: &str, ending: &str) {
+    let start = r.recorded.started.as_deref().and_then(|at| at.get(..16));
+    let start = start.map_or("at an unknown time".to_owned(), |at| format!("{} UTC", at.replace('T', " ")));
+    let host = r.recorded.host.as_deref().map_or(String::new(), |host| format!(" on {}", shorten(host, 24)));
+    let command = match r.command.is_empty() {
+        true => "(attached)".to_owned(),
+        false => nearfar_figures::shell::command(&r.command),
+    };
+    // One line: what is cut is the end of the command, whose beginning says which program it was.
+    let line = format!("recorded  {}, {start}{host}{ending}: {command}", shorten(name, page.width / 3));
+    page.line(&cut(&line, page.width));
 }
 
 /// The paths of calls that most samples were taken in.

@@ -8,13 +8,13 @@ use super::layout::{Page, Style, count, percent, percent_ci, plural, units};
 use super::sections;
 use nearfar_analyze::{Basis, CpuTime, Finding, Interval, Region, Report, SourceUse, THRESHOLD, Verdict};
 
-/// The report as text of about `width` columns; `color` adds terminal styles.
-pub fn to_details(report: &Report, width: usize, color: bool) -> String {
+/// The report as text of about `width` columns; `color` adds terminal styles. `name`: the recording's.
+pub fn to_details(report: &Report, name: &str, width: usize, color: bool) -> String {
     let report = &super::paths::brief(report);
     let mut page = Page::new(width, color);
     verdict(&mut page, report);
     page.blank();
-    run(&mut page, report);
+    run(&mut page, report, name);
     sections::findings(&mut page, report);
     super::whatif::section(&mut page, report);
     counted::sections(&mut page, report);
@@ -102,16 +102,12 @@ fn verdict(page: &mut Page, r: &Report) {
     page.item(0, "why", &r.verdict_why);
 }
 
-fn run(page: &mut Page, r: &Report) {
-    let command = match r.command.is_empty() {
-        true => "(attached)".to_owned(),
-        false => super::layout::shorten(&r.command.join(" "), page.width * 2 / 3),
-    };
+fn run(page: &mut Page, r: &Report, name: &str) {
     let exit = r.exit.as_deref().unwrap_or("exit status unknown");
     let lines = r.basis == Basis::DramLines;
     // The clock of an emulated machine says nothing of the program's own time.
     let length = if lines { String::new() } else { format!(", {:.1} s", r.seconds) };
-    page.item(0, "command", &format!("{command}  ({exit}{length})"));
+    super::screen::recorded(page, r, name, &format!(" ({exit}{length})"));
     let m = &r.machine;
     let nodes = plural(m.nodes, "node");
     let machine = if m.assumed {

@@ -8,7 +8,7 @@ mod samples;
 
 use nearfar_analyze::Report;
 use nearfar_report::cure::Cure;
-use nearfar_report::{callers, json::SCHEMA_VERSION, to_details, to_json};
+use nearfar_report::{callers, json::SCHEMA_VERSION, to_json};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,11 @@ fn the_text_is_what_was_read_and_approved() {
 
 /// The screen, as the command prints it.
 fn to_text(report: &Report, width: usize, color: bool) -> String {
-    nearfar_report::to_text(report, "app.nearfar", width, color)
+    nearfar_report::to_text(report, "app.nearfar", "app.nearfar", width, color)
+}
+
+fn to_details(report: &Report, width: usize, color: bool) -> String {
+    nearfar_report::to_details(report, "app.nearfar", width, color)
 }
 
 #[test]
@@ -270,7 +274,7 @@ fn lines_keep_to_a_narrow_terminal_and_commands_are_not_broken() {
         [60, 70, 80, 100].into_iter().flat_map(|w| cases.iter().map(move |c| (w, c)))
     {
         let again = "--as 2x22 a-recording-with-quite-a-long-name.nearfar";
-        let text = nearfar_report::to_text(report, again, width, false);
+        let text = nearfar_report::to_text(report, "app.nearfar", again, width, false);
         for line in text.lines().filter(|line| !line.contains("nearfar ")) {
             assert!(line.chars().count() <= width, "{name} at {width}: {line}");
         }

@@ -24,8 +24,8 @@ fn a_thread_has_one_number_on_all_pages() {
         r.phases.iter_mut().flat_map(|p| &mut p.threads).for_each(|t| system(&mut t.tid));
         let wanted = Wanted { quantity: Quantity::Time, threads: true };
         let mut pages = vec![
-            to_text(&r, "app.nearfar", 100, false),
-            to_details(&r, 100, false),
+            to_text(&r, "app.nearfar", "app.nearfar", 100, false),
+            to_details(&r, "app.nearfar", 100, false),
             to_phases(&r, wanted, 100, false),
         ];
         pages.extend(nearfar_report::svg::pictures(&r).into_iter().map(|p| p.svg));

@@ -379,7 +379,7 @@ fn thirty_fields_have_a_report_of_one_screen() {
     let r = w.on(2);
     assert_eq!((r.findings.len(), r.findings[0].objects.len()), (1, 30));
     assert_eq!(r.findings[0].advice.matches(". ").count(), 0, "{}", r.findings[0].advice);
-    let text = nearfar_report::to_text(&r, "app.nearfar", 100, false);
+    let text = nearfar_report::to_text(&r, "app.nearfar", "app.nearfar", 100, false);
     assert!(text.lines().count() <= 40, "{text}");
     assert!(text.to_lowercase().matches("record longer").count() <= 1, "{text}");
 }

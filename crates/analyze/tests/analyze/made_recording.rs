@@ -50,6 +50,7 @@ impl MadeRecording {
             cwd: "/home/u/p".into(),
             rank: None,
             started: String::new(),
+            host: None,
             start_ns: 0,
             end_ns: 10 * WORK,
             exit: "exit 0".into(),

@@ -242,7 +242,7 @@ fn the_phase_that_places_and_the_one_that_pays_are_named() {
     let row = |name: &str| FindingPhase { node: Some(at(&p, &[name])), name: Some(name.into()), share: 1.0 };
     assert_eq!((&of.placed_in, &of.paid_in), (&vec![row("initialise")], &vec![row("solve")]));
     assert_eq!(of.samples, 1000, "half of the 2000 samples are far");
-    let page = nearfar_report::to_text(&report, "r", 120, false);
+    let page = nearfar_report::to_text(&report, "r", "r", 120, false);
     assert!(page.contains("placed in initialise (100 %); far use in solve (100 %); 1,000 samples"), "{page}");
 }
 

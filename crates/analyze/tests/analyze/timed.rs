@@ -162,7 +162,7 @@ fn remote_lines_cost_nothing_where_the_time_is_computing() {
     let r = timed(80, 1_000_000).real();
     assert_eq!(r.time.as_ref().unwrap().binds, Binding::Core);
     assert_eq!((r.remote_share, r.verdict), (Some(0.5), Verdict::Clean), "{}", r.verdict_why);
-    let text = nearfar_report::to_details(&r, 100, false);
+    let text = nearfar_report::to_details(&r, "app.nearfar", 100, false);
     assert!(text.starts_with("NUMA placement is fine, although 50 % of DRAM traffic is remote."), "{text}");
     assert!(r.verdict_why.contains("no other placement of memory"), "{}", r.verdict_why);
     assert!(r.counters.unwrap().memory_bound_share.unwrap() < 0.05);

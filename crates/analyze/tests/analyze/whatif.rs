@@ -184,7 +184,7 @@ fn predictions_name_files_as_briefly_as_the_rest_of_the_page() {
     w.input.symbols.file.fill("/opt/library/source/make.c".to_string());
     let r = w.real();
     assert_eq!(part(&r).object, "allocation at /opt/library/source/make.c:5");
-    let text = to_details(&r, 200, false);
+    let text = to_details(&r, "app.nearfar", 200, false);
     assert!(text.contains("allocation at make.c:5 where it is used"), "{text}");
     assert!(!text.contains("/opt/library"), "{text}");
 }

@@ -54,10 +54,10 @@ fn of_recording(path: &Path, args: &ReportArgs) -> Result<ExitCode> {
                 let wanted = Wanted { quantity, threads: args.per_thread };
                 to_phases(&report, wanted, width, color)
             }
-            (None, true) => to_details(&report, width, color),
+            (None, true) => to_details(&report, &path.display().to_string(), width, color),
             (None, false) => {
                 let again = typed(args.machine.as_deref(), args.bind, path);
-                to_text(&report, &again, width, color)
+                to_text(&report, &path.display().to_string(), &again, width, color)
             }
         };
         if args.callers {

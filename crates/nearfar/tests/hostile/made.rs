@@ -45,6 +45,7 @@ impl Made<'_> {
             cwd: n("/home/u"),
             rank: None,
             started: "2026-01-01T00:00:00Z".into(),
+            host: Some(n("host")),
             start_ns: 1,
             end_ns: 20_000_000_000,
             exit: n("exit 0"),

@@ -316,7 +316,7 @@ fn use_it(directory: &Path) -> Vec<String> {
                 continue;
             }
         };
-        printed.push(to_details(&report, 100, false));
+        printed.push(to_details(&report, "damaged", 100, false));
         let json = to_json(&report);
         assert!(serde_json::from_str::<Value>(&json).is_ok(), "no JSON");
         printed.push(json);

@@ -218,6 +218,8 @@ pub(super) fn first_meta(
         cwd: cwd.map(|p| p.display().to_string()).unwrap_or_default(),
         rank: options.rank.clone(),
         started: inside.map_or_else(|| jiff::Timestamp::now().to_string(), |inside| inside.started.clone()),
+        // A virtual machine has its host's.
+        host: proc::host_name(),
         start_ns: proc::monotonic_ns(),
         end_ns: 0,
         exit: String::new(),

@@ -193,6 +193,7 @@ fn empty_meta(machine: Machine, command: Vec<String>, from: String) -> Meta {
         imported: Some(from),
         rank: None,
         started: jiff::Timestamp::now().to_string(),
+        host: None,
         start_ns: 0,
         end_ns: 0,
         exit: String::new(),

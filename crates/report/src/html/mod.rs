@@ -112,14 +112,19 @@ struct Words {
 
 /// The report as a page.
 pub fn to_html(report: &Report, about: &About) -> String {
-    let headline = to_details(report, WIDE, false).lines().next().unwrap_or_default().to_owned();
+    let headline =
+        to_details(report, &about.recording, WIDE, false).lines().next().unwrap_or_default().to_owned();
     let words = Words {
         version: env!("CARGO_PKG_VERSION"),
         headline,
         findings: report.findings.iter().map(|f| kind(&f.kind)).collect(),
     };
     let command = report.command.first().map_or(about.recording.as_str(), String::as_str);
-    fill(&format!("{command}: nearfar"), &to_details(report, WIDTH, false), &Data { report, about, words })
+    fill(
+        &format!("{command}: nearfar"),
+        &to_details(report, &about.recording, WIDTH, false),
+        &Data { report, about, words },
+    )
 }
 
 /// Runs with and without the repair, as `cure` makes them.

@@ -69,6 +69,7 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
             binding: "recorded".into(),
         },
         recorded_on: "two sockets".into(),
+        recorded: Recorded::default(),
         sources: vec![SourceUse {
             source: "clock".into(),
             samples: 10_000,

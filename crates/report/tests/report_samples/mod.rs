@@ -31,6 +31,10 @@ pub fn affected() -> Report {
             binding: "compact".into(),
         },
         recorded_on: "AMD EPYC, 1 node, 4 cpus".into(),
+        recorded: Recorded {
+            started: Some("2026-11-20T09:30:12.123456Z".into()),
+            host: Some("node17".into()),
+        },
         sources: vec![
             SourceUse {
                 source: "clock".into(),
