@@ -204,6 +204,37 @@ fn a_report_names_its_recording_its_day_its_host_and_its_command() {
 }
 
 #[test]
+fn show_finds_an_object_and_a_function_and_says_what_was_meant_where_it_does_not() {
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/format2-counted");
+    let page = run(&["show", "field", recording]);
+    let all = text(&page.stdout);
+    assert!(page.status.success() && all.starts_with("Object field\n"), "{all}{}", text(&page.stderr));
+    let json = |words: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&run(&[words, &["--json", recording]].concat()).stdout).unwrap()
+    };
+    let report = json(&["report"]);
+    let object = report["objects"].as_array().unwrap().iter().find(|o| o["name"] == "field").unwrap();
+    assert_eq!(&json(&["show", "field"])["object"], object);
+    let function = report["functions"][0]["function"].as_str().unwrap();
+    assert_eq!(json(&["show", "--function", function])["function"], report["functions"][0]);
+    // By the line that allocates it.
+    let at = object["allocated_at"].as_str().unwrap();
+    assert_eq!(&json(&["show", at])["object"], object);
+    for (typed, said) in [("feild", "Near to it: field"), ("nothing-like-it", "is called `nothing-like-it`")]
+    {
+        let output = run(&["show", typed, recording]);
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && told.contains(said), "{told}");
+    }
+    let several = run(&["show", "l", recording]);
+    assert!(
+        several.status.code() == Some(2) && text(&several.stderr).contains("is several: "),
+        "{several:?}"
+    );
+    assert_eq!(run(&["show", "--rank", "0", "field", recording]).status.code(), Some(2));
+}
+
+#[test]
 fn nothing_to_do_ends_with_0_everywhere() {
     let scratch = Scratch::new();
     let recording = scratch.path("r");

@@ -107,7 +107,7 @@ fn run(page: &mut Page, r: &Report, name: &str) {
     let lines = r.basis == Basis::DramLines;
     // The clock of an emulated machine says nothing of the program's own time.
     let length = if lines { String::new() } else { format!(", {:.1} s", r.seconds) };
-    super::screen::recorded(page, r, name, &format!(" ({exit}{length})"));
+    super::recorded::line(page, r, name, &format!(" ({exit}{length})"));
     let m = &r.machine;
     let nodes = plural(m.nodes, "node");
     let machine = if m.assumed {

@@ -5,6 +5,8 @@
 mod policy;
 #[path = "report_samples/mod.rs"]
 mod samples;
+#[path = "report/subject.rs"]
+mod subject;
 
 use nearfar_analyze::Report;
 use nearfar_report::cure::Cure;

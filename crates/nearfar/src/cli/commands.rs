@@ -2,7 +2,7 @@
 
 use super::{
     cache, check, cure, diff, doctor, export, exporter, file, fix_flags, import, layout_flags, list, measure,
-    record, report_flags, reproduce, run, top, topo, where_is,
+    record, report_flags, reproduce, run, subject, top, topo, where_is,
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
                                           the same on an emulated machine: every access counted
   nearfar report                          where it touches far memory, who placed it, what to change
   nearfar report --as 4x16 --json         the same recording judged on a machine of 4 nodes
+  nearfar show grid                       all of one object or function: who placed it, who uses it, what repairs it
   nearfar list                            the recordings of this directory
   nearfar cure ./app                      all of it: find, repair without a recompile, prove
   nearfar fix                             what repairs it without a recompile, as a placement file
@@ -67,6 +68,7 @@ fn said_of_this_build() -> String {
 pub(super) enum Command {
     Record(record::RecordArgs),
     Report(report_flags::ReportArgs),
+    Show(subject::ShowArgs),
     List(list::ListArgs),
     Diff(diff::DiffArgs),
     Export(export::ExportArgs),

@@ -3,7 +3,7 @@
 use super::commands::{Cli, Command, command};
 use super::{
     cache, check, cure, diff, doctor, export, exporter, file, fix, import, layout, list, man, measure,
-    record, report, reproduce, run, status, top, topo, where_is, words,
+    record, report, reproduce, run, status, subject, top, topo, where_is, words,
 };
 use anyhow::Context;
 use clap::Parser;
@@ -39,6 +39,7 @@ pub fn main() -> ExitCode {
         Command::Layout(args) => return layout::run(&args),
         Command::Where(args) => where_is::run(&args),
         Command::Report(args) => report::run(args),
+        Command::Show(args) => subject::run(&args),
         Command::List(args) => list::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Export(args) => export::run(&args),

@@ -40,6 +40,7 @@ mod run;
 mod show;
 mod sources;
 mod status;
+mod subject;
 mod top;
 mod topo;
 mod web;

@@ -56,6 +56,7 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
     match (arg.get_long(), sub) {
         (Some(long), _) => command.arg(format!("--{long}")).arg(file),
         (None, "diff") => command.args([file, file]),
+        (None, "show") => command.arg("field").arg(file),
         (None, _) => command.arg(file),
     };
     let definition = nearfar::cli::command();
@@ -69,7 +70,10 @@ fn line(sub: &str, arg: &Arg, file: &Path, scratch: &Scratch) -> Command {
         let recording = Made::default().finished(&scratch.path(&format!("for-{}", arg.get_id())));
         command.args([&recording, &recording]);
     }
-    if ["report", "fix", "export"].contains(&sub) && arg.get_long().is_some() {
+    if sub == "show" && arg.get_long().is_some() {
+        command.arg("field");
+    }
+    if ["report", "fix", "export", "show"].contains(&sub) && arg.get_long().is_some() {
         command.arg(Made::default().finished(&scratch.path(&format!("for-{sub}-{}", arg.get_id()))));
     }
     if sub == "import" && arg.get_long().is_some() {

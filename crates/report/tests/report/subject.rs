@@ -1,0 +1,87 @@
+//! The page of one object or function: which one a name means, and that its rows are the report's own.
+
+use crate::{golden, samples};
+use nearfar_report::subject::{NotFound, Only, Subject, find, names, to_json, to_text};
+use serde_json::Value;
+
+#[test]
+fn the_page_is_what_was_read_and_approved() {
+    let page = |report, subject, width| to_text(report, subject, "app.nearfar", "app.nearfar", width, false);
+    let (counted, sampled) = (samples::simulated(), samples::affected());
+    golden("object", &page(&sampled, Subject::Object(0), 100));
+    golden("object-counted", &page(&counted, Subject::Object(0), 80));
+    golden("function", &page(&counted, Subject::Function(0), 100));
+    golden("function-narrow", &page(&sampled, Subject::Function(1), 60));
+}
+
+#[test]
+fn a_name_a_line_or_a_part_of_a_name_leads_to_one_subject() {
+    let mut report = samples::affected();
+    report.objects[1].allocated_at = Some("/home/user/bench/triad.c:13".into());
+    let all = names(&report, Only::Any);
+    assert_eq!(find(&all, "b"), Ok(Subject::Object(1)));
+    for line in ["/home/user/bench/triad.c:13", "triad.c:13", "b@triad.c:13", "b@/home/user/bench/triad.c:13"]
+    {
+        assert_eq!(find(&all, line), Ok(Subject::Object(1)), "{line}");
+    }
+    // Exactly `a`, although other names have that letter; a part of only one; and of several.
+    assert_eq!(find(&all, "a"), Ok(Subject::Object(0)));
+    assert_eq!(find(&all, "OMP_FN"), Ok(Subject::Function(0)));
+    assert_eq!(find(&all, "grid"), Err(NotFound::Unknown));
+    assert_eq!(find(&all, ""), Err(NotFound::Unknown));
+    // A mapped file is printed by its base name; the object that is called so is meant.
+    report.objects[2].name = "/tmp/a".into();
+    let all = names(&report, Only::Any);
+    assert_eq!((find(&all, "a"), find(&all, "/tmp/a")), (Ok(Subject::Object(0)), Ok(Subject::Object(2))));
+    // Two of one name, and then a function of that name, too.
+    report.objects[2].name = "b".into();
+    report.functions[0].function = "b".into();
+    let all = names(&report, Only::Any);
+    let several =
+        ["b@triad.c:13 (object)", "b@triad.c:14 (object)", "b (function)"].map(String::from).to_vec();
+    assert_eq!(find(&all, "b"), Err(NotFound::Several(several)));
+    assert_eq!(find(&all, "b@triad.c:14"), Ok(Subject::Object(2)));
+    assert_eq!(find(&names(&report, Only::Functions), "b"), Ok(Subject::Function(0)));
+}
+
+#[test]
+fn its_rows_are_the_reports_own() {
+    let report = samples::simulated();
+    let whole: Value = serde_json::from_str(&nearfar_report::to_json(&report)).unwrap();
+    let about = |subject| -> Value {
+        serde_json::from_str(&to_json(&report, subject, "--as 2x22 'my app.nearfar'")).unwrap()
+    };
+    let a = about(Subject::Object(0));
+    assert_eq!(a["object"], whole["objects"][0]);
+    assert_eq!(a["findings"], whole["findings"]);
+    assert_eq!(a["repairs"][0], whole["what_if"]["repairs"][0]);
+    assert_eq!(a["repairs"].as_array().unwrap().len(), 1, "what is of all objects is not of this one: {a}");
+    assert_eq!(a["placement"], whole["what_if"]["placeable"]["parts"][0]);
+    assert_eq!(a["fix"], "nearfar fix --as 2x22 'my app.nearfar'");
+    let f = about(Subject::Function(0));
+    assert_eq!(f["function"], whole["functions"][0]);
+    assert_eq!(f["call_paths"], whole["call_paths"]);
+    assert!(f["object"].is_null() && f["fix"].is_null() && !f["uses"].as_array().unwrap().is_empty(), "{f}");
+}
+
+#[test]
+fn what_is_unknown_is_said_and_no_width_breaks_the_page() {
+    let mut report = samples::affected();
+    let o = &mut report.objects[0];
+    (o.remote_share, o.remote_share_ci, o.allocated_at, o.allocated_in) = (None, None, None, None);
+    (o.first_touch, o.accessed_at, o.thread_ranges) = (vec![], vec![], vec![]);
+    for width in [60, 72, 100, 200] {
+        let text = to_text(&report, Subject::Object(0), "app.nearfar", "app.nearfar", width, false);
+        for said in ["allocated unknown", "placed    unknown", "far       unknown"] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        for subject in [Subject::Object(1), Subject::Function(0), Subject::Function(1)] {
+            // A name stays whole, to be copied.
+            if width < 80 && subject == Subject::Function(1) {
+                continue;
+            }
+            let text = to_text(&report, subject, "app.nearfar", "app.nearfar", width, false);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+        }
+    }
+}
