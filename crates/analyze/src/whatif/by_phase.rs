@@ -14,7 +14,7 @@ use crate::value::{PhaseGain, PhaseReport, Predicted, Repair};
 use nearfar_figures::percent::percent;
 use nearfar_recording::{Columns, CpuEpochs, EpochTraffics};
 use nearfar_timing::Timeline;
-use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// Phases that are looked at, those with most time. // chosen
 const MOST: usize = 32;
@@ -92,8 +92,27 @@ struct Sampled<'a> {
 
 /// A phase's part.
 struct Own {
-    epochs: BTreeSet<u32>,
+    epochs: Epochs,
     cells: Vec<(Cell, Halves)>,
+}
+
+/// Epochs, as ascending ranges that do not meet: a damaged recording may have 2³² of them between two samples.
+#[derive(Default)]
+struct Epochs(Vec<RangeInclusive<u32>>);
+
+impl Epochs {
+    /// Adds an epoch behind all others; what is between it and the last one too, if `joined`.
+    fn push(&mut self, epoch: u32, joined: bool) {
+        match self.0.last_mut().filter(|_| joined) {
+            Some(last) => *last = *last.start()..=epoch,
+            None => self.0.push(epoch..=epoch),
+        }
+    }
+
+    fn contains(&self, epoch: u32) -> bool {
+        let at = self.0.partition_point(|range| *range.end() < epoch);
+        self.0.get(at).is_some_and(|range| range.contains(&epoch))
+    }
 }
 
 impl<'a> Sampled<'a> {
@@ -117,20 +136,20 @@ impl<'a> Sampled<'a> {
 
     fn of(&self, node: usize) -> Result<Own, String> {
         let (mut samples, mut inside) = (0, 0);
-        let mut epochs = BTreeSet::new();
-        let mut before: Option<u32> = None;
+        let mut epochs = Epochs::default();
+        let mut before = false;
         for (epoch, of) in &self.epochs {
             let all: u64 = of.iter().map(|x| x.1).sum();
             let own: u64 = of.iter().filter(|x| self.is_in(x.0, node)).map(|x| x.1).sum();
             samples += own;
             if (own as f64) < NEARLY_ALL * all as f64 {
-                before = None;
+                before = false;
                 continue;
             }
             inside += own;
             // Epochs without a sample between two of the phase are the phase's, too: it computed.
-            epochs.extend(before.map_or(*epoch, |before| before + 1)..=*epoch);
-            before = Some(*epoch);
+            epochs.push(*epoch, before);
+            before = true;
         }
         if samples < LEAST_SAMPLES {
             return Err(format!("{samples} samples of its lines are too few ({LEAST_SAMPLES} are needed)"));
@@ -164,8 +183,8 @@ impl<'a> Sampled<'a> {
         all_traffic: &EpochTraffics,
     ) -> Result<(PhaseWork, f64), String> {
         let (mut cpus, mut traffic) = (CpuEpochs::default(), EpochTraffics::default());
-        all_cpus.rows().filter(|r| own.epochs.contains(&r.epoch)).for_each(|r| cpus.push(r));
-        all_traffic.rows().filter(|r| own.epochs.contains(&r.epoch)).for_each(|r| traffic.push(r));
+        all_cpus.rows().filter(|r| own.epochs.contains(r.epoch)).for_each(|r| cpus.push(r));
+        all_traffic.rows().filter(|r| own.epochs.contains(r.epoch)).for_each(|r| traffic.push(r));
         let timeline = Timeline::new(&judge.machine, &cpus, &traffic).map_err(|e| e.to_string())?;
         let covered: f64 = timeline.pieces().iter().map(|work| work.elapsed_ns).sum();
         let time_ns = self.phases.nodes[node].spread.max;
@@ -198,5 +217,23 @@ impl Engine<'_> {
         }
         let half = |half| comparison.guess(&moved(&best, half));
         Ok(ranged(ratio, (half(0) - half(1)).abs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_epochs_of_a_phase_cost_no_more_for_being_far_apart() {
+        let mut epochs = Epochs::default();
+        for (epoch, joined) in [(2, false), (5, true), (9, false), (u32::MAX - 1, true), (u32::MAX, false)] {
+            epochs.push(epoch, joined);
+        }
+        assert_eq!(epochs.0, [2..=5, 9..=u32::MAX - 1, u32::MAX..=u32::MAX]);
+        let within = [2, 3, 5, 9, 1 << 31, u32::MAX - 1, u32::MAX];
+        let outside = [0, 1, 6, 8];
+        assert!(within.into_iter().all(|epoch| epochs.contains(epoch)));
+        assert!(!outside.into_iter().any(|epoch| epochs.contains(epoch)));
     }
 }
