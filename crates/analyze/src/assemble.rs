@@ -20,6 +20,7 @@ use super::sharing::{self, Shared};
 use super::sites::Site;
 use super::thresholds::MOST_ROWS;
 use super::thresholds::THRESHOLD;
+use super::timing::assumed_figures;
 use super::value::*;
 use super::verdict::{Evidence, verdict};
 use super::whatif::{Engine, Planner, gains, timed};
@@ -171,6 +172,7 @@ pub fn assemble(
                 Some(Bind::Scatter) => "scatter",
             }
             .to_string(),
+            assumed_figures: assumed_figures(&judge.machine),
         },
         recorded_on: recorded_on(input),
         recorded: Recorded {

@@ -21,6 +21,7 @@ use super::value::{Basis, CacheBound};
 use nearfar_figures::sizes::{capacity, size};
 use nearfar_machine::CacheLevel;
 use nearfar_machine::LINE_BYTES;
+use nearfar_machine::figures::Matrix;
 use nearfar_recording::{Columns, LOST_EITHER, LOST_PERF, NONE, ObjectKind};
 
 /// Part of a cache that is sure to hold what fits it. Physical pages fall on its sets at random: at half the
@@ -183,7 +184,7 @@ fn of_descendants(input: &Input, counters: &Counters, mapped: &FastMap<u32, u64>
 
 /// Latency of the farthest memory of the judged machine, idle, ns.
 pub(super) fn far_latency(judge: &Judge) -> f64 {
-    let ns = judge.machine.figures.latency_ns.as_ref().and_then(|m| {
+    let ns = judge.machine.figures.latency_ns.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
         let n = judge.machine.nodes.len();
         let cells = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
         cells.filter_map(|(from, to)| m.get(from, to)).max_by(f64::total_cmp)
@@ -191,9 +192,11 @@ pub(super) fn far_latency(judge: &Judge) -> f64 {
     ns.unwrap_or(FAR_NS)
 }
 
-/// The last-level cache of the judged machine; of the recorded one where a shape names no caches.
+/// The last-level cache of the judged machine; of the recorded one where a shape has assumed ones or none.
 pub(super) fn last_level<'a>(input: &'a Input, judge: &'a Judge) -> Option<&'a CacheLevel> {
-    let machine = if judge.machine.caches.is_empty() { &input.meta.machine } else { &judge.machine };
+    let guessed = judge.machine.caches.is_empty() || judge.machine.caches_are_assumed();
+    let recorded = guessed && !input.meta.machine.caches.is_empty();
+    let machine = if recorded { &input.meta.machine } else { &judge.machine };
     machine.caches.iter().max_by_key(|c| c.level)
 }
 

@@ -50,6 +50,8 @@ pub struct Gains {
     threads: usize,
     /// Near latency over far where the samples do not say it.
     near_over_far: Option<f64>,
+    /// Whether the machine's latencies are assumed.
+    assumed: bool,
     /// Lines that a core can have in flight.
     in_flight: f64,
     /// Length of the run, ns, and what of it is certainly no thread's.
@@ -200,6 +202,7 @@ impl Gains {
             rows,
             threads: threads.len(),
             near_over_far: None,
+            assumed: judge.machine.figures.latency_ns.as_ref().is_some_and(|m| m.unless_assumed().is_none()),
             in_flight: lines.max(1.0),
             length: region.length_ns as f64,
             idle: (0..BLOCKS).map(|block| (block_ns - ran(block)).max(0.0)).sum(),
@@ -236,6 +239,7 @@ impl Gains {
             explained_share: if self.length > 0.0 { (now / self.length).min(1.0) } else { 1.0 },
             far_over_near: self.near_over_far.or(of_samples).map(|near| 1.0 / near),
             latencies_from: match (self.near_over_far, of_samples) {
+                (Some(_), _) if self.assumed => Some("assumed figures".to_string()),
                 (Some(_), _) => Some("machine file".to_string()),
                 (None, Some(_)) => Some("samples".to_string()),
                 (None, None) => None,

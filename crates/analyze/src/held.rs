@@ -17,6 +17,7 @@ use super::nodes::NodeIndex;
 use super::object_rows::RowUse;
 use super::value::{Basis, CacheHeld};
 use nearfar_machine::LINE_BYTES;
+use nearfar_machine::figures::Matrix;
 use nearfar_machine::{CacheLevel, Machine};
 
 /// Far samples of less than this part of the time are not worth a wider interval. // chosen
@@ -153,7 +154,7 @@ fn items(
 /// What the slowest way from another node's memory carries, GB/s, which is bytes a ns.
 fn far_bandwidth(machine: &Machine, node: NodeIndex) -> f64 {
     let to = usize::from(node);
-    let pairs = machine.figures.pair_read_gbs.as_ref();
+    let pairs = machine.figures.pair_read_gbs.as_ref().and_then(Matrix::unless_assumed);
     let others = (0..machine.nodes.len()).filter(|&from| from != to);
     let known = others.filter_map(|page_node| pairs?.get(to, page_node)).filter(|gbs| *gbs > 0.0);
     known.min_by(f64::total_cmp).unwrap_or(FAR_GBS)

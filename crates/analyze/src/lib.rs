@@ -78,7 +78,7 @@ mod whatif;
 pub use input::{Input, Judge, SampleReader};
 pub use replay::Found;
 pub use thresholds::{MOST_UNKNOWN, THRESHOLD, WORTH};
-pub use timing::weak_figures;
+pub use timing::{assumed_figures, weak_figures};
 pub use value::*;
 
 pub use names::base;

@@ -10,6 +10,7 @@ use super::input::{Input, Judge};
 use super::spans::Fixed;
 use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
 use nearfar_machine::LINE_BYTES;
+use nearfar_machine::figures::Matrix;
 use nearfar_recording::{Access, Columns, UNCOUNTED};
 
 /// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
@@ -193,13 +194,13 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     let nodes = judge.machine.nodes.len();
     let far = || (0..nodes).flat_map(|a| (0..nodes).filter(move |&b| b != a).map(move |b| (a, b)));
     let cpus = |node: usize| !judge.machine.nodes[node].cpus.is_empty();
-    let latency = figures.latency_ns.as_ref().and_then(|m| {
+    let latency = figures.latency_ns.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
         far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::max)
     });
     let lines = figures.core.outstanding_lines.as_ref().map(|f| f.value);
     let of_core = figures.core.read_gbs.as_ref().map_or(f64::INFINITY, |f| f.value);
     let a_thread = latency.zip(lines).map(|(ns, lines)| of_core.min(lines * LINE_BYTES as f64 / ns));
-    let pair = figures.pair_read_gbs.as_ref().and_then(|m| {
+    let pair = figures.pair_read_gbs.as_ref().and_then(Matrix::unless_assumed).and_then(|m| {
         far().filter(|&(from, _)| cpus(from)).filter_map(|(a, b)| m.get(a, b)).reduce(f64::min)
     });
     let link = figures.links.iter().map(|l| l.count.value * l.gbs_per_direction.value).reduce(f64::min);

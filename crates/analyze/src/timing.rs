@@ -2,7 +2,7 @@
 //! when an epoch's lines were moved, how much of the time waits for memory, what the result rests on.
 
 use super::input::{Input, Judge};
-use super::value::WeakFigure;
+use super::value::{AssumedFigure, WeakFigure};
 use nearfar_machine::Machine;
 use nearfar_machine::figures::{Confidence, Figure};
 use nearfar_recording::{CpuEpochs, EpochTraffics};
@@ -93,16 +93,37 @@ pub fn marked(cpus: &CpuEpochs) -> bool {
 
 /// The figures that the time rests on and that were not read in a source, as the machine file names them.
 pub fn weak_figures(machine: &Machine) -> Vec<WeakFigure> {
-    let f = &machine.figures;
     let mut found = Vec::new();
-    let mut add = |name: String, value: Option<f64>, confidence: Confidence| {
+    each_figure(machine, |name, value, confidence, _| {
         if matches!(confidence, Confidence::M | Confidence::Fitted | Confidence::Assumed) {
             found.push(WeakFigure { name, value, confidence: confidence.as_str().to_string() });
         }
+    });
+    found
+}
+
+/// The figures that are assumed, with what they are assumed from; those of the caches' sizes too.
+pub fn assumed_figures(machine: &Machine) -> Vec<AssumedFigure> {
+    let mut found = Vec::new();
+    let mut add = |name: String, value: Option<f64>, confidence: Confidence, source: &str| {
+        if confidence == Confidence::Assumed {
+            found.push(AssumedFigure { name, value, source: source.to_string() });
+        }
     };
+    for cache in &machine.figures.caches {
+        let size = &cache.size_bytes;
+        add(format!("cache {}.size_bytes", cache.level), Some(size.value), size.confidence, &size.source);
+    }
+    each_figure(machine, add);
+    found
+}
+
+/// Says name, value (none of a matrix), confidence and source of each figure that the time rests on.
+fn each_figure(machine: &Machine, mut say: impl FnMut(String, Option<f64>, Confidence, &str)) {
+    let f = &machine.figures;
     let mut figure = |name: String, figure: &Option<Figure>| {
         if let Some(f) = figure {
-            add(name, Some(f.value), f.confidence);
+            say(name, Some(f.value), f.confidence, &f.source);
         }
     };
     let c = &f.core;
@@ -138,8 +159,7 @@ pub fn weak_figures(machine: &Machine) -> Vec<WeakFigure> {
     }
     for (name, matrix) in [("latency_ns", &f.latency_ns), ("pair_read_gbs", &f.pair_read_gbs)] {
         if let Some(m) = matrix {
-            add(name.to_string(), None, m.confidence);
+            say(name.to_string(), None, m.confidence, &m.source);
         }
     }
-    found
 }

@@ -289,6 +289,19 @@ pub struct JudgedMachine {
     pub assumed: bool,
     /// How threads were mapped: `compact`, `scatter` or `recorded`.
     pub binding: String,
+    /// Its figures that are assumed, such as those of a shape (`2x22`): nobody measured or published them for it.
+    pub assumed_figures: Vec<AssumedFigure>,
+}
+
+/// A figure that is assumed.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct AssumedFigure {
+    /// Its name in the machine file.
+    pub name: String,
+    /// Its value, in the unit that the name says; null for a matrix.
+    pub value: Option<f64>,
+    /// From what it is assumed.
+    pub source: String,
 }
 
 /// One source in a report.

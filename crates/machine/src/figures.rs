@@ -147,6 +147,12 @@ impl Matrix {
     pub fn get(&self, row: usize, column: usize) -> Option<f64> {
         self.rows.get(row)?.get(column)?.0
     }
+
+    /// The matrix, unless it is assumed: where a number decides that something costs nothing, a bound serves better than
+    /// a guess.
+    pub fn unless_assumed(&self) -> Option<&Matrix> {
+        (self.confidence != Confidence::Assumed).then_some(self)
+    }
 }
 
 /// Core clock and what a core can do.

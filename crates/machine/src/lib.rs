@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assumed;
 pub mod binding;
 mod check;
 pub mod cpulist;

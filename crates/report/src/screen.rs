@@ -11,7 +11,7 @@ use super::layout::*;
 use super::sections::narrow;
 use super::text::remote;
 use findings::{FINDINGS, findings};
-use nearfar_analyze::{Basis, Finding, FunctionRow, ObjectRow, Report, THRESHOLD, Verdict};
+use nearfar_analyze::{Basis, Finding, FunctionRow, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure};
 use nearfar_figures::percent::number;
 use words::{of_what, part, pattern};
 
@@ -255,6 +255,21 @@ fn notes(page: &mut Page, r: &Report, room: usize) {
     }
 }
 
+/// How many figures of the machine are assumed, and from what; `None` if none is.
+pub(super) fn assumed_figures(r: &Report) -> Option<String> {
+    let figures = &r.machine.assumed_figures;
+    if figures.is_empty() {
+        return None;
+    }
+    let medians = figures.iter().filter(|f| f.source.contains(nearfar_machine::assumed::WHOSE)).count();
+    let from = match medians == figures.len() {
+        true => format!(": medians of the {}", nearfar_machine::assumed::WHOSE),
+        false => String::new(),
+    };
+    let many = plural(figures.len(), "figure");
+    Some(format!("{many} of {}{from} (sources: --json)", r.machine.name))
+}
+
 /// How good the data is, what was assumed, and where the rest is.
 fn quality(page: &mut Page, r: &Report, name: &str) {
     page.blank();
@@ -292,12 +307,18 @@ fn quality(page: &mut Page, r: &Report, name: &str) {
             r.machine.binding, r.recorded_on
         );
         page.item(0, "assumed", &text);
-    } else if let Some(t) = r.time.as_ref().filter(|t| !t.weak_figures.is_empty()) {
-        let text = format!(
-            "{} of the machine are fitted, assumed or from memory",
-            plural(t.weak_figures.len(), "figure")
-        );
-        page.item(0, "assumed", &text);
+    }
+    if let Some(figures) = assumed_figures(r) {
+        page.item(0, if r.machine.assumed { "" } else { "assumed" }, &figures);
+    }
+    // On an assumed machine what threads and pages are taken to do matters more.
+    if let Some(t) = r.time.as_ref().filter(|_| !r.machine.assumed) {
+        let counted_above = |f: &&WeakFigure| r.machine.assumed_figures.iter().any(|a| a.name == f.name);
+        let weak = t.weak_figures.iter().filter(|f| !counted_above(f)).count();
+        if weak > 0 {
+            let text = format!("fitted, assumed or from memory: {} of the machine", plural(weak, "figure"));
+            page.item(0, if r.machine.assumed_figures.is_empty() { "assumed" } else { "" }, &text);
+        }
     }
     super::recorded::line(page, r, name, "");
     let notes = match r.notes.len() {

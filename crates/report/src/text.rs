@@ -7,6 +7,7 @@ use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural, units};
 use super::sections;
 use nearfar_analyze::{Basis, CpuTime, Finding, Interval, Region, Report, SourceUse, THRESHOLD, Verdict};
+use nearfar_machine::assumed::short;
 
 /// The report as text of about `width` columns; `color` adds terminal styles. `name`: the recording's.
 pub fn to_details(report: &Report, name: &str, width: usize, color: bool) -> String {
@@ -122,6 +123,11 @@ fn run(page: &mut Page, r: &Report, name: &str) {
         format!("{} ({nodes}), the one it ran on; threads as recorded", m.name)
     };
     page.item(0, "machine", &machine);
+    if let Some(text) = super::screen::assumed_figures(r) {
+        let known = |f: &nearfar_analyze::AssumedFigure| Some(format!("{} {}", f.name, short(f.value?)));
+        let values: Vec<String> = m.assumed_figures.iter().filter_map(known).collect();
+        page.item(0, "assumed", &format!("{text}: {}", values.join(", ")));
+    }
     page.item(0, "basis", &basis_line(r));
     if let Some(cpu) = r.cpu {
         page.item(0, "cpu time", &cpu_line(&cpu));

@@ -112,6 +112,8 @@ fn the_details_fit_two_screens() {
         };
         // Counters beside the samples come with a table of threads and the host's.
         let most = most + if report.counted_along.is_some() { 18 } else { 0 };
+        // The figures that are assumed, in a line or two.
+        let most = most + if report.machine.assumed_figures.is_empty() { 0 } else { 2 };
         assert!(text.lines().count() <= most, "{name}:\n{text}");
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{name}: {line}");

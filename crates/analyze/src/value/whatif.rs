@@ -135,6 +135,6 @@ pub struct SampledGain {
     /// Latency of far memory over that of near memory; null if no sample was of far memory.
     #[schemars(range(min = 0))]
     pub far_over_near: Option<f64>,
-    /// Where that ratio is from: `samples` or `machine file`; null with it.
+    /// Where that ratio is from: `samples`, `machine file` or `assumed figures`; null with it.
     pub latencies_from: Option<String>,
 }

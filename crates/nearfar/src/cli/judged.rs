@@ -4,7 +4,7 @@ use super::words::quoted;
 use anyhow::{Context, Result, bail};
 use nearfar_analyze::{Judge, Report, analyze_owned};
 use nearfar_compare::ranks::slice;
-use nearfar_host::discover::{machine_from_argument, machine_without_a_file};
+use nearfar_host::discover::{machine_with_figures, machine_without_a_file};
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_machine::cpulist::CpuList;
@@ -90,12 +90,12 @@ pub(super) fn judge(asked: Option<&str>, meta: &Meta, bind: Bind, whole: bool) -
     let recorded = || Judge { machine: meta.machine.clone(), assume: None, whole };
     let machine = match (asked, &meta.wish) {
         (Some("here"), _) => return Ok(recorded()),
-        (Some(asked), _) => machine_from_argument(asked).with_context(|| format!("--as {asked}"))?,
+        (Some(asked), _) => machine_with_figures(asked).with_context(|| format!("--as {asked}"))?,
         (None, Some(wish)) => wished(wish, meta)?,
         (None, None) if meta.machine.nodes.len() > 1 => return Ok(recorded()),
         (None, None) => {
             let cpus: usize = meta.machine.nodes.iter().map(|n| n.cpus.len()).sum();
-            let machine = Machine::from_shape(&format!("2x{}", cpus.max(1)))?;
+            let machine = machine_with_figures(&format!("2x{}", cpus.max(1)))?;
             return Ok(Judge { machine: of_rank(machine), assume: Some(bind), whole });
         }
     };

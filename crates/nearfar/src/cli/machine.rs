@@ -6,15 +6,15 @@ use clap::Args;
 use nearfar_machine::Machine;
 use nearfar_machine::scale::{ScaleOptions, scale};
 
-/// Flags of a machine that can be emulated on any host, for advice. A shape such as 2x2 cannot: it has no caches.
+/// Flags of a machine that can be emulated on any host, for advice. A shape such as 2x2 can be, too, by assumed figures.
 pub(super) const EMULATED: &str = "--on xeon-e5-2699v4-2s --cpus-per-node 4";
 
 /// The machine, and how much of it should be there.
 #[derive(Args)]
 #[command(next_help_heading = "On a machine you do not have")]
 pub(super) struct MachineArgs {
-    /// Run on an emulated MACHINE: a machine file, or the name of one that comes with nearfar; where nothing is counted
-    /// (topo), also a shape such as 2x22
+    /// Run on an emulated MACHINE: a machine file, the name of one that comes with nearfar, or a shape such as 2x4, whose
+    /// figures are assumed
     #[arg(long, value_name = "MACHINE")]
     pub on: Option<String>,
     /// Scale the machine down to N cpus per node; caches and bandwidths that they share shrink with them
@@ -45,7 +45,7 @@ impl MachineArgs {
     /// The machine called `name`, scaled as it should be emulated.
     pub fn scaled(&self, name: &str, interleaved: bool) -> Result<Machine> {
         let whole =
-            nearfar_host::discover::machine_from_argument(name).with_context(|| format!("--on {name}"))?;
+            nearfar_host::discover::machine_with_figures(name).with_context(|| format!("--on {name}"))?;
         let wanted = ScaleOptions { cpus_per_node: self.cpus_per_node, smt: self.smt, interleaved };
         scale(&whole, &wanted).with_context(|| format!("--on {name}"))
     }

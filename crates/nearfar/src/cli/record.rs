@@ -207,7 +207,7 @@ fn record_unless_kept_off(
 
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
     let wished = |name: &String| {
-        discover::machine_from_argument(name)
+        discover::machine_with_figures(name)
             .with_context(|| format!("--as {name}"))
             .map(|m| (name.clone(), m))
     };

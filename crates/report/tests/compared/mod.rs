@@ -67,6 +67,7 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
             node_ids: vec![0, 1],
             assumed: false,
             binding: "recorded".into(),
+            assumed_figures: Vec::new(),
         },
         recorded_on: "two sockets".into(),
         recorded: Recorded::default(),
