@@ -5,6 +5,8 @@
 mod captured;
 #[path = "topo/limits.rs"]
 mod limits;
+#[path = "topo/lstopo.rs"]
+mod lstopo;
 #[path = "topo/modules.rs"]
 mod modules;
 #[path = "topo/nvml.rs"]

@@ -37,16 +37,39 @@ pub(super) fn allowed(tree: &Tree) -> (Option<CpuList>, Option<NodeList>) {
     let (folders, prefix, suffix) = match hierarchy(tree, "self", "cpuset") {
         Ok(h) if h.version == 1 => (vec![h.groups().swap_remove(0).0], "cpuset.", ""),
         Ok(h) => (h.groups().into_iter().map(|(folder, _)| folder).collect(), "cpuset.", ".effective"),
-        Err(_) => {
-            let group = tree.text("proc/self/cpuset").filter(|g| !g.split('/').any(|part| part == ".."));
-            let folder = group.map(|group| format!("dev/cpuset/{}", group.trim_matches('/')));
-            (folder.into_iter().collect(), "", "")
-        }
+        Err(_) => by_cpuset(tree).unwrap_or_default(),
     };
     let files = |what: &str| -> Vec<String> {
         folders.iter().map(|folder| format!("{folder}/{prefix}{what}{suffix}")).collect()
     };
     (limit(tree, &files("cpus")), limit(tree, &files("mems")))
+}
+
+/// Folders, prefix and suffix of the files where the tree has no /proc/self/cgroup, but /proc/self/cpuset, and the mounts or /dev/cpuset.
+fn by_cpuset(tree: &Tree) -> Option<(Vec<String>, &'static str, &'static str)> {
+    let group = tree.text("proc/self/cpuset").filter(|g| !g.split('/').any(|part| part == ".."))?;
+    let group = group.trim_matches('/');
+    let mounts = tree.text("proc/mounts").unwrap_or_default();
+    // `device /mount type options 0 0`
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?.trim_matches('/'), words.next()?, words.next()?))
+    });
+    let option = |options: &str, wanted: &str| options.split(',').any(|o| o == wanted);
+    // Version 2 is mounted beside version 1 where only the latter has cpusets.
+    let one = mounted
+        .clone()
+        .find(|(_, kind, options)| *kind == "cpuset" || *kind == "cgroup" && option(options, "cpuset"));
+    if let Some((at, kind, options)) = one {
+        let short = kind == "cpuset" || option(options, "noprefix");
+        return Some((vec![format!("{at}/{group}")], if short { "" } else { "cpuset." }, ""));
+    }
+    if let Some((at, _, _)) = mounted.clone().find(|(_, kind, _)| *kind == "cgroup2") {
+        // The group itself, then those around it.
+        let ends = [group.len()].into_iter().chain(group.rmatch_indices('/').map(|(end, _)| end));
+        return Some((ends.map(|end| format!("{at}/{}", &group[..end])).collect(), "cpuset.", ".effective"));
+    }
+    Some((vec![format!("dev/cpuset/{group}")], "", ""))
 }
 
 /// The list of the first file that is there. An empty one is not a limit: the group has not been set up.

@@ -7,6 +7,9 @@ use super::{cpus, without_sys};
 use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::{NodeId, NodeKind, NumaNode};
 
+/// The firmware's distance of a node to itself, fixed by ACPI.
+const LOCAL: u32 = 10;
+
 pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) -> Found {
     let present: NodeList = tree.numbered(NODE, "node");
     // Old kernels have no list of online nodes; then the folders are the list.
@@ -23,11 +26,6 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
             tree.shown(NODE)
         ));
         return one_node(tree, online, &[]);
-    }
-    let missing: NodeList = order.iter().filter(|&n| !present.contains(n)).collect();
-    if !missing.is_empty() {
-        warnings
-            .push(format!("node {missing} is online but has no folder in {}: left out", tree.shown(NODE)));
     }
     let mut nodes: Vec<NumaNode> = ids
         .iter()
@@ -48,6 +46,12 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
         ));
         return one_node(tree, online, ids.as_slice());
     }
+    let added = by_their_cpus(tree, online, &order, &mut nodes, warnings);
+    let missing: NodeList = order.iter().filter(|&n| !nodes.iter().any(|node| node.id == n)).collect();
+    if !missing.is_empty() {
+        warnings
+            .push(format!("node {missing} is online but has no folder in {}: left out", tree.shown(NODE)));
+    }
     let alone = nodes.iter().filter(|n| !n.cpus.is_empty()).count() == 1;
     for node in &mut nodes {
         node.package = package(tree, node, alone, warnings);
@@ -58,7 +62,7 @@ pub(super) fn read(tree: &Tree, online: &CpuList, warnings: &mut Vec<String>) ->
     if !without_node.is_empty() {
         warnings.push(format!("cpu {without_node} is in no node: what threads do there counts as unknown"));
     }
-    let distances = distances(tree, &order, &nodes, warnings);
+    let distances = distances(tree, &order, &nodes, &added, warnings);
     let folders = nodes.iter().map(|n| vec![n.id]).collect();
     Found { nodes, distances, folders }
 }
@@ -177,18 +181,69 @@ fn kinds(tree: &Tree, online: &CpuList, nodes: &mut [NumaNode], warnings: &mut V
     }
 }
 
-/// Rows and columns in the order of `nodes`. The kernel writes a column per online
+/// Adds the nodes that no folder or list of online nodes has, but links of online cpus: their memory is switched off, or a
+/// sandbox hides their folder. Their cpus would be in no node, and their package without one.
+fn by_their_cpus(
+    tree: &Tree,
+    online: &CpuList,
+    order: &NodeList,
+    nodes: &mut Vec<NumaNode>,
+    warnings: &mut Vec<String>,
+) -> NodeList {
+    let listed = |nodes: &[NumaNode], cpu: u32| nodes.iter().any(|n| n.cpus.contains(cpu));
+    let mut found: Vec<(NodeId, u32)> = Vec::new();
+    for cpu in online.iter().filter(|&cpu| !listed(nodes, cpu)) {
+        let linked: NodeList = tree.numbered(&format!("{}/cpu{cpu}", cpus::CPU), "node");
+        // A node that is there says itself which cpus it has.
+        found.extend(linked.first().filter(|&id| !nodes.iter().any(|n| n.id == id)).map(|id| (id, cpu)));
+    }
+    found.sort_unstable();
+    for of_node in found.chunk_by(|a, b| a.0 == b.0) {
+        let id = of_node[0].0;
+        let own: CpuList = of_node.iter().map(|&(_, cpu)| cpu).collect();
+        let online = order.contains(id);
+        warnings.push(match online {
+            true => format!(
+                "node {id} is online but has no folder in {}: of it only its cpus are known",
+                tree.shown(NODE)
+            ),
+            false => format!(
+                "node {id} is not online, but its cpus {own} are: it has no memory, so theirs is other nodes'"
+            ),
+        });
+        let memory_bytes = if online { None } else { Some(0) };
+        nodes.push(NumaNode { id, cpus: own, memory_bytes, kind: NodeKind::Dram, package: None });
+    }
+    nodes.sort_by_key(|n| n.id);
+    found.into_iter().map(|(id, _)| id).collect()
+}
+
+/// Rows and columns in the order of `nodes`; the rows of `added` nodes are the columns of the others, as there is no file of
+/// theirs and no firmware was seen whose distances differ by direction. The kernel writes a column per online
 /// node, in ascending order, with no gaps for numbers that do not exist.
-fn distances(tree: &Tree, order: &NodeList, nodes: &[NumaNode], warnings: &mut Vec<String>) -> Vec<Vec<u32>> {
-    let mut rows = Vec::new();
+fn distances(
+    tree: &Tree,
+    order: &NodeList,
+    nodes: &[NumaNode],
+    added: &NodeList,
+    warnings: &mut Vec<String>,
+) -> Vec<Vec<u32>> {
+    let with_added: NodeList = order.iter().chain(added.iter()).collect();
+    let mut rows: Vec<Vec<Option<u32>>> = Vec::new();
     for node in nodes {
+        if added.contains(node.id) {
+            rows.push(Vec::new());
+            continue;
+        }
         let file = format!("{NODE}/node{}/distance", node.id);
         let Some(text) = tree.text(&file) else {
             warnings.push(format!("{} cannot be read: distances are unknown", tree.shown(&file)));
             return Vec::new();
         };
         let row: Option<Vec<u32>> = text.split_whitespace().map(|d| d.parse().ok()).collect();
-        let Some(row) = row.filter(|r| r.len() == order.len()) else {
+        let columns =
+            row.as_ref().and_then(|r| [order, &with_added].into_iter().find(|c| c.len() == r.len()));
+        let (Some(row), Some(columns)) = (row, columns) else {
             warnings.push(format!(
                 "{} holds `{text}`, not one distance for each of the {} online nodes: distances \
                  are unknown",
@@ -197,8 +252,16 @@ fn distances(tree: &Tree, order: &NodeList, nodes: &[NumaNode], warnings: &mut V
             ));
             return Vec::new();
         };
-        let known = order.iter().zip(row);
-        rows.push(known.filter(|(id, _)| nodes.iter().any(|n| n.id == *id)).map(|(_, d)| d).collect());
+        let known: Vec<(NodeId, u32)> = columns.iter().zip(row).collect();
+        let to = |n: &NumaNode| known.iter().find(|(id, _)| *id == n.id).map(|&(_, distance)| distance);
+        rows.push(nodes.iter().map(to).collect());
     }
-    rows
+    let at = |row: usize, column: usize| rows[row].get(column).copied().flatten();
+    let to = |a: usize, b: usize| at(a, b).or(if a == b { Some(LOCAL) } else { at(b, a) });
+    let filled: Option<Vec<Vec<u32>>> =
+        (0..nodes.len()).map(|a| (0..nodes.len()).map(|b| to(a, b)).collect()).collect();
+    if filled.is_none() {
+        warnings.push(format!("nothing says how far node {added} is from others: distances are unknown"));
+    }
+    filled.unwrap_or_default()
 }

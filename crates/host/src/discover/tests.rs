@@ -268,6 +268,77 @@ fn captured_trees_read_as_an_independent_reader_reads_them() {
 }
 
 #[test]
+fn cpus_of_a_node_that_is_off_or_hidden_stay_its_cpus() {
+    // Node 0's memory is off; the kernel prints its column all the same, as it was seen to.
+    let dir = with_nodes(&[(1, "2-3", "21 10")]);
+    let link = |cpu: u32, node: u32| {
+        let folder = dir.path().join(format!("sys/devices/system/cpu/cpu{cpu}/node{node}"));
+        fs::create_dir_all(folder).unwrap();
+    };
+    (0..2).for_each(|cpu| link(cpu, 0));
+    fs::write(dir.path().join("sys/devices/system/cpu/online"), "0-3\n").unwrap();
+    let found = discover(dir.path()).unwrap();
+    let nodes: Vec<(u32, String, Option<u64>)> =
+        found.machine.nodes.iter().map(|n| (n.id, n.cpus.to_string(), n.memory_bytes)).collect();
+    assert_eq!(nodes[0], (0, "0-1".to_owned(), Some(0)));
+    assert_eq!((nodes[1].0, nodes[1].1.as_str()), (1, "2-3"));
+    assert_eq!(found.machine.distances, [[10, 21], [21, 10]]);
+    let warnings = found.warnings.join("\n");
+    assert!(warnings.contains("node 0 is not online, but its cpus 0-1 are"), "{warnings}");
+    assert!(!warnings.contains("in no node"), "{warnings}");
+    let why = topology(dir.path()).unwrap().numa.why;
+    assert!(why.starts_with("on, 2 nodes"), "{why}");
+
+    // Its folder is hidden: its memory is unknown, not none.
+    fs::write(dir.path().join("sys/devices/system/node/online"), "0-1\n").unwrap();
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.nodes[0].memory_bytes, None);
+    assert_eq!(found.machine.distances, [[10, 21], [21, 10]]);
+    assert!(found.warnings.join("\n").contains("of it only its cpus are known"));
+
+    // Its column is not there, either.
+    fs::write(dir.path().join("sys/devices/system/node/online"), "1\n").unwrap();
+    fs::write(dir.path().join("sys/devices/system/node/node1/distance"), "10\n").unwrap();
+    let found = discover(dir.path()).unwrap();
+    assert_eq!(found.machine.distances, Vec::<Vec<u32>>::new());
+    assert!(found.warnings.join("\n").contains("how far node 0 is"));
+}
+
+#[test]
+fn a_captured_process_is_limited_by_its_cpuset_wherever_that_is_mounted() {
+    let mounted = |mounts: &str, files: &[(&str, &str)]| {
+        let dir = with_nodes(&[(0, "0-1", "10 20"), (1, "2-3", "20 10")]);
+        let write = |path: &str, content: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        write("proc/self/cpuset", "/job/step\n");
+        write("proc/mounts", mounts);
+        files.iter().for_each(|(path, content)| write(path, content));
+        let allowed = topology(dir.path()).unwrap().allowed;
+        (allowed.cpus.map(|l| l.to_string()), allowed.nodes.map(|l| l.to_string()))
+    };
+    let both = (Some("1".to_owned()), Some("0".to_owned()));
+    let one =
+        "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\nnone /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n";
+    let of_one = [
+        ("sys/fs/cgroup/cpuset/job/step/cpuset.cpus", "1,7"),
+        ("sys/fs/cgroup/cpuset/job/step/cpuset.mems", "0"),
+    ];
+    assert_eq!(mounted(one, &of_one), both);
+    let two = "rootfs / rootfs rw 0 0\nnone /unified cgroup2 rw 0 0\n";
+    let of_two =
+        [("unified/job/step/cpuset.cpus.effective", "1"), ("unified/job/cpuset.mems.effective", "0")];
+    assert_eq!(mounted(two, &of_two), both);
+    let old = "none /dev/cpuset cpuset rw 0 0\n";
+    assert_eq!(mounted(old, &[("dev/cpuset/job/step/cpus", "1"), ("dev/cpuset/job/step/mems", "0")]), both);
+    let short = "none /there cgroup rw,cpuset,noprefix 0 0\n";
+    assert_eq!(mounted(short, &[("there/job/step/cpus", "1"), ("there/job/step/mems", "0")]), both);
+    assert_eq!(mounted("", &of_one), (None, None));
+}
+
+#[test]
 fn a_captured_machine_is_read_as_it_was_where_it_was() {
     let dir = with_nodes(&[(0, "0-1", "10 21"), (3, "2-3", "21 10")]);
     let at = |path: &str| dir.path().join(path);

@@ -78,7 +78,8 @@ fn read_topology(tree: &Tree) -> Result<Topology> {
     t.devices = devices::read(tree);
     t.virtual_machine = kernel.virtual_machine;
     t.allowed = Allowed {
-        cpus: kernel.allowed_cpus.clone(),
+        // The kernel's mask names cpus that are off, and those that could be plugged in.
+        cpus: kernel.allowed_cpus.as_ref().map(|l| l.iter().filter(|&c| t.cpus.online.contains(c)).collect()),
         nodes: kernel.allowed_mems.clone(),
         policy: tree.text("proc/self/numa_maps").and_then(|maps| policy(&maps)),
         cgroup: tree

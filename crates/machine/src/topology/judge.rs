@@ -57,6 +57,9 @@ fn numa(t: &Topology) -> Numa {
             NumaState::Unknown,
             format!("on, {with_cpus} nodes with cpus, but {} several packages", have(&spanning)),
         )
+    } else if with_cpus <= 1 {
+        let why = "unknown: one node has cpus, and those of other packages are in no node".to_owned();
+        (NumaState::Unknown, why)
     } else if !all_known {
         (NumaState::Unknown, format!("on, {with_cpus} nodes with cpus; their packages are not known"))
     } else if per_package > 1 {
