@@ -5,6 +5,7 @@
 //! for files that a user names, [`output`] for files that a user asks for, [`caught`] for the panics of crates that read foreign files.
 
 pub mod caught;
+pub mod confined;
 pub mod counters;
 pub mod discover;
 pub mod holder;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use nearfar_figures::percent::percent;
 use nearfar_guest::{Kernel, Qemu};
+use nearfar_host::confined::{Confined, confined};
 use nearfar_host::discover::{self, cpu_times};
 use nearfar_host::page_nodes::{Range, look};
 use nearfar_host::target::find_program;
@@ -42,6 +43,8 @@ pub(super) struct DoctorArgs {
 struct Diagnosis {
     sources: Vec<SourceState>,
     machine: MachineState,
+    /// What limits this process more than the machine does.
+    confined: Vec<Confined>,
     notes: Vec<String>,
 }
 
@@ -142,7 +145,7 @@ fn diagnose() -> Result<Diagnosis> {
         steal_share: steal,
         warnings: host.warnings.clone(),
     };
-    Ok(Diagnosis { notes: notes(&machine, &sources), sources, machine })
+    Ok(Diagnosis { notes: notes(&machine, &sources), sources, machine, confined: confined() })
 }
 
 fn simulated() -> SourceState {
@@ -342,6 +345,17 @@ fn text(d: &Diagnosis, width: usize) -> String {
         or_unknown(m.allowed_cpus.clone()),
         or_unknown(m.allowed_nodes.clone())
     );
+    for limit in &d.confined {
+        let _ = write!(out, "{:<29}", "limited");
+        out += wrapped(29, &limit.what, width).trim_start();
+        out += &wrapped(29, &format!("by {}", limit.by), width);
+        if let Some(unlock) = &limit.unlock {
+            out += &wrapped(29, &format!("unlock: {unlock}"), width);
+        }
+    }
+    if !d.confined.is_empty() {
+        out.push('\n');
+    }
     for source in &d.sources {
         let mark = if source.works { "works" } else { "no   " };
         let name = format!("{mark}  {:<21} ", source.source);

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod confined;
 mod counting;
 mod ends;
 mod names;

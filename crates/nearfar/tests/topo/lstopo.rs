@@ -12,6 +12,7 @@ use std::process::Command;
 const KNOWN: &[(&str, &str, &str)] = &[
     ("40intel64-4n10c+pci-conflicts", "packages", "the kernel names four, of ten cpus each"),
     ("64amd64-4s2n4ca2co", "cores", "to the kernel the two cores of a module are threads of one"),
+    ("16ia64-8n2s", "packages", "both sockets of a node have one number; the node is the same"),
     ("fakememinitiators-1np2c+1npp+gi", "cores", "the files say nothing of which cpus share a core"),
     ("nvidiagpunumanodes", "nodes", "lstopo leaves out GPUs' memory unless it is asked for it"),
     ("fakeheterocpunuma", "nodes", "made by hand: cpus are in several nodes, which no kernel says"),
