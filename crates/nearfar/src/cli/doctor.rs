@@ -20,7 +20,7 @@ use nearfar_recording::PageNodes;
 use nearfar_report::live::checks_to_text;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,6 +34,10 @@ pub(super) struct DoctorArgs {
     /// `exporter` then flag those that are off by more than 10 %. Takes seconds per pair of nodes
     #[arg(long)]
     counters: bool,
+    /// Build the virtual machine's plugin by cargo in SOURCES, a checkout of nearfar, and put it beside this command:
+    /// `cargo install --path crates/nearfar` leaves it out
+    #[arg(long, value_name = "SOURCES", conflicts_with_all = ["counters", "json"])]
+    install_plugin: Option<PathBuf>,
     #[command(flatten)]
     look: look::Look,
 }
@@ -82,6 +86,10 @@ const STEAL_WINDOW: Duration = Duration::from_millis(500);
 
 /// Looks at everything that recordings need and prints what it finds.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
+    if let Some(sources) = &args.install_plugin {
+        super::install_plugin::install(sources)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.counters {
         return counters(args);
     }

@@ -17,6 +17,7 @@ mod fix_said;
 mod fix_to;
 mod html;
 mod import;
+mod install_plugin;
 mod judged;
 mod layout;
 mod layout_flags;

@@ -10,6 +10,7 @@ mod ends;
 mod names;
 mod namespaces;
 mod passing;
+mod plugin;
 mod programs;
 mod refusals;
 mod sources;

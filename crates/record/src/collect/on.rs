@@ -189,8 +189,8 @@ pub fn plugin_files() -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
     let plugin = beside("libnearfar_qemu_plugin.so", "NEARFAR_PLUGIN").map_err(|tried| {
         anyhow!(
             "the virtual machine's plugin libnearfar_qemu_plugin.so is missing; looked for it at {tried}. \
-             It is built with `cargo build --release` and has to lie beside the nearfar binary, or be named \
-             in NEARFAR_PLUGIN"
+             Type `nearfar doctor --install-plugin SOURCES` (the checkout that nearfar was built from), or name it in \
+             NEARFAR_PLUGIN"
         )
     })?;
     Ok((plugin, beside("libnearfar_fma.so", "NEARFAR_FMA").into_iter().collect()))
