@@ -316,8 +316,8 @@ fn recordings_are_listed_with_what_they_say_of_themselves() {
     assert_eq!(run(&["list", "/no/such"]).status.code(), Some(2));
 }
 
-/// Runs a command on a terminal of so many lines, and gives what the terminal was sent.
-fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
+/// Runs a command on a terminal of so many lines, and gives what the terminal was sent; `messages`: standard error, too.
+fn on_a_terminal(rows: u16, messages: bool, command: &mut Command) -> (Option<i32>, String) {
     let (mut ours, mut theirs) = (0, 0);
     let size = libc::winsize { ws_row: rows, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the descriptors are written, the size is read; no name and no setting is passed.
@@ -326,10 +326,15 @@ fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
     assert_eq!(made, 0);
     // SAFETY: both are open, and nothing else's.
     let (mut ours, theirs) = unsafe { (fs::File::from_raw_fd(ours), fs::File::from_raw_fd(theirs)) };
-    command.stdin(theirs.try_clone().unwrap()).stdout(theirs).stderr(Stdio::null()).env("TERM", "xterm");
+    command.stdin(theirs.try_clone().unwrap()).stderr(Stdio::null()).env("TERM", "xterm");
+    if messages {
+        command.stderr(theirs.try_clone().unwrap());
+    }
+    // Nothing of the terminal's end stays here.
+    command.stdout(theirs);
     let mut child = command.spawn().unwrap();
     // Its copies of the terminal's end go with it: reading ends when the program has ended.
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut sent = Vec::new();
     let mut piece = [0; 4096];
     while let Ok(n @ 1..) = ours.read(&mut piece) {
@@ -338,13 +343,49 @@ fn on_a_terminal(rows: u16, command: &mut Command) -> (Option<i32>, String) {
     (child.wait().unwrap().code(), text(&sent))
 }
 
+/// What goes up again to the line above: a line that is written anew.
+const LIVE: &str = "\x1b[A\r";
+
+#[test]
+fn a_line_says_how_far_a_recording_is_while_nothing_else_writes_to_the_terminal() {
+    let scratch = Scratch::new();
+    let record = |name: &str, messages: bool, flags: &[&str], program: &str| {
+        let mut command = nearfar();
+        command.args(["record", "-o"]).arg(scratch.path(name)).args(flags).args(["--", "sh", "-c", program]);
+        let (status, sent) = on_a_terminal(40, messages, &mut command);
+        assert_eq!(status, Some(0), "{sent:?}");
+        sent
+    };
+    let silent = record("silent", true, &[], "sleep 2.5");
+    let line = silent.split("\r\n\x1b[K").nth(1).unwrap_or_else(|| panic!("{silent:?}"));
+    for part in ["nearfar: ", " s, ", " samples of ", "none lost, ", "KiB", LIVE] {
+        assert!(line.contains(part), "{part}: {silent:?}");
+    }
+    // It goes before the summary comes.
+    let (_, end) = silent.rsplit_once(LIVE).unwrap();
+    assert!(end.starts_with("\x1b[J") && end.contains("nearfar: recording "), "{silent:?}");
+    // From the first thing on that the program writes, there is no line any more.
+    let late = record("late", true, &[], "sleep 1.5; echo hello; sleep 2.2");
+    let (before, after) = late.split_once("hello\r\n").unwrap_or_else(|| panic!("{late:?}"));
+    assert!(before.contains(LIVE) && !after.contains(LIVE), "{late:?}");
+    assert!(after.starts_with("\x1b[J"), "what was left of the line is taken away: {late:?}");
+    let chatty = record("chatty", true, &[], "echo hello; sleep 2.2");
+    assert!(!chatty.contains(LIVE) && chatty.contains("hello"), "{chatty:?}");
+    // A program that draws on the whole screen is left alone.
+    let drawn = record("drawn", true, &[], "sleep 1.5; stty -icanon; echo hello; sleep 1.2");
+    let (before, after) = drawn.split_once("hello\r\n").unwrap_or_else(|| panic!("{drawn:?}"));
+    assert!(before.contains(LIVE) && !after.contains('\x1b'), "{drawn:?}");
+    assert!(!record("quiet", true, &["--quiet"], "sleep 1.5").contains('\x1b'));
+    assert!(!record("elsewhere", false, &[], "sleep 1.5").contains('\x1b'));
+}
+
 #[test]
 fn long_pages_go_through_a_pager_on_a_terminal_only() {
     let page = |rows: u16, variables: &[(&str, &str)]| {
         let mut command = nearfar();
         command.args(["topo", "--as", "8x16", "--color", "never"]).env_remove("COLUMNS");
         command.env_remove("PAGER").env_remove("NEARFAR_PAGER").envs(variables.iter().copied());
-        on_a_terminal(rows, &mut command)
+        on_a_terminal(rows, false, &mut command)
     };
     let (status, direct) = page(10, &[("NEARFAR_PAGER", "cat")]);
     assert_eq!(status, Some(0));

@@ -11,6 +11,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         &[
             "caught",
             "out",
+            "live",
             "input",
             "output",
             "hypercall",

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use nearfar_analyze::{Judge, Report, analyze_owned};
 use nearfar_compare::ranks::slice;
 use nearfar_host::discover::{machine_with_figures, machine_without_a_file};
+use nearfar_host::live::Busy;
 use nearfar_machine::Machine;
 use nearfar_machine::binding::Bind;
 use nearfar_machine::cpulist::CpuList;
@@ -38,7 +39,12 @@ pub(super) struct Judged {
 
 /// The same with what it was made of.
 pub(super) fn judged_with(path: &Path, machine: Option<&str>, bind: Bind, whole: bool) -> Result<Judged> {
-    judged_as(store::open(path)?, path, machine, bind, whole)
+    let stored = {
+        let _busy = Busy::with(format!("reading {}", path.display()));
+        store::open(path)?
+    };
+    let _busy = Busy::with(format!("analysing {}", path.display()));
+    judged_as(stored, path, machine, bind, whole)
 }
 
 /// The same of one of several recordings of the same files.

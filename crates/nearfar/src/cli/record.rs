@@ -236,6 +236,8 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         objects: None,
         inside_guest: None,
     };
+    // The ranks of a launch would write over each other.
+    options.progress &= options.rank.is_none();
     if let Some(name) = args.on.machine.on.as_deref() {
         let on = on_options(name, &args.on, args.quiet)?;
         if let Some(file) = &args.placement {

@@ -7,10 +7,6 @@ use super::setup::explain_refusal;
 use crate::store::Writer;
 use nearfar_host::proc;
 use std::collections::HashSet;
-use std::time::Duration;
-
-/// How often the terminal's line with the progress is written.
-pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 /// The processes of these numbers and of these names, each once and without this one.
 ///

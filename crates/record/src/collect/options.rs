@@ -55,7 +55,7 @@ pub struct Options {
     pub max_size: u64,
     /// Attached: end after this time.
     pub duration: Option<Duration>,
-    /// Attached: keep a line with the progress on the terminal.
+    /// Keep a line with time, samples, losses and size on the terminal, as long as nothing else writes there.
     pub progress: bool,
     /// Policies of single objects.
     pub objects: Option<ObjectPolicies>,

@@ -1,10 +1,11 @@
 //! A recording from start to end: which sources work, the loop that drains them, the close.
 
 mod close;
+mod progress;
 
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
-use super::attach::{self, Lives, PROGRESS_EVERY};
+use super::attach::{self, Lives};
 use super::core_clock::{core_ghz, in_place_ns};
 use super::counting::Counting;
 use super::events::Interpreter;
@@ -21,6 +22,7 @@ use crate::store::{CreateError, Writer, reserve};
 use nearfar_decode::loops::core;
 use nearfar_host::discover::pmu::MemoryEvents;
 use nearfar_host::discover::{self, cpu_times, hugetlb_bytes};
+use nearfar_host::live::{EVERY, Line};
 use nearfar_host::page_nodes;
 use nearfar_host::policy::Policy;
 use nearfar_host::proc;
@@ -199,6 +201,8 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     }
     let start_ns = writer.meta.start_ns;
     let mut counting = Counting::begin(subject, options, &machine, &output, perf_why.as_deref());
+    // Before the program writes anything.
+    let live = options.progress.then(Line::on_terminal).flatten();
     let running = match held {
         Some(mut held) => {
             if let Some(counting) = &mut counting {
@@ -243,7 +247,7 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
         complained: false,
         cpu_before_s: 0.0,
     };
-    session.run(&lives, running)
+    session.run(&lives, running, live)
 }
 
 /// Makes a recording the user's, once nothing more is written: before, it would be theirs to put links
@@ -286,7 +290,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn run(mut self, lives: &Lives, running: Option<Running>) -> Result<Outcome, RecordError> {
+    fn run(
+        mut self,
+        lives: &Lives,
+        running: Option<Running>,
+        mut live: Option<Line>,
+    ) -> Result<Outcome, RecordError> {
         let begin = Instant::now();
         self.cpu_before_s = proc::own_cpu_seconds();
         let ticks = cpu_times(Path::new("/"));
@@ -323,15 +332,20 @@ impl Session<'_> {
                 self.flush();
                 last_flush = Instant::now();
             }
-            if self.options.progress && running.is_none() && last_progress.elapsed() >= PROGRESS_EVERY {
-                self.progress(begin.elapsed());
-                last_progress = Instant::now();
+            if let Some(line) = &mut live {
+                line.give_way();
+                if last_progress.elapsed() >= EVERY {
+                    line.show(&self.progress(begin.elapsed(), running.is_none()));
+                    last_progress = Instant::now();
+                }
             }
         };
-        if self.options.progress && running.is_none() {
-            // The summary takes the place of its last line.
-            nearfar_host::out::progress("");
-        }
+        // The summary takes its place. Where the program wrote, it may have left half a line.
+        let untouched = live.as_mut().is_some_and(|line| {
+            line.give_way();
+            !line.is_over()
+        });
+        drop(live);
         // While attached, Ctrl-C ended the recording; now it ends us.
         nearfar_host::target::signals_are_ours();
         if let Some(taken) = taken {
@@ -349,7 +363,7 @@ impl Session<'_> {
         self.writer.meta.core_ghz = before.and_then(|ghz| Some(core_ghz()?.max(ghz)));
         let before = self.writer.meta.in_place_ns;
         self.writer.meta.in_place_ns = before.and_then(|ns| Some(in_place_ns()?.min(ns)));
-        self.close(ending)
+        self.close(ending, untouched)
     }
 
     /// Takes what the rings hold and interprets what is old enough to be complete.
@@ -391,21 +405,6 @@ impl Session<'_> {
         if let Some(perf) = &mut self.perf {
             perf.burst_chains(fresh && !last);
         }
-    }
-
-    /// Writes how far the recording is over the last line of the terminal.
-    fn progress(&self, elapsed: Duration) {
-        let (seen, processes) = (&self.interpreter, self.interpreter.processes.living().count());
-        let lost = match (seen.lost, seen.throttled) {
-            (0, 0) => "none lost".to_owned(),
-            (lost, throttled) => format!("{lost} records lost, {throttled} times throttled"),
-        };
-        nearfar_host::out::progress(&format!(
-            "nearfar: {:.0} s, {} samples of {processes} process{}, {lost}; Ctrl-C ends it",
-            elapsed.as_secs_f64(),
-            seen.samples,
-            if processes == 1 { "" } else { "es" }
-        ));
     }
 
     fn flush(&mut self) {

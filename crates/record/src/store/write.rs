@@ -161,6 +161,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Bytes of the journal.
+    pub fn bytes(&self) -> u64 {
+        self.written
+    }
+
     /// Whether the journal has reached its limit: no more rows are taken.
     pub fn is_full(&self) -> bool {
         self.full

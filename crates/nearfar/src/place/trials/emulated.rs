@@ -1,6 +1,6 @@
 //! Runs on an emulated machine: its traffic counted, its time by the model.
 
-use super::native::tail;
+use super::native::{tail, time};
 use super::{Candidate, Plan};
 use anyhow::{Context, anyhow};
 use nearfar_analyze::{Judge, analyze};
@@ -12,6 +12,7 @@ use nearfar_record::collect::session::{CallGraph, Options};
 use nearfar_record::store;
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Instant;
 
 /// Placements that make sense where no kernel migrates pages and threads are bound already.
 const TOLD: [Kind; 4] = [Kind::AsIs, Kind::OneNode, Kind::Interleave, Kind::Objects];
@@ -34,9 +35,19 @@ pub fn run(
         plan.candidates.iter().partition(|c| TOLD.contains(&c.kind));
     let mut trials: Vec<Trial> = told.iter().map(|c| c.trial(plan.cpus)).collect();
     let mut interrupted = false;
+    let (begin, all, mut done) = (Instant::now(), rounds * told.len(), 0u32);
     'rounds: for round in 0..rounds {
         for (at, (candidate, trial)) in told.iter().zip(&mut trials).enumerate() {
-            say(&format!("round {} of {rounds}: {}", round + 1, candidate.name));
+            // The first one boots the machine, too: its time says little of the others'.
+            let left = match done {
+                0 => "how long it takes is known after the first run".to_owned(),
+                _ => {
+                    let each = begin.elapsed().as_secs_f64() / f64::from(done);
+                    format!("about {} left", time(each * (all as f64 - f64::from(done))))
+                }
+            };
+            say(&format!("round {} of {rounds}: {}; {left}", round + 1, candidate.name));
+            done += 1;
             let output = directory.join(format!("{}-{}", candidate.name.replace(' ', "-"), round + 1));
             match once(command, candidate, on, &output) {
                 Ok(Some(Timed { seconds, range, threads, placed })) => {

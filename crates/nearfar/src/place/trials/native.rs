@@ -131,7 +131,7 @@ fn shuffled(n: usize, random: &mut Random) -> Vec<usize> {
     all
 }
 
-fn time(seconds: f64) -> String {
+pub(super) fn time(seconds: f64) -> String {
     match seconds.ceil() as u64 {
         s if s < 100 => format!("{s} s"),
         s if s < 6000 => format!("{} min", s.div_ceil(60)),

@@ -2,30 +2,46 @@
 
 use nearfar_figures::sizes::size;
 use nearfar_guest::Verdict;
+use nearfar_host::live::{EVERY, Line};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The budget is the program's: it begins with the recorder's journal, not with the machine. Says now and then that the
-/// program still runs.
+/// The budget is the program's: it begins with the recorder's journal, not with the machine. On a terminal a line says
+/// how long the program has run; where there is none, or the program writes there, messages say it now and then.
 pub(super) fn stop_after(
     budget: Option<Duration>,
     journal: PathBuf,
     quiet: bool,
 ) -> Box<dyn FnMut() -> Verdict + Send> {
     let mut begin: Option<Instant> = None;
-    let mut next = FIRST_WORD;
+    let (mut next, mut shown) = (FIRST_WORD, Duration::ZERO);
+    let mut line: Option<Line> = None;
     Box::new(move || {
         if begin.is_none() && journal.exists() {
             begin = Some(Instant::now());
+            line = (!quiet).then(Line::on_terminal).flatten();
         }
         let Some(runs) = begin.map(|begin| begin.elapsed()) else { return Verdict::GoOn };
         if budget.is_some_and(|budget| runs > budget) {
             return Verdict::Stop;
         }
-        if runs >= next && !quiet {
+        let told = || {
             let bytes = std::fs::metadata(&journal).map_or(0, |about| about.len());
-            nearfar_host::say!("nearfar: {}", still_runs(runs, budget, bytes));
-            next = after(next);
+            format!("nearfar: {}", still_runs(runs, budget, bytes))
+        };
+        match &mut line {
+            Some(line) if !line.is_over() => {
+                line.give_way();
+                if runs >= shown + EVERY {
+                    line.show(&told());
+                    shown = runs;
+                }
+            }
+            _ if runs >= next && !quiet => {
+                nearfar_host::say!("{}", told());
+                next = after(next);
+            }
+            _ => {}
         }
         Verdict::GoOn
     })
@@ -33,11 +49,11 @@ pub(super) fn stop_after(
 
 /// When it is first said that the program runs, and how often at least. // chosen
 const FIRST_WORD: Duration = Duration::from_secs(10);
-const EVERY: Duration = Duration::from_secs(120);
+const SELDOM: Duration = Duration::from_secs(120);
 
 /// Ever more rarely: 10, 20, 40, 80, 160 s, then every two minutes.
 fn after(said: Duration) -> Duration {
-    said + said.min(EVERY)
+    said + said.min(SELDOM)
 }
 
 fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> String {

@@ -5,12 +5,14 @@ use crate::collect::illegal;
 use crate::collect::losses;
 use crate::collect::setup::{hardware_source, sources, sources_inside};
 use crate::store::{Finished, finish_with};
+use nearfar_host::live::Busy;
 use nearfar_host::proc;
 use nearfar_host::target::Ending;
 use nearfar_host::target::inherited::too_little_to_finish;
 use std::path::Path;
 impl Session<'_> {
-    pub(super) fn close(mut self, ending: Option<Ending>) -> Result<Outcome, RecordError> {
+    /// Ends it. `untouched`: the terminal is there for a line, which nothing but the recorder has written to.
+    pub(super) fn close(mut self, ending: Option<Ending>, untouched: bool) -> Result<Outcome, RecordError> {
         let end_ns = proc::monotonic_ns();
         let left =
             self.interpreter.processes.living().filter(|&(pid, _)| proc::start_time(pid).is_some()).count();
@@ -68,6 +70,8 @@ impl Session<'_> {
         let mut summary: Vec<String> = meta.placed.iter().map(|line| format!("nearfar: {line}")).collect();
         let let_report_finish = too_little_to_finish();
         let opened = self.interpreter.processes.opened();
+        // Functions and lines of large programs, and tables of long runs, take their time.
+        let writing = untouched.then(|| Busy::with("writing the recording".to_owned()));
         match self.writer.close() {
             Ok(_) if self.options.inside_guest.is_some() => {}
             Ok(_) if let_report_finish.is_some() => summary.push(format!(
@@ -87,6 +91,7 @@ impl Session<'_> {
                 failed.unwrap_or_else(|| error.to_string())
             )),
         }
+        drop(writing);
         // Those have not been counted of a recording that is still to be finished.
         let samples = meta.survey.as_ref().map_or("an unknown number of".into(), |s| s.samples.to_string());
         let share = if meta.target_cpu_s > 0.0 {
