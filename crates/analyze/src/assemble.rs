@@ -3,6 +3,7 @@
 use super::along::along;
 use super::cached;
 use super::code::Code;
+use super::computed::Open;
 use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
@@ -55,8 +56,9 @@ pub fn assemble(
         shares.bounded(bound.at_most());
     }
     let held = if caches.is_ok() { None } else { held::held(input, judge, context, counters, rows) };
-    if let Some(held) = &held {
-        shares.lowered(&held.report, THRESHOLD);
+    let open = Open::new(context, counters, rows, held.as_ref(), caches.is_ok());
+    if open.share > 0.0 {
+        shares.lowered(open.share, THRESHOLD);
     }
     let program =
         Program { before: input.meta.command.is_empty(), ..Program::of(&input.modules, &input.symbols) };
@@ -65,7 +67,7 @@ pub fn assemble(
         Some(timeline) => sharing::findings(context, counters, rows, timeline),
         None => waits,
     };
-    let mut explained: FastSet<usize> = held.iter().flat_map(|h| &h.rows).copied().collect();
+    let mut explained: FastSet<usize> = open.rows.clone();
     explained.extend(shared.iter().filter(|s| s.explains_all).map(|s| s.row));
     let causes = findings::causes(rows, nodes, program, &explained, caches.is_ok());
     let by_cause = findings::rows_of(&causes);
@@ -111,6 +113,7 @@ pub fn assemble(
         beside: (basis == Basis::MemoryLoads).then_some(&counters.beside),
         caches: caches.as_ref().ok(),
         held: held.as_ref().map(|h| &h.report),
+        computed: open.computed.as_ref(),
     };
     let ended_early = ended_early(input);
     let (mut verdict, mut verdict_why) = verdict(input, judge, counters, &evidence, &findings);
@@ -195,6 +198,7 @@ pub fn assemble(
         caches_why: caches.as_ref().err().cloned(),
         caches: caches.ok(),
         caches_may_hold: held.map(|h| h.report),
+        loops_may_compute: open.computed,
         distance: shares.distance,
         page_node_unknown_share: share(counters.page_node_unknown, counters.memory.weight),
         unattributed_share: counters.unattributed as f64 / total,

@@ -165,11 +165,22 @@ impl Worker<'_> {
         counters.by_resolution[resolution as usize] += weight;
         counters.by_source[usize::from(s.source[i]).min(SampleSource::ALL.len())][resolution as usize] += 1;
         // A loop that computes waits for no memory, wherever its pages are.
-        let pace =
-            self.context.native.pace(s.thread[i], s.ip[i]).filter(|_| measure.basis == Basis::StallTime);
+        let native = self.context.native;
+        let paced = native.pace(s.thread[i], s.ip[i]).filter(|_| measure.basis == Basis::StallTime);
+        let pace = paced.map(|(_, pace)| pace);
         counters.paced += if pace.is_some() { weight } else { 0 };
         counters.paced_waits += if pace.is_some_and(|pace| pace.waits()) { weight } else { 0 };
         let computing = pace.filter(|pace| pace.computes() && touches_memory(resolution));
+        // Nor is what far memory gives ahead of time waited for.
+        let ahead = paced.is_some_and(|(loop_id, pace)| {
+            pace.ahead && computing.is_none() && native.is_ahead(loop_id, s.operand_ip[i])
+        }) && touches_memory(resolution);
+        counters.ahead += if ahead { weight } else { 0 };
+        // Its speed says how much of its far samples waits at least.
+        let in_loop = paced.filter(|(_, pace)| !pace.computes()).map(|(loop_id, _)| loop_id);
+        if let Some(loop_id) = in_loop {
+            *counters.in_loops.entry((s.thread[i], loop_id)).or_default() += weight;
+        }
         counters.computing += if computing.is_some() { weight } else { 0 };
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
@@ -189,7 +200,10 @@ impl Worker<'_> {
         let memory = touches_memory(resolution);
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
         // Which object it is in, and which thread uses that, is counted all the same.
-        let counted = memory && computing.is_none();
+        let counted = memory && computing.is_none() && !ahead;
+        if ahead {
+            (page_node.node, told) = (UNKNOWN, None);
+        }
         if let Some(pace) = computing {
             // What it may wait for is far memory only where the page is not a near one.
             if page_node.node == UNKNOWN || node == UNKNOWN || self.class(node, page_node) != 0 {
@@ -221,6 +235,11 @@ impl Worker<'_> {
                 }
                 counters.known_blocks[block].whole += weight;
                 if remote {
+                    if let Some(loop_id) = in_loop {
+                        let row = thing.map_or(NONE, |thing| self.context.rows.of_thing[thing as usize]);
+                        let key = (s.thread[i], loop_id, s.operand_ip[i], row);
+                        *counters.far_in_loops.entry(key).or_default() += weight;
+                    }
                     counters.remote += weight;
                     counters.known_blocks[block].part += weight;
                     counters.working_blocks[block].part += weight;

@@ -207,10 +207,16 @@ pub struct Counters {
     pub computing: u64,
     /// What of that may be waiting for far memory.
     pub computing_waits: u64,
+    /// Weight of samples that access what far memory gives ahead of time; they are not among `memory` either.
+    pub ahead: u64,
     /// Weight of samples in loops whose iterations were timed.
     pub paced: u64,
     /// What of that is in loops that wait.
     pub paced_waits: u64,
+    /// Weight of samples in loops of known speed that do not compute: by (thread, loop).
+    pub in_loops: FastMap<(u32, u32), u64>,
+    /// What of that is on far pages: by (thread, loop, location of the blamed instruction, row).
+    pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
     /// Samples whose page's node is known.
     pub known: Sum,
     /// Remote weight.
@@ -315,8 +321,12 @@ impl Counters {
         self.remote += other.remote;
         self.computing += other.computing;
         self.computing_waits += other.computing_waits;
+        self.ahead += other.ahead;
         self.paced += other.paced;
         self.paced_waits += other.paced_waits;
+        other.in_loops.iter().for_each(|(&key, &weight)| *self.in_loops.entry(key).or_default() += weight);
+        let far = &mut self.far_in_loops;
+        other.far_in_loops.iter().for_each(|(&key, &weight)| *far.entry(key).or_default() += weight);
         self.page_node_unknown += other.page_node_unknown;
         self.unattributed += other.unattributed;
         add(&mut self.by_resolution, &other.by_resolution);

@@ -11,7 +11,7 @@ use super::by_row::by_row;
 use super::cached::{PER_PIECE, SURELY_HELD, far_latency, last_level};
 use super::context::Context;
 use super::counters::{BINS, Counters, Use};
-use super::hash::FastSet;
+use super::hash::FastMap;
 use super::input::{Input, Judge};
 use super::nodes::NodeIndex;
 use super::object_rows::RowUse;
@@ -21,9 +21,8 @@ use nearfar_machine::figures::Matrix;
 use nearfar_machine::{CacheLevel, Machine};
 
 /// Far samples of less than this part of the time are not worth a wider interval. // chosen
-const LEAST: f64 = 0.01;
-/// Part of an object's far samples that caches may have answered, from which on it is not a finding; part of the time that
-/// must not be spent on fetching what is in use. // chosen
+pub(super) const LEAST: f64 = 0.01;
+/// Part of the time that must not be spent on fetching what is in use. // chosen
 const MOSTLY: f64 = 0.5;
 
 /// Part of what a node uses of an object that is in use at a time, from which on all of it is taken to be: the estimate is
@@ -38,8 +37,8 @@ const FAR_GBS: f64 = 30.0;
 pub struct Held {
     /// For the report.
     pub report: CacheHeld,
-    /// Rows that are not findings for it.
-    pub rows: FastSet<usize>,
+    /// Weight of these samples, by row.
+    pub far: FastMap<u32, u64>,
 }
 
 /// A row's far samples from one node.
@@ -90,7 +89,7 @@ pub fn held(
     }
     let mut order: Vec<usize> = (0..row_uses.len()).filter(|&f| by_row_use[f] > 0).collect();
     order.sort_by_key(|&f| (std::cmp::Reverse(by_row_use[f]), f));
-    let mostly = |&f: &usize| by_row_use[f] as f64 >= MOSTLY * row_uses[f].remote as f64;
+    let far = order.iter().map(|&f| (row_uses[f].row as u32, by_row_use[f])).collect();
     Some(Held {
         report: CacheHeld {
             far_share: share.min(1.0),
@@ -99,7 +98,7 @@ pub fn held(
             object_bytes: order.first().map_or(0, |&f| bytes[f] as u64),
             objects: order.iter().map(|&f| row_uses[f].name.clone()).collect(),
         },
-        rows: order.iter().copied().filter(|f| mostly(f)).map(|f| row_uses[f].row).collect(),
+        far,
     })
 }
 

@@ -47,6 +47,8 @@ pub struct Input {
     pub threads: Threads,
     pub loops: Loops,
     pub loop_streams: LoopStreams,
+    /// Their instructions that access memory.
+    pub loop_operands: LoopOperands,
     pub progress: Progresses,
     pub faults: PageFaults,
     pub locations: Locations,

@@ -22,6 +22,7 @@ mod by_row;
 mod cached;
 mod cases;
 mod code;
+mod computed;
 mod context;
 mod counters;
 mod counts;

@@ -5,13 +5,13 @@
 //! of it is waited for, wherever its pages are: on the machine that was recorded. On another one, only if its far memory is
 //! fast enough for what the loop reads. docs/native.md has the derivation.
 
-use super::hash::FastMap;
+use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::spans::Fixed;
 use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
 use nearfar_machine::LINE_BYTES;
 use nearfar_machine::figures::Matrix;
-use nearfar_recording::{Access, Columns, UNCOUNTED};
+use nearfar_recording::{Access, Columns, Source, UNCOUNTED};
 
 /// Time of an iteration, over the least that it can cost, up to which its loop computes. What is above 1 may be waiting, and
 /// is in the upper end of the interval. // chosen
@@ -22,6 +22,9 @@ const LONG: u64 = 200;
 const WAITS: f64 = 1.5;
 /// Faster than the least cost by this much is tried, so that a wrong velocity there shows. // chosen
 const BEYOND: f64 = 1.15;
+/// Part of a pass through memory that one entry into the loop must be, for the position to be moved by its iterations only: an
+/// outer loop may go through pieces several times between two samples. // chosen
+const ONE_ENTRY: f64 = 0.5;
 /// Samples of a thread in a loop below which nothing is asked. // chosen
 const LEAST: usize = 50;
 /// Part of the samples that a piece of memory must have to count. // chosen
@@ -34,16 +37,22 @@ const SUSTAINED: f64 = 0.5;
 /// What a loop of a thread does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Time of an iteration, ns.
+    /// Time of an iteration, ns; what runs between two entries into the loop may be in it.
     pub iteration_ns: f64,
+    /// What of that the loop itself took, ns; `None` where its position may have been moved by more than its iterations.
+    pub own_ns: Option<f64>,
     /// The least that it can cost, ns.
     pub least_ns: f64,
-    /// The most that it costs where no access waits, ns.
+    /// The most that it costs where no access waits, ns; infinite where that is not known.
     pub most_ns: f64,
     /// What it takes from memory where no cache holds it, bytes per ns; `None` where its addresses do not tell.
     pub bytes_per_ns: Option<f64>,
     /// Whether the far memory of the machine that is judged gives that.
     pub sustained: bool,
+    /// What its streams that are fetched ahead take, bytes per ns while it runs; `None` if that is not known.
+    pub ahead_per_ns: Option<f64>,
+    /// Whether the far memory of another machine than the recorded one gives that: then it waits for them no more than here.
+    pub ahead: bool,
 }
 
 impl Pace {
@@ -54,7 +63,7 @@ impl Pace {
 
     /// Whether it waits: for a cache, for memory or for another thread's line.
     pub fn waits(&self) -> bool {
-        self.iteration_ns >= WAITS * self.most_ns
+        self.own_ns.is_some_and(|ns| ns >= WAITS * self.most_ns)
     }
 
     /// Part of its time that may be waiting all the same.
@@ -72,6 +81,10 @@ pub struct Native {
     paces: FastMap<(u32, u32), Pace>,
     /// By thread and loop: those that access fixed places only.
     fixed: FastMap<(u32, u32), Fixed>,
+    /// By loop and instruction's location: ns at most from when all before it are done until it is, if the first-level cache answers.
+    hits: FastMap<(u32, u32), f64>,
+    /// By loop and instruction's location: those whose lines are fetched ahead.
+    ahead: FastSet<(u32, u32)>,
 }
 
 impl Native {
@@ -96,7 +109,12 @@ impl Native {
             .filter_map(|(key, samples)| Some((key, pace(input, *rows.get(&key.1)?, samples, ghz)?)))
             .collect();
         sustain(&mut paces, judge);
-        Native { loops, paces, fixed }
+        let (o, slow) = (&input.loop_operands, slow_cycle_ns(input, ghz));
+        let known = (0..o.len()).filter(|&i| o.hit_cycles[i] > 0.0);
+        let hits = known.map(|i| ((o.loop_id[i], o.ip[i]), o.hit_cycles[i] * slow)).collect();
+        let ahead = (0..o.len()).filter(|&i| fetched_ahead(o.regular[i], o.step[i]));
+        let ahead = ahead.map(|i| (o.loop_id[i], o.ip[i])).collect();
+        Native { loops, paces, fixed, hits, ahead }
     }
 
     /// The loop that a thread was in, if it accesses fixed places only and how fast it was is known.
@@ -114,14 +132,42 @@ impl Native {
         self.fixed.get(&(thread, loop_id))
     }
 
-    /// The pace of the loop that a thread was in; `None` where it is not known, or there is no loop.
+    /// The loop that a thread was in, and its pace; `None` where it is not known, or there is no loop.
     #[inline]
-    pub fn pace(&self, thread: u32, ip: u32) -> Option<Pace> {
+    pub fn pace(&self, thread: u32, ip: u32) -> Option<(u32, Pace)> {
         if self.paces.is_empty() {
             return None;
         }
-        self.paces.get(&(thread, *self.loops.get(&ip)?)).copied()
+        let loop_id = *self.loops.get(&ip)?;
+        Some((loop_id, self.pace_of(thread, loop_id)?))
     }
+
+    /// The pace of a thread's loop.
+    pub fn pace_of(&self, thread: u32, loop_id: u32) -> Option<Pace> {
+        self.paces.get(&(thread, loop_id)).copied()
+    }
+
+    /// Whether the lines of an instruction of a loop are fetched ahead.
+    pub fn is_ahead(&self, loop_id: u32, ip: u32) -> bool {
+        self.ahead.contains(&(loop_id, ip))
+    }
+
+    /// Time that an instruction of a loop takes at most once all before it are done and the first-level cache answers, ns; `None` where
+    /// its cost is not known.
+    pub fn hit_ns(&self, loop_id: u32, ip: u32) -> Option<f64> {
+        self.hits.get(&(loop_id, ip)).copied()
+    }
+}
+
+/// Whether lines come before they are asked for: prefetchers follow constant steps within a page of 4 KiB, so at least two of them must be
+/// in one (Intel, "Optimization Reference Manual", on data prefetching: strides up to 2 KiB; AMD's stride prefetchers stay in a page, too).
+fn fetched_ahead(regular: u8, step: f64) -> bool {
+    regular != 0 && step != 0.0 && step.abs() <= 2048.0
+}
+
+/// A cycle at most, ns: of a core whose clock is slow, and which two threads share.
+fn slow_cycle_ns(input: &Input, ghz: f64) -> f64 {
+    f64::from(input.meta.machine.threads_per_core.max(1)) / (SLOWEST * ghz)
 }
 
 fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace> {
@@ -135,7 +181,8 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
     // Half of a pass is left in the middle; where nothing counts, all bits are set.
     let middle = left[left.len() / 2];
     let long = middle != UNCOUNTED && middle >= LONG / 2;
-    let least_ns = if long { l.chain_cycles[row] } else { l.issue_cycles[row] } / ghz;
+    let chain = Some(l.chain_cycles[row]).filter(|&cycles| long && cycles > 0.0);
+    let least_ns = chain.unwrap_or(l.issue_cycles[row]) / ghz;
     let fastest = BEYOND * ghz / l.issue_cycles[row];
     let point = |i: usize, at: f64| Point {
         cpu_ns: p.cpu_ns[i] as f64,
@@ -149,6 +196,7 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
         let points: Vec<Point> = samples.iter().map(|&i| point(i, -(p.left[i] as f64))).collect();
         velocity(&points, most as f64 * (1.0 + 1.0 / points.len() as f64), fastest)
     });
+    let mut of_one_entry = by_entry.flatten().is_some();
     let by_memory = || {
         let (pieces, extent) = pieces(samples.iter().map(|&i| p.position[i]).collect());
         let point = |&i: &usize| {
@@ -156,16 +204,42 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
             Some(point(i, p.position[i].wrapping_sub(begin) as f64 / step))
         };
         let points: Vec<Point> = samples.iter().filter_map(point).collect();
+        of_one_entry = middle != UNCOUNTED && 2.0 * middle as f64 * step.abs() >= ONE_ENTRY * extent;
         velocity(&points, extent / step.abs(), fastest)
     };
     let found = by_entry.flatten().or_else(by_memory)?;
     let iteration_ns = 1.0 / found.per_ns;
-    // Two threads of a core share its pipes.
-    let shared = f64::from(input.meta.machine.threads_per_core.max(1));
-    let most_ns = l.high_cycles[row] * shared / (SLOWEST * ghz);
+    let most_ns = match l.high_cycles[row] {
+        cycles if cycles > 0.0 => cycles * slow_cycle_ns(input, ghz),
+        _ => f64::INFINITY,
+    };
     let bytes_per_ns = bytes(input, l.id[row]).map(|bytes| bytes / iteration_ns);
-    let found = Pace { iteration_ns, least_ns, most_ns, bytes_per_ns, sustained: true };
+    let inside_ns = inside(input, &samples).map(|part| iteration_ns * part);
+    let own_ns = inside_ns.filter(|_| of_one_entry);
+    let ahead_per_ns = inside_ns.map(|ns| ahead_bytes(input, l.id[row]) / ns);
+    let found = Pace {
+        iteration_ns,
+        own_ns,
+        least_ns,
+        most_ns,
+        bytes_per_ns,
+        sustained: true,
+        ahead_per_ns,
+        ahead: false,
+    };
     (iteration_ns >= IMPOSSIBLE * least_ns).then_some(found)
+}
+
+/// Part of the time between neighbouring samples in a loop that the thread was in it. If it was nowhere else, they are as far apart as
+/// samples are. `None` if that is not known.
+fn inside(input: &Input, samples: &[usize]) -> Option<f64> {
+    let p = &input.progress;
+    let clock = input.meta.sources.iter().find(|s| s.source == Source::Clock && s.active && s.hz > 0.0)?;
+    let neighbours = samples.windows(2).filter(|w| p.nth[w[1]].wrapping_sub(p.nth[w[0]]) == 1);
+    let apart = neighbours.map(|w| p.cpu_ns[w[1]].saturating_sub(p.cpu_ns[w[0]]) as f64);
+    let near: Vec<f64> = apart.filter(|&ns| ns < super::velocity::FARTHEST_NS).collect();
+    let mean = near.iter().sum::<f64>() / near.len() as f64;
+    (mean > 0.0).then(|| (1e9 / clock.hz / mean).min(1.0))
 }
 
 /// Bytes that an iteration takes from memory where no cache holds them; `None` where an address is not regular, or a fixed place is
@@ -179,9 +253,21 @@ fn bytes(input: &Input, loop_id: u32) -> Option<f64> {
             return None;
         }
         // Of a step that is wider than what it touches, the lines that it touches.
-        let touched = u64::from(s.bytes[i]).max(LINE_BYTES).next_multiple_of(LINE_BYTES) as f64;
-        (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(touched))
+        (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(line_bytes(s.bytes[i])))
     })
+}
+
+/// Bytes that an iteration takes from memory by its streams that are fetched ahead. If an outer loop goes through a piece of them several
+/// times, so little comes from memory as the position moves.
+fn ahead_bytes(input: &Input, loop_id: u32) -> f64 {
+    let s = &input.loop_streams;
+    let ahead = (0..s.len()).filter(|&i| s.loop_id[i] == loop_id && fetched_ahead(s.regular[i], s.step[i]));
+    ahead.map(|i| s.step[i].abs().min(line_bytes(s.bytes[i]))).sum()
+}
+
+/// Bytes of the lines that so many neighbouring bytes are in.
+fn line_bytes(bytes: u32) -> f64 {
+    u64::from(bytes).max(LINE_BYTES).next_multiple_of(LINE_BYTES) as f64
 }
 
 /// Whether the machine's far memory gives what the loops take. On the recorded machine it was seen to; on another one its
@@ -209,17 +295,25 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     let memory =
         figures.bandwidth.iter().filter_map(|b| b.read_gbs.as_ref()).map(|f| f.value).reduce(f64::min);
     let all = between.map(|gbs| gbs.min(memory.unwrap_or(f64::INFINITY)));
-    let mut of_threads: FastMap<u32, f64> = FastMap::default();
-    for ((thread, _), pace) in paces.iter() {
-        let most = of_threads.entry(*thread).or_default();
-        *most = most.max(pace.bytes_per_ns.unwrap_or(f64::INFINITY));
-    }
-    let together: f64 = of_threads.values().sum();
+    let together = |paces: &FastMap<(u32, u32), Pace>, of: fn(&Pace) -> Option<f64>| -> f64 {
+        let mut of_threads: FastMap<u32, f64> = FastMap::default();
+        for ((thread, _), pace) in paces.iter() {
+            let most = of_threads.entry(*thread).or_default();
+            *most = most.max(of(pace).unwrap_or(f64::INFINITY));
+        }
+        of_threads.values().sum()
+    };
+    let all_bytes = together(paces, |pace| pace.bytes_per_ns);
+    let all_ahead = together(paces, |pace| pace.ahead_per_ns);
+    let given = |takes: Option<f64>, together: f64| {
+        takes
+            .zip(a_thread)
+            .zip(all)
+            .is_some_and(|((takes, thread), all)| takes <= SUSTAINED * thread && together <= SUSTAINED * all)
+    };
     for pace in paces.values_mut() {
-        pace.sustained = nodes < 2
-            || pace.bytes_per_ns.zip(a_thread).zip(all).is_some_and(|((takes, thread), all)| {
-                takes <= SUSTAINED * thread && together <= SUSTAINED * all
-            });
+        pace.sustained = nodes < 2 || given(pace.bytes_per_ns, all_bytes);
+        pace.ahead = given(pace.ahead_per_ns, all_ahead);
     }
 }
 

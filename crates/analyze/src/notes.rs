@@ -77,10 +77,18 @@ pub fn notes(
         n.push(format!(
             "For {} of the time, samples show how long an iteration of the loop took: {} is in loops that compute, whose samples \
              count as no access of memory; {} is in loops that wait for a cache, for memory or for another thread's line \
-             (docs/native.md).",
+             (docs/native.md).{}",
             part(counters.paced),
             part(counters.computing),
-            part(counters.paced_waits)
+            part(counters.paced_waits),
+            match counters.ahead {
+                0 => String::new(),
+                weight => format!(
+                    " {} is on accesses in order that take at most half of what far memory of the judged machine gives ahead of time: \
+                     they count as no access of it either.",
+                    part(weight)
+                ),
+            }
         ));
     }
     let waiting = counters.resolved(Resolution::Spinning) as f64 / counters.total.weight.max(1) as f64;

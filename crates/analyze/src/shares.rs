@@ -6,7 +6,7 @@ use super::nodes::class;
 use super::nodes::{NodeIndex, Nodes};
 use super::stats::share_interval;
 use super::traffic::Traffic;
-use super::value::{CacheHeld, DistanceShare, Interval};
+use super::value::{DistanceShare, Interval};
 use nearfar_machine::DistanceClass;
 
 /// The report's shares of everything.
@@ -47,12 +47,14 @@ impl Shares {
         }
     }
 
-    /// Takes into account that caches may have answered samples on far pages; how many of them is unknown. Where
-    /// that decides on which side of `limit` the share of the time lies, the share is unknown.
-    pub fn lowered(&mut self, held: &CacheHeld, limit: f64) {
+    /// Takes into account that samples on far pages may not have waited for memory; how many of `open`, a share of the time, is
+    /// unknown. Where that decides on which side of `limit` the share of the time lies, the share is unknown.
+    pub fn lowered(&mut self, open: f64, limit: f64) {
         if let Some(sampled) = &mut self.remote_of_all_ci {
-            sampled.low = (sampled.low - held.far_share).max(0.0);
-            self.remote_of_all = self.remote_of_all.filter(|_| !held.leaves_open(*sampled, limit));
+            sampled.low = (sampled.low - open).max(0.0);
+            let (without, with) = (sampled.high - open, sampled.low + open);
+            let decides = sampled.low <= limit && sampled.high > limit && (without <= limit || with > limit);
+            self.remote_of_all = self.remote_of_all.filter(|_| !decides);
         }
     }
 

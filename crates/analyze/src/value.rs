@@ -140,6 +140,9 @@ pub struct Report {
     /// Objects that caches may have held, in a program that they cannot hold as a whole: their samples on far pages are
     /// in the upper end of `remote_time_share_ci` only. Null if there are hardly any.
     pub caches_may_hold: Option<CacheHeld>,
+    /// Samples on far pages that may be computing; they, too, are in the upper end of `remote_time_share_ci` only. Null if there are
+    /// hardly any.
+    pub loops_may_compute: Option<MayCompute>,
     /// Share of samples by distance of the node of the page; of the samples whose page's node is known.
     pub distance: Vec<DistanceShare>,
     /// Share of samples whose page's node is unknown, of those that touch memory.
@@ -258,13 +261,14 @@ pub struct CacheHeld {
     pub objects: Vec<String>,
 }
 
-impl CacheHeld {
-    /// Whether their samples decide on which side of a limit far memory's share of the time lies, given its interval.
-    pub fn leaves_open(&self, interval: Interval, limit: f64) -> bool {
-        let without = interval.high - self.far_share;
-        let with = interval.low + self.far_share;
-        interval.low <= limit && interval.high > limit && (without <= limit || with > limit)
-    }
+/// Samples on far pages in loops of known speed that may be computing: an iteration takes no longer than it may without waiting.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MayCompute {
+    /// Share of the time that these samples are.
+    #[schemars(range(min = 0, max = 1))]
+    pub far_share: f64,
+    /// Names of their objects, those with most such samples first.
+    pub objects: Vec<String>,
 }
 
 /// When and by which host something was recorded.

@@ -15,6 +15,8 @@ pub(super) const INTERRUPT_NS: f64 = 4_000.0;
 const LONGEST_NS: [f64; 6] = [100e3, 200e3, 400e3, 800e3, 1_650e3, 3_300e3];
 /// Shortest Δt, ns: below it the interrupt's own time matters. // chosen
 pub(super) const SHORTEST_NS: f64 = 15e3;
+/// Pairs are not farther apart, ns.
+pub(super) const FARTHEST_NS: f64 = LONGEST_NS[LONGEST_NS.len() - 1];
 /// How many samples apart the two of a pair are at most. // chosen
 const APART: usize = 3;
 /// Pairs that are looked at: more say no more. // chosen
@@ -89,7 +91,7 @@ fn pairs(points: &[Point]) -> Vec<Pair> {
                 continue;
             }
             let dt = cpu - INTERRUPT_NS * apart as f64;
-            if dt > SHORTEST_NS && dt < LONGEST_NS[LONGEST_NS.len() - 1] {
+            if dt > SHORTEST_NS && dt < FARTHEST_NS {
                 pairs.push((dt, b.at - a.at));
             }
         }

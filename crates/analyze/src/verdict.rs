@@ -6,21 +6,21 @@
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
 mod evidence;
-
+mod open;
 mod reasons;
 
-use super::advice::listed;
 use super::counters::Counters;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
 use super::stats::LEAST_SAMPLES;
 use super::thresholds::WORTH;
 use super::thresholds::{MOST_UNKNOWN, THRESHOLD};
-use super::value::{Basis, CacheBound, CacheHeld, Finding, Interval, Verdict};
+use super::value::{Basis, CacheBound, Finding, Verdict};
 pub use evidence::Evidence;
-use nearfar_figures::percent::{ends, percent};
+use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::{capacity, size};
 use nearfar_recording::Resolution;
+use open::{high_end, low_end, may_not_wait, objects};
 use reasons::{page_node_reason, source_reason};
 
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
@@ -88,8 +88,8 @@ fn decided(
     let memory = counters.memory.weight.max(1) as f64;
     let all = counters.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
-        if let (Some(held), Some(interval)) = (evidence.held, interval) {
-            return unknown(may_be_held(held, interval));
+        if let (true, Some(interval)) = (evidence.held.is_some() || evidence.computed.is_some(), interval) {
+            return unknown(may_not_wait(evidence, interval));
         }
         let may_wait = counters.computing_waits as f64;
         if counters.memory.weight as f64 + may_wait < THRESHOLD * all && n >= LEAST_SAMPLES {
@@ -106,9 +106,12 @@ fn decided(
         return unknown(format!("The node of no page is known. {}", page_node_reason(input, judge)));
     };
     if interval.low > THRESHOLD {
-        let range = match evidence.held {
-            Some(held) if held.far_share >= SAID => {
+        let range = match (evidence.held, evidence.computed) {
+            (Some(held), _) if held.far_share >= SAID => {
                 format!("at least {} if a cache held {}", low_end(interval), objects(held))
+            }
+            (_, Some(computed)) if computed.far_share >= SAID => {
+                format!("at least {}, by how long iterations of its loops take", low_end(interval))
             }
             _ => format!("95 % interval {} to {}", low_end(interval), high_end(interval)),
         };
@@ -159,30 +162,6 @@ fn decided(
         percent(unknown_weight / memory),
         page_node_reason(input, judge)
     ))
-}
-
-/// Why the verdict is missing where caches may have answered what decides it.
-fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
-    let one = held.objects.len() == 1;
-    format!(
-        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({}) \
-         may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
-         `nearfar record --on MACHINE` counts what came from memory.",
-        percent(held.far_share),
-        objects(held),
-        if one { "it" } else { "them" },
-        if one { "" } else { "of the first " },
-        size(held.object_bytes),
-        held.cache_level,
-        capacity(held.cache_bytes),
-        low_end(interval),
-        high_end(interval)
-    )
-}
-
-/// The names of what caches may hold.
-fn objects(held: &CacheHeld) -> String {
-    listed(&held.objects.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The verdict on a program that a cache holds as a whole.
@@ -378,7 +357,19 @@ fn of_lines(
                     percent(1.0 - p.high)
                 ));
             }
-            Some(p) if 1.0 - p.ratio >= WORTH => {}
+            // Whether it gains is not sure, so it is no finding; nor is it nothing.
+            Some(p) if 1.0 - p.ratio >= WORTH => {
+                return unknown(format!(
+                    "{traffic}, and {bound}; another placement of memory is predicted to save {} of the time, but it may save \
+                     {}: record more work.",
+                    percent(1.0 - p.ratio),
+                    if p.high < 1.0 {
+                        format!("{} only", percent(1.0 - p.high))
+                    } else {
+                        "nothing".to_owned()
+                    },
+                ));
+            }
             Some(p) if 1.0 - p.ratio > WORTH - MARGIN => {
                 return unknown(format!(
                     "{traffic}, and {bound}; another placement of memory is predicted to save {}, too close to the {} \
@@ -440,17 +431,6 @@ fn why_unnamed(evidence: &Evidence, what: &str) -> String {
         || "it is spread over too many objects to name a cause.".to_owned(),
         |unnamed| unnamed.why(what),
     )
-}
-
-/// The ends of an interval as they stand beside its share: rounded outward.
-fn low_end(interval: Interval) -> String {
-    let [low, _] = ends(interval.low, interval.high);
-    low
-}
-
-fn high_end(interval: Interval) -> String {
-    let [_, high] = ends(interval.low, interval.high);
-    high
 }
 
 fn clean(what: String) -> (Verdict, String) {

@@ -29,6 +29,8 @@ const CALLING: &str = "488b3b e8a0ffffff 4883c308 49ffcc 75ef c3";
 const NESTED: &str = "31c0 480314c7 48ffc0 4839c8 75f4 4881c720030000 48ffce 75e6 c3";
 /// `movsd xmm0,[rdi]; addsd xmm0,xmm1; movsd [rdi+8],xmm0; add rdi,8; dec rsi; jnz`
 const IN_PLACE: &str = "f20f1007 f20f58c1 f20f114708 4883c708 48ffce 75ea c3";
+/// `movsd xmm0,[rax]; add rax,8; mulsd xmm0,xmm2; addsd xmm0,xmm1; movsd [rax-8],xmm0; cmp rax,rdx; jne`
+const UPDATE: &str = "f20f1000 4883c008 f20f59c2 f20f58c1 f20f1140f8 4839d0 75e6 c3";
 /// `mov rax,[rcx]; add rdx,1; add rax,1; mov [rcx],rax; cmp r12,rdx; jne`
 const COUNTING: &str = "488b01 4883c201 4883c001 488901 4939d4 75ed c3";
 /// `add dword [rcx],1; add dword [rcx+8],1; cmp dword [rcx+32],0; dec rsi; jnz`
@@ -47,7 +49,7 @@ fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
     let mut decoder = Decoder::new();
-    decoder.core = core("AuthenticAMD", 0x19, 0x11);
+    decoder.core = core("AuthenticAMD", 0x19, 0x11, "");
     let registers = Registers { ip: START + offset, ..Registers::default() };
     decoder.resolve(1, &registers, |_| Some(FunctionCode { start: START, bytes: &bytes, synced: true }));
     decoder.loop_around(1, START + offset)
@@ -77,6 +79,16 @@ fn a_triad_has_three_streams_and_is_bound_by_its_instructions() {
     // All instructions share the loop.
     assert_eq!(at(TRIAD, 0x17).unwrap().head, START);
     assert!(at(TRIAD, 0x1c).is_none(), "the return is in no loop");
+}
+
+#[test]
+fn a_place_that_looks_another_after_its_register_was_changed_is_the_same() {
+    let code = at(UPDATE, 4).unwrap();
+    let streams: Vec<_> = code.streams.iter().map(|s| (s.access, s.bytes, s.step)).collect();
+    assert_eq!(streams, [(Access::LoadStore, 8, Some(8))]);
+    // No iteration loads what one before it stored.
+    assert!(code.cost.clone().unwrap().high < 3.0, "{:?}", code.cost);
+    assert!(at(IN_PLACE, 0).unwrap().cost.clone().unwrap().high > 15.0);
 }
 
 #[test]
@@ -115,16 +127,43 @@ fn what_only_some_iterations_execute_costs_nothing_from_below_and_a_mispredictio
 fn a_call_has_no_cost_and_leaves_the_registers_that_it_preserves() {
     let code = at(CALLING, 8).unwrap();
     assert_eq!(code.cost.clone().unwrap_err(), "it has a call (`call`)");
+    // What its other instructions take, it takes at least.
+    assert!(code.issue.unwrap() >= 1.0);
     let place = sampled(&code, &[(RBX, HEAP), (R12, 5)]);
     assert_eq!((place.position, place.left), (HEAP, Some(5)));
 }
 
 #[test]
-fn divisions_have_no_cost_and_no_processor_has_none_that_is_not_known() {
-    assert_eq!(at(DIVIDING, 0).unwrap().cost.clone().unwrap_err(), "it has a division (`divsd`)");
-    assert_eq!(core("AuthenticAMD", 0x15, 1), None);
+fn a_quotient_that_is_divided_again_is_a_chain_of_divisions() {
+    let cost = at(DIVIDING, 0).unwrap().cost.clone().unwrap();
+    assert_eq!((cost.issue, cost.chain, cost.high), (4.0, 13.0, 21.0));
+}
+
+#[test]
+fn each_operand_has_the_time_that_its_instruction_takes_once_all_before_it_are_done() {
+    let hits = |code: &str, inside: u64| -> Vec<(u64, f64)> {
+        let operands = &at(code, inside).unwrap().operands;
+        operands.iter().filter_map(|o| Some((o.ip - START, o.hit_cycles?))).collect()
+    };
+    // Loads of vectors take 8 cycles at most, the multiplication with one 3 more; the store's data are there.
+    assert_eq!(hits(TRIAD, 5), [(0, 8.0), (9, 11.0), (14, 1.0)]);
+    // What an iteration loads the one before it stored.
+    assert_eq!(hits(IN_PLACE, 0), [(0, 16.0), (8, 9.0)]);
+    assert!(at(TRIAD, 5).unwrap().operands.iter().all(|o| o.step == Some(8)));
+    assert_eq!(at(RANDOM, 0x12).unwrap().operands[0].step, None);
+    // Also beside a call, which has no cost.
+    assert!(!hits(CALLING, 8).is_empty());
+}
+
+#[test]
+fn processors_that_are_not_known_have_no_cost_and_what_they_can_do_says_more_than_their_model() {
+    assert_eq!(core("AuthenticAMD", 0x15, 1, ""), None);
     // Two kinds of core: Alder Lake.
-    assert_eq!(core("GenuineIntel", 6, 0x97), None);
+    assert_eq!(core("GenuineIntel", 6, 0x97, "avx2"), None);
+    // A hypervisor that calls it Rocket Lake.
+    let named = |flags| core("GenuineIntel", 6, 0xa7, flags).unwrap().name;
+    assert_eq!(named("avx2 avx512f"), "Ice Lake");
+    assert_eq!(named("avx2 amx_tile avx512_fp16"), "Sapphire Rapids to Granite Rapids");
 }
 
 #[test]

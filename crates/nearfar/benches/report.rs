@@ -195,6 +195,7 @@ fn tables(rank: &Path) {
     save(rank, 0, &mut ProcessEnds::default());
     save(rank, 0, &mut Loops::default());
     save(rank, 0, &mut LoopStreams::default());
+    save(rank, 0, &mut LoopOperands::default());
     save(rank, 0, &mut Progresses::default());
     save(rank, 0, &mut ChainFrames::default());
     save(rank, 0, &mut ObjectEnds::default());

@@ -421,7 +421,7 @@ fn the_stencils_three_placements_are_told_apart() {
     let (true, Some(program)) = (perf_works(), workload("iso3dfd")) else { return };
     let _alone = alone();
     // 256 planes in 8 slabs of blocks: exactly half for each of two threads.
-    let size = "256 256 256 36 256 16 32";
+    let size = "256 256 256 48 256 16 32";
     for (init, remote, verdict) in
         [("serial", 0.50, "affected"), ("half-parallel", 0.25, "affected"), ("first-touch", 0.0, "clean")]
     {

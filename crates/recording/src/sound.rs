@@ -168,6 +168,7 @@ sound! {
         .iter()
         .all(|x| x.is_finite());
     LoopStreams: |t, i| t.step[i].is_finite();
+    LoopOperands: |t, i| t.hit_cycles[i].is_finite() && t.step[i].is_finite();
     Progresses: |t, i| time(t.time_ns[i]);
     // 2^40 bytes: no page is larger.
     PageFaults: |t, i| time(t.time_ns[i]) && t.page_shift[i] <= 40;

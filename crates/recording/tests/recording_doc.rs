@@ -56,6 +56,7 @@ fn generated() -> String {
     table::<AccessSamples>(&mut out);
     table::<Loops>(&mut out);
     table::<LoopStreams>(&mut out);
+    table::<LoopOperands>(&mut out);
     table::<Progresses>(&mut out);
     table::<PageFaults>(&mut out);
     table::<Locations>(&mut out);

@@ -86,6 +86,11 @@ fn verdict(page: &mut Page, r: &Report) {
             "UNKNOWN",
             format!("caches may hold what is on far pages; no verdict on {machine}"),
         ),
+        Verdict::Unknown if r.loops_may_compute.is_some() && r.remote_time_share.is_none() => (
+            Style::Unsure,
+            "UNKNOWN",
+            format!("what is on far pages may be computing; no verdict on {machine}"),
+        ),
         Verdict::Unknown => (
             Style::Unsure,
             "UNKNOWN",

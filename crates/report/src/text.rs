@@ -87,6 +87,9 @@ fn verdict(page: &mut Page, r: &Report) {
         Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => {
             (Style::Unsure, "No verdict on NUMA placement: caches may hold what is on far pages.".to_owned())
         }
+        Verdict::Unknown if r.loops_may_compute.is_some() && r.remote_time_share.is_none() => {
+            (Style::Unsure, "No verdict on NUMA placement: what is on far pages may be computing.".to_owned())
+        }
         Verdict::Unknown => (
             Style::Unsure,
             "No verdict: there is too little data to tell whether NUMA placement costs this program time."
@@ -150,7 +153,11 @@ fn run(page: &mut Page, r: &Report, name: &str) {
                 let share = percent(Some(held.far_share));
                 format!("; {share} of all samples are on other nodes' pages that a cache may have held")
             });
-            format!("{known} of {} whose page's node is known{held}", units(r))
+            let computes = r.loops_may_compute.as_ref().map_or(String::new(), |computed| {
+                let share = percent(Some(computed.far_share));
+                format!("; {share} of all samples are on other nodes' pages in loops that may compute")
+            });
+            format!("{known} of {} whose page's node is known{held}{computes}", units(r))
         }
         None if r.machine.node_ids.len() == 1 => "nothing can be remote on one node; \
              `nearfar report --as 2x22` judges the same recording on two"

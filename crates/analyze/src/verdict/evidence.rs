@@ -2,7 +2,7 @@
 
 use crate::hardware::Beside;
 use crate::unnamed::Unnamed;
-use crate::value::{Basis, CacheBound, CacheHeld, Interval, WhatIf};
+use crate::value::{Basis, CacheBound, CacheHeld, Interval, MayCompute, WhatIf};
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
 pub struct Evidence<'a> {
@@ -26,6 +26,8 @@ pub struct Evidence<'a> {
     pub caches: Option<&'a CacheBound>,
     /// Objects that caches may have held.
     pub held: Option<&'a CacheHeld>,
+    /// Samples on far pages that may be computing.
+    pub computed: Option<&'a MayCompute>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
     /// What was counted beside, where the processor's samples decide.

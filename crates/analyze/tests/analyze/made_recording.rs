@@ -89,6 +89,7 @@ impl MadeRecording {
             threads: Default::default(),
             loops: Default::default(),
             loop_streams: Default::default(),
+            loop_operands: Default::default(),
             progress: Default::default(),
             faults: Default::default(),
             locations: Default::default(),

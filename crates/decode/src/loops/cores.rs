@@ -37,6 +37,14 @@ pub struct Core {
     pub(super) product: Range,
     /// Both at once.
     pub(super) fused: Range,
+    /// Divisions and roots of up to 128 bits: cycles until the next can begin, and until the result is there.
+    pub(super) division_f64: Range,
+    pub(super) division_f64_latency: Range,
+    pub(super) division_f32: Range,
+    pub(super) division_f32_latency: Range,
+    /// Divisions of integers of 32 and 64 bits: cycles at most; at least 4 and 7 on all cores here.
+    pub(super) division_32: f64,
+    pub(super) division_64: f64,
 }
 
 const ZEN2: Core = Core {
@@ -54,9 +62,23 @@ const ZEN2: Core = Core {
     addition: (3.0, 3.0),
     product: (3.0, 3.0),
     fused: (5.0, 5.0),
+    division_f64: (4.0, 10.0),
+    division_f64_latency: (13.0, 21.0),
+    division_f32: (3.0, 6.0),
+    division_f32_latency: (10.0, 15.0),
+    division_32: 30.0,
+    division_64: 46.0,
 };
-const ZEN3: Core =
-    Core { name: "Zen 3", loads: [3.0, 3.0], stores: 2.0, vector: 6.0, fused: (4.0, 4.0), ..ZEN2 };
+const ZEN3: Core = Core {
+    name: "Zen 3",
+    loads: [3.0, 3.0],
+    stores: 2.0,
+    vector: 6.0,
+    fused: (4.0, 4.0),
+    division_32: 14.0,
+    division_64: 20.0,
+    ..ZEN2
+};
 const ZEN4: Core = Core { name: "Zen 4", ..ZEN3 };
 /// Its width for 512 bits differs between models: from half to full.
 const ZEN5: Core = Core {
@@ -83,6 +105,12 @@ const HASWELL: Core = Core {
     addition: (3.0, 3.0),
     product: (3.0, 5.0),
     fused: (5.0, 5.0),
+    division_f64: (4.0, 20.0),
+    division_f64_latency: (10.0, 20.0),
+    division_f32: (3.0, 13.0),
+    division_f32_latency: (10.0, 13.0),
+    division_32: 29.0,
+    division_64: 103.0,
 };
 const SKYLAKE: Core = Core {
     name: "Skylake or Cascade Lake",
@@ -90,11 +118,23 @@ const SKYLAKE: Core = Core {
     addition: (4.0, 4.0),
     product: (4.0, 4.0),
     fused: (4.0, 4.0),
+    division_f64: (4.0, 6.0),
+    division_f64_latency: (13.0, 20.0),
+    division_f32: (3.0, 5.0),
+    division_f32_latency: (11.0, 13.0),
     ..HASWELL
 };
-const ICE_LAKE: Core = Core { name: "Ice Lake", width: 5.0, stores: 2.0, load: (5.0, 5.0), ..SKYLAKE };
+const ICE_LAKE: Core = Core {
+    name: "Ice Lake",
+    width: 5.0,
+    stores: 2.0,
+    load: (5.0, 5.0),
+    division_32: 15.0,
+    division_64: 20.0,
+    ..SKYLAKE
+};
 const SAPPHIRE_RAPIDS: Core = Core {
-    name: "Sapphire Rapids or Emerald Rapids",
+    name: "Sapphire Rapids to Granite Rapids",
     width: 6.0,
     loads: [3.0, 3.0],
     integer: 5.0,
@@ -106,8 +146,12 @@ const SAPPHIRE_RAPIDS: Core = Core {
 };
 
 /// The core of a processor by /proc/cpuinfo's `vendor_id`, `cpu family` and `model`; `None` for one whose figures are not here.
-/// Processors with two kinds of core are left out: which one a thread ran on is not known.
-pub fn core(vendor: &str, family: u32, model: u32) -> Option<&'static Core> {
+/// Processors with two kinds of core are left out: which one a thread ran on is not known. `flags`: cpuinfo's line of them. A hypervisor may
+/// name an older model than it runs on, but what a core can do shows: only Intel's cores since Golden Cove, of servers, have AMX.
+pub fn core(vendor: &str, family: u32, model: u32, flags: &str) -> Option<&'static Core> {
+    if vendor == "GenuineIntel" && family == 6 && flags.split_whitespace().any(|flag| flag == "amx_tile") {
+        return Some(&SAPPHIRE_RAPIDS);
+    }
     Some(match (vendor, family, model) {
         // Linux 6.12, arch/x86/kernel/cpu/amd.c, bsp_init_amd().
         ("AuthenticAMD", 0x17, 0x30..=0x3f | 0x47 | 0x60..=0x7f | 0x84..=0x87 | 0x90..=0xaf) => &ZEN2,
@@ -118,7 +162,8 @@ pub fn core(vendor: &str, family: u32, model: u32) -> Option<&'static Core> {
         ("GenuineIntel", 6, 0x3c | 0x3f | 0x45 | 0x46 | 0x3d | 0x47 | 0x4f | 0x56) => &HASWELL,
         ("GenuineIntel", 6, 0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6) => &SKYLAKE,
         ("GenuineIntel", 6, 0x6a | 0x6c | 0x7d | 0x7e | 0x8c | 0x8d | 0xa7) => &ICE_LAKE,
-        ("GenuineIntel", 6, 0x8f | 0xcf) => &SAPPHIRE_RAPIDS,
+        // Granite Rapids' core (Redwood Cove) has the pipes and latencies of the one before it.
+        ("GenuineIntel", 6, 0x8f | 0xcf | 0xad | 0xae) => &SAPPHIRE_RAPIDS,
         _ => return None,
     })
 }

@@ -10,6 +10,7 @@
 use super::cores::{Core, Range};
 use super::nest::Body;
 use super::steps::Stream;
+use super::work::{Work, work, zeroes};
 use crate::function::Function;
 use crate::operand;
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
@@ -41,57 +42,85 @@ const FOLLOWED: usize = 48;
 /// Iterations between a store and a load of its place that count as a chain through memory.
 const NEAR: i64 = 16;
 
-/// What an instruction does, beside its memory operands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Work {
-    /// Jump, or nothing.
-    None,
-    /// A copy of a register, which may cost nothing; or only a load or store.
-    Move {
-        vector: bool,
-    },
-    Integer(Range),
-    Vector(Range),
-    Addition,
-    Product,
-    Fused,
+/// What is known of a loop's time.
+pub(super) struct Costs {
+    /// Cycles of an iteration that no overlap can go below; what has no cost is left out. `None` for an unknown core.
+    pub issue: Option<f64>,
+    /// Cycles of an iteration; an error says which instruction has none.
+    pub cost: Result<Cost, String>,
+    /// Its instructions that access memory.
+    pub operands: Vec<LoopOperand>,
 }
 
-/// Cycles of an iteration; an error says which instruction has none.
+/// An instruction of a loop that accesses memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoopOperand {
+    /// The instruction.
+    pub ip: u64,
+    /// Cycles at most from when all before it are done until it is, where the first-level cache answers; `None` if its cost is not known.
+    pub hit_cycles: Option<f64>,
+    /// What an iteration adds to its address; `None` where that is not constant.
+    pub step: Option<i64>,
+}
+
+/// What the loop's code says of its time.
 pub(super) fn of(
     function: &Function,
     body: &Body,
     streams: &[Stream],
     core: Option<&Core>,
     factory: &mut InstructionInfoFactory,
-) -> Result<Cost, String> {
-    let core = core.ok_or("the processor is not among those whose figures nearfar has")?;
-    if body.nested {
-        return Err("another loop is inside it".into());
-    }
-    let mut all = Vec::new();
-    for (i, &always) in body.span.clone().zip(&body.always) {
-        all.push(Step::of(&function.instructions[i], always, function.frame_pointer, factory)?);
-    }
-    let issue = throughput(core, all.iter().filter(|s| s.always), 1.0);
-    let chain = issue.max(chain(core, &all, false));
-    let busy = throughput(core, all.iter(), 1.0) * UNEVEN;
-    let mut high = busy.max(self::chain(core, &all, true));
+) -> Costs {
+    let Some(core) = core else {
+        let cost = Err("the processor is not among those whose figures nearfar has".into());
+        return Costs { issue: None, cost, operands: Vec::new() };
+    };
+    let step = |(i, &always): (usize, &bool)| {
+        Step::of(&function.instructions[i], always, function.frame_pointer, core, factory)
+    };
+    let all: Vec<Step> = body.span.clone().zip(&body.always).map(step).collect();
+    let issue = throughput(core, all.iter().filter(|s| s.always), false);
+    let forwarded = if through_memory(streams) { FORWARDED } else { 0.0 };
+    let operand = |s: &Step| {
+        (s.loads + s.stores > 0.0).then(|| LoopOperand {
+            ip: s.ip,
+            hit_cycles: s.unknown.is_none().then(|| s.alone(core) + forwarded),
+            step: None,
+        })
+    };
+    let operands = all.iter().filter_map(operand).collect();
+    let unknown = all.iter().find_map(|s| s.unknown.clone());
+    let cost = match unknown {
+        _ if body.nested => Err("another loop is inside it".into()),
+        Some(why) => Err(why),
+        None => Ok(bounds(core, &all, issue, body, streams)),
+    };
+    Costs { issue: Some(issue), cost, operands }
+}
+
+/// Cycles of an iteration whose instructions all have a cost.
+fn bounds(core: &Core, all: &[Step], issue: f64, body: &Body, streams: &[Stream]) -> Cost {
+    let chain = issue.max(self::chain(core, all, false));
+    let busy = throughput(core, all.iter(), true) * UNEVEN;
+    let mut high = busy.max(self::chain(core, all, true));
     let mispredicted = body.branches as f64 * MISPREDICTED;
     let words = all.iter().all(|s| s.loads + s.stores == 0.0 || !s.vector && matches!(s.bytes, 4 | 8));
     let fixed = !streams.is_empty() && streams.iter().all(|s| s.step == Some(0));
-    let in_place = (fixed && words).then(|| high.max(path(core, &all, false)) + mispredicted);
+    let in_place = (fixed && words).then(|| high.max(path(core, all, false)) + mispredicted);
     if through_memory(streams) {
-        high = high.max(path(core, &all, true) + FORWARDED);
+        high = high.max(path(core, all, true) + FORWARDED);
     }
     high += mispredicted;
-    Ok(Cost { issue, chain, high: high.max(chain), in_place })
+    Cost { issue, chain, high: high.max(chain), in_place }
 }
 
 /// An instruction of the body.
 struct Step {
+    ip: u64,
     always: bool,
     jump: bool,
+    /// Why its cost is not known; then `work` is none.
+    unknown: Option<String>,
     work: Work,
     loads: f64,
     stores: f64,
@@ -112,9 +141,13 @@ impl Step {
         instruction: &Instruction,
         always: bool,
         frame_pointer: bool,
+        core: &Core,
         factory: &mut InstructionInfoFactory,
-    ) -> Result<Step, String> {
-        let work = work(instruction)?;
+    ) -> Step {
+        let (work, unknown) = match work(core, instruction) {
+            Ok(work) => (work, None),
+            Err(why) => (Work::None, Some(why)),
+        };
         let info = factory.info(instruction);
         let memory = operand::all(instruction, info, frame_pointer);
         let count = |with: fn(Access) -> bool| memory.iter().filter(|m| with(m.0.access)).count() as f64;
@@ -149,8 +182,10 @@ impl Step {
         let wide = size == 64
             || (0..instruction.op_count())
                 .any(|n| instruction.op_kind(n) == OpKind::Register && instruction.op_register(n).is_zmm());
-        Ok(Step {
+        Step {
+            ip: instruction.ip(),
             always,
+            unknown,
             jump: instruction.flow_control() == FlowControl::ConditionalBranch,
             work,
             loads: count(|a| matches!(a, Access::Load | Access::LoadStore)),
@@ -161,7 +196,21 @@ impl Step {
             address,
             reads,
             writes,
-        })
+        }
+    }
+
+    /// Cycles at most until it is done once all before it are, with its memory in the first-level cache.
+    fn alone(&self, core: &Core) -> f64 {
+        let load = match (self.loads > 0.0, self.vector) {
+            (false, _) => 0.0,
+            (true, false) => core.load.1,
+            (true, true) => core.vector_load.1,
+        };
+        let own = match self.work {
+            Work::Move { .. } => 0.0,
+            _ => self.latency(core).1,
+        };
+        (load + own).max(1.0)
     }
 
     /// Cycles from its inputs to its result.
@@ -174,13 +223,15 @@ impl Step {
             Work::Addition => core.addition,
             Work::Product => core.product,
             Work::Fused => core.fused,
+            Work::Division { latency, .. } => latency,
         }
     }
 }
 
 /// Cycles by the pipes.
-fn throughput<'a>(core: &Core, steps: impl Iterator<Item = &'a Step>, least: f64) -> f64 {
-    let mut sum = [0.0f64; 8];
+/// `high`: with the slower figures.
+fn throughput<'a>(core: &Core, steps: impl Iterator<Item = &'a Step>, high: bool) -> f64 {
+    let mut sum = [0.0f64; 10];
     for s in steps {
         let pipes = if s.wide { core.wide } else { 1.0 };
         // A jump is one instruction with the comparison before it.
@@ -200,6 +251,10 @@ fn throughput<'a>(core: &Core, steps: impl Iterator<Item = &'a Step>, least: f64
                 sum[5] += pipes;
                 sum[7] += pipes;
             }
+            // One unit of each kind, which others cannot use meanwhile.
+            Work::Division { each, vector, .. } => {
+                sum[if vector { 8 } else { 9 }] += if high { each.1 } else { each.0 };
+            }
         }
     }
     let per_cycle = [
@@ -211,8 +266,11 @@ fn throughput<'a>(core: &Core, steps: impl Iterator<Item = &'a Step>, least: f64
         core.vector,
         core.additions,
         core.products,
+        1.0,
+        1.0,
     ];
-    sum.iter().zip(per_cycle).map(|(n, pipes)| n / pipes).fold(least, f64::max)
+    // No loop takes less than a cycle.
+    sum.iter().zip(per_cycle).map(|(n, pipes)| n / pipes).fold(1.0, f64::max)
 }
 
 /// Cycles that the chain of results takes from one iteration to the next. `high`: with the slower figures, and with what only
@@ -279,141 +337,15 @@ fn through_memory(streams: &[Stream]) -> bool {
             return true;
         }
         streams.iter().filter(loads).filter(|load| load.ip != store.ip).any(|load| {
-            let (Some(a), Some(b), Some(step)) = (&store.address, &load.address, store.step) else {
+            let (Some(a), Some(b), Some(step)) = (&store.start, &load.start, store.step) else {
                 // Where either goes is not known.
                 return store.step.is_none() && load.step.is_none();
             };
-            let apart = a.constant.wrapping_sub(b.constant).unsigned_abs();
-            a.terms == b.terms && apart <= step.unsigned_abs().saturating_mul(NEAR as u64)
+            let apart = a.constant.wrapping_sub(b.constant);
+            let bytes = store.bytes.max(load.bytes);
+            // So many iterations later the load is where the store was.
+            let meets = |later: i64| apart.wrapping_sub(step.wrapping_mul(later)).unsigned_abs() < bytes;
+            a.terms == b.terms && (1..=NEAR).any(meets)
         })
     })
-}
-
-/// `xor eax, eax` and its kind: the result does not wait for the operands, on some of the cores at least (a chain through one is
-/// no bound from below).
-fn zeroes(instruction: &Instruction) -> bool {
-    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
-    let name = name.strip_prefix('v').unwrap_or(&name);
-    let same = match instruction.op_count() {
-        2 => instruction.op0_register() == instruction.op1_register(),
-        3 => instruction.op1_register() == instruction.op2_register(),
-        _ => false,
-    };
-    same && instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && ["xor", "sub", "sbb", "pxor", "psub", "pcmpeq", "pcmpgt", "pandn", "pternlog"]
-            .iter()
-            .any(|start| name.starts_with(start))
-}
-
-/// What an instruction does; an error for those whose cost depends on their operands' values, or that the table leaves out.
-fn work(instruction: &Instruction) -> Result<Work, String> {
-    let unknown = |what: &str| {
-        Err(format!("it has {what} (`{}`)", format!("{:?}", instruction.mnemonic()).to_lowercase()))
-    };
-    match instruction.flow_control() {
-        FlowControl::Next => {}
-        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => return Ok(Work::None),
-        FlowControl::Call | FlowControl::IndirectCall => return unknown("a call"),
-        _ => return unknown("an instruction whose cost is not known"),
-    }
-    if instruction.has_lock_prefix() || instruction.is_string_instruction() {
-        return unknown("an instruction whose cost is not known");
-    }
-    let full = format!("{:?}", instruction.mnemonic()).to_lowercase();
-    let vector = (0..instruction.op_count()).any(|n| {
-        instruction.op_kind(n) == OpKind::Register && instruction.op_register(n).is_vector_register()
-    });
-    let name = if vector { full.strip_prefix('v').unwrap_or(&full) } else { &full };
-    // The type at the end: ps, pd, ss, sd.
-    let float = ["ps", "pd", "ss", "sd"].iter().find_map(|end| name.strip_suffix(end));
-    if !vector {
-        return Ok(match name {
-            "nop" | "endbr64" | "prefetcht0" | "prefetcht1" | "prefetcht2" | "prefetchnta" | "prefetchw" => {
-                Work::None
-            }
-            "mov" | "movzx" | "movsx" | "movsxd" => Work::Move { vector: false },
-            "add" | "sub" | "and" | "or" | "xor" | "cmp" | "test" | "inc" | "dec" | "neg" | "not" | "shl"
-            | "sal" | "sar" | "shr" | "andn" | "cdqe" | "cwde" | "cqo" | "cdq" | "movbe" => {
-                Work::Integer((1.0, 1.0))
-            }
-            "lea" | "rol" | "ror" | "rorx" | "shlx" | "sarx" | "shrx" | "bt" | "bswap" | "adc" | "sbb"
-            | "blsr" | "blsi" | "bzhi" | "adox" | "adcx" => Work::Integer((1.0, 3.0)),
-            "imul" | "mul" | "mulx" => Work::Integer((3.0, 5.0)),
-            "popcnt" | "lzcnt" | "tzcnt" | "bsr" | "bsf" | "crc32" => Work::Integer((1.0, 4.0)),
-            name if name.starts_with("set") || name.starts_with("cmov") => Work::Integer((1.0, 2.0)),
-            "div" | "idiv" => return unknown("a division"),
-            _ => return unknown("an instruction whose cost is not known"),
-        });
-    }
-    if name.contains("div") || name.contains("sqrt") || name.starts_with("rcp") || name.starts_with("rsqrt") {
-        return unknown("a division");
-    }
-    if name.contains("gather") || name.contains("scatter") {
-        return unknown("a gather or scatter");
-    }
-    Ok(match (float, name) {
-        (Some("add" | "sub" | "addsub"), _) => Work::Addition,
-        (Some("mul"), _) => Work::Product,
-        (Some(op), _) if op.starts_with("fmadd") || op.starts_with("fmsub") || op.starts_with("fnm") => {
-            Work::Fused
-        }
-        // On AMD's cores these take one cycle, on Intel's four.
-        (Some("min" | "max"), _) => Work::Vector((1.0, 4.0)),
-        (Some(op), _) if op.starts_with("cmp") || matches!(op, "comi" | "ucomi") => Work::Vector((1.0, 5.0)),
-        (Some("mova" | "movu" | "mov" | "movnt" | "movl" | "movh"), _) if !merges(instruction) => {
-            Work::Move { vector: true }
-        }
-        (Some("and" | "andn" | "or" | "xor" | "blend" | "unpckl" | "unpckh" | "shuf"), _) => {
-            Work::Vector((1.0, 1.0))
-        }
-        (
-            Some(
-                "blendv" | "perm" | "permil" | "permi2" | "permt2" | "movl" | "movh" | "mov" | "movlh"
-                | "movhl",
-            ),
-            _,
-        ) => Work::Vector((1.0, 5.0)),
-        (
-            _,
-            "movdqa" | "movdqu" | "movdqa32" | "movdqa64" | "movdqu8" | "movdqu16" | "movdqu32" | "movdqu64"
-            | "lddqu" | "movntdq" | "movddup" | "movshdup" | "movsldup",
-        ) => Work::Move { vector: true },
-        (_, "movd" | "movq") => Work::Vector((0.0, 5.0)),
-        (_, name) if name.starts_with("cvt") => Work::Vector((3.0, 12.0)),
-        (_, name)
-            if name.starts_with("broadcast")
-                || name.starts_with("extract")
-                || name.starts_with("insert")
-                || name.starts_with("perm")
-                || name.starts_with("pbroadcast")
-                || name.starts_with("pinsr")
-                || name.starts_with("pextr")
-                || name.starts_with("pmov") =>
-        {
-            Work::Vector((1.0, 8.0))
-        }
-        (_, name) if name.starts_with("pmul") || name.starts_with("pmadd") || name.starts_with("psadbw") => {
-            Work::Vector((3.0, 10.0))
-        }
-        (_, name)
-            if [
-                "padd", "psub", "pand", "por", "pxor", "pcmp", "psll", "psrl", "psra", "punpck", "pshuf",
-                "pack", "pmin", "pmax", "pabs", "palignr", "pblend", "pavg", "ptest", "psign", "pternlog",
-                "ptern",
-            ]
-            .iter()
-            .any(|start| name.starts_with(start)) =>
-        {
-            Work::Vector((1.0, 4.0))
-        }
-        _ => return unknown("an instruction whose cost is not known"),
-    })
-}
-
-/// A move between registers that keeps a part of its destination.
-fn merges(instruction: &Instruction) -> bool {
-    let registers = (0..instruction.op_count()).all(|n| instruction.op_kind(n) == OpKind::Register);
-    let name = format!("{:?}", instruction.mnemonic()).to_lowercase();
-    registers && (name.ends_with("ss") || name.ends_with("sd"))
 }

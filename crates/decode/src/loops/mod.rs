@@ -7,9 +7,10 @@ mod cores;
 mod cost;
 mod nest;
 mod steps;
+mod work;
 
 pub use cores::{Core, core};
-pub use cost::Cost;
+pub use cost::{Cost, LoopOperand};
 
 use super::function::Function;
 use super::linear::Linear;
@@ -35,8 +36,13 @@ pub struct CodeLoop {
     pub streams: Vec<LoopStream>,
     /// What tells how far it is; `None` if nothing does.
     pub position: Option<Position>,
+    /// Cycles of an iteration that no overlap can go below, also where some instructions have no cost; `None` for a core whose
+    /// figures are not known.
+    pub issue: Option<f64>,
     /// Cycles of an iteration; an error says why they are not known.
     pub cost: Result<Cost, String>,
+    /// Its instructions that access memory, as far as their cost is known.
+    pub operands: Vec<LoopOperand>,
     forms: Vec<Option<Linear>>,
     counter: Option<Linear>,
     left: Option<Left>,
@@ -94,7 +100,7 @@ impl CodeLoop {
     ) -> CodeLoop {
         let body = nest::body(function, span);
         let steps = Steps::of(function, &body, factory);
-        let mut found = steps::streams(function, &body, &steps, factory);
+        let (mut found, by_ip) = steps::streams(function, &body, &steps, factory);
         found.truncate(MOST_STREAMS);
         let left = Left::of(function, &body, &steps);
         let counter = counter(&steps);
@@ -108,7 +114,8 @@ impl CodeLoop {
             (None, Some((_, step))) => Some(Position { stream: None, step }),
             (None, None) => None,
         };
-        let cost = cost::of(function, &body, &found, core, factory);
+        let mut costs = cost::of(function, &body, &found, core, factory);
+        costs.operands.iter_mut().for_each(|o| o.step = by_ip.get(&o.ip).copied().flatten());
         CodeLoop {
             head: function.instructions[*body.span.start()].ip(),
             last: function.instructions[*body.span.end()].ip(),
@@ -124,7 +131,9 @@ impl CodeLoop {
                 })
                 .collect(),
             position,
-            cost,
+            issue: costs.issue,
+            cost: costs.cost,
+            operands: costs.operands,
             forms: found.into_iter().map(|s| s.address).collect(),
             counter: counter.map(|(register, _)| Linear::register(register)),
             left,

@@ -8,6 +8,7 @@ use crate::operand;
 use iced_x86::{FlowControl, InstructionInfoFactory, Mnemonic, OpKind};
 use nearfar_machine::LINE_BYTES;
 use nearfar_recording::Access;
+use std::collections::HashMap;
 
 /// Registers that a call may change (System V ABI for x86-64, section 3.2.1): rax rcx rdx rsi rdi r8 to r11.
 const CALL_CHANGES: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
@@ -30,6 +31,8 @@ pub(super) struct Stream {
     /// The address over the registers of any sample in the loop, exact to one step; `None` where registers do not hold it
     /// throughout.
     pub address: Option<Linear>,
+    /// The address over the registers at the begin of an iteration; `None` where that is not known.
+    pub start: Option<Linear>,
     /// How many operands it stands for.
     pub operands: usize,
 }
@@ -89,13 +92,14 @@ fn step(form: &Linear, of: &[Option<i64>; 16]) -> Option<i64> {
     })
 }
 
-/// The memory that the loop goes through, the stack's fixed places left out.
+/// The memory that the loop goes through, the stack's fixed places left out; and what an iteration adds to the address of each
+/// instruction that accesses it, `None` where that is not constant.
 pub(super) fn streams(
     function: &Function,
     body: &Body,
     steps: &Steps,
     factory: &mut InstructionInfoFactory,
-) -> Vec<Stream> {
+) -> (Vec<Stream>, HashMap<u64, Option<i64>>) {
     struct One {
         form: Option<Linear>,
         stream: Stream,
@@ -109,10 +113,8 @@ pub(super) fn streams(
                 continue;
             }
             let form = found.address;
-            let step = form.as_ref().and_then(|form| {
-                let known = form.substitute(&steps.before[at])?;
-                step(&known, &steps.of)
-            });
+            let start = form.as_ref().and_then(|form| form.substitute(&steps.before[at]));
+            let step = start.as_ref().and_then(|start| step(start, &steps.of));
             let stack = form.as_ref().is_some_and(|form| form.mentions(RSP));
             if stack && step == Some(0) {
                 continue;
@@ -126,13 +128,20 @@ pub(super) fn streams(
                 step,
                 always: body.always[at],
                 address,
+                start: start.clone(),
                 operands: 1,
             };
-            all.push(One { form, stream });
+            // Where a register was changed on the way, two places that look apart may be one.
+            all.push(One { form: start.or(form), stream });
         }
     }
     // Operands that one line or its neighbour holds are one stream. Each fixed place is a stream of its own: which thread uses which place
     // decides whether they share a line.
+    let mut by_ip: HashMap<u64, Option<i64>> = HashMap::new();
+    for (ip, step) in all.iter().map(|one| (one.stream.ip, one.stream.step)) {
+        let of_all = by_ip.entry(ip).or_insert(step);
+        *of_all = of_all.filter(|known| Some(*known) == step);
+    }
     let mut streams: Vec<One> = Vec::new();
     all.sort_by_key(|one| one.form.as_ref().map_or(0, |form| form.constant));
     for one in all {
@@ -167,7 +176,7 @@ pub(super) fn streams(
     }
     let mut streams: Vec<Stream> = streams.into_iter().map(|one| one.stream).collect();
     streams.sort_by_key(|s| s.ip);
-    streams
+    (streams, by_ip)
 }
 
 fn both(a: Access, b: Access) -> Access {

@@ -220,10 +220,11 @@ fn twist_table<T: Columns>(directory: &Path, random: &mut Random) {
 }
 
 type Twist = fn(&Path, &mut Random);
-const TWISTS: [Twist; 27] = [
+const TWISTS: [Twist; 28] = [
     twist_table::<Processes>,
     twist_table::<Loops>,
     twist_table::<LoopStreams>,
+    twist_table::<LoopOperands>,
     twist_table::<Progresses>,
     twist_table::<ProcessEnds>,
     twist_table::<Threads>,

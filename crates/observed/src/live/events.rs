@@ -60,6 +60,8 @@ pub struct Processor {
     pub family: u32,
     /// Model.
     pub model: u32,
+    /// What it can do: the words of `flags`.
+    pub flags: String,
 }
 
 impl Processor {
@@ -74,6 +76,7 @@ impl Processor {
             vendor: field("vendor_id").unwrap_or_default(),
             family: number("cpu family"),
             model: number("model"),
+            flags: field("flags").unwrap_or_default(),
         }
     }
 
@@ -187,7 +190,7 @@ mod tests {
     }
 
     fn processor(vendor: &str, family: u32, model: u32) -> Processor {
-        Processor { vendor: vendor.into(), family, model }
+        Processor { vendor: vendor.into(), family, model, flags: String::new() }
     }
 
     #[test]

@@ -98,12 +98,22 @@ impl Progress {
             instructions: code.instructions as u32,
             stream: code.position.and_then(|p| p.stream).map_or(NO_STREAM, |stream| stream as u16),
             step: code.position.map_or(0.0, |p| p.step as f64),
-            issue_cycles: cost.map_or(-1.0, |c| c.issue),
+            issue_cycles: code.issue.unwrap_or(-1.0),
             chain_cycles: cost.map_or(-1.0, |c| c.chain),
             high_cycles: cost.map_or(-1.0, |c| c.high),
             in_place_cycles: cost.ok().and_then(|c| c.in_place).unwrap_or(-1.0),
             why: code.cost.as_ref().err().cloned().unwrap_or_default().into(),
         });
+        for operand in &code.operands {
+            let ip = processes.location(space, operand.ip, tables);
+            tables.loop_operands.push(LoopOperand {
+                loop_id: id,
+                ip,
+                hit_cycles: operand.hit_cycles.unwrap_or(-1.0),
+                regular: u8::from(operand.step.is_some()),
+                step: operand.step.unwrap_or(0) as f64,
+            });
+        }
         for (number, stream) in code.streams.iter().enumerate() {
             let ip = processes.location(space, stream.ip, tables);
             tables.loop_streams.push(LoopStream {

@@ -181,8 +181,8 @@ pub fn record(subject: &Subject, options: &Options) -> Result<Outcome, RecordErr
     let weight = perf.as_ref().map_or(0, PerfSet::sample_weight_ns);
     let mut interpreter = Interpreter::new(weight, matches!(skid, Skid::Holds(_) | Skid::Untested));
     if !inside {
-        let Processor { vendor, family, model } = proc::processor();
-        interpreter.processes.decoder.core = core(&vendor, family, model);
+        let Processor { vendor, family, model, flags } = proc::processor();
+        interpreter.processes.decoder.core = core(&vendor, family, model, &flags);
         writer.meta.core_ghz = core_ghz();
         writer.meta.in_place_ns = in_place_ns();
     }

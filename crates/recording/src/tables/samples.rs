@@ -60,7 +60,7 @@ table! {
         stream: u16,
         /// What an iteration adds to `progress.position`; 0 if nothing tells how far the loop is.
         step: f64,
-        /// Cycles of an iteration that no overlap can go below; −1 if unknown.
+        /// Cycles of an iteration that no overlap can go below, without those of instructions whose cost is not known; −1 if unknown.
         issue_cycles: f64,
         /// The same for one entry of many iterations, with the chain of results from one to the next; −1 if unknown.
         chain_cycles: f64,
@@ -93,6 +93,22 @@ table! {
         step: f64,
         /// 1 if every iteration accesses it; 0 if only some may.
         always: u8,
+    }
+}
+
+table! {
+    /// An instruction of a loop that accesses memory, and what it costs where a cache answers at once.
+    LoopOperand / LoopOperands = "loop_operands", added {
+        /// Which loop.
+        loop_id: u32,
+        /// The instruction (a location).
+        ip: u32,
+        /// Cycles at most from when all instructions before it are done until it is, where the first-level cache answers; −1 if unknown.
+        hit_cycles: f64,
+        /// 1 if every iteration adds the same to its address.
+        regular: u8,
+        /// What it adds, bytes; 0 where it is not regular.
+        step: f64,
     }
 }
 

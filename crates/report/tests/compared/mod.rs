@@ -91,6 +91,7 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
         caches: None,
         caches_why: None,
         caches_may_hold: None,
+        loops_may_compute: None,
         distance: Vec::new(),
         page_node_unknown_share: 0.0,
         unattributed_share: 0.0,

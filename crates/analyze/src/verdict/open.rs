@@ -1,0 +1,65 @@
+//! Why a verdict is missing, where samples on far pages may not have waited for memory.
+
+use super::evidence::Evidence;
+use crate::advice::listed;
+use crate::value::{CacheHeld, Interval, MayCompute};
+use nearfar_figures::percent::{ends, percent};
+use nearfar_figures::sizes::{capacity, size};
+
+/// Why the verdict is missing where what decides it may not have waited for memory.
+pub(super) fn may_not_wait(evidence: &Evidence, interval: Interval) -> String {
+    match (evidence.held, evidence.computed) {
+        (held, Some(computed)) if held.is_none_or(|h| h.far_share < computed.far_share) => {
+            may_compute(computed, interval)
+        }
+        (Some(held), _) => may_be_held(held, interval),
+        (None, computed) => computed.map_or(String::new(), |computed| may_compute(computed, interval)),
+    }
+}
+
+/// The same where loops take no longer than they may without waiting.
+fn may_compute(computed: &MayCompute, interval: Interval) -> String {
+    format!(
+        "{} of the time is on far pages of {}, in loops whose iterations take no longer than their instructions may take without \
+         waiting for memory: far memory took {} to {} of the time. `nearfar record --on MACHINE` counts what came from memory.",
+        percent(computed.far_share),
+        listed(&computed.objects.iter().map(String::as_str).collect::<Vec<_>>()),
+        low_end(interval),
+        high_end(interval)
+    )
+}
+
+/// Why the verdict is missing where caches may have answered what decides it.
+fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
+    let one = held.objects.len() == 1;
+    format!(
+        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({}) \
+         may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
+         `nearfar record --on MACHINE` counts what came from memory.",
+        percent(held.far_share),
+        objects(held),
+        if one { "it" } else { "them" },
+        if one { "" } else { "of the first " },
+        size(held.object_bytes),
+        held.cache_level,
+        capacity(held.cache_bytes),
+        low_end(interval),
+        high_end(interval)
+    )
+}
+
+/// The names of what caches may hold.
+pub(super) fn objects(held: &CacheHeld) -> String {
+    listed(&held.objects.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// The ends of an interval as they stand beside its share: rounded outward.
+pub(super) fn low_end(interval: Interval) -> String {
+    let [low, _] = ends(interval.low, interval.high);
+    low
+}
+
+pub(super) fn high_end(interval: Interval) -> String {
+    let [_, high] = ends(interval.low, interval.high);
+    high
+}
