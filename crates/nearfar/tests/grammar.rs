@@ -43,7 +43,6 @@ fn what_prints_a_result_has_the_same_flags() {
         "record",
         "import",
         "export",
-        "cache",
         "exporter",
         "completions",
         "man",

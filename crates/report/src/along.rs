@@ -138,8 +138,8 @@ fn threads(page: &mut Page, r: &Report, along: &CountedAlong) {
         page.line(&format!("   and {} more threads in the JSON", along.threads.len() - shown.len()));
     }
     if let Some(share) = along.threads_share.filter(|s| *s < 0.995) {
-        page.line(&format!(
-            "   These ran for {} of the CPU time: a thread's begin when it is found.",
+        page.indented(&format!(
+            "These ran for {} of the CPU time: a thread's begin when it is found.",
             percent(Some(share))
         ));
     }

@@ -278,21 +278,30 @@ pub(super) fn roofline(page: &mut Page, r: &Report) {
     page.item(0, "roofline", &text);
 }
 
+/// Columns of the first column of cpus.
+const CPUS_OF: usize = 13;
+
 /// What the cpus of each node did, from the least to the most.
 fn cpus(page: &mut Page, c: &Counted) {
     if c.cpus.is_empty() {
         return;
     }
-    page.heading(&format!(
-        "{}{}{}{}{}{}{}",
-        left("Cpus of", 13),
-        right("instr.", 9),
-        right("IPC", 11),
-        right("L1 hit %", 12),
-        right("L2 hit %", 12),
-        right("L3 hit %", 12),
-        right("TLB miss", 11),
-    ));
+    // The caches that are farthest from memory say least of it: they stay out of a narrow page first.
+    let mut titles = vec![
+        ("instr.", 9),
+        ("IPC", 11),
+        ("L1 hit %", 12),
+        ("L2 hit %", 12),
+        ("L3 hit %", 12),
+        ("TLB miss", 11),
+    ];
+    for least in ["L1 hit %", "L2 hit %", "TLB miss"] {
+        if CPUS_OF + titles.iter().map(|t| t.1).sum::<usize>() > page.width {
+            titles.retain(|t| t.0 != least);
+        }
+    }
+    let head: String = titles.iter().map(|&(title, width)| right(title, width)).collect();
+    page.heading(&format!("{}{head}", left("Cpus of", CPUS_OF)));
     let mut nodes: Vec<Option<u32>> = c.cpus.iter().map(|cpu| cpu.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -312,16 +321,19 @@ fn cpus(page: &mut Page, c: &Counted) {
         };
         let name = node.map_or("no node".to_owned(), |n| format!("node {n}"));
         let sum = |f: fn(&CpuCounts) -> u64| all.iter().map(|c| f(c)).sum::<u64>();
-        page.line(&format!(
-            "{}{}{}{}{}{}{}",
-            left(&format!("{name} ({})", all.len()), 13),
-            right(&many(sum(|c| c.instructions)), 9),
-            right(&of(|c| c.ipc, 1.0, 2), 11),
-            right(&of(|c| c.l1_hit, 100.0, 1), 12),
-            right(&of(|c| c.l2_hit, 100.0, 1), 12),
-            right(&of(|c| c.l3_hit, 100.0, 1), 12),
-            right(&many(sum(|c| c.tlb_misses + c.huge_tlb_misses)), 11),
-        ));
+        let cell = |&(title, width): &(&str, usize)| {
+            let text = match title {
+                "instr." => many(sum(|c| c.instructions)),
+                "IPC" => of(|c| c.ipc, 1.0, 2),
+                "L1 hit %" => of(|c| c.l1_hit, 100.0, 1),
+                "L2 hit %" => of(|c| c.l2_hit, 100.0, 1),
+                "L3 hit %" => of(|c| c.l3_hit, 100.0, 1),
+                _ => many(sum(|c| c.tlb_misses + c.huge_tlb_misses)),
+            };
+            right(&text, width)
+        };
+        let cells: String = titles.iter().map(cell).collect();
+        page.line(&format!("{}{cells}", left(&format!("{name} ({})", all.len()), CPUS_OF)));
     }
 }
 

@@ -145,10 +145,13 @@ impl Page {
         }
     }
 
-    /// A blank line and a heading.
+    /// A blank line and a heading. A sentence is wrapped; the names of columns stand where the columns are.
     pub(super) fn heading(&mut self, text: &str) {
         self.blank();
-        self.styled(Style::Heading, text);
+        match text.contains("  ") {
+            true => self.styled(Style::Heading, text),
+            false => self.headline(Style::Heading, text),
+        }
     }
 
     /// Wrapped text without a style.
@@ -156,6 +159,11 @@ impl Page {
         for line in wrap(text, self.width) {
             self.line(&line);
         }
+    }
+
+    /// A wrapped remark below a table.
+    pub(super) fn indented(&mut self, text: &str) {
+        self.hanging(" ".repeat(3), 3, text);
     }
 
     /// A wrapped point of a list.

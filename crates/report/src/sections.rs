@@ -17,6 +17,9 @@ const FUNCTIONS: usize = 5;
 const LEAST_SHARE: f64 = 0.01;
 /// Columns of the resource that bound a function's lines.
 const BOUND: usize = 24;
+/// Columns of a narrow page beside an object's name, and of these of the remote share.
+const NARROW: usize = 49;
+const REMOTE: usize = 12;
 /// Above this, threads are summed by node.
 const THREADS: usize = 16;
 
@@ -98,7 +101,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         n => format!(" and {n} more"),
     };
     let title = format!("{}. {}", f.rank, kind(&f.kind));
-    page.line(&shorten(&title, width));
+    page.paragraph(&title);
     if !objects.is_empty() {
         page.item(3, "objects", &format!("{}{rest}", objects.join(", ")));
     }
@@ -163,6 +166,9 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         Basis::StallTime | Basis::MemoryLoads => 59,
         Basis::DramLines => 68,
     };
+    // Figures are not cut: a narrow page has a range alone, or one column less.
+    let roomy = page.width >= beside + 10;
+    let beside = if roomy { beside } else { NARROW };
     let name = page.width.saturating_sub(beside).clamp(10, 40);
     let title = format!(
         "{} {} {}  {}",
@@ -170,6 +176,7 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
         right("size", 9),
         right("share", 8),
         match r.basis {
+            _ if !roomy => format!("{} threads", left("remote", REMOTE)),
             Basis::StallTime | Basis::MemoryLoads => format!("{} used by threads", left("remote (95 %)", 22)),
             Basis::DramLines => format!("{} {} bound then by", left("remote", 8), left("threads", 15)),
         }
@@ -180,12 +187,12 @@ pub(super) fn objects(page: &mut Page, r: &Report) {
     let large = |o: &&ObjectRow| o.stall_share >= LEAST_SHARE || r.objects.len() == 1;
     let shown: Vec<&ObjectRow> = r.objects.iter().filter(|o| large(o) || named(o)).take(OBJECTS).collect();
     for object in &shown {
-        one_object(page, r, object, name);
+        one_object(page, r, object, (name, roomy));
     }
     more(page, r.objects.len() - shown.len(), "object");
 }
 
-fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
+fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, (name_width, roomy): (usize, bool)) {
     let name = match o.count {
         0 | 1 => shorten(&o.name, name_width),
         n => {
@@ -205,6 +212,7 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, name_width: usize) {
         Pattern::Unknown => "unknown",
     };
     let rest = match &o.dram {
+        _ if !roomy => format!("{} {pattern}", left(&narrow(o.remote_share, o.remote_share_ci), REMOTE)),
         None => format!("{} {pattern}", left(&percent_ci(o.remote_share, o.remote_share_ci), 22)),
         Some(d) => {
             let remote = narrow(o.remote_share, o.remote_share_ci);
@@ -331,7 +339,16 @@ pub(super) fn nodes(page: &mut Page, r: &Report) {
     let ids = &r.machine.node_ids[..r.machine.node_ids.len().min(fit)];
     let head: String = ids.iter().map(|id| right(&format!("node {id}"), 9)).collect();
     let what = if by_node { "From cpus of" } else { "Thread" };
-    page.heading(&format!("{}{head}   % of {}, by node of the page", left(what, label), units(r)));
+    let of = format!("% of {}, by node of the page", units(r));
+    let title = format!("{}{head}", left(what, label));
+    // The unit is above the columns where it does not fit beside them.
+    match columns(&title) + 3 + columns(&of) <= page.width {
+        true => page.heading(&format!("{title}   {of}")),
+        false => {
+            page.heading(&format!("{of}:"));
+            page.line(&title);
+        }
+    }
     for (name, share, row) in rows {
         // Samples without a known node are in no column: not the same as none.
         let seen: f64 = row.iter().sum();
@@ -354,30 +371,29 @@ pub(super) fn functions(page: &mut Page, r: &Report) {
         return;
     }
     let beside = match r.basis {
-        Basis::StallTime | Basis::MemoryLoads => 45,
-        Basis::DramLines => 45 + BOUND,
+        Basis::DramLines if page.width >= 52 + BOUND => 45 + BOUND,
+        _ => 45,
     };
+    let bound = beside > 45;
     let name = (page.width.saturating_sub(beside)).clamp(16, 44);
     page.heading(&format!(
         "{} {}  {} {}most at",
         left("Functions", name),
         right("share", 8),
         left("remote", 8),
-        match r.basis {
-            Basis::StallTime | Basis::MemoryLoads => String::new(),
-            Basis::DramLines => left("bound then by", BOUND),
-        }
+        if bound { left("bound then by", BOUND) } else { String::new() }
     ));
     let large = |f: &&FunctionRow| f.stall_share >= LEAST_SHARE || r.functions.len() == 1;
     for function in r.functions.iter().filter(large).take(FUNCTIONS) {
-        one_function(page, function, name);
+        one_function(page, function, name, bound);
     }
 }
 
-fn one_function(page: &mut Page, f: &FunctionRow, name: usize) {
+fn one_function(page: &mut Page, f: &FunctionRow, name: usize, bound: bool) {
     let at: Option<&UseRow> = f.lines.first();
     let at = at.and_then(|l| l.at.as_deref()).or(f.module.as_deref());
-    let bound = f.dram.as_ref().map_or(String::new(), |d| left(&bound_most(&d.bound), BOUND));
+    let bound =
+        f.dram.as_ref().filter(|_| bound).map_or(String::new(), |d| left(&bound_most(&d.bound), BOUND));
     let room = page.width.saturating_sub(name + 21 + columns(&bound));
     page.line(&format!(
         "{} {}  {} {bound}{}",

@@ -1,7 +1,7 @@
 //! Predictions: what a repair gives, and the table of all that were tried.
 
 use super::counted::seconds_short;
-use super::layout::{Page, columns, percent, right, shorten};
+use super::layout::{Page, columns, percent, right, shorten, wrap};
 use nearfar_analyze::{
     Basis, Finding, NotWorth, PhaseReport, Predicted, Repair, RepairPart, RepairRow, Report, WORTH, WhatIf,
 };
@@ -87,9 +87,12 @@ pub(super) fn section(page: &mut Page, r: &Report) {
     let name = page.width.saturating_sub(RATIO + REMOTE).clamp(24, 60);
     let mut row = |what: &str, p: &Predicted, remote: Option<f64>| {
         let remote = remote.map_or(String::new(), |s| percent(Some(s)));
-        let what = shorten(what, name.saturating_sub(1));
-        let pad = name.saturating_sub(columns(&what));
-        page.line(&format!("{what}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
+        // No name is cut: the figures are beside its last line.
+        let mut lines = wrap(what, name.saturating_sub(1));
+        let last = shorten(&lines.pop().unwrap_or_default(), name.saturating_sub(1));
+        lines.iter().for_each(|line| page.line(&shorten(line, page.width)));
+        let pad = name.saturating_sub(columns(&last));
+        page.line(&format!("{last}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
     };
     if let Some(b) = &w.best {
         row(&format!("best: {}", placed(&b.parts)), &b.predicted, Some(b.remote_share));

@@ -10,6 +10,8 @@ mod subject;
 
 use nearfar_analyze::Report;
 use nearfar_report::cure::Cure;
+use nearfar_report::phases::{Quantity, Wanted};
+use nearfar_report::subject::{Subject, to_text as to_subject};
 use nearfar_report::{callers, json::SCHEMA_VERSION, to_json};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -282,6 +284,15 @@ fn lines_keep_to_a_narrow_terminal_and_commands_are_not_broken() {
         for line in text.lines().filter(|line| !line.contains("nearfar ")) {
             assert!(line.chars().count() <= width, "{name} at {width}: {line}");
         }
+        // The other pages of a recording; that of phases has the columns of TAU's pprof, which others read.
+        let mut pages = vec![to_details(report, width, false), callers(report, width, false)];
+        let of = |subject| to_subject(report, subject, "app.nearfar", "app.nearfar", width, false);
+        pages.extend((0..report.objects.len().min(3)).map(|i| of(Subject::Object(i))));
+        for line in pages.iter().flat_map(|page| page.lines()) {
+            assert!(line.chars().count() <= width, "{name} at {width}: {line}");
+            // A size is shown as a whole, or not at all.
+            assert!(!line.contains("Mi…") && !line.contains("Ki…"), "{name} at {width}: {line}");
+        }
         let diff = format!("nearfar diff {again} after.nearfar");
         assert_eq!(text.contains(&diff), text.contains("verify "), "{name} at {width}: {text}");
     }
@@ -412,7 +423,6 @@ fn no_line_is_wider_than_the_page() {
 
 #[test]
 fn phases_whose_pages_are_on_unknown_nodes_have_unknown_far_memory() {
-    use nearfar_report::phases::{Quantity, Wanted};
     let page = |r: &Report, quantity| {
         let text = nearfar_report::to_phases(r, Wanted { quantity, threads: true }, 100, false);
         // What is predicted of phases is another matter.

@@ -1,5 +1,6 @@
 //! `nearfar cache`.
 
+use super::look::{Look, wrapped};
 use anyhow::Result;
 use clap::Args;
 use nearfar_figures::sizes::size;
@@ -21,6 +22,8 @@ pub(super) struct CacheArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    look: Look,
 }
 
 /// Shows or removes.
@@ -33,6 +36,12 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
         }
         return written(&kept, args.clear);
     }
+    let (width, _) = args.look.resolve();
+    // What takes how much room; names are not broken.
+    let row = |bytes: u64, what: String| {
+        let lines = wrapped(10, &what, width);
+        format!("{:>8}  {}", size(bytes), lines.trim_start())
+    };
     // Writing to a String cannot fail.
     let mut text = String::new();
     if args.clear {
@@ -49,10 +58,10 @@ pub(super) fn run(args: &CacheArgs) -> Result<ExitCode> {
             1 => "used yesterday".to_owned(),
             n => format!("used {n} days ago"),
         };
-        let _ = writeln!(text, "{:>8}  booted machine {name}, {when}", size(*bytes));
+        text += &row(*bytes, format!("booted machine {name}, {when}"));
     }
     for (name, bytes) in &kept.kernels {
-        let _ = writeln!(text, "{:>8}  kernel {name}", size(*bytes));
+        text += &row(*bytes, format!("kernel {name}"));
     }
     if all > 0 {
         text.push_str("nearfar cache --clear removes all of it\n");
