@@ -29,6 +29,8 @@ fn build_agent() {
         .args(["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"])
         // Our malloc is not the compiler's: no calls of it may be invented or removed.
         .args(["-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free"])
+        // Atomics that ask for the processor's kind at run time ask the C library.
+        .args(target.starts_with("aarch64").then_some("-mno-outline-atomics"))
         .args(["-Wall", "-Wextra", "-Werror"])
         .args(&sources)
         .arg("-Wl,-z,defs")

@@ -209,7 +209,8 @@ fn compute(_: Unit, single: bool, turns: usize) {
                     "fmov v15.2d, #0.5",
                     "2:",
                     ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11",
-                    concat!("fmla v\\n", $kind, ", v14", $kind, ", v15", $kind),
+                    // Without the parentheses the point would belong to the name.
+                    concat!("fmla v\\n\\()", $kind, ", v14", $kind, ", v15", $kind),
                     ".endr",
                     "subs {turns}, {turns}, #1",
                     "b.ne 2b",

@@ -190,7 +190,11 @@ pub unsafe fn four_streams(store: bool, at: *mut u8, bytes: usize) {
             // SAFETY: within the range. Volatile accesses, since no compiler merges or drops those.
             unsafe {
                 let word = at.add(stream * quarter + i).cast::<u64>();
-                if store { word.write_volatile(1) } else { drop(word.read_volatile()) }
+                if store {
+                    word.write_volatile(1)
+                } else {
+                    std::hint::black_box(word.read_volatile());
+                }
             }
         }
     }

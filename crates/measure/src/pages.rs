@@ -2,8 +2,10 @@
 //! hypervisors that hide them, leave two peaks.
 
 use super::bench::{Bench, aside, pin};
+#[cfg(target_arch = "x86_64")]
 use super::kernels::LINE;
 use super::memory::Memory;
+#[cfg(target_arch = "x86_64")]
 use nearfar_analyze::stats::Random;
 use nearfar_observed::measured::Measured;
 use nearfar_observed::measured::Pages;
@@ -13,7 +15,9 @@ use nearfar_observed::measured::peaks::PageLatency;
 const BYTES: usize = 256 << 20;
 /// Lines of each page that are timed. The middle half counts: interrupts and refreshes are above it, and
 /// the counter's steps, which may be 10 ns, even out.
+#[cfg(target_arch = "x86_64")]
 const LINES: usize = 32;
+#[cfg(target_arch = "x86_64")]
 const PAGE: usize = 4096;
 
 /// Where there is one node; several tell their distances themselves.

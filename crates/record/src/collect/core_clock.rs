@@ -1,7 +1,9 @@
 //! How fast a core runs: a chain of additions takes a cycle for each, on every processor of the last twenty years. And how
 //! fast it adds to a word in memory again and again: some processors wait for their own store, some know its value.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(target_arch = "x86_64")]
+use std::time::Instant;
 
 /// Additions of a chain: about 15 microseconds, so that most chains are not interrupted. // chosen
 const ADDITIONS: u64 = 65_536;
