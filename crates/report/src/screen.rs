@@ -8,7 +8,7 @@ mod words;
 
 use super::counted::seconds;
 use super::layout::*;
-use super::sections::narrow;
+use super::sections::{assumed_figures, narrow};
 use super::text::remote;
 use findings::{FINDINGS, findings};
 use nearfar_analyze::{Basis, Finding, FunctionRow, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure};
@@ -258,21 +258,6 @@ fn notes(page: &mut Page, r: &Report, room: usize) {
         page.heading("Notes");
         text.finish().lines().for_each(|line| page.line(line));
     }
-}
-
-/// How many figures of the machine are assumed, and from what; `None` if none is.
-pub(super) fn assumed_figures(r: &Report) -> Option<String> {
-    let figures = &r.machine.assumed_figures;
-    if figures.is_empty() {
-        return None;
-    }
-    let medians = figures.iter().filter(|f| f.source.contains(nearfar_machine::assumed::WHOSE)).count();
-    let from = match medians == figures.len() {
-        true => format!(": medians of the {}", nearfar_machine::assumed::WHOSE),
-        false => String::new(),
-    };
-    let many = plural(figures.len(), "figure");
-    Some(format!("{many} of {}{from} (sources: --json)", r.machine.name))
 }
 
 /// How good the data is, what was assumed, and where the rest is.

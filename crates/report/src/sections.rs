@@ -417,3 +417,18 @@ pub(super) fn notes(page: &mut Page, r: &Report) {
         page.bullet(note);
     }
 }
+
+/// How many figures of the machine are assumed, and from what; `None` if none is.
+pub(super) fn assumed_figures(r: &Report) -> Option<String> {
+    let figures = &r.machine.assumed_figures;
+    if figures.is_empty() {
+        return None;
+    }
+    let medians = figures.iter().filter(|f| f.source.contains(nearfar_machine::assumed::WHOSE)).count();
+    let from = match medians == figures.len() {
+        true => format!(": medians of the {}", nearfar_machine::assumed::WHOSE),
+        false => String::new(),
+    };
+    let many = plural(figures.len(), "figure");
+    Some(format!("{many} of {}{from} (sources: --json)", r.machine.name))
+}

@@ -126,7 +126,7 @@ fn run(page: &mut Page, r: &Report, name: &str) {
         format!("{} ({nodes}), the one it ran on; threads as recorded", m.name)
     };
     page.item(0, "machine", &machine);
-    if let Some(text) = super::screen::assumed_figures(r) {
+    if let Some(text) = sections::assumed_figures(r) {
         let known = |f: &nearfar_analyze::AssumedFigure| Some(format!("{} {}", f.name, short(f.value?)));
         let values: Vec<String> = m.assumed_figures.iter().filter_map(known).collect();
         page.item(0, "assumed", &format!("{text}: {}", values.join(", ")));

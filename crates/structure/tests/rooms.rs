@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "discover",
             "counters",
             "symbols",
+            "confined",
             "lib",
         ],
     ),

@@ -58,11 +58,7 @@ fn after(said: Duration) -> Duration {
 
 fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> String {
     let of = budget.map(|budget| format!(" of at most {} s", budget.as_secs())).unwrap_or_default();
-    format!(
-        "the program has run for {} s{of}; {} of its allocations, page faults and nodes of pages are recorded",
-        runs.as_secs(),
-        size(journal_bytes)
-    )
+    format!("the program has run for {} s{of}; {} recorded so far", runs.as_secs(), size(journal_bytes))
 }
 
 #[cfg(test)]
