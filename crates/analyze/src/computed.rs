@@ -110,8 +110,8 @@ impl Computed {
         for (&(thread, loop_id), operands) in &loops {
             let Some(pace) = native.pace_of(thread, loop_id) else { continue };
             let all = counters.in_loops.get(&(thread, loop_id)).copied().unwrap_or(0) as f64;
-            // A position that outer loops move faster than it passes makes an iteration look longer, never shorter; then what is
-            // known of single instructions is not taken for certain.
+            // Where an outer loop goes through blocks several times, the position moves slower than iterations pass, and an
+            // iteration looks longer than it is: then what is known of single instructions is not certain.
             let own = pace.own_ns.unwrap_or(pace.iteration_ns);
             let part = |ns: f64| (ns / own).min(1.0);
             let most = all * part(pace.most_ns);

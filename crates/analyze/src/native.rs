@@ -132,7 +132,7 @@ impl Native {
         self.fixed.get(&(thread, loop_id))
     }
 
-    /// The loop that a thread was in, and its pace; `None` where it is not known, or there is no loop.
+    /// The loop that a thread was in, and its pace; `None` if no loop of known pace is there.
     #[inline]
     pub fn pace(&self, thread: u32, ip: u32) -> Option<(u32, Pace)> {
         if self.paces.is_empty() {

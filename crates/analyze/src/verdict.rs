@@ -357,7 +357,7 @@ fn of_lines(
                     percent(1.0 - p.high)
                 ));
             }
-            // Whether it gains is not sure, so it is no finding; nor is it nothing.
+            // It may gain nothing, so it is no finding; but a program of which it may gain so much is not clean.
             Some(p) if 1.0 - p.ratio >= WORTH => {
                 return unknown(format!(
                     "{traffic}, and {bound}; another placement of memory is predicted to save {} of the time, but it may save \

@@ -2,7 +2,7 @@
 //! the control groups' limits. Each is asked of the kernel; no name of a container's tool decides.
 
 use crate::discover::{discover, limits_of};
-use crate::proc::page_bytes;
+use crate::proc::{field, page_bytes};
 use nearfar_figures::sizes::capacity;
 use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::topology::Limit;
@@ -126,11 +126,6 @@ pub fn confined() -> Vec<Confined> {
     found
 }
 
-/// A field of /proc/PID/status.
-fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
-}
-
 fn calls_refused(status: &str, answers: &[(&str, Answer)]) -> Option<Confined> {
     let names = |wanted: Answer| -> Vec<&str> {
         answers.iter().filter(|(_, answer)| *answer == wanted).map(|&(name, _)| name).collect()
@@ -146,7 +141,7 @@ fn calls_refused(status: &str, answers: &[(&str, Answer)]) -> Option<Confined> {
     if what.is_empty() {
         return None;
     }
-    // 2: filters. Their number is told since Linux 5.9.
+    // 2: filters. Linux says how many since 5.9.
     let filtered = field(status, "Seccomp") == Some("2");
     let by = match (filtered, field(status, "Seccomp_filters")) {
         (true, Some(number)) => format!("a seccomp filter (of {number})"),

@@ -1,7 +1,8 @@
 //! What the cores of known processors can do in a cycle, and how long they take.
 //!
 //! From Agner Fog, "Instruction tables" and "The microarchitecture of Intel, AMD and VIA CPUs" (agner.org/optimize), and
-//! uops.info (Abel and Reineke, ASPLOS 2019). Where the two differ, or forms of an instruction do, the range holds both.
+//! uops.info (Abel and Reineke, ASPLOS 2019). Where the two differ, or forms of an instruction do, the range holds both. Figures of divisions
+//! and roots are from memory of these, and wide for it; those of integers on Ice Lake and later were looked up again (uops.info, DIV).
 
 /// Smallest and largest number of cycles.
 pub(super) type Range = (f64, f64);

@@ -63,11 +63,12 @@ pub struct LoopOperand {
     pub step: Option<i64>,
 }
 
-/// What the loop's code says of its time.
+/// What the loop's code says of its time. `by_ip`: what an iteration adds to the address of each instruction that accesses memory.
 pub(super) fn of(
     function: &Function,
     body: &Body,
     streams: &[Stream],
+    by_ip: &HashMap<u64, Option<i64>>,
     core: Option<&Core>,
     factory: &mut InstructionInfoFactory,
 ) -> Costs {
@@ -85,7 +86,7 @@ pub(super) fn of(
         (s.loads + s.stores > 0.0).then(|| LoopOperand {
             ip: s.ip,
             hit_cycles: s.unknown.is_none().then(|| s.alone(core) + forwarded),
-            step: None,
+            step: by_ip.get(&s.ip).copied().flatten(),
         })
     };
     let operands = all.iter().filter_map(operand).collect();

@@ -41,7 +41,7 @@ pub struct CodeLoop {
     pub issue: Option<f64>,
     /// Cycles of an iteration; an error says why they are not known.
     pub cost: Result<Cost, String>,
-    /// Its instructions that access memory, as far as their cost is known.
+    /// Its instructions that access memory; none on a core whose figures are not known.
     pub operands: Vec<LoopOperand>,
     forms: Vec<Option<Linear>>,
     counter: Option<Linear>,
@@ -114,8 +114,7 @@ impl CodeLoop {
             (None, Some((_, step))) => Some(Position { stream: None, step }),
             (None, None) => None,
         };
-        let mut costs = cost::of(function, &body, &found, core, factory);
-        costs.operands.iter_mut().for_each(|o| o.step = by_ip.get(&o.ip).copied().flatten());
+        let costs = cost::of(function, &body, &found, &by_ip, core, factory);
         CodeLoop {
             head: function.instructions[*body.span.start()].ip(),
             last: function.instructions[*body.span.end()].ip(),

@@ -31,7 +31,7 @@ pub(super) struct Stream {
     /// The address over the registers of any sample in the loop, exact to one step; `None` where registers do not hold it
     /// throughout.
     pub address: Option<Linear>,
-    /// The address over the registers at the begin of an iteration; `None` where that is not known.
+    /// The address over the registers when an iteration begins; `None` where that is not known.
     pub start: Option<Linear>,
     /// How many operands it stands for.
     pub operands: usize,
@@ -135,13 +135,13 @@ pub(super) fn streams(
             all.push(One { form: start.or(form), stream });
         }
     }
-    // Operands that one line or its neighbour holds are one stream. Each fixed place is a stream of its own: which thread uses which place
-    // decides whether they share a line.
     let mut by_ip: HashMap<u64, Option<i64>> = HashMap::new();
     for (ip, step) in all.iter().map(|one| (one.stream.ip, one.stream.step)) {
         let of_all = by_ip.entry(ip).or_insert(step);
         *of_all = of_all.filter(|known| Some(*known) == step);
     }
+    // Operands that one line or its neighbour holds are one stream. Each fixed place is a stream of its own: which thread uses which place
+    // decides whether they share a line.
     let mut streams: Vec<One> = Vec::new();
     all.sort_by_key(|one| one.form.as_ref().map_or(0, |form| form.constant));
     for one in all {

@@ -42,7 +42,7 @@ pub(super) fn zeroes(instruction: &Instruction) -> bool {
             .any(|start| name.starts_with(start))
 }
 
-/// What an instruction does; an error for those whose cost depends on their operands' values, or that the table leaves out.
+/// What an instruction does; an error for those that the table leaves out.
 pub(super) fn work(core: &Core, instruction: &Instruction) -> Result<Work, String> {
     let unknown = |what: &str| {
         Err(format!("it has {what} (`{}`)", format!("{:?}", instruction.mnemonic()).to_lowercase()))

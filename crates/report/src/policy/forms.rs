@@ -261,7 +261,7 @@ fn resources(known: &Known) -> String {
     let cpus = known.threads.max(1);
     let (memory, from) = match known.process_bytes {
         Some(bytes) => (format!("{}Mi", bytes.div_ceil(MIB)), "the most that the recorded process had"),
-        None => ("1Gi".to_owned(), "unknown of the recorded process: put in what it needs"),
+        None => ("MISSING".to_owned(), "unknown of the recorded process: put in what it needs"),
     };
     let both = |name: &str| format!("      {name}:\n        cpu: \"{cpus}\"\n        memory: {memory}\n");
     format!(
