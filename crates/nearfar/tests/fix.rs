@@ -7,19 +7,25 @@ use nearfar_report::policy::{Choice, Form, Known, Policy};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// An array larger than caches that one thread initialises and two use, each its half.
+/// Links larger than caches that one thread initialises; two follow them, each those of its half.
+/// Every iteration needs what the one before it loaded, so no host's memory is fast enough to hide that it
+/// waits. A half's links are one cycle: a linear congruential generator of full period modulo a power of two
+/// (Hull and Dobell 1962).
 const SERIAL: &str = r#"
 #include <omp.h>
 #include <stdlib.h>
-enum { N = @N@ };
+enum { N = @N@, HALF = N / 2, STEPS = 10000000 };
 int main(void) {
-    double *grid = malloc(N * sizeof *grid);
-    for (long i = 0; i < N; i++) grid[i] = i % 7;
-    double sum = 0;
-    for (int k = 0; k < 20; k++)
-#pragma omp parallel for schedule(static) reduction(+ : sum)
-        for (long i = 0; i < N; i++) sum += grid[i];
-    return sum < 0;
+    void **grid = malloc(N * sizeof *grid);
+    for (long i = 0; i < N; i++) grid[i] = grid + (i & HALF) + (i % HALF * 1664525 + 1013904223) % HALF;
+    int ends = 0;
+#pragma omp parallel for schedule(static) reduction(+ : ends)
+    for (int half = 0; half < 2; half++) {
+        void **at = grid + half * HALF;
+        for (long k = 0; k < STEPS; k++) at = *at;
+        ends += at == grid;
+    }
+    return ends > 2;
 }"#;
 
 #[test]
@@ -29,7 +35,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
         return;
     }
     let scratch = Scratch::new();
-    let bytes = beyond_caches(128 << 20);
+    let bytes = beyond_caches(128 << 20).next_power_of_two();
     let source = SERIAL.replace("@N@", &(bytes / 8).to_string());
     let program = scratch.compile("gcc", "serial.c", &source, &["-fopenmp"]);
     scratch.record("r", &["--as", "2x1"], &[program.to_str().unwrap()]);
