@@ -7,6 +7,7 @@ use super::computed::Open;
 use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
+use super::estimate::Estimate;
 use super::findings::Setting;
 use super::gain::Gains;
 use super::hash::FastSet;
@@ -30,6 +31,7 @@ use nearfar_machine::binding::Bind;
 use nearfar_recording::{
     Columns, KILLED, LOST_EITHER, LOST_PERF, ObjectKind, Resolution, SampleSource, Source,
 };
+use std::collections::BTreeMap;
 
 /// Version of the JSON's schema.
 const SCHEMA: u32 = 2;
@@ -83,7 +85,12 @@ pub fn assemble(
         Basis::DramLines => Err("lines were counted: `what_if` predicts from them".to_string()),
         Basis::StallTime => Err("samples of a clock do not say which loads memory answered".to_string()),
     };
+    let estimate = match basis {
+        Basis::StallTime => Estimate::new(input, judge, context, counters),
+        _ => Err("samples of a clock are not what shares are of".to_string()),
+    };
     let setting = Setting {
+        estimate: &estimate,
         counters,
         nodes,
         basis,
@@ -97,7 +104,7 @@ pub fn assemble(
         cached: caches.is_ok(),
         program,
     };
-    let (findings, not_worth, unnamed) = findings::findings(rows, causes, &setting);
+    let (findings, not_worth, unnamed, repaired) = findings::findings(rows, causes, &setting);
     let placeable = engine.as_ref().map(|e| e.placeable(&planner)).unwrap_or_default();
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, &placeable, not_worth));
     let evidence = Evidence {
@@ -114,6 +121,16 @@ pub fn assemble(
         caches: caches.as_ref().ok(),
         held: held.as_ref().map(|h| &h.report),
         computed: open.computed.as_ref(),
+    };
+    let lines = estimate.as_ref().map(Estimate::lines).unwrap_or_default();
+    let (sampled_gain, sampled_gain_why) = match (basis, &near, &estimate) {
+        (Basis::StallTime, _, Ok(estimate)) => {
+            let far = share(counters.remote, counters.working.weight);
+            (estimate.every_line_local(far, repaired), None)
+        }
+        (Basis::StallTime, _, Err(why)) => (None, Some(why.clone())),
+        (_, Ok(near), _) => (Some(near.every_line_local(repaired)), None),
+        (_, Err(why), _) => (None, Some(why.clone())),
     };
     let ended_early = ended_early(input);
     let (mut verdict, mut verdict_why) = verdict(input, judge, counters, &evidence, &findings);
@@ -206,7 +223,7 @@ pub fn assemble(
         spinning_share: counters.resolved(Resolution::Spinning) as f64 / total,
         node_matrix: shares.matrix,
         threads: threads(input, context, counters),
-        objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f)).collect(),
+        objects: rows.iter().take(MOST_ROWS).map(|f| object(input, &code, f, &lines)).collect(),
         functions,
         call_paths: code.call_paths(),
         findings,
@@ -217,8 +234,8 @@ pub fn assemble(
         time_why: counts.timing.as_ref().err().cloned(),
         what_if,
         what_if_why: engine.as_ref().err().cloned(),
-        sampled_gain: near.as_ref().ok().map(Gains::every_line_local),
-        sampled_gain_why: near.err(),
+        sampled_gain,
+        sampled_gain_why,
         notes,
         pictures,
     }
@@ -330,7 +347,7 @@ fn threads(input: &Input, context: &Context, counters: &Counters) -> Vec<ThreadR
     rows
 }
 
-fn object(input: &Input, code: &Code, f: &RowUse) -> ObjectRow {
+fn object(input: &Input, code: &Code, f: &RowUse, lines: &BTreeMap<u32, Option<LineEstimate>>) -> ObjectRow {
     let (context, counters) = (code.context, code.counters);
     let row = &context.rows.rows[f.row];
     let counts = counters.rows[f.row].as_deref();
@@ -377,6 +394,7 @@ fn object(input: &Input, code: &Code, f: &RowUse) -> ObjectRow {
         remote_share_ci: f.remote_ci,
         remote_share_exact: f.exact.is_some(),
         dram: code.of_object(f),
+        estimated_lines: lines.get(&(f.row as u32)).copied().flatten(),
         distance,
         page_node_unknown_share,
         accessed_at: code.used_at(f),

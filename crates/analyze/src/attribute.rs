@@ -4,6 +4,7 @@
 mod beside;
 mod count;
 mod locate;
+mod spend;
 mod worker;
 
 pub use locate::Located;
@@ -178,9 +179,6 @@ impl Worker<'_> {
         counters.ahead += if ahead { weight } else { 0 };
         // Its speed says how much of its far samples waits at least.
         let in_loop = paced.filter(|(_, pace)| !pace.computes()).map(|(loop_id, _)| loop_id);
-        if let Some(loop_id) = in_loop {
-            *counters.in_loops.entry((s.thread[i], loop_id)).or_default() += weight;
-        }
         counters.computing += if computing.is_some() { weight } else { 0 };
         let nodes = self.context.finder.nodes;
         // Whose thread it was need not be known to say where it ran.
@@ -199,6 +197,10 @@ impl Worker<'_> {
         }
         let memory = touches_memory(resolution);
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
+        if measure.basis == Basis::StallTime && resolution != Resolution::Spinning {
+            let loop_id = paced.map(|(loop_id, _)| loop_id);
+            self.spend(s, i, [weight, block as u64], loop_id, thing, page_node.node);
+        }
         // Which object it is in, and which thread uses that, is counted all the same.
         let counted = memory && computing.is_none() && !ahead;
         if ahead {

@@ -109,7 +109,7 @@ impl Computed {
         let mut computed = Computed::default();
         for (&(thread, loop_id), operands) in &loops {
             let Some(pace) = native.pace_of(thread, loop_id) else { continue };
-            let all = counters.in_loops.get(&(thread, loop_id)).copied().unwrap_or(0) as f64;
+            let all = counters.spent.loops.get((thread, loop_id)).copied().unwrap_or(0) as f64;
             // Where an outer loop goes through blocks several times, the position moves slower than iterations pass, and an
             // iteration looks longer than it is: then what is known of single instructions is not certain.
             let own = pace.own_ns.unwrap_or(pace.iteration_ns);

@@ -12,6 +12,7 @@ use super::nodes::{NodeIndex, UNKNOWN};
 use super::over_time::OverTime;
 use super::phases::PhaseCounters;
 use super::reach::Reach;
+use super::spent::Spent;
 use super::stats::{BLOCKS, Block, SparseBlocks, Sum};
 use nearfar_recording::{Resolution, SampleSource};
 
@@ -213,10 +214,10 @@ pub struct Counters {
     pub paced: u64,
     /// What of that is in loops that wait.
     pub paced_waits: u64,
-    /// Weight of samples in loops of known speed that do not compute: by (thread, loop).
-    pub in_loops: FastMap<(u32, u32), u64>,
-    /// What of that is on far pages: by (thread, loop, location of the blamed instruction, row).
+    /// Weight on far pages in loops of known speed that do not compute: by (thread, loop, location of the blamed instruction, row).
     pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
+    /// Where the time of a clock's samples went.
+    pub spent: Spent,
     /// Samples whose page's node is known.
     pub known: Sum,
     /// Remote weight.
@@ -324,9 +325,9 @@ impl Counters {
         self.ahead += other.ahead;
         self.paced += other.paced;
         self.paced_waits += other.paced_waits;
-        other.in_loops.iter().for_each(|(&key, &weight)| *self.in_loops.entry(key).or_default() += weight);
         let far = &mut self.far_in_loops;
         other.far_in_loops.iter().for_each(|(&key, &weight)| *far.entry(key).or_default() += weight);
+        self.spent.merge(other.spent);
         self.page_node_unknown += other.page_node_unknown;
         self.unattributed += other.unattributed;
         add(&mut self.by_resolution, &other.by_resolution);

@@ -7,6 +7,7 @@
 use super::advice;
 use super::cases::{Case, case, crowded};
 use super::counters::Counters;
+use super::estimate::{self, Estimate};
 use super::gain::{self, Gains};
 use super::hash::FastSet;
 use super::nodes::Nodes;
@@ -36,9 +37,11 @@ const BY_COUNTS: &str = "lines counted on a virtual machine, and the time model"
 fn no_prediction(setting: &Setting) -> String {
     match (setting.basis, setting.engine, setting.gains) {
         (Basis::StallTime, ..) => {
-            "samples of a clock say where time went, not how many cache lines crossed between nodes; \
-             record on a virtual machine (--on MACHINE) to count them"
-                .to_string()
+            let why = match setting.estimate {
+                Err(why) => format!("{why}; "),
+                Ok(_) => "what a repair makes of the memory of some of the objects is not known; ".to_string(),
+            };
+            format!("{why}record on a virtual machine (--on MACHINE) to count the lines that cross between nodes")
         }
         (Basis::MemoryLoads, _, Err(why)) => why.clone(),
         (Basis::MemoryLoads, ..) => {
@@ -52,7 +55,12 @@ fn no_prediction(setting: &Setting) -> String {
 }
 
 /// What a repair of rows gives and what that is predicted from: by counts, or where the memory becomes near, by samples.
-fn predicted(rows: &[u32], repairs: &[RepairPart], setting: &Setting) -> Option<(Predicted, &'static str)> {
+fn predicted(
+    rows: &[u32],
+    repairs: &[RepairPart],
+    at_risk: f64,
+    setting: &Setting,
+) -> Option<(Predicted, &'static str)> {
     if let Ok(engine) = setting.engine {
         return Some((engine.of_rows(rows), BY_COUNTS));
     }
@@ -60,8 +68,14 @@ fn predicted(rows: &[u32], repairs: &[RepairPart], setting: &Setting) -> Option<
     let near = |part: &RepairPart| {
         matches!(part.repair, Repair::WhereUsed | Repair::SameSchedule | Repair::Replicate)
     };
+    if setting.basis == Basis::StallTime {
+        let estimate = setting.estimate.as_ref().ok()?;
+        let predicted = estimate.of_rows(&estimate::paired(rows, repairs)?, at_risk)?;
+        return Some((predicted, estimate::SOURCE));
+    }
     let gains = setting.gains.as_ref().ok()?;
-    (repairs.len() == rows.len() && repairs.iter().all(near)).then(|| (gains.of_rows(rows), gain::SOURCE))
+    (!rows.is_empty() && repairs.len() == rows.len() && repairs.iter().all(near))
+        .then(|| (gains.of_rows(rows), gain::SOURCE))
 }
 
 /// What is known beside the rows.
@@ -78,6 +92,8 @@ pub struct Setting<'a> {
     pub engine: &'a Result<Engine<'a>, String>,
     /// What near memory gives by samples.
     pub gains: &'a Result<Gains, String>,
+    /// What the samples of a clock say of lines and times.
+    pub estimate: &'a Result<Estimate, String>,
     /// Lines that nodes take from each other.
     pub shared: Vec<Finding>,
     /// Rows whose far lines have another cause than where their pages are.
@@ -134,15 +150,16 @@ fn join<'a>(groups: &mut Vec<Vec<Case<'a>>>, case: Case<'a>) {
 }
 
 /// All findings, first the one with most to gain, or, where that is not known, with most at risk; and those
-/// that are known to gain too little; and the cause with most at risk that is not certain enough.
+/// that are known to gain too little; the cause with most at risk that is not certain enough; and what the repairs of all
+/// findings give together, where that is predicted from samples.
 pub fn findings<'a>(
     rows: &'a [RowUse],
     mut groups: Vec<Vec<Case<'a>>>,
     setting: &Setting,
-) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>) {
+) -> (Vec<Finding>, Vec<NotWorth>, Option<Unnamed>, Option<Predicted>) {
     let &Setting { counters, nodes, memory_bound, engine, .. } = setting;
     if nodes.count < 2 {
-        return (Vec::new(), Vec::new(), None);
+        return (Vec::new(), Vec::new(), None, None);
     }
     let total = counters.working.weight.max(1) as f64;
     if let Ok(engine) = engine {
@@ -218,7 +235,11 @@ pub fn findings<'a>(
         .into_iter()
         .filter(|(f, _)| f.at_risk >= LEAST_AT_RISK)
         .filter_map(|(f, _)| Some(NotWorth { kind: f.kind, objects: f.objects, predicted: f.predicted? }));
-    (found.into_iter().map(|f| f.0).collect(), not_worth.collect(), unnamed)
+    let not_worth = not_worth.collect();
+    let repairs: Vec<RepairPart> = found.iter().flat_map(|(f, _)| &f.repairs).cloned().collect();
+    let at_risk = found.iter().map(|(f, _)| f.at_risk).sum::<f64>().min(1.0);
+    let together = predicted(&before, &repairs, at_risk, setting).filter(|_| engine.is_err()).map(|p| p.0);
+    (found.into_iter().map(|f| f.0).collect(), not_worth, unnamed, together)
 }
 
 /// What is not certain of one cause's objects; `total` is the weight of all samples.
@@ -274,7 +295,8 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         Ok(e) => ids.iter().filter_map(|&r| Some(planner.part(r, e.repair(r)?))).collect(),
         Err(_) => cases.iter().filter_map(|c| planner.fitting(c.row)).collect(),
     };
-    let (predicted, from) = predicted(&ids, &repairs, setting).unzip();
+    let at_risk = cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total;
+    let (predicted, from) = predicted(&ids, &repairs, at_risk, setting).unzip();
     Finding {
         kind: first.kind.to_string(),
         objects: names.iter().map(|n| n.to_string()).collect(),
@@ -290,7 +312,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         predicted,
         predicted_from: from.map(str::to_string),
         predicted_after_better: None,
-        at_risk: cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total,
+        at_risk,
         phases: setting.phases.and_then(|phases| phases.of_rows(&ids, setting.counters)),
         rank: 0,
     }

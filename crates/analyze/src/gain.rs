@@ -223,8 +223,8 @@ impl Gains {
         Ok(gains)
     }
 
-    /// With all far memory near.
-    pub fn every_line_local(&self) -> SampledGain {
+    /// With all far memory near. `repaired`: with the repairs of all findings.
+    pub fn every_line_local(&self, repaired: Option<Predicted>) -> SampledGain {
         let far = |cell: &Cell| Far {
             cycles: cell.spent.cycles[Answer::Far as usize],
             stores: cell.spent.far_stores,
@@ -234,6 +234,7 @@ impl Gains {
         let of_samples = self.total().near_over_far();
         SampledGain {
             every_line_local: self.predicted(&far),
+            repaired,
             source: SOURCE.to_string(),
             slices: self.slices.len(),
             explained_share: if self.length > 0.0 { (now / self.length).min(1.0) } else { 1.0 },

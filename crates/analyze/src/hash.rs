@@ -44,6 +44,11 @@ impl<K: Copy + Eq + Hash, V: Default> Sums<K, V> {
         &mut self.rows[place as usize].1
     }
 
+    /// The sum of a key, if anything was added to it.
+    pub fn get(&self, key: K) -> Option<&V> {
+        self.places.get(&key).map(|&place| &self.rows[place as usize].1)
+    }
+
     #[cold]
     fn find(&mut self, key: K, slot: usize) -> u32 {
         let next = self.rows.len() as u32;

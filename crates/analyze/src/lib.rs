@@ -4,7 +4,7 @@
 //! which fault placed its page, `page_nodes` and `nodes` on which node that is;
 //! `attribute` counts every sample with these answers into `counters`;
 //! `object_rows` gathers how each object is placed and used, `whatif` asks the time model what
-//! its memory elsewhere would give, `cases` and `sharing` know the causes,
+//! its memory elsewhere would give and `estimate` does so without counts, `cases` and `sharing` know the causes,
 //! `findings` ranks them, `verdict` decides and `assemble` writes the `Report`.
 //! `stats` gives every share its interval.
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ mod context;
 mod counters;
 mod counts;
 mod elsewhere;
+mod estimate;
 mod exact;
 mod findings;
 mod gain;
@@ -66,6 +67,7 @@ mod sites;
 mod slices;
 mod space;
 mod spans;
+mod spent;
 mod thresholds;
 mod timing;
 mod touchers;

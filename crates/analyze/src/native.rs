@@ -25,6 +25,8 @@ const BEYOND: f64 = 1.15;
 /// Part of a pass through memory that one entry into the loop must be, for the position to be moved by its iterations only: an
 /// outer loop may go through pieces several times between two samples. // chosen
 const ONE_ENTRY: f64 = 0.5;
+/// Part of the neighbouring samples that are in different pieces, up to which the number of changes follows. // chosen
+const RARELY: f64 = 0.5;
 /// Samples of a thread in a loop below which nothing is asked. // chosen
 const LEAST: usize = 50;
 /// Part of the samples that a piece of memory must have to count. // chosen
@@ -41,6 +43,11 @@ pub struct Pace {
     pub iteration_ns: f64,
     /// What of that the loop itself took, ns; `None` where its position may have been moved by more than its iterations.
     pub own_ns: Option<f64>,
+    /// What of it passed in the loop, ns; `None` if that is not known.
+    pub inside_ns: Option<f64>,
+    /// Part of its iterations that bring its position to memory where it was not just before: less than 1 where an outer loop goes
+    /// through blocks several times. Least, likely and most; `None` if that is not known.
+    pub swept: Option<[f64; 3]>,
     /// The least that it can cost, ns.
     pub least_ns: f64,
     /// The most that it costs where no access waits, ns; infinite where that is not known.
@@ -197,17 +204,28 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
         velocity(&points, most as f64 * (1.0 + 1.0 / points.len() as f64), fastest)
     });
     let mut of_one_entry = by_entry.flatten().is_some();
-    let by_memory = || {
+    let mut by_memory = || {
         let (pieces, extent) = pieces(samples.iter().map(|&i| p.position[i]).collect());
         let point = |&i: &usize| {
             let begin = pieces.iter().find(|piece| (piece.0..=piece.1).contains(&p.position[i]))?.0;
             Some(point(i, p.position[i].wrapping_sub(begin) as f64 / step))
         };
         let points: Vec<Point> = samples.iter().filter_map(point).collect();
-        of_one_entry = middle != UNCOUNTED && 2.0 * middle as f64 * step.abs() >= ONE_ENTRY * extent;
+        of_one_entry |= middle != UNCOUNTED && 2.0 * middle as f64 * step.abs() >= ONE_ENTRY * extent;
         velocity(&points, extent / step.abs(), fastest)
     };
-    let found = by_entry.flatten().or_else(by_memory)?;
+    let by_entry = by_entry.flatten();
+    let by_memory = by_memory();
+    let found = by_entry.or(by_memory)?;
+    let swept = match (by_entry, by_memory) {
+        (Some(entry), Some(memory)) => Some([(memory.per_ns / entry.per_ns).min(1.0); 3]),
+        (None, Some(_)) => Some([1.0; 3]),
+        // Of two samples in pieces beside each other, half are no farther apart than a piece is long.
+        (Some(entry), None) => changed(input, &samples, most as f64 * step.abs()).map(|per_ns| {
+            [1.0, 1.5, 2.0].map(|times| (times * per_ns * most as f64 / entry.per_ns).min(1.0))
+        }),
+        _ => None,
+    };
     let iteration_ns = 1.0 / found.per_ns;
     let most_ns = match l.high_cycles[row] {
         cycles if cycles > 0.0 => cycles * slow_cycle_ns(input, ghz),
@@ -220,6 +238,8 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
     let found = Pace {
         iteration_ns,
         own_ns,
+        inside_ns,
+        swept,
         least_ns,
         most_ns,
         bytes_per_ns,
@@ -228,6 +248,20 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
         ahead: false,
     };
     (iteration_ns >= IMPOSSIBLE * least_ns).then_some(found)
+}
+
+/// How often a loop that goes through pieces of `bytes` several times each comes to another one, 1/ns: as rarely as neighbouring samples are in
+/// different ones. `None` where most are: then it is anything.
+fn changed(input: &Input, samples: &[usize], bytes: f64) -> Option<f64> {
+    let p = &input.progress;
+    let (mut other, mut all, mut ns) = (0u64, 0u64, 0.0);
+    for w in samples.windows(2).filter(|w| p.nth[w[1]].wrapping_sub(p.nth[w[0]]) == 1) {
+        all += 1;
+        other += u64::from(p.position[w[0]].abs_diff(p.position[w[1]]) as f64 > bytes);
+        ns += p.cpu_ns[w[1]].saturating_sub(p.cpu_ns[w[0]]) as f64;
+    }
+    let part = other as f64 / all.max(1) as f64;
+    (all >= LEAST as u64 && part < RARELY).then(|| -(1.0 - part).ln() * all as f64 / ns.max(1.0))
 }
 
 /// Part of the time between neighbouring samples in a loop that the thread was in it. If it was nowhere else, they are as far apart as
@@ -319,7 +353,7 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
 
 /// The pieces of memory that positions are in, and how long a pass through one is: those of about the longest length. A loop
 /// that works on one array after the other, or on two in turn, has a piece for each.
-fn pieces(mut positions: Vec<u64>) -> (Vec<(u64, u64)>, f64) {
+pub(super) fn pieces(mut positions: Vec<u64>) -> (Vec<(u64, u64)>, f64) {
     positions.sort_unstable();
     let n = positions.len();
     let mut gaps: Vec<u64> = positions.windows(2).map(|w| w[1] - w[0]).collect();

@@ -8,6 +8,8 @@ mod cached;
 mod capacity;
 #[path = "analyze/cases.rs"]
 mod cases;
+#[path = "analyze/estimate.rs"]
+mod estimate;
 #[path = "analyze/findings.rs"]
 mod findings;
 #[path = "analyze/gain.rs"]

@@ -29,7 +29,7 @@ int main(void) {
 }"#;
 
 #[test]
-fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
+fn without_counts_the_gain_has_a_range_and_the_file_says_so() {
     let _alone = alone();
     if !perf_works() {
         return;
@@ -43,7 +43,9 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     let file = scratch.path("a.placement");
     let output = fix(&["-o", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("gain unknown: at most "), "{}", text(&output.stderr));
+    // One line after the other, of which half are far: by samples something between nothing and that.
+    let predicted = text(&output.stderr);
+    assert!(predicted.contains(" % less time (") && predicted.contains("samples of a clock"), "{predicted}");
     // What is typed next judges by the same machine.
     let report = nearfar().args(["report", "--as", "2x3"]).arg(scratch.path("r")).output().unwrap();
     let page = text(&report.stdout);
@@ -64,7 +66,7 @@ fn without_counts_the_gain_is_unknown_and_the_file_says_so() {
     assert_eq!(said.contains("one node") && said.contains("nearfar record --on "), here == 1, "{said}");
     let written = std::fs::read_to_string(&file).unwrap();
     assert!(written.contains("serial.c:6") && written.contains("policy = \"blocks\""), "{written}");
-    assert!(written.contains("# Gain: unknown"), "{written}");
+    assert!(written.contains(" % less time (") && !written.contains("# Gain: unknown"), "{written}");
     // The halves of the two threads, within a bin of the samples.
     let ends: Vec<f64> = written
         .split_once("blocks = [")

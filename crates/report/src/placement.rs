@@ -44,10 +44,13 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     if objects.is_empty() {
         return (None, left);
     }
-    let predicted = match (predicted, &report.what_if_why) {
-        (Some(p), _) => format!("{}; predicted from counts", gain(p)),
-        (None, Some(why)) => format!("unknown: {}{why}", at_most(report, &parts)),
-        (None, None) => "unknown".to_owned(),
+    let sampled = report.sampled_gain.as_ref().filter(|_| left.is_empty());
+    let sampled = sampled.and_then(|g| Some((g.repaired.as_ref()?, &g.source)));
+    let predicted = match (predicted, sampled, &report.what_if_why) {
+        (Some(p), ..) => format!("{}; predicted from counts", gain(p)),
+        (None, Some((p, source)), _) => format!("{}; predicted from {source}", gain(p)),
+        (None, None, Some(why)) => format!("unknown: {}{why}", at_most(report, &parts)),
+        (None, None, None) => "unknown".to_owned(),
     };
     let pinned = objects.iter().any(|o| o.policy.follows_threads());
     let comment = format!(

@@ -6,7 +6,7 @@ use super::thread::thread;
 use nearfar_analyze::{
     Basis, Finding, FunctionRow, Interval, ObjectRow, Pattern, Report, TouchRow, UseRow, Verdict,
 };
-use nearfar_machine::DistanceClass;
+use nearfar_machine::{DistanceClass, LINE_BYTES};
 use nearfar_recording::ObjectKind;
 
 /// Rows shown of each list; the JSON has them all.
@@ -248,11 +248,19 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, (name_width, roomy): (
         .map_or_else(|| "used at unknown place".to_owned(), |at| format!("used {at}"));
     let line = format!("   {allocated}; {placed}; {used}");
     if columns(&line) <= page.width {
-        return page.line(&line);
+        page.line(&line);
+    } else {
+        // Names of files are what a reader looks for: a second line rather than half of them.
+        page.line(&shorten(&format!("   {allocated}; {placed};"), page.width));
+        page.line(&shorten(&format!("   {used}"), page.width));
     }
-    // Names of files are what a reader looks for: a second line rather than half of them.
-    page.line(&shorten(&format!("   {allocated}; {placed};"), page.width));
-    page.line(&shorten(&format!("   {used}"), page.width));
+    if let Some(e) = &o.estimated_lines {
+        let [lines, low, high] = [e.lines, e.low, e.high].map(|n| size(n.saturating_mul(LINE_BYTES)));
+        page.line(&shorten(
+            &format!("   moved {lines} ({low} to {high}) from and to memory, by the speed of its loops"),
+            page.width,
+        ));
+    }
 }
 
 /// The functions that a line called for its memory: ` through memory()`, ` through take() and pool()`.

@@ -137,6 +137,11 @@ fn sampled(page: &mut Page, r: &Report) {
                 n => format!("the run lasts as long as the longest thread of each of its {n} parts"),
             };
             let latencies = match (g.far_over_near, g.latencies_from.as_deref()) {
+                (None, _) if r.basis == Basis::StallTime => {
+                    "what loops of known speed wait for follows from it; of the time on memory beside them, none to all is taken \
+                     to be waiting"
+                        .to_owned()
+                }
                 (Some(ratio), from) => format!(
                     "far memory takes {ratio:.2} times as long as near memory ({})",
                     match from {

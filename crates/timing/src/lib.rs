@@ -23,7 +23,7 @@ pub mod work;
 
 pub use epoch::epoch_time;
 pub use parameters::{Parameters, tolerance};
-pub use timeline::{Comparison, Ratio, Timeline};
+pub use timeline::{Comparison, Estimated, Ratio, Timeline};
 pub use value::*;
 
 use nearfar_machine::Machine;

@@ -5,7 +5,7 @@ use super::parameters::{Bias, Class, Parameters};
 use super::phases;
 use super::range::{choose, range};
 use super::value::{EpochTime, Time, Unknown};
-use super::work::{Left, Work, epochs};
+use super::work::{CoreWork, Left, Work, epochs};
 use nearfar_machine::Machine;
 use nearfar_recording::{CpuEpochs, EpochTraffics};
 
@@ -54,6 +54,17 @@ pub struct Comparison<'a> {
     believed: Vec<Believed>,
 }
 
+/// What a cpu is taken to have done.
+#[derive(Clone, Debug)]
+pub struct Estimated {
+    /// The cpu.
+    pub cpu: u32,
+    /// Time that it did not wait for lines, ns.
+    pub core_ns: f64,
+    /// Its lines.
+    pub work: CoreWork,
+}
+
 impl Timeline {
     /// The work of a run on `machine`, of its region of interest if it has one.
     ///
@@ -68,6 +79,34 @@ impl Timeline {
         let phases = phases::phases(&parameters, epochs);
         let (pieces, piece_of) = pieces(&parameters, &phases);
         Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, left })
+    }
+
+    /// Work that was estimated instead of counted: pieces one after the other, in each the work of cpus beside each
+    /// other. What a cpu does beside waiting for lines is a time; instructions in its work are not used. What is of a cpu that the
+    /// machine does not have is left out.
+    ///
+    /// # Errors
+    /// As [`Timeline::new`].
+    pub fn estimated(machine: &Machine, estimated: &[Vec<Estimated>]) -> Result<Timeline, Unknown> {
+        let parameters = Parameters::new(machine).map_err(Unknown::Machine)?;
+        let piece = |cpus: &Vec<Estimated>| {
+            let mut work =
+                Work { cores: vec![CoreWork::default(); parameters.places.len()], ..Work::default() };
+            for e in cpus {
+                if let Some(core) = parameters.places.iter().position(|p| p.cpus.contains(&e.cpu)) {
+                    let instructions = e.core_ns / parameters.ns_per_instruction;
+                    work.cores[core].add(&CoreWork { instructions, ..e.work.clone() });
+                }
+            }
+            work
+        };
+        let pieces: Vec<Work> = estimated.iter().map(piece).collect();
+        if pieces.iter().flat_map(|p| &p.cores).all(CoreWork::is_idle) {
+            return Err(Unknown::NoTraffic);
+        }
+        let piece_of = (0..pieces.len()).collect();
+        let phases = pieces.clone();
+        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, left: Left::default() })
     }
 
     /// How long it takes, and why.

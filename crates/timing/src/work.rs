@@ -86,7 +86,7 @@ impl CoreWork {
         &mut self.page_nodes[at]
     }
 
-    fn add(&mut self, other: &CoreWork) {
+    pub(super) fn add(&mut self, other: &CoreWork) {
         self.instructions += other.instructions;
         self.dependent += other.dependent;
         self.busy_ns += other.busy_ns;

@@ -44,6 +44,17 @@ pub struct UseRow {
     pub dram: Option<DramLines>,
 }
 
+/// Lines from and to memory, estimated from samples of a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LineEstimate {
+    /// The likely number.
+    pub lines: u64,
+    /// Lower end.
+    pub low: u64,
+    /// Upper end.
+    pub high: u64,
+}
+
 /// How threads use the address range of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -132,6 +143,9 @@ pub struct ObjectRow {
     pub remote_share_exact: bool,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
+    /// Its lines from and to memory in the region, by the speed of the loops that use it and the judged machine's caches; null where
+    /// lines are counted, where the object is used beside loops of known speed, and where the range is too wide (upper end over lower above 1.5).
+    pub estimated_lines: Option<LineEstimate>,
     /// By distance.
     pub distance: Vec<DistanceShare>,
     /// Share of its samples whose page's node is unknown.

@@ -120,11 +120,13 @@ pub struct NotWorth {
     pub predicted: Predicted,
 }
 
-/// What near memory would bring, by the processor's samples of loads and the clock's.
+/// What near memory would bring, by samples: of a clock with the speeds of loops, or the processor's of loads and the clock's.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SampledGain {
     /// The time over the time now if every line were local.
     pub every_line_local: Predicted,
+    /// The same with the repairs of all findings; null if there are none, and where that is not known.
+    pub repaired: Option<Predicted>,
     /// What it is predicted from.
     pub source: String,
     /// Parts of the run that have a longest thread each; the run lasts as long as these.
@@ -132,7 +134,7 @@ pub struct SampledGain {
     /// Share of the run that these threads' samples explain. The rest is taken to stay as it is.
     #[schemars(range(min = 0, max = 1))]
     pub explained_share: f64,
-    /// Latency of far memory over that of near memory; null if no sample was of far memory.
+    /// Latency of far memory over that of near memory; null if no sample was of far memory, and where the time model has it.
     #[schemars(range(min = 0))]
     pub far_over_near: Option<f64>,
     /// Where that ratio is from: `samples`, `machine file` or `assumed figures`; null with it.

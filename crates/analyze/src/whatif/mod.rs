@@ -16,7 +16,7 @@ use super::input::{Input, Judge};
 use super::nodes::Nodes;
 use super::object_rows::RowUse;
 use super::rows::Rows;
-use super::thresholds::{SAME, WORTH};
+use super::thresholds::{MODEL, SAME, WORTH};
 use super::timing::Timing;
 use super::value::{Combination, NotWorth, OneNode, Pattern, Predicted, Repair, RepairRow, WhatIf};
 use flows::Flows;
@@ -28,10 +28,6 @@ use nearfar_timing::{Comparison, Ratio, Timeline};
 pub use by_phase::{gains, timed};
 pub use plan::Planner;
 
-/// What a prediction leaves out, as a part of the time now: caches hold other lines once memory is
-/// elsewhere, and emulated runs differ. About the largest error seen without it on the programs of
-/// `virtual_findings` (3.5 points). // chosen
-const MODEL: f64 = 0.06;
 /// Units that are looked at: those that move at least this part of the lines, and so many at most.
 const LEAST_LINES: f64 = 0.01;
 const MOST_UNITS: usize = 8;

@@ -13,7 +13,7 @@ const GHZ: f64 = 4.0;
 
 /// An array that one thread initialises and two use in blocks, each in a loop of which an iteration takes `ns`. The
 /// recorder keeps how far they are; `chain` is what the chain of results costs, cycles.
-fn used(ns: f64, chain: f64) -> MadeRecording {
+pub fn used(ns: f64, chain: f64) -> MadeRecording {
     let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let work = w.own("work", 20);

@@ -29,6 +29,7 @@ pub fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         remote_share_ci: ci((remote - 0.02).max(0.0), (remote + 0.02).min(1.0)),
         remote_share_exact: false,
         dram: None,
+        estimated_lines: None,
         distance: vec![DistanceShare { class: DistanceClass::OtherSocket, share: remote }],
         page_node_unknown_share: 0.0,
         accessed_at: Vec::new(),

@@ -106,6 +106,7 @@ pub(super) fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRo
         remote_share_ci: interval(remote - 0.021, remote + 0.022),
         remote_share_exact: false,
         dram: None,
+        estimated_lines: None,
         distance: distance(1.0 - remote, remote),
         page_node_unknown_share: 0.004,
         accessed_at: vec![used("triad.c:30", "triad._omp_fn.0", share, Some(remote))],

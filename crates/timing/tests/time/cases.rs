@@ -2,7 +2,7 @@
 
 use crate::made_tables::*;
 use nearfar_machine::scale::{ScaleOptions, scale};
-use nearfar_timing::{Binding, Timeline};
+use nearfar_timing::{Binding, Estimated, Timeline};
 
 pub(crate) const N: u64 = 10_000_000;
 
@@ -313,6 +313,27 @@ fn memory_brought_home_takes_the_time_of_near_lines() {
     within(r.ratio, 85.0 / 135.0, 0.01);
     assert!(r.low <= r.ratio && r.ratio <= r.high && r.high - r.low < 0.05, "{r:?}");
     within(comparison.guess(timeline.pieces()), 1.0, 1e-9);
+}
+
+#[test]
+fn estimated_work_takes_the_time_of_the_same_work_counted() {
+    let m = broadwell();
+    let lines = Lines { instructions: 5_600_000, ..reads(N) };
+    let tables = MadeTables::all(0..2, &[(1, lines)]);
+    let counted = Timeline::new(&m, &tables.cpus, &tables.traffic).unwrap();
+    let piece = &counted.pieces()[0];
+    // Instructions become the time that they take.
+    let core_ns = counted.time().unwrap().phases.iter().map(|p| p.core_seconds).sum::<f64>() * 1e9;
+    let estimated = |cpus: &[u32]| {
+        let of = |&cpu: &u32| Estimated { cpu, core_ns, work: piece.cores[cpu as usize].clone() };
+        Timeline::estimated(&m, &[cpus.iter().map(of).collect()])
+    };
+    let found = estimated(&[0, 1]).unwrap();
+    within(found.time().unwrap().seconds, counted.time().unwrap().seconds, 0.01);
+    // A cpu that the machine does not have is left out, and nothing is no time.
+    let more = vec![Estimated { cpu: 9999, core_ns, work: piece.cores[0].clone() }];
+    assert!(Timeline::estimated(&m, &[more]).is_err());
+    assert!(Timeline::estimated(&m, &[]).is_err());
 }
 
 /// Its expanders have no cpus: rows of the latency matrix that was never measured.
