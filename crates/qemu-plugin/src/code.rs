@@ -38,6 +38,8 @@ pub enum KernelCode {
     Starts,
     /// It passes the time while all vCPUs are to answer the kernel.
     AwaitsAll,
+    /// It passes the time until another vCPU has released a lock, or has answered.
+    Pauses,
 }
 
 /// Where the guest's kernel does what tells of tasks.
@@ -63,14 +65,15 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
             return KernelCode::ReadsNextTask(u32::from_le_bytes([a, b, c, d]));
         }
     }
+    if bytes == PAUSE {
+        let all = functions.call.contains(&address);
+        return if all { KernelCode::AwaitsAll } else { KernelCode::Pauses };
+    }
     if functions.wake.contains(&address) {
         return KernelCode::Wakes;
     }
     if functions.start.contains(&address) {
         return KernelCode::Starts;
-    }
-    if functions.call.contains(&address) && bytes == PAUSE {
-        return KernelCode::AwaitsAll;
     }
     let prefixes = bytes.iter().take_while(|b| matches!(b, 0x66 | 0xf2 | 0xf3 | 0x40..=0x4f)).count();
     let (prefix, opcode) = bytes.split_at(prefixes);
@@ -299,7 +302,8 @@ mod tests {
         let functions = KernelFunctions { call: KERNEL + 0x300..KERNEL + 0x380, ..NOWHERE };
         let at = |bytes: &[u8], address| kernel_code(bytes, KERNEL + address, &functions);
         assert_eq!(at(&PAUSE, 0x310), KernelCode::AwaitsAll);
-        assert_eq!(at(&PAUSE, 0x380), KernelCode::Other);
         assert_eq!(at(&[0x90], 0x310), KernelCode::Other);
+        // Elsewhere it waits for one lock.
+        assert_eq!(at(&PAUSE, 0x380), KernelCode::Pauses);
     }
 }

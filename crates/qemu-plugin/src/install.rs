@@ -138,14 +138,13 @@ extern "C" fn at_exit(_id: PluginId, _data: *mut c_void) {
 fn finish() {
     let plugin = plugin();
     let failed = plugin.stop();
-    let (mut empty, mut kernel, mut without_node) = (0, 0, 0);
+    let (mut empty, mut without_node) = (0, 0);
     let mut counts: Vec<_> = Vec::new();
     for vcpu in callbacks::all() {
         // SAFETY: at exit QEMU has paused all vCPUs, so nothing else uses this one.
         let vcpu = unsafe { &mut *vcpu };
         vcpu.finish();
         empty += vcpu.empty;
-        kernel += vcpu.kernel_instructions;
         without_node += vcpu.without_node;
         counts.extend(vcpu.seat.as_ref().map(|seat| (seat.core.counts(), seat.core.traffic().to_vec())));
     }
@@ -190,8 +189,6 @@ fn finish() {
             ));
         }
     }
-    log::line(format_args!(
-        "instructions of the kernel {kernel}, accesses without a place in RAM {without_node}"
-    ));
+    log::line(format_args!("accesses without a place in RAM {without_node}"));
     log::line(format_args!("{}", if failed { "incomplete" } else { "complete" }));
 }

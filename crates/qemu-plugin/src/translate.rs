@@ -53,14 +53,15 @@ fn instrument(block: *mut Block) {
             instructions.iter().for_each(|i| on_memory(i, callbacks::empty, null_mut()));
         }
     } else if first.address >= KERNEL {
-        kernel(block, &instructions);
+        kernel(&instructions);
     } else {
         user(block, &instructions);
     }
 }
 
-fn kernel(block: *mut Block, instructions: &[Seen]) {
-    on_block(block, callbacks::kernel_block, instructions.len() as u16);
+/// Of the kernel's instructions only those that tell something are called back for: most of what a short run executes is
+/// the kernel's.
+fn kernel(instructions: &[Seen]) {
     for seen in instructions {
         match code::kernel_code(seen.bytes, seen.address, &plugin().arguments.functions) {
             KernelCode::Other => {}
@@ -72,6 +73,7 @@ fn kernel(block: *mut Block, instructions: &[Seen]) {
             KernelCode::SwitchedStack => on_memory(seen, callbacks::stack, null_mut()),
             KernelCode::FlushesTranslations => on_instruction(seen, callbacks::flush),
             KernelCode::AwaitsAll => on_instruction(seen, callbacks::await_all),
+            KernelCode::Pauses => on_instruction(seen, callbacks::pause),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
         }
     }
@@ -112,6 +114,9 @@ fn user(block: *mut Block, instructions: &[Seen]) {
 /// Whether the instruction at `i` is a hypercall's load.
 fn is_bell(instructions: &[Seen], i: usize) -> bool {
     let seen = &instructions[i];
+    if seen.bytes != MARK && seen.bytes != MARKED_LOAD {
+        return false;
+    }
     let mut marked = MARKED.lock().unwrap_or_else(|e| e.into_inner());
     let marked = marked.get_or_insert_default();
     if seen.bytes == MARK {

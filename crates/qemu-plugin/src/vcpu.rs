@@ -102,8 +102,6 @@ pub struct Vcpu {
     throttle: Throttle,
     turn: u32,
     region: u8,
-    /// Instructions of the kernel, on behalf of the program.
-    pub kernel_instructions: u64,
     /// Accesses that were not simulated because QEMU gave no address in RAM.
     pub without_node: u64,
 }
@@ -147,7 +145,6 @@ impl Vcpu {
             throttle: Throttle::default(),
             turn: 0,
             region: 0,
-            kernel_instructions: 0,
             without_node: 0,
         }
     }
@@ -373,14 +370,6 @@ impl Vcpu {
             seat.core.sleep_until(ns);
         }
         seat.visible.set_clock(seat.core.clock_ns());
-    }
-
-    /// Instructions of the kernel.
-    #[inline]
-    pub fn ran_in_kernel(&mut self, instructions: u64) {
-        if self.counting {
-            self.kernel_instructions += instructions;
-        }
     }
 
     /// Translations are not what they were.
