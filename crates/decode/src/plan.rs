@@ -200,7 +200,7 @@ impl Plan {
                         awaited: awaited & 1 << distance != 0,
                         operand_ip: instruction.ip(),
                     };
-                    self.next_execution(&found, instruction, touched);
+                    self.next_execution(&found, function, (at, step.index), touched, factory);
                     found.wait(&mut pending);
                 }
             }
@@ -235,25 +235,38 @@ impl Plan {
         });
     }
 
-    /// A load that replaced its own pointer: the registers say where it goes next.
+    /// A load that replaced its own pointer, or its own index: the registers say where it goes next.
     ///
-    /// Only a whole pointer counts. `mov eax, [rdi + rax * 4]` replaces an index
-    /// by what a table holds, which says nothing about the next index.
-    fn next_execution(&mut self, found: &Found, instruction: &Instruction, touched: u16) {
-        let (Some(form), Some(pointer)) = (&found.operand.address, effect::number(instruction.memory_base()))
+    /// A pointer that was loaded is likely to be followed. An index (`mov eax, [rdi + rax * 4]`) is only if the way from the sample leads to the
+    /// same load with nothing else in the register; elsewhere what a table holds says nothing about the next index.
+    fn next_execution(
+        &mut self,
+        found: &Found,
+        function: &Function,
+        (at, from): (usize, usize),
+        touched: u16,
+        factory: &mut InstructionInfoFactory,
+    ) {
+        let instruction = &function.instructions[from];
+        let (Some(form), Some(base)) = (&found.operand.address, effect::number(instruction.memory_base()))
         else {
             return;
         };
-        let follows = instruction.mnemonic() == Mnemonic::Mov
-            && instruction.op0_register() == instruction.memory_base()
-            && instruction.op0_register().is_gpr64();
+        let loaded = instruction.op0_register();
         let later = form.terms.iter().any(|term| touched & 1 << term.register != 0);
-        if follows && !later && !found.operand.spill {
+        if instruction.mnemonic() != Mnemonic::Mov || later || found.operand.spill {
+            return;
+        }
+        let follows = loaded == instruction.memory_base() && loaded.is_gpr64();
+        let counts = loaded.full_register() == instruction.memory_index()
+            && (loaded.is_gpr64() || loaded.is_gpr32())
+            && comes_again(function, (at, from), form, factory);
+        if follows || counts {
             self.candidates.push(Candidate {
                 rank: if found.last { Rank::Next } else { Rank::NextBehind },
                 distance: found.distance,
                 address: form.clone(),
-                pointer: Some(pointer),
+                pointer: Some(base),
                 narrow: found.operand.narrow,
                 access: found.operand.access,
                 operand_ip: found.operand_ip,
@@ -378,6 +391,26 @@ fn repeated(instruction: &Instruction) -> Option<(u8, Access)> {
         Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq => Some((RSI, Access::Load)),
         _ => None,
     }
+}
+
+/// Whether the way from an instruction leads to another one before anything changes the registers of an address there.
+fn comes_again(
+    function: &Function,
+    (at, load): (usize, usize),
+    form: &Linear,
+    factory: &mut InstructionInfoFactory,
+) -> bool {
+    for index in function.forwards(at, REACH) {
+        if index == load {
+            return true;
+        }
+        let instruction = &function.instructions[index];
+        let effects = Effects::of(instruction, factory.info(instruction));
+        if effects.registers().any(|r| form.terms.iter().any(|term| term.register == r)) {
+            return false;
+        }
+    }
+    false
 }
 
 /// How many of the last steps retired as one: two for a comparison fused with

@@ -166,6 +166,22 @@ fn a_table_that_replaces_its_index_gives_the_object() {
 }
 
 #[test]
+fn a_loop_that_follows_indexes_gives_the_next_one() {
+    let follows =
+        [("8b 04 87", "mov eax, [rdi + rax*4]"), ("83 e9 01", "sub ecx, 1"), ("75 f8", "jne . - 6")];
+    let code = listing(&follows);
+    // Both are behind the load, which the way from either leads to again.
+    let found = code.sample(1, &[(RDI, HEAP), (RAX, 77)]);
+    code.check(found, Resolution::Next, Access::Load, HEAP + 77 * 4, 0);
+    // Something else comes into the register in between, or the base moves on.
+    for (hex, _) in [("83 e0 07", "and eax, 7"), ("83 c7 40", "add edi, 64")] {
+        let code = listing(&[follows[0], (hex, ""), ("83 e9 01", ""), ("75 f5", "jne . - 9")]);
+        let found = code.sample(1, &[(RDI, HEAP), (RAX, 77)]);
+        assert_ne!(found.resolution, Resolution::Next, "{hex}");
+    }
+}
+
+#[test]
 fn a_gather_gives_the_object() {
     let code = listing(&[("c4 e2 ed 93 04 cf", "vgatherqpd ymm0, [rdi + ymm1*8], ymm2")]);
     let found = code.sample(1, &[(RDI, HEAP)]);

@@ -1,6 +1,6 @@
 //! What threads' loops of known speed moved and computed.
 
-use super::streams::{Moved, Range, Seen, moved};
+use super::streams::{Has, Moved, Range, Seen, moved};
 use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
@@ -36,25 +36,27 @@ pub struct Figures {
     pub instruction_ns: f64,
 }
 
-/// The loops of all threads. `cache`: bytes of the last-level cache that a thread has for itself.
+/// The loops of all threads. `caches`: bytes of the last-level cache that a thread has for itself, on the judged machine and on the recorded one.
 pub fn loops(
     input: &Input,
     context: &Context,
     counters: &Counters,
     figures: Figures,
-    cache: &dyn Fn(u32) -> Option<f64>,
+    caches: &dyn Fn(u32) -> [Option<f64>; 2],
 ) -> Vec<Loop> {
     let seen = seen(input, context, counters);
     let rows: FastMap<u32, usize> = input.loops.id.iter().enumerate().map(|(i, &id)| (id, i)).collect();
     let mut spent: Vec<((u32, u32), f64)> =
         counters.spent.loops.iter().map(|(&key, &weight)| (key, weight as f64)).collect();
     spent.sort_unstable_by_key(|s| s.0);
-    let line_ns = figures.near_ns / figures.in_flight;
     let of = |((thread, id), weight): ((u32, u32), f64)| {
         let row = *rows.get(&id)?;
         let pace = context.native.pace_of(thread, id)?;
         let ns = pace.inside_ns?;
-        let moved = moved(input, context, row, seen.get(&(thread, id))?, &pace, cache(thread), line_ns)?;
+        let [cache, cache_here] = caches(thread);
+        let has =
+            Has { cache, cache_here, near_ns: figures.near_ns, line_ns: figures.near_ns / figures.in_flight };
+        let moved = moved(input, context, row, seen.get(&(thread, id))?, &pace, has)?;
         // By what the judged machine's cores are said to do, as for counted lines; by the loop's own costs it may be less, or more.
         let likely = f64::from(input.loops.instructions[row]) * figures.instruction_ns;
         let least = pace.least_ns.min(ns).min(likely);

@@ -19,7 +19,7 @@ use super::spent::Spot;
 use super::stats::BLOCKS;
 use super::value::{LineEstimate, RepairPart};
 use loops::{Figures, Loop, loops};
-use nearfar_machine::Machine;
+use nearfar_machine::{CacheLevel, Machine};
 use std::collections::BTreeMap;
 
 /// Where it comes from, in words.
@@ -117,11 +117,16 @@ impl Estimate {
         let in_loops = spent.operands.iter().map(|(key, weight)| (key.3.row, 0, *weight));
         let all = in_loops.chain(spent.beside.iter().map(|(key, weight)| (key.1.row, 1, *weight)));
         all.for_each(|(row, which, weight)| on_rows.entry(row).or_default()[which] += weight as f64);
-        let cache = |id: u32| {
-            let node = threads.get(&id)?.node;
-            own_cache(input, judge, node, on_node[node])
+        let here = &input.meta.machine;
+        let caches = |id: u32| {
+            let node = threads.get(&id).map_or(0, |t| t.node);
+            let judged =
+                last_level(input, judge).and_then(|last| own_cache(machine, node, last, on_node[node]));
+            // On which node it ran here does not matter: all threads may have been on one.
+            let last = here.caches.iter().max_by_key(|c| c.level);
+            [judged, last.and_then(|last| own_cache(here, 0, last, 1))]
         };
-        for of in loops(input, context, counters, figures, &cache) {
+        for of in loops(input, context, counters, figures, &caches) {
             if let Some(thread) = threads.get_mut(&of.thread) {
                 thread.core_ns -= of.weight;
                 thread.loops.push(of);
@@ -197,10 +202,8 @@ fn figures(machine: &Machine) -> Result<Figures, String> {
 }
 
 /// Bytes of the last-level cache that one of `threads` on a node has, if all have as much.
-fn own_cache(input: &Input, judge: &Judge, node: usize, threads: usize) -> Option<f64> {
-    let last = last_level(input, judge)?;
-    let cores =
-        judge.machine.nodes[node].cpus.iter().count() / judge.machine.threads_per_core.max(1) as usize;
+fn own_cache(machine: &Machine, node: usize, last: &CacheLevel, threads: usize) -> Option<f64> {
+    let cores = machine.nodes.get(node)?.cpus.len() / machine.threads_per_core.max(1) as usize;
     let threads = threads.max(1);
     let instances = (cores / last.cores_per_instance.max(1) as usize).clamp(1, threads);
     Some(last.size_bytes as f64 * instances as f64 / threads as f64)

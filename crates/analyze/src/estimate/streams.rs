@@ -16,6 +16,8 @@ use nearfar_recording::{Access, Columns, NONE, ObjectKind};
 
 /// Capacities of a cache from which on it does not hold what is used in between. // measured: docs/native.md
 const NEVER_HELD: f64 = 1.5;
+/// Time of a line of near memory, over its latency as machine files have it, at most: with page walks, on a busy memory. // chosen
+const LONGEST: f64 = 3.0;
 /// By how many bytes the distance of two streams may differ from sample to sample, for one to go behind the other: fields of a record in turn, or
 /// rows of a block that fits any second-level cache. // chosen
 const NEAR: u64 = 64 << 10;
@@ -76,27 +78,39 @@ impl Stream {
     }
 }
 
-/// What a thread's loop moves by an iteration; `None` where no stream of it is known. `samples`: rows of the progress table. `cache`: bytes of
-/// the last-level cache that the thread has for itself; `None` if that is not known. `line_ns`: what a line takes where as many as possible are
-/// in flight, ns.
+/// What a thread has of caches and memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Has {
+    /// Bytes of the last-level cache that it has for itself, on the judged machine; `None` if that is not known.
+    pub cache: Option<f64>,
+    /// The same on the machine that was recorded.
+    pub cache_here: Option<f64>,
+    /// Latency of near memory, ns.
+    pub near_ns: f64,
+    /// What a line takes where as many as possible are in flight, ns.
+    pub line_ns: f64,
+}
+
+/// What a thread's loop moves by an iteration; `None` where no stream of it is known.
 pub fn moved(
     input: &Input,
     context: &Context,
     loop_row: usize,
     seen: &Seen,
     pace: &Pace,
-    cache: Option<f64>,
-    line_ns: f64,
+    has: Has,
 ) -> Option<Vec<Moved>> {
+    let cache = has.cache;
     let streams = streams(input, context, loop_row, seen);
     if streams.is_empty() {
         return None;
     }
     // Lines that accesses without order can have waited for: each takes at least what it takes where as many as possible are in flight.
-    let spare = (pace.inside_ns.unwrap_or(pace.iteration_ns) - pace.least_ns).max(0.0) / line_ns;
+    let spare = (pace.inside_ns.unwrap_or(pace.iteration_ns) - pace.least_ns).max(0.0) / has.line_ns;
     let orderless: f64 =
         streams.iter().filter(|s| !s.regular).map(|s| s.takes[1] * (1.0 - held(s, &streams, cache)[0])).sum();
     let waited = (spare / orderless.max(f64::MIN_POSITIVE)).min(1.0);
+    let certain = missed(&streams, pace, has);
     let mut moved = Vec::new();
     for (at, stream) in streams.iter().enumerate() {
         let held = held(stream, &streams, cache);
@@ -112,7 +126,7 @@ pub fn moved(
                     // It may go through a block many times that a cache holds.
                     (true, None, _) => [0.0, 0.5, 1.0][i],
                     // Where waiting for each of them would have taken longer, some did not come from memory.
-                    (false, _, 0) => 0.0,
+                    (false, _, 0) => certain.min(waited),
                     (false, _, 1) if waited < 1.0 => 0.5 * waited,
                     (false, ..) => waited,
                 }
@@ -133,6 +147,21 @@ pub fn moved(
         moved.extend(spots);
     }
     Some(moved)
+}
+
+/// Part of the accesses in no order that memory answered for certain: what an iteration waits longer than it may compute, less what the
+/// recorded machine's cache and streams in order explain of it, at most so long for each.
+fn missed(streams: &[Stream], pace: &Pace, has: Has) -> f64 {
+    let Some(own_ns) = pace.own_ns else { return 0.0 };
+    let (mut orderless, mut explained) = (0.0, 0.0);
+    for stream in streams {
+        let takes = stream.takes[1];
+        let from_cache = held(stream, streams, has.cache_here)[2];
+        orderless += if stream.regular { 0.0 } else { takes };
+        explained += has.near_ns * if stream.regular { takes } else { takes * from_cache };
+    }
+    let waits = own_ns - pace.most_ns - explained;
+    if orderless > 0.0 { (waits / (LONGEST * has.near_ns * orderless)).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// Part of a stream's lines that a cache holds when it comes back to them: least, likely, most.
