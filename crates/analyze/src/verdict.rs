@@ -89,6 +89,12 @@ fn decided(
     let all = counters.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
         if let (true, Some(interval)) = (evidence.held.is_some() || evidence.computed.is_some(), interval) {
+            if let Some(most) = evidence.saves_at_most.filter(|most| *most < WORTH && n >= LEAST_SAMPLES) {
+                return clean(format!(
+                    "By the speed of its loops and what the caches hold, near memory in place of far would save {} of the time at most",
+                    percent(most)
+                ));
+            }
             return unknown(may_not_wait(evidence, interval));
         }
         let may_wait = counters.computing_waits as f64;

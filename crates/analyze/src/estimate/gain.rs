@@ -1,6 +1,7 @@
 //! The time with memory elsewhere over the time now.
 
 use super::{Estimate, Thread};
+use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::nodes::UNKNOWN;
 use crate::spent::{NO_PART, PARTS, Spot};
@@ -20,6 +21,9 @@ enum Then<'a> {
     /// That of some rows as a repair has it, everything else where it is.
     Repaired(FastMap<u32, &'a RepairPart>),
 }
+
+/// Part of the time on pages of unknown nodes up to which a bound of all far memory is one. // chosen
+const UNKNOWN_NODES: f64 = 0.01;
 
 /// What is taken to be true of what samples leave open.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +55,24 @@ impl Estimate {
     /// them, for the error of samples. `None` if there is nothing to time.
     pub fn of_rows(&self, repairs: &[(u32, &RepairPart)], at_risk: f64) -> Option<Predicted> {
         self.predicted(&Then::Repaired(repairs.iter().copied().collect()), at_risk)
+    }
+
+    /// Most that near memory in place of far can save, as a part of the time. `None` where that is not known: of lines that threads take from
+    /// each other nothing is, so no loop of known speed may write to a fixed place; and the pages' nodes have to be known.
+    pub fn saves_at_most(&self, counters: &Counters) -> Option<f64> {
+        let unknown = (counters.page_node_unknown + counters.unattributed) as f64;
+        let moved = || self.threads.iter().flat_map(|t| &t.loops).flat_map(|l| &l.moved);
+        let lines: f64 = moved().map(|m| m.lines[2]).sum();
+        let nowhere: f64 = moved().filter(|m| m.spot.page_node == UNKNOWN).map(|m| m.lines[2]).sum();
+        let writes = self.threads.iter().flat_map(|t| &t.loops).any(|l| l.writes_in_place);
+        let known =
+            nowhere <= UNKNOWN_NODES * lines && unknown <= UNKNOWN_NODES * counters.working.weight as f64;
+        if writes || !known {
+            return None;
+        }
+        let all = ENDS.iter().chain([&LIKELY]).map(|&taken| Some(self.ratio(&Then::Near, taken)?[0]));
+        let least = all.collect::<Option<Vec<f64>>>()?.into_iter().fold(1.0, f64::min);
+        Some(1.0 - least)
     }
 
     fn predicted(&self, then: &Then, at_risk: f64) -> Option<Predicted> {

@@ -6,14 +6,15 @@ use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::input::Input;
 use crate::spent::Spot;
-use nearfar_recording::Columns;
+use nearfar_recording::{Access, Columns};
 
 /// A thread's time in a loop of known speed.
 #[derive(Debug)]
 pub struct Loop {
     /// The thread's id.
     pub thread: u32,
-    /// The loop's row.
+    /// The loop's id and row.
+    pub id: u32,
     row: usize,
     /// Time in it, ns.
     pub weight: f64,
@@ -21,6 +22,8 @@ pub struct Loop {
     pub computing: Range,
     /// What it moved, lines.
     pub moved: Vec<Moved>,
+    /// Whether it writes to a place that is the same in every iteration.
+    pub writes_in_place: bool,
     /// Lines that it had in flight at least, as far as lines in no order go.
     pub flight: f64,
 }
@@ -63,11 +66,13 @@ pub fn loops(
         let most = pace.most_ns.min(ns).max(likely);
         Some(Loop {
             thread,
+            id,
             row,
             weight,
             computing: [least, likely, most].map(|computing| computing / ns),
             moved: moved.into_iter().map(|m| m.times(weight / ns)).collect(),
             flight: 1.0,
+            writes_in_place: writes_in_place(input, id),
         })
     };
     let mut loops: Vec<Loop> = spent.into_iter().filter_map(of).collect();
@@ -77,6 +82,12 @@ pub fn loops(
         of.flight = (orderless * figures.near_ns / of.weight.max(1.0)).clamp(1.0, figures.in_flight);
     }
     loops
+}
+
+fn writes_in_place(input: &Input, loop_id: u32) -> bool {
+    let s = &input.loop_streams;
+    let stores = |i: usize| [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
+    (0..s.len()).any(|i| s.loop_id[i] == loop_id && stores(i) && (s.regular[i] == 0 || s.step[i] == 0.0))
 }
 
 /// What loops inside a loop move is theirs: how often the outer one comes to the same lines again is not known.

@@ -12,6 +12,7 @@ mod streams;
 use super::cached::last_level;
 use super::context::Context;
 use super::counters::Counters;
+use super::hash::FastSet;
 use super::input::{Input, Judge};
 use super::nodes::UNKNOWN;
 use super::slices::{Clock, slices};
@@ -104,15 +105,6 @@ impl Estimate {
             let core_ns = clock.iter().map(|c| c[1]).sum();
             threads.insert(id, Thread { node, cpu, core_ns, loops: Vec::new(), beside: Vec::new() });
         }
-        let mut beside: Vec<((u32, Spot), u64)> =
-            spent.beside.iter().map(|(&key, &weight)| (key, weight)).collect();
-        beside.sort_unstable();
-        for ((id, spot), weight) in beside {
-            if let Some(thread) = threads.get_mut(&id) {
-                thread.core_ns -= weight as f64;
-                thread.beside.push((spot, weight as f64));
-            }
-        }
         let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         let in_loops = spent.operands.iter().map(|(key, weight)| (key.3.row, 0, *weight));
         let all = in_loops.chain(spent.beside.iter().map(|(key, weight)| (key.1.row, 1, *weight)));
@@ -126,7 +118,21 @@ impl Estimate {
             let last = here.caches.iter().max_by_key(|c| c.level);
             [judged, last.and_then(|last| own_cache(here, 0, last, 1))]
         };
-        for of in loops(input, context, counters, figures, &caches) {
+        let loops = loops(input, context, counters, figures, &caches);
+        // What is not known of a loop's lines makes its time on memory like that beside loops.
+        let estimated: FastSet<(u32, u32)> = loops.iter().map(|l| (l.thread, l.id)).collect();
+        let others = spent.operands.iter().filter(|(key, _)| !estimated.contains(&(key.0, key.1)));
+        let others = others.map(|(&(thread, _, _, spot), &weight)| ((thread, spot), weight));
+        let mut beside: Vec<((u32, Spot), u64)> =
+            spent.beside.iter().map(|(&key, &weight)| (key, weight)).chain(others).collect();
+        beside.sort_unstable();
+        for ((id, spot), weight) in beside {
+            if let Some(thread) = threads.get_mut(&id) {
+                thread.core_ns -= weight as f64;
+                thread.beside.push((spot, weight as f64));
+            }
+        }
+        for of in loops {
             if let Some(thread) = threads.get_mut(&of.thread) {
                 thread.core_ns -= of.weight;
                 thread.loops.push(of);

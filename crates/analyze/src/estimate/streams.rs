@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::hash::FastMap;
 use crate::input::Input;
 use crate::native::{Pace, pieces};
+use crate::nodes;
 use crate::spent::{NO_PART, PARTS, Spot, part};
 use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Access, Columns, NONE, ObjectKind};
@@ -254,6 +255,9 @@ fn streams(input: &Input, context: &Context, loop_row: usize, of: &Seen) -> Vec<
                 // An address that is loaded or computed in the loop is known only where a sample blames the instruction.
                 (extent, spots) =
                     of.operands.get(&s.ip[i]).map_or((None, Vec::new()), |list| by_samples(context, list));
+            }
+            if spots.is_empty() {
+                spots = vec![(Spot::unknown(nodes::UNKNOWN), 1.0)];
             }
             Stream {
                 takes: [if s.always[i] != 0 { lines } else { 0.0 }, lines],

@@ -28,6 +28,8 @@ pub struct Evidence<'a> {
     pub held: Option<&'a CacheHeld>,
     /// Samples on far pages that may be computing.
     pub computed: Option<&'a MayCompute>,
+    /// Most that near memory in place of far can save, as a part of the time, where every loop's lines are known well enough.
+    pub saves_at_most: Option<f64>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
     /// What was counted beside, where the processor's samples decide.

@@ -3,7 +3,7 @@
 use crate::made_recording::*;
 use crate::native::used;
 use crate::timed::figures;
-use nearfar_analyze::{LineEstimate, Predicted, Report};
+use nearfar_analyze::{LineEstimate, Predicted, Report, Verdict};
 use nearfar_machine::{CacheLevel, Machine};
 use nearfar_recording::*;
 
@@ -108,6 +108,29 @@ fn an_object_that_is_used_beside_loops_of_known_speed_has_no_number() {
     }
     w.samples.period.iter_mut().for_each(|p| *p = SAMPLE_NS);
     assert_eq!(lines(&w.on_machine(with_cache(1 << 20))), None);
+}
+
+#[test]
+fn what_moves_no_lines_gains_nothing_wherever_its_pages_are() {
+    // A third more than its instructions take: it may compute or wait for a cache.
+    let with = |bytes, change: fn(&mut MadeRecording)| {
+        let mut w = used(1.0, 3.0);
+        w.samples.period.iter_mut().for_each(|p| *p = SAMPLE_NS);
+        change(&mut w);
+        w.on_machine(with_cache(bytes))
+    };
+    let clean = with(64 << 20, |_| ());
+    assert_eq!(clean.verdict, Verdict::Clean, "{}", clean.verdict_why);
+    assert!(clean.verdict_why.contains("would save"), "{}", clean.verdict_why);
+    // What no cache holds may come from far memory.
+    assert_eq!(with(1 << 20, |_| ()).verdict, Verdict::Unknown);
+    // And so may a line that both threads write.
+    let shared = with(64 << 20, |w| {
+        let mut row = w.input.loop_streams.row(0);
+        (row.number, row.step, row.access) = (1, 0.0, Access::LoadStore as u8);
+        w.input.loop_streams.push(row);
+    });
+    assert_eq!(shared.verdict, Verdict::Unknown, "{}", shared.verdict_why);
 }
 
 fn only(r: &Report) -> Predicted {
