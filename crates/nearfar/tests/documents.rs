@@ -62,9 +62,7 @@ fn the_architecture_fits_two_pages_and_its_tree_is_the_tree() {
 fn links_of_documents_lead_to_files() {
     let mut pages: Vec<PathBuf> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|p| root().join(p)).into();
-    let docs = fs::read_dir(root().join("docs")).unwrap().flatten().map(|e| e.path());
-    pages.extend(docs.filter(|p| p.extension().is_some_and(|e| e == "md")));
-    pages.extend(markdown("docs/documents"));
+    pages.extend(site());
     let mut tried = 0;
     for page in pages {
         let text = fs::read_to_string(&page).unwrap();
@@ -79,6 +77,14 @@ fn links_of_documents_lead_to_files() {
     assert!(tried > 50, "{tried}");
 }
 
+/// Folders of the site.
+const FOLDERS: &[&str] = &["docs", "docs/commands", "docs/documents", "docs/findings"];
+
+/// All pages of the site.
+fn site() -> Vec<PathBuf> {
+    FOLDERS.iter().flat_map(|folder| markdown(folder)).collect()
+}
+
 fn markdown(folder: &str) -> Vec<PathBuf> {
     let all = fs::read_dir(root().join(folder)).unwrap().flatten().map(|e| e.path());
     let mut pages: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "md")).collect();
@@ -90,7 +96,7 @@ fn markdown(folder: &str) -> Vec<PathBuf> {
 fn the_site_has_every_page_once() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
     let linked: Vec<&str> = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-    for page in [markdown("docs"), markdown("docs/documents")].concat() {
+    for page in site() {
         let name = page.strip_prefix(root().join("docs")).unwrap().to_str().unwrap().to_owned();
         if name == "SUMMARY.md" {
             continue;
@@ -115,7 +121,7 @@ fn anchors(page: &Path) -> Vec<String> {
 #[test]
 fn links_to_parts_of_pages_lead_to_headings() {
     let mut tried = 0;
-    for page in [markdown("docs"), vec![root().join("README.md")]].concat() {
+    for page in [site(), vec![root().join("README.md")]].concat() {
         let text = fs::read_to_string(&page).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let Some((file, part)) = link.split_once('#').filter(|_| !link.contains("://")) else { continue };
@@ -129,11 +135,13 @@ fn links_to_parts_of_pages_lead_to_headings() {
     assert!(tried > 5, "{tried}");
 }
 
-/// Lines of shell in a page that begin with the command.
+/// Lines of shell in a page that begin with the command, and the commands between words of its text.
 fn typed(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap();
-    let blocks = text.split("```").skip(1).step_by(2);
-    let lines = blocks.flat_map(|block| block.lines().skip(1)).map(str::trim);
+    let parts: Vec<&str> = text.split("```").collect();
+    let blocks = parts.iter().skip(1).step_by(2).flat_map(|block| block.lines().skip(1));
+    let between = parts.iter().step_by(2).flat_map(|words| words.split('`').skip(1).step_by(2));
+    let lines = blocks.chain(between).map(str::trim);
     lines.filter(|line| line.starts_with("nearfar ")).map(str::to_owned).collect()
 }
 
@@ -141,7 +149,7 @@ fn typed(page: &Path) -> Vec<String> {
 fn commands_of_the_pages_and_their_options_exist() {
     let definition = nearfar::cli::command();
     let mut tried = 0;
-    for page in [markdown("docs"), markdown("docs/documents"), vec![root().join("README.md")]].concat() {
+    for page in [site(), vec![root().join("README.md")]].concat() {
         for line in typed(&page) {
             let place = format!("{}: {line}", page.display());
             let command = line.split(" #").next().unwrap().split(';').next().unwrap();
@@ -165,47 +173,98 @@ fn commands_of_the_pages_and_their_options_exist() {
     assert!(tried > 40, "{tried}");
 }
 
-/// The page of all commands is their help.
+/// Hand-written pages that say more about a command than its help.
+const MORE: &[(&str, &[&str])] = &[
+    ("record", &["the-program", "recording", "ranks", "virtual-machine"]),
+    ("report", &["reading-a-report", "page", "phases", "what-if", "findings"]),
+    ("show", &["reading-a-report"]),
+    ("list", &["recording"]),
+    ("diff", &["diff"]),
+    ("export", &["export", "ci"]),
+    ("fix", &["what-if", "placement-file"]),
+    ("cure", &["is-it-numa", "what-if"]),
+    ("run", &["placement-file"]),
+    ("check", &["check"]),
+    ("layout", &["layout", "ranks"]),
+    ("where", &["where"]),
+    ("topo", &["machine-file"]),
+    ("top", &["top"]),
+    ("exporter", &["exporter"]),
+    ("measure", &["measure", "machine-file"]),
+    ("reproduce", &["reproduce"]),
+    ("import", &["import"]),
+    ("doctor", &["install", "hardware"]),
+    ("cache", &["virtual-machine"]),
+    ("completions", &["install"]),
+    ("man", &["install"]),
+];
+
+/// The first heading of a page.
+fn title(page: &str) -> String {
+    let text = fs::read_to_string(root().join("docs").join(page)).unwrap();
+    text.lines().next().unwrap().trim_start_matches('#').trim().replace('`', "")
+}
+
+/// A page for each command, made of its help, and the page that lists them.
 #[test]
-fn the_page_of_commands_is_made_of_their_help() {
-    let mut page =
-        "# Commands\n\nWhat `nearfar COMMAND --help` prints, made from the one definition of all flags.\n"
-            .to_owned();
+fn the_pages_of_commands_are_made_of_their_help() {
     let mut definition = nearfar::cli::command().term_width(100);
     definition.build();
-    let names: Vec<String> = definition
-        .get_subcommands()
-        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
-        .map(|sub| sub.get_name().to_owned())
-        .collect();
-    for name in names {
-        let sub = definition.find_subcommand_mut(&name).unwrap();
+    let of_help = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
+    let names: Vec<String> =
+        definition.get_subcommands().filter(of_help).map(|sub| sub.get_name().to_owned()).collect();
+    let mut index =
+        "# Commands\n\nA page for each, made from the one definition of all flags: what `nearfar COMMAND --help` prints.\n\n\
+         | command | what it does |\n|---|---|\n"
+            .to_owned();
+    let mut pages = Vec::new();
+    for name in &names {
+        let sub = definition.find_subcommand_mut(name).unwrap();
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        index += &format!("| [{name}](commands/{name}.md) | {about} |\n");
         let help = sub.render_long_help().to_string();
         let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-        page += &format!("\n## nearfar {name}\n\n```text\n{}\n```\n", lines.join("\n").trim());
+        let (_, more) =
+            MORE.iter().find(|(of, _)| of == name).unwrap_or_else(|| panic!("MORE has no {name}"));
+        let links: Vec<String> =
+            more.iter().map(|page| format!("[{}](../{page}.md)", title(&format!("{page}.md")))).collect();
+        let text = lines.join("\n");
+        let page =
+            format!("# nearfar {name}\n\nMore: {}.\n\n```text\n{}\n```\n", links.join(" · "), text.trim());
+        pages.push((format!("docs/commands/{name}.md"), page));
     }
-    let file = root().join("docs/commands.md");
-    if std::env::var_os("NEARFAR_UPDATE_DOCS").is_some() {
-        fs::write(&file, &page).unwrap();
+    pages.push(("docs/commands.md".to_owned(), index));
+    for (file, page) in &pages {
+        let file = root().join(file);
+        if std::env::var_os("NEARFAR_UPDATE_DOCS").is_some() {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, page).unwrap();
+        }
+        let there = fs::read_to_string(&file).unwrap_or_default();
+        let of_today = "is not of today: NEARFAR_UPDATE_DOCS=1 cargo test -p nearfar --test documents";
+        assert!(there == *page, "{} {of_today}", file.display());
     }
-    let there = fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        there == page,
-        "docs/commands.md is not of today: NEARFAR_UPDATE_DOCS=1 cargo test -p nearfar --test documents"
-    );
+    assert_eq!(markdown("docs/commands").len(), names.len(), "docs/commands has a page of no command");
 }
 
 #[test]
-fn every_kind_of_finding_has_its_picture_and_repair() {
-    let page = fs::read_to_string(root().join("docs/findings.md")).unwrap();
+fn every_kind_of_finding_has_a_page_with_its_picture_and_repair() {
     let source = fs::read_to_string(root().join("crates/report/src/sections.rs")).unwrap();
     let kinds = source.split("fn kind(").nth(1).unwrap().split("other =>").next().unwrap();
-    let mut tried = 0;
-    for kind in kinds.split('"').skip(1).step_by(2).filter(|word| !word.contains(' ')) {
-        assert!(page.contains(&format!("`{kind}`")), "docs/findings.md has no {kind}");
-        tried += 1;
+    let kinds: Vec<&str> = kinds.split('"').skip(1).step_by(2).filter(|word| !word.contains(' ')).collect();
+    assert!(kinds.len() >= 15, "{kinds:?}");
+    let pages: Vec<(PathBuf, String)> =
+        markdown("docs/findings").into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect();
+    for kind in kinds {
+        let of_it = pages.iter().filter(|(_, text)| text.contains(&format!("`{kind}`"))).count();
+        assert!(of_it > 0, "docs/findings has no page of {kind}");
     }
-    assert!(tried >= 15, "{tried}");
-    let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
-    assert!(sections.iter().all(|s| s.contains("```text") && s.contains("**Repair.**")), "{page}");
+    let index = fs::read_to_string(root().join("docs/findings.md")).unwrap();
+    for (page, text) in pages {
+        let name = page.file_name().unwrap().to_str().unwrap();
+        assert!(index.contains(&format!("(findings/{name})")), "docs/findings.md does not lead to {name}");
+        for part in ["```text", "## Repair", "## How to see it"] {
+            assert!(text.contains(part), "{}: no {part}", page.display());
+        }
+    }
 }

@@ -82,8 +82,8 @@ fn the_lines_of_the_document_gather_the_hosts_ranks() {
     let record = format!("mkdir -p {own}; exec {NEARFAR} record -o {own}/run -- sh -c 'sleep 0.2'");
     succeeded(&cluster.srun(&["-N2", "-n4", "sh", "-c", &record]));
     let document = include_str!("../../../docs/ranks.md");
-    let (_, rest) = document.split_once("```sh\n").unwrap();
-    let (lines, _) = rest.split_once("```").unwrap();
+    let block = document.split("```sh\n").find(|block| block.starts_with("for host")).unwrap();
+    let (lines, _) = block.split_once("```").unwrap();
     assert!(lines.contains("/scratch"), "{lines}");
     let lines = lines.replace("/scratch", &format!("\"{own}\""));
     let mut salloc = cluster.command("salloc");

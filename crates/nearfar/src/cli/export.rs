@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
   nearfar export --to caliper -o run.json run.nearfar   hatchet's from_caliper
   nearfar export --to perfetto -o run.pftrace           open it in ui.perfetto.dev
   nearfar export --to perf.data --weight remote -o far.data   perf mem report -i far.data: what far memory takes
-  nearfar export --to firefox -o run.json               load it in profiler.firefox.com: it stays in the browser
+  nearfar export --to firefox -o firefox.json           load it in profiler.firefox.com: it stays in the browser
   nearfar export --to sarif -o far.sarif                findings beside the line, on the code host
   nearfar export --to flamegraph -o - | flamegraph.pl > run.svg";
 
