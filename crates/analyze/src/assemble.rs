@@ -121,7 +121,11 @@ pub fn assemble(
         caches: caches.as_ref().ok(),
         held: held.as_ref().map(|h| &h.report),
         computed: open.computed.as_ref(),
-        saves_at_most: estimate.as_ref().ok().and_then(|e| e.saves_at_most(counters)),
+        saves_at_most: estimate
+            .as_ref()
+            .ok()
+            .filter(|_| open.share > 0.0)
+            .and_then(|e| e.saves_at_most(counters)),
     };
     let lines = estimate.as_ref().map(Estimate::lines).unwrap_or_default();
     let (sampled_gain, sampled_gain_why) = match (basis, &near, &estimate) {
