@@ -52,7 +52,7 @@ function predictions(w: WhatIf): Row[] {
   return rows;
 }
 
-/** By the processor's samples: what findings repair, and all of it. */
+/** By samples: what findings repair, and all of it. */
 function bySamples(r: Report): Row[] {
   const g = r.sampled_gain;
   if (!g) return [];

@@ -3,8 +3,8 @@
 use super::touches_memory;
 use super::worker::Worker;
 use crate::nodes::NodeIndex;
-use crate::spent::{NO_PART, Spot, part};
-use nearfar_recording::{AccessSamples, ObjectKind, Resolution};
+use crate::spent::Spot;
+use nearfar_recording::{AccessSamples, Resolution};
 
 impl Worker<'_> {
     /// Adds a sample of weight `[weight, block of time]`, in a loop of known speed or beside such loops. Threads go by their ids.
@@ -18,12 +18,11 @@ impl Worker<'_> {
         page_node: NodeIndex,
     ) {
         let thread = s.thread[i];
-        let spent = &mut self.counters.spent;
-        let sums = spent.blocks.of((thread, block as u32));
+        let sums = self.counters.spent.blocks.of((thread, block as u32));
         (sums[0], sums[1]) = (sums[0] + 1, sums[1] + weight);
         let resolution = Resolution::from_code(s.resolution[i]).unwrap_or(Resolution::Unresolved);
         if let Some(loop_id) = loop_id {
-            *spent.loops.of((thread, loop_id)) += weight;
+            *self.counters.spent.loops.of((thread, loop_id)) += weight;
         }
         if !touches_memory(resolution) {
             return;
@@ -31,12 +30,11 @@ impl Worker<'_> {
         let spot = match thing {
             None => Spot::unknown(page_node),
             Some(thing) => {
-                let object = self.context.finder.spaces.things.get(thing);
-                let whole = resolution == Resolution::Object || object.kind == ObjectKind::SmallHeap;
-                let part = if whole { NO_PART } else { part(object.address, object.bytes, s.address[i]) };
-                Spot { row: self.context.rows.of_thing[thing as usize], thing, part, page_node }
+                let exact = resolution != Resolution::Object;
+                self.context.spot(thing, s.address[i], exact, page_node)
             }
         };
+        let spent = &mut self.counters.spent;
         match loop_id {
             Some(loop_id) => *spent.operands.of((thread, loop_id, s.operand_ip[i], spot)) += weight,
             None => *spent.beside.of((thread, spot)) += weight,

@@ -11,7 +11,7 @@ use crate::hash::FastMap;
 use crate::input::Input;
 use crate::native::{Pace, pieces};
 use crate::nodes;
-use crate::spent::{NO_PART, PARTS, Spot, part};
+use crate::spent::{NO_PART, PARTS, Spot};
 use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Access, Columns, NONE, ObjectKind};
 
@@ -323,12 +323,7 @@ fn spots(context: &Context, seen: &[(u64, u64, u32)]) -> Vec<(Spot, f64)> {
             .page_node(space, page, time)
             .unwrap_or_else(|| context.page_node(thing, space, address, time))
             .node;
-        let part = match object.kind {
-            ObjectKind::SmallHeap => NO_PART,
-            _ => part(object.address, object.bytes, address),
-        };
-        let row = context.rows.of_thing[thing as usize];
-        *counts.entry(Spot { row, thing, part, page_node: node }).or_default() += 1;
+        *counts.entry(context.spot(thing, address, true, node)).or_default() += 1;
     }
     let all: u64 = counts.values().sum();
     let mut spots: Vec<(Spot, f64)> =
