@@ -1,25 +1,40 @@
 // MPI + OpenMP: one thread of each rank initialises, all of them read. Arguments: MiB, rounds, and a number: every
-// eighth rank from that one on kills itself before the ranks meet.
+// eighth rank from that one on kills itself before the ranks meet. Each line says which one comes next, so that memory is
+// waited for whatever the host; a round follows an eighth of them.
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { RINGS = 64 };
+struct line {
+    struct line *next;
+    char rest[56];
+};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     int rank, size;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    size_t n = (size_t)atoi(argv[1]) << 17;
+    size_t n = ((size_t)atoi(argv[1]) << 14) / RINGS;
     int rounds = atoi(argv[2]);
-    double *field = malloc(n * sizeof *field);
-    for (size_t i = 0; i < n; i++)
-        field[i] = i % 7;
+    struct line *field = malloc(RINGS * n * sizeof *field);
+    struct line *at[RINGS];
+    for (size_t i = 0; i < RINGS * n; i++)
+        field[i].next = field + i / n * n + (i + 10007) % n;
+    for (int ring = 0; ring < RINGS; ring++)
+        at[ring] = field + ring * n;
     double sum = 0;
     for (int round = 0; round < rounds; round++) {
 #pragma omp parallel for reduction(+ : sum) schedule(static)
-        for (size_t i = 0; i < n; i += 8) // one of each line: memory is waited for, not the additions
-            sum += field[i] * 1.0001;
+        for (int ring = 0; ring < RINGS; ring++) {
+            struct line *line = at[ring];
+            for (size_t i = 0; i < n / 8; i++)
+                line = line->next;
+            at[ring] = line;
+            sum += 1;
+        }
     }
     if (argc > 3 && rank % 8 == atoi(argv[3]))
         raise(SIGKILL);

@@ -40,7 +40,10 @@ fn each_kind_of_rank_gets_its_placement_file_and_the_script_picks_it() {
         let (code, three) = said(place.path(), &["fix", "three"]);
         assert_eq!(code, Some(0), "{three}");
         assert!(three.contains("rank 1: nothing to place: "), "{three}");
-        assert!(three.contains(": rank 0,2: places field; gain ") && three.contains("% less time"), "{three}");
+        assert!(
+            three.contains(": rank 0,2: places field; gain ") && three.contains("% less time"),
+            "{three}"
+        );
         let file = ["0", "2"].map(|n| format!("three.placements/ranks-of-{n}.placement"));
         let file = file.iter().find(|file| place.path().join(file).exists()).expect(&three);
         let written = std::fs::read_to_string(place.path().join(file)).unwrap();
