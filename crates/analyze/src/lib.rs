@@ -68,6 +68,7 @@ mod slices;
 mod space;
 mod spans;
 mod spent;
+mod spots;
 mod thresholds;
 mod timing;
 mod touchers;
