@@ -70,6 +70,17 @@ impl Context<'_> {
         self.finder.page_node(space, address, time, self.folios_of(thing), elsewhere)
     }
 
+    /// The same, of shared memory in the space that made it, and by blocks of pages with one answer where there are.
+    #[inline]
+    pub fn node_at(&self, thing: u32, space: u32, address: u64, time: u64) -> PageNode {
+        let object = self.finder.spaces.things.get(thing);
+        let space = if object.kind == ObjectKind::Shared { object.space } else { space };
+        let page = address / self.finder.placements.page_bytes;
+        self.blocks
+            .page_node(space, page, time)
+            .unwrap_or_else(|| self.page_node(thing, space, address, time))
+    }
+
     /// Whether a row is a variable of the program, not memory that a runtime has for itself.
     pub fn is_variable(&self, row: u32) -> bool {
         self.rows.rows.get(row as usize).is_some_and(|row| match row.kind {

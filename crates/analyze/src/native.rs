@@ -282,13 +282,18 @@ fn bytes(input: &Input, loop_id: u32) -> Option<f64> {
     let s = &input.loop_streams;
     (0..s.len()).filter(|&i| s.loop_id[i] == loop_id).try_fold(0.0, |sum, i| {
         // A line that is written at a fixed place may be one that other threads want: how fast it is alone does not tell.
-        let stores = [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
-        if stores && s.step[i] == 0.0 {
+        if is_written(input, i) && s.step[i] == 0.0 {
             return None;
         }
         // Of a step that is wider than what it touches, the lines that it touches.
         (s.regular[i] != 0).then(|| sum + s.step[i].abs().min(line_bytes(s.bytes[i])))
     })
+}
+
+/// Whether a loop writes to a stream, by the stream's row.
+pub(super) fn is_written(input: &Input, stream: usize) -> bool {
+    let access = Access::from_code(input.loop_streams.access[stream]);
+    matches!(access, Some(Access::Store | Access::LoadStore))
 }
 
 /// Bytes that an iteration takes from memory by its streams that are fetched ahead. If an outer loop goes through a piece of them several

@@ -5,7 +5,7 @@ use super::hash::Sums;
 use super::nodes::NodeIndex;
 use nearfar_recording::NONE;
 
-/// Parts of an object that samples are told apart by.
+/// How many equal parts an object is divided into.
 pub const PARTS: u64 = 64;
 /// The part of a sample of which only the object is known.
 pub const NO_PART: u8 = u8::MAX;
@@ -15,7 +15,7 @@ pub const NO_PART: u8 = u8::MAX;
 pub struct Spot {
     /// Its row; `NONE` if no object is known.
     pub row: u32,
-    /// The object; `NONE` if none is known, and of rows of several: a million allocations of one line are told apart by nothing here.
+    /// The object; `NONE` if none is known, and where a row has several: there may be a million.
     pub thing: u32,
     /// Which of [`PARTS`] of it, or [`NO_PART`].
     pub part: u8,

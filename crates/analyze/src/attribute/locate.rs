@@ -5,7 +5,7 @@ use crate::hash::FastMap;
 use crate::nodes::{NodeIndex, UNKNOWN, class};
 use crate::page_nodes::PageNode;
 use crate::space::page_range;
-use nearfar_recording::{AccessSamples, NONE, ObjectKind, Resolution};
+use nearfar_recording::{AccessSamples, NONE, Resolution};
 
 /// Where the memory of a sample is.
 pub struct Located {
@@ -96,8 +96,6 @@ impl Worker<'_> {
             return finder.page_node(space, address, time, 0, false);
         };
         let t = finder.spaces.things.get(id);
-        // Shared memory is kept with the space that made it.
-        let space = if t.kind == ObjectKind::Shared { t.space } else { space };
         if how == Resolution::Object && t.bytes > finder.placements.page_bytes {
             if let Some(&page_node) = self.uniform.get(&id) {
                 return page_node;
@@ -106,12 +104,7 @@ impl Worker<'_> {
             self.uniform.insert(id, page_node);
             return page_node;
         }
-        if let Some(page_node) =
-            self.context.blocks.page_node(space, address / finder.placements.page_bytes, time)
-        {
-            return page_node;
-        }
-        self.context.page_node(id, space, address, time)
+        self.context.node_at(id, space, address, time)
     }
 
     /// The node of the page that all placed pages of an object share, if they do. Judged at the end of its life,

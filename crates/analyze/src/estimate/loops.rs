@@ -5,8 +5,9 @@ use crate::context::Context;
 use crate::counters::Counters;
 use crate::hash::FastMap;
 use crate::input::Input;
+use crate::native::is_written;
 use crate::spent::Spot;
-use nearfar_recording::{Access, Columns};
+use nearfar_recording::Columns;
 
 /// A thread's time in a loop of known speed.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub struct Loop {
     pub computing: Range,
     /// What it moved, lines.
     pub moved: Vec<Moved>,
-    /// Whether it writes to a place that is the same in every iteration.
+    /// Whether it writes to a place that is the same in every iteration, or in no order.
     pub writes_in_place: bool,
     /// Lines that it had in flight at least, as far as lines in no order go.
     pub flight: f64,
@@ -86,8 +87,8 @@ pub fn loops(
 
 fn writes_in_place(input: &Input, loop_id: u32) -> bool {
     let s = &input.loop_streams;
-    let stores = |i: usize| [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]);
-    (0..s.len()).any(|i| s.loop_id[i] == loop_id && stores(i) && (s.regular[i] == 0 || s.step[i] == 0.0))
+    (0..s.len())
+        .any(|i| s.loop_id[i] == loop_id && is_written(input, i) && (s.regular[i] == 0 || s.step[i] == 0.0))
 }
 
 /// What loops inside a loop move is theirs: how often the outer one comes to the same lines again is not known.

@@ -27,9 +27,9 @@ use std::collections::BTreeMap;
 pub const SOURCE: &str = "samples of a clock, the speed of loops, and the time model";
 /// Most threads that are followed. // chosen: the search for parts takes a second then
 const MOST_THREADS: usize = 2048;
-/// Most lines over least up to which a number of lines is told. // chosen
+/// Upper end of a number of lines over its lower end, from which on the number is unknown. // chosen
 const TOLD: f64 = 1.5;
-/// Part of a row's time beside loops of known speed up to which its lines are told. // chosen
+/// Part of a row's time outside of loops whose lines are known, from which on the row's lines are unknown. // chosen
 const BESIDE: f64 = 0.05;
 
 /// What a thread did.
@@ -60,7 +60,7 @@ pub struct Estimate {
     samples: f64,
     /// Part of the run that the longest threads of its parts were at work.
     explained: f64,
-    /// Time on each row in loops of known speed and beside them, ns.
+    /// Time on each row in loops whose lines are known, and elsewhere, ns.
     on_rows: BTreeMap<u32, [f64; 2]>,
 }
 
@@ -105,10 +105,6 @@ impl Estimate {
             let core_ns = clock.iter().map(|c| c[1]).sum();
             threads.insert(id, Thread { node, cpu, core_ns, loops: Vec::new(), beside: Vec::new() });
         }
-        let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
-        let in_loops = spent.operands.iter().map(|(key, weight)| (key.3.row, 0, *weight));
-        let all = in_loops.chain(spent.beside.iter().map(|(key, weight)| (key.1.row, 1, *weight)));
-        all.for_each(|(row, which, weight)| on_rows.entry(row).or_default()[which] += weight as f64);
         let here = &input.meta.machine;
         let caches = |id: u32| {
             let node = threads.get(&id).map_or(0, |t| t.node);
@@ -126,6 +122,10 @@ impl Estimate {
         let mut beside: Vec<((u32, Spot), u64)> =
             spent.beside.iter().map(|(&key, &weight)| (key, weight)).chain(others).collect();
         beside.sort_unstable();
+        let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
+        let known = spent.operands.iter().filter(|(key, _)| estimated.contains(&(key.0, key.1)));
+        known.for_each(|(key, weight)| on_rows.entry(key.3.row).or_default()[0] += *weight as f64);
+        beside.iter().for_each(|(key, weight)| on_rows.entry(key.1.row).or_default()[1] += *weight as f64);
         for ((id, spot), weight) in beside {
             if let Some(thread) = threads.get_mut(&id) {
                 thread.core_ns -= weight as f64;

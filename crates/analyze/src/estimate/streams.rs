@@ -9,13 +9,13 @@ use crate::cached::SURELY_HELD;
 use crate::context::Context;
 use crate::hash::FastMap;
 use crate::input::Input;
-use crate::native::{Pace, pieces};
+use crate::native::{Pace, is_written, pieces};
 use crate::nodes;
 use crate::spent::{NO_PART, PARTS, Spot};
 use nearfar_machine::LINE_BYTES;
-use nearfar_recording::{Access, Columns, NONE, ObjectKind};
+use nearfar_recording::{Columns, NONE};
 
-/// Capacities of a cache from which on it does not hold what is used in between. // measured: docs/native.md
+/// Capacities of a cache from which on it does not hold what is used in between. // chosen
 const NEVER_HELD: f64 = 1.5;
 /// Time of a line of near memory, over its latency as machine files have it, at most: with page walks, on a busy memory. // chosen
 const LONGEST: f64 = 3.0;
@@ -263,7 +263,7 @@ fn streams(input: &Input, context: &Context, loop_row: usize, of: &Seen) -> Vec<
                 takes: [if s.always[i] != 0 { lines } else { 0.0 }, lines],
                 regular,
                 step: s.step[i],
-                written: [Access::Store as u8, Access::LoadStore as u8].contains(&s.access[i]),
+                written: is_written(input, i),
                 extent,
                 offset,
                 spots,
@@ -315,14 +315,7 @@ fn spots(context: &Context, seen: &[(u64, u64, u32)]) -> Vec<(Spot, f64)> {
     for &(address, time, thread) in seen {
         let space = context.threads.get(thread).map_or(0, |t| context.spaces_of_threads[t]);
         let Some(thing) = spaces.at(space, address, time).0 else { continue };
-        let object = spaces.things.get(thing);
-        let space = if object.kind == ObjectKind::Shared { object.space } else { space };
-        let page = address / context.finder.placements.page_bytes;
-        let node = context
-            .blocks
-            .page_node(space, page, time)
-            .unwrap_or_else(|| context.page_node(thing, space, address, time))
-            .node;
+        let node = context.node_at(thing, space, address, time).node;
         *counts.entry(context.spot(thing, address, true, node)).or_default() += 1;
     }
     let all: u64 = counts.values().sum();

@@ -133,6 +133,23 @@ fn what_moves_no_lines_gains_nothing_wherever_its_pages_are() {
     assert_eq!(shared.verdict, Verdict::Unknown, "{}", shared.verdict_why);
 }
 
+#[test]
+fn an_object_that_a_loop_without_known_lines_uses_has_no_number() {
+    let mut w = made();
+    let other = w.own("other", 30);
+    // The second thread is in a loop of known speed of which no stream is known.
+    let mut row = w.input.loops.row(0);
+    (row.id, row.head) = (1, other);
+    w.input.loops.push(row);
+    for i in (0..w.input.progress.len()).filter(|&i| w.input.progress.thread[i] == 1) {
+        (w.input.progress.loop_id[i], w.input.progress.ip[i]) = (1, other);
+    }
+    for i in (0..w.samples.ip.len()).filter(|&i| w.samples.thread[i] == 1) {
+        (w.samples.ip[i], w.samples.operand_ip[i]) = (other, other);
+    }
+    assert_eq!(lines(&w.on_machine(with_cache(1 << 20))), None);
+}
+
 fn only(r: &Report) -> Predicted {
     assert_eq!(r.findings.len(), 1, "{:?}", r.verdict_why);
     let f = &r.findings[0];
