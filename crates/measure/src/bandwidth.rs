@@ -1,10 +1,9 @@
 //! Bandwidth: all cpus of a node, one thread each, stream through arrays of one node's memory.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, Place, pair, pin, spread};
+use super::bench::{Bench, Effort, PageNode, Place, pair, pin, spread};
 use super::kernels::{Arrays, LINE, available, pass};
 use super::memory::Memory;
 use super::region::Region;
-use nearfar_figures::sizes::size;
 use nearfar_observed::measured::{Bandwidth, Kernel, Measured, Pages, Spread};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -16,16 +15,12 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         Kernel::MATRIX.into_iter().filter(|k| !bench.quick || needed.contains(k)).collect();
     let mut tables: Vec<Bandwidth> =
         wanted.iter().map(|&kernel| Bandwidth { kernel, bytes: None, pairs: Vec::new() }).collect();
-    let mut small = None;
     let pairs = bench.pairs();
     let effort = bench.effort(40.0, 1.5, pairs.len() * wanted.len());
     for place in &pairs {
         bench.say(&format!("bandwidth from node {} to node {}", place.from, place.memory));
         let caches = bench.caches_of(place.cpus.len());
-        let each = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches);
-        if each < ARRAY_CACHES * caches {
-            small = Some(caches);
-        }
+        let each = bench.array(caches, 1);
         let field = bench.room(place.memory, 3 * each).and_then(|()| Field::new(place, each as usize));
         for table in &mut tables {
             let kernel = table.kernel;
@@ -41,13 +36,6 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         }
     }
     measured.bandwidth = tables;
-    measured.caveats.extend(small.map(|caches| {
-        format!(
-            "the arrays are smaller than {ARRAY_CACHES} times the caches of the threads ({}): part of what was \
-             moved came from there",
-            size(caches)
-        )
-    }));
 }
 
 /// An odd number of lines between arrays: equal offsets of all three would share sets of a cache.

@@ -4,7 +4,7 @@ use nearfar_figures::sizes::capacity;
 use nearfar_host::proc;
 use nearfar_machine::topology::{Limit, Topology};
 use nearfar_machine::{Machine, NodeId};
-use nearfar_observed::measured::{Pair, Spread};
+use nearfar_observed::measured::{Cached, Pair, Spread};
 
 /// The machine under measurement and the caller's wishes.
 pub struct Bench<'a> {
@@ -18,6 +18,8 @@ pub struct Bench<'a> {
     pub all: bool,
     /// Bytes of each array; `None`: four times the caches of the threads.
     pub array_bytes: Option<u64>,
+    /// What the caches may have held of what was measured so far.
+    pub cached: Cached,
     /// Which part it is, from 1, and of how many.
     pub part: (usize, usize),
     /// Told what is being done.
@@ -62,6 +64,11 @@ pub const ARRAY_CACHES: u64 = 4;
 const CHAIN_CACHES: u64 = 8;
 /// The same without the time to make a long chain.
 const QUICK_CHAIN_CACHES: u64 = 4;
+/// Longest chain of `--quick`: a cache that a virtual machine shares with others may be called 480 MiB, and a
+/// chain four times that takes minutes to make. // chosen
+const QUICK_CHAIN: u64 = 1 << 30;
+/// Largest array of `--quick`, of which there are three. // chosen
+const QUICK_ARRAY: u64 = 512 << 20;
 /// If the kernel does not tell of caches.
 const CACHE_BYTES: u64 = 32 << 20;
 
@@ -129,10 +136,33 @@ impl Bench<'_> {
         last.size_bytes * (cpus as u64).div_ceil(u64::from(sharing)).max(1)
     }
 
-    /// Bytes of a chain of pointers that caches hardly hold.
-    pub fn chain(&self) -> usize {
-        let caches = if self.quick { QUICK_CHAIN_CACHES } else { CHAIN_CACHES };
-        (caches * self.last_cache()).max(128 << 20) as usize
+    /// Bytes of a chain of pointers that caches hardly hold; with `--quick` no more than [`QUICK_CHAIN`],
+    /// and `cached` has what they may hold of it.
+    pub fn chain(&mut self) -> usize {
+        let last = self.last_cache();
+        let bytes = if self.quick {
+            (QUICK_CHAIN_CACHES * last).min(QUICK_CHAIN)
+        } else {
+            CHAIN_CACHES * last
+        };
+        let bytes = bytes.max(128 << 20);
+        if bytes < QUICK_CHAIN_CACHES * last {
+            Cached::more(&mut self.cached.chain_share, last, bytes);
+        }
+        bytes as usize
+    }
+
+    /// Bytes of each array that threads with these caches stream through: as the caller wishes, or by
+    /// STREAM's rule; with `--quick` no more than [`QUICK_ARRAY`] for each of `nodes` that share it. `cached`
+    /// has what the caches may hold of it.
+    pub fn array(&mut self, caches: u64, nodes: u64) -> u64 {
+        let rule = ARRAY_CACHES * caches;
+        let most = if self.quick { QUICK_ARRAY * nodes.max(1) } else { u64::MAX };
+        let bytes = self.array_bytes.unwrap_or(rule.min(most));
+        if bytes < rule {
+            Cached::more(&mut self.cached.array_share, caches, bytes);
+        }
+        bytes
     }
 
     /// That a node can give so much: bound memory that runs out is an end by the kernel's hand.
@@ -184,5 +214,40 @@ pub(super) fn pair(place: &Place, result: Result<(Spread, Option<u64>), String>)
     match result {
         Ok((value, moved_bytes)) => Pair { from, memory, value: Some(value), moved_bytes, why: None },
         Err(why) => Pair { from, memory, value: None, moved_bytes: None, why: Some(why) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar_machine::CacheLevel;
+
+    /// A machine whose only cache has `size_bytes`, asked in haste or not.
+    fn sizes(size_bytes: u64, quick: bool, array_bytes: Option<u64>) -> (u64, u64, Cached) {
+        let mut machine = Machine::from_shape("1x2").unwrap();
+        machine.caches =
+            vec![CacheLevel { level: 3, size_bytes, ways: None, latency_cycles: None, cores_per_instance: 2 }];
+        let topology = nearfar_host::discover::topology(std::path::Path::new("/")).unwrap();
+        let (cached, told) = (Cached::default(), &mut |_: &str| {});
+        let mut bench =
+            Bench { machine, topology, quick, all: true, array_bytes, cached, part: (0, 1), told };
+        let chain = bench.chain() as u64;
+        let array = bench.array(size_bytes, 1);
+        (chain, array, bench.cached)
+    }
+
+    #[test]
+    fn a_quick_measurement_takes_bounded_memory_and_says_what_caches_can_hold() {
+        // What a virtual machine with two cpus was told by its hypervisor.
+        let (chain, array, cached) = sizes(480 << 20, true, None);
+        assert_eq!((chain, array), (1 << 30, 512 << 20));
+        assert_eq!((cached.chain_share, cached.array_share), (Some(480.0 / 1024.0), Some(480.0 / 512.0)));
+        let (chain, array, cached) = sizes(480 << 20, false, None);
+        assert_eq!((chain, array), (8 * 480 << 20, 4 * 480 << 20));
+        assert_eq!(cached, Cached::default());
+        assert_eq!(sizes(32 << 20, true, None), (128 << 20, 128 << 20, Cached::default()));
+        // Arrays as small as the caller wishes are in a cache, and it is said.
+        let (_, array, cached) = sizes(32 << 20, false, Some(8 << 20));
+        assert_eq!((array, cached.array_share, cached.chain_share), (8 << 20, Some(1.0), None));
     }
 }

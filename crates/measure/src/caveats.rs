@@ -1,5 +1,6 @@
 //! What to keep in mind about a measurement.
 
+use nearfar_figures::percent::percent;
 use nearfar_machine::topology::Topology;
 use nearfar_observed::measured::{Found, Measured};
 
@@ -26,6 +27,19 @@ pub fn of(topology: &Topology, measured: &Measured, load: Option<f64>) -> Vec<St
         Ok("performance") => {}
         Ok(other) => list.push(format!("the clock may change while measuring (governor {other})")),
         Err(_) => list.push("whether the clock changes while measuring is unknown (no cpufreq here)".into()),
+    }
+    for (what, held) in [("chain", measured.cached.chain_share), ("arrays", measured.cached.array_share)] {
+        let Some(share) = held else { continue };
+        let of = if what == "chain" { "latencies and lines in flight" } else { "bandwidths" };
+        let cure = match what {
+            _ if !measured.quick => "leave --array out, or ask for larger ones",
+            "arrays" => "without --quick and --array they are four times the caches",
+            _ => "without --quick it is eight times the cache",
+        };
+        list.push(format!(
+            "the last-level caches can hold {} of the {what}: {of} may be better than the memory's ({cure})",
+            percent(share)
+        ));
     }
     let wide = spreads(measured).filter(|&s| s > 0.1).count();
     if wide > 0 {

@@ -33,7 +33,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
             cached_triad(cpu, &effort).map(|lines_per_ns| lines_per_ns.times(each / clock.median))
         }
     };
-    let each = bench.array_bytes.unwrap_or(super::bench::ARRAY_CACHES * bench.last_cache()) as usize;
+    let each = bench.array(bench.last_cache(), 1) as usize;
     let alone = |store: bool| {
         bench.room(node, each as u64)?;
         aside(|| moved(cpu, &page_node, each, store, &effort))
@@ -41,10 +41,11 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
     let read = alone(false);
     // An ordinary store reads its line first: as many bytes again.
     let update = alone(true).map(|written| written.times(2.0));
+    let chain = bench.chain();
     let in_flight = bench
-        .room(node, bench.chain() as u64)
-        .and_then(|()| Memory::new(bench.chain(), &page_node, Pages::Huge))
-        .and_then(|memory| aside(|| lines_in_flight(&Chain::new(memory), cpu, &effort)));
+        .room(node, chain as u64)
+        .and_then(|()| Memory::new(chain, &page_node, Pages::Huge))
+        .and_then(|memory| aside(|| lines_in_flight(&Chain::new(memory)?, cpu, &effort)));
     let caches = (0..levels.len()).map(|i| {
         let (level, size) = levels[i];
         let inner = if i > 0 { levels[i - 1].1 } else { 0 };
@@ -52,7 +53,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         // needed, since the outer caches have other users.
         let bytes = if inner == 0 { size / 2 } else { (8 * inner).min(size / 2).max(2 * inner) };
         let ns = Memory::new(bytes as usize, &page_node, Pages::Huge)
-            .and_then(|memory| aside(|| Chain::new(memory).latency(cpu, &effort)))
+            .and_then(|memory| aside(|| Chain::new(memory)?.latency(cpu, &effort)))
             .and_then(|ns| match &in_flight {
                 Ok((_, memory)) if ns.median > MOST_OF_MEMORY * memory.median => Err(format!(
                     "L{level} answered in {:.0} ns, the memory in {:.0}: others use this cache at the same time",

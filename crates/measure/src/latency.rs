@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
                 let made =
                     made.and_then(|()| Memory::new(bytes, &place.page_node, wanted)).and_then(|memory| {
                         if memory.pages == wanted {
-                            return Ok(Chain::new(memory));
+                            return Chain::new(memory);
                         }
                         Err("the kernel gave no 2 MiB pages (transparent_hugepage, fragmented memory)".into())
                     });
@@ -46,30 +46,34 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
 pub struct Chain(Memory);
 
 impl Chain {
-    /// Makes all lines one cycle in random order (Sattolo 1986), each pointing to the next.
-    pub fn new(memory: Memory) -> Chain {
+    /// Makes all lines one cycle in random order, each pointing to the next.
+    ///
+    /// # Errors
+    /// If the order, a sixteenth as large, has no room.
+    pub fn new(memory: Memory) -> Result<Chain, String> {
         let lines = memory.bytes() / LINE;
-        // SAFETY: line i is inside the memory, aligned, and nothing else's.
-        let line = |i: usize| memory.at(i * LINE).cast::<usize>();
+        let number = |i: usize| u32::try_from(i).map_err(|_| "a chain has at most 2^32 lines".to_owned());
+        number(lines)?;
+        // The order is shuffled in an array of its own, which is small enough for caches: to swap pointers in
+        // the lines themselves waits for memory twice a line.
+        let order = Memory::map(lines * size_of::<u32>(), Pages::Huge)?;
+        let at = |i: usize| order.at(i * size_of::<u32>()).cast::<u32>();
         // Always the same chain.
         let mut random = Random::new(1);
-        // SAFETY: as above.
+        // SAFETY: `order` has `lines` numbers; line i is inside the memory, aligned, and nothing else's.
         unsafe {
             for i in 0..lines {
-                line(i).write(i);
+                at(i).write(i as u32);
             }
             for i in (1..lines).rev() {
-                let j = random.below(i);
-                let (x, y) = (line(i).read(), line(j).read());
-                line(i).write(y);
-                line(j).write(x);
+                at(i).swap(at(random.below(i + 1)));
             }
             for i in 0..lines {
-                let next = line(line(i).read()) as usize;
-                line(i).write(next);
+                let next = at((i + 1) % lines).read() as usize * LINE;
+                memory.at(at(i).read() as usize * LINE).cast::<usize>().write(memory.at(next) as usize);
             }
         }
-        Chain(memory)
+        Ok(Chain(memory))
     }
 
     /// A line of it, of as many as `of`, evenly spread.
@@ -108,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_chain_visits_every_line_once() {
-        let chain = Chain::new(Memory::new(64 * 1000, &PageNode::Only, Pages::Base).unwrap());
+        let chain = Chain::new(Memory::new(64 * 1000, &PageNode::Only, Pages::Base).unwrap()).unwrap();
         let first = chain.start(0, 1);
         let mut seen = std::collections::HashSet::new();
         let mut at = first;

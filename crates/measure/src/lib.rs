@@ -20,7 +20,7 @@ mod stream;
 use bench::Bench;
 use nearfar_host::discover::{self, cpu_times};
 use nearfar_machine::Machine;
-use nearfar_observed::measured::{Measured, SCHEMA_VERSION, predict};
+use nearfar_observed::measured::{Cached, Measured, SCHEMA_VERSION, predict};
 use std::path::Path;
 use std::time::Instant;
 
@@ -100,6 +100,7 @@ pub fn measure(wanted: &Wanted, say: &mut dyn FnMut(&str)) -> anyhow::Result<(Ma
         quick: wanted.quick,
         all,
         array_bytes: wanted.array_bytes,
+        cached: Cached::default(),
         part: (0, parts.len()),
         told: say,
     };
@@ -107,6 +108,7 @@ pub fn measure(wanted: &Wanted, say: &mut dyn FnMut(&str)) -> anyhow::Result<(Ma
         bench.part.0 += 1;
         part(&mut bench, &mut measured);
     }
+    measured.cached = bench.cached;
     predict(&machine, &mut measured);
     measured.seconds = begin.elapsed().as_secs_f64();
     measured.steal_share =

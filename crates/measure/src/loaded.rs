@@ -1,7 +1,7 @@
 //! Loaded latency: one cpu follows pointers while the others of its node read as fast as they
 //! are told to. The curve of ns over GB/s shows where a memory controller begins to queue.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, Place, pin, spread};
+use super::bench::{Bench, Effort, Place, pin, spread};
 use super::kernels::{Arrays, LINE, follow, pass};
 use super::latency::Chain;
 use super::memory::Memory;
@@ -27,7 +27,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         let (from, memory) = (place.from, place.memory);
         bench.say(&format!("latency under load from node {from} to node {memory}"));
         let chain = bench.chain();
-        let each = ARRAY_CACHES * bench.caches_of(place.cpus.len());
+        let each = bench.array(bench.caches_of(place.cpus.len()), 1);
         let curve = bench
             .room(memory, chain as u64 + each)
             .and_then(|()| curve(place, chain, each as usize, &effort));
@@ -47,7 +47,7 @@ fn curve(place: &Place, chain: usize, each: usize, effort: &Effort) -> Result<Ve
     }
     let part = (each / others.len()).next_multiple_of(PIECE).max(PIECE);
     let memory = Memory::new(part * others.len(), &place.page_node, Pages::Huge)?;
-    let chain = Chain::new(Memory::new(chain, &place.page_node, Pages::Huge)?);
+    let chain = Chain::new(Memory::new(chain, &place.page_node, Pages::Huge)?)?;
     PAUSES.iter().map(|&pause| point(cpu, others, &memory, part, &chain, pause, effort)).collect()
 }
 

@@ -2,7 +2,7 @@
 //! from which memory, by the plainest test there is (the two-Opteron test of the TAU project's NUMA
 //! guide). Pages are not bound; that first touch put them on the toucher's node is proved.
 
-use super::bench::{ARRAY_CACHES, Bench, Effort, PageNode, aside, pin, spread};
+use super::bench::{Bench, Effort, PageNode, aside, pin, spread};
 use super::memory::Memory;
 use nearfar_observed::measured::{Copy, Measured, Spread};
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
             .push(format!("memcpy: {MOST_CPUS} of {all} cpus; `nearfar measure memcpy` asks all"));
     }
     let cpus: Vec<u32> = touchers.iter().map(|t| t.0).collect();
-    let bytes = (2 * ARRAY_CACHES * bench.last_cache()).max(64 << 20);
+    let bytes = (2 * bench.array(bench.last_cache(), 1)).max(64 << 20);
     let effort = bench.effort(20.0, 0.5, cpus.len() * cpus.len());
     for (toucher, page_node) in &touchers {
         bench.say(&format!("memcpy in memory that cpu {toucher} touched"));

@@ -3,7 +3,7 @@
 //! adds are different things, and so are four cpus of one node and two of each.
 
 use super::bandwidth::Field;
-use super::bench::{ARRAY_CACHES, Bench, PageNode};
+use super::bench::{Bench, PageNode};
 use nearfar_machine::NodeId;
 use nearfar_observed::measured::{Kernel, Layout, Measured, Placement, Threads};
 
@@ -35,7 +35,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         // As STREAM wants it for the caches of the node with most threads.
         let most = per_node.iter().copied().max().unwrap_or(1).max(1);
         let caches = bench.caches_of(most as usize);
-        let part = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches) / u64::from(most);
+        let part = bench.array(caches, 1) / u64::from(most);
         let part = (part as usize).next_multiple_of(64).max(64);
         let room = nodes.iter().try_for_each(|&(node, _)| {
             let here = threads.iter().filter(|t| t.1 == PageNode::Node(node) || t.1 == PageNode::Only).count()

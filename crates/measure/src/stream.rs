@@ -3,7 +3,7 @@
 //! all elements are compared with what they must be at the end), by all allowed cpus, each on
 //! memory that it touched first.
 
-use super::bench::{ARRAY_CACHES, Bench, PageNode, pin};
+use super::bench::{Bench, PageNode, pin};
 use super::kernels::{Arrays, LINE, SCALAR, pass};
 use super::memory::Memory;
 use nearfar_observed::measured::{Kernel, Measured, Pages, Stream, StreamFunction};
@@ -24,7 +24,7 @@ pub fn run(bench: &mut Bench, measured: &mut Measured) {
         caches += bench.caches_of(cpus.len());
         threads.extend(cpus.into_iter().map(|cpu| (cpu, bench.page_node(node))));
     }
-    let each = bench.array_bytes.unwrap_or(ARRAY_CACHES * caches) as usize;
+    let each = bench.array(caches, bench.nodes().len() as u64) as usize;
     let part = (each / threads.len().max(1)).next_multiple_of(2 << 20);
     let array_bytes = (part * threads.len()) as u64;
     let result = bench

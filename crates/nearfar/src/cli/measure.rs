@@ -14,13 +14,16 @@ use std::process::ExitCode;
 ///
 /// Threads are pinned and pages are bound; a figure whose pages are elsewhere is not printed but explained.
 /// On a busy machine the figures are of what the others leave, and the report notes it.
+/// The last-level caches decide how much memory is used and so how long it takes: a minute where they have 32 MiB,
+/// many minutes and gigabytes where they have hundreds. --quick has limits; figures of memory of which the caches
+/// can hold more than a quarter are marked then.
 #[derive(Args)]
 #[command(after_help = MEASURE_EXAMPLES)]
 pub(super) struct MeasureArgs {
     /// What to measure
     #[arg(value_name = "WHAT", default_value = "all", value_enum)]
     what: Part,
-    /// Fewer and shorter repetitions, fewer kinds of bandwidth
+    /// Fewer and shorter repetitions, fewer kinds of bandwidth, arrays of 512 MiB and chains of 1 GiB at most
     #[arg(long)]
     quick: bool,
     /// Write JSON
@@ -39,7 +42,7 @@ pub(super) struct MeasureArgs {
 }
 
 const MEASURE_EXAMPLES: &str = "Examples:
-  nearfar measure --quick                   the whole matrix in seconds
+  nearfar measure --quick                   the whole matrix in less than a minute
   nearfar measure -o machines/mine.toml     and kept, so that predictions use this machine's own figures
   nearfar report --as machines/mine.toml
 ";

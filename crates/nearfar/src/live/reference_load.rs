@@ -382,7 +382,7 @@ impl Lab<'_> {
             ];
         }
         let home = if self.machine.nodes.len() > 1 { PageNode::Node(memory_node) } else { PageNode::Only };
-        let made = pin(self.cpu).and_then(|()| Memory::new(CHAIN, &home, Pages::Huge)).map(Chain::new);
+        let made = pin(self.cpu).and_then(|()| Memory::new(CHAIN, &home, Pages::Huge)).and_then(Chain::new);
         let chain = match made {
             Ok(chain) => chain,
             Err(why) => return vec![lines_check.judged(Err(why), Others::None)],

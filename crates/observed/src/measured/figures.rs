@@ -1,6 +1,7 @@
 //! From what was measured to the figures of a machine.
 
-use super::{Kernel, Measured, Pages, Pair, Spread};
+use super::{Cached, Kernel, Measured, Pages, Pair, Spread};
+use nearfar_figures::percent::percent;
 use nearfar_machine::figures::{Cell as FigureCell, Confidence, Figure, Inclusion, Matrix};
 use nearfar_machine::file::NodeBandwidth;
 use nearfar_machine::{Machine, NodeId, NodeKind};
@@ -10,7 +11,7 @@ impl Measured {
     pub fn into_machine(&self, mut machine: Machine) -> Machine {
         let quick = if self.quick { " --quick" } else { "" };
         let source = format!("measured here on {} by nearfar measure{quick}", self.day);
-        let matrix = |pairs: &[Pair], what: &str| -> Option<Matrix> {
+        let matrix = |pairs: &[Pair], what: &str, share: Option<f64>| -> Option<Matrix> {
             let at = |from, memory| pairs.iter().find(|p| p.from == from && p.memory == memory);
             let rows: Vec<Vec<FigureCell>> = machine
                 .nodes
@@ -21,16 +22,21 @@ impl Measured {
                 })
                 .collect();
             let any = rows.iter().flatten().any(|c| c.0.is_some());
-            any.then(|| Matrix { rows, source: format!("{source}, {what}"), confidence: Confidence::H })
+            let (confidence, held) = held(share, Confidence::H);
+            any.then(|| Matrix { rows, source: format!("{source}, {what}{held}"), confidence })
         };
         // Where the kernel gives no 2 MiB pages, latency with address translation is what there is.
         let latency =
             [(Pages::Huge, "2 MiB pages"), (Pages::Base, "base pages: address translation included")];
         let latency = latency
             .into_iter()
-            .find_map(|(pages, what)| matrix(&self.latency.iter().find(|l| l.pages == pages)?.pairs, what));
+            .find_map(|(pages, what)| {
+                let table = self.latency.iter().find(|l| l.pages == pages)?;
+                matrix(&table.pairs, what, self.cached.chain_share)
+            });
         let of = |kernel| self.bandwidth.iter().find(|b| b.kernel == kernel);
-        let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs, "all cpus of the row's node"));
+        let arrays = self.cached.array_share;
+        let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs, "all cpus of the row's node", arrays));
         // The file asks for traffic. An ordinary store reads its line first, so `factor` times the bytes that
         // the kernel names are moved; that is arithmetic, not seen.
         let own = |kernel, node: NodeId, factor: f64| {
@@ -38,10 +44,11 @@ impl Measured {
             let (low, high) = (round(value.low * factor), round(value.high * factor));
             let derived = factor != 1.0;
             let how = if derived { ", with the lines that stores read first" } else { "" };
+            let (confidence, held) = held(arrays, if derived { Confidence::D } else { Confidence::H });
             Some(Figure {
                 value: round(value.median * factor),
-                source: format!("{source}, {low} to {high} in {} runs{how}", value.runs),
-                confidence: if derived { Confidence::D } else { Confidence::H },
+                source: format!("{source}, {low} to {high} in {} runs{how}{held}", value.runs),
+                confidence,
             })
         };
         let mut bandwidth: Vec<NodeBandwidth> = Vec::new();
@@ -107,11 +114,17 @@ impl Measured {
             put(&mut own.all_core_ghz, figure(core.clock_ghz.value, 1.0, ", dependent additions", H));
             let loop_ = ", a triad in the first-level cache: other loops differ";
             put(&mut own.ipc, figure(core.ipc.value, 1.0, loop_, Assumed));
+            let memory = |place: &mut Option<Figure>, found, how: &str, share, sure| {
+                let (confidence, held) = held(share, sure);
+                put(place, figure(found, 1.0, &format!("{how}{held}"), confidence));
+            };
+            let Cached { chain_share, array_share } = self.cached;
             let law = ", chains side by side times latency";
-            put(&mut own.outstanding_lines, figure(core.lines_in_flight.value, 1.0, law, D));
-            put(&mut own.read_gbs, figure(core.read_gbs.value, 1.0, ", the better of 1 and 4 streams", H));
+            memory(&mut own.outstanding_lines, core.lines_in_flight.value, law, chain_share, D);
+            let streams = ", the better of 1 and 4 streams";
+            memory(&mut own.read_gbs, core.read_gbs.value, streams, array_share, H);
             let lines = ", with the lines that stores read first";
-            put(&mut own.update_gbs, figure(core.update_gbs.value, 1.0, lines, D));
+            memory(&mut own.update_gbs, core.update_gbs.value, lines, array_share, D);
         }
         // A machine file has one figure for all cores: the first node's.
         if let Some(flops) = self.flops.iter().find(|f| f.f64_gflops.value.is_some()) {
@@ -121,6 +134,17 @@ impl Measured {
             core.f64_gflops = figure(flops.f64_gflops.value, each, &how, Confidence::H);
             core.f32_gflops = figure(flops.f32_gflops.value, each, &how, Confidence::H);
         }
+    }
+}
+
+/// Confidence and a remark of a figure of which the caches may have answered such a share: it would be taken
+/// for the memory's own.
+fn held(share: Option<f64>, sure: Confidence) -> (Confidence, String) {
+    match share {
+        Some(share) => {
+            (Confidence::Assumed, format!(", in memory of which the caches can hold {}", percent(share)))
+        }
+        None => (sure, String::new()),
     }
 }
 
@@ -246,6 +270,26 @@ mod tests {
         assert_eq!(read.caches[0].latency_cycles, Some(4.0));
         let inclusion: Vec<_> = read.figures.caches.iter().map(|c| c.inclusion).collect();
         assert_eq!(inclusion, [None, Some(Inclusion::Inclusive)]);
+    }
+
+    #[test]
+    fn what_caches_can_hold_is_assumed_to_be_of_the_memory() {
+        let latency = vec![Latency { pages: Pages::Huge, bytes: 1, pairs: vec![pair(0, 0, 90.0)] }];
+        let read = Bandwidth { kernel: Kernel::Read, bytes: Some(1), pairs: vec![pair(0, 0, 30.0)] };
+        let mut measured = Measured { latency, bandwidth: vec![read], ..Measured::default() };
+        let confidences = |measured: &Measured| {
+            let file = measured.into_machine(Machine::from_shape("1x2").unwrap()).to_toml();
+            let figures = Machine::from_toml(&file).unwrap().figures;
+            let (latency, read) = (figures.latency_ns.unwrap(), figures.bandwidth[0].read_gbs.clone().unwrap());
+            let pairs = figures.pair_read_gbs.unwrap();
+            (latency.confidence, read.confidence, pairs.confidence, latency.source)
+        };
+        let (latency, read, pairs, _) = confidences(&measured);
+        assert_eq!([latency, read, pairs], [Confidence::H; 3]);
+        measured.cached = Cached { chain_share: Some(0.47), array_share: Some(0.94) };
+        let (latency, read, pairs, source) = confidences(&measured);
+        assert_eq!([latency, read, pairs], [Confidence::Assumed; 3]);
+        assert!(source.contains("of which the caches can hold 47 %"), "{source}");
     }
 
     #[test]

@@ -358,6 +358,26 @@ pub struct GpuCopy {
     pub from_gbs: Found,
 }
 
+/// How much of what was measured the last-level caches can hold, where that is more than by the rules: a chain
+/// and arrays four times the caches. A figure of memory that has it may be a cache's in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cached {
+    /// Of the chain of pointers (latencies, lines in flight), of 1; `None`: a quarter or less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_share: Option<f64>,
+    /// Of an array (bandwidths, STREAM, scaling, copies), of 1, the largest; `None`: a quarter or less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub array_share: Option<f64>,
+}
+
+impl Cached {
+    /// Raises `share` to what `caches` bytes can hold of `bytes`.
+    pub fn more(share: &mut Option<f64>, caches: u64, bytes: u64) {
+        let held = (caches as f64 / bytes.max(1) as f64).min(1.0);
+        *share = Some(share.map_or(held, |s| s.max(held)));
+    }
+}
+
 /// Everything that one run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
@@ -398,6 +418,8 @@ pub struct Measured {
     pub page_latency: Option<peaks::PageLatency>,
     /// Part of the time that a hypervisor gave to others; `None` if the kernel does not say.
     pub steal_share: Option<f64>,
+    /// What the caches can hold of what was measured.
+    pub cached: Cached,
     /// What to keep in mind.
     pub caveats: Vec<String>,
 }
