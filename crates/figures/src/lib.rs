@@ -1,6 +1,7 @@
 //! What every part of nearfar needs to print a value: shares as percent, sizes, and text that is not ours, made harmless.
 #![forbid(unsafe_code)]
 
+pub mod columns;
 pub mod escape;
 pub mod json;
 pub mod percent;

@@ -274,6 +274,9 @@ fn nodes(page: &mut Page, columns: &Columns, all: &[NodeChange]) {
 
 /// Most phases that are printed; the JSON has all.
 const MOST_PHASES: usize = 12;
+/// Columns of a phase's figures, and fewest of its path beside them.
+const PHASE_FIGURES: usize = 58;
+const LEAST_PATH: usize = 24;
 
 /// Calls, time and far memory of the phases that took most of the time.
 fn phases(page: &mut Page, c: &Comparison) {
@@ -288,19 +291,27 @@ fn phases(page: &mut Page, c: &Comparison) {
     order.sort_by(|&a, &b| longest(&c.phases[b]).total_cmp(&longest(&c.phases[a])));
     order.truncate(MOST_PHASES);
     order.sort_unstable();
-    page.heading(&format!("{}{}{}   phase", right("calls", 16), right("own time", 22), right("far", 20)));
+    let narrow = page.width < PHASE_FIGURES + 3 + LEAST_PATH;
+    let name = if narrow { "" } else { "   phase" };
+    page.heading(&format!("{}{}{}{name}", right("calls", 16), right("own time", 22), right("far", 20)));
     for i in order {
         let p = &c.phases[i];
         let text = |of: &dyn Fn(&PhaseSide) -> String| {
             let side = |s: &Option<PhaseSide>| s.as_ref().map_or("-".to_owned(), of);
             arrow(side(&p.before), side(&p.after))
         };
-        page.line(&format!(
-            "{}{}{}   {}",
+        let figures = format!(
+            "{}{}{}",
             right(&text(&|s| s.calls.to_string()), 16),
             right(&text(&|s| format!("{:.3} s", s.exclusive_s)), 22),
             right(&text(&|s| percent(s.far_share)), 20),
-            shorten(&p.path, page.width.saturating_sub(61).max(24)),
-        ));
+        );
+        if narrow {
+            // A narrow page has the name above its figures.
+            page.line(&shorten(&p.path, page.width));
+            page.line(&figures);
+        } else {
+            page.line(&format!("{figures}   {}", shorten(&p.path, page.width - PHASE_FIGURES - 3)));
+        }
     }
 }

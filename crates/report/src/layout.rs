@@ -6,6 +6,7 @@ use nearfar_figures::escape;
 use std::fmt::Write as _;
 
 /// `50 %`; `unknown` where no number exists.
+pub(super) use nearfar_figures::columns::{columns, cut, fitting, left, right};
 pub(super) use nearfar_figures::percent::percent_if_known as percent;
 pub(super) use nearfar_figures::sizes::size;
 
@@ -38,43 +39,20 @@ pub(super) fn plural(n: usize, what: &str) -> String {
     }
 }
 
-/// Characters, which are columns in all the names seen so far.
-pub(super) fn columns(text: &str) -> usize {
-    text.chars().count()
-}
-
 /// Shortened in the middle: the start of a path says where, its end says what.
 pub(super) fn shorten(text: &str, max: usize) -> String {
-    let length = columns(text);
-    if length <= max {
+    if columns(text) <= max {
         return text.to_owned();
     }
     if max < 3 {
-        return text.chars().take(max).collect();
+        return text.chars().take(fitting(text.chars(), max)).collect();
     }
     // The end gets more: file and line matter more than the folder.
     let head = (max - 1) / 3;
     let tail = max - 1 - head;
-    let start: String = text.chars().take(head).collect();
-    let end: String = text.chars().skip(length - tail).collect();
-    format!("{start}…{end}")
-}
-
-/// Shortened at the end.
-pub(super) fn cut(text: &str, max: usize) -> String {
-    match columns(text) > max {
-        true => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
-        false => text.to_owned(),
-    }
-}
-
-/// Pads to the left or right.
-pub(super) fn left(text: &str, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
-}
-
-pub(super) fn right(text: &str, width: usize) -> String {
-    format!("{}{text}", " ".repeat(width.saturating_sub(columns(text))))
+    let start: String = text.chars().take(fitting(text.chars(), head)).collect();
+    let end = text.chars().count() - fitting(text.chars().rev(), tail);
+    format!("{start}…{}", text.chars().skip(end).collect::<String>())
 }
 
 /// The page being written.
@@ -178,7 +156,8 @@ impl Page {
         self.hanging(start, hang, text);
     }
 
-    fn hanging(&mut self, mut start: String, hang: usize, text: &str) {
+    /// A wrapped text behind `start`, its further lines behind `hang` spaces.
+    pub(super) fn hanging(&mut self, mut start: String, hang: usize, text: &str) {
         for line in wrap(text, self.width.saturating_sub(hang)) {
             self.line(&format!("{start}{line}"));
             start = " ".repeat(hang);

@@ -26,6 +26,7 @@ pub mod residency;
 mod screen;
 mod sections;
 pub mod subject;
+mod table;
 pub mod svg;
 pub mod text;
 mod thread;

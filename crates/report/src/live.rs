@@ -1,6 +1,7 @@
 //! Writes frames of `nearfar top`: cells as text, a page for a terminal that is none, CSV.
 
 use super::layout::{Page, columns, left, percent, right, shorten, size};
+use super::table::{Form, table};
 use nearfar_figures::escape;
 use nearfar_observed::live::checks::{Check, Checked, Outcome};
 use nearfar_observed::live::{Cell, Column, Frame, Tab, Table, Unit};
@@ -233,9 +234,9 @@ pub fn checks_to_text(checked: &Checked, width: usize, color: bool) -> String {
         Outcome::Off => "OFF",
         Outcome::Unknown => "unknown",
     };
-    let mut lines = vec![["", "nodes", "counter", "source", "expected", "seen", "factor"].map(str::to_owned)];
+    let mut lines = vec![["", "nodes", "counter", "source", "expected", "seen", "factor"].map(str::to_owned).to_vec()];
     for c in &checked.checks {
-        lines.push([
+        lines.push(vec![
             word(c).to_owned(),
             node(c),
             c.counter.clone(),
@@ -245,15 +246,7 @@ pub fn checks_to_text(checked: &Checked, width: usize, color: bool) -> String {
             c.factor.map_or_else(|| UNKNOWN.to_owned(), |f| format!("{f:.3}")),
         ]);
     }
-    let widths: Vec<usize> =
-        (0..7).map(|at| lines.iter().map(|l| columns(&l[at])).max().unwrap_or(0)).collect();
-    for line in &lines {
-        let padded = line.iter().zip(&widths).enumerate().map(|(at, (cell, width))| match at {
-            4.. => right(cell, *width),
-            _ => left(cell, *width),
-        });
-        page.line(&format!("  {}", padded.collect::<Vec<_>>().join("  ")));
-    }
+    table(&mut page, &lines, Form { to_left: &[0, 1, 2, 3], spare: &[3], names: 3 });
     page.blank();
     let mut whys: Vec<(String, String)> = Vec::new();
     for c in checked.checks.iter().filter(|c| !c.why.is_empty()) {

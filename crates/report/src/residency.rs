@@ -1,6 +1,7 @@
 //! Writes where a process is: threads, pages, policies, and what differs from what was asked.
 
-use super::layout::{Page, Style, columns, count, left, percent, plural, right, shorten, size};
+use super::layout::{Page, Style, count, left, percent, plural, right, shorten, size};
+use super::table::{Form, table};
 use super::topology::limits;
 use nearfar_analyze::base;
 use nearfar_machine::{DistanceClass, NodeId};
@@ -70,22 +71,6 @@ fn or_unknown<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "unknown".to_owned(), |v| v.to_string())
 }
 
-/// Rows in columns of their width; the first and the last ones to the left.
-fn table(page: &mut Page, rows: &[Vec<String>], to_left: &[usize]) {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..count)
-        .map(|at| rows.iter().filter_map(|r| r.get(at)).map(|c| columns(c)).max().unwrap_or(0))
-        .collect();
-    for row in rows {
-        let cells = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(at, (cell, &w))| if to_left.contains(&at) { left(cell, w) } else { right(cell, w) });
-        page.line(&format!("  {}", cells.collect::<Vec<_>>().join("  ")));
-    }
-}
-
 fn threads(page: &mut Page, threads: &[Thread]) {
     let mut rows = vec![
         ["tid", "name", "cpu", "L3", "node", "may run on", "bound", "policy", "changes of cpu"]
@@ -105,7 +90,7 @@ fn threads(page: &mut Page, threads: &[Thread]) {
             or_unknown(thread.migrations),
         ]);
     }
-    table(page, &rows, &[1, 5, 7]);
+    table(page, &rows, Form { to_left: &[1, 5, 7], spare: &[3, 8, 6], names: 2 });
     if threads.len() > THREADS {
         let mut nodes: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
         for thread in &threads[THREADS..] {
@@ -113,7 +98,7 @@ fn threads(page: &mut Page, threads: &[Thread]) {
         }
         let list: Vec<String> =
             nodes.iter().map(|(node, n)| format!("{n} on node {}", or_unknown(*node))).collect();
-        page.line(&format!("  and {} more: {} (--json has them)", threads.len() - THREADS, list.join(", ")));
+        page.indented(&format!("and {} more: {} (--json has them)", threads.len() - THREADS, list.join(", ")));
     }
 }
 
@@ -148,10 +133,10 @@ fn kinds(page: &mut Page, seen: &Residency) {
     };
     rows.extend(memory.kinds.iter().map(|(kind, nodes)| row(kind.words(), nodes)));
     rows.push(row("all", &memory.nodes));
-    table(page, &rows, &[0]);
+    table(page, &rows, Form { to_left: &[0], spare: &[], names: 1 });
     let huge =
         memory.transparent_huge_bytes.map_or_else(|| "unknown, it would take another walk".to_owned(), size);
-    page.line(&format!("  of it in transparent huge pages: {huge}"));
+    page.indented(&format!("of it in transparent huge pages: {huge}"));
 }
 
 /// Mappings of one name, kind and policy are one object to a reader.
@@ -183,10 +168,10 @@ fn mappings(page: &mut Page, mappings: &[Mapping]) {
         rows.push(row);
     }
     let last = nodes.len() + 2;
-    table(page, &rows, &[0, 1, last]);
+    table(page, &rows, Form { to_left: &[0, 1, last], spare: &[1], names: 1 });
     if groups.len() > MAPPINGS {
         let rest: u64 = groups[MAPPINGS..].iter().map(|(_, (_, _, nodes))| bytes(nodes)).sum();
-        page.line(&format!("  and {} more with {} (--json has them)", groups.len() - MAPPINGS, size(rest)));
+        page.indented(&format!("and {} more with {} (--json has them)", groups.len() - MAPPINGS, size(rest)));
     }
 }
 
@@ -212,10 +197,10 @@ fn objects(page: &mut Page, memory: &Memory) {
     if memory.objects.is_empty() {
         page.line("  no static variable of 64 KiB or more has pages");
     } else {
-        table(page, &rows, &[0, 1, nodes.len() + 3]);
+        table(page, &rows, Form { to_left: &[0, 1, nodes.len() + 3], spare: &[], names: 1 });
     }
     if memory.objects.len() > MAPPINGS {
-        page.line(&format!("  and {} more (--json has them)", memory.objects.len() - MAPPINGS));
+        page.indented(&format!("and {} more (--json has them)", memory.objects.len() - MAPPINGS));
     }
     memory.without.iter().for_each(|why| page.bullet(why));
 }
@@ -288,19 +273,23 @@ pub fn changes_to_text(now: &Residency, then: &Residency, width: usize, color: b
     page.finish()
 }
 
+fn counter(page: &mut Page, name: &str, n: &str, what: &str) {
+    page.hanging(format!("  {}{}  ", left(name, 24), right(n, NUMBER)), NUMBER + 28, what);
+}
+
 /// What the whole system did meanwhile.
 pub fn activity_to_text(activity: &Activity, width: usize, color: bool) -> String {
     let mut page = Page::new(width, color);
     page.heading("Meanwhile, of all processes together");
     for (name, what) in MIGRATION {
         let n = activity.migration.get(name).map_or_else(|| "unknown".to_owned(), |&n| count(n));
-        page.line(&format!("  {}{}  {what}", left(name, 24), right(&n, NUMBER)));
+        counter(&mut page, name, &n, what);
     }
     for (node, counts) in &activity.placement {
         for (name, what) in PLACEMENT {
             let n = counts.get(name).map_or_else(|| "unknown".to_owned(), |&n| count(n));
             let label = format!("node {node} {name}");
-            page.line(&format!("  {}{}  {what}", left(&label, 24), right(&n, NUMBER)));
+            counter(&mut page, &label, &n, what);
         }
     }
     page.finish()
@@ -336,9 +325,9 @@ pub fn everyone_to_text(everyone: &Everyone, width: usize, color: bool) -> Strin
         rows.push(row);
     }
     let last = nodes.len() + 4;
-    table(&mut page, &rows, &[1, last]);
+    table(&mut page, &rows, Form { to_left: &[1, last], spare: &[], names: 2 });
     if everyone.processes.iter().any(|p| p.how == How::Sampled) {
-        page.line("  ~ estimated from random pages; nearfar where PID has the interval");
+        page.indented("~ estimated from random pages; nearfar where PID has the interval");
     }
     let refused = everyone.not_permitted.len();
     if refused > 0 {

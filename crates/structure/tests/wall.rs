@@ -57,6 +57,7 @@ const DEPENDENCIES: &[&str] = &[
     "strsim",
     "thiserror",
     "toml",
+    "unicode-width",
     "zstd",
 ];
 

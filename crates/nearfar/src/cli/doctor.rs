@@ -84,6 +84,9 @@ struct MachineState {
 /// Half a second tells whether a neighbour is taking the cpus now.
 const STEAL_WINDOW: Duration = Duration::from_millis(500);
 
+/// Columns below which texts stand below their names, not beside them. // chosen
+const NARROW: usize = 80;
+
 /// Looks at everything that recordings need and prints what it finds.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     if let Some(sources) = &args.install_plugin {
@@ -329,9 +332,7 @@ fn text(d: &Diagnosis, width: usize) -> String {
     let mut out = String::new();
     let m = &d.machine;
     let or_unknown = |value: Option<String>| value.unwrap_or_else(|| "unknown".into());
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        out,
+    let head = format!(
         "{}: {} NUMA node{}, {} cpus{}",
         m.name,
         m.nodes,
@@ -339,6 +340,7 @@ fn text(d: &Diagnosis, width: usize) -> String {
         m.cpus,
         if m.virtual_machine { ", a virtual machine" } else { "" }
     );
+    out += &wrapped(0, &head, width);
     let settings = format!(
         "numa_balancing {}, transparent huge pages {}, perf_event_paranoid {}, stolen time {}",
         or_unknown(m.numa_balancing.map(|b| b.to_string())),
@@ -347,18 +349,24 @@ fn text(d: &Diagnosis, width: usize) -> String {
         or_unknown(m.steal_share.map(percent)),
     );
     out += &wrapped(0, &settings, width);
-    let _ = writeln!(
-        out,
-        "this shell may use cpus {} and memory of nodes {}\n",
+    let allowed = format!(
+        "this shell may use cpus {} and memory of nodes {}",
         or_unknown(m.allowed_cpus.clone()),
         or_unknown(m.allowed_nodes.clone())
     );
+    out += &wrapped(0, &allowed, width);
+    out.push('\n');
+    // Beside a name of 28 letters a narrow page has no room for sentences: they stand below it.
+    let hang = if width < NARROW { 4 } else { 29 };
+    let beside = |name: &str, text: &str| match width < NARROW {
+        true => format!("{}\n{}", name.trim_end(), wrapped(hang, text, width)),
+        false => format!("{name:<29}{}", wrapped(hang, text, width).trim_start()),
+    };
     for limit in &d.confined {
-        let _ = write!(out, "{:<29}", "limited");
-        out += wrapped(29, &limit.what, width).trim_start();
-        out += &wrapped(29, &format!("by {}", limit.by), width);
+        out += &beside("limited", &limit.what);
+        out += &wrapped(hang, &format!("by {}", limit.by), width);
         if let Some(unlock) = &limit.unlock {
-            out += &wrapped(29, &format!("unlock: {unlock}"), width);
+            out += &wrapped(hang, &format!("unlock: {unlock}"), width);
         }
     }
     if !d.confined.is_empty() {
@@ -366,13 +374,11 @@ fn text(d: &Diagnosis, width: usize) -> String {
     }
     for source in &d.sources {
         let mark = if source.works { "works" } else { "no   " };
-        let name = format!("{mark}  {:<21} ", source.source);
-        out += &name;
-        out += wrapped(29, source.gives, width).trim_start();
-        out += &wrapped(29, &source.why, width);
+        out += &beside(&format!("{mark}  {}", source.source), source.gives);
+        out += &wrapped(hang, &source.why, width);
         if let Some(unlock) = &source.unlock {
-            // To be copied: in one line.
-            let _ = writeln!(out, "{:29}unlock: {unlock}", "");
+            // To be copied: in one line. Writing to a String cannot fail.
+            let _ = writeln!(out, "{:hang$}unlock: {unlock}", "");
         }
     }
     if !d.notes.is_empty() {

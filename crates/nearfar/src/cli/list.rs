@@ -4,6 +4,7 @@ use super::look::Look;
 use super::show;
 use anyhow::Result;
 use nearfar_analyze::Verdict;
+use nearfar_figures::columns::{columns as letters, cut, left, right};
 use nearfar_figures::escape;
 use nearfar_figures::json::pretty;
 use nearfar_figures::sizes::size;
@@ -205,11 +206,6 @@ const LEAST_COMMAND: usize = 20;
 const RIGHT: [bool; 6] = [false, false, true, true, false, false];
 
 fn columns(table: &[[String; 7]], width: usize) -> Vec<String> {
-    let letters = |text: &str| text.chars().count();
-    let cut = |text: &str, most: usize| match letters(text) > most {
-        true => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
-        false => text.to_owned(),
-    };
     let wide: Vec<usize> =
         (0..6).map(|i| table.iter().map(|row| letters(&row[i])).max().unwrap_or(0).min(MOST[i])).collect();
     // What is dropped first where the command does not fit.
@@ -226,8 +222,8 @@ fn columns(table: &[[String; 7]], width: usize) -> Vec<String> {
             let mut line = String::new();
             for &i in &shown {
                 let cell = cut(&row[i], wide[i]);
-                let pad = " ".repeat(wide[i] - letters(&cell));
-                line += &if RIGHT[i] { format!("{pad}{cell}  ") } else { format!("{cell}{pad}  ") };
+                line += &if RIGHT[i] { right(&cell, wide[i]) } else { left(&cell, wide[i]) };
+                line += "  ";
             }
             let room = width.saturating_sub(letters(&line)).max(1);
             (line + &cut(&row[6], room)).trim_end().to_owned()

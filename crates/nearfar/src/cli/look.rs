@@ -1,6 +1,7 @@
 //! How text is shown: width and colour, of the terminal unless told.
 
 use clap::Args;
+use nearfar_figures::columns;
 use std::io::{IsTerminal, Write};
 
 /// The flags that every command with a page of text has.
@@ -115,17 +116,26 @@ fn size_of(descriptor: i32) -> Option<(usize, usize)> {
     (known && size.ws_col > 0 && size.ws_row > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
 }
 
-/// Words in lines so wide, each behind so many spaces.
+/// Words in lines so wide, each behind so many spaces. A path that is longer goes on after one of its `/`.
 pub(super) fn wrapped(indent: usize, text: &str, width: usize) -> String {
     let room = width.saturating_sub(indent).max(20);
     let mut lines: Vec<String> = Vec::new();
+    let mut put = |word: &str, gap: &str| match lines.last_mut() {
+        Some(line) if columns::columns(line) + gap.len() + columns::columns(word) <= room => {
+            line.push_str(gap);
+            line.push_str(word);
+        }
+        _ => lines.push(word.to_owned()),
+    };
     for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
+        if columns::columns(word) <= room {
+            put(word, " ");
+            continue;
+        }
+        let mut gap = " ";
+        for part in word.split_inclusive('/') {
+            put(part, gap);
+            gap = "";
         }
     }
     lines.iter().map(|line| format!("{:indent$}{line}\n", "")).collect()

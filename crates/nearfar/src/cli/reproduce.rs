@@ -1,6 +1,6 @@
 //! `nearfar reproduce`: published results, run and counted anew.
 
-use super::look::Look;
+use super::look::{Look, wrapped};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use nearfar_compare::reproduce::{
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     let names: BTreeSet<&str> = wanted.iter().flat_map(|&id| needs(id)).copied().collect();
     let plan: Vec<Run> = runs(args.full).into_iter().filter(|r| names.contains(r.name)).collect();
     if args.list {
-        return list(&wanted, &plan);
+        return list(&wanted, &plan, args.look.resolve().0);
     }
     let mut sights = Sights::default();
     sights.0.insert(CALCULATED.into(), calculated()?);
@@ -107,16 +107,19 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn list(wanted: &BTreeSet<u8>, plan: &[Run]) -> Result<ExitCode> {
+fn list(wanted: &BTreeSet<u8>, plan: &[Run], width: usize) -> Result<ExitCode> {
     let mut out = String::new();
     for &id in wanted {
         let case = judge(id, &Sights::default(), false);
-        writeln!(out, "{id:>2}  {} ({})", case.title, case.document.name())?;
+        let title = format!("{} ({})", case.title, case.document.name());
+        write!(out, "{id:>2}  {}", wrapped(4, &title, width).trim_start())?;
         for run in plan.iter().filter(|r| needs(id).contains(&r.name)) {
-            writeln!(out, "      {}: {} {}", run.name, flags(run).join(" "), shell::command(&run.command))?;
+            let command = format!("{}: {} {}", run.name, flags(run).join(" "), shell::command(&run.command));
+            // What is behind the first line of a run stands further in, so that runs can be told apart.
+            write!(out, "      {}", wrapped(8, &command, width).trim_start())?;
         }
         if plan.iter().all(|r| !needs(id).contains(&r.name)) {
-            writeln!(out, "      nothing is run: it follows from the figures of a machine file")?;
+            out += &wrapped(6, "nothing is run: it follows from the figures of a machine file", width);
         }
     }
     super::show::lines(&out)?;

@@ -1,6 +1,7 @@
 //! What was asked of each rank beside what was seen of it.
 
 use super::rank::{Look, RankSeen};
+use nearfar_figures::columns;
 use nearfar_figures::sizes::size;
 use nearfar_machine::cpulist::{CpuList, NodeList, RankList};
 use nearfar_machine::launch::Launcher;
@@ -44,11 +45,11 @@ pub fn judge(
 pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
-        |at: usize| rows.iter().filter_map(|r| r.get(at)).map(|c| c.chars().count()).max().unwrap_or(0);
+        |at: usize| rows.iter().filter_map(|r| r.get(at)).map(|c| columns::columns(c)).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &w)| format!("{cell:w$}")).collect();
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &w)| columns::left(cell, w)).collect();
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }

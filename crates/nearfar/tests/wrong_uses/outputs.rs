@@ -75,12 +75,18 @@ fn pages_keep_to_narrow_terminals() {
         "topo",
         "list",
         "check true",
+        "doctor",
+        "where --all",
+        "where PID",
+        "reproduce --list",
+        "cache",
+        "show variable r.nearfar",
+        "measure core --quick --array 8M",
     ];
+    let own = std::process::id().to_string();
     for width in [60, 80] {
-        // Tables of many columns need more than 60.
-        let narrow = |line: &&&str| !["--details", "diff"].iter().any(|word| line.contains(word));
-        for line in shown.iter().filter(|line| width > 60 || narrow(line)) {
-            let words = line.split(' ');
+        for line in shown {
+            let words = line.split(' ').map(|word| if word == "PID" { &own } else { word });
             let mut command = nearfar();
             command.args(words).current_dir(fixture.path("")).env("COLUMNS", width.to_string());
             let output = command.output().unwrap();

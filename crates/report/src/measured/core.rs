@@ -15,14 +15,14 @@ pub(super) fn core(page: &mut Page, m: &Measured) {
         ("clock, all cores of the node busy, GHz".to_owned(), &core.clock_ghz),
         ("instructions per cycle, cached triad".to_owned(), &core.ipc),
         ("lines in flight".to_owned(), &core.lines_in_flight),
-        ("read, the better of 1 and 4 streams, GB/s".to_owned(), &core.read_gbs),
+        ("read, best of 1 and 4 streams, GB/s".to_owned(), &core.read_gbs),
         ("update likewise, read + written, GB/s".to_owned(), &core.update_gbs),
     ];
     for cache in &core.caches {
         rows.push((format!("L{} latency, ns ({} chain)", cache.level, size(cache.bytes)), &cache.ns));
     }
     for (name, value) in &rows {
-        page.line(&format!("{}{}", left(name, NAME), right(&found(value), CELL)));
+        page.line(&format!("{}{}", left(name, NAME.min(page.width - CELL)), right(&found(value), CELL)));
     }
     reasons(page, "figure", rows.iter().filter_map(|r| r.1.why.as_deref()));
 }
@@ -34,8 +34,8 @@ pub(super) fn roofline(page: &mut Page, m: &Measured) {
         return;
     }
     page.heading("Roofline, by node: one thread on each core, its own memory");
-    let heads = ["f64 GFlop/s", "f32 GFlop/s", "memory GB/s", "f64 ridge, Flop/B"];
-    let widths = [14, 14, 14, 20];
+    let heads = ["f64 GFlop/s", "f32 GFlop/s", "memory GB/s", "ridge, Flop/B"];
+    let widths = [12, 12, 13, 15];
     let head: String = heads.iter().zip(widths).map(|(h, w)| right(h, w)).collect();
     page.line(&format!("{}{head}", left("", 8)));
     for node in &m.flops {
@@ -50,10 +50,10 @@ pub(super) fn roofline(page: &mut Page, m: &Measured) {
         page.line(&format!("{}{row}", left(&format!("node {}", node.node), 8)));
     }
     if let Some(first) = m.flops.first() {
-        page.line(&format!("computed with {}; a fused multiply-add is two operations", first.instructions));
+        page.paragraph(&format!("computed with {}; a fused multiply-add is two operations", first.instructions));
     }
     if m.bandwidth.is_empty() {
-        page.line("memory: not measured in this run (nearfar measure bandwidth, or all)");
+        page.paragraph("memory: not measured in this run (nearfar measure bandwidth, or all)");
     }
     let whys = m.flops.iter().flat_map(|f| [&f.f64_gflops, &f.f32_gflops]);
     reasons(page, "figure", whys.filter_map(|f| f.why.as_deref()));

@@ -40,7 +40,7 @@ pub fn to_text(m: &Measured, width: usize, color: bool) -> String {
                 "{}{}{}",
                 left(name, LABEL + 5),
                 right(&cell(value), CELL),
-                right(&bytes, 18)
+                right(&bytes, 17)
             ));
             continue;
         }

@@ -1,8 +1,22 @@
 //! The parts of a measurement besides the two matrices.
 
-use super::super::layout::{Page, left, plural, right, size};
+use super::super::layout::{Page, columns, left, plural, right, size};
 use super::cells::{CELL, LABEL, cell, found, reasons};
 use nearfar_observed::measured::{Kernel, Layout, Measured, Placement};
+
+/// Columns of the names of rows that are sentences.
+const WIDE_LABEL: usize = 3 * LABEL - 8;
+
+/// The name of a row beside cells of so many columns. Where the page is too narrow for both, the name has a line of
+/// its own, and spaces are what stands beside the cells.
+fn beside(page: &mut Page, name: &str, label: usize, cells: usize) -> String {
+    let room = page.width.saturating_sub(cells).min(label);
+    if columns(name) > room {
+        page.line(name);
+        return " ".repeat(room);
+    }
+    left(name, room)
+}
 
 /// Latency over load, a curve for each pair.
 pub(super) fn loaded(page: &mut Page, m: &Measured) {
@@ -16,11 +30,13 @@ pub(super) fn loaded(page: &mut Page, m: &Measured) {
             page.bullet(&format!("{pair} unknown: {why}"));
             continue;
         }
-        page.line(&format!("{}{}{}", left(&pair, 2 * LABEL + 4), right("GB/s", 8), right("ns", CELL)));
+        let label = beside(page, &pair, 2 * LABEL + 4, 8 + CELL);
+        page.line(&format!("{label}{}{}", right("GB/s", 8), right("ns", CELL)));
+        let label = " ".repeat(columns(&label));
         for point in curve.points.iter().rev() {
             let rate = format!("{:.1}", point.gb_per_s);
             let ns = right(&cell(point.latency_ns), CELL);
-            page.line(&format!("{}{}{ns}", left("", 2 * LABEL + 4), right(&rate, 8)));
+            page.line(&format!("{label}{}{ns}", right(&rate, 8)));
         }
     }
 }
@@ -33,7 +49,7 @@ pub(super) fn stream(page: &mut Page, m: &Measured) {
         page.bullet(&format!("unknown: {why}"));
         return;
     }
-    page.line(&format!(
+    page.paragraph(&format!(
         "{} of {} each, {}, timed {} times (the first not counted), memory touched first by its thread",
         plural(3, "array"),
         size(stream.array_bytes),
@@ -53,7 +69,7 @@ pub(super) fn stream(page: &mut Page, m: &Measured) {
             f.best_mb_per_s, f.average_s, f.min_s, f.max_s
         ));
     }
-    page.line(&format!(
+    page.paragraph(&format!(
         "validated: the largest relative error of any element of the three arrays is {:.1e}",
         stream.largest_error
     ));
@@ -65,9 +81,9 @@ pub(super) fn scaling(page: &mut Page, m: &Measured) {
         return;
     }
     page.heading("Triad by number of threads and placement of memory, GB/s");
-    let label = 3 * LABEL - 8;
     let heads = right("measured", CELL) + &right("predicted", CELL);
-    page.line(&format!("{}{heads}", left("", label)));
+    let label = beside(page, "", WIDE_LABEL, 2 * CELL);
+    page.line(&(label + &heads));
     for row in &m.scaling {
         let layout = match row.layout {
             Layout::Compact => "compact",
@@ -86,7 +102,8 @@ pub(super) fn scaling(page: &mut Page, m: &Measured) {
         };
         let predicted = row.predicted.map(|p| format!("{:.1} ({:.1}–{:.1})", p.gb_per_s, p.low, p.high));
         let predicted = right(&predicted.unwrap_or_else(|| "unknown".into()), CELL);
-        page.line(&format!("{}{}{predicted}", left(&name, label), right(&found(&row.gb_per_s), CELL)));
+        let label = beside(page, &name, WIDE_LABEL, 2 * CELL);
+        page.line(&format!("{label}{}{predicted}", right(&found(&row.gb_per_s), CELL)));
     }
     reasons(page, "figure", m.scaling.iter().filter_map(|r| r.gb_per_s.why.as_deref()));
     match &m.no_prediction {
@@ -138,12 +155,13 @@ pub(super) fn gpu(page: &mut Page, m: &Measured) {
         return;
     }
     page.heading("Copies between pinned memory and GPUs, GB/s");
-    let label = 3 * LABEL - 8;
-    page.line(&format!("{}{}{}", left("", label), right("to the GPU", CELL), right("from it", CELL)));
+    let label = beside(page, "", WIDE_LABEL, 2 * CELL);
+    page.line(&format!("{label}{}{}", right("to the GPU", CELL), right("from it", CELL)));
     for copy in &m.gpu {
         let name = format!("node {}, GPU {} ({})", copy.node, copy.gpu, copy.name);
         let cells = right(&found(&copy.to_gbs), CELL) + &right(&found(&copy.from_gbs), CELL);
-        page.line(&format!("{}{cells}", left(&name, label)));
+        let label = beside(page, &name, WIDE_LABEL, 2 * CELL);
+        page.line(&(label + &cells));
     }
     let all = m.gpu.iter().flat_map(|c| [&c.to_gbs, &c.from_gbs]);
     reasons(page, "figure", all.filter_map(|f| f.why.as_deref()));
