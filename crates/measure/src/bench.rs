@@ -140,11 +140,8 @@ impl Bench<'_> {
     /// and `cached` has what they may hold of it.
     pub fn chain(&mut self) -> usize {
         let last = self.last_cache();
-        let bytes = if self.quick {
-            (QUICK_CHAIN_CACHES * last).min(QUICK_CHAIN)
-        } else {
-            CHAIN_CACHES * last
-        };
+        let bytes =
+            if self.quick { (QUICK_CHAIN_CACHES * last).min(QUICK_CHAIN) } else { CHAIN_CACHES * last };
         let bytes = bytes.max(128 << 20);
         if bytes < QUICK_CHAIN_CACHES * last {
             Cached::more(&mut self.cached.chain_share, last, bytes);
@@ -225,8 +222,13 @@ mod tests {
     /// A machine whose only cache has `size_bytes`, asked in haste or not.
     fn sizes(size_bytes: u64, quick: bool, array_bytes: Option<u64>) -> (u64, u64, Cached) {
         let mut machine = Machine::from_shape("1x2").unwrap();
-        machine.caches =
-            vec![CacheLevel { level: 3, size_bytes, ways: None, latency_cycles: None, cores_per_instance: 2 }];
+        machine.caches = vec![CacheLevel {
+            level: 3,
+            size_bytes,
+            ways: None,
+            latency_cycles: None,
+            cores_per_instance: 2,
+        }];
         let topology = nearfar_host::discover::topology(std::path::Path::new("/")).unwrap();
         let (cached, told) = (Cached::default(), &mut |_: &str| {});
         let mut bench =

@@ -234,7 +234,8 @@ pub fn checks_to_text(checked: &Checked, width: usize, color: bool) -> String {
         Outcome::Off => "OFF",
         Outcome::Unknown => "unknown",
     };
-    let mut lines = vec![["", "nodes", "counter", "source", "expected", "seen", "factor"].map(str::to_owned).to_vec()];
+    let mut lines =
+        vec![["", "nodes", "counter", "source", "expected", "seen", "factor"].map(str::to_owned).to_vec()];
     for c in &checked.checks {
         lines.push(vec![
             word(c).to_owned(),

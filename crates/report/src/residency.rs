@@ -98,7 +98,11 @@ fn threads(page: &mut Page, threads: &[Thread]) {
         }
         let list: Vec<String> =
             nodes.iter().map(|(node, n)| format!("{n} on node {}", or_unknown(*node))).collect();
-        page.indented(&format!("and {} more: {} (--json has them)", threads.len() - THREADS, list.join(", ")));
+        page.indented(&format!(
+            "and {} more: {} (--json has them)",
+            threads.len() - THREADS,
+            list.join(", ")
+        ));
     }
 }
 

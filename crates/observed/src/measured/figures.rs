@@ -28,12 +28,10 @@ impl Measured {
         // Where the kernel gives no 2 MiB pages, latency with address translation is what there is.
         let latency =
             [(Pages::Huge, "2 MiB pages"), (Pages::Base, "base pages: address translation included")];
-        let latency = latency
-            .into_iter()
-            .find_map(|(pages, what)| {
-                let table = self.latency.iter().find(|l| l.pages == pages)?;
-                matrix(&table.pairs, what, self.cached.chain_share)
-            });
+        let latency = latency.into_iter().find_map(|(pages, what)| {
+            let table = self.latency.iter().find(|l| l.pages == pages)?;
+            matrix(&table.pairs, what, self.cached.chain_share)
+        });
         let of = |kernel| self.bandwidth.iter().find(|b| b.kernel == kernel);
         let arrays = self.cached.array_share;
         let read = of(Kernel::Read).and_then(|b| matrix(&b.pairs, "all cpus of the row's node", arrays));
@@ -280,7 +278,8 @@ mod tests {
         let confidences = |measured: &Measured| {
             let file = measured.into_machine(Machine::from_shape("1x2").unwrap()).to_toml();
             let figures = Machine::from_toml(&file).unwrap().figures;
-            let (latency, read) = (figures.latency_ns.unwrap(), figures.bandwidth[0].read_gbs.clone().unwrap());
+            let (latency, read) =
+                (figures.latency_ns.unwrap(), figures.bandwidth[0].read_gbs.clone().unwrap());
             let pairs = figures.pair_read_gbs.unwrap();
             (latency.confidence, read.confidence, pairs.confidence, latency.source)
         };

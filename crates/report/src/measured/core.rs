@@ -50,7 +50,10 @@ pub(super) fn roofline(page: &mut Page, m: &Measured) {
         page.line(&format!("{}{row}", left(&format!("node {}", node.node), 8)));
     }
     if let Some(first) = m.flops.first() {
-        page.paragraph(&format!("computed with {}; a fused multiply-add is two operations", first.instructions));
+        page.paragraph(&format!(
+            "computed with {}; a fused multiply-add is two operations",
+            first.instructions
+        ));
     }
     if m.bandwidth.is_empty() {
         page.paragraph("memory: not measured in this run (nearfar measure bandwidth, or all)");
