@@ -245,7 +245,7 @@ mod tests {
         assert_eq!((chain, array), (1 << 30, 512 << 20));
         assert_eq!((cached.chain_share, cached.array_share), (Some(480.0 / 1024.0), Some(480.0 / 512.0)));
         let (chain, array, cached) = sizes(480 << 20, false, None);
-        assert_eq!((chain, array), (8 * 480 << 20, 4 * 480 << 20));
+        assert_eq!((chain, array), (3840 << 20, 1920 << 20));
         assert_eq!(cached, Cached::default());
         assert_eq!(sizes(32 << 20, true, None), (128 << 20, 128 << 20, Cached::default()));
         // Arrays as small as the caller wishes are in a cache, and it is said.
