@@ -24,6 +24,10 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     for part in parts.iter().copied() {
         match &part.not_placeable {
             Some(why) => left.push(format!("{}: {why}", part.object)),
+            None if parts.iter().any(|other| other.is_named_as(part) && !other.is_like(part)) => left.push(format!(
+                "{}: its line allocates other objects too, which need another placement: a file cannot tell them apart",
+                part.object
+            )),
             None => {
                 let object = object(part);
                 // A file that is refused when it is read repairs nothing, the other objects neither.

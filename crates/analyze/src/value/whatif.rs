@@ -66,6 +66,32 @@ pub struct RepairPart {
     pub not_placeable: Option<String>,
 }
 
+/// Parts of one object and of another end at the same place if the ends differ by less than this part of the object. Blocks
+/// are scaled to each allocation's size. // chosen
+const SAME_END: f64 = 0.01;
+
+impl RepairPart {
+    /// Whether a file would place another object in the same way. A file names objects by the line that allocates them: those
+    /// of one line are placed alike.
+    pub fn is_like(&self, other: &RepairPart) -> bool {
+        let ends = |part: &RepairPart| -> Vec<(f64, u32)> {
+            part.blocks.iter().map(|&(end, node)| (end as f64 / part.bytes.max(1) as f64, node)).collect()
+        };
+        let (own, others) = (ends(self), ends(other));
+        self.repair == other.repair
+            && self.nodes == other.nodes
+            && self.turns == other.turns
+            && own.len() == others.len()
+            && own.iter().zip(&others).all(|(a, b)| a.1 == b.1 && (a.0 - b.0).abs() < SAME_END)
+    }
+
+    /// Whether a file would name both by the same line or variable.
+    pub fn is_named_as(&self, other: &RepairPart) -> bool {
+        (&self.allocated_at, &self.variable, &self.module)
+            == (&other.allocated_at, &other.variable, &other.module)
+    }
+}
+
 /// The best combination found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Combination {

@@ -6,6 +6,7 @@
 mod by_phase;
 mod flows;
 mod parts;
+mod placeable;
 mod plan;
 
 use super::cases::MOSTLY_HALO;
@@ -24,6 +25,7 @@ use nearfar_machine::Machine;
 use nearfar_recording::NONE;
 use nearfar_timing::work::Work;
 use nearfar_timing::{Comparison, Ratio, Timeline};
+use placeable::Tied;
 
 pub use by_phase::{gains, timed};
 pub use plan::Planner;
@@ -363,24 +365,6 @@ impl<'a> Engine<'a> {
         self.units[unit].iter().map(|&row| rows.rows[row as usize].name.clone()).collect()
     }
 
-    /// The best combination of what a placement file can say.
-    pub fn placeable(&self, planner: &Planner) -> Chosen {
-        let said = |unit: usize, repair| {
-            self.units[unit].iter().all(|&row| planner.part(row, repair).not_placeable.is_none())
-        };
-        match self.best.iter().all(|(&unit, &repair)| said(unit, repair)) {
-            true => self.best.clone(),
-            false => {
-                // Saying a repair takes longer than weighing it.
-                let options = self.options.iter().enumerate();
-                let options = options.flat_map(|(unit, of)| of.iter().map(move |o| (unit, o.0)));
-                let some: Vec<(usize, Repair)> =
-                    options.filter(|&(unit, repair)| said(unit, repair)).collect();
-                self.combined(&|unit, repair| some.contains(&(unit, repair)))
-            }
-        }
-    }
-
     /// Everything, for the report. `placeable`: what [`Engine::placeable`] found.
     pub fn report(
         &self,
@@ -441,10 +425,11 @@ impl<'a> Engine<'a> {
 
     fn combination(&self, chosen: &FastMap<usize, Repair>, planner: &Planner) -> Option<Combination> {
         let of = |x: u32| chosen.get(self.unit_of.get(&x)?).copied();
-        let rows = self.units.iter().flatten();
-        let parts = rows.filter_map(|&row| Some(planner.part(row, of(row)?)));
+        let rows: Vec<u32> = self.units.iter().flatten().copied().filter(|&row| of(row).is_some()).collect();
+        let mut parts: Vec<_> = rows.iter().filter_map(|&row| Some(planner.part(row, of(row)?))).collect();
+        Tied::new(&self.units, planner).mark(&mut parts, &rows, chosen);
         (!chosen.is_empty()).then(|| Combination {
-            parts: parts.collect(),
+            parts,
             predicted: self.predicted(&of),
             remote_share: self.flows.remote(&of),
         })

@@ -64,23 +64,7 @@ impl<'a> Planner<'a> {
     /// A row's part of a combination.
     pub fn part(&self, row: u32, repair: Repair) -> RepairPart {
         let about = &self.context.rows.rows[row as usize];
-        let mut part = RepairPart {
-            object: about.name.clone(),
-            repair,
-            allocated_at: None,
-            variable: None,
-            module: None,
-            nodes: Vec::new(),
-            bytes: about
-                .things
-                .iter()
-                .map(|&t| self.context.finder.spaces.things.get(t).bytes)
-                .max()
-                .unwrap_or(0),
-            blocks: Vec::new(),
-            turns: Vec::new(),
-            not_placeable: None,
-        };
+        let mut part = self.unplaced(about, repair);
         let why = self.address(about, &mut part).and_then(|()| match repair {
             Repair::Replicate => {
                 Err("replication needs a source change: from outside, nearfar cannot prove that the \
@@ -107,6 +91,34 @@ impl<'a> Planner<'a> {
         });
         part.not_placeable = why.err();
         part
+    }
+
+    /// By what a file can name a row: line, variable, module. `None` if it cannot.
+    pub(super) fn named(&self, row: u32) -> Option<(Option<String>, Option<String>, Option<String>)> {
+        let about = &self.context.rows.rows[row as usize];
+        let mut part = self.unplaced(about, Repair::WhereUsed);
+        self.address(about, &mut part).ok()?;
+        Some((part.allocated_at, part.variable, part.module))
+    }
+
+    fn unplaced(&self, about: &Row, repair: Repair) -> RepairPart {
+        RepairPart {
+            object: about.name.clone(),
+            repair,
+            allocated_at: None,
+            variable: None,
+            module: None,
+            nodes: Vec::new(),
+            bytes: about
+                .things
+                .iter()
+                .map(|&t| self.context.finder.spaces.things.get(t).bytes)
+                .max()
+                .unwrap_or(0),
+            blocks: Vec::new(),
+            turns: Vec::new(),
+            not_placeable: None,
+        }
     }
 
     /// By what a file can name it.

@@ -240,6 +240,64 @@ fn what_a_file_can_say_is_the_best_of_it_together() {
     assert!(best.ratio < placeable.ratio && placeable.ratio < 1.0 - WORTH, "{best:?}, {placeable:?}");
 }
 
+/// A table that all threads read everywhere and an array of which each uses its part, all on node 0. `lines`: of the source,
+/// which allocate them.
+fn table_and_array(lines: [u32; 2]) -> Report {
+    let mut w = waiting();
+    let figures = &mut w.input.meta.machine.figures;
+    figures.core.outstanding_lines.as_mut().expect("a figure").value = 6.0;
+    let latency = &mut figures.latency_ns.as_mut().expect("figures").rows;
+    (latency[0][1], latency[1][0]) = (Cell(Some(200.0)), Cell(Some(200.0)));
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    for (name, line) in ["table", "array"].into_iter().zip(lines) {
+        let line = w.own("make", line);
+        let chain = w.chain(&[line]);
+        let address = w.array(name, 256);
+        *w.input.objects.chain.last_mut().expect("an object") = chain;
+        // By two threads of node 0: copies are for what one thread made.
+        w.touch(100, 0, init, address, 128);
+        w.touch(100, 1, init, address + 128 * PAGE, 128);
+        for page in 0..256 {
+            let user = |thread: u64| name == "table" || thread == page / 64;
+            for thread in (0..4).filter(|&thread| user(thread)) {
+                let lines = if name == "table" { 500 } else { 2000 };
+                w.moves((page as u32, 1), thread as u32, work, address + page * PAGE, 0, lines);
+            }
+        }
+    }
+    w.real()
+}
+
+#[test]
+fn objects_of_one_line_are_placed_alike_or_not_at_all() {
+    let chosen = |c: &Option<Combination>| -> Vec<(String, Repair)> {
+        c.iter().flat_map(|c| &c.parts).map(|p| (p.object.clone(), p.repair)).collect()
+    };
+    let apart = table_and_array([5, 6]);
+    let what_if = apart.what_if.as_ref().unwrap();
+    let both = [("table".to_owned(), Repair::Interleave), ("array".to_owned(), Repair::WhereUsed)];
+    assert_eq!(chosen(&what_if.best), both);
+    assert_eq!(chosen(&what_if.placeable), both);
+    let mut same = table_and_array([5, 5]);
+    let what_if = same.what_if.as_ref().unwrap();
+    assert_eq!(chosen(&what_if.best), both);
+    let (best, placeable) = (what_if.best.as_ref().unwrap(), what_if.placeable.as_ref().unwrap());
+    for part in &best.parts {
+        assert!(part.not_placeable.as_ref().is_some_and(|why| why.contains("tell them apart")), "{part:?}");
+    }
+    assert!(placeable.parts.iter().all(|p| p.repair == Repair::Interleave && p.not_placeable.is_none()));
+    assert_eq!(placeable.parts.len(), 2);
+    assert!(best.predicted.ratio < placeable.predicted.ratio);
+    assert_eq!(file(&same).objects.len(), 2);
+    // Without counts, a file says what the findings suggest.
+    let parts = same.what_if.take().and_then(|w| w.best).expect("a repair").parts;
+    same.findings[0].repairs =
+        parts.into_iter().map(|part| RepairPart { not_placeable: None, ..part }).collect();
+    let (placement, left) = to_placement(&same);
+    assert!(placement.is_none() && left.len() == 2, "{left:?}");
+    assert!(left.iter().all(|why| why.contains("tell them apart")), "{left:?}");
+}
+
 #[test]
 fn a_handful_of_remote_lines_is_not_what_an_object_suffers_from() {
     // b is its users' own, except for four of its pages' lines; a, which all use, is on node 0 as half of b does.
