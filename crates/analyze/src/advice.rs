@@ -47,6 +47,8 @@ pub enum Use {
     Mismatch,
     /// A policy placed it.
     Policy,
+    /// A part of it is elsewhere than where it was touched.
+    Overflow,
     /// One thread allocates for others.
     Arenas,
     /// Too much on one node.
@@ -127,7 +129,9 @@ pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
 
 fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -> String {
     // What a policy did is not the runtime's, and what was not seen may not be.
-    if let Some(runtime) = program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Unexplained)) {
+    if let Some(runtime) =
+        program.managed.filter(|_| !matches!(cause, Use::Policy | Use::Overflow | Use::Unexplained))
+    {
         return of_runtime(runtime);
     }
     let name = ALL;
@@ -174,6 +178,11 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
         (Use::Policy, _) => format!(
             "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind it to the nodes of the threads \
              that use it{bracketed}."
+        ),
+        (Use::Overflow, _) => format!(
+            "Look whether the nodes of the threads that use {name}{bracketed} were full (numastat: numa_miss; nearfar topo: free \
+             memory). If so, let threads of all nodes work on a part of it, or interleave it. If not, leave out what bound or moved \
+             that part (mbind, move_pages, automatic balancing)."
         ),
         (Use::Arenas, _) => format!(
             "Allocate and initialise {name} in the thread that uses it{bracketed}, before its first loop."
@@ -253,6 +262,7 @@ mod tests {
             Use::Straddling,
             Use::Mismatch,
             Use::Policy,
+            Use::Overflow,
             Use::Arenas,
             Use::Crowded,
             Use::Unexplained,

@@ -115,7 +115,7 @@ pub(super) fn case<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option
         return None;
     }
     // Before all causes that are about who touched first: where the pages are, no touch decided.
-    let policy = by_policy(r, nodes, program);
+    let policy = by_policy(r, nodes, program).or_else(|| overflowed(r, nodes, program));
     if policy.is_some() && r.pattern == Pattern::AllOver && r.is_spread() {
         // Every thread uses all of it, and all nodes have a part of it: nothing that a placement could mend.
         return None;
@@ -175,6 +175,25 @@ fn by_policy<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<
         common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
         advice: advice::advise(r, program, Use::Policy),
         ..Case::new("placed_by_policy", r, Some(top))
+    })
+}
+
+/// The threads that use the far pages touched them first on their own node, and still they are on another one: that node
+/// was full, or this part was bound or moved. Less than [`AWAY`] is, so no policy placed all of it.
+fn overflowed<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+    let away: u64 = r.touchers.iter().map(|t| t.away_remote).sum();
+    if (away as f64) < SERIAL * r.remote as f64 {
+        return None;
+    }
+    let top = r.touchers.iter().max_by_key(|t| t.away_remote)?;
+    Some(Case {
+        text: format!(
+            "part of {ALL} is on another node than the one that touched it first, which may have been full"
+        ),
+        own: format!("{}: {}", r.name, remote_sentence(r)),
+        common: vec![advice::pattern_sentence(r), advice::nodes_sentence(&r.user_nodes, nodes)],
+        advice: advice::advise(r, program, Use::Overflow),
+        ..Case::new("capacity_overflow", r, Some(top))
     })
 }
 

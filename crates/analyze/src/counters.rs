@@ -81,8 +81,9 @@ pub struct TouchUse {
     pub remote: u64,
     /// Remote weight on pages that came with another page's touch (same folio).
     pub remote_by_folio: u64,
-    /// Weight on pages that are not where the toucher was, near or far.
+    /// Weight on pages that are not where the toucher was: near or far, and far only.
     pub away: u64,
+    pub away_remote: u64,
 }
 
 /// The takers of a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
@@ -388,7 +389,7 @@ impl Counters {
             to.weight += from.weight;
             to.remote += from.remote;
             to.remote_by_folio += from.remote_by_folio;
-            to.away += from.away;
+            (to.away, to.away_remote) = (to.away + from.away, to.away_remote + from.away_remote);
         }
         for (key, from) in other.folios {
             let to = self.folios.entry(key).or_default();

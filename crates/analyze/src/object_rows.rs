@@ -39,6 +39,8 @@ pub struct Toucher {
     pub remote_by_allocator: u64,
     /// Of its weight, on pages that are elsewhere than where it touched them.
     pub away: u64,
+    /// Of its remote weight, on such pages.
+    pub away_remote: u64,
     /// Pages that it placed at that line; 0 where pages were not counted.
     pub pages_at: u64,
     /// The line with most of what is remote.
@@ -372,6 +374,7 @@ fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
                     remote: 0,
                     remote_by_allocator: 0,
                     away: 0,
+                    away_remote: 0,
                     pages_at: 0,
                     at: None,
                     function: None,
@@ -389,6 +392,7 @@ fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
         t.weight += used.weight;
         t.remote += used.remote;
         t.away += used.away;
+        t.away_remote += used.away_remote;
         if g.allocator {
             t.remote_by_allocator += used.remote;
             if t.allocator_at.is_none() && t.allocator_function.is_none() {

@@ -2,7 +2,7 @@
 //! the control groups' limits. Each is asked of the kernel; no name of a container's tool decides.
 
 use crate::discover::{discover, limits_of};
-use crate::proc::{field, page_bytes};
+use crate::proc::{field, foreign, page_bytes};
 use nearfar_figures::sizes::capacity;
 use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::topology::Limit;
@@ -94,6 +94,11 @@ pub fn confined() -> Vec<Confined> {
         calls().into_iter().map(|(name, call, reached)| (name, try_call(call, reached))).collect();
     found.extend(calls_refused(&status, &answers));
     found.extend(user_namespace(&text("/proc/self/uid_map")));
+    found.extend(foreign().map(|by| Confined {
+        what: "what /proc says of processes: recordings, `where`, `top`".into(),
+        by,
+        unlock: Some("unshare --mount-proc, or mount -t proc proc /proc in the namespace".into()),
+    }));
     if let Ok(host) = discover(root) {
         let group = text("/proc/self/cpuset");
         let nodes: NodeList = host.machine.nodes.iter().map(|n| n.id).collect();

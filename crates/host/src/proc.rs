@@ -105,6 +105,21 @@ impl Map {
     }
 }
 
+/// Why the process numbers of the /proc that is mounted here are not this process's: it may be of the PID namespace
+/// around ours. Its process 2 is another one than the kernel's process 2 for our system calls.
+pub fn foreign() -> Option<String> {
+    let own = std::process::id();
+    match std::fs::read_link("/proc/self") {
+        Ok(link) if link.to_str() == Some(own.to_string().as_str()) => None,
+        Ok(link) => Some(format!(
+            "the /proc that is mounted here is of another PID namespace: this process is {own}, and {} there. Mount its \
+             own (unshare --mount-proc; docker and podman do so), or start nearfar outside",
+            link.display()
+        )),
+        Err(why) => Some(format!("/proc is not mounted here: {why}")),
+    }
+}
+
 /// /proc/PID/task/TID/status: lines of a name, a colon and a value; see [`field`].
 ///
 /// # Errors

@@ -34,6 +34,15 @@ fn one_node_is_unknown_with_the_reason_and_nothing_is_run() {
     assert_eq!(json["placements"], Value::Array(Vec::new()));
     assert!(json["why"].as_str().unwrap().contains("has one memory node"), "{json}");
     assert!(!witness.exists());
+    let junit = scratch.path("junit.xml");
+    let output = check(&["--fail-on", "affected", "--junit", junit.to_str().unwrap(), "--", "true"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let read = "import sys, xml.dom.minidom as x; s = x.parse(sys.argv[1]).getElementsByTagName('testsuite')[0]; \
+                print(s.getAttribute('tests'), s.getAttribute('failures'), s.getAttribute('skipped'))";
+    let read = Command::new("python3").args(["-c", read]).arg(&junit).output().unwrap();
+    assert_eq!(text(&read.stdout).trim(), "1 0 1", "{}", text(&read.stderr));
+    let output = check(&["--junit", junit.to_str().unwrap(), "--", "true"]);
+    assert!(text(&output.stderr).contains("is not overwritten"), "{}", text(&output.stderr));
     assert_eq!(check(&["--fail-on", "harmful", "--", "true"]).status.code(), Some(3));
     let output = check(&["--fail-on", "unknown", "--", "true"]);
     assert_eq!(output.status.code(), Some(1));

@@ -253,6 +253,8 @@ fn every_kind_of_finding_has_a_page_with_its_picture_and_repair() {
     let kinds = source.split("fn kind(").nth(1).unwrap().split("other =>").next().unwrap();
     let kinds: Vec<&str> = kinds.split('"').skip(1).step_by(2).filter(|word| !word.contains(' ')).collect();
     assert!(kinds.len() >= 15, "{kinds:?}");
+    let source = fs::read_to_string(root().join("docs/pictures/make")).unwrap();
+    assert!(kinds.iter().filter(|kind| source.contains(**kind)).count() >= 13, "docs/pictures/make lacks kinds");
     let pages: Vec<(PathBuf, String)> =
         markdown("docs/findings").into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect();
     for kind in kinds {
@@ -266,5 +268,12 @@ fn every_kind_of_finding_has_a_page_with_its_picture_and_repair() {
         for part in ["```text", "## Repair", "## How to see it"] {
             assert!(text.contains(part), "{}: no {part}", page.display());
         }
+        // A picture of its own, made from a recording, small enough for a page. That links lead to files is another test.
+        let picture = format!("../pictures/{}.svg", name.trim_end_matches(".md"));
+        assert!(text.contains(&format!("]({picture})")), "{}: no picture {picture}", page.display());
+        let drawn = fs::read_to_string(page.with_file_name(&picture)).unwrap();
+        assert!(drawn.contains("<svg") && drawn.contains("source: ") && drawn.len() < 100_000, "{picture}");
+        // Dark pages show it, too: it brings its own ground.
+        assert!(drawn.contains("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"), "{picture}");
     }
 }

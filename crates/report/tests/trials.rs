@@ -1,6 +1,7 @@
 //! The verdict of runs under several placements: by hand, and on recorded noise.
 
 use nearfar_compare::trials::{Hurts, Judged, Kind, Metric, NotTried, Trial, Trials, against, judge};
+use nearfar_report::export::junit;
 use nearfar_report::trials::{changes_to_text, to_text};
 
 fn trial(name: &str, kind: Kind, values: &[f64]) -> Trial {
@@ -71,6 +72,27 @@ fn one_socket_that_is_faster_than_two_is_harmful_and_the_words_have_the_figures(
     assert!(text.contains("nearfar record -- ./app -n 5"), "{text}");
     assert!(text.contains("AutoNUMA: this kernel has none"), "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn ci_servers_get_the_verdict_as_a_test_and_the_placements_beside_it() {
+    let mut all = trials(
+        true,
+        vec![
+            trial("as is", Kind::AsIs, &around(2.0, 0.01, 12)),
+            trial("interleave", Kind::Interleave, &around(1.6, 0.01, 12)),
+        ],
+    );
+    all.command.push("<a & b>".to_owned());
+    let suite = junit::trials(&all, &judge(&all));
+    assert!(suite.contains(r#"tests="4" failures="1" errors="0" skipped="1""#), "{suite}");
+    assert_eq!((suite.matches("<testcase").count(), suite.matches("<failure").count()), (4, 1), "{suite}");
+    assert!(suite.contains("./app -n 5 &lt;a &amp; b&gt;</failure>"), "{suite}");
+    assert!(suite.contains("<skipped message=\"this kernel has none\"/>"), "{suite}");
+    // Without a verdict nothing was tested, so nothing passes.
+    let few = trials(true, vec![trial("as is", Kind::AsIs, &[2.0])]);
+    let suite = junit::trials(&few, &judge(&few));
+    assert!(suite.contains("skipped=\"2\"") && suite.contains("no verdict: "), "{suite}");
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl Worker<'_> {
             touch.away += if away { weight } else { 0 };
             if remote {
                 touch.remote += weight;
+                touch.away_remote += if away { weight } else { 0 };
                 touch.remote_by_folio += if page_node.folio { weight } else { 0 };
             }
         }

@@ -369,6 +369,31 @@ fn interleaved_pages_are_not_a_serial_first_touch() {
     }
 }
 
+/// Each thread touches and uses its own part; of the part of node 0's threads the last quarter did not fit there.
+#[test]
+fn pages_that_did_not_fit_are_not_the_schedules_fault() {
+    let mut w = MadeRecording::new(4);
+    let (init, work) = (w.own("init", 10), w.own("work", 20));
+    let a = w.array("a", 1024);
+    for thread in 0..4 {
+        w.touch(100 + u64::from(thread), thread, init, a + u64::from(thread) * 256 * PAGE, 256);
+    }
+    w.use_blocked(4, 600, work, a, 1024);
+    for page in 0..1024 {
+        let full = (384..512).contains(&page);
+        w.page_node(8 * WORK, a + page * PAGE, 1, i16::from(full || page >= 512), 12);
+    }
+    w.input.meta.machine = machine(2, 2);
+    let r = w.real();
+    about(r.remote_share, 0.125);
+    let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+    assert_eq!(kinds, ["capacity_overflow"], "{:?}", r.findings);
+    assert!(r.findings[0].advice.contains("were full"), "{}", r.findings[0].advice);
+    // The same pages where they were touched: nothing is far.
+    w.input.page_nodes = Default::default();
+    assert!(w.real().findings.is_empty());
+}
+
 #[test]
 fn a_table_of_all_threads_that_is_interleaved_already_is_not_accused() {
     let mut w = MadeRecording::new(4);

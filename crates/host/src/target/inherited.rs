@@ -1,6 +1,7 @@
 //! What this process was started with, read before Rust's runtime and we ourselves change it, and
 //! given to the program that is run: it should find what it would find without us.
 
+use crate::proc;
 use nearfar_figures::sizes::capacity;
 use std::cell::UnsafeCell;
 use std::process::ExitCode;
@@ -172,8 +173,12 @@ pub fn run_main(main: fn() -> ExitCode) -> ExitCode {
 const LEAST: [(Resource, u64, &str); 2] =
     [(libc::RLIMIT_AS, 192 << 20, "ulimit -v"), (libc::RLIMIT_DATA, 64 << 20, "ulimit -d")];
 
-/// Why this process may not have the memory that recording takes: it would end in the middle.
+/// Why this process cannot record: it may not have the memory that recording takes and would end in the middle, or what
+/// /proc says of the program's number is of another process.
 pub fn too_little_to_record() -> Option<String> {
+    if let Some(why) = proc::foreign() {
+        return Some(why);
+    }
     LEAST.into_iter().find_map(|(kind, least, command)| {
         let most = limit(kind)?.rlim_max;
         (most < least).then(|| {

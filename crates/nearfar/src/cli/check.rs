@@ -11,6 +11,7 @@ use crate::place::trials::native::{self, Rounds};
 use crate::place::trials::{Plan, Setting, emulated, plan, whole_nodes};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use clap::builder::PossibleValue;
 use nearfar_compare::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use nearfar_figures::json::pretty;
 use nearfar_host::discover;
@@ -19,6 +20,7 @@ use nearfar_host::target::find_program;
 use nearfar_machine::Machine;
 use nearfar_record::collect::objects::ObjectPolicies;
 use nearfar_record::collect::on::{BINDING, require_pinned};
+use nearfar_report::export::junit;
 use nearfar_report::trials::{changes_to_text, to_text};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -71,6 +73,9 @@ pub(super) struct CheckArgs {
     /// Also write the JSON to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also write the verdict and the placements as a JUnit test suite to FILE, for CI servers
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
     /// Say also what has changed since an earlier --output
@@ -81,7 +86,7 @@ pub(super) struct CheckArgs {
     keep: Option<PathBuf>,
     /// Exit with 1 if the verdict is this (with `unknown`, if it is not harmless); with `harmful`, exit with 3 if
     /// the report has no verdict
-    #[arg(long, value_name = "VERDICT", value_parser = ["harmful", "unknown"])]
+    #[arg(long, value_name = "VERDICT", value_parser = [PossibleValue::new("harmful").alias("affected"), "unknown".into()])]
     fail_on: Option<String>,
     /// No progress
     #[arg(short, long)]
@@ -121,7 +126,7 @@ const EMULATED: u32 = 2;
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let measure = measure(args)?;
     let earlier = args.against.as_deref().map(read).transpose()?;
-    if let Some(file) = &args.output {
+    for file in [&args.output, &args.junit].into_iter().flatten() {
         file::may_write(file, args.force.force)?;
     }
     if let Err(error) = find_program(&args.command[0]) {
@@ -148,6 +153,9 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
         file::write(file, pretty(&written), args.force.force)?;
+    }
+    if let Some(file) = &args.junit {
+        file::write(file, junit::trials(&written.trials, &written.judged), args.force.force)?;
     }
     if args.json {
         show::page(&pretty(&written))?;

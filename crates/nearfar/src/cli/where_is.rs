@@ -90,6 +90,9 @@ struct WrittenEnd<'a> {
 
 /// Looks and says.
 pub fn run(args: &WhereArgs) -> Result<ExitCode> {
+    if let Some(why) = nearfar_host::proc::foreign() {
+        anyhow::bail!("{why}");
+    }
     let site = Site::here()?;
     let way = match (args.exact, args.sample) {
         (true, _) => Way::Exact,

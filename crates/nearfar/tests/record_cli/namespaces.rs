@@ -47,3 +47,30 @@ fn functions_are_those_of_the_file_that_the_program_has_at_a_path() {
         assert!((0.25..0.75).contains(&share), "{function}: {share}");
     }
 }
+
+/// In a PID namespace with the /proc of the one around it, a number means another process there.
+#[test]
+fn a_proc_of_another_pid_namespace_is_not_believed() {
+    let scratch = Scratch::new();
+    let nearfar = env!("CARGO_BIN_EXE_nearfar");
+    let inside = |words: &[&str]| Command::new("unshare").arg("-Urpf").args(words).output().unwrap();
+    if !inside(&["true"]).status.success() {
+        eprintln!("skipped: no PID namespace can be made here");
+        return;
+    }
+    let file = scratch.path("r");
+    let file = file.to_str().unwrap();
+    let run = inside(&[nearfar, "record", "-o", file, "sh", "-c", "echo ran; exit 3"]);
+    // The program runs as it would have.
+    assert_eq!((text(&run.stdout).as_str(), run.status.code()), ("ran\n", Some(3)), "{run:?}");
+    assert!(text(&run.stderr).contains("nothing is recorded, as the /proc"), "{}", text(&run.stderr));
+    assert!(!std::path::Path::new(file).exists());
+    let look = inside(&["sh", "-c", &format!("sleep 9 & {nearfar} where $!; s=$?; kill $!; exit $s")]);
+    assert_eq!(look.status.code(), Some(2), "{look:?}");
+    assert!(text(&look.stderr).contains("of another PID namespace"), "{}", text(&look.stderr));
+    let doctor = inside(&[nearfar, "doctor", "--json"]);
+    assert!(text(&doctor.stdout).contains("of another PID namespace"), "{}", text(&doctor.stdout));
+    let mut own = Command::new("unshare");
+    let run = own.args(["-Urmpf", "--mount-proc", nearfar, "record", "-q", "-o", file, "true"]).output().unwrap();
+    assert!(run.status.success() && std::path::Path::new(file).exists(), "{run:?}");
+}

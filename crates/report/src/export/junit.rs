@@ -1,7 +1,9 @@
-//! The verdict as a JUnit test suite, which CI servers show as tests: one case for the verdict, one for each finding.
+//! A verdict as a JUnit test suite, which CI servers show as tests: of a report one case for the verdict and one for each
+//! finding, of runs under several placements one for the verdict and one for each placement.
 
 use crate::finding_title;
 use nearfar_analyze::{Report, Verdict};
+use nearfar_compare::trials::{Hurts, Judged, Trials};
 use nearfar_figures::escape;
 use std::fmt::Write;
 
@@ -14,18 +16,7 @@ pub fn suite(report: &Report) -> String {
         Verdict::Unknown => (0, 1),
         Verdict::Clean => (0, 0),
     };
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let suite = |out: &mut String, element: &str| {
-        let _ = writeln!(
-            out,
-            "<{element} name=\"nearfar\" tests=\"{}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
-             time=\"{:.3}\">",
-            1 + report.findings.len(),
-            report.seconds
-        );
-    };
-    suite(&mut out, "testsuites");
-    suite(&mut out, "testsuite");
+    let mut out = begin([1 + report.findings.len(), failures, skipped], report.seconds);
     let why = attribute(&report.verdict_why);
     let command = text(&report.command.join(" "));
     let name = attribute(&format!("memory placement on {}", report.machine.name));
@@ -62,9 +53,66 @@ pub fn suite(report: &Report) -> String {
         };
         out.push_str("  </testcase>\n");
     }
-    out.push_str("</testsuite>\n</testsuites>\n");
+    out.push_str(END);
     out
 }
+
+/// The suite of runs under several placements. A program that NUMA hurts fails the case of the verdict; without a verdict
+/// that case is skipped with the reason. The placements are cases that pass, with what came of them as output, and are
+/// skipped if they were not tried or gave no value.
+pub fn trials(trials: &Trials, judged: &Judged) -> String {
+    let failures = usize::from(judged.verdict == Hurts::Harmful);
+    let without = judged.placements.iter().filter(|p| p.median.is_none()).count() + trials.not_tried.len();
+    let skipped = usize::from(judged.verdict == Hurts::Unknown) + without;
+    let all = 1 + judged.placements.len() + trials.not_tried.len();
+    // What was compared may be modelled seconds, or no seconds at all.
+    let mut out = begin([all, failures, skipped], 0.0);
+    let why = attribute(&judged.why);
+    let command = text(&trials.command.join(" "));
+    let name = attribute(&format!("does NUMA hurt on {}", trials.machine));
+    let body = match judged.verdict {
+        Hurts::Harmful => format!("<failure type=\"harmful\" message=\"{why}\">{command}</failure>"),
+        Hurts::Unknown => format!("<skipped message=\"no verdict: {why}\"/>"),
+        Hurts::Harmless => format!("<system-out>{}\n{command}</system-out>", text(&judged.why)),
+    };
+    let mut case = |name: &str, body: &str| {
+        let _ = writeln!(
+            out,
+            "  <testcase classname=\"nearfar.check\" name=\"{name}\" time=\"0\">\n    {body}\n  </testcase>"
+        );
+    };
+    case(&name, &body);
+    for placed in &judged.placements {
+        let body = match (&placed.median, &placed.failed) {
+            (Some(_), _) => format!("<system-out>{}: {}</system-out>", text(&placed.what), text(&placed.words)),
+            (None, why) => {
+                let why = why.as_deref().unwrap_or("no run gave a value");
+                format!("<skipped message=\"{}\"/>", attribute(why))
+            }
+        };
+        case(&attribute(&placed.name), &body);
+    }
+    for left_out in &trials.not_tried {
+        case(&attribute(&left_out.name), &format!("<skipped message=\"{}\"/>", attribute(&left_out.why)));
+    }
+    out.push_str(END);
+    out
+}
+
+/// The head of a document of one suite: tests, failures, skipped.
+fn begin([tests, failures, skipped]: [usize; 3], seconds: f64) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    for element in ["testsuites", "testsuite"] {
+        let _ = writeln!(
+            out,
+            "<{element} name=\"nearfar\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
+             time=\"{seconds:.3}\">"
+        );
+    }
+    out
+}
+
+const END: &str = "</testsuite>\n</testsuites>\n";
 
 /// Text of an element.
 fn text(raw: &str) -> String {
