@@ -254,7 +254,10 @@ fn every_kind_of_finding_has_a_page_with_its_picture_and_repair() {
     let kinds: Vec<&str> = kinds.split('"').skip(1).step_by(2).filter(|word| !word.contains(' ')).collect();
     assert!(kinds.len() >= 15, "{kinds:?}");
     let source = fs::read_to_string(root().join("docs/pictures/make")).unwrap();
-    assert!(kinds.iter().filter(|kind| source.contains(**kind)).count() >= 13, "docs/pictures/make lacks kinds");
+    assert!(
+        kinds.iter().filter(|kind| source.contains(**kind)).count() >= 13,
+        "docs/pictures/make lacks kinds"
+    );
     let pages: Vec<(PathBuf, String)> =
         markdown("docs/findings").into_iter().map(|p| (p.clone(), fs::read_to_string(p).unwrap())).collect();
     for kind in kinds {

@@ -71,6 +71,7 @@ fn a_proc_of_another_pid_namespace_is_not_believed() {
     let doctor = inside(&[nearfar, "doctor", "--json"]);
     assert!(text(&doctor.stdout).contains("of another PID namespace"), "{}", text(&doctor.stdout));
     let mut own = Command::new("unshare");
-    let run = own.args(["-Urmpf", "--mount-proc", nearfar, "record", "-q", "-o", file, "true"]).output().unwrap();
+    let run =
+        own.args(["-Urmpf", "--mount-proc", nearfar, "record", "-q", "-o", file, "true"]).output().unwrap();
     assert!(run.status.success() && std::path::Path::new(file).exists(), "{run:?}");
 }

@@ -84,7 +84,9 @@ pub fn trials(trials: &Trials, judged: &Judged) -> String {
     case(&name, &body);
     for placed in &judged.placements {
         let body = match (&placed.median, &placed.failed) {
-            (Some(_), _) => format!("<system-out>{}: {}</system-out>", text(&placed.what), text(&placed.words)),
+            (Some(_), _) => {
+                format!("<system-out>{}: {}</system-out>", text(&placed.what), text(&placed.words))
+            }
             (None, why) => {
                 let why = why.as_deref().unwrap_or("no run gave a value");
                 format!("<skipped message=\"{}\"/>", attribute(why))
