@@ -401,3 +401,32 @@ fn long_pages_go_through_a_pager_on_a_terminal_only() {
     // One that does not exist is not a reason to show nothing: the shell's complaint goes to standard error.
     assert_eq!(page(10, &[("PAGER", "no-such-pager")]).1, direct);
 }
+
+/// What bash offers behind these words, the last of which is being typed.
+fn offered(words: &[&str], directory: &std::path::Path) -> Vec<String> {
+    let script = "eval \"$(\"$0\" completions bash)\"; COMP_WORDS=(nearfar \"$@\"); COMP_CWORD=$#; \
+                  _nearfar nearfar \"${COMP_WORDS[$#]}\" \"${COMP_WORDS[$#-1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", script, env!("CARGO_BIN_EXE_nearfar")]).args(words).current_dir(directory);
+    let output = bash.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn completions_know_the_machines_and_their_files() {
+    let scratch = common::Scratch::new();
+    std::fs::write(scratch.path("xeon-mine.toml"), "").unwrap();
+    let directory = scratch.directory();
+    for option in ["--on", "--as"] {
+        let all = offered(&["record", option, "xeon-"], directory);
+        assert!(all.contains(&"xeon-e5-2699v4-2s".to_owned()), "{option}: {all:?}");
+        assert!(all.contains(&"xeon-mine.toml".to_owned()), "{option}: {all:?}");
+        assert!(!all.contains(&"epyc-7763-2s".to_owned()), "{option}: {all:?}");
+    }
+    assert!(offered(&["report", "--as", "he"], directory).contains(&"here".to_owned()));
+    for (shell, words) in [("zsh", "_alternative \"machines:machine:(altra"), ("fish", "-r -F -a \"altra")] {
+        let script = text(&run(&["completions", shell]).stdout);
+        assert!(script.contains(words), "{shell}: no {words}");
+    }
+}

@@ -2,8 +2,8 @@
 
 use super::commands::{Cli, Command, command};
 use super::{
-    cache, check, cure, diff, doctor, export, exporter, file, fix, import, layout, list, man, measure,
-    record, report, reproduce, run, status, subject, top, topo, where_is, words,
+    cache, check, completions, cure, diff, doctor, export, exporter, file, fix, import, layout, list, man,
+    measure, record, report, reproduce, run, status, subject, top, topo, where_is, words,
 };
 use anyhow::Context;
 use clap::Parser;
@@ -55,9 +55,8 @@ pub fn main() -> ExitCode {
         Command::Cache(args) => cache::run(&args),
         Command::Hold => nearfar_host::holder::wait(),
         Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut command(), "nearfar", &mut script);
-            file::write(Path::new("-"), script, false).map(|()| ExitCode::SUCCESS)
+            file::write(Path::new("-"), completions::script(shell, command()), false)
+                .map(|()| ExitCode::SUCCESS)
         }
         Command::Man { directory, force } => man::write(command(), &directory, force.force),
     };

@@ -3,6 +3,7 @@
 mod cache;
 mod check;
 mod commands;
+mod completions;
 mod cure;
 mod diff;
 mod dispatch;
