@@ -177,3 +177,70 @@ fn a_second_reader_sees_the_rows_and_the_nulls() {
     let last = 0x7f00_0000_0000u64 + 99 * 64;
     assert_eq!(text(&output.stdout).trim(), format!("(100, 30000, 30, 70, {last})"));
 }
+
+/// The steps of the action for GitHub, as their shell runs them: names, commands and environments.
+fn steps() -> Option<Vec<(String, String)>> {
+    let action = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share/ci/action/action.yml");
+    let read = "import json, sys, yaml\n\
+                steps = yaml.safe_load(open(sys.argv[1]))['runs']['steps']\n\
+                print(json.dumps([[s['name'], s['run']] for s in steps if s['shell'] == 'bash']))";
+    // Another python3 may be first in PATH than the one with the system's packages.
+    ["python3", "/usr/bin/python3"].into_iter().find_map(|python| {
+        let output = Command::new(python).args(["-c", read]).arg(&action).output().ok()?;
+        serde_json::from_slice(&output.stdout).ok()
+    })
+}
+
+#[test]
+fn the_action_for_github_records_reports_and_gates() {
+    let Some(steps) = steps() else {
+        common::skip("no YAML for python3 here");
+        return;
+    };
+    let scratch = tempfile::tempdir().unwrap();
+    let made = recording(scratch.path());
+    let at = |name: &str| scratch.path().join(name);
+    // Emulated runs are other tests' affair: this recorder hands out the one that was made.
+    let stand_in = format!(
+        "#!/bin/bash\nif [ \"$1\" = record ]; then\n  echo \"$@\" >{}\n  while [ \"$1\" != -o ]; do shift; done\n  \
+         exec cp -r {} \"$2\"\nfi\nexec {} \"$@\"\n",
+        at("typed").display(),
+        made.display(),
+        env!("CARGO_BIN_EXE_nearfar")
+    );
+    std::fs::create_dir(at("bin")).unwrap();
+    std::fs::write(at("bin/nearfar"), stand_in).unwrap();
+    std::fs::set_permissions(at("bin/nearfar"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let outputs = || std::fs::read_to_string(at("outputs")).unwrap_or_default();
+    let of = |name: &str| {
+        let all = outputs();
+        all.lines().find_map(|l| l.strip_prefix(&format!("{name}=")).map(str::to_owned)).unwrap_or_default()
+    };
+    let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").unwrap());
+    let mut ended = Vec::new();
+    for (name, run) in &steps {
+        for fail_on in ["affected", "unknown", ""] {
+            let mut bash = Command::new("bash");
+            bash.args(["--noprofile", "--norc", "-eo", "pipefail", "-c", run]).env("PATH", &path);
+            bash.env("RUNNER_TEMP", scratch.path()).env("GITHUB_OUTPUT", at("outputs"));
+            bash.env("GITHUB_STEP_SUMMARY", at("summary")).env("RECORDING", of("recording"));
+            bash.envs([("COMMAND", "./a b; c"), ("MACHINE", "2x4"), ("CPUS", "2"), ("BUDGET", "5m")]);
+            let output = bash.env("FAIL_ON", fail_on).output().unwrap();
+            ended.push((name.as_str(), output.status.code()));
+            if name != "Gate" {
+                assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+                break;
+            }
+        }
+    }
+    assert_eq!(ended[ended.len() - 3..], [("Gate", Some(3)), ("Gate", Some(1)), ("Gate", Some(0))]);
+    let typed = std::fs::read_to_string(at("typed")).unwrap();
+    assert!(
+        typed.contains("--on 2x4 --cpus-per-node 2 --budget 5m") && typed.contains("bash -c ./a b; c"),
+        "{typed}"
+    );
+    let summary = std::fs::read_to_string(at("summary")).unwrap();
+    assert!(summary.starts_with("```text\nUNKNOWN"), "{summary}");
+    let sarif: serde_json::Value = serde_json::from_slice(&std::fs::read(of("sarif")).unwrap()).unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+}
