@@ -4,7 +4,6 @@ use super::on::{OnArgs, on_options};
 use super::parse::*;
 use anyhow::Context;
 use clap::Args;
-use nearfar_guest::GuestError;
 use nearfar_host::discover;
 use nearfar_host::discover::pmu::MemoryWish;
 use nearfar_host::input;
@@ -137,13 +136,7 @@ fn ended(recorded: Result<Outcome, RecordError>, quiet: bool) -> ExitCode {
             ExitCode::from(error.exit_status())
         }
         Err(error) => {
-            let interrupted = match &error {
-                RecordError::Other(error) => match error.downcast_ref() {
-                    Some(&GuestError::Interrupted { signal }) => Some(signal),
-                    _ => None,
-                },
-                _ => None,
-            };
+            let interrupted = error.interrupted_by();
             let failed = super::status::fail(&error.into());
             interrupted.map_or(failed, |signal| Ending::Signal(signal).pass_on())
         }

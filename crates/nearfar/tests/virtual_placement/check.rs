@@ -4,7 +4,8 @@
 use crate::common::{Scratch, skip, text, workload};
 use crate::lab::{guest_works, inside, one_machine};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
@@ -147,4 +148,48 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         "{stopped}"
     );
     assert_eq!(read("stopped.txt"), "130\n");
+}
+
+/// Booting is where an impatient user types Ctrl-C: a machine that no cache has.
+#[test]
+fn ctrl_c_while_the_machine_starts_ends_with_130_and_leaves_nothing() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let kernel = nearfar_guest::Setup::find(&mut |_| {}).unwrap().kernel().image.clone();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    command.args(["check", "--on", "2x1", "--", "true"]).process_group(0);
+    command.env("XDG_CACHE_HOME", scratch.path("cache")).env("NEARFAR_GUEST_KERNEL", kernel);
+    command.env("TMPDIR", scratch.path("tmp")).stdin(Stdio::null());
+    std::fs::create_dir(scratch.path("tmp")).unwrap();
+    // SAFETY: signal is async-signal-safe and touches nothing of the parent's; the tests may run with Ctrl-C ignored.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let booting = |pid: u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.windows(7).any(|word| word == b"-initrd")
+    };
+    let begin = std::time::Instant::now();
+    let children = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
+        let lists = threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("children")));
+        lists.collect::<Vec<String>>().join(" ")
+    };
+    while !children().split_whitespace().any(|pid| booting(pid.parse().unwrap())) {
+        assert!(begin.elapsed().as_secs() < 120, "it does not boot");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // SAFETY: no memory is involved; the group is the child's own.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("it was stopped before"), "{}", text(&output.stdout));
+    assert_eq!(std::fs::read_dir(scratch.path("tmp")).unwrap().count(), 0);
 }

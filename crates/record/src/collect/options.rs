@@ -2,6 +2,7 @@
 
 use crate::collect::objects::ObjectPolicies;
 use crate::store::CreateError;
+use nearfar_guest::GuestError;
 use nearfar_host::discover::pmu::MemoryWish;
 use nearfar_host::policy::Policy;
 use nearfar_host::target::{Ending, StartError, User};
@@ -160,6 +161,19 @@ pub enum RecordError {
     /// Anything else.
     #[error(transparent)]
     Other(#[from] anyhow::Error),
+}
+
+impl RecordError {
+    /// The signal that ended the preparations of a virtual machine, if that is why nothing was recorded.
+    pub fn interrupted_by(&self) -> Option<i32> {
+        match self {
+            RecordError::Other(error) => match error.downcast_ref() {
+                Some(&GuestError::Interrupted { signal }) => Some(signal),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 /// What came of it.

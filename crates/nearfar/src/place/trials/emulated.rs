@@ -138,7 +138,11 @@ fn once(
         rank: None,
         inside_guest: None,
     };
-    let outcome = record_on(command, &options, &on)?;
+    let outcome = match record_on(command, &options, &on) {
+        // While the machine was starting.
+        Err(error) if error.interrupted_by() == Some(libc::SIGINT) => return Ok(None),
+        other => other?,
+    };
     match outcome.ending {
         Some(Ending::Exit(0)) => {}
         Some(Ending::Signal(libc::SIGINT)) => return Ok(None),
