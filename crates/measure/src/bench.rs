@@ -162,6 +162,18 @@ impl Bench<'_> {
         bytes
     }
 
+    /// Most bytes of memory that a part has at a time: a chain with its order, or three arrays of all cpus of a node.
+    pub fn most(&mut self) -> u64 {
+        let before = self.cached;
+        let chain = self.chain() as u64;
+        let cpus = self.nodes().iter().map(|(_, cpus)| cpus.len()).max().unwrap_or(1);
+        let (caches, nodes) = (self.caches_of(cpus), self.nodes().len().max(1) as u64);
+        let arrays = 3 * self.array(caches * nodes, nodes);
+        // What was only asked for has not been measured.
+        self.cached = before;
+        arrays.max(chain + chain / 16)
+    }
+
     /// That a node can give so much: bound memory that runs out is an end by the kernel's hand.
     ///
     /// # Errors
@@ -235,7 +247,9 @@ mod tests {
             Bench { machine, topology, quick, all: true, array_bytes, cached, part: (0, 1), told };
         let chain = bench.chain() as u64;
         let array = bench.array(size_bytes, 1);
-        (chain, array, bench.cached)
+        let cached = bench.cached;
+        assert_eq!(bench.most(), (3 * array).max(chain / 16 * 17));
+        (chain, array, cached)
     }
 
     #[test]

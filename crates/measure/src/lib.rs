@@ -74,6 +74,19 @@ const PARTS: [(Part, Measure); 10] = [
     (Part::Gpu, gpu::run),
 ];
 
+/// Most bytes of memory that the measurement will have at a time, which decides how long it takes.
+///
+/// # Errors
+/// If the machine's topology cannot be read.
+pub fn most_bytes(wanted: &Wanted) -> anyhow::Result<u64> {
+    let root = Path::new("/");
+    let (machine, topology) = (discover::discover(root)?.machine, discover::topology(root)?);
+    let &Wanted { part, quick, array_bytes } = wanted;
+    let (all, cached) = (part == Part::All, Cached::default());
+    let told = &mut |_: &str| {};
+    Ok(Bench { machine, topology, quick, all, array_bytes, cached, part: (0, 1), told }.most())
+}
+
 /// Measures. `say` gets a line for each step.
 ///
 /// # Errors

@@ -111,3 +111,31 @@ fn a_held_descriptor_opens_for_its_user_and_nothing_else_does() {
     drop(holder);
     assert!(!directory.exists());
 }
+
+/// Recordings are private: another user sees that there is one, and not what is in it.
+#[test]
+fn recordings_of_another_user_are_listed_as_such() {
+    if nobody().is_none() {
+        return;
+    }
+    let scratch = open_scratch();
+    let path = scratch.path("theirs.nearfar");
+    assert!(nearfar().args(["record", "-q", "-o"]).arg(&path).arg("true").status().unwrap().success());
+    let as_nobody = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.arg(env!("CARGO_BIN_EXE_nearfar")).args(words).current_dir(scratch.directory());
+        command.output().unwrap()
+    };
+    let json = as_nobody(&["list", "--json"]);
+    let rows: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(rows[0]["name"], "theirs.nearfar", "{rows}");
+    assert!(rows[0]["state"].as_str().unwrap().contains("Permission denied"), "{rows}");
+    assert!(rows[0]["bytes"].is_null(), "{rows}");
+    let page = text(&as_nobody(&["list"]).stdout);
+    assert!(page.contains("theirs.nearfar") && page.contains("unknown"), "{page}");
+    // Without a name, `report` takes the newest: what it may not read is no reason to say that there is none.
+    let report = as_nobody(&["report"]);
+    assert_eq!(report.status.code(), Some(2));
+    assert!(text(&report.stderr).contains("Permission denied"), "{}", text(&report.stderr));
+}

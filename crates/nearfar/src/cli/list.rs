@@ -48,7 +48,7 @@ struct Row {
     /// From start to end, seconds; null while it is being recorded, or if it was interrupted.
     seconds: Option<f64>,
     /// Of all its files.
-    bytes: u64,
+    bytes: Option<u64>,
     /// Ranks whose directories are there; null: a single recording.
     ranks: Option<usize>,
     /// The worst of its ranks' verdicts; null where none is kept.
@@ -135,16 +135,17 @@ fn of_run(path: &Path, row: Row) -> Row {
     Row { ranks: Some(count), verdict: verdicts.and_then(|all| all.into_iter().max_by_key(worst)), ..row }
 }
 
-/// Of all files below, links apart.
-fn bytes(path: &Path) -> u64 {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries
-        .map(|entry| match entry.metadata() {
-            Ok(about) if about.is_dir() => bytes(&entry.path()),
+/// Of all files below, links apart; `None` if a directory may not be read.
+fn bytes(path: &Path) -> Option<u64> {
+    let mut all = 0;
+    for entry in std::fs::read_dir(path).ok()?.flatten() {
+        all += match entry.metadata() {
+            Ok(about) if about.is_dir() => bytes(&entry.path())?,
             Ok(about) if about.is_file() => about.len(),
             _ => 0,
-        })
-        .sum()
+        };
+    }
+    Some(all)
 }
 
 fn text(rows: &[Row], width: usize, color: bool) -> String {
@@ -176,7 +177,7 @@ fn text(rows: &[Row], width: usize, color: bool) -> String {
             row.name.clone(),
             when,
             row.seconds.map_or("unknown".to_owned(), |s| format!("{s:.1}")),
-            size(row.bytes),
+            row.bytes.map_or_else(|| "unknown".to_owned(), size),
             row.sources.join(" "),
             row.machine.clone().unwrap_or_else(|| "unknown".to_owned()),
             what,

@@ -4,7 +4,8 @@ use super::parse::parse_bytes;
 use super::{file, look};
 use anyhow::Result;
 use clap::Args;
-use nearfar_measure::{Part, Wanted, measure};
+use nearfar_figures::sizes::size;
+use nearfar_measure::{Part, Wanted, measure, most_bytes};
 use nearfar_report::measured::to_text;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -47,12 +48,23 @@ const MEASURE_EXAMPLES: &str = "Examples:
   nearfar report --as machines/mine.toml
 ";
 
+/// Memory from which it is said beforehand how much it takes. // chosen
+const MUCH: u64 = 2 << 30;
+
 /// Measures and prints.
 pub fn run(args: &MeasureArgs) -> Result<ExitCode> {
     if let Some(file) = &args.output {
         super::file::may_write(file, args.force.force)?;
     }
     let wanted = Wanted { part: args.what, quick: args.quick, array_bytes: args.array };
+    let most = most_bytes(&wanted)?;
+    if most > MUCH && !args.quick && !matches!(args.what, Part::Gpu) {
+        args.look.say(&format!(
+            "this takes up to {} of memory and many minutes, because the last-level caches are large; --quick takes less \
+             of both, and says what the caches can hold",
+            size(most)
+        ));
+    }
     let terminal = std::io::stderr().is_terminal();
     let mut say = |what: &str| {
         if terminal {

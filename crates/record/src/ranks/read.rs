@@ -60,7 +60,15 @@ pub fn recordings(directory: &Path) -> Result<Vec<PathBuf>, OpenFailure> {
         true => PathBuf::from(e.file_name()),
         false => e.path(),
     });
-    Ok(paths.filter(|p| Dir::open(p).is_ok_and(|dir| dir.has(META) || dir.has(LAUNCH))).collect())
+    let is_one = |path: &PathBuf| match Dir::open(path) {
+        Ok(dir) => dir.has(META) || dir.has(LAUNCH),
+        // Another user's, by its name: whoever reads it says that it may not be read.
+        Err(error) => {
+            error.kind() == std::io::ErrorKind::PermissionDenied
+                && path.extension().is_some_and(|e| e == "nearfar")
+        }
+    };
+    Ok(paths.filter(is_one).collect())
 }
 
 /// When a recording was begun, or the first of a run's ranks that is found.
