@@ -141,7 +141,12 @@ fn next(trials: &Trials, judged: &Judged) -> Vec<String> {
         (Hurts::Harmful, Some(best)) => {
             let mut lines = vec![format!("{record}    # which data, whose first touch")];
             if !best.run.is_empty() {
-                lines.push(format!("nearfar run {} -- {command}    # as it was fastest here", best.run));
+                // Node numbers are those of the machine that was tried, which this host need not be like.
+                let place = match trials.simulated() {
+                    true => format!("on a machine like {}: as it was fastest there", trials.machine),
+                    false => "as it was fastest here".to_owned(),
+                };
+                lines.push(format!("nearfar run {} -- {command}    # {place}", best.run));
             }
             lines
         }

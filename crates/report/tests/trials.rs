@@ -107,7 +107,13 @@ fn less_time_is_better_and_the_way_to_run_it_is_said() {
     let judged = judge(&trials);
     assert_eq!(judged.verdict, Hurts::Harmful);
     assert!((found(&judged, "interleave").gain.unwrap().estimate - 0.25).abs() < 0.01);
-    assert!(to_text(&trials, &judged, 100, false).contains("nearfar run -i 0-1 -- ./app -n 5"));
+    assert!(
+        to_text(&trials, &judged, 100, false).contains("-i 0-1 -- ./app -n 5    # as it was fastest here")
+    );
+    // The nodes of an emulated machine are not this host's.
+    let emulated = Trials { on: Some("--on 2x2".to_owned()), ..trials };
+    let text = to_text(&emulated, &judged, 100, false);
+    assert!(text.contains("-i 0-1 -- ./app -n 5    # on a machine like two sockets: as it was"), "{text}");
 }
 
 #[test]

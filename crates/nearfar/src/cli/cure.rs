@@ -129,6 +129,11 @@ fn cured(args: &CureArgs, directory: &Path) -> Result<ExitCode> {
         let (width, color) = args.look.resolve();
         let mut text = to_text(&cure, width, color);
         if let Some(line) = apply {
+            // Node numbers are those of the machine that was cured, which this host need not be like.
+            if args.on.machine.on.is_some() {
+                let machine = nearfar_figures::escape::line(&before.machine.name);
+                text += &format!("\nOn a machine like {machine}, which was emulated:");
+            }
             text += &format!("\n{}\n", nearfar_figures::escape::line(&line));
         }
         show::page(&text)?;

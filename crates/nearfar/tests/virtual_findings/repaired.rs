@@ -154,9 +154,13 @@ fn cure_does_all_of_it_and_proves_it() {
     let output = cure("sick", "serial");
     let page = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{page}{}", text(&output.stderr));
-    for part in
-        ["Cured, without a recompile", "a: where it is used", "in parallel, schedule(static)", "repaired"]
-    {
+    for part in [
+        "Cured, without a recompile",
+        "a: where it is used",
+        "in parallel, schedule(static)",
+        "repaired",
+        "On a machine like test 2x2, which was emulated:\nnearfar run ",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     for file in ["before.nearfar", "fix.placement", "after.nearfar", "check.json"] {
