@@ -73,10 +73,10 @@ def cumulative(pairs):
     for i, value in enumerate(off):
         path += f"H{x(value):.1f}V{y(100 * (i + 1) / len(off)):.1f}"
     out.append(f'<path class="line" stroke-width="2" d="{path}H{x(most):.1f}"/>')
-    for limit in (3, 10):
+    for limit, anchor in ((3, "start"), (10, "middle")):
         share = 100 * sum(o <= limit for o in off) / len(off)
         out.append(f'<circle cx="{x(limit):.1f}" cy="{y(share):.1f}" r="4" fill="#c2570c"/>')
-        out.append(f'<text x="{x(limit) + 8:.1f}" y="{y(share) + 18:.1f}">{share:.0f} % within {limit}</text>')
+        out.append(f'<text x="{x(limit):.1f}" y="{y(share) + 20:.1f}" text-anchor="{anchor}">{share:.0f} % within {limit}</text>')
     return out
 
 

@@ -62,8 +62,16 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
         report.command.join(" "),
         report.machine.name,
     );
-    let file = PlacementFile { format: FORMAT, program: None, objects, comment: Some(comment) };
+    let program = program(report).filter(|_| objects.iter().any(|o| o.module.is_none()));
+    let file = PlacementFile { format: FORMAT, program, objects, comment: Some(comment) };
     (Some(Placement { file, predicted, pinned }), left)
+}
+
+/// The program, where the command is another one that starts it (numactl, a script): the file's lines are the program's.
+fn program(report: &Report) -> Option<String> {
+    let command = report.command.first()?;
+    let most = &report.pictures.processes.first()?.executable;
+    (base(most) != base(command)).then(|| most.clone())
 }
 
 /// What the findings that these parts repair have at risk; nothing where that is not time.

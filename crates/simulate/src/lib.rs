@@ -19,6 +19,7 @@ mod cpu;
 mod dependence;
 mod directory;
 mod few;
+mod frames;
 mod hierarchy;
 mod layout;
 mod lock;

@@ -5,6 +5,7 @@
 //! and the line that it may push out there. One lock is enough for everything
 //! that happens to a line, and no thread holds two.
 
+use super::frames::scattered;
 use super::sets::Modulo;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,7 +52,7 @@ impl Locks {
     /// Number of a line's set, and of its lock.
     #[inline(always)]
     pub fn set(&self, line: u64) -> usize {
-        self.modulo.of(line)
+        self.modulo.of(scattered(line))
     }
 
     /// Number of sets.

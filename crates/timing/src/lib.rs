@@ -18,6 +18,7 @@ mod range;
 mod routes;
 mod stations;
 mod timeline;
+mod unwaited;
 mod value;
 pub mod work;
 

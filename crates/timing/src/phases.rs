@@ -9,6 +9,7 @@
 //! is alike is added up first, and contention decides afterwards who waits.
 
 use super::parameters::Parameters;
+use super::unwaited::WAITING;
 use super::work::{CoreWork, Work};
 
 /// Largest difference between the kinds of work of a core that counts as alike:
@@ -17,10 +18,6 @@ const ALIKE: f64 = 0.15;
 /// Cores busy for less than this part of the busiest core's time say nothing
 /// about kinds.
 const TOO_LITTLE: f64 = 0.05;
-/// If cores would have to wait for each other in turns for more than this, adding
-/// up would lose the waiting.
-const WAITING: f64 = 1.1;
-
 /// Adds up neighbouring epochs that are alike.
 pub(super) fn phases(parameters: &Parameters, epochs: Vec<Work>) -> Vec<Work> {
     let mut found: Vec<Work> = Vec::new();
@@ -69,6 +66,7 @@ fn kind(parameters: &Parameters, node: usize, core: &CoreWork) -> Vec<f64> {
     kind
 }
 
+/// Whether cores would have to wait for each other in turns: adding up would lose the waiting.
 fn waits(a: &Work, b: &Work) -> bool {
     let busiest = a.cores.iter().zip(&b.cores).map(|(x, y)| x.busy_ns + y.busy_ns).fold(0.0, f64::max);
     let before = a.wait_factor().max(b.wait_factor());

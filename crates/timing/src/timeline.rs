@@ -4,6 +4,7 @@ use super::epoch::epoch_time;
 use super::parameters::{Bias, Class, Parameters};
 use super::phases;
 use super::range::{choose, range};
+use super::unwaited::{together, unwaited};
 use super::value::{EpochTime, Time, Unknown};
 use super::work::{CoreWork, Left, Work, epochs};
 use nearfar_machine::Machine;
@@ -18,6 +19,8 @@ pub struct Timeline {
     /// The same with short phases added to their neighbours, and which of these each phase is in.
     pieces: Vec<Work>,
     piece_of: Vec<usize>,
+    /// Pieces after which no core waits before it goes on with the next one.
+    unwaited: Vec<bool>,
     left: Left,
 }
 
@@ -78,7 +81,8 @@ impl Timeline {
         }
         let phases = phases::phases(&parameters, epochs);
         let (pieces, piece_of) = pieces(&parameters, &phases);
-        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, left })
+        let unwaited = unwaited(&pieces);
+        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, unwaited, left })
     }
 
     /// Work that was estimated instead of counted: pieces one after the other, in each the work of cpus beside each
@@ -106,7 +110,8 @@ impl Timeline {
         }
         let piece_of = (0..pieces.len()).collect();
         let phases = pieces.clone();
-        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, left: Left::default() })
+        let (unwaited, left) = (unwaited(&pieces), Left::default());
+        Ok(Timeline { machine: machine.clone(), parameters, phases, pieces, piece_of, unwaited, left })
     }
 
     /// How long it takes, and why.
@@ -189,7 +194,9 @@ impl Timeline {
     }
 
     fn sum(&self, parameters: &Parameters, chosen: &[usize], pieces: &[Work]) -> f64 {
-        self.timed(parameters, chosen.iter().copied(), pieces).iter().map(|t| t.ns).sum()
+        let timed = self.timed(parameters, chosen.iter().copied(), pieces);
+        let pieces: Vec<_> = chosen.iter().copied().zip(timed).collect();
+        together(&pieces, &self.unwaited)
     }
 }
 

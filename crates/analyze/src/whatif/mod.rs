@@ -5,9 +5,10 @@
 
 mod by_phase;
 mod flows;
+mod in_file;
 mod parts;
-mod placeable;
 mod plan;
+mod tied;
 
 use super::cases::MOSTLY_HALO;
 use super::counters::Counters;
@@ -25,7 +26,7 @@ use nearfar_machine::Machine;
 use nearfar_recording::NONE;
 use nearfar_timing::work::Work;
 use nearfar_timing::{Comparison, Ratio, Timeline};
-use placeable::Tied;
+use tied::Tied;
 
 pub use by_phase::{gains, timed};
 pub use plan::Planner;

@@ -299,6 +299,16 @@ fn objects_of_one_line_are_placed_alike_or_not_at_all() {
 }
 
 #[test]
+fn a_file_names_the_program_that_another_one_starts() {
+    let mut r = table_and_array([5, 6]);
+    let executable = r.pictures.processes[0].executable.clone();
+    r.command = vec![executable.clone(), "--size".to_owned()];
+    assert_eq!(file(&r).program, None);
+    r.command.insert(0, "numactl".to_owned());
+    assert_eq!(file(&r).program, Some(executable));
+}
+
+#[test]
 fn a_handful_of_remote_lines_is_not_what_an_object_suffers_from() {
     // b is its users' own, except for four of its pages' lines; a, which all use, is on node 0 as half of b does.
     let mut w = waiting();

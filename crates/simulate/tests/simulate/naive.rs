@@ -8,15 +8,35 @@ use std::collections::BTreeSet;
 pub struct Lru {
     sets: Vec<Vec<u64>>,
     ways: usize,
+    scattered: bool,
+}
+
+/// Each octal digit of a frame's number, of the three lowest, gets another order by what is above it.
+fn scattered(line: u64) -> u64 {
+    let (mut frame, at) = (line / 64, line % 64);
+    let number = frame;
+    for (digit, spread) in [2_654_435_761, 2_246_822_507, 3_266_489_909_u64].into_iter().enumerate() {
+        let unit = 8_u64.pow(digit as u32);
+        let other = (number / (8 * unit) * spread % (1 << 32)) / (1 << 29);
+        let old = number / unit % 8;
+        frame = frame - old * unit + (old ^ other) * unit;
+    }
+    frame * 64 + at
 }
 
 impl Lru {
     pub fn new(sets: usize, ways: usize) -> Lru {
-        Lru { sets: vec![Vec::new(); sets], ways }
+        Lru { sets: vec![Vec::new(); sets], ways, scattered: false }
+    }
+
+    /// Of a cache outside the cores.
+    fn outer(sets: usize, ways: usize) -> Lru {
+        Lru { scattered: true, ..Lru::new(sets, ways) }
     }
 
     fn set(&mut self, line: u64) -> &mut Vec<u64> {
-        let at = line as usize % self.sets.len();
+        let index = if self.scattered { scattered(line) } else { line };
+        let at = index as usize % self.sets.len();
         &mut self.sets[at]
     }
 
@@ -186,7 +206,7 @@ fn compare(shape: [(u64, u32); 3], kinds: (Inclusion, Inclusion), seed: u64) {
     let mut naive = Naive {
         first: lru(0),
         second: lru(1),
-        third: lru(2),
+        third: Lru::outer(shape[2].0 as usize, shape[2].1 as usize),
         kinds,
         modified: BTreeSet::new(),
         dirty: BTreeSet::new(),
