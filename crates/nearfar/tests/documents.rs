@@ -225,7 +225,7 @@ fn title(page: &str) -> String {
 /// A page for each command, made of its help, and the page that lists them.
 #[test]
 fn the_pages_of_commands_are_made_of_their_help() {
-    let mut definition = nearfar::cli::command().term_width(100);
+    let mut definition = nearfar::cli::command().term_width(86);
     definition.build();
     let of_help = |sub: &&clap::Command| !sub.is_hide_set() && sub.get_name() != "help";
     let names: Vec<String> =
