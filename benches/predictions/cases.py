@@ -102,7 +102,6 @@ def all_bases():
         kernel("8x1", "spmv", 12288, 2),
         kernel("8x1", "bfs", 8192, 2, near=False),
         kernel("8x1", "shared", 12288, 300, near=False),
-        kernel("8x1", "histogram", 8192, 1),
         kernel("8x1", "fft", 6144, 3, near=False),
         kernel("8x1", "triad", 12288, 4, form="parallel"),
         serial("8x1", "stream-kernels --kernel triad --elements 500000 --iterations 5 --regular"),
