@@ -4,6 +4,8 @@ A size is a factor of the work: 1 takes a few seconds here, and what is counted 
 """
 import os
 import random
+import shutil
+import subprocess
 
 # Two threads, where a program does not take the number of cpus anyway.
 TWO = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "GOMAXPROCS": "2"}
@@ -29,6 +31,112 @@ print(len(sorted(d.items(), key=lambda x: x[1])))
 SQL = ("create table t(a int, b text); with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) "
        "insert into t select x, hex(x) from c; create index i on t(b); select count(*) from t where b like '%5%';")
 JS = "const m = new Map(); for (let i = 0; i < {n}; i++) m.set('k' + (i * 7919 % {n}), i); console.log(m.size)"
+
+# Two rounds of transforms of a plane, by both threads.
+FOURIER = """
+import numpy as np, scipy.fft as f
+a = np.random.rand({n}, {n})
+for i in range({times}): b = f.ifft2(f.fft2(a, workers=2), workers=2)
+print(abs(b - a).max() < 1e-9)
+"""
+SPARSE = """
+import numpy as np, scipy.sparse as s
+r = np.random.default_rng(1)
+m = s.csr_matrix((r.random(20 * {n}), r.integers(0, {n}, 20 * {n}), 20 * np.arange({n} + 1)), shape=({n}, {n}))
+v = np.ones({n})
+for i in range({times}): w = m @ v
+print(w.sum() > 0)
+"""
+OCTAVE = "a = rand({n}); for i = 1:{times} b = a * a'; c = sum(b(:)); end; disp(c > 0)"
+R = "x <- runif({n}); for (i in 1:3) y <- sort(x); d <- split(x, floor(x * 1000)); cat(length(d) > 0, '\\n')"
+JAVA = """
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.stream.*;
+public class Sorting {{
+    public static void main(String[] words) {{
+        long[] a = LongStream.range(0, {n}).map(i -> i * 2654435761L % 1000003).toArray();
+        for (int i = 0; i < {times}; i++) java.util.Arrays.parallelSort(a.clone());
+        System.out.println(IntStream.range(0, {n}).parallel().mapToLong(i -> a[i] * i).sum());
+    }}
+}}
+"""
+GO = """
+package main
+import ("fmt"; "sort"; "sync")
+func main() {{
+	var wait sync.WaitGroup
+	seen := make([]map[int]int, 2)
+	all := make([]int, {n})
+	for i := range all {{ all[i] = i * 7919 % {n} }}
+	for t := 0; t < 2; t++ {{
+		wait.Add(1)
+		go func(t int) {{
+			defer wait.Done()
+			part := all[t*{n}/2 : (t+1)*{n}/2]
+			sort.Ints(part)
+			seen[t] = map[int]int{{}}
+			for i, x := range part {{ seen[t][x] = i }}
+		}}(t)
+	}}
+	wait.Wait()
+	fmt.Println(len(seen[0]) + len(seen[1]))
+}}
+"""
+# Atoms that attract and repel each other, on a lattice that melts.
+LAMMPS = """
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 {n} 0 {n} 0 {n}
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+fix 1 all nve
+run {times}
+"""
+SCENE = """
+camera {{ location <0, 2, -6> look_at 0 }}
+light_source {{ <9, 9, -9> rgb 1 }}
+plane {{ y, -1 pigment {{ checker rgb 1, rgb 0.2 }} }}
+#declare I = 0;
+#while (I < 200) sphere {{ <mod(I, 20) / 4 - 2.4, floor(I / 20) / 4 - 1, 0>, 0.1 pigment {{ rgb <I / 200, 0.5, 1> }}
+  finish {{ reflection 0.3 }} }} #declare I = I + 1; #end
+"""
+# Where the server's socket is, a folder in memory; the words behind the script are what it needs.
+REDIS = """
+at=$(mktemp -d -p /dev/shm); trap 'rm -rf "$at"' EXIT
+redis-server --port 0 --unixsocket "$at/socket" --save "" --io-threads 2 --dir "$at" >"$at/log" &
+for i in $(seq 600); do [ -S "$at/socket" ] && break; sleep 0.1; done
+redis-benchmark -s "$at/socket" -q -n {n} -r 500000 -d 256 -t set,get,lpush -P 16 >"$at/out"
+redis-cli -s "$at/socket" shutdown nosave
+wait
+"""
+MEMCACHED = """
+at=$(mktemp -d -p /dev/shm); trap 'kill $server; rm -rf "$at"' EXIT
+memcached -u root -t 2 -m 256 -s "$at/socket" & server=$!
+for i in $(seq 600); do [ -S "$at/socket" ] && break; sleep 0.1; done
+/usr/bin/python3 - "$at/socket" <<'END'
+import socket, sys, threading
+def load(begin):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(sys.argv[1])
+    answers = peer.makefile("rb")
+    for i in range(begin, begin + {n}, 100):
+        keys = [(j * 7919) % 300000 for j in range(i, i + 100)]
+        peer.sendall(b"".join(b"set k%d 0 0 512\\r\\n%s\\r\\n" % (k, b"v" * 512) for k in keys))
+        for k in keys: answers.readline()
+        peer.sendall(b"".join(b"get k%d\\r\\n" % k for k in keys))
+        left = len(keys)
+        while left: left -= answers.readline() == b"END\\r\\n"
+both = [threading.Thread(target=load, args=(at * {n},)) for at in range(2)]
+[t.start() for t in both]
+[t.join() for t in both]
+END
+"""
 
 
 def text(folder, size):
@@ -75,6 +183,87 @@ def picture(folder, size):
     return path
 
 
+def genome(folder, letters):
+    """A sequence of letters by chance, in FASTA."""
+    path = os.path.join(folder, f"genome-{letters}.fa")
+    if not os.path.exists(path):
+        with open(path, "w") as out:
+            out.write(">one\n" + "".join(random.Random(4).choices("ACGT", k=letters)) + "\n")
+    return path
+
+
+def reads(folder, letters, count, length):
+    """So many pieces of that genome, one letter in fifty wrong."""
+    path = os.path.join(folder, f"reads-{letters}-{count}-{length}.fa")
+    if not os.path.exists(path):
+        with open(genome(folder, letters)) as file:
+            whole = file.read().split("\n")[1]
+        chance = random.Random(5)
+        with open(path, "w") as out:
+            for i in range(count):
+                at = chance.randrange(letters - length)
+                piece = list(whole[at:at + length])
+                for _ in range(length // 50):
+                    piece[chance.randrange(length)] = chance.choice("ACGT")
+                out.write(f">r{i}\n{''.join(piece)}\n")
+    return path
+
+
+def bwa(folder, size):
+    """Short reads, against a genome of 4 million letters."""
+    whole = genome(folder, 4_000_000)
+    if not os.path.exists(whole + ".bwt"):
+        subprocess.run(["bwa", "index", whole], check=True, stderr=subprocess.DEVNULL)
+    return ["bwa", "mem", "-v", "1", "-t", "2", "-o", "/dev/null", whole, reads(folder, 4_000_000, max(500, int(60000 * size)), 100)]
+
+
+def alignment(folder, size):
+    """A table of short reads in SAM, one million at size 1."""
+    path = os.path.join(folder, f"table-{size}.sam")
+    if not os.path.exists(path):
+        chance = random.Random(6)
+        with open(path, "w") as out:
+            out.write("@SQ\tSN:one\tLN:4000000\n")
+            for i in range(max(1000, int(1e6 * size))):
+                out.write(f"r{i}\t0\tone\t{chance.randrange(1, 3999000)}\t60\t50M\t*\t0\t0\t{'ACGTA' * 10}\t{'I' * 50}\n")
+    return path
+
+
+def proteins(folder, size):
+    """Related sequences: copies of one, with a tenth of the letters changed."""
+    count = max(8, int(150 * size))
+    path = os.path.join(folder, f"proteins-{count}.fa")
+    if not os.path.exists(path):
+        chance = random.Random(7)
+        first = chance.choices("ACDEFGHIKLMNPQRSTVWY", k=400)
+        with open(path, "w") as out:
+            for i in range(count):
+                copy = [chance.choice("ACDEFGHIKLMNPQRSTVWY") if chance.random() < 0.1 else c for c in first]
+                out.write(f">p{i}\n{''.join(copy)}\n")
+    return path
+
+
+def in_go(folder, size):
+    """The program, compiled."""
+    source = script(folder, "maps", GO, n=int(12e6 * size))
+    if not os.path.exists(source + ".out"):
+        shutil.copy(source, source + ".go")
+        there = dict(os.environ, GOCACHE=os.path.join(folder, "go"), GO111MODULE="off")
+        subprocess.run(["go", "build", "-o", source + ".out", source + ".go"], check=True, env=there)
+    return [source + ".out"]
+
+
+def in_java(folder, size):
+    """The class, compiled."""
+    there = os.path.join(folder, f"java-{size}")
+    if not os.path.exists(there):
+        os.mkdir(there)
+        with open(os.path.join(there, "Sorting.java"), "w") as out:
+            out.write(JAVA.format(n=max(100_000, int(8e6 * size)), times=4))
+        subprocess.run(["javac", "-d", there, os.path.join(there, "Sorting.java")], check=True)
+    return ["java", "-XX:ActiveProcessorCount=2", "-XX:+PreserveFramePointer", "-Xmx600m", "-cp", there, "Sorting"]
+
+
 PYTHON = "/usr/bin/python3"
 # Name, package, program, what is known by other means, and its command for a folder and a size.
 PROGRAMS = [
@@ -102,4 +291,45 @@ PROGRAMS = [
      lambda d, s: ["stress-ng", "-q", "--matrix", "2", "--matrix-ops", str(max(2, int(4000 * s)))]),
     ("stress-qsort", "stress-ng", "private arrays of 1 MiB",
      lambda d, s: ["stress-ng", "-q", "--qsort", "2", "--qsort-ops", str(max(2, int(60 * s)))]),
+    ("7z", "p7zip-full", "private dictionaries",
+     lambda d, s: ["7z", "a", "-bd", "-mmt2", "-mx1", "-txz", "-so", "x", text(d, s)]),
+    ("bwa", "bwa", "one index, by random access", bwa),
+    ("minimap2", "minimap2", "one index, by random access",
+     lambda d, s: ["minimap2", "-t2", "-x", "map-ont", "-o", "/dev/null", genome(d, 4_000_000),
+                   reads(d, 4_000_000, max(50, int(6000 * s)), 3000)]),
+    ("samtools", "samtools", "one thread reads, two sort",
+     lambda d, s: ["samtools", "sort", "-@2", "-o", "/dev/null", alignment(d, s)]),
+    ("clustalo", "clustalo", "small matrices",
+     lambda d, s: ["clustalo", "--threads=2", "-i", proteins(d, s), "-o", os.path.join(d, "aligned"), "--force"]),
+    ("lammps", "lammps openmpi-bin", "two processes, each with its own atoms",
+     lambda d, s: ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2", "lmp", "-log", "none", "-in",
+                   script(d, "melt", LAMMPS, n=max(8, int(24 * s ** (1 / 3))), times=max(4, int(60 * s ** 0.5)))]),
+    ("scipy-fft", "python3-scipy", "both threads go through a plane by rows, and by columns",
+     lambda d, s: [PYTHON, script(d, "fourier", FOURIER, n=int(3000 * max(s, 0.02) ** 0.5), times=2)]),
+    ("scipy-sparse", "python3-scipy", "one thread",
+     lambda d, s: [PYTHON, script(d, "sparse", SPARSE, n=int(500000 * max(s, 0.02)), times=40)]),
+    ("octave", "octave", "blocked for the caches",
+     lambda d, s: ["octave-cli", "--no-gui", "--eval", OCTAVE.format(n=max(200, int(2200 * s ** (1 / 3))), times=4)]),
+    ("r", "r-base-core", "one thread", lambda d, s: ["Rscript", "-e", R.format(n=int(8e6 * s))]),
+    ("java", "openjdk-17-jdk-headless", "parallel sorting of copies that one thread makes", in_java),
+    ("go", "golang-go", "each thread sorts its half, which one has filled", in_go),
+    ("ffmpeg", "ffmpeg", "pictures that threads take in turn",
+     lambda d, s: ["ffmpeg", "-v", "error", "-y", "-f", "rawvideo", "-s", "640x360", "-stream_loop", "9", "-i", video(d, s), "-threads", "2", "-c:v",
+                   "mpeg4", "-q:v", "3", "-f", "null", "-"]),
+    ("povray", "povray", "a small scene",
+     lambda d, s: ["povray", "+I" + script(d, "scene", SCENE, n=0), "+WT2", f"+W{int(2000 * s ** 0.5)}", f"+H{int(1500 * s ** 0.5)}",
+                   "-D", "-GA", "+O" + os.path.join(d, "scene.png")]),
+    ("sysbench", "sysbench", "each thread writes its own block",
+     lambda d, s: ["sysbench", "memory", "--threads=2", "--memory-block-size=32M", "--memory-oper=write", "--time=0",
+                   f"--memory-total-size={max(1, int(40 * s))}G", "run"]),
+    ("redis", "redis-server redis-tools", "one thread serves, two read the sockets",
+     lambda d, s: ["sh", "-e", script(d, "redis", REDIS, n=max(2000, int(400000 * s))), "redis-server", "redis-benchmark", "redis-cli"]),
+    ("memcached", "memcached", "random access of both threads to all",
+     lambda d, s: ["sh", "-e", script(d, "memcached", MEMCACHED, n=max(2000, int(300000 * s))), "memcached"]),
 ]
+
+
+def missing(command):
+    """Whether a program that this command runs is not here. A script's are the words behind it."""
+    names = command[3:] if command[0] == "sh" else command[:1]
+    return any(shutil.which(name) is None for name in names)
