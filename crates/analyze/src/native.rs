@@ -92,6 +92,8 @@ pub struct Native {
     hits: FastMap<(u32, u32), f64>,
     /// By loop and instruction's location: those whose lines are fetched ahead.
     ahead: FastSet<(u32, u32)>,
+    /// Whether the recorder knew the clock of a core, and the CPU time of threads.
+    knows_speeds: bool,
 }
 
 impl Native {
@@ -121,7 +123,13 @@ impl Native {
         let hits = known.map(|i| ((o.loop_id[i], o.ip[i]), o.hit_cycles[i] * slow)).collect();
         let ahead = (0..o.len()).filter(|&i| fetched_ahead(o.regular[i], o.step[i]));
         let ahead = ahead.map(|i| (o.loop_id[i], o.ip[i])).collect();
-        Native { loops, paces, fixed, hits, ahead }
+        let knows_speeds = p.cpu_ns.iter().any(|&ns| ns != UNCOUNTED);
+        Native { loops, paces, fixed, hits, ahead, knows_speeds }
+    }
+
+    /// Whether the recording can show how fast loops are: then code of which it does not is code of unknown speed.
+    pub fn knows_speeds(&self) -> bool {
+        self.knows_speeds
     }
 
     /// The loop that a thread was in, if it accesses fixed places only and how fast it was is known.

@@ -261,12 +261,16 @@ pub struct CacheHeld {
     pub objects: Vec<String>,
 }
 
-/// Samples on far pages in loops of known speed that may be computing: an iteration takes no longer than it may without waiting.
+/// Samples on far pages that may be computing: in loops of which an iteration takes no longer than it may without waiting, and in code of
+/// which samples do not show how fast it is.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MayCompute {
     /// Share of the time that these samples are.
     #[schemars(range(min = 0, max = 1))]
     pub far_share: f64,
+    /// Of that, the share of the time that is in code of unknown speed.
+    #[schemars(range(min = 0, max = 1))]
+    pub untimed_share: f64,
     /// Names of their objects, those with most such samples first.
     pub objects: Vec<String>,
 }

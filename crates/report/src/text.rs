@@ -155,7 +155,7 @@ fn run(page: &mut Page, r: &Report, name: &str) {
             });
             let computes = r.loops_may_compute.as_ref().map_or(String::new(), |computed| {
                 let share = percent(Some(computed.far_share));
-                format!("; {share} of all samples are on other nodes' pages in loops that may compute")
+                format!("; {share} of all samples are on other nodes' pages in code that may compute")
             });
             format!("{known} of {} whose page's node is known{held}{computes}", units(r))
         }

@@ -19,9 +19,14 @@ pub(super) fn may_not_wait(evidence: &Evidence, interval: Interval) -> String {
 
 /// The same where loops take no longer than they may without waiting.
 fn may_compute(computed: &MayCompute, interval: Interval) -> String {
+    let code = if computed.untimed_share > computed.far_share / 2.0 {
+        "in code of which samples of a clock do not show whether it computes or waits"
+    } else {
+        "in loops whose iterations take no longer than their instructions may take without waiting for memory"
+    };
     format!(
-        "{} of the time is on far pages of {}, in loops whose iterations take no longer than their instructions may take without \
-         waiting for memory: far memory took {} to {} of the time. `nearfar record --on MACHINE` counts what came from memory.",
+        "{} of the time is on far pages of {}, {code}: far memory took {} to {} of the time. `nearfar record --on MACHINE` counts what \
+         came from memory.",
         percent(computed.far_share),
         listed(&computed.objects.iter().map(String::as_str).collect::<Vec<_>>()),
         low_end(interval),

@@ -141,14 +141,15 @@ fn the_same_samples_of_a_loop_that_takes_longer_are_time_on_far_memory() {
 }
 
 #[test]
-fn where_the_speed_is_not_known_samples_count_as_before() {
+fn code_of_unknown_speed_is_not_accused_where_the_recording_can_show_speeds() {
     type Change = fn(&mut MadeRecording);
     let changes: [Change; 5] = [
+        // No speed can be known: samples are all there is.
         |w| w.input.meta.core_ghz = None,
-        |w| w.input.loops.issue_cycles[0] = -1.0,
-        |w| w.input.loops.step[0] = 0.0,
         // A kernel that does not tell the CPU time of a thread.
         |w| w.input.progress.cpu_ns.fill(UNCOUNTED),
+        |w| w.input.loops.issue_cycles[0] = -1.0,
+        |w| w.input.loops.step[0] = 0.0,
         // Samples that are anywhere.
         |w| {
             for i in 0..w.input.progress.len() {
@@ -165,8 +166,16 @@ fn where_the_speed_is_not_known_samples_count_as_before() {
         let mut w = used(0.76, 3.0);
         change(&mut w);
         let r = w.on(2);
-        assert_eq!(r.verdict, Verdict::Affected, "{number}: {}", r.verdict_why);
         assert_eq!(note(&r), "", "{number}");
+        if number < 2 {
+            assert_eq!(r.verdict, Verdict::Affected, "{number}: {}", r.verdict_why);
+            continue;
+        }
+        assert_eq!(r.verdict, Verdict::Unknown, "{number}: {}", r.verdict_why);
+        assert!(r.verdict_why.contains("do not show whether it computes or waits"), "{}", r.verdict_why);
+        let computed = r.loops_may_compute.as_ref().unwrap();
+        assert!((computed.untimed_share - 0.5).abs() < 0.05, "{computed:?}");
+        assert_eq!(r.remote_time_share_ci.unwrap().low, 0.0);
     }
 }
 
