@@ -319,7 +319,7 @@ PROGRAMS = [
     ("povray", "povray", "a small scene",
      lambda d, s: ["povray", "+I" + script(d, "scene", SCENE, n=0), "+WT2", f"+W{int(2000 * s ** 0.5)}", f"+H{int(1500 * s ** 0.5)}",
                    "-D", "-GA", "+O" + os.path.join(d, "scene.png")]),
-    ("sysbench", "sysbench", "each thread writes its own block",
+    ("sysbench", "sysbench", "both threads write one block",
      lambda d, s: ["sysbench", "memory", "--threads=2", "--memory-block-size=32M", "--memory-oper=write", "--time=0",
                    f"--memory-total-size={max(1, int(40 * s))}G", "run"]),
     ("redis", "redis-server redis-tools", "one thread serves, two read the sockets",

@@ -8,7 +8,7 @@
 //! the virtual machine settles it.
 
 use super::by_row::by_row;
-use super::cached::{PER_PIECE, SURELY_HELD, far_latency, last_level};
+use super::cached::{NEVER_HELD, PER_PIECE, far_latency, last_level};
 use super::context::Context;
 use super::counters::{BINS, Counters, Use};
 use super::hash::FastMap;
@@ -71,6 +71,13 @@ pub fn held(
     });
     let mut room: Vec<f64> =
         (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, counters, n))).collect();
+    // Of what is a little more than they have room for, caches hold a part, since they do not drop what is oldest for certain.
+    for (node, room) in room.iter_mut().enumerate() {
+        let together: f64 = items.iter().filter(|i| usize::from(i.node) == node).map(|i| i.bytes).sum();
+        if together < NEVER_HELD * *room {
+            *room = together;
+        }
+    }
     let mut by_row_use = vec![0u64; row_uses.len()];
     let (mut far, mut bytes) = (0u64, vec![0.0f64; row_uses.len()]);
     for item in items {
@@ -190,11 +197,11 @@ fn places(context: &Context, counters: &Counters, node: usize) -> usize {
     cpus.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Bytes that those last-level caches of a node are sure to hold at a time that its threads fill: of caches that share
+/// Bytes that those last-level caches of a node that its threads fill have room for: of caches that share
 /// no core with a thread, none is used.
 fn capacity(machine: &Machine, node: usize, last: &CacheLevel, places: usize) -> f64 {
     let cpus = machine.nodes.get(node).map_or(0, |n| n.cpus.iter().count());
     let cores = cpus / machine.threads_per_core.max(1) as usize;
     let instances = (cores / last.cores_per_instance.max(1) as usize).min(places).max(1);
-    SURELY_HELD * last.size_bytes as f64 * instances as f64
+    last.size_bytes as f64 * instances as f64
 }

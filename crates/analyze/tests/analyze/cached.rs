@@ -70,7 +70,7 @@ fn the_caches_of_the_judged_machine_count() {
     let r = judged(8 << 20);
     assert_eq!(r.verdict, Verdict::Unknown, "the array alone may fit");
     assert!(r.caches_why.unwrap().contains("more than half of the level 3 cache of 8 MiB"));
-    let r = judged(256 << 10);
+    let r = judged(64 << 10);
     assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
 }
 

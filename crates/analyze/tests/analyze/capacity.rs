@@ -7,7 +7,7 @@ use nearfar_machine::Machine;
 use nearfar_machine::figures::{Cell, Confidence, Matrix};
 use nearfar_recording::*;
 
-/// A program of 1 GiB in a cache of 32 MiB, of which half is sure to hold what fits it.
+/// A program of 1 GiB in a cache of 32 MiB: what is used again before one and a half times that is, it may hold.
 fn large_program() -> MadeRecording {
     let mut w = MadeRecording::new(2);
     w.input.meta.machine.caches = cached(32 << 20);
@@ -73,33 +73,33 @@ fn caches_without_a_thread_hold_nothing() {
     // Nodes of 22 cores with a cache for each two cores, as a host with two virtual cpus reports it: one thread fills
     // one of the eleven caches.
     let many = Machine { caches: cached(32 << 20), ..machine(2, 22) };
-    let r = of_a_large_program(5120, all_over).on_machine(many);
+    let r = of_a_large_program(15360, all_over).on_machine(many);
     assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
 }
 
 #[test]
 fn what_no_cache_holds_is_far_memory() {
-    let w = of_a_large_program(5120, all_over);
+    let w = of_a_large_program(15360, all_over);
     let r = on_two(&w);
     assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
     // The same in a larger cache.
     let r = w.on_machine(Machine { caches: cached(64 << 20), ..machine(2, 1) });
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
-    // Each node uses 10 of the 20 MiB.
-    let r = on_two(&of_a_large_program(5120, blocked));
+    // Each node uses 30 of the 60 MiB.
+    let r = on_two(&of_a_large_program(15360, blocked));
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
-    assert_eq!(r.caches_may_hold.unwrap().object_bytes, 10 << 20);
+    assert_eq!(r.caches_may_hold.unwrap().object_bytes, 30 << 20);
     // Each node has caches of its own: not the samples of the near one count, but what the far one uses.
-    let r = on_two(&of_a_large_program(10240, blocked));
+    let r = on_two(&of_a_large_program(30720, blocked));
     assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
 }
 
 /// Both are used by both threads, `b` more often: together they do not fit.
 #[test]
 fn objects_that_fit_one_by_one_need_not_fit_together() {
-    let mut w = of_a_large_program(2560, all_over);
-    let (b, more) = serial(&mut w, "b", 2560, 2560);
-    w.use_all_over(2, 4000, more, b, 2560);
+    let mut w = of_a_large_program(7680, all_over);
+    let (b, more) = serial(&mut w, "b", 7680, 7680);
+    w.use_all_over(2, 4000, more, b, 7680);
     let r = on_two(&w);
     assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
     assert!(r.verdict_why.contains("% if a cache held b)"), "{}", r.verdict_why);
@@ -174,14 +174,14 @@ fn threads_that_share_a_slow_link_wait_for_it_although_each_is_slow() {
 fn what_is_a_little_too_large_never_fits_by_chance() {
     for seed in 0..40 {
         let mut w = large_program();
-        let (a, work) = serial(&mut w, "a", 8704, 8704);
+        let (a, work) = serial(&mut w, "a", 26112, 26112);
         for _ in 0..seed {
             w.random();
         }
         // So fast that each sample is in another pass.
         for i in 0..200 {
             for t in 0..2 {
-                let offset = u64::from(t) * (17 << 20) + w.random() % (17 << 20);
+                let offset = u64::from(t) * (51 << 20) + w.random() % (51 << 20);
                 w.sample(WORK + i * 1_000_000 + u64::from(t), t, work, a + offset);
             }
         }
@@ -215,7 +215,7 @@ fn only_pages_in_use_need_room() {
 
 #[test]
 fn hardly_any_time_widens_nothing() {
-    let mut w = of_a_large_program(5120, blocked);
+    let mut w = of_a_large_program(15360, blocked);
     let (b, more) = serial(&mut w, "b", 65536, 65536);
     w.use_all_over(2, 200_000, more, b, 65536);
     let r = on_two(&w);
