@@ -64,35 +64,33 @@ impl Open {
         if computed.far / time < LEAST {
             computed = Computed { timed_by_row: computed.timed_by_row, ..Computed::default() };
         }
+        // Of each row, what is not in loops of known speed; next to nothing of the time is left alone, as above.
+        let timed = |row: u32| computed.timed_by_row.get(&row).copied().unwrap_or(0);
+        let mut untimed: Vec<u64> =
+            row_uses.iter().map(|f| f.remote.saturating_sub(timed(f.row as u32))).collect();
+        let untimed_of_all = untimed.iter().sum::<u64>() as f64;
+        let told = context.native.knows_speeds() && untimed_of_all / time >= LEAST;
+        let untimed_of_all = if told { untimed_of_all } else { 0.0 };
+        untimed.iter_mut().filter(|_| !told).for_each(|weight| *weight = 0);
         let mut open = Open::default();
         let mut named: Vec<(f64, usize)> = Vec::new();
-        let mut untimed_of_all = 0.0;
         let mut of_rows = computed.by_row.get(&NONE).copied().unwrap_or(0.0);
         for (at, f) in row_uses.iter().enumerate() {
             let row = f.row as u32;
             let may_compute = computed.by_row.get(&row).copied().unwrap_or(0.0);
-            let untimed = if context.native.knows_speeds() {
-                f.remote as f64 - computed.timed_by_row.get(&row).copied().unwrap_or(0) as f64
-            } else {
-                0.0
-            };
+            let untimed = untimed[at] as f64;
             let may_be_held = held.and_then(|h| h.far.get(&row)).copied().unwrap_or(0) as f64;
             let both = (may_compute + may_be_held).min(f.remote as f64);
-            of_rows += (both + untimed.max(0.0)).min(f.remote as f64);
+            of_rows += (both + untimed).min(f.remote as f64);
             let certain = (f.remote as f64 - both) / time;
             if both > 0.0 && both >= MOSTLY * f.remote as f64 && certain < WORTH {
                 open.rows.insert(f.row);
             }
-            untimed_of_all += untimed.max(0.0);
             if may_compute + untimed > 0.0 {
                 named.push((may_compute + untimed, at));
             }
         }
         named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        if untimed_of_all / time < LEAST {
-            of_rows -= untimed_of_all;
-            untimed_of_all = 0.0;
-        }
         open.share = (of_rows / time).clamp(0.0, 1.0);
         let far = computed.far + untimed_of_all;
         open.computed = (far > 0.0).then(|| MayCompute {

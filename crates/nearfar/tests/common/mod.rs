@@ -90,10 +90,10 @@ pub fn caches_may_hold(report: &Report) -> bool {
     may
 }
 
-/// Bytes of an array that is certainly fetched from memory: `least`, or twice the host's largest cache, which virtual machines
-/// may have 300 MiB of. A multiple of 1 MiB.
+/// Bytes of an array that is certainly fetched from memory, and of which neither half fits a cache: `least`, or 2.1 times the host's largest
+/// cache, which virtual machines may have 480 MiB of. A multiple of 1 MiB.
 pub fn beyond_caches(least: u64) -> u64 {
-    least.max(2 * largest_cache()).next_multiple_of(1 << 20)
+    least.max(21 * largest_cache() / 10).next_multiple_of(1 << 20)
 }
 
 /// The bytes as text.
