@@ -136,7 +136,7 @@ impl Bench<'_> {
         last.size_bytes * (cpus as u64).div_ceil(u64::from(sharing)).max(1)
     }
 
-    /// Bytes of a chain of pointers that caches hardly hold; with `--quick` no more than [`QUICK_CHAIN`],
+    /// Bytes of a chain of pointers that caches hardly hold; with `--quick` no more than `QUICK_CHAIN`,
     /// and `cached` has what they may hold of it.
     pub fn chain(&mut self) -> usize {
         let last = self.last_cache();
@@ -150,7 +150,7 @@ impl Bench<'_> {
     }
 
     /// Bytes of each array that threads with these caches stream through: as the caller wishes, or by
-    /// STREAM's rule; with `--quick` no more than [`QUICK_ARRAY`] for each of `nodes` that share it. `cached`
+    /// STREAM's rule; with `--quick` no more than `QUICK_ARRAY` for each of `nodes` that share it. `cached`
     /// has what the caches may hold of it.
     pub fn array(&mut self, caches: u64, nodes: u64) -> u64 {
         let rule = ARRAY_CACHES * caches;

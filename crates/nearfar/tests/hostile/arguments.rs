@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Value names of what is opened for reading.
 const INPUTS: [&str; 7] = ["FILE", "MACHINE", "DIR", "REC", "BEFORE", "AFTER", "PATH"];
 /// Flags of these value names that name what is made.
-const MADE: [&str; 7] = ["output", "keep", "svg", "capture", "html", "directory", "csv"];
+const MADE: [&str; 8] = ["output", "keep", "svg", "capture", "html", "directory", "csv", "junit"];
 /// No command takes so long to refuse a file. // chosen
 const HANGS: Duration = Duration::from_secs(60);
 

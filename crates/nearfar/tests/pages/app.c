@@ -9,9 +9,8 @@ struct cell {
     char rest[56];
 };
 enum { RINGS = 8, CELLS = 1 << 14 };
-static struct cell *grid;
 
-__attribute__((noinline)) static struct cell *walk(int ring) {
+__attribute__((noinline)) static struct cell *walk(struct cell *grid, int ring) {
     struct cell *at = grid + ring * CELLS;
     for (int step = 0; step < CELLS; step++)
         at = at->next;
@@ -19,6 +18,7 @@ __attribute__((noinline)) static struct cell *walk(int ring) {
 }
 
 int main(void) {
+    struct cell *grid; /* were it static, a sample on it would make two objects of that name */
     int back = 0;
     grid = malloc(RINGS * CELLS * sizeof *grid);
     for (int i = 0; i < RINGS * CELLS; i++) {
@@ -27,7 +27,7 @@ int main(void) {
     }
 #pragma omp parallel for schedule(static) reduction(+ : back)
     for (int ring = 0; ring < RINGS; ring++)
-        back += walk(ring) == grid + ring * CELLS;
+        back += walk(grid, ring) == grid + ring * CELLS;
     printf("throughput: %.1f\n", back + 4.5);
     return back != RINGS;
 }
