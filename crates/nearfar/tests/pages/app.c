@@ -9,6 +9,7 @@ struct cell {
     char rest[56];
 };
 enum { RINGS = 8, CELLS = 1 << 14 };
+/* The pointer is no static variable: a sample on that would make two objects of its name. */
 
 __attribute__((noinline)) static struct cell *walk(struct cell *grid, int ring) {
     struct cell *at = grid + ring * CELLS;
@@ -18,9 +19,8 @@ __attribute__((noinline)) static struct cell *walk(struct cell *grid, int ring) 
 }
 
 int main(void) {
-    struct cell *grid; /* were it static, a sample on it would make two objects of that name */
     int back = 0;
-    grid = malloc(RINGS * CELLS * sizeof *grid);
+    struct cell *grid = malloc(RINGS * CELLS * sizeof *grid);
     for (int i = 0; i < RINGS * CELLS; i++) {
         struct cell *next = grid + i / CELLS * CELLS + (i + 10007) % CELLS;
         _mm_stream_si64((long long *)&grid[i].next, (long long)next);
