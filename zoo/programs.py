@@ -50,7 +50,6 @@ print(w.sum() > 0)
 OCTAVE = "a = rand({n}); for i = 1:{times} b = a * a'; c = sum(b(:)); end; disp(c > 0)"
 R = "x <- runif({n}); for (i in 1:3) y <- sort(x); d <- split(x, floor(x * 1000)); cat(length(d) > 0, '\\n')"
 JAVA = """
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.*;
 public class Sorting {{
     public static void main(String[] words) {{
@@ -329,7 +328,12 @@ PROGRAMS = [
 ]
 
 
-def missing(command):
-    """Whether a program that this command runs is not here. A script's are the words behind it."""
+def missing(of_size, folder):
+    """Whether something that makes or runs a small command is not here. What a script runs are the words behind it."""
+    try:
+        command = of_size(folder, 0.02)
+    except FileNotFoundError:
+        # What compiles the program, or makes its index.
+        return True
     names = command[3:] if command[0] == "sh" else command[:1]
     return any(shutil.which(name) is None for name in names)

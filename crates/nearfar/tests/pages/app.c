@@ -9,7 +9,7 @@ struct cell {
     char rest[56];
 };
 enum { RINGS = 8, CELLS = 1 << 14 };
-/* The pointer is no static variable: a sample on that would make two objects of its name. */
+/* A parameter, as a static pointer that is sampled would be a second object named grid. */
 
 __attribute__((noinline)) static struct cell *walk(struct cell *grid, int ring) {
     struct cell *at = grid + ring * CELLS;
