@@ -24,8 +24,11 @@ fn may_compute(computed: &MayCompute, interval: Interval) -> String {
     } else {
         "in loops whose iterations take no longer than their instructions may take without waiting for memory"
     };
+    // Both kinds are in the share.
+    let mostly =
+        if (0.01..0.99).contains(&(computed.untimed_share / computed.far_share)) { "mostly " } else { "" };
     format!(
-        "{} of the time is on far pages of {}, {code}: far memory took {} to {} of the time. `nearfar record --on MACHINE` counts what \
+        "{} of the time is on far pages of {}, {mostly}{code}: far memory took {} to {} of the time. `nearfar record --on MACHINE` counts what \
          came from memory.",
         percent(computed.far_share),
         listed(&computed.objects.iter().map(String::as_str).collect::<Vec<_>>()),
