@@ -6,6 +6,7 @@
 //! Narrow ranges: blocked. Wide but exclusive, and in turns: cyclic. Wide and shared: all over.
 
 use super::counters::{BINS, Followed, Use};
+use super::stats::wilson;
 use super::value::Pattern;
 
 /// Samples that a thread needs for its percentiles to mean something: the 5th
@@ -14,6 +15,9 @@ pub const ENOUGH: u64 = 30;
 
 /// Bins that must be in use for parts of an object to be told apart: two threads' blocks with a border in one. // chosen
 const FEWEST: usize = 4;
+
+/// Standard errors by which pieces must be exclusive for turns: half a thousandth above. // chosen
+const CERTAIN: f64 = 3.3;
 
 /// A thread's range in an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,7 +67,7 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     };
     // Few pieces, four per thread, to compare blocks; all bins to see turns.
     let parts = (good.len() * 4).clamp(8, BINS);
-    let blocks = exclusive(pieces(parts), &chosen);
+    let blocks = exclusive(pieces(parts), &chosen).map(|e| e.found);
     let coarse = exclusive(pieces(BINS), &chosen);
     let fine = exclusive(
         followed.pages().map(|p| p.iter().filter(|x| asked(x.0)).map(|x| u64::from(x.1)).collect()),
@@ -89,7 +93,7 @@ pub fn pattern(uses: &[(u32, &Use)], followed: &Followed) -> (Pattern, Vec<Range
     } else if extent < FEWEST {
         // Neither turns nor blocks show in so few bins.
         Pattern::Unknown
-    } else if coarse.is_some_and(|e| e >= 0.5) || fine.is_some_and(|e| e >= 0.5) {
+    } else if coarse.is_some_and(|e| e.at_least >= 0.5) || fine.is_some_and(|e| e.at_least >= 0.5) {
         Pattern::Cyclic
     } else if blocks.is_some() {
         Pattern::AllOver
@@ -108,10 +112,18 @@ fn changes_of_hands(pieces: impl Iterator<Item = Vec<u64>>) -> usize {
     owners.windows(2).filter(|two| two[0] != two[1]).count()
 }
 
-/// 0: threads meet in a piece as chance would have it; 1: each piece has one thread.
+/// How exclusive pieces are. 0: threads meet in a piece as chance would have it; 1: each piece has one thread.
+#[derive(Clone, Copy)]
+struct Exclusive {
+    /// As the pairs of samples say.
+    found: f64,
+    /// What it is at least: chance makes it more than that in one case of a thousand.
+    at_least: f64,
+}
+
 /// The pair estimator is unbiased for few samples per piece (Simpson 1949, Nature 163:688).
 /// `None` if there are too few pairs.
-fn exclusive(pieces: impl Iterator<Item = Vec<u64>>, uses: &[&Use]) -> Option<f64> {
+fn exclusive(pieces: impl Iterator<Item = Vec<u64>>, uses: &[&Use]) -> Option<Exclusive> {
     let (mut same, mut pairs) = (0u64, 0u64);
     for piece in pieces {
         let n: u64 = piece.iter().sum();
@@ -123,7 +135,11 @@ fn exclusive(pieces: impl Iterator<Item = Vec<u64>>, uses: &[&Use]) -> Option<f6
     }
     let all: u64 = uses.iter().map(|u| u.addressed).sum();
     let chance: f64 = uses.iter().map(|u| (u.addressed as f64 / all as f64).powi(2)).sum();
-    (chance < 0.99).then(|| (same as f64 / pairs as f64 - chance) / (1.0 - chance))
+    let of = |same: f64| (same - chance) / (1.0 - chance);
+    let found = same as f64 / pairs as f64;
+    // Each pair was counted from both its sides.
+    let at_least = wilson(found, pairs as f64 / 2.0, CERTAIN).low;
+    (chance < 0.99).then(|| Exclusive { found: of(found), at_least: of(at_least) })
 }
 
 fn range(thread: u32, used: &Use) -> Range {
@@ -150,8 +166,8 @@ mod tests {
     use super::*;
 
     /// Samples of `threads` threads at pages of a 4096-page object, by a rule.
-    fn uses(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64) -> (Vec<Use>, Followed) {
-        let mut random = Random::new(42);
+    fn uses(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64, seed: u64) -> (Vec<Use>, Followed) {
+        let mut random = Random::new(seed);
         let mut followed = Followed::default();
         let mut all = Vec::new();
         for t in 0..threads {
@@ -169,7 +185,11 @@ mod tests {
     }
 
     fn found(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64) -> Pattern {
-        let (all, followed) = uses(threads, samples, rule);
+        drawn(threads, samples, rule, 42)
+    }
+
+    fn drawn(threads: u32, samples: u64, rule: impl Fn(u32, f64) -> f64, seed: u64) -> Pattern {
+        let (all, followed) = uses(threads, samples, rule, seed);
         let refs: Vec<(u32, &Use)> = all.iter().enumerate().map(|(i, u)| (i as u32, u)).collect();
         pattern(&refs, &followed).0
     }
@@ -232,6 +252,25 @@ mod tests {
             });
             assert_ne!(found, Pattern::Cyclic, "{k} threads, {own} of it in parts");
         }
+    }
+
+    #[test]
+    fn few_samples_make_no_turns_of_what_all_use() {
+        // So few samples fall on one page that the pairs on one can be of one thread by chance.
+        for samples in [120, 160, 250, 500] {
+            for seed in 1..=400 {
+                let mostly_all_over = |t: u32, x: f64| match x < 0.2 {
+                    true => (f64::from(t) + x / 0.2) / 2.0,
+                    false => (x - 0.2) / 0.8,
+                };
+                let found = drawn(2, samples, mostly_all_over, seed);
+                assert_ne!(found, Pattern::Cyclic, "{samples} samples of each, seed {seed}");
+            }
+        }
+        // Turns are seen in as few.
+        let turns = |t: u32, x: f64| (((x * 2048.0) as u64 * 2 + u64::from(t)) as f64 + 0.5) / 4096.0;
+        let seen = (1..=50).filter(|&seed| drawn(2, 500, turns, seed) == Pattern::Cyclic).count();
+        assert!(seen >= 45, "turns are seen in {seen} of 50");
     }
 
     #[test]

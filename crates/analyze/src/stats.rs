@@ -143,7 +143,7 @@ pub fn share_interval(blocks: &[Block], whole: &Sum) -> Option<Interval> {
         return Some(Interval { low: (ALPHA / 2.0).powf(1.0 / n), high: 1.0 });
     }
     let share = part as f64 / total as f64;
-    let least = wilson(share, n);
+    let least = wilson(share, n, Z);
     let found = bootstrap(&merge_blocks(blocks, whole.samples), share);
     Some(Interval { low: found.low.min(least.low).max(0.0), high: found.high.max(least.high).min(1.0) })
 }
@@ -157,15 +157,15 @@ pub fn draws_interval(hits: u64, draws: u64) -> Option<Interval> {
         _ if draws == 0 => None,
         0 => Some(Interval { low: 0.0, high: 1.0 - bound }),
         hits if hits >= draws => Some(Interval { low: bound, high: 1.0 }),
-        hits => Some(wilson(hits as f64 / n, n)),
+        hits => Some(wilson(hits as f64 / n, n, Z)),
     }
 }
 
-/// Wilson's score interval.
-fn wilson(share: f64, n: f64) -> Interval {
-    let z2 = Z * Z;
+/// Wilson's score interval of a share of `n` draws, `z` standard errors wide on each side.
+pub fn wilson(share: f64, n: f64, z: f64) -> Interval {
+    let z2 = z * z;
     let mid = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
-    let half = Z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
+    let half = z / (1.0 + z2 / n) * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
     Interval { low: (mid - half).max(0.0), high: (mid + half).min(1.0) }
 }
 
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn wilson_matches_the_published_example() {
         // Newcombe 1998 (Stat. Med. 17, 857–872), table I: 81 of 263: 0.2553 to 0.3662.
-        let i = wilson(81.0 / 263.0, 263.0);
+        let i = wilson(81.0 / 263.0, 263.0, Z);
         assert!((i.low - 0.2553).abs() < 1e-4 && (i.high - 0.3662).abs() < 1e-4, "{i:?}");
     }
 
