@@ -1,7 +1,7 @@
 //! Files by their base name: on a terminal `iso3dfd.cpp:71` says what the whole path says.
 //! Two files of the same base name keep one parent directory. The JSON has the full paths.
 
-use nearfar_analyze::Report;
+use nearfar_analyze::{RepairPart, Report};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A copy of the report in which every text names files briefly.
@@ -90,6 +90,12 @@ impl Names {
         }
     }
 
+    /// With its line, by which it is told from others of its name.
+    fn part(&self, part: &mut RepairPart) {
+        self.text(&mut part.object);
+        self.some(&mut part.allocated_at);
+    }
+
     fn each(&self, r: &mut Report) {
         self.text(&mut r.verdict_why);
         r.notes.iter_mut().for_each(|n| self.text(n));
@@ -108,11 +114,11 @@ impl Names {
         if let Some(w) = &mut r.what_if {
             w.repairs.iter_mut().flat_map(|row| &mut row.objects).for_each(|o| self.text(o));
             let combinations = [&mut w.best, &mut w.placeable].into_iter().flatten();
-            combinations.flat_map(|c| &mut c.parts).for_each(|p| self.text(&mut p.object));
+            combinations.flat_map(|c| &mut c.parts).for_each(|p| self.part(p));
             w.not_worth.iter_mut().flat_map(|n| &mut n.objects).for_each(|o| self.text(o));
         }
         for f in &mut r.findings {
-            f.repairs.iter_mut().for_each(|p| self.text(&mut p.object));
+            f.repairs.iter_mut().for_each(|p| self.part(p));
             f.objects.iter_mut().for_each(|o| self.text(o));
             self.some(&mut f.cause.at);
             self.text(&mut f.cause.text);

@@ -5,9 +5,11 @@ mod page;
 pub use page::to_text;
 
 use nearfar_analyze::{
-    CallPath, DramLines, Finding, FunctionRow, ObjectRow, RepairPart, RepairRow, Report, ThreadRow, base,
+    CallPath, DramLines, Finding, FunctionRow, NotWorth, ObjectRow, RepairPart, RepairRow, Report, ThreadRow,
+    base,
 };
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// What is asked about, by its position in the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +18,9 @@ pub enum Subject {
     Object(usize),
     /// A function.
     Function(usize),
+    /// An object without a row, as only those with most samples have one: its position among all names that findings and
+    /// predictions mention.
+    Mentioned(usize),
 }
 
 /// Which of them a name may mean.
@@ -92,11 +97,42 @@ pub fn names(report: &Report, only: Only) -> Vec<Named> {
         at: None,
         whole: (f.function.clone(), None),
     });
+    let mut seen: BTreeSet<&str> = report.objects.iter().map(|o| o.name.as_str()).collect();
+    let both = mentions(report).zip(mentions(&brief)).enumerate();
+    let rowless = both.filter(|(_, (whole, _))| seen.insert(*whole)).map(|(i, (whole, name))| {
+        let at = part_of(report, whole, None).and_then(|part| part.allocated_at.clone());
+        Named {
+            subject: Subject::Mentioned(i),
+            name: name.to_owned(),
+            at: at.as_deref().map(|at| base(at).to_owned()),
+            whole: (whole.to_owned(), at),
+        }
+    });
     let wanted = |n: &Named| match n.subject {
-        Subject::Object(_) => only != Only::Functions,
+        Subject::Object(_) | Subject::Mentioned(_) => only != Only::Functions,
         Subject::Function(_) => only != Only::Objects,
     };
-    objects.chain(functions).filter(wanted).collect()
+    objects.chain(functions).chain(rowless).filter(wanted).collect()
+}
+
+/// All names of objects that findings and predictions mention, in the same order in a report and in its brief copy.
+fn mentions(r: &Report) -> impl Iterator<Item = &str> {
+    let w = r.what_if.as_ref();
+    let found = r.findings.iter().flat_map(|f| &f.objects);
+    let tried = w.into_iter().flat_map(|w| &w.repairs).flat_map(|row| &row.objects);
+    let small = w.into_iter().flat_map(|w| &w.not_worth).flat_map(|n| &n.objects);
+    found.chain(tried).chain(small).map(String::as_str)
+}
+
+/// What a placement file can say of an object. `allocated_at`: its line, where that is known; others may have its name.
+fn part_of<'a>(r: &'a Report, name: &str, allocated_at: Option<&str>) -> Option<&'a RepairPart> {
+    let w = r.what_if.as_ref();
+    let best = w.and_then(|w| w.placeable.as_ref()).into_iter().flat_map(|c| &c.parts);
+    let suggested = r.findings.iter().filter(|_| w.is_none()).flat_map(|f| &f.repairs);
+    best.chain(suggested).find(|p| {
+        let other = |at: &str| allocated_at.is_some_and(|own| own != at);
+        p.object == name && !p.allocated_at.as_deref().is_some_and(other)
+    })
 }
 
 /// What a name means: what is called so, or else the one whose name has it as a part.
@@ -118,7 +154,7 @@ pub fn find(names: &[Named], typed: &str) -> Result<Subject, NotFound> {
 
 fn listed(n: &Named) -> String {
     match n.subject {
-        Subject::Object(_) => format!("{} (object)", n.exactly()),
+        Subject::Object(_) | Subject::Mentioned(_) => format!("{} (object)", n.exactly()),
         Subject::Function(_) => format!("{} (function)", n.name),
     }
 }
@@ -128,8 +164,10 @@ fn listed(n: &Named) -> String {
 pub struct About<'a> {
     /// Version of this form; it rises as the report's does.
     schema: u32,
-    /// The object; null of a function.
+    /// The object; null of a function, and of an object without a row.
     object: Option<&'a ObjectRow>,
+    /// The name of an object without a row, as only those with most samples have one; null of others.
+    mentioned: Option<&'a str>,
     /// The function; null of an object.
     function: Option<&'a FunctionRow>,
     /// Threads that were seen at addresses of the object.
@@ -140,6 +178,8 @@ pub struct About<'a> {
     findings: Vec<&'a Finding>,
     /// What was tried with the object, alone or with others.
     repairs: Vec<&'a RepairRow>,
+    /// Causes that were found, of which the repair would gain too little.
+    not_worth: Vec<&'a NotWorth>,
     /// Its part in what a placement file can say; null if it has none.
     placement: Option<&'a RepairPart>,
     /// Paths of calls that lead to the function.
@@ -167,11 +207,13 @@ pub fn about<'a>(r: &'a Report, subject: Subject, again: &str) -> About<'a> {
     let mut about = About {
         schema: 1,
         object: None,
+        mentioned: None,
         function: None,
         threads: Vec::new(),
         uses: Vec::new(),
         findings: Vec::new(),
         repairs: Vec::new(),
+        not_worth: Vec::new(),
         placement: None,
         call_paths: Vec::new(),
         fix: None,
@@ -179,6 +221,10 @@ pub fn about<'a>(r: &'a Report, subject: Subject, again: &str) -> About<'a> {
     match subject {
         Subject::Object(i) => of_object(&mut about, r, &r.objects[i], again),
         Subject::Function(i) => of_function(&mut about, r, &r.functions[i]),
+        Subject::Mentioned(i) => {
+            about.mentioned = mentions(r).nth(i);
+            about.mentioned.into_iter().for_each(|name| told_of(&mut about, r, name, None, again));
+        }
     }
     about
 }
@@ -187,16 +233,17 @@ fn of_object<'a>(about: &mut About<'a>, r: &'a Report, o: &'a ObjectRow, again: 
     about.object = Some(o);
     let seen = |t: &&ThreadRow| o.thread_ranges.iter().any(|range| range.thread == t.tid);
     about.threads = r.threads.iter().filter(seen).collect();
-    about.findings = r.findings.iter().filter(|f| f.objects.contains(&o.name)).collect();
+    told_of(about, r, &o.name, o.allocated_at.as_deref(), again);
+}
+
+/// What findings and predictions tell of an object.
+fn told_of<'a>(about: &mut About<'a>, r: &'a Report, name: &str, allocated_at: Option<&str>, again: &str) {
+    let names = |objects: &[String]| objects.iter().any(|o| o == name);
+    about.findings = r.findings.iter().filter(|f| names(&f.objects)).collect();
     let w = r.what_if.as_ref();
-    about.repairs = w.iter().flat_map(|w| &w.repairs).filter(|row| row.objects.contains(&o.name)).collect();
-    // Other objects may have the same name.
-    let own = |p: &&RepairPart| {
-        p.object == o.name && (p.allocated_at.is_none() || p.allocated_at == o.allocated_at)
-    };
-    let best = w.and_then(|w| w.placeable.as_ref()).into_iter().flat_map(|c| &c.parts);
-    let suggested = r.findings.iter().filter(|_| w.is_none()).flat_map(|f| &f.repairs);
-    about.placement = best.chain(suggested).find(own);
+    about.repairs = w.iter().flat_map(|w| &w.repairs).filter(|row| names(&row.objects)).collect();
+    about.not_worth = w.iter().flat_map(|w| &w.not_worth).filter(|n| names(&n.objects)).collect();
+    about.placement = part_of(r, name, allocated_at);
     about.fix = about.placement.filter(|p| p.not_placeable.is_none()).map(|_| format!("nearfar fix {again}"));
 }
 

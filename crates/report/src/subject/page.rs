@@ -26,7 +26,7 @@ pub fn to_text(
     match (about.object, about.function) {
         (Some(object), _) => one_object(&mut page, r, object, &about),
         (_, Some(function)) => one_function(&mut page, r, function, &about),
-        (None, None) => {}
+        (None, None) => mentioned(&mut page, r, &about),
     }
     page.blank();
     crate::recorded::line(&mut page, r, name, "");
@@ -54,7 +54,33 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, about: &About) {
     page.item(0, "used", pattern(o.pattern));
     uses(page, &o.accessed_at);
     threads(page, r, o);
+    told(page, about);
+}
+
+/// An object without a row: what findings and predictions say of it.
+fn mentioned(page: &mut Page, r: &Report, about: &About) {
+    page.headline(Style::Heading, &format!("Object {}", about.mentioned.unwrap_or_default()));
+    let rows = plural(r.objects.len(), "object");
+    page.item(
+        0,
+        "what",
+        &format!("fewer samples than the {rows} listed; what findings and predictions say of it follows"),
+    );
+    if let Some(part) = about.placement {
+        let allocated = match (&part.allocated_at, &part.variable) {
+            (Some(at), _) => at.clone(),
+            (None, Some(_)) => "static: with the program".to_owned(),
+            (None, None) => "unknown".to_owned(),
+        };
+        page.item(0, "allocated", &format!("{allocated}, {} at a time", size(part.bytes)));
+    }
+    told(page, about);
+}
+
+/// What findings and predictions say of an object.
+fn told(page: &mut Page, about: &About) {
     findings(page, &about.findings);
+    not_worth(page, about);
     repairs(page, about);
     match (&about.fix, about.placement.and_then(|p| p.not_placeable.as_deref())) {
         (Some(fix), _) => page.line(&format!("fix       {fix}")),
@@ -197,6 +223,17 @@ fn findings(page: &mut Page, findings: &[&Finding]) {
         page.item(3, "cause", &f.cause.text);
         page.item(3, "advice", &f.advice);
         page.item(3, "predicted", &whatif::predicted(f));
+    }
+}
+
+/// Causes that were found, of which the repair gains too little, or not surely.
+fn not_worth(page: &mut Page, about: &About) {
+    for (i, n) in about.not_worth.iter().enumerate() {
+        if i == 0 {
+            page.heading("Not worth a change");
+        }
+        let time = whatif::ratio(&n.predicted);
+        page.line(&format!("   {}: time × {time}, predicted", sections::kind(&n.kind)));
     }
 }
 

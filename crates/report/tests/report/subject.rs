@@ -1,6 +1,7 @@
 //! The page of one object or function: which one a name means, and that its rows are the report's own.
 
 use crate::{golden, samples};
+use nearfar_analyze::Report;
 use nearfar_report::subject::{NotFound, Only, Subject, find, names, to_json, to_text};
 use serde_json::Value;
 
@@ -12,6 +13,8 @@ fn the_page_is_what_was_read_and_approved() {
     golden("object-counted", &page(&counted, Subject::Object(0), 80));
     golden("function", &page(&counted, Subject::Function(0), 100));
     golden("function-narrow", &page(&sampled, Subject::Function(1), 60));
+    let (rowless, subject) = without_a_row(sampled.clone());
+    golden("object-mentioned", &page(&rowless, subject, 100));
 }
 
 #[test]
@@ -42,6 +45,48 @@ fn a_name_a_line_or_a_part_of_a_name_leads_to_one_subject() {
     assert_eq!(find(&all, "b"), Err(NotFound::Several(several)));
     assert_eq!(find(&all, "b@triad.c:14"), Ok(Subject::Object(2)));
     assert_eq!(find(&names(&report, Only::Functions), "b"), Ok(Subject::Function(0)));
+}
+
+/// The report without the row of its first object, as of a program with more objects than are listed, and what leads to it.
+fn without_a_row(mut report: Report) -> (Report, Subject) {
+    let name = report.objects.remove(0).name;
+    let subject = find(&names(&report, Only::Objects), &name);
+    (report, subject.unwrap_or_else(|e| panic!("{name}: {e:?}")))
+}
+
+#[test]
+fn an_object_that_only_a_finding_names_is_shown_with_what_is_known_of_it() {
+    let whole = samples::affected();
+    let name = whole.objects[0].name.clone();
+    let (report, subject) = without_a_row(whole);
+    let about: Value = serde_json::from_str(&to_json(&report, subject, "app.nearfar")).unwrap();
+    assert_eq!(about["mentioned"], name.as_str());
+    assert!(about["object"].is_null() && about["function"].is_null(), "{about}");
+    assert_eq!(about["findings"].as_array().unwrap().len(), 1, "{about}");
+    let text = to_text(&report, subject, "app.nearfar", "app.nearfar", 100, false);
+    assert!(text.contains(&report.findings[0].advice[..40]), "{text}");
+    assert!(names(&report, Only::Functions).iter().all(|n| n.subject != subject));
+    // By the line that allocates it, where a repair tells; and of what is tried, not found.
+    let mut counted = samples::simulated();
+    let part = &mut counted.what_if.as_mut().unwrap().placeable.as_mut().unwrap().parts[0];
+    (part.object, part.allocated_at) = (counted.objects[0].name.clone(), Some("/w/src/grid.c:7".into()));
+    counted.findings.clear();
+    let (report, subject) = without_a_row(counted);
+    assert!(matches!(subject, Subject::Mentioned(_)), "{subject:?}");
+    assert_eq!(find(&names(&report, Only::Any), "grid.c:7"), Ok(subject));
+    let text = to_text(&report, subject, "app.nearfar", "app.nearfar", 100, false);
+    assert!(text.contains("fix       nearfar fix app.nearfar") && text.contains("grid.c:7, "), "{text}");
+}
+
+#[test]
+fn the_page_and_the_json_have_the_same_repair_whatever_the_folder_of_the_source() {
+    let mut report = samples::simulated();
+    let at = Some("/w/src/grid.c:7".to_owned());
+    report.objects[0].allocated_at.clone_from(&at);
+    let w = report.what_if.as_mut().unwrap();
+    w.placeable.as_mut().unwrap().parts[0].allocated_at = at;
+    let text = to_text(&report, Subject::Object(0), "app.nearfar", "app.nearfar", 100, false);
+    assert!(text.contains("fix       nearfar fix app.nearfar"), "{text}");
 }
 
 #[test]
