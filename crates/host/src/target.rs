@@ -9,7 +9,7 @@ mod relay;
 mod user;
 
 pub use program::{StartError, find_program};
-pub use relay::{INTERRUPTED, interrupt_ends_recording, signals_are_ours};
+pub use relay::{INTERRUPTED, interrupt_ends_recording, interrupted_by, signals_are_ours};
 pub use user::User;
 
 use super::hypercall;

@@ -54,14 +54,22 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Set by Ctrl-C (or SIGTERM, SIGHUP) while no program of ours runs.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The first of these signals; 0 before.
+static INTERRUPTED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// The signal that set [`INTERRUPTED`].
+pub fn interrupted_by() -> Option<i32> {
+    Some(INTERRUPTED_BY.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+}
 
 /// While attached, Ctrl-C ends the recording, not the program.
 pub fn interrupt_ends_recording() {
-    extern "C" fn handler(_: i32) {
-        INTERRUPTED.store(true, Ordering::Relaxed);
+    extern "C" fn handler(signal: i32) {
+        let _ = INTERRUPTED_BY.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+        INTERRUPTED.store(true, Ordering::SeqCst);
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: a handler that only stores an atomic.
+        // SAFETY: a handler that only stores atomics.
         unsafe { libc::signal(signal, handler as extern "C" fn(i32) as libc::sighandler_t) };
     }
 }

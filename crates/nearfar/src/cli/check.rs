@@ -14,9 +14,10 @@ use clap::Args;
 use clap::builder::PossibleValue;
 use nearfar_compare::trials::{Hurts, Judged, Metric, Trials, against, judge};
 use nearfar_figures::json::pretty;
+use nearfar_guest::{Relay, Setup};
 use nearfar_host::discover;
 use nearfar_host::input;
-use nearfar_host::target::find_program;
+use nearfar_host::target::{find_program, interrupted_by};
 use nearfar_machine::Machine;
 use nearfar_record::collect::objects::ObjectPolicies;
 use nearfar_record::collect::on::{BINDING, require_pinned};
@@ -35,8 +36,8 @@ use std::time::UNIX_EPOCH;
 /// Runs the command as it is and under several placements, in rounds of random order after a run to warm
 /// up, and compares within rounds. Its outputs are kept aside (the end of a failed run's is shown), its
 /// input is empty. With --on, the machine is emulated and the model gives the time.
-/// Exit status: 0; with --fail-on 1 if the verdict is that, 3 if there is none; 2 on errors; 130 after Ctrl-C (what is
-/// known is printed).
+/// Exit status: 0; with --fail-on 1 if the verdict is that, 3 if there is none; 2 on errors; 130 after Ctrl-C, 143 after
+/// SIGTERM (what is known is printed).
 #[derive(Args)]
 #[command(after_help = CHECK_EXAMPLES, override_usage = "nearfar check [OPTIONS] [--] <COMMAND>...")]
 pub(super) struct CheckArgs {
@@ -149,7 +150,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     if terminal && !args.quiet {
         nearfar_host::out::progress("");
     }
-    let (trials, judged) = ran?;
+    let (trials, judged, asked) = ran?;
     let written = Written { nearfar: env!("CARGO_PKG_VERSION").to_owned(), judged, trials };
     if let Some(file) = &args.output {
         file::write(file, pretty(&written), args.force.force)?;
@@ -157,8 +158,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     if let Some(file) = &args.junit {
         file::write(file, junit::trials(&written.trials, &written.judged), args.force.force)?;
     }
-    if args.json {
-        show::page(&pretty(&written))?;
+    let shown = if args.json {
+        show::page(&pretty(&written))
     } else {
         let (width, color) = args.look.resolve();
         let mut text = to_text(&written.trials, &written.judged, width, color);
@@ -167,11 +168,16 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
                 .map_err(|why| anyhow!("--against compares the same metric only: {why}"))?;
             text += &changes_to_text(&changes, &written.trials, width, color);
         }
-        show::page(&text)?;
+        show::page(&text)
+    };
+    if let Some(signal) = asked {
+        // Who closed the terminal reads nothing any more.
+        return Ok(ExitCode::from(status::ended_by(signal)));
     }
+    shown?;
     let verdict = written.judged.verdict;
     let gate = status::gate(args.fail_on.as_deref(), verdict == Hurts::Harmful, verdict == Hurts::Unknown);
-    Ok(if written.trials.interrupted { ExitCode::from(130) } else { gate.into() })
+    Ok(gate.into())
 }
 
 fn retired_m(_: &str) -> Result<String, String> {
@@ -203,7 +209,10 @@ fn read(file: &Path) -> Result<Written> {
         .with_context(|| format!("{} was not written by nearfar check --output", file.display()))
 }
 
-fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> Result<(Trials, Judged)> {
+/// What ran, what came of it, and the signal that asked us to end before all had run.
+type Ran = (Trials, Judged, Option<i32>);
+
+fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> Result<Ran> {
     let root = Path::new("/");
     let machine = discover::discover(root)?.machine;
     let setting = setting(&machine, args)?;
@@ -211,14 +220,16 @@ fn here(args: &CheckArgs, measure: Measure, progress: &mut dyn FnMut(&str)) -> R
     if let [] | [_] = nodes[..] {
         // A name that is wrong everywhere is wrong here, too.
         chosen(plan(&machine, &setting), args.only.as_deref())?;
-        return Ok(one_node(args, &machine, measure.metric("")));
+        let (trials, judged) = one_node(args, &machine, measure.metric(""));
+        return Ok((trials, judged, None));
     }
     let plan = chosen(plan(&machine, &setting), args.only.as_deref())?;
     let seed = UNIX_EPOCH.elapsed().map_or(1, |t| t.as_nanos() as u64);
     let rounds = Rounds { count: args.runs.unwrap_or(NATIVE) as usize, measure, seed };
     let trials = native::run(&args.command, &machine.name, &plan, &rounds, progress)?;
     let judged = judge(&trials);
-    Ok((trials, judged))
+    let asked = interrupted_by().filter(|_| trials.interrupted);
+    Ok((trials, judged, asked))
 }
 
 /// Where there is nothing to choose between, nothing is run.
@@ -285,7 +296,7 @@ fn chosen(plan: Plan, only: Option<&[String]>) -> Result<Plan> {
     Ok(plan)
 }
 
-fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Result<(Trials, Judged)> {
+fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Result<Ran> {
     let on = on_options(name, &args.on, true)?;
     let setting = Setting {
         cpus: on.machine.nodes.iter().flat_map(|n| n.cpus.iter().collect::<Vec<_>>()).collect(),
@@ -302,18 +313,20 @@ fn emulate(name: &str, args: &CheckArgs, progress: &mut dyn FnMut(&str)) -> Resu
         ..Setting::default()
     };
     let plan = chosen(plan(&on.machine, &setting), args.only.as_deref())?;
+    // A kernel is fetched now, where there is none, while a signal ends us at once and leaves nothing behind.
+    Setup::find(&mut |step| progress(&step.to_string())).map_err(anyhow::Error::from)?;
+    let relay = Relay::install().context("cannot catch signals")?;
     let temporary = std::env::temp_dir().join(format!("nearfar-check-{}", std::process::id()));
     let directory = args.keep.as_deref().unwrap_or(&temporary);
     std::fs::create_dir(directory)
         .with_context(|| format!("cannot make {} for the recordings", directory.display()))?;
-    let ran = {
-        let rounds = args.runs.unwrap_or(EMULATED) as usize;
-        emulated::run(&args.command, &plan, &on, &args.on.flags(), rounds, directory, progress)
-    };
+    let count = args.runs.unwrap_or(EMULATED) as usize;
+    let rounds = emulated::Rounds { count, directory, relay: &relay };
+    let ran = emulated::run(&args.command, &plan, &on, &args.on.flags(), &rounds, progress);
     if args.keep.is_none() {
         let _ = std::fs::remove_dir_all(&temporary);
     }
-    let trials = ran?;
+    let (trials, asked) = ran?;
     let judged = judge(&trials);
-    Ok((trials, judged))
+    Ok((trials, judged, asked))
 }

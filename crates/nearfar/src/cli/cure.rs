@@ -204,10 +204,14 @@ fn finished(command: &mut Command, directory: &Path) -> Result<ExitStatus> {
     let (status, asked) = relay.wait_for(&mut command.spawn()?)?;
     drop(relay);
     if let Some(signal) = asked {
-        nearfar_host::say!(
-            "nearfar: interrupted; what was recorded until then is in {}",
-            directory.display()
-        );
+        match std::fs::remove_dir(directory) {
+            // Nothing was in it.
+            Ok(()) => nearfar_host::say!("nearfar: interrupted before anything was recorded"),
+            Err(_) => nearfar_host::say!(
+                "nearfar: interrupted; what was recorded until then is in {}",
+                directory.display()
+            ),
+        }
         Ending::Signal(signal).pass_on();
     }
     Ok(status)

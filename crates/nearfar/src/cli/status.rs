@@ -9,6 +9,11 @@ pub const ERROR: u8 = 2;
 /// The command did its work, and could not judge: a gate must not pass what could not be judged.
 pub const NO_VERDICT: u8 = 3;
 
+/// The status of a command that a signal ended after it wrote what it had, as a shell has it of one that a signal killed.
+pub(super) fn ended_by(signal: i32) -> u8 {
+    128 + signal as u8
+}
+
 /// The answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {

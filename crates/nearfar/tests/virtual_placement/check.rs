@@ -1,11 +1,11 @@
 //! `nearfar check` on virtual machines: on simulated time, whose answer is known from the programs, and its
 //! rounds on a real kernel with two nodes, with programs that say how fast they are.
 
-use crate::common::{Scratch, skip, text, workload};
+use crate::common::{Scratch, nearfar, skip, text, workload};
 use crate::lab::{guest_works, inside, one_machine};
 use serde_json::Value;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Output, Stdio};
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
@@ -92,7 +92,8 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
          {check} 'node 1,interleave' --runs 2 --json -- sh {rates} silent >{}\n\
          {own} check -q --metric 'speed: ([0-9.]+)' -- sh {rates} works 2>{}; echo $? >>{}\n\
          {own} check -q --only 'node 7' -- sh {rates} works 2>{}\n\
-         timeout --preserve-status -s INT 8 {own} check --json -- sleep 1 >{}; echo $? >{}\n",
+         timeout --preserve-status -s INT 8 {own} check --json -- sleep 1 >{}; echo $? >{}\n\
+         timeout --preserve-status -s TERM 3 {own} check -q -- sleep 1; echo $? >{}\n",
         out("works.json"),
         out("works.txt"),
         out("fails.json"),
@@ -102,6 +103,7 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         out("wrong.txt"),
         out("stopped.json"),
         out("stopped.txt"),
+        out("ended.txt"),
     );
     inside(&scratch, 1, &script);
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
@@ -147,49 +149,136 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         (&true.into(), &"unknown".into()),
         "{stopped}"
     );
-    assert_eq!(read("stopped.txt"), "130\n");
+    assert_eq!((&*read("stopped.txt"), &*read("ended.txt")), ("130\n", "143\n"));
+}
+
+/// `nearfar WORDS` with a directory for temporary files of its own, in a process group of its own.
+struct Started {
+    scratch: Scratch,
+    child: Child,
+}
+
+impl Started {
+    fn new(scratch: Scratch, words: &[&str], fill: impl FnOnce(&mut Command)) -> Started {
+        let mut command = nearfar();
+        command.args(words).process_group(0).current_dir(scratch.path(""));
+        command.env("TMPDIR", scratch.path("tmp")).stdin(Stdio::null());
+        fill(&mut command);
+        std::fs::create_dir(scratch.path("tmp")).unwrap();
+        // SAFETY: signal is async-signal-safe and touches nothing of the parent's; the tests may run with Ctrl-C ignored.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Started { scratch, child }
+    }
+
+    /// Waits until `there` gives something, for as long as a machine may take to boot.
+    fn until<T>(&self, what: &str, mut there: impl FnMut() -> Option<T>) -> T {
+        let begin = std::time::Instant::now();
+        loop {
+            if let Some(found) = there() {
+                return found;
+            }
+            assert!(begin.elapsed().as_secs() < 120, "{what} does not come");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// The emulator, a descendant. `with`: a word of its command line.
+    fn emulator(&self, with: &str) -> i32 {
+        self.until("the emulator", || {
+            descendants(self.child.id() as i32).into_iter().find(|pid| {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                line.split(|&byte| byte == 0).any(|word| word == with.as_bytes())
+            })
+        })
+    }
+
+    /// Its end by a signal to its group, or to it alone; the emulator and the temporary files are gone then.
+    fn ends(mut self, emulator: i32, signal: i32, group: bool) -> Output {
+        let pid = self.child.id() as i32;
+        // SAFETY: no memory is involved; the group is the child's own.
+        unsafe { libc::kill(if group { -pid } else { pid }, signal) };
+        let begin = std::time::Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            if begin.elapsed().as_secs() > 120 {
+                // SAFETY: as above.
+                unsafe { libc::kill(-pid, libc::SIGKILL) };
+                panic!("it does not end: {:?}", self.child.wait_with_output());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let output = self.child.wait_with_output().unwrap();
+        let state = std::fs::read_to_string(format!("/proc/{emulator}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "the emulator still runs: {state}");
+        assert_eq!(std::fs::read_dir(self.scratch.path("tmp")).unwrap().count(), 0);
+        output
+    }
+}
+
+fn descendants(pid: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let children = lists.collect::<Vec<String>>().join(" ");
+    let children: Vec<i32> = children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    children.iter().copied().chain(children.iter().flat_map(|&pid| descendants(pid))).collect()
 }
 
 /// Booting is where an impatient user types Ctrl-C: a machine that no cache has.
 #[test]
-fn ctrl_c_while_the_machine_starts_ends_with_130_and_leaves_nothing() {
+fn a_signal_while_the_machine_starts_ends_by_it_and_leaves_nothing() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    for (words, signal) in [
+        (&["check", "--on", "2x1", "--", "true"][..], libc::SIGINT),
+        (&["check", "--on", "2x1", "--", "true"], libc::SIGTERM),
+        (&["cure", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
+        (&["record", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
+    ] {
+        let scratch = Scratch::new();
+        let kernel = nearfar_guest::Setup::find(&mut |_| {}).unwrap().kernel().image.clone();
+        let cache = scratch.path("cache");
+        let started = Started::new(scratch, words, |command| {
+            command.env("XDG_CACHE_HOME", cache).env("NEARFAR_GUEST_KERNEL", kernel);
+        });
+        let made = started.scratch.path("new");
+        let emulator = started.emulator("-initrd");
+        // Ctrl-C is for all of a terminal's group.
+        let output = started.ends(emulator, signal, signal == libc::SIGINT);
+        let errors = text(&output.stderr);
+        if words[0] == "check" {
+            assert_eq!(output.status.code(), Some(128 + signal), "{errors}");
+            assert!(text(&output.stdout).contains("it was stopped before"), "{}", text(&output.stdout));
+        } else {
+            assert_eq!(output.status.signal(), Some(signal), "{words:?} {errors}");
+        }
+        assert!(!made.exists(), "{words:?} {errors}");
+    }
+}
+
+/// The program hears of it and ends as if all were well: that run is not counted, and no other one begins.
+#[test]
+fn a_signal_while_the_program_runs_ends_a_check_after_it() {
     let _one = one_machine();
     if !guest_works() {
         return;
     }
     let scratch = Scratch::new();
-    let kernel = nearfar_guest::Setup::find(&mut |_| {}).unwrap().kernel().image.clone();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
-    command.args(["check", "--on", "2x1", "--", "true"]).process_group(0);
-    command.env("XDG_CACHE_HOME", scratch.path("cache")).env("NEARFAR_GUEST_KERNEL", kernel);
-    command.env("TMPDIR", scratch.path("tmp")).stdin(Stdio::null());
-    std::fs::create_dir(scratch.path("tmp")).unwrap();
-    // SAFETY: signal is async-signal-safe and touches nothing of the parent's; the tests may run with Ctrl-C ignored.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
-            Ok(())
-        });
-    }
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let booting = |pid: u32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.windows(7).any(|word| word == b"-initrd")
-    };
-    let begin = std::time::Instant::now();
-    let children = || {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().flatten();
-        let lists = threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("children")));
-        lists.collect::<Vec<String>>().join(" ")
-    };
-    while !children().split_whitespace().any(|pid| booting(pid.parse().unwrap())) {
-        assert!(begin.elapsed().as_secs() < 120, "it does not boot");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    // SAFETY: no memory is involved; the group is the child's own.
-    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("it was stopped before"), "{}", text(&output.stdout));
-    assert_eq!(std::fs::read_dir(scratch.path("tmp")).unwrap().count(), 0);
+    let ready = scratch.path("ready");
+    let program = format!("trap 'exit 0' TERM; echo >{}; while :; do sleep 0.1; done", ready.display());
+    let words = ["check", "--on", "2x1", "--runs", "1", "--", "sh", "-c", &program];
+    let started = Started::new(scratch, &words, |_| {});
+    started.until("the program", || ready.exists().then_some(()));
+    let emulator = started.emulator("-plugin");
+    let output = started.ends(emulator, libc::SIGTERM, false);
+    assert_eq!(output.status.code(), Some(143), "{}", text(&output.stderr));
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(printed.contains("it was stopped before"), "{printed}{errors}");
+    assert!(!errors.contains("one node"), "another placement was tried: {errors}");
 }

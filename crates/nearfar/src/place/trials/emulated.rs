@@ -5,6 +5,7 @@ use super::{Candidate, Plan};
 use anyhow::{Context, anyhow};
 use nearfar_analyze::{Judge, analyze};
 use nearfar_compare::trials::{Kind, Metric, NotTried, Trial, Trials};
+use nearfar_guest::Relay;
 use nearfar_host::out::quoted_path;
 use nearfar_host::target::Ending;
 use nearfar_record::collect::on::{OnOptions, record_on};
@@ -17,8 +18,19 @@ use std::time::Instant;
 /// Placements that make sense where no kernel migrates pages and threads are bound already.
 const TOLD: [Kind; 4] = [Kind::AsIs, Kind::OneNode, Kind::Interleave, Kind::Objects];
 
-/// Records `command` under each candidate of `plan` below `directory`; `flags` are those that emulate the
-/// same machine. A placement that fails is noted and the others go on.
+/// How often, and where.
+pub struct Rounds<'a> {
+    /// Rounds.
+    pub count: usize,
+    /// Where the recordings go.
+    pub directory: &'a Path,
+    /// Collects the signals that ask us to end.
+    pub relay: &'a Relay,
+}
+
+/// Records `command` under each candidate of `plan`; `flags` are those that emulate the same machine. A placement that
+/// fails is noted and the others go on. Also gives the signal that asked us to end: what ran then is not counted,
+/// whatever the program makes of the signal.
 ///
 /// # Errors
 /// If the machine cannot be emulated, or the command as it is fails.
@@ -27,14 +39,13 @@ pub fn run(
     plan: &Plan,
     on: &OnOptions,
     flags: &str,
-    rounds: usize,
-    directory: &Path,
+    &Rounds { count: rounds, directory, relay }: &Rounds,
     say: &mut dyn FnMut(&str),
-) -> anyhow::Result<Trials> {
+) -> anyhow::Result<(Trials, Option<i32>)> {
     let (told, untold): (Vec<&Candidate>, Vec<&Candidate>) =
         plan.candidates.iter().partition(|c| TOLD.contains(&c.kind));
     let mut trials: Vec<Trial> = told.iter().map(|c| c.trial(plan.cpus)).collect();
-    let mut interrupted = false;
+    let mut asked = None;
     let (begin, all, mut done) = (Instant::now(), rounds * told.len(), 0u32);
     'rounds: for round in 0..rounds {
         for (at, (candidate, trial)) in told.iter().zip(&mut trials).enumerate() {
@@ -49,16 +60,17 @@ pub fn run(
             say(&format!("round {} of {rounds}: {}; {left}", round + 1, candidate.name));
             done += 1;
             let output = directory.join(format!("{}-{}", candidate.name.replace(' ', "-"), round + 1));
-            match once(command, candidate, on, &output) {
-                Ok(Some(Timed { seconds, range, threads, placed })) => {
+            let ran = once(command, candidate, on, &output);
+            asked = relay.ending();
+            if asked.is_some() {
+                break 'rounds;
+            }
+            match ran {
+                Ok(Timed { seconds, range, threads, placed }) => {
                     trial.placed = placed;
                     trial.busy.push(threads as f64);
                     trial.values.push(Some(seconds));
                     trial.ranges.push(range);
-                }
-                Ok(None) => {
-                    interrupted = true;
-                    break 'rounds;
                 }
                 Err(error) if at == 0 && round == 0 => return Err(error.context("the command as it is")),
                 Err(error) => {
@@ -80,7 +92,7 @@ pub fn run(
         };
         not_tried.push(NotTried { name: candidate.name.clone(), why: why.to_owned() });
     }
-    Ok(Trials {
+    let trials = Trials {
         command: command.iter().map(|w| w.to_string_lossy().into_owned()).collect(),
         machine: on.machine.name.clone(),
         on: Some(flags.to_owned()),
@@ -88,10 +100,11 @@ pub fn run(
         rounds,
         warm_up: None,
         seed: 0,
-        interrupted,
+        interrupted: asked.is_some(),
         trials,
         not_tried,
-    })
+    };
+    Ok((trials, asked))
 }
 
 /// What is known of a run.
@@ -105,13 +118,7 @@ struct Timed {
     placed: Vec<String>,
 }
 
-/// `None` after Ctrl-C.
-fn once(
-    command: &[OsString],
-    candidate: &Candidate,
-    on: &OnOptions,
-    output: &Path,
-) -> anyhow::Result<Option<Timed>> {
+fn once(command: &[OsString], candidate: &Candidate, on: &OnOptions, output: &Path) -> anyhow::Result<Timed> {
     let placement = &candidate.placements[0];
     let aside = output.with_extension("output");
     let on = OnOptions {
@@ -138,14 +145,9 @@ fn once(
         rank: None,
         inside_guest: None,
     };
-    let outcome = match record_on(command, &options, &on) {
-        // While the machine was starting.
-        Err(error) if error.interrupted_by() == Some(libc::SIGINT) => return Ok(None),
-        other => other?,
-    };
+    let outcome = record_on(command, &options, &on)?;
     match outcome.ending {
         Some(Ending::Exit(0)) => {}
-        Some(Ending::Signal(libc::SIGINT)) => return Ok(None),
         Some(ending) => {
             let printed = std::fs::read(&aside).unwrap_or_default();
             return Err(anyhow!("it ended with {}{}", ending.text(), tail(&printed, &[])));
@@ -161,5 +163,5 @@ fn once(
         .ok_or_else(|| anyhow!("its time is unknown: nearfar report {} says why", quoted_path(output)))?;
     let threads = report.threads.iter().filter(|t| t.samples > 0).count();
     let placed = stored.input.meta.placed;
-    Ok(Some(Timed { seconds: timed.seconds, range: (timed.low, timed.high), threads, placed }))
+    Ok(Timed { seconds: timed.seconds, range: (timed.low, timed.high), threads, placed })
 }
