@@ -7,23 +7,35 @@ use serde_json::{Value, json};
 /// The log. Paths below `root` become relative to it, as code hosts want them; others stay as they are.
 ///
 /// A finding is a `warning` where the verdict is affected and a `note` where it is not. A report without a verdict says so
-/// as a notification of level `warning`: its empty list of results means nothing.
+/// as a notification of level `warning`: its empty list of results means nothing. So is a finding of which no line is known:
+/// GitHub refuses the whole log for one result without a file.
 pub fn log(report: &Report, root: &str) -> String {
     let mut rules: Vec<&str> = report.findings.iter().map(|f| f.kind.as_str()).collect();
     rules.sort_unstable();
     rules.dedup();
     let rule = |kind: &&str| json!({ "id": kind, "shortDescription": { "text": finding_title(kind) } });
     let level = if report.verdict == Verdict::Affected { "warning" } else { "note" };
-    let results: Vec<Value> =
-        report.findings.iter().map(|f| result(report, f, &rules, level, root)).collect();
+    let (mut results, mut told) = (Vec::new(), Vec::new());
+    for f in &report.findings {
+        match place(report, f) {
+            Some(place) => results.push(result(report, f, &rules, level, location(&place, root))),
+            None => told.push(json!({
+                "level": level,
+                "message": { "text": message(report, f) },
+                "associatedRule": { "id": f.kind, "index": index(&rules, f) },
+            })),
+        }
+    }
     let mut invocation = json!({
         "executionSuccessful": true,
         "commandLine": report.command.join(" "),
     });
     if report.verdict == Verdict::Unknown {
         let text = format!("No verdict on {}: {}", report.machine.name, report.verdict_why);
-        invocation["toolExecutionNotifications"] =
-            json!([{ "level": "warning", "message": { "text": text } }]);
+        told.insert(0, json!({ "level": "warning", "message": { "text": text } }));
+    }
+    if !told.is_empty() {
+        invocation["toolExecutionNotifications"] = json!(told);
     }
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -50,38 +62,66 @@ pub fn log(report: &Report, root: &str) -> String {
     nearfar_figures::json::pretty(&log)
 }
 
-fn result(report: &Report, f: &Finding, rules: &[&str], level: &str, root: &str) -> Value {
+fn message(report: &Report, f: &Finding) -> String {
     let title = finding_title(&f.kind);
     // The title's second half says in general what the cause says of these objects.
     let title = title.split(':').next().unwrap_or_default();
     let objects = if f.objects.is_empty() { String::new() } else { format!(" ({})", f.objects.join(", ")) };
-    let text = format!("{title}{objects}: {}. {}. {}", f.cause.text, super::gain(report, f), f.advice);
-    let mut result = json!({
+    format!("{title}{objects}: {}. {}. {}", f.cause.text, super::gain(report, f), f.advice)
+}
+
+fn index(rules: &[&str], f: &Finding) -> Option<usize> {
+    rules.iter().position(|rule| *rule == f.kind)
+}
+
+fn result(report: &Report, f: &Finding, rules: &[&str], level: &str, location: Value) -> Value {
+    json!({
         "ruleId": f.kind,
-        "ruleIndex": rules.iter().position(|rule| *rule == f.kind),
+        "ruleIndex": index(rules, f),
         "level": level,
         "rank": 100.0 * f.at_risk.clamp(0.0, 1.0),
-        "message": { "text": text },
+        "message": { "text": message(report, f) },
+        "locations": [location],
         // Stable as long as the same line places the same objects for the same reason.
         "partialFingerprints": {
             "finding/v1": format!("{} {} {}", f.kind, f.objects.join(","), f.cause.function.as_deref().unwrap_or("")),
         },
         "properties": { "evidence": f.evidence, "atRisk": f.at_risk, "predicted": f.predicted },
+    })
+}
+
+/// A line of the source.
+struct Place<'a> {
+    file: &'a str,
+    line: u32,
+    function: Option<&'a str>,
+}
+
+/// The line that placed the pages, or else one that allocates or uses them.
+fn place<'a>(report: &'a Report, f: &'a Finding) -> Option<Place<'a>> {
+    let of = |at: &'a Option<String>, function: &'a Option<String>| {
+        let (file, line) = file_and_line(at.as_deref()?)?;
+        Some(Place { file, line, function: function.as_deref() })
+    };
+    let rows = || report.objects.iter().filter(|o| f.objects.contains(&o.name));
+    let used = || rows().flat_map(|o| &o.accessed_at).find_map(|u| of(&u.at, &u.function));
+    of(&f.cause.at, &f.cause.function)
+        .or_else(|| rows().find_map(|o| of(&o.allocated_at, &o.allocated_in)))
+        .or_else(used)
+}
+
+fn location(place: &Place, root: &str) -> Value {
+    let artifact = match below(place.file, root) {
+        Some(relative) => json!({ "uri": uri(relative), "uriBaseId": "%SRCROOT%" }),
+        None => json!({ "uri": uri(place.file) }),
+    };
+    let mut location = json!({
+        "physicalLocation": { "artifactLocation": artifact, "region": { "startLine": place.line } },
     });
-    if let Some((file, line)) = f.cause.at.as_deref().and_then(file_and_line) {
-        let mut artifact = json!({ "uri": uri(file) });
-        if let Some(relative) = below(file, root) {
-            artifact = json!({ "uri": uri(relative), "uriBaseId": "%SRCROOT%" });
-        }
-        let mut location = json!({
-            "physicalLocation": { "artifactLocation": artifact, "region": { "startLine": line } },
-        });
-        if let Some(function) = &f.cause.function {
-            location["logicalLocations"] = json!([{ "name": function, "kind": "function" }]);
-        }
-        result["locations"] = json!([location]);
+    if let Some(function) = place.function {
+        location["logicalLocations"] = json!([{ "name": function, "kind": "function" }]);
     }
-    result
+    location
 }
 
 /// `file` and `line` of `file:line`; none of `module+0xoffset`.
