@@ -8,8 +8,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
-enum { MOST = 1024,      /* entries */
+/* Since Linux 5.14; older headers lack it. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PREFERRED = 1,    /* MPOL_PREFERRED of linux/mempolicy.h */
+       BATCH = 64,       /* pages that are moved at a time: the stack may be small */
+       ROUNDS = 16,      /* turns of all nodes that an object has room for, or it gets small pages: chosen */
+       MOST = 1024,      /* entries */
        WORDS = 64,       /* of the stack above the hook that are compared with the calls */
        MOVE = 1 << 1 };  /* MPOL_MF_MOVE: pages of a reused block are there already */
 #define PAGE ((uintptr_t)4096) /* a smaller one than the kernel's is refused and counted */
@@ -74,6 +83,69 @@ static bool bind_blocks(struct nf_place *place, uintptr_t address, size_t bytes,
     return all;
 }
 
+/* Calls `each` for every run of a weighted object: part after part, as many units of each as its weight says. */
+static bool each_run(struct nf_place *place, uintptr_t low, uintptr_t high, uintptr_t unit, uint32_t only,
+                     long (*each)(uintptr_t low, uintptr_t high, uint32_t node)) {
+    const struct nf_part *part = parts + place->part;
+    unsigned i = 0;
+    for (uintptr_t from = low & ~(unit - 1); from < high; i = (i + 1) % place->part_count) {
+        uintptr_t to = from + part[i].end * unit;
+        if (only == i || only == UINT32_MAX)
+            if (!done(place, each(from < low ? low : from, to > high ? high : to, part[i].node))) return false;
+        from = to;
+    }
+    return true;
+}
+
+static long touch(uintptr_t low, uintptr_t high, uint32_t node) {
+    (void)node;
+    return nf_sys(SYS_madvise, low, high - low, MADV_POPULATE_WRITE);
+}
+
+static long move(uintptr_t low, uintptr_t high, uint32_t node) {
+    void *pages[BATCH];
+    int nodes[BATCH], status[BATCH];
+    while (low < high) {
+        unsigned n = 0;
+        for (; n < BATCH && low < high; n++, low += PAGE) pages[n] = (void *)low, nodes[n] = (int)node;
+        long result = nf_sys(SYS_move_pages, 0, (unsigned long)n, pages, nodes, status, MOVE);
+        /* As many as could not be moved: a full node. They stay where they are. */
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+/* The kernel's weights are the machine's, and a mapping for each run would be tens of thousands. So the pages are made
+ * now, those of each node while that is the thread's own policy; what is made later comes in even turns. */
+static bool bind_weighted(struct nf_place *place, uintptr_t low, uintptr_t high, bool fresh) {
+    uint64_t own[NF_PLACE_WORDS] = {0}, mask[NF_PLACE_WORDS];
+    int mode = 0;
+    struct sysinfo memory;
+    /* More than there is would end the program, and it may never use most of it. */
+    if (nf_sys(SYS_sysinfo, &memory) == 0 &&
+        high - low > ((uint64_t)memory.freeram + memory.bufferram) * memory.mem_unit)
+        return done(place, -ENOMEM);
+    uint64_t round = 0;
+    for (unsigned i = 0; i < place->part_count; i++) round += parts[place->part + i].end * place->unit;
+    uintptr_t unit = (high - low) / ROUNDS < round ? PAGE : place->unit;
+    if (unit == PAGE) nf_sys(SYS_madvise, low, high - low, MADV_NOHUGEPAGE);
+    if (!done(place, nf_sys(SYS_get_mempolicy, &mode, own, NF_PLACE_WORDS * 64ul, NULL, 0ul))) return false;
+    bool all = true;
+    for (unsigned i = 0; i < place->part_count && all; i++) {
+        uint32_t node = parts[place->part + i].node;
+        memset(mask, 0, sizeof mask);
+        mask[node / 64 % NF_PLACE_WORDS] = 1ull << node % 64;
+        all = done(place, nf_sys(SYS_set_mempolicy, PREFERRED, mask, NF_PLACE_WORDS * 64ul + 1)) &&
+              each_run(place, low, high, unit, i, touch);
+    }
+    bool none = true;
+    for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !own[i];
+    nf_sys(SYS_set_mempolicy, mode, none ? NULL : own, none ? 0ul : NF_PLACE_WORDS * 64ul + 1);
+    if (all && !fresh) all = each_run(place, low, high, unit, UINT32_MAX, move);
+    /* One policy of its own also keeps the kernel from moving pages to who uses them. */
+    return bind_pages(place, low, high, place->nodes, 0) && all;
+}
+
 static void bind(unsigned entry, uintptr_t address, size_t bytes) {
     struct nf_place *place = &table[entry];
     uint64_t turn = place->how == NF_PLACE_TURNS ? atomic_fetch_add(&turns[place->object], 1) : 0;
@@ -96,6 +168,9 @@ static void bind(unsigned entry, uintptr_t address, size_t bytes) {
         break;
     case NF_PLACE_TURNS:
         all &= bind_part(place, low, high, parts[place->part + turn % place->part_count].node, flags);
+        break;
+    case NF_PLACE_WEIGHTED:
+        all &= bind_weighted(place, low, high, !flags);
         break;
     default:
         all &= bind_pages(place, low, high, place->nodes, flags);
@@ -132,6 +207,7 @@ static bool sound(const struct nf_places *head, size_t bytes) {
         if (entry->how != NF_PLACE_WHOLE && (!entry->part_count || entry->part_count > head->parts ||
                                              entry->part > head->parts - entry->part_count))
             return false;
+        if (entry->how == NF_PLACE_WEIGHTED && (entry->unit < PAGE || entry->unit & (entry->unit - 1))) return false;
     }
     const struct nf_part *part = (const struct nf_part *)entry;
     for (unsigned i = 0; i < head->parts; i++)

@@ -368,7 +368,7 @@ _Static_assert(sizeof(struct nf_metric) == 24, "mirrored in collect/agent.rs");
 /* The table of --placement: one file, shared by all processes of the program. A header, `entries` of
  * struct nf_place, and behind them `parts` of struct nf_part, to which entries point by number. */
 #define NF_PLACES_MAGIC 0x31534543414c504eull /* "NPLACES1" */
-#define NF_PLACES_VERSION 2u
+#define NF_PLACES_VERSION 3u
 struct nf_places {
     uint64_t magic;
     uint32_t version;        /* NF_PLACES_VERSION; nothing is placed if it differs */
@@ -381,6 +381,7 @@ enum nf_place_how {
     NF_PLACE_WHOLE = 0,      /* all of it by `mode` and `nodes` */
     NF_PLACE_BLOCKS = 1,     /* each part by `mode` on its node; ends are those of the last part's size */
     NF_PLACE_TURNS = 2,      /* the i-th allocation by `mode` on the node of part i mod count */
+    NF_PLACE_WEIGHTED = 3,   /* pages in turns: of each part, `end` of `unit` bytes on its node; new ones later by `mode` */
 };
 enum { NF_PLACE_HUGE_AS_IS = 0, NF_PLACE_HUGE = 1, NF_PLACE_SMALL = 2 };
 struct nf_place {
@@ -390,7 +391,7 @@ struct nf_place {
     uint32_t kind, mode;     /* mode: MPOL_* */
     uint32_t how, huge_pages;
     uint32_t part, part_count; /* first part and number of parts */
-    uint32_t object, unused; /* first entry of the same object: they count their turns together */
+    uint32_t object, unit;   /* first entry of the same object: they count their turns together; weighted: bytes */
     uint64_t nodes[NF_PLACE_WORDS];
     /* Written by the agent. */
     uint64_t loaded;         /* the module was there */
@@ -399,7 +400,7 @@ struct nf_place {
     uint64_t took_ns;        /* time that placing took */
 };
 struct nf_part {
-    uint64_t end;            /* bytes from the object's first */
+    uint64_t end;            /* bytes from the object's first; or a weight */
     uint32_t node, unused;
 };
 _Static_assert(sizeof(struct nf_places) == 24, "mirrored in collect/objects.rs");

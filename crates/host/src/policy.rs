@@ -110,6 +110,18 @@ impl Policy {
     }
 }
 
+/// Whether pages can be made before they are touched, which weights of an object need: the agent makes them.
+///
+/// # Errors
+/// In words, with what to do instead.
+pub fn try_populating() -> Result<(), String> {
+    // SAFETY: no bytes; the kernel looks at the advice first.
+    match unsafe { libc::madvise(std::ptr::null_mut(), 0, libc::MADV_POPULATE_WRITE) } {
+        0 => Ok(()),
+        _ => Err("`weights` needs Linux 5.14 (MADV_POPULATE_WRITE); interleave does without them".to_owned()),
+    }
+}
+
 /// A policy as the system call wants it; nothing is allocated when it is set.
 #[derive(Clone, Debug)]
 pub struct Prepared {

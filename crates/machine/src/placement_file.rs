@@ -11,6 +11,8 @@ use std::fmt::Write as _;
 pub const FORMAT: u32 = 1;
 /// Parts of an object, and entries of `turns`, at most.
 pub const MOST_PARTS: usize = 4096;
+/// The largest weight, as the kernel has it (Linux, /sys/kernel/mm/mempolicy/weighted_interleave).
+const MOST_WEIGHT: u32 = 255;
 /// Width to which lists are wrapped.
 const WIDTH: usize = 100;
 
@@ -53,6 +55,8 @@ pub struct PlacedObject {
     pub blocks: Option<Vec<(u64, NodeId)>>,
     /// With `turns`: the node of the first allocation, of the second and so on, and from the start again.
     pub turns: Option<Vec<NodeId>>,
+    /// With `interleave`: pages in a row on each of `nodes`, in the order of their numbers; `None`: one each.
+    pub weights: Option<Vec<u32>>,
     /// Ask the kernel for huge pages, or for none; `None`: as the program has it.
     pub huge_pages: Option<bool>,
     /// Smaller allocations stay as they are, bytes.
@@ -172,6 +176,7 @@ impl PlacedObject {
             nodes: None,
             blocks: None,
             turns: None,
+            weights: None,
             huge_pages: None,
             min_bytes: least(),
             comment: None,
@@ -197,6 +202,9 @@ impl PlacedObject {
         }
         if let Some(turns) = &self.turns {
             write_list(out, "turns", turns.iter().map(NodeId::to_string));
+        }
+        if let Some(weights) = &self.weights {
+            write_list(out, "weights", weights.iter().map(u32::to_string));
         }
         if let Some(huge) = self.huge_pages {
             let _ = writeln!(out, "huge_pages = {huge}");
@@ -251,6 +259,15 @@ impl PlacedObject {
             }
             (Turns, Some(_)) | (_, None) => {}
             (_, Some(_)) => return Some("`turns` goes with `policy = \"turns\"` only"),
+        }
+        match (self.policy, &self.weights) {
+            (ObjectPolicy::Interleave, Some(weights)) => {
+                if weights.is_empty() || weights.iter().any(|w| !(1..=MOST_WEIGHT).contains(w)) {
+                    return Some("`weights` has a number from 1 to 255 for each of `nodes`");
+                }
+            }
+            (_, Some(_)) => return Some("`weights` goes with `policy = \"interleave\"` only"),
+            (_, None) => {}
         }
         None
     }
@@ -365,6 +382,12 @@ mod tests {
         assert!(wrong("policy = \"turns\"\nturns = []").contains("no node"));
         assert!(wrong("policy = \"turns\"\nturns = [0]\nnodes = \"0\"").contains("no `nodes`"));
         assert!(wrong("policy = \"bind\"\nnodes = \"0\"\nturns = [0]").contains("goes with"));
+        let weighted = "policy = \"interleave\"\nnodes = \"0-1\"\nweights = ";
+        assert_eq!(line(&format!("{weighted}[3, 1]")).unwrap().objects[0].weights, Some(vec![3, 1]));
+        for list in ["[]", "[0, 1]", "[256, 1]"] {
+            assert!(wrong(&format!("{weighted}{list}")).contains("1 to 255"), "{list}");
+        }
+        assert!(wrong("policy = \"bind\"\nnodes = \"0\"\nweights = [1]").contains("goes with"));
         let fixed = of("static = \"a\"\npolicy = \"turns\"\nturns = [0]").unwrap_err();
         assert!(fixed.contains("object 1 (counted from 1): a static variable has no turns"), "{fixed}");
     }
@@ -388,6 +411,12 @@ mod tests {
                 ..PlacedObject::new(ObjectPolicy::Turns)
             },
             PlacedObject { variable: Some("grid".to_owned()), ..PlacedObject::new(ObjectPolicy::Local) },
+            PlacedObject {
+                variable: Some("mesh".to_owned()),
+                nodes: Some("0,2".to_owned()),
+                weights: Some(vec![3, 1]),
+                ..PlacedObject::new(ObjectPolicy::Interleave)
+            },
         ];
         let comment = Some("Of app-001.nearfar".to_owned());
         let mut file = PlacementFile { format: FORMAT, program: Some("./app".to_owned()), objects, comment };

@@ -125,6 +125,14 @@ fn virtual_machine(tree: &Tree) -> Option<bool> {
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
+/// Bytes of the huge pages that fresh memory gets of itself; `asked`: that it gets if it asks for them. `None` if it gets none.
+pub fn huge_page_bytes(root: &Path, asked: bool) -> Option<u64> {
+    let tree = Tree::new(root);
+    let word = chosen(&tree, &format!("{THP}/enabled"))?;
+    let gets = word == "always" || (asked && word == "madvise");
+    tree.parsed(&format!("{THP}/hpage_pmd_size")).filter(|_| gets)
+}
+
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
 
 /// The word in brackets: `always [madvise] never`.

@@ -26,7 +26,7 @@ mod tree;
 mod without_sys;
 
 pub use argument::{described_machines, machine_from_argument, machine_with_figures, machine_without_a_file};
-pub use kernel::{CpuTimes, KernelState, cpu_times, hugetlb_bytes, page_settings};
+pub use kernel::{CpuTimes, KernelState, cpu_times, huge_page_bytes, hugetlb_bytes, page_settings};
 pub use topology::{capture, topology, topology_of_archive, topology_of_cpus};
 
 use tree::Tree;

@@ -8,6 +8,7 @@ mod lab;
 mod check;
 mod objects;
 mod placement;
+mod weights;
 mod where_is;
 
 /// The plugin is a crate of its own, which building one of nearfar's tests does not build.

@@ -4,10 +4,11 @@
 use crate::collect::agent::shared_memory;
 use anyhow::{Context, Result, bail};
 use nearfar_figures::sizes::size;
-use nearfar_host::input;
-use nearfar_host::policy::Policy;
+use nearfar_host::discover::huge_page_bytes;
+use nearfar_host::policy::{Policy, try_populating};
 use nearfar_host::symbols::Module;
 use nearfar_host::target::find_program;
+use nearfar_host::{input, proc};
 use nearfar_machine::cpulist::{CpuList, NodeList};
 use nearfar_machine::placement_file::{ObjectPolicy, PlacedObject, PlacementFile};
 use nearfar_machine::select::nodes;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub const PLACES: &str = "NEARFAR_PLACES";
 /// NF_PLACES_MAGIC and NF_PLACES_VERSION.
 const MAGIC: u64 = 0x3153_4543_414c_504e;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Words of the header, and of a part.
 const HEAD_WORDS: usize = 3;
 /// Words of an entry: device, inode, low, high, least, kind and mode, how and huge pages, parts, object;
@@ -66,6 +67,8 @@ enum How {
     /// Ends and nodes.
     Blocks(Vec<(u64, NodeId)>),
     Turns(Vec<NodeId>),
+    /// Pages in a row, and nodes.
+    Weighted(Vec<(u64, NodeId)>),
 }
 
 impl How {
@@ -79,15 +82,20 @@ impl How {
                 format!("in {} part{} on {on}", blocks.len(), if blocks.len() == 1 { "" } else { "s" })
             }
             How::Turns(_) => format!("as a whole, in turns, on {on}"),
+            How::Weighted(parts) => {
+                let weights: Vec<String> = parts.iter().map(|p| p.0.to_string()).collect();
+                format!("interleaved over {on}, {} pages in turns", weights.join(" and "))
+            }
         }
     }
 
-    /// NF_PLACE_WHOLE, NF_PLACE_BLOCKS, NF_PLACE_TURNS.
+    /// NF_PLACE_WHOLE, NF_PLACE_BLOCKS, NF_PLACE_TURNS, NF_PLACE_WEIGHTED.
     fn number(&self) -> u32 {
         match self {
             How::Whole(_) => 0,
             How::Blocks(_) => 1,
             How::Turns(_) => 2,
+            How::Weighted(_) => 3,
         }
     }
 
@@ -95,16 +103,16 @@ impl How {
     fn nodes(&self) -> Box<dyn Iterator<Item = NodeId> + '_> {
         match self {
             How::Whole(_) => Box::new(std::iter::empty()),
-            How::Blocks(blocks) => Box::new(blocks.iter().map(|b| b.1)),
+            How::Blocks(parts) | How::Weighted(parts) => Box::new(parts.iter().map(|p| p.1)),
             How::Turns(turns) => Box::new(turns.iter().copied()),
         }
     }
 
-    /// Ends and nodes for the agent; turns have no ends.
+    /// Ends or weights, and nodes, for the agent; turns have neither.
     fn parts(&self) -> Vec<(u64, NodeId)> {
         match self {
             How::Whole(_) => Vec::new(),
-            How::Blocks(blocks) => blocks.clone(),
+            How::Blocks(parts) | How::Weighted(parts) => parts.clone(),
             How::Turns(turns) => turns.iter().map(|&node| (1, node)).collect(),
         }
     }
@@ -114,6 +122,7 @@ impl How {
     fn policies(&self) -> Vec<Policy> {
         match self {
             How::Whole(policy) => vec![policy.clone()],
+            How::Weighted(_) => vec![Policy::Interleave(self.nodes().collect())],
             _ => self.nodes().collect::<NodeList>().iter().map(Policy::Preferred).collect(),
         }
     }
@@ -161,7 +170,7 @@ impl ObjectPolicies {
     /// # Errors
     /// If it does so.
     pub fn require_pinned(&self, pinned: bool, hint: &str) -> Result<()> {
-        match self.objects.iter().find(|o| !pinned && !matches!(o.how, How::Whole(_))) {
+        match self.objects.iter().find(|o| !pinned && matches!(o.how, How::Blocks(_) | How::Turns(_))) {
             Some(object) => bail!(
                 "{}: blocks and turns put memory beside the thread that uses it, and here threads may run anywhere: \
                  pin them, {hint}",
@@ -181,6 +190,9 @@ impl ObjectPolicies {
     /// # Errors
     /// In words.
     pub fn try_here(&self) -> Result<(), String> {
+        if self.objects.iter().any(|o| matches!(o.how, How::Weighted(_))) {
+            try_populating()?;
+        }
         self.objects.iter().flat_map(|o| o.how.policies()).try_for_each(|policy| policy.try_here())
     }
 
@@ -210,7 +222,7 @@ impl ObjectPolicies {
             for range in &object.ranges {
                 words.extend([data.dev(), data.ino(), range.start, range.end, object.least]);
                 words.extend([pair(object.kind, mode as u32), pair(object.how.number(), huge)]);
-                words.extend([pair(first_part, own.len() as u32), pair(first, 0)]);
+                words.extend([pair(first_part, own.len() as u32), pair(first, object.unit())]);
                 words.extend((0..NODE_WORDS).map(|i| mask.get(i).copied().unwrap_or(0)));
                 words.extend([0; WRITTEN_WORDS]);
                 entries += 1;
@@ -286,6 +298,15 @@ impl Resolved {
             Some(false) => ", without huge pages",
         };
         format!("memory {}{huge}", self.how.words())
+    }
+
+    /// Bytes that lie on one node at least: a huge page is on one, and the kernel makes one where it may.
+    fn unit(&self) -> u32 {
+        let huge = match self.huge_pages {
+            Some(false) => None,
+            asked => huge_page_bytes(Path::new("/"), asked.is_some()),
+        };
+        huge.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(proc::page_bytes() as u32)
     }
 
     fn words(&self, did: &Did) -> String {
@@ -365,7 +386,13 @@ fn resolve(
         }
         (ObjectPolicy::Blocks | ObjectPolicy::Turns, ..) => bail!("it names no nodes"),
         (ObjectPolicy::Bind, ..) => How::Whole(Policy::Bind(list)),
-        (ObjectPolicy::Interleave, ..) => How::Whole(Policy::Interleave(list)),
+        (ObjectPolicy::Interleave, ..) => match &object.weights {
+            Some(weights) if weights.len() != list.len() => {
+                bail!("{} weights for {} nodes ({list})", weights.len(), list.len())
+            }
+            Some(weights) => How::Weighted(weights.iter().map(|&w| u64::from(w)).zip(list.iter()).collect()),
+            None => How::Whole(Policy::Interleave(list)),
+        },
         (ObjectPolicy::Local, ..) => How::Whole(Policy::Local),
         (ObjectPolicy::Preferred, ..) => match list.as_slice() {
             [node] => How::Whole(Policy::Preferred(*node)),
