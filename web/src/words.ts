@@ -9,6 +9,8 @@ export function repair(r: Repair): string {
       return "interleaved over all nodes";
     case "weighted_interleave":
       return "interleaved, by bandwidth";
+    case "weighted":
+      return `interleaved, pages on each node with cpus and on each without as ${r.with_cpus} to ${r.without}`;
     case "bind":
       return `all on node ${r.node}`;
     case "same_schedule":

@@ -3,7 +3,7 @@
 use super::nodes::{NodeIndex, Nodes};
 use super::object_rows::RowUse;
 use super::program::{Managed, Program};
-use super::value::Pattern;
+use super::value::{Pattern, Repair, RepairPart};
 
 /// Stands in a sentence for the names of all objects of a finding that it holds for.
 pub const ALL: char = '\u{1}';
@@ -125,6 +125,14 @@ const ANY: &str = "that uses it";
 pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
     let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
     [advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched), advice(r, program, cause, ANY, "")]
+}
+
+/// How many pages each node best gets, where that is not as many.
+pub fn weighted(part: &RepairPart) -> Option<String> {
+    let Repair::Weighted { with_cpus, without } = part.repair else { return None };
+    Some(format!(
+        "Best are pages on each node with cpus and on each without as {with_cpus} to {without} (nearfar fix writes it)."
+    ))
 }
 
 fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -> String {

@@ -130,6 +130,7 @@ fn object(part: &RepairPart) -> PlacedObject {
         module: part.module.clone(),
         nodes,
         blocks: (policy == ObjectPolicy::Blocks).then(|| part.blocks.clone()),
+        weights: (!part.weights.is_empty()).then(|| part.weights.clone()),
         turns: (policy == ObjectPolicy::Turns).then(|| part.turns.clone()),
         comment: Some(format!("{}: {}", part.object, words(part.repair))),
         ..PlacedObject::new(policy)

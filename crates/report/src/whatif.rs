@@ -19,6 +19,11 @@ pub fn words(repair: Repair) -> String {
         Repair::WhereUsed => "where it is used".to_owned(),
         Repair::Interleave => "interleaved".to_owned(),
         Repair::WeightedInterleave => "interleaved by bandwidth".to_owned(),
+        Repair::Weighted { with_cpus, without } => {
+            format!(
+                "interleaved, pages on each node with cpus and on each without as {with_cpus} to {without}"
+            )
+        }
         Repair::Bind { node } => format!("on node {node}"),
         Repair::SameSchedule => "used by the schedule that touched it".to_owned(),
         Repair::Replicate => "a copy on each node".to_owned(),

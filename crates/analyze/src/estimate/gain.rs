@@ -176,7 +176,8 @@ impl Estimate {
         match &repair.repair {
             Repair::Replicate | Repair::SameSchedule => to[own] = 1.0,
             Repair::Bind { node } => to[position(*node).unwrap_or(now)] = 1.0,
-            Repair::Interleave | Repair::WeightedInterleave => {
+            // Weights are told from counted lines only.
+            Repair::Interleave | Repair::WeightedInterleave | Repair::Weighted { .. } => {
                 let part = 1.0 / self.with_cpus.len().max(1) as f64;
                 self.with_cpus.iter().for_each(|&n| to[n] = part);
             }

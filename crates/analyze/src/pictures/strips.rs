@@ -330,8 +330,9 @@ pub(super) fn repaired(
                 mix.add(main, 1.0);
             }
         }
-        Repair::Interleave | Repair::WeightedInterleave => {
-            part.nodes.iter().for_each(|&n| mix.add(index(n), 1.0))
+        Repair::Interleave | Repair::WeightedInterleave | Repair::Weighted { .. } => {
+            let weight = |i: usize| part.weights.get(i).map_or(1.0, |&w| f64::from(w));
+            part.nodes.iter().enumerate().for_each(|(i, &n)| mix.add(index(n), weight(i)))
         }
         Repair::Bind { node } => mix.add(index(node), 1.0),
         Repair::Replicate | Repair::SameSchedule => return None,

@@ -15,6 +15,13 @@ pub enum Repair {
     Interleave,
     /// The same, as many as each node's memory is fast.
     WeightedInterleave,
+    /// Pages in turns over all nodes that have memory of the machine's own, more on the faster ones: so many in a row on each.
+    Weighted {
+        /// On each node with cpus.
+        with_cpus: u32,
+        /// On each node without, as of a CXL device.
+        without: u32,
+    },
     /// All pages on one node.
     Bind {
         /// The node.
@@ -54,8 +61,10 @@ pub struct RepairPart {
     pub variable: Option<String>,
     /// Path of the library whose code allocates it; null for the program's own.
     pub module: Option<String>,
-    /// For `interleave` and `bind`: the nodes.
+    /// For `interleave`, `weighted` and `bind`: the nodes.
     pub nodes: Vec<u32>,
+    /// For `weighted` and `weighted_interleave`: pages in a row on each of the nodes.
+    pub weights: Vec<u32>,
     /// Bytes of one of its allocations.
     pub bytes: u64,
     /// For `where_used`: parts of the object by ascending end (bytes from its begin), each with its node.
@@ -79,7 +88,7 @@ impl RepairPart {
         };
         let (own, others) = (ends(self), ends(other));
         self.repair == other.repair
-            && self.nodes == other.nodes
+            && (&self.nodes, &self.weights) == (&other.nodes, &other.weights)
             && self.turns == other.turns
             && own.len() == others.len()
             && own.iter().zip(&others).all(|(a, b)| a.1 == b.1 && (a.0 - b.0).abs() < SAME_END)

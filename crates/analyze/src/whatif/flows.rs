@@ -44,6 +44,8 @@ pub struct Flows {
     turns: Vec<(usize, f64)>,
     /// The same, by bandwidth.
     weighted: Vec<(usize, f64)>,
+    /// Positions of nodes without cpus whose memory pages may be on.
+    without_cpus: Vec<usize>,
 }
 
 impl Flows {
@@ -90,6 +92,9 @@ impl Flows {
             weighted: with_cpus
                 .iter()
                 .map(|&n| (n, all.map_or(even, |all| rate(n).unwrap_or(0.0) / all)))
+                .collect(),
+            without_cpus: super::weights::without_cpus(machine)
+                .filter_map(|n| machine.position(n.id))
                 .collect(),
             phases: sampled
                 .into_iter()
@@ -173,6 +178,12 @@ impl Flows {
             Some(Repair::Replicate | Repair::SameSchedule) => to[usize::from(from)] += 1.0,
             Some(Repair::Interleave) => self.turns.iter().for_each(|&(n, part)| to[n] += part),
             Some(Repair::WeightedInterleave) => self.weighted.iter().for_each(|&(n, part)| to[n] += part),
+            Some(Repair::Weighted { with_cpus, without }) => {
+                let [near, far] = [f64::from(with_cpus), f64::from(without)];
+                let all = near * self.turns.len() as f64 + far * self.without_cpus.len() as f64;
+                self.turns.iter().for_each(|t| to[t.0] += near / all);
+                self.without_cpus.iter().for_each(|&n| to[n] += far / all);
+            }
             Some(Repair::Bind { node }) => {
                 to[self.ids.iter().position(|&id| id == node).unwrap_or(old)] += 1.0;
             }

@@ -9,6 +9,7 @@ mod in_file;
 mod parts;
 mod plan;
 mod tied;
+mod weights;
 
 use super::cases::MOSTLY_HALO;
 use super::counters::Counters;
@@ -70,6 +71,8 @@ pub struct Engine<'a> {
     /// Units that a static schedule of their loop would make near, and what it gains. A schedule is of a loop: it
     /// is for all of them or for none.
     scheduled: (Vec<usize>, f64),
+    /// The weights that take least time for all memory, where nodes without cpus have some, too.
+    weighted: Option<Repair>,
 }
 
 impl<'a> Engine<'a> {
@@ -112,6 +115,7 @@ impl<'a> Engine<'a> {
             best: FastMap::default(),
             options: Vec::new(),
             scheduled: (Vec::new(), 1.0),
+            weighted: None,
         };
         engine.divide(row_uses, causes);
         engine.search(row_uses);
@@ -241,13 +245,16 @@ impl<'a> Engine<'a> {
         self.scheduled = self.scheduled(row_uses);
         for unit in 0..self.units.len() {
             let repairs = self.repairs(self.units[unit][0], row_uses);
-            let tried = repairs.iter().map(|&r| (r, self.guess(&|x| (x == unit).then_some(r)))).collect();
+            let alone = |r| self.guess(&|x| (x == unit).then_some(r));
+            let mut tried: Vec<(Repair, f64)> = repairs.iter().map(|&r| (r, alone(r))).collect();
+            tried.extend(weights::best(self.machine, alone));
             self.options.push(tried);
         }
         if !self.scheduled.0.is_empty() {
             let all = &self.scheduled.0;
             self.scheduled.1 = self.guess(&|x| all.contains(&x).then_some(Repair::SameSchedule));
         }
+        self.weighted = weights::best(self.machine, |r| self.guess(&|_| Some(r))).map(|w| w.0);
         self.best = self.combined(&|_, _| true);
     }
 
@@ -259,12 +266,9 @@ impl<'a> Engine<'a> {
             units.iter().filter(|&&u| may(u, repair)).map(|&u| (u, repair)).collect()
         };
         let single = units.iter().filter_map(|&u| Some((u, self.pick(u, may)?))).collect();
-        let starts = [
-            all(&units, Repair::WhereUsed),
-            all(&units, Repair::Interleave),
-            all(&self.scheduled.0, Repair::SameSchedule),
-            single,
-        ];
+        let plain = [Some(Repair::WhereUsed), Some(Repair::Interleave), self.weighted].into_iter().flatten();
+        let starts =
+            plain.map(|r| all(&units, r)).chain([all(&self.scheduled.0, Repair::SameSchedule), single]);
         let (mut least, mut best) = (1.0, FastMap::default());
         for start in starts {
             let ratio = self.guess(&|x| start.get(&x).copied());
@@ -397,7 +401,7 @@ impl<'a> Engine<'a> {
             repairs.push(self.row(names, Repair::SameSchedule, &of));
         }
         let weighted = self.flows.uneven().then_some(Repair::WeightedInterleave);
-        let of_all = [Repair::WhereUsed, Repair::Interleave].into_iter().chain(weighted);
+        let of_all = [Repair::WhereUsed, Repair::Interleave].into_iter().chain(weighted).chain(self.weighted);
         repairs.extend(of_all.map(|repair| self.row(Vec::new(), repair, &|_| Some(repair))));
         repairs.sort_by(|a, b| {
             let key = |r: &RepairRow| (r.objects.is_empty(), r.predicted.ratio);

@@ -1,6 +1,7 @@
 //! A repair as a placement file can say it: which allocations, which of their bytes on which node.
 
 use super::parts::{PageUser, simplest};
+use super::weights;
 use crate::context::Context;
 use crate::counters::{BINS, Counters};
 use crate::exact::{Exact, PageUse};
@@ -75,10 +76,14 @@ impl<'a> Planner<'a> {
                 Err("threads take what comes next: only a static schedule in the source makes them come back"
                     .to_string())
             }
-            Repair::WeightedInterleave => Err(
-                "weights are the machine's, not an object's (/sys/kernel/mm/mempolicy/weighted_interleave)"
-                    .to_string(),
-            ),
+            Repair::WeightedInterleave => {
+                (part.nodes, part.weights) = weights::by_bandwidth(self.machine);
+                Ok(())
+            }
+            Repair::Weighted { with_cpus, without } => {
+                (part.nodes, part.weights) = weights::by_kind(self.machine, with_cpus, without);
+                Ok(())
+            }
             Repair::WhereUsed => self.where_used(row, about, &mut part),
             Repair::Interleave => {
                 part.nodes = self.machine.cpu_nodes().map(|n| n.id).collect();
@@ -109,6 +114,7 @@ impl<'a> Planner<'a> {
             variable: None,
             module: None,
             nodes: Vec::new(),
+            weights: Vec::new(),
             bytes: about
                 .things
                 .iter()

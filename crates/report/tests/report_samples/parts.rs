@@ -28,6 +28,7 @@ pub(super) fn repair(object: &str, repair: Repair) -> RepairPart {
         nodes: vec![0, 1],
         bytes: 256 << 20,
         blocks: vec![(128 << 20, 0), (256 << 20, 1)],
+        weights: vec![1, 1],
         turns: vec![0, 1],
         not_placeable: None,
     }
