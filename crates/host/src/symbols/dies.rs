@@ -96,10 +96,9 @@ fn kind_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
         return Kind::Other;
     };
     match entry.tag() {
-        dw::DW_TAG_pointer_type
-        | dw::DW_TAG_class_type
-        | dw::DW_TAG_structure_type
-        | dw::DW_TAG_array_type => return Kind::Holder,
+        dw::DW_TAG_pointer_type | dw::DW_TAG_class_type | dw::DW_TAG_structure_type => return Kind::Holder,
+        // Fortran's may be allocatable. Others lie where they are declared, and hold what their elements hold.
+        dw::DW_TAG_array_type if is_fortran(unit) => return Kind::Holder,
         dw::DW_TAG_base_type | dw::DW_TAG_enumeration_type | dw::DW_TAG_reference_type => {
             return Kind::Other;
         }
@@ -150,16 +149,7 @@ fn elements(unit: UnitRef<'_, Slice>, at: UnitOffset) -> Option<u64> {
     let mut children = tree.root().ok()?.children();
     let mut product = 1u64;
     // Fortran counts from 1 and leaves that bound out.
-    let first = match language(unit) {
-        Some(
-            dw::DW_LANG_Fortran77
-            | dw::DW_LANG_Fortran90
-            | dw::DW_LANG_Fortran95
-            | dw::DW_LANG_Fortran03
-            | dw::DW_LANG_Fortran08,
-        ) => 1,
-        _ => 0,
-    };
+    let first = i64::from(is_fortran(unit));
     while let Ok(Some(child)) = children.next() {
         let entry = child.entry();
         if entry.tag() != dw::DW_TAG_subrange_type {
@@ -180,6 +170,19 @@ fn elements(unit: UnitRef<'_, Slice>, at: UnitOffset) -> Option<u64> {
 fn signed(entry: &DebuggingInformationEntry<Slice>, name: DwAt) -> Option<i64> {
     let value = entry.attr_value(name)?;
     value.sdata_value().or_else(|| i64::try_from(value.udata_value()?).ok())
+}
+
+fn is_fortran(unit: UnitRef<'_, Slice>) -> bool {
+    matches!(
+        language(unit),
+        Some(
+            dw::DW_LANG_Fortran77
+                | dw::DW_LANG_Fortran90
+                | dw::DW_LANG_Fortran95
+                | dw::DW_LANG_Fortran03
+                | dw::DW_LANG_Fortran08,
+        )
+    )
 }
 
 fn language(unit: UnitRef<'_, Slice>) -> Option<gimli::DwLang> {

@@ -30,6 +30,29 @@ fn calls(path: &Path, target: &str) -> Vec<u64> {
         .collect()
 }
 
+/// What is declared beside a call on its line is not what the call is assigned to.
+#[test]
+fn without_the_source_an_array_of_numbers_receives_nothing_and_one_of_pointers_does() {
+    const SOURCE: &str = "#include <stdlib.h>
+static double *grid;
+int main(void) {
+    grid = malloc(1 << 20); unsigned long ids[4] = {0};
+    double *rows[2] = {malloc(1 << 20), 0};
+    return ids[1] == 3 || rows[1] || !grid;
+}
+";
+    let dir = TempDir::new().unwrap();
+    let Some(path) = compile(&dir, "gcc", "beside.c", SOURCE, &["-O0"]) else { return };
+    let module = Module::open(&path).unwrap();
+    let at = calls(&path, "malloc");
+    let text: Vec<_> = at.iter().filter_map(|&call| named(&module, call)).collect();
+    assert_eq!(text, [(4, "grid".to_owned()), (5, "rows[2]".to_owned())]);
+    std::fs::remove_file(dir.path().join("beside.c")).unwrap();
+    let module = Module::open(&path).unwrap();
+    let bare: Vec<_> = at.iter().filter_map(|&call| named(&module, call)).collect();
+    assert_eq!(bare, [(5, "rows".to_owned())]);
+}
+
 #[test]
 fn statics_agree_with_nm() {
     let dir = TempDir::new().unwrap();
