@@ -11,6 +11,7 @@ use super::nodes::{NodeIndex, UNKNOWN};
 use super::pages::{self, Origins};
 use super::pattern::{self, Range};
 use super::sites::SiteId;
+use super::space::MOST_CONSTANT;
 use super::stats::{Block, share_interval};
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use nearfar_recording::{NONE, ObjectKind};
@@ -161,38 +162,59 @@ impl RowUse {
 }
 
 /// Weight of samples on file mappings (constants, tables) that the program only reads, that caches hold and of which no
-/// node of the page is known: the page cache's pages were placed by the process that read the file first.
+/// node of the page is known: the page cache's pages were placed by the process that read the file first. The other
+/// mappings of a file, as that of its variables, are in the same row.
 pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) -> u64 {
     let spaces = context.finder.spaces;
     let in_file = |f: &&RowUse| {
         let row = &context.rows.rows[f.row];
-        // What no sample stored to may be written all the same: the page's protection tells.
-        matches!(row.kind, ObjectKind::File | ObjectKind::Static)
-            && spaces.are_constant(context.input, &row.things)
+        matches!(row.kind, ObjectKind::File | ObjectKind::Static) && row.things.len() <= MOST_CONSTANT
     };
-    let unplaced = |f: &&RowUse| {
-        let counts = counters.rows[f.row].as_deref();
-        counts.is_some_and(|c| c.known.weight == 0) && f.lines.iter().all(|l| l.1.stores == 0)
+    let rows: Vec<&RowUse> = rows.iter().filter(in_file).collect();
+    // Of each thing of theirs, the weight of its samples and its bins in use.
+    let mut uses: FastMap<u32, (u64, [bool; BINS])> = FastMap::default();
+    let mut add = |thing: u32, used: &Use| {
+        let of_thing = uses.entry(thing).or_insert((0, [false; BINS]));
+        of_thing.0 += used.sum.weight;
+        of_thing.1.iter_mut().zip(&used.bins).for_each(|(any, &n)| *any |= n > 0);
     };
-    let found: Vec<&RowUse> = rows.iter().filter(in_file).filter(unplaced).collect();
-    let mut bins: FastMap<u32, [bool; BINS]> = found.iter().map(|f| (f.row as u32, [false; BINS])).collect();
-    for ((row, _), used) in counters.uses.iter() {
-        if let Some(of_row) = bins.get_mut(row) {
-            of_row.iter_mut().zip(&used.bins).for_each(|(any, &n)| *any |= n > 0);
+    let (mut single, mut several) = (FastMap::default(), FastSet::default());
+    for f in &rows {
+        match context.rows.rows[f.row].things.as_slice() {
+            [thing] => _ = single.insert(f.row as u32, *thing),
+            things => several.extend(things.iter().copied()),
         }
+    }
+    for ((row, _), used) in counters.uses.iter() {
+        single.get(row).into_iter().for_each(|&thing| add(thing, used));
+    }
+    for ((thing, _), instance) in counters.instances.iter().filter(|i| several.contains(&i.0.0)) {
+        add(*thing, &instance.used);
     }
     let mut left = SMALL_FILES;
     let mut sum = 0;
-    for f in found {
-        let things = context.rows.rows[f.row].things.iter();
-        let bytes = things.fold(0u64, |sum, &t| sum.saturating_add(spaces.things.get(t).bytes));
-        let in_use = bins[&(f.row as u32)].iter().filter(|any| **any).count();
-        // Samples without an address may be anywhere.
-        let in_use =
-            if in_use == 0 { bytes } else { bytes.div_ceil(BINS as u64).saturating_mul(in_use as u64) };
-        if in_use <= left {
-            left -= in_use;
-            sum += counters.rows[f.row].as_deref().map_or(0, |c| c.sum.weight);
+    for f in rows {
+        let (mut weight, mut bytes) = (0, 0u64);
+        for &thing in &context.rows.rows[f.row].things {
+            // What no sample stored to may be written all the same: the page's protection tells.
+            let Some((of_thing, bins)) = uses.get(&thing) else { continue };
+            if spaces.are_constant(context.input, &[thing]) {
+                let whole = spaces.things.get(thing).bytes;
+                // Samples without an address may be anywhere.
+                bytes += match bins.iter().filter(|any| **any).count() as u64 {
+                    0 => whole,
+                    in_use => whole.div_ceil(BINS as u64).saturating_mul(in_use),
+                };
+                weight += of_thing;
+            }
+        }
+        // Whoever stores to constants stores to something else than is known: nothing is left out then.
+        let stored = f.lines.iter().any(|l| l.1.stores > 0);
+        let all = || spaces.are_constant(context.input, &context.rows.rows[f.row].things);
+        if bytes <= left && !(stored && all()) {
+            left -= bytes;
+            let of_row = counters.rows[f.row].as_deref();
+            sum += of_row.map_or(0, |c| weight.min(c.sum.weight.saturating_sub(c.known.weight)));
         }
     }
     sum

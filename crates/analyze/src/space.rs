@@ -19,7 +19,7 @@ use nearfar_recording::{NONE, ObjectKind, RangeKind};
 const SMALL_REACH: u64 = 128 << 10;
 
 /// Things that are asked whether they could be written to, together: a file has a few mappings. // chosen
-const MOST_CONSTANT: usize = 64;
+pub const MOST_CONSTANT: usize = 64;
 /// Bit of a mapping's flags: its pages may be written to.
 const WRITABLE: u8 = 2;
 

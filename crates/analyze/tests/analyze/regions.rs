@@ -86,6 +86,27 @@ fn constants_of_a_mapped_file_do_not_stand_against_a_clean_verdict() {
     // Zeroed variables in the last page of the file's data: that no sample stored to them makes them no constants.
     w.input.mappings.flags[0] = 3;
     assert_eq!(judged(&w, false).verdict, nearfar_analyze::Verdict::Unknown);
+    // The file's other mapping, of its variables, is in the same row: one page of it was touched, and is read.
+    w.input.mappings.flags[0] = 1;
+    w.object(ObjectKind::File, 0x41_0000, 2 * PAGE, 0, "/home/u/p/app");
+    w.input.mappings.push(Mapping {
+        time_ns: 0,
+        process: 0,
+        start: 0x41_0000,
+        end: 0x41_0000 + 2 * PAGE,
+        offset: 16 * PAGE,
+        module: 0,
+        flags: 3,
+        name: "/home/u/p/app".into(),
+    });
+    w.fault_as(500, 0, work, 0x41_0000, Access::Store);
+    for i in 0..50 {
+        w.sample(WORK + i * 40_000_000 + 9, 0, work, 0x41_0000);
+    }
+    let r = judged(&w, false);
+    let row = r.objects.iter().find(|o| o.kind == "file mapping").unwrap();
+    assert_eq!((row.samples, row.page_node_unknown_share > 0.9), (1050, true));
+    assert_eq!(r.verdict, nearfar_analyze::Verdict::Clean, "{}", r.verdict_why);
 }
 
 #[test]
