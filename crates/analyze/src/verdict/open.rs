@@ -39,16 +39,14 @@ fn may_compute(computed: &MayCompute, interval: Interval) -> String {
 
 /// Why the verdict is missing where caches may have answered what decides it.
 fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
-    let one = held.objects.len() == 1;
     format!(
-        "{} of the time is on far pages of {}, but little of {} is in use at a node at a time ({}{}): the level {} cache ({}) \
-         may have held it, and a clock cannot tell its hits from far memory, which took {} to {} of the time. \
-         `nearfar record --on MACHINE` counts what came from memory.",
+        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache ({}) may have held: \
+         a clock cannot tell its hits from far memory, which took {} to {} of the time. `nearfar record --on MACHINE` counts what \
+         came from memory.",
         percent(held.far_share),
         objects(held),
-        if one { "it" } else { "them" },
-        if one { "" } else { "of the first " },
         size(held.object_bytes),
+        if held.objects.len() == 1 { "it" } else { "the first" },
         held.cache_level,
         capacity(held.cache_bytes),
         low_end(interval),

@@ -47,12 +47,13 @@ fn what_a_cache_may_hold_accuses_nobody() {
     let r = on_two(&of_a_large_program(2560, all_over));
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
     assert!(
-        r.verdict_why.contains("50 % of the time is on far pages of a, but little of it"),
+        r.verdict_why.contains("50 % of the time is on far pages of a, but a node uses "),
         "{}",
         r.verdict_why
     );
     assert!(
-        r.verdict_why.contains("(10.0 MiB): the level 3 cache (32 MiB) may have held it"),
+        r.verdict_why
+            .contains("uses 10.0 MiB of it at a time, which the level 3 cache (32 MiB) may have held"),
         "{}",
         r.verdict_why
     );
