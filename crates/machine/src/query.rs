@@ -2,7 +2,7 @@
 
 use super::cpulist::CpuList;
 use super::figures::Figures;
-use super::{DistanceClass, Machine, NodeId, NumaNode};
+use super::{DistanceClass, Machine, NodeId, NodeKind, NumaNode};
 
 impl Machine {
     /// A machine of which nothing is known.
@@ -35,6 +35,12 @@ impl Machine {
     /// The nodes that have cpus.
     pub fn cpu_nodes(&self) -> impl Iterator<Item = &NumaNode> + '_ {
         self.nodes.iter().filter(|n| !n.cpus.is_empty())
+    }
+
+    /// The nodes without cpus whose memory a program's pages may be on as on any other: a GPU's is its own, and what persists is a
+    /// file's.
+    pub fn memory_nodes(&self) -> impl Iterator<Item = &NumaNode> + '_ {
+        self.nodes.iter().filter(|n| n.cpus.is_empty() && !matches!(n.kind, NodeKind::Gpu | NodeKind::Pmem))
     }
 
     /// Number of cpus.

@@ -93,9 +93,7 @@ impl Flows {
                 .iter()
                 .map(|&n| (n, all.map_or(even, |all| rate(n).unwrap_or(0.0) / all)))
                 .collect(),
-            without_cpus: super::weights::without_cpus(machine)
-                .filter_map(|n| machine.position(n.id))
-                .collect(),
+            without_cpus: machine.memory_nodes().filter_map(|n| machine.position(n.id)).collect(),
             phases: sampled
                 .into_iter()
                 .map(|(phase, mut cells)| {

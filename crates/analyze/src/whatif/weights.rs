@@ -1,7 +1,7 @@
 //! Weights of nodes that pages come in turns on.
 
 use crate::value::Repair;
-use nearfar_machine::{Machine, NodeKind, NumaNode};
+use nearfar_machine::{Machine, NumaNode};
 
 /// Weights that are tried: pages in a row on each node with cpus, and on each without. From step to step the share of either
 /// changes by a fifth at most, where the best ratio's neighbours take a hundredth more time. // chosen
@@ -33,14 +33,9 @@ const SLOWEST: f64 = 4.0;
 /// The largest weight of a placement file.
 const MOST: f64 = 255.0;
 
-/// Nodes without cpus whose memory a program's pages may be on.
-pub fn without_cpus(machine: &Machine) -> impl Iterator<Item = &NumaNode> {
-    machine.nodes.iter().filter(|n| n.cpus.is_empty() && !matches!(n.kind, NodeKind::Gpu | NodeKind::Pmem))
-}
-
 /// The weights that take least time, by `guess`; `None` on a machine whose nodes all have cpus.
 pub fn best(machine: &Machine, guess: impl Fn(Repair) -> f64) -> Option<(Repair, f64)> {
-    without_cpus(machine).next()?;
+    machine.memory_nodes().next()?;
     let tried = TRIED.map(|(with_cpus, without)| Repair::Weighted { with_cpus, without });
     tried.into_iter().map(|repair| (repair, guess(repair))).min_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -48,7 +43,7 @@ pub fn best(machine: &Machine, guess: impl Fn(Repair) -> f64) -> Option<(Repair,
 /// Nodes and their weights, as a file says them.
 pub fn by_kind(machine: &Machine, with_cpus: u32, without: u32) -> (Vec<u32>, Vec<u32>) {
     let weight = |n: &NumaNode| if n.cpus.is_empty() { without } else { with_cpus };
-    let mut all: Vec<&NumaNode> = machine.cpu_nodes().chain(without_cpus(machine)).collect();
+    let mut all: Vec<&NumaNode> = machine.cpu_nodes().chain(machine.memory_nodes()).collect();
     all.sort_by_key(|n| n.id);
     all.iter().map(|n| (n.id, weight(n))).unzip()
 }

@@ -30,7 +30,8 @@ pub(super) fn run(path: &Path, to: To, args: &FixArgs) -> Result<ExitCode> {
     let Judged { report, meta, machine, .. } = judged_with(path, args.machine.as_deref(), args.bind, false)?;
     let form = form(to);
     let nodes: NodeList = machine.cpu_nodes().map(|n| n.id).collect();
-    let choice = match choose(&report, &nodes, form) {
+    let memory: NodeList = machine.memory_nodes().map(|n| n.id).collect();
+    let choice = match choose(&report, &nodes, &memory, form) {
         Ok(choice) => choice,
         Err(refused) => {
             let (why, code) = match refused {

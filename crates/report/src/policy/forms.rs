@@ -4,7 +4,7 @@
 
 use super::{Choice, Policy};
 use nearfar_figures::{escape, shell};
-use nearfar_machine::cpulist::CpuList;
+use nearfar_machine::cpulist::{CpuList, NodeList};
 use serde_json::{Value, json};
 
 /// Who keeps the policy.
@@ -30,7 +30,7 @@ impl Form {
     pub fn has(self, policy: &Policy) -> bool {
         // systemd's NUMAPolicy= takes default, preferred, bind, interleave and local (systemd.exec(5)), and a drop-in
         // does not know the service's command.
-        !matches!((self, policy), (Form::Systemd, Policy::WeightedInterleave(_)))
+        !matches!((self, policy), (Form::Systemd, Policy::WeightedInterleave(_) | Policy::Weights(_)))
     }
 }
 
@@ -81,7 +81,17 @@ fn about(name: &str, choice: &Choice, known: &Known) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if let Policy::Weights(weights) = &choice.policy {
+        lines.push("Needs Linux 6.9, and these weights, which are the whole machine's; as root:".to_owned());
+        let file = "/sys/kernel/mm/mempolicy/weighted_interleave/node";
+        lines.extend(weights.iter().map(|(node, weight)| format!("    echo {weight} > {file}{node}")));
+    }
     lines
+}
+
+/// The nodes of weights.
+fn nodes_of(weights: &[(u32, u32)]) -> NodeList {
+    weights.iter().map(|w| w.0).collect()
 }
 
 /// Lines as comments: no name ends its line or reaches a terminal as a command.
@@ -103,6 +113,7 @@ fn numactl_words(policy: &Policy) -> Vec<String> {
     match policy {
         Policy::Interleave(nodes) => vec![format!("--interleave={nodes}")],
         Policy::WeightedInterleave(nodes) => vec![format!("--weighted-interleave={nodes}")],
+        Policy::Weights(weights) => vec![format!("--weighted-interleave={}", nodes_of(weights))],
         Policy::OneNode(node) => vec![format!("--cpunodebind={node}"), format!("--membind={node}")],
     }
 }
@@ -118,7 +129,7 @@ fn numactl_line(policy: &Policy, known: &Known) -> Vec<String> {
 
 fn numactl(choice: &Choice, known: &Known) -> String {
     let mut lines = about("numactl", choice, known);
-    if matches!(choice.policy, Policy::WeightedInterleave(_)) {
+    if matches!(choice.policy, Policy::WeightedInterleave(_) | Policy::Weights(_)) {
         lines.push("Needs a numactl that has --weighted-interleave.".to_owned());
     }
     comments(&lines) + &shell::command(&numactl_line(&choice.policy, known)) + "\n"
@@ -135,6 +146,9 @@ fn oci(choice: &Choice, known: &Known) -> String {
         Policy::Interleave(nodes) => json!({"memoryPolicy": policy("MPOL_INTERLEAVE", nodes.to_string())}),
         Policy::WeightedInterleave(nodes) => {
             json!({"memoryPolicy": policy("MPOL_WEIGHTED_INTERLEAVE", nodes.to_string())})
+        }
+        Policy::Weights(weights) => {
+            json!({"memoryPolicy": policy("MPOL_WEIGHTED_INTERLEAVE", nodes_of(weights).to_string())})
         }
         Policy::OneNode(node) => json!({
             "memoryPolicy": policy("MPOL_BIND", node.to_string()),
@@ -170,6 +184,8 @@ fn systemd(choice: &Choice, known: &Known) -> String {
         Policy::Interleave(nodes) | Policy::WeightedInterleave(nodes) => {
             format!("NUMAPolicy=interleave\nNUMAMask={nodes}\n")
         }
+        // As Form::has says, it is not asked for.
+        Policy::Weights(weights) => format!("NUMAPolicy=interleave\nNUMAMask={}\n", nodes_of(weights)),
         Policy::OneNode(node) => {
             let allowed = known.cpus.as_ref().map_or(String::new(), |cpus| format!("AllowedCPUs={cpus}\n"));
             // `numa`: the cpus of the nodes in NUMAMask=, wherever the unit is started.

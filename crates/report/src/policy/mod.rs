@@ -19,6 +19,8 @@ pub enum Policy {
     Interleave(NodeList),
     /// The same by the kernel's weights, which follow the nodes' bandwidths.
     WeightedInterleave(NodeList),
+    /// The same by these weights: nodes and their pages in a row.
+    Weights(Vec<(u32, u32)>),
     /// Threads and memory on this node.
     OneNode(u32),
 }
@@ -30,6 +32,11 @@ impl Policy {
             Policy::Interleave(nodes) => format!("all memory in turns on nodes {nodes}"),
             Policy::WeightedInterleave(nodes) => {
                 format!("all memory in turns on nodes {nodes}, by their bandwidths")
+            }
+            Policy::Weights(weights) => {
+                let nodes: NodeList = weights.iter().map(|w| w.0).collect();
+                let pages: Vec<String> = weights.iter().map(|w| w.1.to_string()).collect();
+                format!("all memory in turns on nodes {nodes}, {} pages in a row", pages.join(" and "))
             }
             Policy::OneNode(node) => format!("threads and memory on node {node}"),
         }
@@ -79,17 +86,18 @@ pub enum Refused {
     Unpredicted(String),
 }
 
-/// The policy of the whole process that gains most, of those that the form has. `nodes`: those with cpus.
+/// The policy of the whole process that gains most, of those that the form has. `nodes`: those with cpus; `memory`: those
+/// without that have memory.
 ///
 /// # Errors
 /// If none is predicted to gain as much as is worth a change, for certain.
-pub fn choose(report: &Report, nodes: &NodeList, form: Form) -> Result<Choice, Refused> {
+pub fn choose(report: &Report, nodes: &NodeList, memory: &NodeList, form: Form) -> Result<Choice, Refused> {
     let Some(w) = &report.what_if else {
         let why = report.what_if_why.clone().unwrap_or_else(|| "nothing was predicted".to_owned());
         return Err(Refused::Unpredicted(why));
     };
     let worth = |p: &Predicted| p.ratio <= 1.0 - WORTH && p.high < 1.0;
-    let tried = tried(w, nodes);
+    let tried = tried(w, nodes, memory);
     let mut gaining: Vec<(Policy, Predicted)> = tried.iter().filter(|t| worth(&t.1)).cloned().collect();
     gaining.sort_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let single = w.best.iter().chain(&w.placeable).map(|c| c.predicted.clone());
@@ -106,13 +114,19 @@ pub fn choose(report: &Report, nodes: &NodeList, form: Form) -> Result<Choice, R
 }
 
 /// Policies of the whole process with what is predicted of them.
-fn tried(w: &WhatIf, nodes: &NodeList) -> Vec<(Policy, Predicted)> {
+fn tried(w: &WhatIf, nodes: &NodeList, memory: &NodeList) -> Vec<(Policy, Predicted)> {
     let of_all = w.repairs.iter().filter(|row| row.objects.is_empty());
     let mut tried: Vec<(Policy, Predicted)> = of_all
         .filter_map(|row| match row.repair {
             Repair::Interleave => Some((Policy::Interleave(nodes.clone()), row.predicted.clone())),
             Repair::WeightedInterleave => {
                 Some((Policy::WeightedInterleave(nodes.clone()), row.predicted.clone()))
+            }
+            Repair::Weighted { with_cpus, without } => {
+                let of = |list: &NodeList, weight| list.iter().map(move |n| (n, weight)).collect::<Vec<_>>();
+                let mut weights = [of(nodes, with_cpus), of(memory, without)].concat();
+                weights.sort_unstable();
+                Some((Policy::Weights(weights), row.predicted.clone()))
             }
             // Where it is used is no policy: the kernel's is where it is touched first, which is what is recorded.
             _ => None,

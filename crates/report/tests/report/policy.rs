@@ -28,15 +28,15 @@ fn with(even: f64, weighted: Option<f64>, one_node: Option<f64>) -> Report {
 
 #[test]
 fn what_gains_most_is_chosen_and_says_what_it_keeps_of_single_objects() {
-    let choice = choose(&with(0.66, None, Some(0.9)), &nodes(), Form::Numactl).unwrap();
+    let choice = choose(&with(0.66, None, Some(0.9)), &nodes(), &NodeList::default(), Form::Numactl).unwrap();
     assert_eq!(choice.policy, Policy::Interleave(nodes()));
     // 34 % of the time where single objects gain 49 %.
     assert_eq!(choice.gain(), "34 % less time (32 to 36 %)");
     assert!(choice.kept().starts_with("This keeps 69 % of"), "{}", choice.kept());
     assert!(choice.kept().contains("49 % less time (42 to 55 %)"), "{}", choice.kept());
-    let choice = choose(&with(0.95, None, Some(0.9)), &nodes(), Form::Slurm).unwrap();
+    let choice = choose(&with(0.95, None, Some(0.9)), &nodes(), &NodeList::default(), Form::Slurm).unwrap();
     assert_eq!(choice.policy, Policy::OneNode(1));
-    let choice = choose(&with(0.4, None, None), &nodes(), Form::Oci).unwrap();
+    let choice = choose(&with(0.4, None, None), &nodes(), &NodeList::default(), Form::Oci).unwrap();
     assert_eq!(choice.kept(), "Placing single objects is not predicted to gain more.");
 }
 
@@ -44,7 +44,7 @@ fn what_gains_most_is_chosen_and_says_what_it_keeps_of_single_objects() {
 fn what_a_form_does_not_have_is_named_and_the_next_is_written() {
     let report = with(0.66, Some(0.6), None);
     for form in Form::ALL {
-        let choice = choose(&report, &nodes(), form).unwrap();
+        let choice = choose(&report, &nodes(), &NodeList::default(), form).unwrap();
         let written = text(form, &choice, &Known::default());
         match form {
             Form::Systemd => {
@@ -63,23 +63,50 @@ fn what_a_form_does_not_have_is_named_and_the_next_is_written() {
 }
 
 #[test]
+fn weights_of_the_whole_machine_are_said_as_root_types_them() {
+    let mut report = with(0.9, None, None);
+    let repair = Repair::Weighted { with_cpus: 5, without: 2 };
+    let row = RepairRow { objects: vec![], repair, predicted: predicted(0.6), remote_share: 0.5 };
+    report.what_if.as_mut().unwrap().repairs.push(row);
+    let memory: NodeList = [2].into_iter().collect();
+    for form in Form::ALL {
+        let choice = choose(&report, &nodes(), &memory, form).unwrap();
+        let written = text(form, &choice, &Known::default());
+        if form == Form::Systemd {
+            assert_eq!(choice.policy, Policy::Interleave(nodes()));
+            continue;
+        }
+        assert_eq!(choice.policy, Policy::Weights(vec![(0, 5), (1, 5), (2, 2)]));
+        assert!(written.contains("echo 2 > /sys/kernel/mm/mempolicy/weighted_interleave/node2"), "{written}");
+        let on = if form == Form::Oci { "MPOL_WEIGHTED_INTERLEAVE" } else { "--weighted-interleave=0-2" };
+        assert!(written.contains(on), "{written}");
+    }
+}
+
+#[test]
 fn where_only_single_objects_gain_nothing_is_chosen() {
     // One gains too little, the other may as well lose: its range reaches beyond 1.
     let mut report = with(0.98, None, Some(0.9));
     report.what_if.as_mut().unwrap().one_node.as_mut().unwrap().predicted.high = 1.01;
-    let Err(Refused::OnlyObjects(why)) = choose(&report, &nodes(), Form::Numactl) else { panic!() };
+    let Err(Refused::OnlyObjects(why)) = choose(&report, &nodes(), &NodeList::default(), Form::Numactl)
+    else {
+        panic!()
+    };
     for said in ["2.0 % less time", "threads and memory on node 1", "49 % less time (42 to 55 %)"] {
         assert!(why.contains(said), "{said}: {why}");
     }
     let mut slower = with(1.16, None, None);
-    let Err(Refused::OnlyObjects(why)) = choose(&slower, &nodes(), Form::Numactl) else { panic!() };
+    let Err(Refused::OnlyObjects(why)) = choose(&slower, &nodes(), &NodeList::default(), Form::Numactl)
+    else {
+        panic!()
+    };
     assert!(why.contains("time × 1.16"), "{why}");
     let w = slower.what_if.as_mut().unwrap();
     (w.best, w.placeable) = (None, None);
-    assert_eq!(choose(&slower, &nodes(), Form::Numactl), Err(Refused::NothingGains));
+    assert_eq!(choose(&slower, &nodes(), &NodeList::default(), Form::Numactl), Err(Refused::NothingGains));
     let sampled = samples::affected();
     assert_eq!(
-        choose(&sampled, &nodes(), Form::Numactl),
+        choose(&sampled, &nodes(), &NodeList::default(), Form::Numactl),
         Err(Refused::Unpredicted("no page was counted".to_owned()))
     );
 }
@@ -89,7 +116,7 @@ fn no_name_of_the_program_leaves_its_comment_or_its_word() {
     let evil = "a\nb\u{1b}[2J\u{202e}: 'x'\" # -".to_owned();
     let known = Known { command: vec![evil.clone(), evil], machine: "m\nx".into(), ..Known::default() };
     for policy in [Policy::Interleave(nodes()), Policy::OneNode(0)] {
-        let mut choice = choose(&with(0.66, None, None), &nodes(), Form::Oci).unwrap();
+        let mut choice = choose(&with(0.66, None, None), &nodes(), &NodeList::default(), Form::Oci).unwrap();
         choice.policy = policy;
         for form in Form::ALL {
             let written = text(form, &choice, &known);
