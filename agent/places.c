@@ -4,11 +4,11 @@
 #include "agent.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 
 /* Since Linux 5.14; older headers lack it. */
 #ifndef MADV_POPULATE_WRITE
@@ -21,6 +21,7 @@ enum { PREFERRED = 1,    /* MPOL_PREFERRED of linux/mempolicy.h */
        MOST = 1024,      /* entries */
        WORDS = 64,       /* of the stack above the hook that are compared with the calls */
        MOVE = 1 << 1 };  /* MPOL_MF_MOVE: pages of a reused block are there already */
+#define EVERY UINT32_MAX /* part */
 #define PAGE ((uintptr_t)4096) /* a smaller one than the kernel's is refused and counted */
 
 static struct nf_place *table;
@@ -50,18 +51,27 @@ static bool fresh(uintptr_t low, uintptr_t high) {
     return true;
 }
 
+/* The kernel reads one bit less of a mask than it is told; policies without nodes have neither mask nor number. */
+static unsigned long bits(const uint64_t *nodes) {
+    for (unsigned i = 0; i < NF_PLACE_WORDS; i++)
+        if (nodes[i]) return NF_PLACE_WORDS * 64ul + 1;
+    return 0;
+}
+
 static bool bind_pages(struct nf_place *place, uintptr_t low, uintptr_t high, const uint64_t *nodes, unsigned flags) {
     if (low >= high) return true;
-    /* mbind(2) reads one bit less than it is told; policies without nodes have neither mask nor number. */
-    bool none = true;
-    for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !nodes[i];
-    return done(place, nf_sys(SYS_mbind, low, high - low, place->mode, none ? NULL : nodes,
-                              none ? 0ul : NF_PLACE_WORDS * 64ul + 1, flags));
+    unsigned long n = bits(nodes);
+    return done(place, nf_sys(SYS_mbind, low, high - low, place->mode, n ? nodes : NULL, n, flags));
+}
+
+static void only(uint64_t *nodes, uint32_t node) {
+    memset(nodes, 0, NF_PLACE_WORDS * sizeof *nodes);
+    nodes[node / 64 % NF_PLACE_WORDS] = 1ull << node % 64;
 }
 
 static bool bind_part(struct nf_place *place, uintptr_t low, uintptr_t high, uint32_t node, unsigned flags) {
-    uint64_t nodes[NF_PLACE_WORDS] = {0};
-    nodes[node / 64 % NF_PLACE_WORDS] = 1ull << node % 64;
+    uint64_t nodes[NF_PLACE_WORDS];
+    only(nodes, node);
     return bind_pages(place, low, high, nodes, flags);
 }
 
@@ -83,14 +93,14 @@ static bool bind_blocks(struct nf_place *place, uintptr_t address, size_t bytes,
     return all;
 }
 
-/* Calls `each` for every run of a weighted object: part after part, as many units of each as its weight says. */
-static bool each_run(struct nf_place *place, uintptr_t low, uintptr_t high, uintptr_t unit, uint32_t only,
+/* Calls `each` for the runs of a weighted object, of one part or EVERY: part after part, as many units of each as its weight says. */
+static bool each_run(struct nf_place *place, uintptr_t low, uintptr_t high, uintptr_t unit, uint32_t part_only,
                      long (*each)(uintptr_t low, uintptr_t high, uint32_t node)) {
     const struct nf_part *part = parts + place->part;
     unsigned i = 0;
     for (uintptr_t from = low & ~(unit - 1); from < high; i = (i + 1) % place->part_count) {
         uintptr_t to = from + part[i].end * unit;
-        if (only == i || only == UINT32_MAX)
+        if (part_only == i || part_only == EVERY)
             if (!done(place, each(from < low ? low : from, to > high ? high : to, part[i].node))) return false;
         from = to;
     }
@@ -115,16 +125,29 @@ static long move(uintptr_t low, uintptr_t high, uint32_t node) {
     return 0;
 }
 
+/* Memory that the kernel can give without swapping, the page cache's too; all there can be if it does not say. */
+static unsigned long available_kib(void) {
+    static const char key[] = "MemAvailable:";
+    char text[512];
+    size_t had = nf_read_file("/proc/meminfo", text, sizeof text - 1);
+    text[had] = 0;
+    for (size_t i = 0; i + sizeof key <= had; i++) {
+        if (memcmp(text + i, key, sizeof key - 1) != 0) continue;
+        const char *at = text + i + sizeof key - 1;
+        unsigned long kib;
+        while (*at == ' ') at++;
+        return nf_number(&at, ULONG_MAX, &kib) ? kib : ULONG_MAX;
+    }
+    return ULONG_MAX;
+}
+
 /* The kernel's weights are the machine's, and a mapping for each run would be tens of thousands. So the pages are made
  * now, those of each node while that is the thread's own policy; what is made later comes in even turns. */
 static bool bind_weighted(struct nf_place *place, uintptr_t low, uintptr_t high, bool fresh) {
     uint64_t own[NF_PLACE_WORDS] = {0}, mask[NF_PLACE_WORDS];
     int mode = 0;
-    struct sysinfo memory;
-    /* More than there is would end the program, and it may never use most of it. */
-    if (nf_sys(SYS_sysinfo, &memory) == 0 &&
-        high - low > ((uint64_t)memory.freeram + memory.bufferram) * memory.mem_unit)
-        return done(place, -ENOMEM);
+    /* More than there is would end the program, which may never use most of it. */
+    if ((high - low) >> 10 > available_kib()) return done(place, -ENOMEM);
     uint64_t round = 0;
     for (unsigned i = 0; i < place->part_count; i++) round += parts[place->part + i].end * place->unit;
     uintptr_t unit = (high - low) / ROUNDS < round ? PAGE : place->unit;
@@ -132,16 +155,12 @@ static bool bind_weighted(struct nf_place *place, uintptr_t low, uintptr_t high,
     if (!done(place, nf_sys(SYS_get_mempolicy, &mode, own, NF_PLACE_WORDS * 64ul, NULL, 0ul))) return false;
     bool all = true;
     for (unsigned i = 0; i < place->part_count && all; i++) {
-        uint32_t node = parts[place->part + i].node;
-        memset(mask, 0, sizeof mask);
-        mask[node / 64 % NF_PLACE_WORDS] = 1ull << node % 64;
-        all = done(place, nf_sys(SYS_set_mempolicy, PREFERRED, mask, NF_PLACE_WORDS * 64ul + 1)) &&
+        only(mask, parts[place->part + i].node);
+        all = done(place, nf_sys(SYS_set_mempolicy, PREFERRED, mask, bits(mask))) &&
               each_run(place, low, high, unit, i, touch);
     }
-    bool none = true;
-    for (unsigned i = 0; i < NF_PLACE_WORDS; i++) none = none && !own[i];
-    nf_sys(SYS_set_mempolicy, mode, none ? NULL : own, none ? 0ul : NF_PLACE_WORDS * 64ul + 1);
-    if (all && !fresh) all = each_run(place, low, high, unit, UINT32_MAX, move);
+    nf_sys(SYS_set_mempolicy, mode, bits(own) ? own : NULL, bits(own));
+    if (all && !fresh) all = each_run(place, low, high, unit, EVERY, move);
     /* One policy of its own also keeps the kernel from moving pages to who uses them. */
     return bind_pages(place, low, high, place->nodes, 0) && all;
 }

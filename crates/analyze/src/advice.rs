@@ -127,11 +127,18 @@ pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
     [advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched), advice(r, program, cause, ANY, "")]
 }
 
-/// How many pages each node best gets, where that is not as many.
-pub fn weighted(part: &RepairPart) -> Option<String> {
-    let Repair::Weighted { with_cpus, without } = part.repair else { return None };
+/// How many pages nodes best get, where all objects of a finding gain most by the same weights.
+pub fn weighted(parts: &[RepairPart]) -> Option<String> {
+    let Repair::Weighted { with_cpus, without } = parts.first()?.repair else { return None };
+    if parts.iter().any(|part| part.repair != parts[0].repair) {
+        return None;
+    }
+    let written = match parts.iter().all(|part| part.not_placeable.is_none()) {
+        true => " (nearfar fix writes it)",
+        false => "",
+    };
     Some(format!(
-        "Best are pages on each node with cpus and on each without as {with_cpus} to {without} (nearfar fix writes it)."
+        "Best is a ratio of {with_cpus} to {without}: pages on each node with cpus to pages on each without{written}."
     ))
 }
 

@@ -295,7 +295,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         Ok(e) => ids.iter().filter_map(|&r| Some(planner.part(r, e.repair(r)?))).collect(),
         Err(_) => cases.iter().filter_map(|c| planner.fitting(c.row)).collect(),
     };
-    advice.extend(repairs.first().and_then(advice::weighted));
+    advice.extend(advice::weighted(&repairs));
     let at_risk = cases.iter().map(|c| c.row.remote).sum::<u64>() as f64 / total;
     let (predicted, from) = predicted(&ids, &repairs, at_risk, setting).unzip();
     Finding {

@@ -194,24 +194,26 @@ pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) 
     let mut left = SMALL_FILES;
     let mut sum = 0;
     for f in rows {
-        let (mut weight, mut bytes) = (0, 0u64);
-        for &thing in &context.rows.rows[f.row].things {
-            // What no sample stored to may be written all the same: the page's protection tells.
-            let Some((of_thing, bins)) = uses.get(&thing) else { continue };
-            if spaces.are_constant(context.input, &[thing]) {
-                let whole = spaces.things.get(thing).bytes;
-                // Samples without an address may be anywhere.
-                bytes += match bins.iter().filter(|any| **any).count() as u64 {
-                    0 => whole,
-                    in_use => whole.div_ceil(BINS as u64).saturating_mul(in_use),
-                };
-                weight += of_thing;
-            }
+        let things = &context.rows.rows[f.row].things;
+        // What no sample stored to may be written all the same: the page's protection tells.
+        let constant: Vec<u32> =
+            things.iter().copied().filter(|&thing| spaces.are_constant(context.input, &[thing])).collect();
+        // A store to a row of constants alone: its mappings are not those that were recorded.
+        if constant.len() == things.len() && f.lines.iter().any(|l| l.1.stores > 0) {
+            continue;
         }
-        // Whoever stores to constants stores to something else than is known: nothing is left out then.
-        let stored = f.lines.iter().any(|l| l.1.stores > 0);
-        let all = || spaces.are_constant(context.input, &context.rows.rows[f.row].things);
-        if bytes <= left && !(stored && all()) {
+        let (mut weight, mut bytes) = (0, 0u64);
+        for thing in constant {
+            let Some((of_thing, bins)) = uses.get(&thing) else { continue };
+            let whole = spaces.things.get(thing).bytes;
+            // Samples without an address may be anywhere.
+            bytes = bytes.saturating_add(match bins.iter().filter(|any| **any).count() as u64 {
+                0 => whole,
+                in_use => whole.div_ceil(BINS as u64).saturating_mul(in_use),
+            });
+            weight += of_thing;
+        }
+        if bytes <= left {
             left -= bytes;
             let of_row = counters.rows[f.row].as_deref();
             sum += of_row.map_or(0, |c| weight.min(c.sum.weight.saturating_sub(c.known.weight)));

@@ -90,7 +90,7 @@ impl Names {
         }
     }
 
-    /// With its line, by which it is told from others of its name.
+    /// The object's name, and the line that allocates it: other objects may have the name.
     fn part(&self, part: &mut RepairPart) {
         self.text(&mut part.object);
         self.some(&mut part.allocated_at);

@@ -176,7 +176,7 @@ impl Estimate {
         match &repair.repair {
             Repair::Replicate | Repair::SameSchedule => to[own] = 1.0,
             Repair::Bind { node } => to[position(*node).unwrap_or(now)] = 1.0,
-            // Weights are told from counted lines only.
+            // Weights are chosen by counts, so no sampled recording has them.
             Repair::Interleave | Repair::WeightedInterleave | Repair::Weighted { .. } => {
                 let part = 1.0 / self.with_cpus.len().max(1) as f64;
                 self.with_cpus.iter().for_each(|&n| to[n] = part);

@@ -3,8 +3,8 @@
 use crate::value::Repair;
 use nearfar_machine::{Machine, NumaNode};
 
-/// Weights that are tried: pages in a row on each node with cpus, and on each without. From step to step the share of either
-/// changes by a fifth at most, where the best ratio's neighbours take a hundredth more time. // chosen
+/// Weights that are tried: pages in a row on each node with cpus, and on each without. They are closest to each other from 1 to 4,
+/// where the bandwidths of a socket's DRAM over those of its CXL devices are. // chosen
 const TRIED: [(u32, u32); 21] = [
     (1, 4),
     (1, 3),
@@ -57,4 +57,41 @@ pub fn by_bandwidth(machine: &Machine) -> (Vec<u32>, Vec<u32>) {
         false => 1,
     };
     machine.cpu_nodes().map(|n| (n.id, weight(n))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar_machine::NodeKind;
+
+    fn with_expander() -> Machine {
+        let mut machine = Machine::from_shape("3x2").unwrap();
+        machine.nodes[1].cpus = Default::default();
+        machine.nodes[1].kind = NodeKind::Cxl;
+        machine
+    }
+
+    #[test]
+    fn weights_are_of_the_nodes_in_the_order_of_their_numbers() {
+        assert_eq!(by_kind(&with_expander(), 5, 2), (vec![0, 1, 2], vec![5, 2, 5]));
+        let mut gpu = with_expander();
+        gpu.nodes[1].kind = NodeKind::Gpu;
+        assert_eq!(by_kind(&gpu, 5, 2), (vec![0, 2], vec![5, 5]));
+    }
+
+    #[test]
+    fn the_ratio_of_the_least_time_is_found_and_none_where_all_nodes_have_cpus() {
+        // The slower of both kinds of memory lasts longest: 18 GB/s on each of two nodes, 9 on the third.
+        let time = |repair| match repair {
+            Repair::Weighted { with_cpus, without } => {
+                let all = f64::from(2 * with_cpus + without);
+                (f64::from(with_cpus) / all / 18.0).max(f64::from(without) / all / 9.0)
+            }
+            _ => f64::INFINITY,
+        };
+        let (repair, ratio) = best(&with_expander(), time).unwrap();
+        assert_eq!(repair, Repair::Weighted { with_cpus: 2, without: 1 });
+        assert!((ratio - 1.0 / 45.0).abs() < 1e-12, "{ratio}");
+        assert!(best(&Machine::from_shape("2x2").unwrap(), time).is_none());
+    }
 }

@@ -97,7 +97,7 @@ fn kind_within(lines: &Lines, unit: UnitRef<'_, Slice>, at: UnitOffset, depth: u
     };
     match entry.tag() {
         dw::DW_TAG_pointer_type | dw::DW_TAG_class_type | dw::DW_TAG_structure_type => return Kind::Holder,
-        // Fortran's may be allocatable. Others lie where they are declared, and hold what their elements hold.
+        // An array of Fortran may be allocatable. In other languages an array is where it is declared, and counts as its elements do.
         dw::DW_TAG_array_type if is_fortran(unit) => return Kind::Holder,
         dw::DW_TAG_base_type | dw::DW_TAG_enumeration_type | dw::DW_TAG_reference_type => {
             return Kind::Other;

@@ -171,7 +171,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         show::page(&text)
     };
     if let Some(signal) = asked {
-        // Who closed the terminal reads nothing any more.
+        // After SIGHUP the terminal is gone: that nothing could be printed is no error then.
         return Ok(ExitCode::from(status::ended_by(signal)));
     }
     shown?;

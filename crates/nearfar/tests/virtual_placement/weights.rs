@@ -38,6 +38,9 @@ static void show(const char *name, char *p, size_t n) {
 int main(void) {
     char *page = map(4 * MIB);
     char *wide = map(64 * MIB);
+    char *vast = mmap(NULL, 64ul << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (vast == MAP_FAILED) return 3;
+    vast[0] = 1;
     char *old = malloc(64 * 4096);
     memset(old, 1, 64 * 4096);
     free(old);
@@ -75,6 +78,7 @@ fn pages_of_an_object_come_in_turns_by_its_weights() {
     let mut file = "format = 1\n".to_owned();
     file += &at("char *page", "weights = [3, 1]\nhuge_pages = false");
     file += &at("char *wide", "weights = [1, 1]\nhuge_pages = true");
+    file += &at("char *vast", "name = \"vast\"\nweights = [1, 1]");
     file += &at("char *again", "weights = [1, 2]\nhuge_pages = false");
     file += "[[object]]\nstatic = \"grid\"\npolicy = \"interleave\"\nnodes = \"0-1\"\nweights = [5, 3]\nhuge_pages = false\n";
     let fix = scratch.path("fix.toml");
@@ -102,7 +106,12 @@ fn pages_of_an_object_come_in_turns_by_its_weights() {
         said.contains("1 allocation of 4.0 MiB in whole pages, memory interleaved over nodes 0-1, 3 and 1 pages in turns"),
         "{said}"
     );
-    assert!(!said.contains("refused"), "{said}");
+    // More than there is is left as it was, and the program runs.
+    let refused: Vec<&str> = said.lines().filter(|l| l.contains("refused")).collect();
+    assert!(
+        matches!(&refused[..], [one] if one.contains("vast: ") && one.contains("Cannot allocate memory")),
+        "{said}"
+    );
 }
 
 /// A node of four cpus whose memory is too slow for them, and memory without cpus that is half as fast.
@@ -150,7 +159,7 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
     assert!(obtained < 0.9 && (ratio - obtained).abs() < 0.03, "{ratio} and {obtained}");
     let advice = before["findings"][0]["advice"].as_str().unwrap();
     assert!(advice.contains("(nearfar fix writes it)"), "{advice}");
-    // Of the weights for all three arrays together, those that are told are as good as their neighbours.
+    // The report's weights for all three arrays together take at most 1 % more time than the best of these.
     let rows = before["what_if"]["repairs"].as_array().unwrap();
     let of_all = rows
         .iter()

@@ -300,11 +300,11 @@ impl Resolved {
         format!("memory {}{huge}", self.how.words())
     }
 
-    /// Bytes that lie on one node at least: a huge page is on one, and the kernel makes one where it may.
+    /// Bytes of the object's pages: huge ones where it asks for them or the kernel gives them to all.
     fn unit(&self) -> u32 {
         let huge = match self.huge_pages {
             Some(false) => None,
-            asked => huge_page_bytes(Path::new("/"), asked.is_some()),
+            asked => huge_page_bytes(Path::new("/"), asked == Some(true)),
         };
         huge.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(proc::page_bytes() as u32)
     }

@@ -2,9 +2,9 @@
 //!
 //! Each says what it is of and what it gains in the comments that the form has, and what the form itself cannot say.
 
-use super::{Choice, Policy};
+use super::{Choice, Policy, nodes_of};
 use nearfar_figures::{escape, shell};
-use nearfar_machine::cpulist::{CpuList, NodeList};
+use nearfar_machine::cpulist::CpuList;
 use serde_json::{Value, json};
 
 /// Who keeps the policy.
@@ -87,11 +87,6 @@ fn about(name: &str, choice: &Choice, known: &Known) -> Vec<String> {
         lines.extend(weights.iter().map(|(node, weight)| format!("    echo {weight} > {file}{node}")));
     }
     lines
-}
-
-/// The nodes of weights.
-fn nodes_of(weights: &[(u32, u32)]) -> NodeList {
-    weights.iter().map(|w| w.0).collect()
 }
 
 /// Lines as comments: no name ends its line or reaches a terminal as a command.

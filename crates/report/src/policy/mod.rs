@@ -34,13 +34,21 @@ impl Policy {
                 format!("all memory in turns on nodes {nodes}, by their bandwidths")
             }
             Policy::Weights(weights) => {
-                let nodes: NodeList = weights.iter().map(|w| w.0).collect();
                 let pages: Vec<String> = weights.iter().map(|w| w.1.to_string()).collect();
-                format!("all memory in turns on nodes {nodes}, {} pages in a row", pages.join(" and "))
+                format!(
+                    "all memory in turns on nodes {}, {} pages in a row",
+                    nodes_of(weights),
+                    pages.join(" and ")
+                )
             }
             Policy::OneNode(node) => format!("threads and memory on node {node}"),
         }
     }
+}
+
+/// The nodes of weights.
+fn nodes_of(weights: &[(u32, u32)]) -> NodeList {
+    weights.iter().map(|w| w.0).collect()
 }
 
 /// A policy that is predicted to gain.
