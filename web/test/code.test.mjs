@@ -99,12 +99,14 @@ test("source that was changed since, built anew or deleted is said", async () =>
   };
   const as = await tab("unchanged.html");
   assert.ok(as.about.sources.some((file) => file.file.endsWith("app.c") && file.changed === false) && !as.said.includes("changed since"), as.said);
-  assert.ok(as.about.code.length > 0, "instructions of the file that was recorded");
+  // A sample or two may be in the loader's or the C library's code, which nobody changed.
+  const own_code = (about) => about.code.filter((listing) => listing.module === program);
+  assert.ok(own_code(as.about).length > 0, "instructions of the file that was recorded");
   appendFileSync(source, "/* another line */\nint other;\n");
   compile();
   const then = await tab("changed.html");
   assert.match(then.said, /app\.c: changed since the recording: lines may have moved/);
-  assert.equal(then.about.code.length, 0, "instructions of another build are not shown as those that ran");
+  assert.deepEqual(own_code(then.about), [], "instructions of another build are not shown as those that ran");
   assert.ok(then.about.code_missing.some((why) => /app/.test(why) && then.said.includes(why)), String(then.about.code_missing));
   rmSync(source);
   const gone = await tab("gone.html");
