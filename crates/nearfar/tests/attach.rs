@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, perf_works, skip, text};
+use common::{Scratch, disposed, ignores, perf_works, skip, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -167,12 +167,10 @@ fn a_recording_that_goes_on_can_be_reported() {
     let program = scratch.c("reader", PROGRAM);
     let one = start(&program, "nf-on");
     let path = scratch.path("on.nearfar");
-    let mut recorder = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(["record", "-q", "-o"])
-        .arg(&path)
-        .args(["-p", &one.0.id().to_string()])
-        .spawn()
-        .unwrap();
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    recorder.args(["record", "-q", "-o"]).arg(&path).args(["-p", &one.0.id().to_string()]);
+    disposed(&mut recorder, &[libc::SIGINT], libc::SIG_DFL);
+    let mut recorder = recorder.spawn().unwrap();
     let seen = wait_for_samples(&path, &[one.0.id()]);
     assert!(seen["notes"].to_string().contains("still running"), "{}", seen["notes"]);
     assert_ne!(seen["verdict"], "clean", "a run without its end is never clean");
@@ -180,6 +178,36 @@ fn a_recording_that_goes_on_can_be_reported() {
     assert_eq!(unsafe { libc::kill(recorder.id() as i32, libc::SIGINT) }, 0);
     assert!(recorder.wait().unwrap().success());
     assert_eq!(pids(&report(&path)), [one.0.id()]);
+}
+
+/// `nohup nearfar record -p PID &` in a script outlives the terminal.
+#[test]
+fn a_signal_that_the_recorder_was_started_to_ignore_stays_ignored() {
+    if !perf_works() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let program = scratch.c("reader", PROGRAM);
+    let one = start(&program, "nf-nohup");
+    let path = scratch.path("nohup.nearfar");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    recorder.args(["record", "-q", "-o"]).arg(&path).args(["-p", &one.0.id().to_string()]);
+    disposed(&mut recorder, &[libc::SIGHUP, libc::SIGINT], libc::SIG_IGN);
+    disposed(&mut recorder, &[libc::SIGTERM], libc::SIG_DFL);
+    let mut recorder = recorder.spawn().unwrap();
+    let before = samples(&wait_for_samples(&path, &[one.0.id()]));
+    let pid = recorder.id();
+    // SAFETY: our own child, which has not been waited for.
+    let send = |signal| assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
+    for signal in [libc::SIGHUP, libc::SIGINT] {
+        assert!(ignores(pid, signal), "{signal} is caught");
+        send(signal);
+    }
+    while samples(&wait_for_samples(&path, &[one.0.id()])) < before + 100 {
+        assert!(recorder.try_wait().unwrap().is_none(), "the recording has ended");
+    }
+    send(libc::SIGTERM);
+    assert!(recorder.wait().unwrap().success());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, has, text};
+use common::{Scratch, disposed, has, ignores, text};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
@@ -25,12 +25,13 @@ impl Drop for Serving {
 }
 
 fn serve(arguments: &[&str]) -> Serving {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nearfar"))
-        .args(["exporter", "--listen", "127.0.0.1:0"])
-        .args(arguments)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    command.args(["exporter", "--listen", "127.0.0.1:0"]).args(arguments);
+    started(command)
+}
+
+fn started(mut command: Command) -> Serving {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
@@ -85,6 +86,23 @@ fn without_a_choice_there_are_no_processes() {
     let (_, page) = ask(&serving, "text/plain");
     assert!(!page.contains("nearfar_process_") && !page.contains("# EOF"), "{page}");
     assert!(value(&page, "nearfar_node_memory_bytes{node=\"0\",kind=\"total\"}").is_some_and(|b| b > 0.0));
+}
+
+/// `nohup nearfar exporter &` in a script outlives the terminal, and ends by SIGTERM as ever.
+#[test]
+fn a_signal_that_it_was_started_to_ignore_stays_ignored() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    command.args(["exporter", "--listen", "127.0.0.1:0"]);
+    disposed(&mut command, &[libc::SIGHUP, libc::SIGINT], libc::SIG_IGN);
+    disposed(&mut command, &[libc::SIGTERM], libc::SIG_DFL);
+    let mut serving = started(command);
+    let pid = serving.child.id();
+    for signal in [libc::SIGHUP, libc::SIGINT] {
+        assert!(ignores(pid, signal), "{signal} is caught");
+    }
+    // SAFETY: our own child, which has not been waited for.
+    unsafe { libc::kill(pid as i32, libc::SIGTERM) };
+    serving.child.wait().unwrap();
 }
 
 #[test]

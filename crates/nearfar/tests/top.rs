@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, has, text};
+use common::{Scratch, disposed, has, text};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -346,6 +346,7 @@ const LEAVES: &str = "\x1b[?1049l";
 fn screen() -> (OnTerminal, (u32, u32, u32)) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
     command.args(["top", "0.2"]);
+    disposed(&mut command, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], libc::SIG_DFL);
     let mut on = OnTerminal::start(command, 80, 24);
     // Raw mode is not yet on, or the settings would be those of the screen: a terminal's are known anyway.
     on.wait_for("machine");

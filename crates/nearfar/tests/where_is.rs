@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Scratch, has, text};
+use common::{Scratch, disposed, has, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -374,6 +374,7 @@ fn looks_are_repeated_until_the_count_the_end_or_ctrl_c() {
     assert!(looks[2]["at_seconds"].as_f64().unwrap() >= 0.2);
     let mut watching = Command::new(env!("CARGO_BIN_EXE_nearfar"));
     watching.args(["where", &pid, "-i", "0.1"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    disposed(&mut watching, &[libc::SIGINT], libc::SIG_DFL);
     let child = watching.spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(700));
     // SAFETY: a plain system call; the process is the test's own.

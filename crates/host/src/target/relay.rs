@@ -62,13 +62,15 @@ pub fn interrupted_by() -> Option<i32> {
     Some(INTERRUPTED_BY.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
 }
 
-/// While attached, Ctrl-C ends the recording, not the program.
+/// While attached, Ctrl-C ends the recording, not the program. A signal that we were started to ignore (`nohup`, `&` in a
+/// script) stays ignored.
 pub fn interrupt_ends_recording() {
     extern "C" fn handler(signal: i32) {
         let _ = INTERRUPTED_BY.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
         INTERRUPTED.store(true, Ordering::SeqCst);
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().filter(|&s| !inherited::ignored(s))
+    {
         // SAFETY: a handler that only stores atomics.
         unsafe { libc::signal(signal, handler as extern "C" fn(i32) as libc::sighandler_t) };
     }

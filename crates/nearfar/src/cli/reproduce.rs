@@ -7,18 +7,20 @@ use nearfar_compare::reproduce::{
     CALCULATED, CASES, Case, Reproduction, Run, Seen, Sights, judge, needs, runs,
 };
 use nearfar_figures::shell;
-use nearfar_guest::{Progress, Setup};
+use nearfar_guest::memory_file::in_memory;
+use nearfar_guest::{Progress, Relay, Setup};
 use nearfar_host::discover::machine_from_argument;
-use nearfar_host::target::{INTERRUPTED, interrupt_ends_recording};
+use nearfar_host::target::Ending;
 use nearfar_machine::Machine;
 use nearfar_machine::scale::{ScaleOptions, scale};
 use nearfar_record::store;
 use nearfar_report::reproduce::{mutated_to_text, to_json, to_text};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// Run published NUMA results on the machines they were measured on, emulated, and compare
@@ -237,8 +239,8 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
         .require_plugins()
         .map_err(anyhow::Error::from)?;
     let kept = directory(args)?;
-    // The terminal's Ctrl-C ends the program of the run in progress; then we stop, and clean up.
-    interrupt_ends_recording();
+    // A signal ends the run in progress; then we clean up and end by it.
+    let relay = Relay::install().context("cannot catch signals")?;
     let begin = Instant::now();
     for (at, run) in plan.iter().enumerate() {
         nearfar_host::say!(
@@ -250,11 +252,16 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
             run.machine
         );
         let recording = kept.path.join(format!("{}.nearfar", run.name));
-        let trouble = record(run, &recording, &workloads)?;
-        if INTERRUPTED.load(Ordering::Relaxed) {
+        let (trouble, asked) = record(run, &recording, &workloads, &relay)?;
+        if let Some(signal) = asked {
+            // Half a run is of no use to --from.
+            let _ = std::fs::remove_dir_all(&recording);
+            let is_kept = kept.keep && std::fs::remove_dir(&kept.path).is_err();
             let kept_in =
-                if kept.keep { format!("; they are in {}", kept.path.display()) } else { String::new() };
-            bail!("interrupted after {at} of {} runs{kept_in}", plan.len());
+                if is_kept { format!("; they are in {}", kept.path.display()) } else { String::new() };
+            nearfar_host::say!("nearfar: interrupted after {at} of {} runs{kept_in}", plan.len());
+            drop((kept, relay));
+            Ending::Signal(signal).pass_on();
         }
         match trouble {
             None => match seen(run, args.full, &recording) {
@@ -268,8 +275,13 @@ fn do_runs(args: &ReproduceArgs, plan: &[Run], sights: &mut Sights) -> Result<()
     Ok(())
 }
 
-/// Records a run; what it said, if it failed.
-fn record(run: &Run, recording: &Path, workloads: &Path) -> Result<Option<String>> {
+/// Records a run; what it said, if it failed, and the signal that asked us to end meanwhile.
+fn record(
+    run: &Run,
+    recording: &Path,
+    workloads: &Path,
+    relay: &Relay,
+) -> Result<(Option<String>, Option<i32>)> {
     let mut command = Command::new(std::env::current_exe().context("cannot find nearfar itself")?);
     command.args(["record", "--quiet", "-o"]).arg(recording).args(flags(run)).arg("--");
     let folder = workloads.to_str().context("the workloads' path is not UTF-8")?;
@@ -282,9 +294,20 @@ fn record(run: &Run, recording: &Path, workloads: &Path) -> Result<Option<String
         command.env_remove(name);
     }
     command.envs(run.environment.iter().map(|(name, value)| (*name, value.as_str())));
-    let output = command.stdin(Stdio::null()).output()?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
-    Ok((!output.status.success()).then(|| format!("{}\n{}", text(&output.stdout), text(&output.stderr))))
+    let mut outputs = [File::from(in_memory(&[])?), File::from(in_memory(&[])?)];
+    command.stdin(Stdio::null()).stdout(outputs[0].try_clone()?).stderr(outputs[1].try_clone()?);
+    let (status, asked) = relay.wait_for(&mut command.spawn()?)?;
+    if status.success() {
+        return Ok((None, asked));
+    }
+    let mut said = Vec::new();
+    for output in &mut outputs {
+        let mut all = Vec::new();
+        output.rewind()?;
+        output.read_to_end(&mut all)?;
+        said.push(String::from_utf8_lossy(&all).trim_end().to_owned());
+    }
+    Ok((Some(said.join("\n")), asked))
 }
 
 /// Where the built workloads are.

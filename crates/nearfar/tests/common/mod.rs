@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its own part
 
 use serde_json::Value;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
@@ -94,6 +95,27 @@ pub fn caches_may_hold(report: &Report) -> bool {
 /// cache, which virtual machines may have 480 MiB of. A multiple of 1 MiB.
 pub fn beyond_caches(least: u64) -> u64 {
     least.max(21 * largest_cache() / 10).next_multiple_of(1 << 20)
+}
+
+/// Has it start with this disposition of some signals (`SIG_DFL`, `SIG_IGN`). A shell that starts the tests in the
+/// background or under nohup has them ignore signals, which stay ignored then.
+pub fn disposed(command: &mut Command, signals: &'static [i32], to: libc::sighandler_t) {
+    // SAFETY: between fork and exec, system calls that touch nothing of the parent's.
+    unsafe {
+        command.pre_exec(move || {
+            for &signal in signals {
+                libc::signal(signal, to);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whether a process ignores a signal.
+pub fn ignores(pid: u32, signal: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() >> (signal - 1) & 1 == 1
 }
 
 /// The bytes as text.

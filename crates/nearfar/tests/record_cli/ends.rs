@@ -1,6 +1,6 @@
 //! Recordings that end early, are looked at early, or begin late.
 
-use crate::common::{Scratch, nearfar, perf_works, skip, text};
+use crate::common::{Scratch, disposed, nearfar, perf_works, skip, text};
 use crate::programs::{Busy, pause, refused, run, send};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -139,6 +139,7 @@ fn a_running_process_is_recorded_until_ctrl_c_and_goes_on() {
     let pid = busy.pid();
     let mut command = nearfar();
     command.arg("record").arg("-o").arg(scratch.path("r")).args(["-p", &pid.to_string()]);
+    disposed(&mut command, &[libc::SIGINT], libc::SIG_DFL);
     let recorder = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while !scratch.path("r/meta.json").exists() {

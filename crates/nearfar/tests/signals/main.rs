@@ -3,7 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use common::{Scratch, nearfar, text};
+use common::{Scratch, disposed, nearfar, text};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -25,6 +25,9 @@ fn signals() -> Vec<i32> {
     ];
     (1..32).filter(|s| !own.contains(s)).chain([libc::SIGRTMIN(), libc::SIGRTMAX() - 1]).collect()
 }
+
+/// What a shell may have the tests ignore.
+const STARTED: &[i32] = &[libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
 const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
@@ -108,17 +111,6 @@ fn target(scratch: &Scratch) -> String {
     scratch.compile("gcc", "target.c", SOURCE, &[]).display().to_string()
 }
 
-/// A shell that starts the tests in the background or under nohup has them ignore signals, which stay ignored then.
-fn not_ignored(command: &mut Command, signal: i32) {
-    // SAFETY: between fork and exec, one system call.
-    unsafe {
-        command.pre_exec(move || {
-            libc::signal(signal, libc::SIG_DFL);
-            Ok(())
-        })
-    };
-}
-
 /// What each way gives of a signal in this mode; all the same as alone.
 fn check(mode: &str, value: Option<i32>) {
     let scratch = Scratch::new();
@@ -192,7 +184,7 @@ fn a_shell_traps_it() {
             ways(&scratch, &format!("shell{signal}"), &["bash".into(), "-c".into(), script.clone()])
         {
             // A shell cannot trap what it was started to ignore.
-            not_ignored(&mut command, signal);
+            disposed(&mut command, STARTED, libc::SIG_DFL);
             let child = started(command, &ready);
             send(&child, signal, None);
             let (output, status, errors) = end(child);
@@ -284,7 +276,7 @@ fn signals_after_the_end_are_the_recorders() {
         let (reader, writer) = std::io::pipe().unwrap();
         fill(&writer);
         let mut command = scratch.recorder("r", &["--no-perf"]);
-        not_ignored(&mut command, signal);
+        disposed(&mut command, STARTED, libc::SIG_DFL);
         let mut child = command.arg("true").stderr(writer).stdout(Stdio::null()).spawn().unwrap();
         // Finished: nothing is left but to report it.
         wait_for("the end of the recording", || {

@@ -199,7 +199,7 @@ impl Started {
     }
 
     /// Its end by a signal to its group, or to it alone; the emulator and the temporary files are gone then.
-    fn ends(mut self, emulator: i32, signal: i32, group: bool) -> Output {
+    fn ends(mut self, emulator: i32, signal: i32, group: bool) -> (Output, Scratch) {
         let pid = self.child.id() as i32;
         // SAFETY: no memory is involved; the group is the child's own.
         unsafe { libc::kill(if group { -pid } else { pid }, signal) };
@@ -216,7 +216,7 @@ impl Started {
         let state = std::fs::read_to_string(format!("/proc/{emulator}/stat")).unwrap_or_default();
         assert!(state.is_empty() || state.contains(") Z "), "the emulator still runs: {state}");
         assert_eq!(std::fs::read_dir(self.scratch.path("tmp")).unwrap().count(), 0);
-        output
+        (output, self.scratch)
     }
 }
 
@@ -235,11 +235,15 @@ fn a_signal_while_the_machine_starts_ends_by_it_and_leaves_nothing() {
     if !guest_works() {
         return;
     }
+    let Some(copy) = workload("copy") else { return };
+    let workloads = copy.parent().unwrap().to_str().unwrap();
     for (words, signal) in [
         (&["check", "--on", "2x1", "--", "true"][..], libc::SIGINT),
         (&["check", "--on", "2x1", "--", "true"], libc::SIGTERM),
         (&["cure", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
         (&["record", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
+        (&["reproduce", "17", "--workloads", workloads], libc::SIGINT),
+        (&["reproduce", "17", "-o", "new", "--workloads", workloads], libc::SIGTERM),
     ] {
         let scratch = Scratch::new();
         let kernel = nearfar_guest::Setup::find(&mut |_| {}).unwrap().kernel().image.clone();
@@ -250,7 +254,7 @@ fn a_signal_while_the_machine_starts_ends_by_it_and_leaves_nothing() {
         let made = started.scratch.path("new");
         let emulator = started.emulator("-initrd");
         // Ctrl-C is for all of a terminal's group.
-        let output = started.ends(emulator, signal, signal == libc::SIGINT);
+        let (output, _scratch) = started.ends(emulator, signal, signal == libc::SIGINT);
         let errors = text(&output.stderr);
         if words[0] == "check" {
             assert_eq!(output.status.code(), Some(128 + signal), "{errors}");
@@ -260,6 +264,31 @@ fn a_signal_while_the_machine_starts_ends_by_it_and_leaves_nothing() {
         }
         assert!(!made.exists(), "{words:?} {errors}");
     }
+}
+
+/// What was recorded before stays, and can be judged.
+#[test]
+fn a_signal_in_the_second_run_of_reproduce_keeps_the_first() {
+    let _one = one_machine();
+    if !guest_works() {
+        return;
+    }
+    let Some(copy) = workload("copy") else { return };
+    let workloads = copy.parent().unwrap().to_str().unwrap();
+    let words = ["reproduce", "17", "-o", "kept", "--workloads", workloads];
+    let started = Started::new(Scratch::new(), &words, |_| {});
+    let kept = started.scratch.path("kept");
+    let names = || {
+        let entries = std::fs::read_dir(&kept).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    started.until("the second run", || (names().len() == 2).then_some(()));
+    let emulator = started.emulator("-plugin");
+    let (output, _scratch) = started.ends(emulator, libc::SIGTERM, false);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{errors}");
+    assert!(errors.contains("interrupted after 1 of 4 runs; they are in"), "{errors}");
+    assert_eq!(names().len(), 1, "{errors}");
 }
 
 /// The program hears of it and ends as if all were well: that run is not counted, and no other one begins.
@@ -276,7 +305,7 @@ fn a_signal_while_the_program_runs_ends_a_check_after_it() {
     let started = Started::new(scratch, &words, |_| {});
     started.until("the program", || ready.exists().then_some(()));
     let emulator = started.emulator("-plugin");
-    let output = started.ends(emulator, libc::SIGTERM, false);
+    let (output, _scratch) = started.ends(emulator, libc::SIGTERM, false);
     assert_eq!(output.status.code(), Some(143), "{}", text(&output.stderr));
     let (printed, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(printed.contains("it was stopped before"), "{printed}{errors}");
