@@ -46,7 +46,7 @@ int main(void) {
     let module = Module::open(&path).unwrap();
     let at = calls(&path, "malloc");
     let text: Vec<_> = at.iter().filter_map(|&call| named(&module, call)).collect();
-    assert_eq!(text, [(4, "grid".to_owned()), (5, "rows[2]".to_owned())]);
+    assert_eq!(text, [(4, "grid".to_owned()), (5, "rows".to_owned())]);
     std::fs::remove_file(dir.path().join("beside.c")).unwrap();
     let module = Module::open(&path).unwrap();
     let bare: Vec<_> = at.iter().filter_map(|&call| named(&module, call)).collect();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::expressions::{
-    NOT_TYPES, assigned, declarators, initialiser_list, lvalue, template_end, template_start,
+    NOT_TYPES, assigned, declarators, declared, initialiser_list, lvalue, template_end, template_start,
 };
 use super::text::{
     Candidate, Window, closing, is_word, opening, skip_spaces, split_commas, squeeze, trim_end, word_end,
@@ -121,8 +121,7 @@ pub(super) fn clean(text: &[u8]) -> Vec<u8> {
 
 /// The statements that have a part on the line.
 pub(super) fn statements(code: &[u8], line: &Range<usize>) -> Vec<Range<usize>> {
-    let first = skip_spaces(code, line.start).min(line.end);
-    let start = code[..first].iter().rposition(|b| matches!(b, b';' | b'{' | b'}')).map_or(0, |i| i + 1);
+    let start = statement_start(code, skip_spaces(code, line.start).min(line.end));
     let mut found = Vec::new();
     let (mut from, mut parens, mut braces) = (start, 0i32, 0i32);
     for i in start..code.len() {
@@ -171,6 +170,35 @@ pub(super) fn statements(code: &[u8], line: &Range<usize>) -> Vec<Range<usize>> 
     found
 }
 
+/// Where the statement that holds `at` begins. Brackets of initialisers are parts of one.
+fn statement_start(code: &[u8], mut at: usize) -> usize {
+    while at > 0 {
+        at -= 1;
+        match code[at] {
+            b';' => return at + 1,
+            b'{' if !initialises(code, at) => return at + 1,
+            b'}' => match opening(code, at + 1).filter(|&open| initialises(code, open)) {
+                Some(open) => at = open,
+                None => return at + 1,
+            },
+            _ => {}
+        }
+    }
+    0
+}
+
+/// Whether the brace at `open` begins an initialiser (`= {`) or one within another (`= {1, {`).
+fn initialises(code: &[u8], mut open: usize) -> bool {
+    loop {
+        let before = trim_end(code, open);
+        match before.checked_sub(1).map(|b| code[b]) {
+            Some(b'=' | b',') => return true,
+            Some(b'{') => open = before - 1,
+            _ => return false,
+        }
+    }
+}
+
 fn read(code: &[u8], statement: Range<usize>, cpp: bool) -> Vec<Candidate> {
     let text = &code[..statement.end];
     let mut saw_allocator = false;
@@ -190,6 +218,13 @@ fn read(code: &[u8], statement: Range<usize>, cpp: bool) -> Vec<Candidate> {
         }
         at = end;
     }
+    let members = if cpp { initialiser_list(text, statement.start) } else { Vec::new() };
+    if saw_allocator && !members.is_empty() {
+        // Members that are set by no allocator may be vectors; those that are, are known by more of the text.
+        found.retain(|f| !members.iter().any(|m| m.span.start <= f.span.start && f.span.end <= m.span.end));
+        found.extend(members);
+        return found;
+    }
     if saw_allocator {
         return found;
     }
@@ -203,9 +238,8 @@ fn read(code: &[u8], statement: Range<usize>, cpp: bool) -> Vec<Candidate> {
     if !cpp {
         return Vec::new();
     }
-    let initialised = initialiser_list(text, statement.start);
-    if !initialised.is_empty() {
-        return initialised;
+    if !members.is_empty() {
+        return members;
     }
     assigned(text, statement.start).into_iter().collect()
 }
@@ -263,7 +297,7 @@ fn receiver_of(code: &[u8], start: usize, call: Range<usize>) -> Option<String> 
                 if b"=!<>+-*/%&|^".contains(&before) {
                     at = at.saturating_sub(1);
                 } else if code.get(at + 1) != Some(&b'=') {
-                    return lvalue(code, start, at).map(|(name, _)| name);
+                    return declared(code, start, at).or_else(|| Some(lvalue(code, start, at)?.0));
                 }
             }
             _ => {}
@@ -313,7 +347,10 @@ fn enclosing(code: &[u8], start: usize, open: usize) -> Enclosing {
         }
         // A constructor's list of members, or a further declarator.
         Some(b',') => !inside_another,
-        Some(b':') => !prefix.ends_with(b"::") && !prefix.contains(&b'?') && !inside_another,
+        Some(b':') => {
+            let case = prefix.trim_ascii_start().starts_with(b"case");
+            !prefix.ends_with(b"::") && !prefix.contains(&b'?') && !case && !inside_another
+        }
         _ => false,
     };
     if declares && !inside_another {

@@ -148,6 +148,63 @@ pub(super) fn declarators(code: &[u8], start: usize, cpp: bool) -> Option<Vec<Ca
     Some(found)
 }
 
+/// The variable of an array, or of a pointer to one, that what ends before `end` declares: `rows` of
+/// `double *rows[2] =`, `rows` of `double (*rows)[9] =`. None for other declarations, and for assignments.
+pub(super) fn declared(code: &[u8], start: usize, end: usize) -> Option<String> {
+    let dimensions = |mut at: usize| {
+        while at > start && code[at - 1] == b']' {
+            at = trim_end(code, opening(code, at)?);
+        }
+        Some(at.max(start))
+    };
+    let whole = trim_end(code, end).max(start);
+    let last = dimensions(whole)?;
+    let (name, before) = if last > start && code[last - 1] == b')' {
+        let open = opening(code, last).filter(|&open| open > start)?;
+        let inner = dimensions(trim_end(code, last - 1))?;
+        let name = word_start(code, inner).max(open + 1);
+        let stars = &code[open + 1..name];
+        if !stars.contains(&b'*') || !stars.iter().all(|&b| b == b'*' || b.is_ascii_whitespace()) {
+            return None;
+        }
+        (name..inner, open)
+    } else {
+        let name = word_start(code, last).max(start);
+        (name..last, name)
+    };
+    if name.is_empty() || last == whole {
+        return None;
+    }
+    let mut at = trim_end(code, before).max(start);
+    let mut star = false;
+    while at > start && matches!(code[at - 1], b'*' | b'&') {
+        star |= code[at - 1] == b'*';
+        at = trim_end(code, at - 1).max(start);
+    }
+    let is_declared = match code[start..at].last()? {
+        b'>' => !code[start..at].ends_with(b"->"),
+        b',' => star && begins_with_a_type(&code[start..at]),
+        &b if is_word(b) => {
+            let word = word_start(code, at).max(start);
+            let joined = trim_end(code, word).max(start);
+            let part = code[start..joined].ends_with(b".") || code[start..joined].ends_with(b"->");
+            !part && !NOT_TYPES.iter().any(|w| w.as_bytes() == &code[word..at])
+        }
+        _ => false,
+    };
+    is_declared.then(|| squeeze(&code[name]))
+}
+
+/// `double *a`, `const Node b`: a word, and then another or a star.
+fn begins_with_a_type(code: &[u8]) -> bool {
+    let first = skip_spaces(code, 0);
+    let end = word_end(code, first);
+    let next = code.get(skip_spaces(code, end));
+    end > first
+        && !NOT_TYPES.iter().any(|w| w.as_bytes() == &code[first..end])
+        && next.is_some_and(|&b| is_word(b) || b == b'*')
+}
+
 /// Members that a constructor's list initialises: `: data(n), other(m)`.
 pub(super) fn initialiser_list(code: &[u8], start: usize) -> Vec<Candidate> {
     let text = &code[start..];
@@ -157,7 +214,14 @@ pub(super) fn initialiser_list(code: &[u8], start: usize) -> Vec<Candidate> {
         .position(|(i, &b)| b == b':' && text.get(i + 1) != Some(&b':') && (i == 0 || text[i - 1] != b':'));
     let before = colon.map(|c| text[..c].trim_ascii_end());
     let from = match (colon, before) {
-        (Some(colon), Some(before)) if before.is_empty() || before.ends_with(b")") => colon + 1,
+        (Some(colon), Some(before))
+            if before.is_empty()
+                || before.ends_with(b")")
+                    && !before.contains(&b'?')
+                    && !before.trim_ascii_start().starts_with(b"case") =>
+        {
+            colon + 1
+        }
         // A list that goes on from the line before.
         (None, _) if text.trim_ascii_start().starts_with(b",") => skip_spaces(code, start) - start + 1,
         _ => return Vec::new(),

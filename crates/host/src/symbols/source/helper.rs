@@ -3,6 +3,8 @@
 //! `void *p = malloc(n); if (!p) die(); return p;` is an allocation helper: `p` says nothing of what the
 //! memory is for, and the caller's line does.
 
+use std::ops::Range;
+
 use super::c::{clean, statements};
 use super::text::{Window, closing, is_word, opening, skip_spaces, squeeze, trim_end, word_start};
 
@@ -21,8 +23,10 @@ pub(super) fn hands_on(text: &str, line: u32, name: Option<&str>) -> bool {
     if let Some(pointed) = name.strip_prefix('*') {
         return !pointed.is_empty() && pointed.bytes().all(is_word);
     }
-    let Some(end) = function_end(&code, window.line.start) else { return false };
-    let body = &code[window.line.start..end];
+    // The first statement of the line that is in a function: a whole function may be on one line.
+    let within = |s: &Range<usize>| Some((s.start, function_end(&code, s.start)?));
+    let Some((begin, end)) = statements(&code, &window.line).iter().find_map(within) else { return false };
+    let body = &code[begin..end];
     let words = body.windows(b"return".len()).enumerate().filter(|w| w.1 == b"return").map(|w| w.0);
     let mut returned = words.filter(|&at| {
         let before = at.checked_sub(1).is_some_and(|b| is_word(body[b]));
@@ -153,6 +157,7 @@ mod tests {
             ("void *f(size_t n) {\n  return malloc(n);@\n}\n", None),
             ("double *f(size_t n)\n{\n  return (double *) xmalloc(n * sizeof(double));@\n}\n", None),
             ("double *f(size_t n) { return new double[n]; }@\n", None),
+            ("void *f(size_t n) { void *p = malloc(n); if (!p) abort(); return p; }@\n", Some("p")),
             ("void f(double **out, size_t n) {\n  *out = malloc(n);@\n}\n", Some("*out")),
         ] {
             assert!(at_mark(text, name), "{text}");
@@ -166,6 +171,7 @@ mod tests {
                 "double solve(int n) {\n  double *x = malloc(n);@\n  double r = use(x);\n  free(x);\n  return r;\n}\n",
                 Some("x"),
             ),
+            ("double f(int n) { double *x = malloc(n); return x[0]; }@\nT *g(T *x) { return x; }", Some("x")),
             // Another function's variable of the same name.
             (
                 "void f(int n) {\n  p = malloc(n);@\n  use(p);\n}\nvoid *g(void *p) {\n  return p;\n}\n",

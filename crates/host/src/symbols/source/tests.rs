@@ -24,6 +24,18 @@ fn c_statements_name_what_they_assign() {
             ("grid[i].cells = malloc(n);", Some("grid[i].cells")),
             ("rows[i] = (double*) xmalloc (n * sizeof *rows[i]);", Some("rows[i]")),
             ("*out = malloc(n);", Some("*out")),
+            ("double *rows[2] = {malloc(n), malloc(n)};", Some("rows")),
+            ("char *names[] = {malloc(n)};", Some("names")),
+            ("double *a = NULL, *b[2] = {malloc(n)};", Some("b")),
+            ("pair pairs[2] = {{malloc(n), 3}, {0}};", Some("pairs")),
+            ("double (*matrix)[1000] = malloc(n);", Some("matrix")),
+            ("double *(*both[2])[3] = {malloc(n)};", Some("both")),
+            ("double *rows[2] = {\n  0,\n  @malloc(n),\n};", Some("rows")),
+            ("double *rows[2][2] = {\n  {malloc(n), 0},\n  {0, @malloc(n)},\n};", Some("rows")),
+            ("f(); if (a) {\n  g();\n}\n{\n @malloc(n);\n}", None),
+            ("else rows[k] = malloc(n);", Some("rows[k]")),
+            ("m[i] = m[0] + 3, m[k] = malloc(n);", Some("m[k]")),
+            ("get(*x).rows[3] = malloc(n);", Some("get(*x).rows[3]")),
             ("float **rows = malloc(n * sizeof(float *));", Some("rows")),
             ("if ((p = malloc(n)) == NULL) return -1;", Some("p")),
             ("if (!p) p = malloc(n);", Some("p")),
@@ -88,6 +100,11 @@ fn cpp_statements_name_what_they_assign() {
             ("Grid(int n) : data(new double[n]) {}", Some("data")),
             ("Grid(int n) : data(n), other(m) {}", Some("data|other")),
             ("    : @data(n) {", Some("data")),
+            ("std::vector<double> v[2] = {std::vector<double>(n), {}};", Some("v")),
+            ("Row(long n = 3) : x(new double[n]), v(n) {}", Some("x|v")),
+            ("f(a) ? g(b) : h(new double[n]);", None),
+            ("case f(1): g(new double[n]);", None),
+            ("rows[i] = {new double[n], n};", Some("rows[i]")),
             ("std::for_each(b, e, [&](int i) { rows[i] = new double[i]; });", Some("rows[i]")),
             ("std::string text = name + suffix;", Some("text")),
             ("text += suffix;", Some("text")),
@@ -139,6 +156,11 @@ fn a_column_tells_allocations_of_one_line_apart() {
     for (column, expected) in [(at("malloc(n)"), "a"), (at("malloc(m)"), "b"), (0, "a|b"), (999, "a|b")] {
         let found = receiver(line, 1, column, Language::C);
         assert_eq!(found.as_deref(), Some(expected));
+    }
+    let line = "Row(long n) : x(new double[n]), v(n) {}";
+    for (what, expected) in [("x(", "x"), ("new", "x"), ("v(", "v")] {
+        let column = line.find(what).map_or(0, |i| i as u32 + 1);
+        assert_eq!(receiver(line, 1, column, Language::Cpp).as_deref(), Some(expected), "{what}");
     }
     let line = "std::vector<double> a(n), b(n);";
     for (column, expected) in [(21, "a"), (24, "a"), (27, "b"), (30, "b")] {
