@@ -1,8 +1,13 @@
 # A recipe for Spack: spack repo add share/spack; spack install nearfar
+try:
+    from spack_repo.builtin.build_systems.generic import Package  # Spack 1.0 and later
+except ImportError:
+    pass
 from spack.package import *
 
 
-class Nearfar(CargoPackage):
+# No CargoPackage: that calls `cargo install` in this folder, which is a workspace and no package.
+class Nearfar(Package):
     """Which of a program's memory is far from the threads that use it, which line put it there, what to change."""
 
     homepage = "https://github.com/nearfar/nearfar"
@@ -16,7 +21,7 @@ class Nearfar(CargoPackage):
 
     depends_on("rust@1.88:", type="build")
     depends_on("c", type="build")
-    depends_on("qemu+plugins", type="run", when="+emulator")
+    depends_on("qemu@9.1:", type="run", when="+emulator")  # built with plugins by default
 
     def install(self, spec, prefix):
         build = Executable("share/package/build")
