@@ -17,7 +17,7 @@ pub enum SelectError {
         why: CpuListError,
     },
     /// Nothing is left.
-    #[error("`{text}` selects no {what}; there are {all}")]
+    #[error("`{text}` selects no {what}; the machine's {what}s: {all}")]
     Empty {
         /// What was written.
         text: String,
@@ -27,7 +27,7 @@ pub enum SelectError {
         all: IndexList<()>,
     },
     /// Not there.
-    #[error("{what} {missing} does not exist; there are {all}")]
+    #[error("{what} {missing} does not exist; the machine's {what}s: {all}")]
     Missing {
         /// cpu or node.
         what: &'static str,
@@ -328,14 +328,14 @@ mod tests {
             "{}",
             error("0-2")
         );
-        assert_eq!(error("2,9"), "cpu 9 does not exist; there are 0-7");
-        assert_eq!(error("+6"), "cpu 6 does not exist; there are 0-5");
+        assert_eq!(error("2,9"), "cpu 9 does not exist; the machine's cpus: 0-7");
+        assert_eq!(error("+6"), "cpu 6 does not exist; the machine's cpus: 0-5");
         assert!(error("!2-7").contains("selects no cpu"));
         assert!(error("x").contains("`x` is neither a number nor a range"));
         assert_eq!(nodes("!0", &machine, None).unwrap(), list("1"));
         assert_eq!(
             nodes("3", &machine, None).unwrap_err().to_string(),
-            "node 3 does not exist; there are 0-1"
+            "node 3 does not exist; the machine's nodes: 0-1"
         );
     }
 

@@ -167,7 +167,7 @@ fn bad_input_ends_before_anything_begins() {
         &on(&["-n", "3", "--nodes", "2"]),
         &["do not divide evenly over 2 hosts", "--ranks 2, or --ranks 4"],
     );
-    case(&on(&["-C", "6-9"]), &["--cpus: cpu 8-9 does not exist; there are 0-7"]);
+    case(&on(&["-C", "6-9"]), &["--cpus: cpu 8-9 does not exist; the machine's cpus: 0-7"]);
     case(&on(&["-C", "!all"]), &["selects no cpu"]);
     case(&on(&["-C", "x"]), &["neither a number nor a range"]);
     case(&on(&["-n", "0"]), &["0 is not in 1.."]);

@@ -264,6 +264,26 @@ mod tests {
     use super::*;
     use nearfar_recording::tables::{Mapping, Mappings, PageNode, PageNodes};
 
+    /// A disk without room.
+    struct Full;
+
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::from_raw_os_error(28))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_once() {
+        let error = write(&mut Mappings::default(), Full).unwrap_err();
+        assert_eq!(error.to_string(), "No space left on device (os error 28)");
+        assert!(std::error::Error::source(&error).is_none());
+    }
+
     #[test]
     fn a_table_comes_back_as_it_was() {
         let mut mappings = Mappings::default();

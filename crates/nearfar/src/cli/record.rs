@@ -8,7 +8,7 @@ use nearfar_host::discover;
 use nearfar_host::discover::pmu::MemoryWish;
 use nearfar_host::input;
 use nearfar_host::target::inherited::too_little_to_record;
-use nearfar_host::target::{Ending, StartError, User, run_instead};
+use nearfar_host::target::{StartError, User, run_instead};
 use nearfar_record::collect::attach;
 use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
 use nearfar_record::collect::on::record_on;
@@ -135,11 +135,7 @@ fn ended(recorded: Result<Outcome, RecordError>, quiet: bool) -> ExitCode {
             nearfar_host::say!("nearfar: {error}");
             ExitCode::from(error.exit_status())
         }
-        Err(error) => {
-            let interrupted = error.interrupted_by();
-            let failed = super::status::fail(&error.into());
-            interrupted.map_or(failed, |signal| Ending::Signal(signal).pass_on())
-        }
+        Err(error) => super::status::fail(&error.into()),
     }
 }
 

@@ -1,5 +1,8 @@
 //! Exit statuses that all commands share. docs/exit-status.md lists what each command ends with.
 
+use nearfar_guest::GuestError;
+use nearfar_host::target::Ending;
+use nearfar_record::collect::options::RecordError;
 use std::process::ExitCode;
 
 /// What a gate (`--fail-on`, `--fail-if-worse`) was asked to catch is the case.
@@ -46,10 +49,15 @@ pub fn gate(fail_on: Option<&str>, bad: bool, unknown: bool) -> Gate {
     }
 }
 
-/// Prints an error and gives the status for it.
+/// Prints an error and gives the status for it. A signal that ended the preparations of a virtual machine ends us, too.
 pub(super) fn fail(error: &anyhow::Error) -> ExitCode {
     nearfar_host::say!("nearfar: {error:#}");
-    ExitCode::from(ERROR)
+    let interrupted = error.chain().find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(&GuestError::Interrupted { signal }), _) => Some(signal),
+        (_, Some(error)) => RecordError::interrupted_by(error),
+        _ => None,
+    });
+    interrupted.map_or(ExitCode::from(ERROR), |signal| Ending::Signal(signal).pass_on())
 }
 
 #[cfg(test)]

@@ -60,8 +60,8 @@ const TOPO_EXAMPLES: &str = "Examples:
   nearfar topo --from machine.tar.gz        that machine, read anywhere
   nearfar topo --json | jq '.nodes[] | {id, cpus, memory_kb}'
 
-A captured machine has the files that nearfar reads and no others (`tar tzf` lists them); the firmware's
-table of memory modules is left out, because it has serial numbers. hwloc-gather-topology writes more.
+A captured machine has the files that nearfar reads and no others (`tar tzf` lists them); the firmware's table of memory \
+modules is left out, because it has serial numbers. hwloc-gather-topology writes more.
 ";
 
 /// Reads the topology and writes it in the form that was asked for.

@@ -127,7 +127,7 @@ fn steps(block: &Block, guest: bool, outcome: &mut Outcome) -> Vec<Step> {
             None => typed.starts_with(prefix),
         };
         if block.marks("interrupted").any(begins) {
-            run = format!("timeout --preserve-status -s INT 3 {run}");
+            run = format!("env --default-signal=INT timeout --preserve-status -s INT 3 {run}");
             may_end = vec![0, 130];
         }
         all.push(Step { line, typed, run, may_end });

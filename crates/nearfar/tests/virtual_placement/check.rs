@@ -92,7 +92,7 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
          {check} 'node 1,interleave' --runs 2 --json -- sh {rates} silent >{}\n\
          {own} check -q --metric 'speed: ([0-9.]+)' -- sh {rates} works 2>{}; echo $? >>{}\n\
          {own} check -q --only 'node 7' -- sh {rates} works 2>{}\n\
-         timeout --preserve-status -s INT 8 {own} check --json -- sleep 1 >{}; echo $? >{}\n\
+         env --default-signal=INT timeout --preserve-status -s INT 8 {own} check --json -- sleep 1 >{}; echo $? >{}\n\
          timeout --preserve-status -s TERM 3 {own} check -q -- sleep 1; echo $? >{}\n",
         out("works.json"),
         out("works.txt"),
@@ -242,6 +242,7 @@ fn a_signal_while_the_machine_starts_ends_by_it_and_leaves_nothing() {
         (&["check", "--on", "2x1", "--", "true"], libc::SIGTERM),
         (&["cure", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
         (&["record", "--on", "2x1", "-o", "new", "--", "true"], libc::SIGTERM),
+        (&["topo", "--on", "2x1"], libc::SIGTERM),
         (&["reproduce", "17", "--workloads", workloads], libc::SIGINT),
         (&["reproduce", "17", "-o", "new", "--workloads", workloads], libc::SIGTERM),
     ] {

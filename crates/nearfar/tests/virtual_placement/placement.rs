@@ -188,7 +188,7 @@ fn what_run_sets_is_what_numactl_the_kernel_and_the_threads_see() {
         "{}",
         said(0)
     );
-    assert!(said(1).contains("node 5 does not exist; there are 0-1"), "{}", said(1));
+    assert!(said(1).contains("node 5 does not exist; the machine's nodes: 0-1"), "{}", said(1));
     assert!(said(2).contains("every access is remote"), "{}", said(2));
     assert!(said(3).contains("cpu 9 does not exist") || said(3).contains("may not be used"), "{}", said(3));
     assert!(said(4).contains("cannot be used with"), "{}", said(4));

@@ -12,7 +12,7 @@ mod made;
 mod outputs;
 mod words;
 
-use common::{Scratch, nearfar, text};
+use common::{Scratch, disposed, nearfar, text};
 use made::Made;
 use nearfar_figures::escape::is_command;
 use std::fs;
@@ -102,7 +102,7 @@ impl Fixture {
         command.args(["-k", "1", &HANGS_S.to_string(), "bash", "-o", "pipefail", "-c"]);
         command.arg(format!("{user}; {line}")).current_dir(self.scratch.directory()).env("PATH", path);
         command.env("XDG_CACHE_HOME", self.path("cache")).env_remove("LD_PRELOAD").env_remove("COLUMNS");
-        // Some shells and runners leave it ignored, which children inherit.
+        disposed(&mut command, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE], libc::SIG_DFL);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let said = text(&output.stderr);
         let code = output.status.code();
