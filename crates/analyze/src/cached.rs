@@ -194,10 +194,14 @@ pub(super) fn far_latency(judge: &Judge) -> f64 {
 
 /// The last-level cache of the judged machine; of the recorded one where a shape has assumed ones or none.
 pub(super) fn last_level<'a>(input: &'a Input, judge: &'a Judge) -> Option<&'a CacheLevel> {
-    let guessed = judge.machine.caches.is_empty() || judge.machine.caches_are_assumed();
-    let recorded = guessed && !input.meta.machine.caches.is_empty();
-    let machine = if recorded { &input.meta.machine } else { &judge.machine };
+    let machine = if of_recorded(input, judge) { &input.meta.machine } else { &judge.machine };
     machine.caches.iter().max_by_key(|c| c.level)
+}
+
+/// Whether caches are taken from the recorded machine, because nothing says what those of the judged one are.
+pub(super) fn of_recorded(input: &Input, judge: &Judge) -> bool {
+    let guessed = judge.machine.caches.is_empty() || judge.machine.caches_are_assumed();
+    guessed && !input.meta.machine.caches.is_empty()
 }
 
 /// Most processes that were alive at a time.

@@ -8,7 +8,7 @@ use super::program::{Managed, Program};
 use super::sites::NAMELESS;
 use super::thresholds::MOST_ROWS;
 use super::timing::Timing;
-use super::value::{Basis, FunctionRow};
+use super::value::{Basis, FunctionRow, WeakFigure};
 use super::verdict::unresolved_share;
 use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::size;
@@ -266,23 +266,37 @@ fn lines(n: &mut Vec<String>, input: &Input, context: &Context, counters: &Count
     }
 }
 
-/// What the time rests on.
-fn figures(n: &mut Vec<String>, timing: &Timing) {
-    let remembered = timing.weak_figures.iter().filter(|f| f.confidence == "M").count();
-    let chosen: Vec<String> = timing
-        .weak_figures
+/// So many figures of a machine are named in a note; more are said to be so many. // chosen
+const MOST_FIGURES: usize = 5;
+
+/// Figures that were fitted or assumed: named, to a thousandth, or how many there are.
+fn chosen(figures: &[&WeakFigure]) -> String {
+    if figures.len() > MOST_FIGURES {
+        return format!(
+            "{} figures that were fitted or assumed (named in the JSON, time.weak_figures)",
+            figures.len()
+        );
+    }
+    let named: Vec<String> = figures
         .iter()
-        .filter(|f| f.confidence != "M")
         .map(|f| match f.value {
-            Some(value) => format!("{} {value} ({})", f.name, f.confidence),
+            Some(value) => format!("{} {} ({})", f.name, (value * 1000.0).round() / 1000.0, f.confidence),
             None => format!("{} ({})", f.name, f.confidence),
         })
         .collect();
+    format!("figures that were fitted or assumed: {}", named.join(", "))
+}
+
+/// What the time rests on.
+fn figures(n: &mut Vec<String>, timing: &Timing) {
+    let (remembered, weak): (Vec<&WeakFigure>, Vec<&WeakFigure>) =
+        timing.weak_figures.iter().partition(|f| f.confidence == "M");
     let mut rests = Vec::new();
-    if !chosen.is_empty() {
-        rests.push(format!("figures that were fitted or assumed: {}", chosen.join(", ")));
+    if !weak.is_empty() {
+        rests.push(chosen(&weak));
     }
-    if remembered > 0 {
+    if !remembered.is_empty() {
+        let remembered = remembered.len();
         rests.push(format!(
             "{remembered} figures quoted from memory and not checked against a source (confidence M; named in the JSON, time.weak_figures)"
         ));
@@ -370,5 +384,24 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
     }
     if input.faults.time_ns.is_empty() {
         n.push("No page faults were recorded: first touches are unknown.".to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_figures_are_named_and_many_are_counted() {
+        let figure = |value| WeakFigure { name: "core.ipc".into(), value, confidence: "assumed".into() };
+        let (third, none) = (figure(Some(47.0 / 3.0)), figure(None));
+        assert_eq!(
+            chosen(&[&third, &none]),
+            "figures that were fitted or assumed: core.ipc 15.667 (assumed), core.ipc (assumed)"
+        );
+        assert_eq!(
+            chosen(&[&none; 6]),
+            "6 figures that were fitted or assumed (named in the JSON, time.weak_figures)"
+        );
     }
 }

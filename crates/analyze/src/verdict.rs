@@ -9,6 +9,7 @@ mod evidence;
 mod open;
 mod reasons;
 
+use super::cached::of_recorded;
 use super::counters::Counters;
 use super::hardware::Beside;
 use super::input::{Input, Judge};
@@ -95,7 +96,8 @@ fn decided(
                     percent(most)
                 ));
             }
-            return unknown(may_not_wait(evidence, interval));
+            let shape = of_recorded(input, judge).then_some(judge.machine.name.as_str());
+            return unknown(may_not_wait(evidence, interval, shape));
         }
         let may_wait = counters.computing_waits as f64;
         if counters.memory.weight as f64 + may_wait < THRESHOLD * all && n >= LEAST_SAMPLES {

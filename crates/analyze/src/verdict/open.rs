@@ -6,13 +6,14 @@ use crate::value::{CacheHeld, Interval, MayCompute};
 use nearfar_figures::percent::{ends, percent};
 use nearfar_figures::sizes::{capacity, size};
 
-/// Why the verdict is missing where what decides it may not have waited for memory.
-pub(super) fn may_not_wait(evidence: &Evidence, interval: Interval) -> String {
+/// Why the verdict is missing where what decides it may not have waited for memory. `shape`: the judged one, if its caches are
+/// taken from the recorded machine.
+pub(super) fn may_not_wait(evidence: &Evidence, interval: Interval, shape: Option<&str>) -> String {
     match (evidence.held, evidence.computed) {
         (held, Some(computed)) if held.is_none_or(|h| h.far_share < computed.far_share) => {
             may_compute(computed, interval)
         }
-        (Some(held), _) => may_be_held(held, interval),
+        (Some(held), _) => may_be_held(held, interval, shape),
         (None, computed) => computed.map_or(String::new(), |computed| may_compute(computed, interval)),
     }
 }
@@ -38,11 +39,21 @@ fn may_compute(computed: &MayCompute, interval: Interval) -> String {
 }
 
 /// Why the verdict is missing where caches may have answered what decides it.
-fn may_be_held(held: &CacheHeld, interval: Interval) -> String {
+fn may_be_held(held: &CacheHeld, interval: Interval, shape: Option<&str>) -> String {
+    // Those of a shape are assumed, and the recorded machine's are the only ones that are known.
+    let (whose, also) = match shape {
+        Some(shape) => (
+            " of the recorded machine",
+            format!(
+                " Nothing says which caches {shape} has: `--as` with a machine that comes with nearfar takes that one's."
+            ),
+        ),
+        None => ("", String::new()),
+    };
     format!(
-        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache ({}) may have held: \
+        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache{whose} ({}) may have held: \
          a clock cannot tell its hits from far memory, which took {} to {} of the time. `nearfar record --on MACHINE` counts what \
-         came from memory.",
+         came from memory.{also}",
         percent(held.far_share),
         objects(held),
         size(held.object_bytes),

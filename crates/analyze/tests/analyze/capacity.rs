@@ -53,7 +53,13 @@ fn what_a_cache_may_hold_accuses_nobody() {
     );
     assert!(
         r.verdict_why
-            .contains("uses 10.0 MiB of it at a time, which the level 3 cache (32 MiB) may have held"),
+            .contains("uses 10.0 MiB of it at a time, which the level 3 cache of the recorded machine (32 MiB) may have held"),
+        "{}",
+        r.verdict_why
+    );
+    // The shape has no caches of its own; a machine with some is a way to a verdict.
+    assert!(
+        r.verdict_why.contains(" has: `--as` with a machine that comes with nearfar"),
         "{}",
         r.verdict_why
     );
@@ -86,6 +92,8 @@ fn what_no_cache_holds_is_far_memory() {
     // The same in a larger cache.
     let r = w.on_machine(Machine { caches: cached(64 << 20), ..machine(2, 1) });
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("the level 3 cache (64 MiB) may have held"), "{}", r.verdict_why);
+    assert!(!r.verdict_why.contains("recorded machine"), "{}", r.verdict_why);
     // Each node uses 30 of the 60 MiB.
     let r = on_two(&of_a_large_program(15360, blocked));
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
