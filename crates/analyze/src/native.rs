@@ -32,6 +32,10 @@ const LEAST: usize = 50;
 /// Part of the samples that a piece of memory must have to count. // chosen
 const PIECE: f64 = 0.05;
 
+/// Pieces of memory that a loop may go through in turn, as two grids, for its position alone to say how many lines it moves. // chosen:
+/// in `trisolve`, whose threads have a piece for each level, it says a sixth too little
+const IN_TURN: usize = 2;
+
 /// Part of what a machine's far memory gives that loops may take and still compute there: figures of machines are of the best
 /// case. // chosen
 const SUSTAINED: f64 = 0.5;
@@ -220,14 +224,15 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
         };
         let points: Vec<Point> = samples.iter().filter_map(point).collect();
         of_one_entry |= middle != UNCOUNTED && 2.0 * middle as f64 * step.abs() >= ONE_ENTRY * extent;
-        velocity(&points, extent / step.abs(), fastest)
+        (velocity(&points, extent / step.abs(), fastest), pieces.len() <= IN_TURN)
     };
     let by_entry = by_entry.flatten();
-    let by_memory = by_memory();
+    let (by_memory, in_turn) = by_memory();
     let found = by_entry.or(by_memory)?;
     let swept = match (by_entry, by_memory) {
         (Some(entry), Some(memory)) => Some([(memory.per_ns / entry.per_ns).min(1.0); 3]),
-        (None, Some(_)) => Some([1.0; 3]),
+        // From one piece to the next the position jumps, and entries that do not count say nothing of how often.
+        (None, Some(_)) => in_turn.then_some([1.0; 3]),
         // Of two samples in pieces beside each other, half are no farther apart than a piece is long.
         (Some(entry), None) => changed(input, &samples, most as f64 * step.abs()).map(|per_ns| {
             [1.0, 1.5, 2.0].map(|times| (times * per_ns * most as f64 / entry.per_ns).min(1.0))

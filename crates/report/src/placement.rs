@@ -22,12 +22,8 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     let mut left: Vec<String> = Vec::new();
     let mut objects: Vec<PlacedObject> = Vec::new();
     for part in parts.iter().copied() {
-        match &part.not_placeable {
+        match refused(part, &parts) {
             Some(why) => left.push(format!("{}: {why}", part.object)),
-            None if parts.iter().any(|other| other.is_named_as(part) && !other.is_like(part)) => left.push(format!(
-                "{}: its line allocates other objects too, which need another placement: a file cannot tell them apart",
-                part.object
-            )),
             None => {
                 let object = object(part);
                 // A file that is refused when it is read repairs nothing, the other objects neither.
@@ -65,6 +61,20 @@ pub fn to_placement(report: &Report) -> (Option<Placement>, Vec<String>) {
     let program = program(report).filter(|_| objects.iter().any(|o| o.module.is_none()));
     let file = PlacementFile { format: FORMAT, program, objects, comment: Some(comment) };
     (Some(Placement { file, predicted, pinned }), left)
+}
+
+/// Why a file cannot say one of these parts.
+fn refused<'a>(part: &'a RepairPart, parts: &[&RepairPart]) -> Option<&'a str> {
+    let tied = parts.iter().any(|other| other.is_named_as(part) && !other.is_like(part));
+    let why =
+        "its line allocates other objects too, which need another placement: a file cannot tell them apart";
+    part.not_placeable.as_deref().or(tied.then_some(why))
+}
+
+/// Whether `nearfar fix` has something to place of these objects.
+pub(crate) fn places(report: &Report, objects: &[String]) -> bool {
+    let (parts, _) = parts(report);
+    parts.iter().any(|part| objects.contains(&part.object) && refused(part, &parts).is_none())
 }
 
 /// The program, where the command is another one that starts it (numactl, a script): the file's lines are the program's.

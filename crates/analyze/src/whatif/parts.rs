@@ -7,7 +7,8 @@
 
 use crate::nodes::{NodeIndex, UNKNOWN};
 
-/// What a part costs: the lines of so many pages of those that have any. // chosen
+/// What a part costs: the lines of so many pages of those that have any; of so many groups where pages are known in groups
+/// only. // chosen
 const PART: f64 = 2.0;
 /// Largest part of the lines that a pattern may leave unexplained. // chosen
 const UNEXPLAINED: f64 = 0.1;
@@ -30,8 +31,9 @@ struct Run {
 }
 
 /// The node that each page of the object belongs to by the simplest pattern; an error is the part of the lines that
-/// the best one leaves unexplained.
-pub(super) fn simplest(users: &[PageUser]) -> Result<Vec<NodeIndex>, f64> {
+/// the best one leaves unexplained. `group`: pages that have their user from the same samples, one after the other. They
+/// are one observation, which chance may have made, and no part by themselves.
+pub(super) fn simplest(users: &[PageUser], group: usize) -> Result<Vec<NodeIndex>, f64> {
     let runs = runs(users);
     let all: f64 = runs.iter().map(|r| r.weight).sum();
     let told = users.iter().filter(|u| u.weight > 0.0).count();
@@ -39,7 +41,7 @@ pub(super) fn simplest(users: &[PageUser]) -> Result<Vec<NodeIndex>, f64> {
         // Nothing tells them apart: as they are.
         return Ok(users.iter().map(|u| u.node).collect());
     }
-    let part = PART * all / told as f64;
+    let part = PART * all / told as f64 * group.max(1) as f64;
     let in_a_row = in_a_row(&runs, part);
     let cost = |pattern: &[NodeIndex]| -> f64 {
         users.iter().zip(pattern).filter(|(u, n)| u.node != **n).map(|(u, _)| u.weight).sum()
@@ -160,7 +162,26 @@ mod tests {
             // Every tenth page has a few lines of another thread.
             if random.unit() < 0.1 { (1 - right, 2.0) } else { (right, 40.0 + 20.0 * random.unit()) }
         }));
-        assert_eq!(parts(&simplest(&noisy).unwrap()), [(2048, 0), (2048, 1)]);
+        assert_eq!(parts(&simplest(&noisy, 1).unwrap()), [(2048, 0), (2048, 1)]);
+    }
+
+    #[test]
+    fn few_samples_of_another_thread_make_no_part() {
+        // 512 groups of 95 pages with two samples each in the mean, and at the end a thread of node 0 that sums up all of it.
+        let mut random = Random::new(5);
+        let groups: Vec<PageUser> = (0..512)
+            .map(|g| {
+                let right = NodeIndex::from(g >= 256);
+                let samples = (0..6).filter(|_| random.unit() < 1.0 / 3.0).count() as f64;
+                let sum = f64::from(random.unit() < 0.2);
+                let lead = if right == 0 { samples + sum } else { samples - sum };
+                PageUser { node: if lead < 0.0 { 1 - right } else { right }, weight: lead.abs() }
+            })
+            .collect();
+        let pages: Vec<PageUser> = groups.iter().flat_map(|&u| [u; 95]).collect();
+        assert_eq!(parts(&simplest(&pages, 95).unwrap()), [(256 * 95, 0), (256 * 95, 1)]);
+        // Such a group by itself would be a part.
+        assert!(parts(&simplest(&pages, 1).unwrap()).len() > 2);
     }
 
     #[test]
@@ -171,20 +192,20 @@ mod tests {
             let node = NodeIndex::from(random.unit() < 0.5);
             (node, if p % 8 == 0 { 1.0 + 4.0 * random.unit() } else { 0.0 })
         }));
-        assert!(simplest(&chance).unwrap_err() > 0.2);
+        assert!(simplest(&chance, 1).unwrap_err() > 0.2);
         // The same with one node's lines nearly always: all of it is that node's.
         let one = pages((0..4096).map(|p| {
             let node = NodeIndex::from(random.unit() < 0.02);
             (node, if p % 8 == 0 { 1.0 } else { 0.0 })
         }));
-        assert_eq!(parts(&simplest(&one).unwrap()), [(4096, 0)]);
+        assert_eq!(parts(&simplest(&one, 1).unwrap()), [(4096, 0)]);
     }
 
     #[test]
     fn parts_that_come_again_are_found_down_to_a_page() {
         for chunk in [1, 2, 3, 16, 64] {
             let cyclic = pages((0..4096).map(|p| ((p / chunk % 4) as NodeIndex, 10.0)));
-            let found = simplest(&cyclic).unwrap();
+            let found = simplest(&cyclic, 1).unwrap();
             assert!((0..4096).all(|p| found[p] == (p / chunk % 4) as NodeIndex), "{chunk}");
         }
         // Noise does not break the turns.
@@ -193,7 +214,7 @@ mod tests {
             let node = (p / 3 % 2) as NodeIndex;
             if random.unit() < 0.05 { (1 - node, 10.0) } else { (node, 10.0) }
         }));
-        let found = simplest(&noisy).unwrap();
+        let found = simplest(&noisy, 1).unwrap();
         assert!((0..4096).all(|p| found[p] == (p / 3 % 2) as NodeIndex));
     }
 
@@ -207,13 +228,13 @@ mod tests {
                 .flat_map(|(i, &n)| std::iter::repeat_n(((i * 5 % 3) as NodeIndex, 8.0), n)),
         );
         let wanted: Vec<NodeIndex> = irregular.iter().map(|u| u.node).collect();
-        assert_eq!(simplest(&irregular).unwrap(), wanted);
+        assert_eq!(simplest(&irregular, 1).unwrap(), wanted);
     }
 
     #[test]
     fn nothing_counted_is_left_as_it_is() {
         let none = pages([(0, 0.0), (1, 0.0), (1, 0.0)].into_iter());
-        assert_eq!(simplest(&none).unwrap(), [0, 1, 1]);
-        assert_eq!(simplest(&[]).unwrap(), [] as [NodeIndex; 0]);
+        assert_eq!(simplest(&none, 1).unwrap(), [0, 1, 1]);
+        assert_eq!(simplest(&[], 1).unwrap(), [] as [NodeIndex; 0]);
     }
 }

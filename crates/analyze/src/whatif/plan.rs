@@ -335,7 +335,11 @@ impl<'a> Planner<'a> {
         let page = self.input.meta.page_bytes.max(1);
         let first = address / page * page;
         let mut at = 0usize;
-        let pattern = simplest(users).map_err(|unexplained| {
+        let group = match self.context.exact {
+            Some(_) => 1,
+            None => users.len().div_ceil(BINS),
+        };
+        let pattern = simplest(users, group).map_err(|unexplained| {
             format!(
                 "no simple pattern tells which node uses which part of it: the best one leaves {} of its lines elsewhere",
                 percent(unexplained)

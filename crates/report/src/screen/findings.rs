@@ -1,6 +1,7 @@
 //! The first findings: which objects, who placed and who uses them, what to change, what that brings.
 
 use super::super::layout::*;
+use super::super::placement::places;
 use super::super::sections::kind;
 use super::super::thread::thread;
 use super::words::part;
@@ -20,7 +21,8 @@ pub(super) fn findings(page: &mut Page, r: &Report, recording: &str) {
     }
     let Some(first) = r.findings.first() else { return };
     page.blank();
-    if first.repairs.iter().any(|p| p.not_placeable.is_none()) {
+    let repaired: Vec<String> = first.repairs.iter().map(|p| p.object.clone()).collect();
+    if places(r, &repaired) {
         let fix = format!("or        nearfar fix {recording}");
         let told = format!("{fix} (a placement file: no recompile)");
         page.line(if columns(&told) <= page.width { &told } else { &fix });

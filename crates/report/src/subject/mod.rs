@@ -4,6 +4,7 @@ mod page;
 
 pub use page::to_text;
 
+use super::placement::places;
 use nearfar_analyze::{
     CallPath, DramLines, Finding, FunctionRow, NotWorth, ObjectRow, RepairPart, RepairRow, Report, ThreadRow,
     base,
@@ -244,7 +245,7 @@ fn told_of<'a>(about: &mut About<'a>, r: &'a Report, name: &str, allocated_at: O
     about.repairs = w.iter().flat_map(|w| &w.repairs).filter(|row| names(&row.objects)).collect();
     about.not_worth = w.iter().flat_map(|w| &w.not_worth).filter(|n| names(&n.objects)).collect();
     about.placement = part_of(r, name, allocated_at);
-    about.fix = about.placement.filter(|p| p.not_placeable.is_none()).map(|_| format!("nearfar fix {again}"));
+    about.fix = places(r, &[name.to_owned()]).then(|| format!("nearfar fix {again}"));
 }
 
 fn of_function<'a>(about: &mut About<'a>, r: &'a Report, f: &'a FunctionRow) {

@@ -1,6 +1,7 @@
-//! Policies of whole processes: which one is chosen of what a report predicts, and what is said where none gains.
+//! What `nearfar fix` offers: policies of whole processes, which one is chosen of what a report predicts, and what is said where none
+//! gains; and files of objects, where they can say something.
 
-use crate::samples;
+use crate::{samples, to_text};
 use nearfar_analyze::{OneNode, Predicted, Repair, RepairRow, Report};
 use nearfar_machine::cpulist::NodeList;
 use nearfar_report::policy::{Form, Known, Policy, Refused, choose, text};
@@ -126,4 +127,17 @@ fn no_name_of_the_program_leaves_its_comment_or_its_word() {
             assert!(written.lines().all(|line| !line.starts_with('b') && line != "x"), "{written}");
         }
     }
+}
+
+/// Two arrays of one line, of which samples show different users: a file cannot tell them apart, and none is offered.
+#[test]
+fn fix_is_offered_only_where_a_file_can_say_something() {
+    let offered = |r: &Report| to_text(r, 100, false).contains("nearfar fix");
+    let mut r = samples::affected();
+    assert!(offered(&r));
+    let mut other = r.findings[0].repairs[0].clone();
+    other.object = "other".into();
+    other.blocks = vec![(64 << 20, 0), (256 << 20, 1)];
+    r.findings[0].repairs.push(other);
+    assert!(!offered(&r));
 }
