@@ -15,7 +15,7 @@ use super::thresholds::WORTH;
 use super::value::{Cause, Finding};
 use nearfar_figures::percent::percent;
 use nearfar_machine::LINE_BYTES;
-use nearfar_recording::{LEAD_NS, NONE};
+use nearfar_recording::{LEAD_NS, NONE, ObjectKind};
 use nearfar_timing::Timeline;
 
 /// Samples of a line from which on it is known who shares it. // chosen
@@ -151,6 +151,14 @@ fn written_at(counters: &Counters, row_use: Option<&RowUse>, id: u32) -> Option<
     most(&mut taken.into_iter()).or_else(|| most(&mut stored.into_iter()))
 }
 
+/// What threads write to, by the object that it is in: a stack is shared for a variable that is on it.
+fn written_thing(kind: ObjectKind, name: &str) -> &str {
+    match kind {
+        ObjectKind::Stack => "a variable on a thread's stack",
+        _ => name,
+    }
+}
+
 /// What is wrong where threads use different bytes of a line, and what to change. `s`: the plural's, of several lines.
 pub fn of_different_bytes(name: &str, one_writer: bool, s: &str) -> [String; 2] {
     [
@@ -181,6 +189,7 @@ fn finding(
     share: f64,
 ) -> Finding {
     let about = &context.rows.rows[id as usize];
+    let name = written_thing(about.kind, &about.name);
     let written = written_at(counters, row_use, id).map(|s| context.sites.get(s));
     let allocated = about.site.map(|s| context.sites.get(s));
     let site = written.or(allocated);
@@ -193,25 +202,23 @@ fn finding(
     let names: Vec<String> = threads.iter().map(u32::to_string).collect();
     let (kind, text, advice) = match 2 * row.apart > row.hot {
         true => {
-            let [text, advice] = of_different_bytes(&about.name, one_writer, s);
+            let [text, advice] = of_different_bytes(name, one_writer, s);
             ("false_sharing", text, advice)
         }
         false if one_writer => (
             "contended_line",
-            format!("a thread writes to bytes of {} that threads of other nodes read", about.name),
+            format!("a thread writes to bytes of {name} that threads of other nodes read"),
             format!(
-                "Write to {} less often, or let the others look at it less often: each look after a write fetches the \
-                 line from the writer's node.",
-                about.name
+                "Write to {name} less often, or let the others look at it less often: each look after a write fetches the \
+                 line from the writer's node."
             ),
         ),
         false => (
             "contended_line",
-            format!("threads of several nodes write to the same bytes of {}", about.name),
+            format!("threads of several nodes write to the same bytes of {name}"),
             format!(
-                "Let threads write to {} less often: a counter per thread or node that is summed at the end, or a lock \
-                 per node.",
-                about.name
+                "Let threads write to {name} less often: a counter per thread or node that is summed at the end, or a lock \
+                 per node."
             ),
         ),
     };

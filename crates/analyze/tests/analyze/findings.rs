@@ -153,9 +153,13 @@ fn takes(w: &mut MadeRecording, at: (u64, u32), thread: u32, ip: u32, address: u
 
 /// Four threads on two nodes that count in one line, each at `byte(thread)`; thread 0 reads all of it at the end.
 fn counters(byte: impl Fn(u32) -> u64) -> MadeRecording {
+    counters_in(ObjectKind::Static, byte)
+}
+
+fn counters_in(kind: ObjectKind, byte: impl Fn(u32) -> u64) -> MadeRecording {
     let mut w = waiting();
     let (count, sum) = (w.own("count", 30), w.own("sum", 40));
-    w.object(ObjectKind::Static, BASE, 4096, 0, "counters");
+    w.object(kind, BASE, 4096, 0, "counters");
     for i in 0..60u64 {
         let epoch = (i % 16) as u32;
         for thread in 0..4 {
@@ -184,6 +188,27 @@ fn neighbours_with_bytes_of_their_own_share_a_line_falsely_whoever_reads_them() 
     assert!(!f.advice.contains("counter per thread"), "{}", f.advice);
     let r = counters(|_| 0).real();
     assert_eq!(shared(&r).kind, "contended_line");
+    assert!(
+        shared(&r).advice.starts_with("Let threads write to counters less often"),
+        "{}",
+        shared(&r).advice
+    );
+}
+
+/// A stack is no counter: one of its variables is.
+#[test]
+fn what_threads_share_on_a_stack_is_called_a_variable() {
+    let r = counters_in(ObjectKind::Stack, |_| 0).real();
+    let f = shared(&r);
+    assert!(
+        f.advice.starts_with("Let threads write to a variable on a thread's stack less often"),
+        "{}",
+        f.advice
+    );
+    assert_eq!(
+        f.cause.text,
+        "threads of several nodes write to the same bytes of a variable on a thread's stack"
+    );
 }
 
 /// Emulated cpus run in turns of some microseconds, and keep a line that real ones would take from each other with each
