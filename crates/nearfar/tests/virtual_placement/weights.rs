@@ -133,6 +133,10 @@ fn with_expander() -> Lab {
     Lab { threads: 4, ..lab }
 }
 
+/// How far the times of two counted runs of one program are apart at most, as a part, while the host is busy with something
+/// else (docs/virtual-machine-checked.md).
+const RUN_TO_RUN: f64 = 0.03;
+
 #[test]
 fn a_file_with_weights_saves_what_was_predicted_of_it() {
     let Some(triad) = workload("triad") else { return };
@@ -156,10 +160,12 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
     println!("{written}predicted {ratio:.3} ({low:.3} to {high:.3}), obtained {obtained:.3}");
     assert!(written.contains("nodes = \"0,1\"\nweights = ["), "{written}");
     // A third more bandwidth than before; 3 points are what the bench of predictions asks of the median.
-    assert!(obtained < 0.9 && (ratio - obtained).abs() < 0.03, "{ratio} and {obtained}");
+    let noise = std::f64::consts::SQRT_2 * RUN_TO_RUN * obtained;
+    assert!(obtained < 0.9 && (ratio - obtained).abs() < 0.03 + noise, "{ratio} and {obtained}");
     let advice = before["findings"][0]["advice"].as_str().unwrap();
     assert!(advice.contains("(nearfar fix writes it)"), "{advice}");
-    // The report's weights for all three arrays together take at most 1 % more time than the best of these.
+    // The report's weights for all three arrays together take at most 1 % more time than the best of these, and what two runs
+    // differ by. 1:1 takes 37 % more, 4:1 10 %.
     let rows = before["what_if"]["repairs"].as_array().unwrap();
     let of_all = rows
         .iter()
@@ -194,5 +200,5 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
     let tried: Vec<([u64; 2], f64)> = [told, [1, 1], [2, 1], [4, 1]].map(|w| (w, with(w))).to_vec();
     let best = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
     println!("weights told first, and obtained: {tried:?}; predicted {}", of_all["predicted"]["ratio"]);
-    assert!(tried[0].1 < best * 1.01, "{tried:?}");
+    assert!(tried[0].1 < best * (1.01 + std::f64::consts::SQRT_2 * RUN_TO_RUN), "{tried:?}");
 }
