@@ -49,6 +49,10 @@ class Sum:
             rows.append(["part of the time, every line near", f"{likely} ({low}–{high})", f"{counted['ratio']:.2f}", "yes" if holds else "no"])
         return rows
 
+    def hold(self):
+        """Whether nine of ten ranges hold, of lines and of gains."""
+        return all(sum(ranges) >= 0.9 * len(ranges) for ranges in (self.lines, self.gains))
+
     def text(self):
         return (f"Of {len(self.lines)} numbers of lines, {sum(self.lines)} have the counted one in their range; the median difference is "
                 f"{100 * median(self.off):.0f} %. Of {len(self.gains)} times with every line near, {sum(self.gains)} have what counts predict in "

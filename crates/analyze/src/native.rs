@@ -32,9 +32,11 @@ const LEAST: usize = 50;
 /// Part of the samples that a piece of memory must have to count. // chosen
 const PIECE: f64 = 0.05;
 
-/// Pieces of memory that a loop may go through in turn, as two grids, for its position alone to say how many lines it moves. // chosen:
-/// in `trisolve`, whose threads have a piece for each level, it says a sixth too little
+/// Pieces of memory that a loop may go through in turn, as two grids, for its position alone to say how many lines it moves. // chosen
 const IN_TURN: usize = 2;
+/// Iterations over those that the position says, where there are more pieces. // chosen: in `trisolve`, whose threads have a piece for
+/// each level, there are 1.2 times as many
+const UNCERTAIN: [f64; 3] = [0.5, 1.0, 1.5];
 
 /// Part of what a machine's far memory gives that loops may take and still compute there: figures of machines are of the best
 /// case. // chosen
@@ -50,7 +52,8 @@ pub struct Pace {
     /// What of it passed in the loop, ns; `None` if that is not known.
     pub inside_ns: Option<f64>,
     /// Part of its iterations that bring its position to memory where it was not just before: less than 1 where an outer loop goes
-    /// through blocks several times. Least, likely and most; `None` if that is not known.
+    /// through blocks several times, more than 1 at most where the number of iterations itself is uncertain. Least, likely and most;
+    /// `None` if that is not known.
     pub swept: Option<[f64; 3]>,
     /// The least that it can cost, ns.
     pub least_ns: f64,
@@ -232,7 +235,7 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
     let swept = match (by_entry, by_memory) {
         (Some(entry), Some(memory)) => Some([(memory.per_ns / entry.per_ns).min(1.0); 3]),
         // From one piece to the next the position jumps, and entries that do not count say nothing of how often.
-        (None, Some(_)) => in_turn.then_some([1.0; 3]),
+        (None, Some(_)) => Some(if in_turn { [1.0; 3] } else { UNCERTAIN }),
         // Of two samples in pieces beside each other, half are no farther apart than a piece is long.
         (Some(entry), None) => changed(input, &samples, most as f64 * step.abs()).map(|per_ns| {
             [1.0, 1.5, 2.0].map(|times| (times * per_ns * most as f64 / entry.per_ns).min(1.0))

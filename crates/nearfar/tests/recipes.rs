@@ -128,7 +128,7 @@ fn the_workflow_for_github_gives_the_action_what_it_asks_for() {
     }
 }
 
-/// Programs that a recipe calls and that are not to do here what they do: each only notes what it was told.
+/// Stand-ins for programs that a recipe calls and that must not run here: each writes down its arguments.
 fn noted(scratch: &Scratch, programs: &[(&str, &str)]) -> String {
     let bin = scratch.path("bin");
     std::fs::create_dir_all(&bin).unwrap();

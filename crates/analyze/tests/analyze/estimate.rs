@@ -63,6 +63,30 @@ fn a_stream_that_no_cache_holds_moves_a_line_every_64_bytes() {
     assert!(wide.lines > lines(&made().on_machine(with_cache(1 << 20))).unwrap().lines / 8);
 }
 
+/// A thread that goes through several pieces in turn, and whose iterations do not count: two grids have a number, more pieces none, and
+/// the range of gains is wider.
+#[test]
+fn pieces_of_memory_in_turn_have_a_number_only_if_they_are_two() {
+    let in_pieces = |pieces: u64| {
+        let mut w = made();
+        let p = &mut w.input.progress;
+        for i in 0..p.len() {
+            p.left[i] = UNCOUNTED;
+            let iteration = ((p.cpu_ns[i] - 4_000 * u64::from(p.nth[i])) as f64 / SLOW) as u64;
+            p.position[i] += iteration / (8 << 20 >> 3) % pieces * (64 << 20);
+        }
+        w.on_machine(with_cache(1 << 20))
+    };
+    assert!(is(lines(&in_pieces(1)), expected()));
+    assert!(is(lines(&in_pieces(2)), expected()));
+    assert_eq!(lines(&in_pieces(3)), None);
+    let width = |pieces| {
+        let p = in_pieces(pieces).sampled_gain.unwrap().every_line_local;
+        p.high - p.low
+    };
+    assert!(width(3) > width(2));
+}
+
 #[test]
 fn what_a_cache_holds_or_may_hold_has_no_number() {
     // Each thread's 8 MiB fit half of its 64 MiB, and 10 MiB may hold them or not.

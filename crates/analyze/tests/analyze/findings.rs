@@ -195,7 +195,7 @@ fn neighbours_with_bytes_of_their_own_share_a_line_falsely_whoever_reads_them() 
     );
 }
 
-/// A stack is no counter: one of its variables is.
+/// Threads share a variable on the stack, not the stack.
 #[test]
 fn what_threads_share_on_a_stack_is_called_a_variable() {
     let r = counters_in(ObjectKind::Stack, |_| 0).real();

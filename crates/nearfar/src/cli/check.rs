@@ -171,7 +171,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
         show::page(&text)
     };
     if let Some(signal) = asked {
-        // After SIGHUP the terminal is gone: that nothing could be printed is no error then.
+        // After SIGHUP the terminal is gone, so a failed print is no error.
         return Ok(ExitCode::from(status::ended_by(signal)));
     }
     shown?;

@@ -133,9 +133,9 @@ fn with_expander() -> Lab {
     Lab { threads: 4, ..lab }
 }
 
-/// How far the times of two counted runs of one program are apart at most, as a part, while the host is busy with something
-/// else (docs/virtual-machine-checked.md).
-const RUN_TO_RUN: f64 = 0.03;
+/// Runs of each placement, of which the fastest counts: of four single runs, three agreed within 0.03 %, and one beside other work
+/// on the host was 3.6 % slower.
+const RUNS: usize = 3;
 
 #[test]
 fn a_file_with_weights_saves_what_was_predicted_of_it() {
@@ -147,25 +147,30 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
     let lab = with_expander();
     let program =
         [triad.to_str().unwrap(), "--elements", "524288", "--iterations", "4", "--init", "parallel"];
-    let before = lab.count("before", &[], &program).report.0;
+    let seconds = |report: &Value| report["time"]["seconds"].as_f64().unwrap();
+    // The first report, and the time of the fastest run.
+    let runs = |name: &str, flags: &[&str]| {
+        let all: Vec<Value> =
+            (0..RUNS).map(|i| lab.count(&format!("{name}.{i}"), flags, &program).report.0).collect();
+        let fastest = all.iter().map(seconds).fold(f64::INFINITY, f64::min);
+        (all.into_iter().next().unwrap(), fastest)
+    };
+    let (before, before_s) = runs("before", &[]);
     let fix = lab.scratch.path("fix.toml");
-    let recording = lab.scratch.path("before");
+    let recording = lab.scratch.path("before.0");
     let output = crate::common::nearfar().arg("fix").arg(&recording).arg("-o").arg(&fix).output().unwrap();
     let written = std::fs::read_to_string(&fix).unwrap_or_else(|_| panic!("{output:?}"));
-    let after = lab.count("after", &["--placement", fix.to_str().unwrap()], &program).report.0;
-    let seconds = |report: &Value| report["time"]["seconds"].as_f64().unwrap();
+    let (_, after_s) = runs("after", &["--placement", fix.to_str().unwrap()]);
     let predicted = &before["what_if"]["placeable"]["predicted"];
     let [ratio, low, high] = ["ratio", "low", "high"].map(|key| predicted[key].as_f64().unwrap());
-    let obtained = seconds(&after) / seconds(&before);
+    let obtained = after_s / before_s;
     println!("{written}predicted {ratio:.3} ({low:.3} to {high:.3}), obtained {obtained:.3}");
     assert!(written.contains("nodes = \"0,1\"\nweights = ["), "{written}");
     // A third more bandwidth than before; 3 points are what the bench of predictions asks of the median.
-    let noise = std::f64::consts::SQRT_2 * RUN_TO_RUN * obtained;
-    assert!(obtained < 0.9 && (ratio - obtained).abs() < 0.03 + noise, "{ratio} and {obtained}");
+    assert!(obtained < 0.9 && (ratio - obtained).abs() < 0.03, "{ratio} and {obtained}");
     let advice = before["findings"][0]["advice"].as_str().unwrap();
     assert!(advice.contains("(nearfar fix writes it)"), "{advice}");
-    // The report's weights for all three arrays together take at most 1 % more time than the best of these, and what two runs
-    // differ by. 1:1 takes 37 % more, 4:1 10 %.
+    // The report's weights for all three arrays together take at most 1 % more time than the best of these.
     let rows = before["what_if"]["repairs"].as_array().unwrap();
     let of_all = rows
         .iter()
@@ -194,11 +199,10 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
         let file = lab.scratch.path(&format!("{name}.toml"));
         std::fs::write(&file, format!("format = 1\n{}", lines.iter().map(object).collect::<String>()))
             .unwrap();
-        let report = lab.count(&name, &["--placement", file.to_str().unwrap()], &program).report.0;
-        seconds(&report) / seconds(&before)
+        runs(&name, &["--placement", file.to_str().unwrap()]).1 / before_s
     };
     let tried: Vec<([u64; 2], f64)> = [told, [1, 1], [2, 1], [4, 1]].map(|w| (w, with(w))).to_vec();
     let best = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
     println!("weights told first, and obtained: {tried:?}; predicted {}", of_all["predicted"]["ratio"]);
-    assert!(tried[0].1 < best * (1.01 + std::f64::consts::SQRT_2 * RUN_TO_RUN), "{tried:?}");
+    assert!(tried[0].1 < best * 1.01, "{tried:?}");
 }
