@@ -146,6 +146,8 @@ enum nf_hypercall {
     NF_HYPERCALL_MAIN = 6,         /* the program proper begins */
     NF_HYPERCALL_PROCESS_END = 7,  /* process id */
     NF_HYPERCALL_PHASE = 10,       /* a phase begins or ends: CLOCK_MONOTONIC now, ns, as its record has it */
+    NF_HYPERCALL_CODE_FROM = 11,   /* code of the recorder itself, which is not counted: where it begins */
+    NF_HYPERCALL_CODE_TO = 12,     /* where it ends */
 };
 #define NF_HYPERCALL_BEGIN 512u
 #define NF_HYPERCALL_COMMIT 256u

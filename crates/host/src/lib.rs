@@ -9,7 +9,7 @@ pub mod confined;
 pub mod counters;
 pub mod discover;
 pub mod holder;
-mod hypercall;
+pub mod hypercall;
 pub mod input;
 pub mod live;
 pub mod out;

@@ -10,7 +10,8 @@ use nearfar_analyze::stats::median;
 use nearfar_guest::{GuestOptions, HugePages, Job, Plugin, Setup, Shape, Snapshot, Stream};
 use nearfar_machine::Machine;
 use nearfar_machine::scale::{ScaleOptions, scale};
-use nearfar_record::collect::on::{OnOptions, plugin_arguments, plugin_files};
+use nearfar_record::collect::on::parts::{Parts, parts};
+use nearfar_record::collect::on::{OnOptions, plugin_arguments};
 use nearfar_record::store::merge::Counted;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,7 +39,7 @@ impl Bench {
             let _ = std::fs::remove_dir_all(&self.scratch);
             std::fs::create_dir_all(&self.scratch).expect("a directory for the plugin");
             std::fs::write(self.scratch.join("machine.toml"), self.machine.to_toml()).expect("written");
-            let (path, preload) = plugin_files().expect("the plugin is built");
+            let Parts { plugin: path, preload, .. } = parts().expect("the plugin is built");
             let mut arguments =
                 plugin_arguments(&self.scratch, &self.shape, self.snapshot.about(), &options(&self.machine));
             arguments.push(("mode".into(), mode.into()));

@@ -309,6 +309,7 @@ fn the_recipe_for_spack_installs_what_works() {
     assert!(installed(&["--version"]).status.success());
     let doctor = text(&installed(&["doctor", "--json"]).stdout);
     assert!(!doctor.contains("libnearfar_qemu_plugin.so is missing"), "{doctor}");
+    assert!(!doctor.contains("nearfar-inside, is missing"), "{doctor}");
     for file in [
         "share/man/man1/nearfar-record.1",
         "include/nearfar.h",

@@ -36,6 +36,10 @@ pub enum Message {
     Phase(u64),
     /// Address, then bytes, of a range whose pages will be reused.
     RangeGone,
+    /// Code of the program that says it is not to be counted, from this address on.
+    CodeFrom(u64),
+    /// The same: where it ends.
+    CodeTo(u64),
 }
 
 /// Value's bytes of one thread so far. Threads interleave, each has its own.
@@ -90,6 +94,8 @@ fn meaning(operation: u64, value: u64) -> Option<Message> {
         7 => Message::ProcessEnd(value as u32),
         8 | 9 => Message::RangeGone,
         10 => Message::Phase(value),
+        11 => Message::CodeFrom(value),
+        12 => Message::CodeTo(value),
         _ => return None,
     })
 }
@@ -121,6 +127,8 @@ mod tests {
         assert_eq!(say(speech, 7, 77), Some(Ok(Message::ProcessEnd(77))));
         assert_eq!(say(speech, 8, 4096), Some(Ok(Message::RangeGone)));
         assert_eq!(say(speech, 10, 4711), Some(Ok(Message::Phase(4711))));
+        assert_eq!(say(speech, 11, 0x40_1000), Some(Ok(Message::CodeFrom(0x40_1000))));
+        assert_eq!(say(speech, 12, 0x80_0000), Some(Ok(Message::CodeTo(0x80_0000))));
     }
 
     #[test]

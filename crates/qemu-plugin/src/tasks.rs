@@ -3,6 +3,7 @@
 use crate::hypercall::Message;
 use crate::log;
 use crate::threads::{Thread, stack_of};
+use crate::translate;
 use crate::vcpu::{PATIENCE, Vcpu, guarded};
 use crate::wakes::Wake;
 use nearfar_recording::column::Columns;
@@ -172,6 +173,10 @@ impl Vcpu {
             }
             Message::ProcessEnd(pid) => plugin.threads().end_process(pid),
             Message::RangeGone => {}
+            // On the recorder's cpu nothing is counted; a program has no say in what is.
+            Message::CodeFrom(from) if self.seat.is_none() => translate::own_code(|code| code.start = from),
+            Message::CodeTo(to) if self.seat.is_none() => translate::own_code(|code| code.end = to),
+            Message::CodeFrom(_) | Message::CodeTo(_) => {}
         }
         if self.counting {
             self.attend();

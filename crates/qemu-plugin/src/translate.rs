@@ -11,13 +11,26 @@ use crate::plugin_state::plugin;
 use crate::userdata::Site;
 use iced_x86::InstructionInfoFactory;
 use libc::c_void;
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::sync::Mutex;
 
 /// Addresses behind a mark: a load that faults is translated anew, without the mark before it.
 static MARKED: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
+
+thread_local! {
+    /// Where the code of the recorder is that runs on this thread's vCPU. Only blocks that this vCPU translates are meant:
+    /// at the same address another program has its own pages, and its own blocks of them, which other vCPUs translate.
+    static OWN_CODE: RefCell<Range<u64>> = const { RefCell::new(0..0) };
+}
+
+/// Changes what is known of it, on its thread.
+pub fn own_code(change: impl FnOnce(&mut Range<u64>)) {
+    OWN_CODE.with_borrow_mut(change);
+}
 
 /// QEMU translates a block.
 pub extern "C" fn translate(_id: PluginId, block: *mut Block) {
@@ -54,6 +67,8 @@ fn instrument(block: *mut Block) {
         }
     } else if first.address >= KERNEL {
         kernel(&instructions);
+    } else if OWN_CODE.with_borrow(|code| code.contains(&first.address)) {
+        hypercalls(&instructions);
     } else {
         user(block, &instructions);
     }
@@ -75,6 +90,15 @@ fn kernel(instructions: &[Seen]) {
             KernelCode::AwaitsAll => on_instruction(seen, callbacks::await_all),
             KernelCode::Pauses => on_instruction(seen, callbacks::pause),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
+        }
+    }
+}
+
+/// Of the recorder's code, nothing is counted: it starts the program, and says so.
+fn hypercalls(instructions: &[Seen]) {
+    for (i, seen) in instructions.iter().enumerate() {
+        if is_bell(instructions, i) {
+            on_memory(seen, callbacks::hypercall, null_mut());
         }
     }
 }

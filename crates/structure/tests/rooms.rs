@@ -4,7 +4,7 @@
 use nearfar_structure::sources;
 use std::collections::BTreeSet;
 
-/// The rooms of each crate, lowest first. `main` is the binary.
+/// The rooms of each crate, lowest first. `main` and `bin` are the binaries.
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "host",
@@ -28,7 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("record", &["store", "ranks", "collect", "import", "lib"]),
-    ("nearfar", &["place", "layout", "live", "cli", "lib", "main"]),
+    ("nearfar", &["bin", "place", "layout", "live", "cli", "lib", "main"]),
 ];
 
 /// Every Rust file of a crate, by the room that it is in, without its tests: those may look at all rooms.

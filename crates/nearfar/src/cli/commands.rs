@@ -51,7 +51,7 @@ fn said_of_this_build() -> String {
     let has = |there: bool| if there { "+" } else { "-" };
     let x86 = cfg!(target_arch = "x86_64");
     let shared = !cfg!(target_feature = "crt-static");
-    let plugin = nearfar_record::collect::on::plugin_files().is_ok();
+    let plugin = nearfar_record::collect::on::parts::parts().is_ok();
     format!(
         "{}\nbuilt for  {ARCH} Linux, {libc}{}\nreads      recordings up to format {}\nfeatures   +agent {}addresses \
          {}gpu {}emulator-plugin\n\nWhat works on this machine: nearfar doctor",

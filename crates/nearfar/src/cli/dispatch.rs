@@ -7,7 +7,6 @@ use super::{
 };
 use anyhow::Context;
 use clap::Parser;
-use nearfar_record::collect::on::INSIDE;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -19,12 +18,6 @@ pub fn main() -> ExitCode {
     // SAFETY: sets a disposition before any other thread runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let [_, inside, file, program @ ..] = &words[..]
-        && inside == INSIDE
-        && !program.is_empty()
-    {
-        return record::run_inside(Path::new(file), program);
-    }
     // What the program is, is the same everywhere: words.rs.
     let words = words::separated(words, &command());
     let parsed = match Cli::try_parse_from(words) {

@@ -13,7 +13,7 @@ use nearfar_host::page_nodes::{Range, look};
 use nearfar_host::target::find_program;
 use nearfar_observed::live::checks::Outcome;
 use nearfar_record::collect::agent::{AgentFile, Settings};
-use nearfar_record::collect::on::plugin_files;
+use nearfar_record::collect::on::parts::parts;
 use nearfar_record::collect::selftest::{Skid, measure_skid};
 use nearfar_record::collect::setup::{probe_memory, probe_perf};
 use nearfar_recording::PageNodes;
@@ -179,7 +179,7 @@ fn virtual_machine() -> Result<String, (String, Option<String>)> {
     let qemu =
         Qemu::find().map_err(|error| (error.to_string(), Some("sudo apt install qemu-system-x86".into())))?;
     qemu.require_plugins().map_err(|error| (error.to_string(), None))?;
-    plugin_files().map_err(|error| (error.to_string(), None))?;
+    parts().map_err(|error| (error.to_string(), None))?;
     match Kernel::here().map_err(|error| (error.to_string(), None))? {
         Some(kernel) => {
             Ok(format!("QEMU {} with kernel {} ({})", qemu.version, kernel.release, kernel.image.display()))

@@ -6,16 +6,14 @@ use anyhow::Context;
 use clap::Args;
 use nearfar_host::discover;
 use nearfar_host::discover::pmu::MemoryWish;
-use nearfar_host::input;
-use nearfar_host::target::inherited::too_little_to_record;
-use nearfar_host::target::{StartError, User, run_instead};
+use nearfar_host::target::{User, run_instead};
 use nearfar_record::collect::attach;
 use nearfar_record::collect::objects::{ObjectPolicies, on_one_node};
 use nearfar_record::collect::on::record_on;
 use nearfar_record::collect::openmp;
-use nearfar_record::collect::session::{Inside, Options, Outcome, RecordError, Subject, record};
+use nearfar_record::collect::session::{Options, Outcome, RecordError, Subject};
+use nearfar_record::collect::within_limits::record_within_limits;
 use nearfar_record::ranks;
-use nearfar_record::store::CreateError;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -104,16 +102,6 @@ pub fn run(args: RecordArgs) -> ExitCode {
     ended(recorded(args), quiet)
 }
 
-/// The recorder's side inside the virtual machine: the one outside started it with `on::INSIDE`, a file and the program.
-pub(super) fn run_inside(file: &Path, command: &[OsString]) -> ExitCode {
-    let recorded = || {
-        let options = read_inside(file)?.options();
-        record_unless_kept_off(&Subject::Command(command.to_vec()), &options)?
-            .map_err(|kept_off| anyhow::anyhow!("nothing can be recorded, as {kept_off}").into())
-    };
-    ended(recorded(), true)
-}
-
 /// Ends as the program ended.
 fn ended(recorded: Result<Outcome, RecordError>, quiet: bool) -> ExitCode {
     match recorded {
@@ -164,34 +152,6 @@ pub(super) fn warn_of_root() {
 /// Whether running processes are recorded.
 fn attaches(args: &RecordArgs) -> bool {
     args.all || !args.pid.is_empty() || !args.name.is_empty()
-}
-
-/// Why a limit of this process keeps it from recording the program, which could run all the same.
-fn kept_off(error: &RecordError) -> Option<String> {
-    let (error, limit) = match error {
-        RecordError::Create(CreateError::Io { error, .. }) if error.raw_os_error() == Some(libc::EFBIG) => {
-            (error, "file sizes are limited (ulimit -f)")
-        }
-        RecordError::Start(StartError::System(error)) if error.raw_os_error() == Some(libc::EAGAIN) => {
-            (error, "processes are limited (ulimit -u)")
-        }
-        _ => return None,
-    };
-    Some(format!("{limit}: {error}"))
-}
-
-/// Records, or says why this process's limits do not allow it.
-fn record_unless_kept_off(
-    subject: &Subject,
-    options: &Options,
-) -> Result<Result<Outcome, String>, RecordError> {
-    match too_little_to_record() {
-        Some(why) => Ok(Err(why)),
-        None => match record(subject, options) {
-            Err(error) => Ok(Err(kept_off(&error).ok_or(error)?)),
-            Ok(outcome) => Ok(Ok(outcome)),
-        },
-    }
 }
 
 fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
@@ -245,7 +205,7 @@ fn recorded(args: RecordArgs) -> Result<Outcome, RecordError> {
         true => Subject::Processes(attach::chosen(&args.pid, &args.name)?),
         false => Subject::Command(args.command),
     };
-    let kept_off = match record_unless_kept_off(&subject, &options)? {
+    let kept_off = match record_within_limits(&subject, &options)? {
         Ok(outcome) => return Ok(outcome),
         Err(why) => why,
     };
@@ -267,10 +227,4 @@ pub(super) fn objects_here(file: &Path, command: &[OsString]) -> anyhow::Result<
         openmp::pins(|name| std::env::var(name).ok()) || on_one_node(&machine, allowed.cpus.as_ref());
     objects.require_pinned(pinned, "with OMP_PROC_BIND=close OMP_PLACES=cores")?;
     Ok(objects)
-}
-
-fn read_inside(path: &Path) -> anyhow::Result<Inside> {
-    let text =
-        input::read(path, input::MOST_MADE).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| path.display().to_string())
 }

@@ -34,7 +34,7 @@ fn pages() -> Vec<Page> {
 /// Whether the virtual machine can run here; if not, reports it.
 fn guest_works() -> bool {
     let why = nearfar_guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string());
-    let why = why.or_else(|| nearfar_record::collect::on::plugin_files().err().map(|e| e.to_string()));
+    let why = why.or_else(|| nearfar_record::collect::on::parts::parts().err().map(|e| e.to_string()));
     if let Some(why) = &why {
         assert!(std::env::var_os("NEARFAR_NEEDS_GUEST").is_none(), "{why}");
         eprintln!("skipped: {why}");

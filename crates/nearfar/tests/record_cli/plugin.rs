@@ -83,3 +83,30 @@ fn sources_of_another_version_and_other_folders_are_refused() {
     assert!(!run.status.success());
     assert!(text(&run.stderr).contains("has no sources of nearfar"), "{}", text(&run.stderr));
 }
+
+/// What runs in the virtual machine has to be there, and of the command's version.
+#[test]
+fn the_recorder_of_the_virtual_machine_is_missed_and_its_version_compared() {
+    let scratch = Scratch::new();
+    let run = Command::new(env!("CARGO_BIN_EXE_nearfar"))
+        .args(["record", "--on", "2x4", "-o"])
+        .arg(scratch.path("r.nearfar"))
+        .args(["--", "true"])
+        .env("NEARFAR_INSIDE", scratch.path("nearfar-inside"))
+        .output()
+        .unwrap();
+    let message = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{message}");
+    assert!(message.contains("nearfar-inside, is missing; looked for it at"), "{message}");
+    assert!(!scratch.path("r.nearfar").exists());
+    let inside = |words: &[&str]| {
+        let run = Command::new(env!("CARGO_BIN_EXE_nearfar-inside")).args(words).output().unwrap();
+        assert_eq!(run.status.code(), Some(2), "{}", text(&run.stderr));
+        text(&run.stderr)
+    };
+    assert!(inside(&[]).contains("`nearfar record --on`"));
+    assert!(inside(&["99.0.0", "/nosuch", "true"]).contains("nearfar of 99.0.0"));
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(inside(&[version, "/nosuch", "true"]).contains("cannot read /nosuch"));
+    assert!(inside(&[version, "/nosuch"]).contains("no program"));
+}

@@ -115,7 +115,7 @@ fn triad_is_repaired_without_a_recompile() {
 #[test]
 fn the_stencil_is_repaired_without_a_recompile() {
     // 120 x 124 points in a plane: no multiple of the caches' ways, or the planes would be on each other.
-    let words = ["120", "124", "96", "10", "120", "16", "12"];
+    let words = ["120", "124", "96", "7", "120", "16", "12"];
     // Half of the 96 planes.
     loop_of("iso3dfd", &words, "serial", "first-touch", true, Some((48 * 120 * 124 * 4, 3)));
 }

@@ -21,7 +21,7 @@ pub fn guest_works() -> bool {
     static WORKS: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     let why = WORKS.get_or_init(|| {
         let setup = nearfar_guest::Setup::find(&mut |_| {}).err().map(|e| e.to_string());
-        setup.or_else(|| nearfar_record::collect::on::plugin_files().err().map(|e| e.to_string()))
+        setup.or_else(|| nearfar_record::collect::on::parts::parts().err().map(|e| e.to_string()))
     });
     if let Some(why) = why {
         assert!(std::env::var_os("NEARFAR_NEEDS_GUEST").is_none(), "{why}");

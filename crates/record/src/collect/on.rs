@@ -2,8 +2,10 @@
 //! beside it on a cpu of its own, and the plugin counts every access from outside.
 
 mod budget;
+pub mod parts;
 
 use super::illegal;
+use super::inside;
 use super::session::{Inside, Options, Outcome, RecordError};
 use super::setup::{command_name, no_agent};
 use crate::collect::objects::{ObjectPolicies, on_one_node};
@@ -18,6 +20,7 @@ use nearfar_host::target::{Ending, find_program};
 use nearfar_machine::Machine;
 use nearfar_machine::cpulist::CpuList;
 use nearfar_recording::{Columns, Loss, Losses, Source, SourceReport, journal};
+use parts::{Parts, parts};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -77,7 +80,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         require_pinned(objects, on)?;
     }
     can_be_simulated(&on.machine)?;
-    let (plugin, preload) = plugin_files()?;
+    let Parts { plugin, preload, recorder } = parts()?;
     let shape = Shape::from_machine(&on.machine, &GuestOptions { memory_per_node: Some(on.memory_per_node) })
         .map_err(anyhow::Error::from)?;
     let say = |text: &str| {
@@ -113,7 +116,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         // The recorder inside hands signals on.
         signals_to_group: false,
         stop: stop_after(on.budget, recording.join(crate::store::JOURNAL), on.quiet),
-        ..Job::new(recorder_inside(command, &inside_file)?)
+        ..Job::new(recorder_inside(&recorder, command, &inside_file))
     };
     if let Some(path) = &on.aside {
         let file = std::fs::File::create_new(path);
@@ -179,40 +182,6 @@ fn can_be_simulated(machine: &Machine) -> anyhow::Result<()> {
         machine.name,
         list.join("\n")
     ))
-}
-
-/// The plugin, and what should be preloaded into QEMU with it.
-///
-/// # Errors
-/// If the plugin is not installed.
-pub fn plugin_files() -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
-    let plugin = beside("libnearfar_qemu_plugin.so", "NEARFAR_PLUGIN").map_err(|tried| {
-        anyhow!(
-            "the virtual machine's plugin libnearfar_qemu_plugin.so is missing; looked for it at {tried}. \
-             Type `nearfar doctor --install-plugin SOURCES` (the checkout that nearfar was built from), or name it in \
-             NEARFAR_PLUGIN"
-        )
-    })?;
-    Ok((plugin, beside("libnearfar_fma.so", "NEARFAR_FMA").into_iter().collect()))
-}
-
-/// A file that is installed with this binary: beside it, or where `variable` says.
-fn beside(name: &str, variable: &str) -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        return if path.is_file() { Ok(path) } else { Err(path.display().to_string()) };
-    }
-    let binary = std::env::current_exe().map_err(|e| e.to_string())?;
-    let mut tried = Vec::new();
-    for directory in binary.ancestors().skip(1).take(2) {
-        // target/debug, and for tests that run from target/debug/deps its parent.
-        for path in [directory.join(name), directory.join("lib/nearfar").join(name)] {
-            if path.is_file() {
-                return Ok(path);
-            }
-            tried.push(path.display().to_string());
-        }
-    }
-    Err(tried.join(", "))
 }
 
 /// What the recorder inside and the plugin read.
@@ -359,16 +328,10 @@ pub fn plugin_arguments(
     .collect()
 }
 
-/// The first argument of the recorder inside the virtual machine; its file ([`EMULATED`]) and the program follow. It is not among
-/// the flags, because the emulator has to translate the code that parses all of them: 15,000 blocks of the 108,000 that `true`
-/// needed.
-pub const INSIDE: &str = "--inside-the-virtual-machine";
-
-fn recorder_inside(command: &[OsString], inside: &Path) -> anyhow::Result<Vec<OsString>> {
-    let own = std::env::current_exe().context("cannot find the nearfar binary")?;
-    let mut all: Vec<OsString> = vec![own.into(), INSIDE.into(), inside.into()];
+fn recorder_inside(program: &Path, command: &[OsString], file: &Path) -> Vec<OsString> {
+    let mut all: Vec<OsString> = vec![program.into(), inside::VERSION.into(), file.into()];
     all.extend(command.iter().cloned());
-    Ok(all)
+    all
 }
 
 fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Outcome, RecordError> {

@@ -28,6 +28,7 @@ class Nearfar(Package):
         build()
         mkdirp(prefix.bin, prefix.lib.nearfar)
         install("target/release/nearfar", prefix.bin)
+        install("target/release/nearfar-inside", prefix.lib.nearfar)
         install("target/release/libnearfar_qemu_plugin.so", prefix.lib.nearfar)
         install_tree("include", prefix.include)
         install_tree("machines", prefix.share.nearfar.machines)
