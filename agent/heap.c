@@ -60,11 +60,30 @@ static bool find_next(void) {
     return complete;
 }
 
-/* True if an allocation of `bytes` needs a look: large, or this thread's turn to sample. */
-static inline bool noteworthy(size_t bytes) {
-    return bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed) ||
-           (nf_self.small_left -= (int64_t)bytes) < 0;
+/* In the virtual machine, where every line that threads take from each other is seen, also small blocks matter: counters of
+ * threads, locks. The first few of each caller and size are recorded one by one, up to so many in a process: where
+ * programs allocate much, each record would cost more than the block's use. */
+enum { KINDS = 4096, FIRST_OF_A_KIND = 8, MOST_FIRSTS = 512 };
+static _Atomic uint8_t seen[KINDS];
+static _Atomic uint32_t firsts;
+
+static inline _Atomic uint8_t *kind(uintptr_t rip, size_t bytes) {
+    return &seen[((rip ^ (uint64_t)bytes << 40) * 0x9e3779b97f4a7c15ull) >> 52];
 }
+
+static inline bool first_of_a_kind(uintptr_t rip, size_t bytes) {
+    return UNLIKELY(nf_process.flags & NF_SET_HYPERCALL) &&
+           atomic_load_explicit(kind(rip, bytes), memory_order_relaxed) < FIRST_OF_A_KIND &&
+           atomic_load_explicit(&firsts, memory_order_relaxed) < MOST_FIRSTS;
+}
+
+/* True if an allocation of `bytes` needs a look: large, this thread's turn to sample, or one of the first by this caller. */
+static inline bool noteworthy(size_t bytes, uintptr_t rip) {
+    return bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed) ||
+           (nf_self.small_left -= (int64_t)bytes) < 0 || first_of_a_kind(rip, bytes);
+}
+/* Expands in the hook itself, as NF_SITE. */
+#define NOTEWORTHY(bytes) UNLIKELY(noteworthy(bytes, (uintptr_t)__builtin_return_address(0)))
 
 static void record_large(void *p, size_t bytes, uintptr_t previous, uint16_t extra,
                          const struct nf_site *site) {
@@ -85,6 +104,16 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
     int saved = errno;
     bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
     int64_t step = nf_process.small_sample;
+    if (!large && nf_self.small_left >= 0) {
+        if (p && nf_enter()) {
+            atomic_fetch_add_explicit(kind(site.rip, bytes), 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&firsts, 1, memory_order_relaxed);
+            record_large(p, bytes, 0, extra | NF_ALLOC_FIRST, &site);
+            nf_leave();
+        }
+        errno = saved;
+        return;
+    }
     if (large && p) nf_place((uintptr_t)p, bytes, &site);
     if (large && bytes < nf_process.record_from) {
         /* Only placed: for the recording it is a small one, which `noteworthy` has not counted. */
@@ -119,7 +148,7 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
 EXPORT void *malloc(size_t bytes) {
     if (UNLIKELY(!find_next())) return early_alloc(bytes, 16);
     void *p = next.malloc(bytes);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, 0, NF_SITE());
     return p;
 }
 
@@ -132,7 +161,7 @@ EXPORT void *calloc(size_t count, size_t each) {
     }
     if (UNLIKELY(!find_next())) return early_alloc(bytes, 16);
     void *p = next.calloc(count, each);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, NF_ALLOC_ZEROED, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, NF_ALLOC_ZEROED, NF_SITE());
     return p;
 }
 
@@ -164,7 +193,7 @@ static void *grown(void *old, size_t bytes, struct nf_site site) {
     uintptr_t before = (uintptr_t)old;
     size_t old_bytes = old && nf_object_possible(before) ? ended(old, NF_FREE_REALLOC) : 0;
     void *p = next.realloc(old, bytes);
-    if (LIKELY(!old_bytes && !noteworthy(bytes))) return p;
+    if (LIKELY(!old_bytes && !noteworthy(bytes, site.rip))) return p;
     if (!p && bytes == 0) return p; /* freed */
     int saved = errno;
     bool large = bytes >= atomic_load_explicit(&nf_process.min_object, memory_order_relaxed);
@@ -174,7 +203,13 @@ static void *grown(void *old, size_t bytes, struct nf_site site) {
             nf_leave();
         }
     } else if (!large) {
-        if (nf_self.small_left < 0) noted(p, bytes, 0, site);
+        /* What was recorded goes on under its new address, in the virtual machine. */
+        if (!old_bytes || nf_self.small_left < 0) {
+            noted(p, bytes, 0, site);
+        } else if (nf_process.flags & NF_SET_HYPERCALL && nf_enter()) {
+            record_large(p, bytes, before, NF_ALLOC_FIRST, &site);
+            nf_leave();
+        }
     } else {
         nf_place((uintptr_t)p, bytes, &site);
         if (bytes >= nf_process.record_from && nf_enter()) {
@@ -206,14 +241,14 @@ EXPORT void *reallocarray(void *old, size_t count, size_t each) {
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
     if (UNLIKELY(!find_next() || !next.aligned_alloc)) return early_alloc(bytes, alignment);
     void *p = next.aligned_alloc(alignment, bytes);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, 0, NF_SITE());
     return p;
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
     if (UNLIKELY(!find_next() || !next.memalign)) return early_alloc(bytes, alignment);
     void *p = next.memalign(alignment, bytes);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, 0, NF_SITE());
     return p;
 }
 
@@ -224,20 +259,20 @@ EXPORT int posix_memalign(void **to, size_t alignment, size_t bytes) {
         return p ? 0 : ENOMEM;
     }
     int result = next.posix_memalign(to, alignment, bytes);
-    if (UNLIKELY(result == 0 && noteworthy(bytes))) noted(*to, bytes, 0, NF_SITE());
+    if (result == 0 && NOTEWORTHY(bytes)) noted(*to, bytes, 0, NF_SITE());
     return result;
 }
 
 EXPORT void *valloc(size_t bytes) {
     if (UNLIKELY(!find_next() || !next.valloc)) return early_alloc(bytes, 4096);
     void *p = next.valloc(bytes);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, 0, NF_SITE());
     return p;
 }
 
 EXPORT void *pvalloc(size_t bytes) {
     if (UNLIKELY(!find_next() || !next.pvalloc)) return early_alloc((bytes + 4095) & ~(size_t)4095, 4096);
     void *p = next.pvalloc(bytes);
-    if (UNLIKELY(noteworthy(bytes))) noted(p, bytes, 0, NF_SITE());
+    if (NOTEWORTHY(bytes)) noted(p, bytes, 0, NF_SITE());
     return p;
 }

@@ -94,6 +94,8 @@
 #define NF_MAX_STACK 8192u
 /* The same where the set of known keys is full and every ALLOC must carry some. */
 #define NF_SMALL_STACK 1024u
+/* The same of a small block that is one of its caller's first: enough to leave operator new. */
+#define NF_FIRSTS_STACK 256u
 /* Most return addresses in a SAMPLE, most bytes in a name. */
 #define NF_MAX_CHAIN 16u
 #define NF_MAX_NAME 255u
@@ -232,6 +234,7 @@ enum { NF_HEAP = 1, NF_SMALL = 2, NF_MMAP = 3 };
 #define NF_ALLOC_NONE 0x100u     /* mmap: PROT_NONE, a reservation */
 #define NF_ALLOC_HUGE 0x200u     /* mmap: MAP_HUGETLB */
 #define NF_ALLOC_ZEROED 0x400u   /* calloc: the allocator may have touched the pages */
+#define NF_ALLOC_FIRST 0x800u    /* small, one of the first by its caller: with a short stack */
 
 struct nf_alloc {
     uint64_t address;

@@ -99,6 +99,11 @@ static void tell_python(uint64_t site, const struct nf_python_frame *python, uns
     if (bytes) nf_emit(NF_PYTHON, 0, &body, sizeof body, text, bytes, true);
 }
 
+/* How much of the stack a record of an allocation has at most. */
+static size_t readable_stack(const struct nf_site *site, uint16_t flags) {
+    return nf_readable(site->rsp, flags & NF_ALLOC_FIRST ? NF_FIRSTS_STACK : NF_MAX_STACK) & ~(size_t)7;
+}
+
 /* Where `key` is or could be put; NULL if the set is full there. */
 static _Atomic uint64_t *key_slot(uint64_t key, bool *known) {
     *known = false;
@@ -114,10 +119,11 @@ static _Atomic uint64_t *key_slot(uint64_t key, bool *known) {
 __attribute__((no_sanitize("thread", "address")))
 uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t represents,
                          uintptr_t previous, const struct nf_site *site) {
-    size_t stack = nf_readable(site->rsp, NF_MAX_STACK) & ~(size_t)7;
+    bool first = flags & NF_ALLOC_FIRST;
+    size_t stack = readable_stack(site, flags);
     struct nf_python_frame python[NF_PYTHON_FRAMES];
-    /* Small ones are sampled at any line: each would be a site with a stack of its own. */
-    unsigned frames = (flags & 15) == NF_SMALL ? 0 : nf_python_frames(python);
+    /* Small ones are of any line: each would be a site with a stack of its own. */
+    unsigned frames = first || (flags & 15) == NF_SMALL ? 0 : nf_python_frames(python);
     struct nf_alloc record = {.address = address,
                               .bytes = bytes,
                               .represents = represents,

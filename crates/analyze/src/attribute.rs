@@ -134,7 +134,8 @@ impl Worker<'_> {
             return;
         }
         let space = space.unwrap_or(0);
-        if s.source[i] == SampleSource::Transfer as u8 && s.address[i] != 0 {
+        let shared = [SampleSource::Transfer as u8, SampleSource::Contended as u8].contains(&s.source[i]);
+        if shared && s.address[i] != 0 {
             self.transfer(s, i, space, thread.map_or(NONE, |t| t as u32));
             return;
         }
@@ -357,18 +358,30 @@ impl Worker<'_> {
         let address = s.address[i];
         let thing = self.thing(space, address, s.time_ns[i]);
         let row = thing.map_or(NONE, |t| self.context.rows.of_thing[t as usize]);
-        let stored = if s.access[i] == Access::Store as u8 { u64::from(s.lines[i]) } else { 0 };
-        let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
-        let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
-        at[0] += u64::from(s.lines[i]);
-        at[1] += stored;
-        let line = self.counters.transfers.entry((row, space, address / LINE_BYTES)).or_default();
+        let (stands_for, access) = (u64::from(s.lines[i]), Access::from_code(s.access[i]));
         // Few such threads have samples of memory, which would tell where they ran.
         let node = self.context.finder.nodes.running(thread, s.cpu[i]);
+        let by_runtime = self.context.sites.is_runtime(s.operand_ip[i]);
+        let line = self.counters.transfers.entry((row, space, address / LINE_BYTES)).or_default();
         let user = line.entry((thread, (address % LINE_BYTES) as u8, node)).or_default();
-        user[0] += u64::from(s.lines[i]);
-        user[1] += stored;
         user[2] += 1;
-        user[3] += if self.context.sites.is_runtime(s.operand_ip[i]) { u64::from(s.lines[i]) } else { 0 };
+        if s.source[i] == SampleSource::Contended as u8 {
+            // A lock that is a variable of the program is its own, whoever takes it.
+            let own = !by_runtime || self.context.is_variable(row);
+            match access {
+                Some(Access::Store) if own => user[4] += stands_for,
+                Some(Access::LoadStore) if own => user[5] += stands_for,
+                _ => {}
+            }
+            return;
+        }
+        let stored = if access == Some(Access::Store) { stands_for } else { 0 };
+        user[0] += stands_for;
+        user[1] += stored;
+        user[3] += if by_runtime { stands_for } else { 0 };
+        let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
+        let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
+        at[0] += stands_for;
+        at[1] += stored;
     }
 }

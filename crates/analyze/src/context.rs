@@ -85,7 +85,10 @@ impl Context<'_> {
     pub fn is_variable(&self, row: u32) -> bool {
         self.rows.rows.get(row as usize).is_some_and(|row| match row.kind {
             ObjectKind::Static => true,
-            ObjectKind::Heap | ObjectKind::SmallHeap => row.site.is_some_and(|s| !self.sites.get(s).runtime),
+            ObjectKind::Heap | ObjectKind::SmallHeap => {
+                row.site.is_some_and(|s| !self.sites.get(s).runtime)
+                    && !row.chain.is_some_and(|chain| self.sites.is_of_runtime(chain))
+            }
             _ => false,
         })
     }

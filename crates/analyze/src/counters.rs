@@ -87,8 +87,9 @@ pub struct TouchUse {
 }
 
 /// The takers of a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
-/// the samples, and how many lines a runtime's code took.
-pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 4]>;
+/// the samples, and how many lines a runtime's code took; and of accesses to it while it was taken all the time, those that
+/// write, and those that lock it.
+pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 6]>;
 
 /// Samples on a line by thread, byte in the line, loop and location of the operand: how many, how many of them store, their weight.
 pub type OnLine = FastMap<(u32, u8, u32, u32), [u64; 3]>;
@@ -273,7 +274,7 @@ pub struct Counters {
     pub cells: FastMap<(u32, Cell), Halves>,
     /// The same by path of the program's own phases.
     pub phase_cells: FastMap<(u32, Cell), Halves>,
-    /// Lines that caches of other nodes supplied, by (row, address space, number of the line).
+    /// Lines that caches of other nodes supplied, or that cores take from each other all the time, by (row, address space, number of the line).
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// Samples of a clock in loops that access fixed places only, by (row, address space, number of the line).
     pub on_lines: FastMap<(u32, u32, u64), OnLine>,

@@ -221,7 +221,10 @@ pub fn findings<'a>(
     let mut before: Vec<u32> = Vec::new();
     for (i, (f, ids)) in found.iter_mut().enumerate() {
         f.rank = i as u32 + 1;
-        if let (Ok(engine), Some(own), false) = (engine, &f.predicted, before.is_empty()) {
+        // Where memory is placed changes nothing about lines that cores take from each other.
+        if let (Ok(engine), Some(own), false) =
+            (engine, f.predicted.as_ref().filter(|_| !f.shares_lines()), before.is_empty())
+        {
             let ratio = engine.after(&before, ids);
             f.predicted_after_better = ((ratio - own.ratio).abs() >= SAME).then(|| Predicted {
                 ratio,

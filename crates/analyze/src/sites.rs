@@ -68,6 +68,8 @@ pub struct Sites {
     chains: IdIndex,
     /// Per chain: its user frames, innermost first, as many as [`MOST_FRAMES`].
     chain_user: Vec<Vec<UserFrame>>,
+    /// By chain: whether a runtime's code called the allocator, for itself.
+    chain_of_runtime: Vec<bool>,
     chain_first: Vec<u32>,
     /// The site of a location nothing is known of.
     pub unknown: SiteId,
@@ -167,6 +169,8 @@ impl Sites {
             let located: Vec<usize> =
                 order[at..end].iter().filter_map(|&r| self.locations.get(t.location[r as usize])).collect();
             let python = located.iter().any(|&l| self.python[l]);
+            let caller = located.iter().find(|&&l| !self.allocator[l]);
+            self.chain_of_runtime.push(caller.is_some_and(|&l| self.in_runtime[l]));
             let mut in_python = false;
             for l in located {
                 // A library of Python that has no lines was called by a line that can be changed.
@@ -227,6 +231,12 @@ impl Sites {
     /// The innermost user frame of a chain.
     pub fn of_chain(&self, chain: u32) -> Option<SiteId> {
         self.frames(chain).first().map(|f| f.site)
+    }
+
+    /// Whether an allocation with this chain was made by a runtime's code, which has what it needs for its threads there.
+    pub fn is_of_runtime(&self, chain: u32) -> bool {
+        let known = if chain == NONE { None } else { self.chains.get(chain) };
+        known.is_some_and(|c| self.chain_of_runtime[c])
     }
 
     /// Where the program was: the location's own user frame, else the chain's.

@@ -78,10 +78,7 @@ fn decided(
         return unknown(format!("The recording has no samples. {}", source_reason(input)));
     }
     if let Some(f) = findings.iter().find(|f| f.shares_lines()) {
-        return (
-            Verdict::Affected,
-            format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default()),
-        );
+        return (Verdict::Affected, of_shared_lines(f));
     }
     if let Some(caches) = evidence.caches {
         return of_caches(caches, n);
@@ -295,6 +292,17 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
     ))
 }
 
+/// Why lines that nodes take from each other cost time.
+fn of_shared_lines(f: &Finding) -> String {
+    let costs = match &f.predicted {
+        Some(p) => {
+            format!("that takes {} to {} of the cores' time", percent(1.0 - p.high), percent(1.0 - p.low))
+        }
+        None => f.predicted_why.clone().unwrap_or_default(),
+    };
+    format!("{}; {costs}.", f.cause.text)
+}
+
 /// The verdict where lines are counted instead of time.
 fn of_lines(
     input: &Input,
@@ -305,7 +313,7 @@ fn of_lines(
 ) -> (Verdict, String) {
     let unknown = |why: String| (Verdict::Unknown, why);
     if let Some(f) = findings.first().filter(|f| f.shares_lines()) {
-        let text = format!("{}; {}.", f.cause.text, f.predicted_why.as_deref().unwrap_or_default());
+        let text = of_shared_lines(f);
         // What it costs is known from below only: so little that it may be nothing, and anything up to all of the time.
         let verdict = if f.at_risk >= WORTH { Verdict::Affected } else { Verdict::Unknown };
         return (verdict, text);

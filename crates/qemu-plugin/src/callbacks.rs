@@ -58,6 +58,13 @@ pub extern "C" fn stream(index: c_uint, info: u32, address: u64, data: *mut c_vo
     unsafe { caller(index) }.access(info, address, Site::from_pointer(data), Kind::StreamStore);
 }
 
+/// The same of an instruction that locks the line. QEMU may tell of its read and of its write, or of both at once.
+pub extern "C" fn locked(index: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let kind = if info & STORE_BIT != 0 { Kind::Atomic } else { Kind::Store };
+    // SAFETY: this is QEMU's callback for that vCPU.
+    unsafe { caller(index) }.access(info, address, Site::from_pointer(data), kind);
+}
+
 /// A program's access where accesses and time are sampled.
 pub extern "C" fn sampled_access(index: c_uint, info: u32, address: u64, data: *mut c_void) {
     let kind = if info & STORE_BIT != 0 { Kind::Store } else { Kind::Load };

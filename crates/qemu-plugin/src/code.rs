@@ -1,6 +1,8 @@
 //! What an instruction means for the counting, from its bytes, when QEMU translates it.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+};
 use std::ops::Range;
 
 /// `nopl 0x4e464442(%rax)`: the load behind it is a hypercall's.
@@ -94,6 +96,8 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
 pub struct UserCode {
     /// It stores past the caches.
     pub streams: bool,
+    /// It reads and writes a line at once.
+    pub locks: bool,
     /// Each execution makes exactly one access that is reported once.
     pub one_access: bool,
     /// It ends in the kernel by its own will.
@@ -109,9 +113,17 @@ pub fn decode(bytes: &[u8], address: u64) -> Instruction {
 pub fn user_code(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> UserCode {
     UserCode {
         streams: streams(instruction),
+        locks: locks(instruction),
         one_access: one_access(instruction, factory),
         syscall: instruction.mnemonic() == Mnemonic::Syscall,
     }
+}
+
+/// With a `lock` prefix, or an `xchg` with memory, which needs none.
+fn locks(instruction: &Instruction) -> bool {
+    instruction.has_lock_prefix()
+        || instruction.mnemonic() == Mnemonic::Xchg
+            && [instruction.op0_kind(), instruction.op1_kind()].contains(&OpKind::Memory)
 }
 
 /// Non-temporal stores. MOVNTDQA is a load, which on write-back memory is an ordinary one.
@@ -228,6 +240,27 @@ mod tests {
         ];
         for (text, bytes) in others {
             assert!(!user(bytes).one_access, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_locks_its_line_says_so() {
+        let locked: &[(&str, &[u8])] = &[
+            ("lock xadd %rax,(%rdi)", &[0xf0, 0x48, 0x0f, 0xc1, 0x07]),
+            ("lock addq $1,(%rdi)", &[0xf0, 0x48, 0x83, 0x07, 0x01]),
+            ("lock cmpxchg %ecx,(%rdi)", &[0xf0, 0x0f, 0xb1, 0x0f]),
+            ("xchg %eax,(%rdi)", &[0x87, 0x07]),
+        ];
+        for (text, bytes) in locked {
+            assert!(user(bytes).locks, "{text}");
+        }
+        let others: &[(&str, &[u8])] = &[
+            ("add %rax,(%rdi)", &[0x48, 0x01, 0x07]),
+            ("xchg %eax,%edi", &[0x87, 0xc7]),
+            ("mov %rax,(%rdi)", &[0x48, 0x89, 0x07]),
+        ];
+        for (text, bytes) in others {
+            assert!(!user(bytes).locks, "{text}");
         }
     }
 

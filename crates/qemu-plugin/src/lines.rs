@@ -17,6 +17,8 @@ pub struct Lines<'a> {
     pub sampler: &'a mut Sampler,
     /// Chooses samples of lines from other nodes' caches.
     pub transfers: &'a mut Sampler,
+    /// Chooses samples of accesses to lines that cores take from each other all the time.
+    pub contended: &'a mut Sampler,
     /// Position of the core's node.
     pub node: usize,
     /// Kernel index of the cpu.
@@ -45,21 +47,32 @@ impl Sink for Lines<'_> {
                 // need not be the one that wrote it.
                 DramKind::WriteBack => AccessKind::Unknown,
             };
-            self.sample(physical, page_node, kind, lines, false);
+            self.sample(physical, page_node, kind, lines, SampleSource::Simulated);
         }
     }
 
     fn transfer(&mut self, physical: u64, node: usize) {
         if let Some(lines) = self.transfers.line() {
             let kind = if self.access.kind == Kind::Load { AccessKind::Load } else { AccessKind::Store };
-            self.sample(physical, node, kind, lines, true);
+            self.sample(physical, node, kind, lines, SampleSource::Transfer);
+        }
+    }
+
+    fn contended(&mut self) {
+        if let Some(accesses) = self.contended.line() {
+            let kind = match self.access.kind {
+                Kind::Load => AccessKind::Load,
+                Kind::Store | Kind::StreamStore => AccessKind::Store,
+                Kind::Atomic => AccessKind::LoadStore,
+            };
+            self.sample(self.access.physical, self.node, kind, accesses, SampleSource::Contended);
         }
     }
 }
 
 impl Lines<'_> {
     #[cold]
-    fn sample(&self, physical: u64, page_node: usize, kind: AccessKind, lines: u32, transfer: bool) {
+    fn sample(&self, physical: u64, page_node: usize, kind: AccessKind, lines: u32, source: SampleSource) {
         let (page, access) = (physical >> PAGE_SHIFT, &self.access);
         // A line that another one drives out, or that is fetched ahead, may be of another page.
         let virtual_page = if page == access.physical >> PAGE_SHIFT {
@@ -70,7 +83,7 @@ impl Lines<'_> {
         };
         let address = virtual_page.map_or(0, |page| page << PAGE_SHIFT | physical & ((1 << PAGE_SHIFT) - 1));
         // Which cpus share a line with which others follows from the bytes that each touches.
-        let address = if transfer { access.virt } else { address };
+        let address = if source == SampleSource::Simulated { address } else { access.virt };
         self.plugin.output.rows().samples.push(RawSample {
             time_ns: self.plugin.time.now(),
             cpu: self.cpu,
@@ -79,7 +92,7 @@ impl Lines<'_> {
             address,
             access: kind as u8,
             page_node: self.plugin.node(page_node),
-            source: if transfer { SampleSource::Transfer } else { SampleSource::Simulated } as u8,
+            source: source as u8,
             stands_for: lines,
             epoch: self.epoch,
             served: 0,

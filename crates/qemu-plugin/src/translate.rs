@@ -126,6 +126,7 @@ fn user(block: *mut Block, instructions: &[Seen]) {
         let told = if teller == Some(i) { ran } else { 0 };
         let site = Site::new(seen.address, chained[i].map(|first| instructions[first].address), told);
         let access = match (codes[i].streams, plugin().arguments.accesses.is_some()) {
+            (false, false) if codes[i].locks => callbacks::locked,
             (false, false) => callbacks::access,
             (true, false) => callbacks::stream,
             (false, true) => callbacks::sampled_access,

@@ -32,6 +32,11 @@ const TRANSFERS: u32 = 16;
 /// where real ones would all the time, and a short run would have too few to name it.
 const FIRST_TRANSFERS: u32 = 256;
 
+/// One in so many accesses to contended lines becomes a sample: there may be some millions in a second. // chosen
+const CONTENDED: u32 = 512;
+/// Of each core's first ones all do.
+const FIRST_CONTENDED: u32 = 64;
+
 /// Bits of an address within a line.
 const LINE_MASK: u64 = LINE_BYTES - 1;
 
@@ -60,6 +65,7 @@ pub struct Seat {
     epoch: Epoch,
     sampler: Sampler,
     transfers: Sampler,
+    contended: Sampler,
     translations: Translations,
     /// Samples of accesses and of time, where they are asked for.
     accesses: Option<Accesses>,
@@ -119,6 +125,7 @@ impl Vcpu {
                 sampler: Sampler::new(index as u64, plugin.arguments.sample),
                 transfers: Sampler::new(index as u64, plugin.arguments.sample.min(TRANSFERS))
                     .after_first(FIRST_TRANSFERS),
+                contended: Sampler::new(index as u64, CONTENDED).after_first(FIRST_CONTENDED),
                 translations: Translations::new(),
                 accesses: plugin.arguments.accesses.map(|mean| Accesses::new(index as u64, mean)),
                 cpu: plugin.hierarchy.cpu(index) as u16,
@@ -274,6 +281,7 @@ impl Vcpu {
             plugin: self.plugin,
             sampler: &mut seat.sampler,
             transfers: &mut seat.transfers,
+            contended: &mut seat.contended,
             node: seat.node,
             cpu: seat.cpu,
             ids: self.ids,

@@ -103,8 +103,13 @@ fn verdict(page: &mut Page, r: &Report) {
         page.headline(Style::Unsure, &format!("The run ended early ({early}): this is the time up to then."));
     }
     if let (Some(t), Some(c)) = (&r.time, &r.counters) {
-        let waits =
-            c.memory_bound_share.map_or(String::new(), |w| format!(", {} of it waiting for memory", part(w)));
+        // Emulated cpus do not wait for such lines as real ones do.
+        let waits = match r.findings.iter().any(|f| f.shares_lines() && f.predicted.is_some()) {
+            true => ", without waiting for lines of other cores".to_owned(),
+            false => c
+                .memory_bound_share
+                .map_or(String::new(), |w| format!(", {} of it waiting for memory", part(w))),
+        };
         let time = seconds(t.seconds, t.low, t.high);
         page.line(&shorten(&format!("time      {time} on that machine{waits}"), page.width));
     }

@@ -17,6 +17,16 @@ pub struct Core {
     siblings: Option<Arc<Mutex<Unit>>>,
 }
 
+/// What the filter has to allow: 0 nothing, 1 writing, 2 what it never does.
+#[inline(always)]
+fn permission(kind: Kind) -> u64 {
+    match kind {
+        Kind::Load => 0,
+        Kind::Store | Kind::Atomic => 1,
+        Kind::StreamStore => 2,
+    }
+}
+
 impl Hierarchy {
     /// The part of the cpu at a position. To be taken once per cpu.
     pub fn core(&self, position: usize) -> Core {
@@ -44,7 +54,7 @@ impl Core {
         let stamp = self.cpu.tick + 1;
         let hit = (virt & (LINE_BYTES - 1)) + u64::from(bytes) <= LINE_BYTES
             && self.unit.inbox.is_empty()
-            && self.unit.private.quick(virt, kind as u64, stamp);
+            && self.unit.private.quick(virt, permission(kind), stamp);
         self.cpu.tick += u64::from(hit);
         hit
     }
@@ -174,7 +184,7 @@ impl Core {
 
     /// The core's clock: the time it worked and the time it slept.
     pub fn clock_ns(&self) -> f64 {
-        self.cpu.busy_ns() + self.cpu.idle_ns
+        self.cpu.clock_ns()
     }
 
     /// The cpu slept until `ns`. A clock does not go back.

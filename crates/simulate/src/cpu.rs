@@ -14,6 +14,12 @@ use super::unit::Unit;
 use super::{Access, DramKind, Hierarchy, Kind, Sink};
 use nearfar_machine::LINE_BYTES;
 
+/// Whether the caches have to have the line for writing.
+#[inline(always)]
+fn is_store(kind: Kind) -> bool {
+    matches!(kind, Kind::Store | Kind::Atomic)
+}
+
 /// A cpu without its caches.
 #[derive(Debug)]
 pub(super) struct Cpu {
@@ -62,6 +68,11 @@ impl Cpu {
     pub fn busy_ns(&self) -> f64 {
         let lone = self.dependence.settled(self.counts.instructions).1 * (1.0 - self.costs.demand);
         self.counts.instructions as f64 * self.costs.instruction + self.stall_ns + lone
+    }
+
+    /// The core's clock: the time it worked and the time it slept.
+    pub fn clock_ns(&self) -> f64 {
+        self.busy_ns() + self.idle_ns
     }
 
     pub fn access(
@@ -121,7 +132,12 @@ impl Cpu {
         if !self.combining.is_empty() && self.combining.evict(line) {
             self.streamed(shared, line, sink);
         }
-        let store = access.kind == Kind::Store;
+        let contended = shared.contended.has(line, || self.clock_ns());
+        if contended {
+            sink.contended();
+        }
+        let quick = quick && !contended;
+        let store = is_store(access.kind);
         if let Some(slot) = unit.private.find_first(line, self.tick)
             && (!store || self.upgrade(shared, unit, slot, line))
         {
@@ -181,7 +197,7 @@ impl Cpu {
         on_stream: bool,
         sink: &mut impl Sink,
     ) -> usize {
-        let store = access.kind == Kind::Store;
+        let store = is_store(access.kind);
         let mut leaving = FewLines::default();
         if let Some(slot) = unit.private.find_second(line, self.tick, &mut leaving) {
             self.leave(shared, &leaving, sink);
@@ -201,8 +217,16 @@ impl Cpu {
                 *count += 1;
                 self.stall_ns += self.costs.shared;
             }
-            Supplier::Neighbour => self.transferred(self.node, self.costs.shared),
+            Supplier::Neighbour => {
+                self.transferred(self.node, self.costs.shared);
+                if got.modified {
+                    shared.contended.taken(line, self.clock_ns());
+                }
+            }
             Supplier::Remote(node) => {
+                if got.modified {
+                    shared.contended.taken(line, self.clock_ns());
+                }
                 self.transferred(node, self.latency[node] * self.costs.demand);
                 sink.transfer(line * LINE_BYTES, node);
             }

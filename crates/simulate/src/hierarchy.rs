@@ -1,5 +1,6 @@
 //! What the cores share.
 
+use super::contended::Contended;
 use super::directory::Directory;
 use super::layout::Layout;
 use super::lock::Locks;
@@ -20,6 +21,7 @@ pub struct Hierarchy {
     pub(super) prefetch: bool,
     pub(super) locks: Locks,
     pub(super) directory: Directory,
+    pub(super) contended: Contended,
     /// Whether what comes from memory is also put into the shared cache.
     pub(super) fills: bool,
     /// By domain; empty for a machine whose cores share no cache.
@@ -45,6 +47,7 @@ impl Hierarchy {
             prefetch: options.prefetch,
             locks: Locks::new(layout.shared.map(|s| s.geometry.sets)),
             directory: Directory::new(&layout, options.page_nodes.bytes()),
+            contended: Contended::new(),
             shared: layout
                 .shared
                 .map_or(Vec::new(), |s| (0..layout.domains).map(|_| Shared::new(s.geometry)).collect()),

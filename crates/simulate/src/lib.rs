@@ -12,6 +12,7 @@
 
 mod ahead;
 mod combining;
+mod contended;
 mod core;
 mod costs;
 mod counts;
@@ -57,6 +58,8 @@ pub enum Kind {
     Store = 1,
     /// Writes past the caches (non-temporal).
     StreamStore = 2,
+    /// Reads and writes at once, with the line locked meanwhile (x86: `lock`, `xchg`). To the caches it is a store.
+    Atomic = 3,
 }
 
 /// One access of a program.
@@ -117,6 +120,8 @@ pub trait Sink {
     fn dram(&mut self, physical: u64, page_node: usize, kind: DramKind);
     /// A cache of another node supplied the line at `physical` for the core's own access. `node`: its position.
     fn transfer(&mut self, _physical: u64, _node: usize) {}
+    /// The core accesses a line that cores take from each other all the time.
+    fn contended(&mut self) {}
 }
 
 /// For callers who only want the counts.

@@ -49,6 +49,8 @@ pub(super) enum Supplier {
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub supplier: Supplier,
+    /// Another core had changed it.
+    pub modified: bool,
     /// It may write it.
     pub owned: bool,
     /// Lines that have been written to memory.
@@ -91,8 +93,12 @@ impl Hierarchy {
         mut entry: Entry,
         inbox: &mut Inbox,
     ) -> Fetched {
-        let mut got =
-            Fetched { supplier: Supplier::Memory, owned: want == Want::Own, written: FewLines::default() };
+        let mut got = Fetched {
+            supplier: Supplier::Memory,
+            modified: entry.modified(),
+            owned: want == Want::Own,
+            written: FewLines::default(),
+        };
         if !entry.is_empty() {
             self.supply(place, set, line, want, &mut entry, &mut got);
         }

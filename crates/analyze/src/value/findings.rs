@@ -45,7 +45,8 @@ pub struct Finding {
     /// What to do with each of the objects: what the time model finds best, or, without counts, what fits how they
     /// are used. Empty if nothing helps.
     pub repairs: Vec<RepairPart>,
-    /// Predicted time after these repairs over the time before; null with `predicted_why`.
+    /// Predicted time after these repairs over the time before; null with `predicted_why`. Of lines that caches take from each
+    /// other, the cores' time without rivals over their time with them.
     pub predicted: Option<Predicted>,
     /// What it is predicted from; null without a prediction.
     pub predicted_from: Option<String>,

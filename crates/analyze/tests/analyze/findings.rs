@@ -232,6 +232,59 @@ fn a_line_that_is_taken_in_every_turn_is_no_clean_bill() {
     assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
 }
 
+/// Accesses to a line while cores take it from each other all the time.
+fn contends(
+    w: &mut MadeRecording,
+    at: (u64, u32),
+    thread: u32,
+    ip: u32,
+    address: u64,
+    (access, n): (Access, u32),
+) {
+    takes(w, at, thread, ip, address, false);
+    let i = w.samples.len() - 1;
+    w.samples.source[i] = SampleSource::Contended as u8;
+    (w.samples.access[i], w.samples.lines[i]) = (access as u8, n);
+}
+
+/// How often real cores take a line is known from how often it is accessed: locked accesses wait, plain stores may be hidden by
+/// the store buffer, and what is only looked at waits for nothing that writers do not make.
+#[test]
+fn what_a_contended_line_costs_follows_from_the_accesses_to_it() {
+    let with = |access: Access, n: u32| {
+        let mut w = counters(|thread| u64::from(thread) * 4);
+        w.samples.lines.iter_mut().for_each(|n| *n = 8);
+        let count = w.own("count", 30);
+        for i in 0..400u64 {
+            let (epoch, thread) = ((i % 16) as u32, (i % 4) as u32);
+            contends(&mut w, (WORK + i, epoch), thread, count, BASE + u64::from(thread) * 4, (access, n));
+        }
+        w.real()
+    };
+    let gain = |r: &Report| {
+        let p = shared(r).predicted.clone().expect("a prediction");
+        assert!(shared(r).predicted_why.is_none() && shared(r).predicted_from.is_some());
+        [1.0 - p.high, 1.0 - p.low]
+    };
+    // Locked accesses of four threads on two nodes: 4/5 to 4 transfers each.
+    let r = with(Access::LoadStore, 100_000);
+    let [low, high] = gain(&r);
+    assert!(low > 0.5 && high > 0.95 && low < high, "{low} {high}");
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("of the cores' time"), "{}", r.verdict_why);
+    // Seldom, they cost little: at most as much as a whole turn of all.
+    let r = with(Access::LoadStore, 1000);
+    let [low, high] = gain(&r);
+    assert!(low < 0.1 && high < 0.5, "{low} {high}");
+    // Plain stores: from nothing on.
+    let r = with(Access::Store, 10_000);
+    let [low, high] = gain(&r);
+    assert!(low == 0.0 && high > 0.5, "{low} {high}");
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    // Who only looks has no part in it.
+    assert!(shared(&with(Access::Load, 1000)).predicted.is_none());
+}
+
 /// What one cache writes back and another reads goes through memory: that is of the line, not of where its page is.
 #[test]
 fn an_object_of_few_pages_whose_line_is_shared_is_not_accused_of_its_place_too() {

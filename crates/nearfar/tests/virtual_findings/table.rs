@@ -13,7 +13,7 @@ struct Case {
     defect: &'static str,
     repaired: &'static str,
     kind: &'static str,
-    /// What is found to be the best repair; empty if no gain is predicted, and then the finding has to say why.
+    /// What is found to be the best repair; empty if no placement helps.
     repair: &'static str,
     /// How far the predicted range may reach each way, as a part of the time.
     widest: f64,
@@ -169,8 +169,17 @@ fn on(lab: &Lab, what: &str, cases: &[&Case]) {
                 }
             }
             (true, ..) => wrong.push(format!("{name}: nothing predicted: {}", first["predicted_why"])),
-            (false, Some(_), ..) => wrong.push(format!("{name}: predicted what cannot be known")),
-            (false, None, ..) => {}
+            // The emulator's own time knows nothing of waits for a line, so no twin can be held against them: its threads lock
+            // the line with each addition, and no machine does that for less than half of the time.
+            (false, Some(_), Some(low), Some(high)) => {
+                if !(low < high && high < 0.5) {
+                    wrong.push(format!("{name}: without rivals it takes {low:.3} to {high:.3}"));
+                }
+                if first["objects"] != serde_json::json!(["counters"]) {
+                    wrong.push(format!("{name}: the line is of {}", first["objects"]));
+                }
+            }
+            (false, ..) => wrong.push(format!("{name}: nothing predicted: {}", first["predicted_why"])),
         }
     }
     println!("{} of the predicted ranges are missed:\n{}", missed.len(), missed.join("\n"));

@@ -85,6 +85,9 @@ codes! {
         Simulated = 4 "simulated",
         /// The virtual machine: a line that a cache of node `page_node` supplied, another one than the cpu's.
         Transfer = 5 "transfer",
+        /// The virtual machine: an access to a line that cores take from each other all the time. `lines` are accesses;
+        /// [`Access::LoadStore`] is one that locks the line.
+        Contended = 6 "contended line",
     }
 }
 

@@ -110,14 +110,21 @@ fn shorten_end(text: &str, max: usize) -> String {
 fn gained(f: &Finding) -> String {
     let after = |p: &Predicted| format!(", {} after the above", part((1.0 - p.ratio).max(0.0)));
     match &f.predicted {
+        Some(p) if f.shares_lines() => of_cores(p),
         Some(p) => format!(
             "{}{}",
             crate::whatif::gain(p),
             f.predicted_after_better.as_ref().map_or(String::new(), after)
         ),
-        None if f.shares_lines() => format!("at most {} of the cores' time", part(f.at_risk)),
+        // How often real cores take them is not in older recordings.
+        None if f.shares_lines() => "unknown".to_owned(),
         None => format!("at most {}", part(f.at_risk)),
     }
+}
+
+/// What lines without rivals gain: the cores' time, from least to most.
+fn of_cores(p: &Predicted) -> String {
+    format!("{} to {} of the cores' time", part((1.0 - p.high).max(0.0)), part(1.0 - p.low))
 }
 
 /// `a, b and c`; of many the first.

@@ -99,6 +99,46 @@ fn the_filter_gives_no_permission_to_write_what_is_shared() {
     assert!(!rig.cores[0].quick_hit(crate::test_machine::BASE, 8, Kind::StreamStore));
 }
 
+/// Two cores in turns of 50 accesses, as emulated cpus have them: from the fourth time on that one takes the line from the other,
+/// each access is told, whatever the filter could say.
+#[test]
+fn accesses_to_a_line_that_is_taken_again_and_again_are_told_one_by_one() {
+    // Taken in turns 1 to 4; of all later ones each access is told.
+    for (distance, told) in [(8, 50 * 95), (LINE, 0)] {
+        for kind in [Kind::Store, Kind::Atomic] {
+            let mut rig = TestMachine::new(&usual("2x4"));
+            for turn in 0..100 {
+                let cpu = turn % 2 * 4;
+                for _ in 0..50 {
+                    rig.cores[cpu].execute(10);
+                    rig.touch(cpu, (turn % 2) as u64 * distance, 8, kind);
+                }
+                let now = rig.cores[cpu].clock_ns();
+                rig.cores[4 - cpu].sleep_until(now);
+            }
+            assert_eq!(rig.moved.contended, told, "{distance} bytes apart");
+            let counts = rig.cores[0].counts();
+            assert_eq!(counts.accesses, 2500);
+            assert_eq!(counts.cache_transfers, if distance < LINE { 49 } else { 0 });
+        }
+    }
+}
+
+/// A line that goes from hand to hand once in a long while is an ordinary one.
+#[test]
+fn a_line_that_is_taken_now_and_then_is_not_told() {
+    let mut rig = TestMachine::new(&usual("2x4"));
+    for turn in 0..100 {
+        let cpu = turn % 2 * 4;
+        for _ in 0..50 {
+            rig.touch(cpu, 0, 8, Kind::Store);
+        }
+        let later = rig.cores[cpu].clock_ns() + 1e6;
+        rig.cores.iter_mut().for_each(|core| core.sleep_until(later));
+    }
+    assert_eq!(rig.moved.contended, 0);
+}
+
 #[test]
 fn false_sharing_costs_transfers_and_padding_does_not() {
     for (distance, transfers) in [(8, 2 * 1000 - 1), (LINE, 0)] {

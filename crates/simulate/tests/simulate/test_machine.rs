@@ -76,6 +76,8 @@ pub struct Moved {
     pub page_nodes: Vec<u64>,
     /// Addresses, in order.
     pub addresses: Vec<u64>,
+    /// Accesses to lines that cores take from each other all the time.
+    pub contended: u64,
 }
 
 impl Moved {
@@ -97,6 +99,10 @@ impl Sink for Moved {
         self.page_nodes.resize(self.page_nodes.len().max(page_node + 1), 0);
         self.page_nodes[page_node] += 1;
         self.addresses.push(physical);
+    }
+
+    fn contended(&mut self) {
+        self.contended += 1;
     }
 }
 

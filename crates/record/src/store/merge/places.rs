@@ -109,7 +109,7 @@ impl<'a> Places<'a> {
             chain: NONE,
             weight_ns: of(&[SampleSource::Clock]),
             source: raw.source,
-            lines: of(&[SampleSource::Simulated, SampleSource::Transfer]),
+            lines: of(&[SampleSource::Simulated, SampleSource::Transfer, SampleSource::Contended]),
             page_node: raw.page_node,
             epoch: raw.epoch,
             served: raw.served,
