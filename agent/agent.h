@@ -216,6 +216,8 @@ uint64_t nf_record_alloc(uint16_t flags, uintptr_t address, size_t bytes, size_t
                      uintptr_t previous, const struct nf_site *site);
 /* The key of a call chain that was sent; 0 if it was not. */
 uint64_t nf_known_site(const struct nf_site *site);
+/* Whether code is the C library's or a runtime's, as far as that is known. */
+bool nf_is_runtime(uintptr_t address);
 /* An object of a known site, told late. */
 void nf_record_late(uint16_t flags, uintptr_t address, size_t bytes, uint64_t site, const struct nf_site *where,
                     uint64_t born);

@@ -106,9 +106,14 @@ static __attribute__((noinline, cold)) void noted(void *p, size_t bytes, uint16_
     int64_t step = nf_process.small_sample;
     if (!large && nf_self.small_left >= 0) {
         if (p && nf_enter()) {
-            atomic_fetch_add_explicit(kind(site.rip, bytes), 1, memory_order_relaxed);
-            atomic_fetch_add_explicit(&firsts, 1, memory_order_relaxed);
-            record_large(p, bytes, 0, extra | NF_ALLOC_FIRST, &site);
+            /* What a runtime has for its threads is no object of the program. */
+            if (nf_is_runtime(site.rip)) {
+                atomic_store_explicit(kind(site.rip, bytes), FIRST_OF_A_KIND, memory_order_relaxed);
+            } else {
+                atomic_fetch_add_explicit(kind(site.rip, bytes), 1, memory_order_relaxed);
+                atomic_fetch_add_explicit(&firsts, 1, memory_order_relaxed);
+                record_large(p, bytes, 0, extra | NF_ALLOC_FIRST, &site);
+            }
             nf_leave();
         }
         errno = saved;

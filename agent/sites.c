@@ -6,6 +6,7 @@
  * the caller of libstdc++'s operator new anyway; the recorder unwinds to it. */
 #include "agent.h"
 
+#include <link.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -16,7 +17,8 @@ static _Atomic uint64_t keys[KEYS];
 struct found_object {
     uint64_t flags;
     void *start, *end;
-    void *rest[12];
+    const struct link_map *map;
+    void *rest[11];
 };
 static int (*find_object)(void *address, struct found_object *result);
 
@@ -97,6 +99,21 @@ static void tell_python(uint64_t site, const struct nf_python_frame *python, uns
     size_t bytes = nf_python_text(python, frames, text, sizeof text);
     body.bytes = (uint32_t)bytes;
     if (bytes) nf_emit(NF_PYTHON, 0, &body, sizeof body, text, bytes, true);
+}
+
+bool nf_is_runtime(uintptr_t address) {
+    static const char *const runtimes[] = {"libgomp.", "libomp.", "libiomp5.", "ld-linux", "libc.so", "libpthread"};
+    struct found_object object;
+    if (!find_object || find_object((void *)address, &object) != 0 || !object.map || !object.map->l_name) return false;
+    const char *name = object.map->l_name;
+    for (const char *c = name; *c; c++)
+        if (*c == '/') name = c + 1;
+    for (unsigned i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
+        unsigned same = 0;
+        while (runtimes[i][same] && name[same] == runtimes[i][same]) same++;
+        if (!runtimes[i][same]) return true;
+    }
+    return false;
 }
 
 /* How much of the stack a record of an allocation has at most. */

@@ -23,6 +23,8 @@ const THREADS: usize = 4;
 const FUNCTIONS: usize = 3;
 /// Least share of an object that no finding names, and of a function, to have a row.
 const LEAST_SHARE: f64 = 0.05;
+/// Fewest sampled lines that have tables: of three, each is a third of everything. `--details` shows them. // chosen
+const LEAST_LINES: u64 = 10;
 /// Fewest samples, and the largest share of unknown nodes, of good data. // chosen: what a verdict needs
 const GOOD: (u64, f64) = (300, nearfar_analyze::MOST_UNKNOWN);
 
@@ -36,9 +38,12 @@ pub fn to_text(report: &Report, name: &str, recording: &str, width: usize, color
     let mut end = Page::new(width, false);
     quality(&mut end, r, name);
     let left = |page: &Page, end: &Page| LINES.saturating_sub(page.lines() + end.lines());
-    if r.samples() > 0 {
+    let few = r.counters.is_some() && r.samples() < LEAST_LINES;
+    if r.samples() > 0 && (!few || r.objects.iter().any(|o| o.remote_share_exact)) {
         let room = left(&page, &end);
         objects(&mut page, r, room);
+    }
+    if r.samples() > 0 && !few {
         let room = left(&page, &end);
         threads(&mut page, r, room);
         let room = left(&page, &end);
@@ -280,6 +285,9 @@ fn quality(page: &mut Page, r: &Report, name: &str) {
     let mut parts = vec![match (samples, r.counters.is_some()) {
         (0, true) => "every line counted, none sampled".to_owned(),
         (0, false) => "no samples, so every share is unknown".to_owned(),
+        (n, true) if n < LEAST_LINES => {
+            format!("every line counted, {} sampled, too few for tables, {losses}", count(n))
+        }
         (n, true) => format!("every line counted, {} sampled, {losses}", count(n)),
         (n, false) => format!("{} samples, {losses}", count(n)),
     }];
