@@ -366,7 +366,7 @@ impl Worker<'_> {
         let user = line.entry((thread, (address % LINE_BYTES) as u8, node)).or_default();
         user[2] += 1;
         if s.source[i] == SampleSource::Contended as u8 {
-            // A lock that is a variable of the program is its own, whoever takes it.
+            // A lock that is a variable of the program is its own, also where a library takes it.
             let own = !by_runtime || self.context.is_variable(row);
             match access {
                 Some(Access::Store) if own => user[4] += stands_for,

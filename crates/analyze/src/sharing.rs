@@ -35,13 +35,14 @@ const EVERY_TURN: f64 = 0.5;
 /// Times that a line must be taken for that: fewer are how threads start and end. // chosen
 const MANY: u64 = 64;
 
-/// Accesses that lock a line and that a core makes before another one takes it away, at most; at least one. Two threads
-/// that add to one line (`lock xadd`) need 33 ns for each addition on a Xeon 6 (Granite Rapids, two cores of a die), 4.4 ns
-/// where each has a line of its own: with 60 ns from core to core that is 3.7. // chosen
+/// Locked accesses that a core makes at most before another core has taken the line. Two threads that add to one line (`lock xadd`)
+/// need 33 ns for each addition on a Xeon 6 (Granite Rapids, two cores of a die), and 4.4 ns where each has a line of its own: with
+/// 60 ns from core to core that is 3.7. // chosen
 const HELD: f64 = 5.0;
-/// A locked addition to a line that nobody else wants, ns: measured on that processor.
+/// A locked addition to a line that no other core wants, ns: measured on that processor.
 const LOCKED_NS: f64 = 4.4;
-/// Plain stores that wait in a core's store buffer at most: entries of Golden Cove (uops.info, "Golden Cove"; others have fewer).
+/// Plain stores that wait in a core's store buffer at most: 112 entries in Golden Cove (Intel, Architecture Day 2021); older cores
+/// have fewer.
 /// The two threads above need 1.88 ns for each plain addition, and 1.80 ns with a line each.
 const BUFFERED: f64 = 112.0;
 
@@ -181,39 +182,50 @@ fn apart(users: &LineUsers) -> bool {
 
 /// What cores would wait for lines for which they compete, ns.
 ///
-/// Emulated cpus keep a line for their turns, so what counts is how often it is accessed. One core after the other gets it, `n`
-/// of them, so an access waits for `n` transfers at most. At least: where a core makes [`HELD`] locked accesses before it has to
-/// give the line away, for a part of them, or for one transfer where the others do something else meanwhile; and for plain
-/// stores, what `n` transfers take longer than the core needs to fill its store buffer.
+/// Emulated cpus keep a line for their turns, so what counts is how often it is accessed.
+/// - At most, an access waits for `n` transfers: `n` cores get the line one after the other.
+/// - At least, a locked one waits for `n` / [`HELD`] of them, or for one if that is less: a core makes so many accesses before it
+///   has to give the line away, and the others may do something else meanwhile.
+/// - At least, a plain store waits for what `n` transfers take longer than its core needs to fill the store buffer.
 #[derive(Default)]
 struct Waits {
     /// Of locked accesses at least.
     locked: f64,
-    /// Of stores: how many, and what each of a full buffer waits, together.
+    /// How many stores there are, and how long they would wait if the buffers were always full.
     stores: f64,
     full: f64,
+    /// Of all accesses at most.
     most: f64,
 }
 
 impl Waits {
     fn add(&mut self, users: &LineUsers, far_ns: f64) {
-        let mut by_node: FastMap<u8, FastSet<u32>> = FastMap::default();
+        // By thread: its accesses, and the node from which most of them were made.
+        let mut by_thread: FastMap<u32, (u64, u64, u8)> = FastMap::default();
         let (mut written, mut locked) = (0.0, 0.0);
         for (&(thread, _, node), n) in users.iter().filter(|u| u.1[4] + u.1[5] > 0) {
-            by_node.entry(node).or_default().insert(thread);
+            let of = by_thread.entry(thread).or_default();
+            of.0 += n[4] + n[5];
+            (of.1, of.2) = (of.1, of.2).max((n[4] + n[5], node));
             (written, locked) = (written + n[4] as f64, locked + n[5] as f64);
         }
-        let threads: f64 = by_node.values().map(|t| t.len() as f64).sum();
-        if threads < 2.0 {
+        if by_thread.len() < 2 {
             return;
         }
-        // Who has it next is on another node so often.
-        let near: f64 = by_node.values().map(|t| t.len() as f64 * (t.len() as f64 - 1.0)).sum();
+        let threads = by_thread.len() as f64;
+        // How often the next thread that gets the line is on another node.
+        let mut by_node: FastMap<u8, f64> = FastMap::default();
+        by_thread.values().for_each(|of| *by_node.entry(of.2).or_default() += 1.0);
+        let near: f64 = by_node.values().map(|t| t * (t - 1.0)).sum();
         let each = (1.0 - near / (threads * (threads - 1.0))) * far_ns;
-        self.locked += locked * each * (threads / HELD).min(1.0);
-        self.stores += written;
-        self.full += written * threads * each / BUFFERED;
-        self.most += (written + locked) * threads * far_ns;
+        // The line comes back to a thread at most as often as it has gone to the others.
+        let all = written + locked;
+        let most = by_thread.values().map(|of| of.0).max().unwrap_or_default() as f64;
+        let moved = (2.0 * (all - most) / all).min(1.0);
+        self.locked += moved * locked * each * (threads / HELD).min(1.0);
+        self.stores += moved * written;
+        self.full += moved * written * threads * each / BUFFERED;
+        self.most += moved * all * threads * far_ns;
     }
 
     /// At least and at most, of the time that the cores would need then. `alone_ns`: what they need without rivals, in which

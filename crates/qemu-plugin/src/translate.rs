@@ -94,7 +94,7 @@ fn kernel(instructions: &[Seen]) {
     }
 }
 
-/// Of the recorder's code, nothing is counted: it starts the program, and says so.
+/// Nothing of the recorder's code is counted. Only its hypercalls matter: it announces the program that it starts.
 fn hypercalls(instructions: &[Seen]) {
     for (i, seen) in instructions.iter().enumerate() {
         if is_bell(instructions, i) {

@@ -1,12 +1,12 @@
 //! Lines that cores take from each other all the time.
 //!
-//! Emulated cpus run in turns of some microseconds and keep such a line for as long, where real ones would have to give it
-//! away after each access or few. How often it would move is known from how often it is accessed, so the accesses to these
-//! lines are told one by one: they bypass the filter.
+//! Emulated cpus run in turns of some microseconds, and a cpu keeps such a line for its whole turn. A real core has to give the
+//! line away after a few accesses. How often the line would move follows from how often it is accessed. So the sink hears of
+//! each access to these lines: they bypass the filter.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Lines that are watched at a time; one that falls on another's place waits until that is no longer taken.
+/// Lines that are watched at a time. Two lines may share a place: the second is watched when the first is no longer taken.
 const PLACES: usize = 1024;
 /// So often a line is taken from a core that has changed it, within [`WITHIN_NS`], before it counts. // chosen
 const TIMES: u32 = 4;

@@ -281,8 +281,26 @@ fn what_a_contended_line_costs_follows_from_the_accesses_to_it() {
     let [low, high] = gain(&r);
     assert!(low == 0.0 && high > 0.5, "{low} {high}");
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
-    // Who only looks has no part in it.
+    // Loads have no part in it.
     assert!(shared(&with(Access::Load, 1000)).predicted.is_none());
+    // The line goes to one thread as often as it has gone to the others, however often that one accesses it.
+    let mut w = counters(|thread| u64::from(thread) * 4);
+    w.samples.lines.iter_mut().for_each(|n| *n = 8);
+    let count = w.own("count", 30);
+    for i in 0..400u64 {
+        let (epoch, thread) = ((i % 16) as u32, (i % 4) as u32);
+        let n = if thread == 0 { 400_000 } else { 10 };
+        contends(
+            &mut w,
+            (WORK + i, epoch),
+            thread,
+            count,
+            BASE + u64::from(thread) * 4,
+            (Access::LoadStore, n),
+        );
+    }
+    let r = w.real();
+    assert!(!r.findings.iter().any(|f| f.shares_lines()), "{:?}", r.findings);
 }
 
 /// What one cache writes back and another reads goes through memory: that is of the line, not of where its page is.

@@ -1,4 +1,4 @@
-//! The recorder inside the virtual machine of `nearfar record --on`, which starts it there. Nobody else does.
+//! The recorder inside the virtual machine of `nearfar record --on`, which starts it there. No user types it.
 
 use nearfar_host::target::inherited::run_main;
 use std::ffi::OsString;

@@ -99,12 +99,12 @@ fn the_filter_gives_no_permission_to_write_what_is_shared() {
     assert!(!rig.cores[0].quick_hit(crate::test_machine::BASE, 8, Kind::StreamStore));
 }
 
-/// Two cores in turns of 50 accesses, as emulated cpus have them: from the fourth time on that one takes the line from the other,
-/// each access is told, whatever the filter could say.
+/// Two cores in turns of 50 accesses, as emulated cpus have them. After the line was taken four times, the sink hears of each
+/// access, also of those that the filter could answer.
 #[test]
-fn accesses_to_a_line_that_is_taken_again_and_again_are_told_one_by_one() {
-    // Taken in turns 1 to 4; of all later ones each access is told.
-    for (distance, told) in [(8, 50 * 95), (LINE, 0)] {
+fn the_sink_hears_of_each_access_to_a_line_that_is_taken_again_and_again() {
+    // The line is taken in turns 1 to 4; all accesses of later turns are heard of.
+    for (distance, heard) in [(8, 50 * 95), (LINE, 0)] {
         for kind in [Kind::Store, Kind::Atomic] {
             let mut rig = TestMachine::new(&usual("2x4"));
             for turn in 0..100 {
@@ -116,7 +116,7 @@ fn accesses_to_a_line_that_is_taken_again_and_again_are_told_one_by_one() {
                 let now = rig.cores[cpu].clock_ns();
                 rig.cores[4 - cpu].sleep_until(now);
             }
-            assert_eq!(rig.moved.contended, told, "{distance} bytes apart");
+            assert_eq!(rig.moved.contended, heard, "{distance} bytes apart");
             let counts = rig.cores[0].counts();
             assert_eq!(counts.accesses, 2500);
             assert_eq!(counts.cache_transfers, if distance < LINE { 49 } else { 0 });
@@ -126,7 +126,7 @@ fn accesses_to_a_line_that_is_taken_again_and_again_are_told_one_by_one() {
 
 /// A line that goes from hand to hand once in a long while is an ordinary one.
 #[test]
-fn a_line_that_is_taken_now_and_then_is_not_told() {
+fn the_sink_does_not_hear_of_a_line_that_is_taken_now_and_then() {
     let mut rig = TestMachine::new(&usual("2x4"));
     for turn in 0..100 {
         let cpu = turn % 2 * 4;
