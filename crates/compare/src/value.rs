@@ -8,7 +8,8 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It was far, now it is near: far lines or time fell by half at least, to a few percent.
+    /// It was far, now it is near: far lines or time fell by half at least, to a few percent. Or nodes took cache lines from each other,
+    /// and do so no more.
     Repaired,
     /// Less time, or less of it far.
     Better,
@@ -68,6 +69,9 @@ pub struct Comparison {
     pub work_why: Option<String>,
     /// Modelled time after over before; null with `time_why`.
     pub time: Option<TimeChange>,
+    /// The same with the waits for cache lines that nodes take from each other; null if neither report names such lines, or if
+    /// what they cost is unknown. Then the verdict is decided by this.
+    pub time_with_waits: Option<TimeChange>,
     /// Why the times are not compared.
     pub time_why: Option<String>,
     /// Remote share of everything, after minus before; null with `remote_why`.

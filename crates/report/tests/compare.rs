@@ -97,6 +97,44 @@ fn far_memory_that_cost_nothing_is_no_effect_when_it_is_gone() {
     assert_eq!(named(&c.objects, "grid").change, Change::Repaired);
 }
 
+/// The modelled time has no waits for lines that nodes take from each other: a report that says what they cost, and a comparison
+/// that says "no effect" when they are gone, would contradict each other.
+#[test]
+fn waits_for_contended_lines_are_compared_on_top_of_the_modelled_time() {
+    let finding = |low: f64, high: f64| Finding {
+        kind: "false_sharing".into(),
+        objects: vec!["counters".into()],
+        cause: Cause { at: None, function: None, text: String::new() },
+        evidence: Vec::new(),
+        advice: String::new(),
+        repairs: Vec::new(),
+        predicted: (high > 0.0).then(|| Predicted { ratio: (low * high).sqrt(), low, high }),
+        predicted_from: None,
+        predicted_after_better: None,
+        predicted_why: None,
+        at_risk: 1.0 - high,
+        phases: None,
+        rank: 1,
+    };
+    let with = |findings: Vec<Finding>| Report { findings, ..counted(NEAR, 0.02) };
+    let of = |before: Vec<Finding>, after: Vec<Finding>| compare_same_work(&with(before), &with(after));
+    let gone = of(vec![finding(0.03, 0.15)], Vec::new());
+    assert_eq!(gone.verdict, Change::Repaired, "{}", gone.why);
+    assert!(gone.why.contains("counters") && gone.why.contains("85 % to 97 %"), "{}", gone.why);
+    assert!(gone.why.contains("0.03 to 0.15 times as long"), "{}", gone.why);
+    assert_eq!(gone.gate(5.0), Gate::Passed);
+    // A gate sees new ones, though the modelled time is the same.
+    let new = of(Vec::new(), vec![finding(0.03, 0.15)]);
+    assert_eq!(new.verdict, Change::Worse, "{}", new.why);
+    assert!(matches!(new.gate(50.0), Gate::Worse(_)), "{:?}", new.gate(50.0));
+    assert_eq!(new.gate(1e6), Gate::Passed);
+    assert_eq!(of(vec![finding(0.03, 0.05)], vec![finding(0.5, 0.6)]).verdict, Change::Better);
+    // Ranges that overlap leave it open, and so does a cost that is not known.
+    assert_eq!(of(vec![finding(0.1, 0.5)], vec![finding(0.2, 0.6)]).verdict, Change::Unknown);
+    assert_eq!(of(vec![finding(0.1, 1.0)], Vec::new()).verdict, Change::Unknown);
+    assert_eq!(of(vec![finding(0.0, 0.0)], Vec::new()).verdict, Change::Unknown);
+}
+
 #[test]
 fn sockets_that_exchange_their_parts_are_no_change() {
     let skewed = [[0.6, 0.0], [0.3, 0.1]];
