@@ -18,6 +18,8 @@ mod work;
 pub use change::{EFFECT, FEW, SAME_RUN};
 pub use value::*;
 
+use value::Decided;
+
 use comparable::{Comparable, cpu_seconds};
 use nearfar_analyze::{Basis, MOST_UNKNOWN, Report};
 use nearfar_figures::percent::percent;
@@ -175,8 +177,6 @@ fn remote(before: &Side, after: &Side) -> Result<Difference, String> {
         (_, None) => Err("of the second recording no remote share is known".to_owned()),
     }
 }
-
-type Decided = (Change, String, Option<DecidedBy>);
 
 /// A program that is better although each object that changed is worse: what became faster is not their placement.
 fn contradicted(decided: Decided, objects: &[RowChange]) -> Decided {

@@ -1,7 +1,8 @@
 //! Waits for cache lines that nodes take from each other. The modelled time of a counted run does not have them, because
 //! emulated cpus take such lines less often than real ones.
 
-use super::{Change, Decided, DecidedBy, SAME_RUN, TimeChange};
+use super::change::SAME_RUN;
+use super::value::{Change, Decided, DecidedBy, TimeChange};
 use nearfar_analyze::{Finding, Report};
 use nearfar_figures::percent::percent;
 

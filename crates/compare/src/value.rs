@@ -50,6 +50,9 @@ pub enum DecidedBy {
     RemoteShare,
 }
 
+/// A verdict, why, and what it is decided by.
+pub(super) type Decided = (Change, String, Option<DecidedBy>);
+
 /// Two reports, compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
