@@ -210,7 +210,8 @@ pub fn findings<'a>(
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is not a finding either. Samples say too little to leave one out.
-    let sure = |f: &Finding| f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
+    // Nor what lines cost that cores take from each other: that it may be nothing is no clean bill.
+    let sure = |f: &Finding| f.shares_lines() || f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
     let (mut found, small): (Vec<Found>, Vec<Found>) = found
         .into_iter()
         .partition(|(f, _)| engine.is_err() || gain(f).is_none_or(|g| g >= WORTH) && sure(f));

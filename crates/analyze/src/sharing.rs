@@ -41,11 +41,6 @@ const MANY: u64 = 64;
 const HELD: f64 = 5.0;
 /// A locked addition to a line that no other core wants, ns: measured on that processor.
 const LOCKED_NS: f64 = 4.4;
-/// Plain stores that wait in a core's store buffer at most: 112 entries in Golden Cove (Intel, Architecture Day 2021); older cores
-/// have fewer.
-/// The two threads above need 1.88 ns for each plain addition, and 1.80 ns with a line each.
-const BUFFERED: f64 = 112.0;
-
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
 struct Row {
@@ -135,7 +130,7 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
                 true => {
                     // Transfers that were counted are in `busy`, overlapped: little beside these waits.
                     let alone = busy + row.locked as f64 * LOCKED_NS;
-                    let [least, most] = row.waits.shares(alone.max(1.0), row.written + row.locked);
+                    let [least, most] = row.waits.shares(alone.max(1.0));
                     // What is read must have come; what each thread writes for itself may wait in its store buffer.
                     let read = if 2 * row.apart > row.hot { 0.0 } else { share };
                     [least.max(read), most.max(read)]
@@ -143,8 +138,9 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
                 false => [share; 2],
             };
             let row_use = rows.iter().find(|f| f.row == id as usize);
-            // Where accesses were not counted, a line that is taken in every turn may cost anything.
-            let may_cost = row.at_limit > 0 && (!row.is_counted() || shares[1] >= WORTH);
+            // A line that is taken in every turn may cost anything, unless the accesses to it were counted.
+            let seen = row.at_limit > 0 || share >= WORTH;
+            let may_cost = seen && (!row.is_counted() || shares[1] >= WORTH);
             (shares[0] >= WORTH || may_cost).then(|| Shared {
                 finding: finding(context, counters, row_use, id, row, shares),
                 row: id as usize,
@@ -186,15 +182,10 @@ fn apart(users: &LineUsers) -> bool {
 /// - At most, an access waits for `n` transfers: `n` cores get the line one after the other.
 /// - At least, a locked one waits for `n` / [`HELD`] of them, or for one if that is less: a core makes so many accesses before it
 ///   has to give the line away, and the others may do something else meanwhile.
-/// - At least, a plain store waits for what `n` transfers take longer than its core needs to fill the store buffer.
+/// - At least, a plain store waits for nothing: it may stay in the store buffer, and a core that has the line writes all that is there.
 #[derive(Default)]
 struct Waits {
-    /// Of locked accesses at least.
-    locked: f64,
-    /// How many stores there are, and how long they would wait if the buffers were always full.
-    stores: f64,
-    full: f64,
-    /// Of all accesses at most.
+    least: f64,
     most: f64,
 }
 
@@ -222,18 +213,13 @@ impl Waits {
         let all = written + locked;
         let most = by_thread.values().map(|of| of.0).max().unwrap_or_default() as f64;
         let moved = (2.0 * (all - most) / all).min(1.0);
-        self.locked += moved * locked * each * (threads / HELD).min(1.0);
-        self.stores += moved * written;
-        self.full += moved * written * threads * each / BUFFERED;
+        self.least += moved * locked * each * (threads / HELD).min(1.0);
         self.most += moved * all * threads * far_ns;
     }
 
-    /// At least and at most, of the time that the cores would need then. `alone_ns`: what they need without rivals, in which
-    /// they make `accesses`.
-    fn shares(&self, alone_ns: f64, accesses: u64) -> [f64; 2] {
-        let between = alone_ns / accesses.max(1) as f64;
-        let least = self.locked + (self.full - self.stores * between).max(0.0);
-        [least, self.most.max(least)].map(|ns| ns / (ns + alone_ns))
+    /// At least and at most, of the time that the cores would need then. `alone_ns`: what they need without rivals.
+    fn shares(&self, alone_ns: f64) -> [f64; 2] {
+        [self.least, self.most].map(|ns| ns / (ns + alone_ns))
     }
 }
 

@@ -295,6 +295,10 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
 /// Why lines that nodes take from each other cost time.
 fn of_shared_lines(f: &Finding) -> String {
     let costs = match &f.predicted {
+        Some(p) if p.high > 0.9995 => format!(
+            "that takes up to {} of the cores' time, and nothing if store buffers hide it",
+            percent(1.0 - p.low)
+        ),
         Some(p) => {
             format!("that takes {} to {} of the cores' time", percent(1.0 - p.high), percent(1.0 - p.low))
         }

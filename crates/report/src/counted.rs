@@ -99,7 +99,7 @@ pub(super) fn time(page: &mut Page, r: &Report) {
     let waits = waits.map_or(String::new(), |w| format!(", {} of it waiting for memory", percent(Some(w))));
     let time = seconds(t.seconds, t.low, t.high);
     let rivals = match r.findings.iter().any(|f| f.shares_lines() && f.predicted.is_some()) {
-        true => "; waiting for lines that cores take from each other is not in it",
+        true => "; of the waits for lines that cores take from each other, only counted transfers are in it",
         false => "",
     };
     page.item(0, "time", &format!("{time} on that machine{waits}; bound by {}{rivals}", shares.join(", ")));

@@ -124,7 +124,11 @@ fn gained(f: &Finding) -> String {
 
 /// What lines without rivals gain: the cores' time, from least to most.
 fn of_cores(p: &Predicted) -> String {
-    format!("{} to {} of the cores' time", part((1.0 - p.high).max(0.0)), part(1.0 - p.low))
+    let (least, most) = ((1.0 - p.high).max(0.0), part(1.0 - p.low));
+    match least < 0.0005 {
+        true => format!("up to {most} of the cores' time"),
+        false => format!("{} to {most} of the cores' time", part(least)),
+    }
 }
 
 /// `a, b and c`; of many the first.
