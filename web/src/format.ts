@@ -66,6 +66,11 @@ export function gain(predicted: Predicted): string {
   return `${saved(predicted.ratio)} % (${saved(predicted.high)} to ${saved(predicted.low)})`;
 }
 
+/** The same without a best guess: "85 to 97 %". */
+export function between(predicted: Predicted): string {
+  return `${Math.round((1 - predicted.high) * 100)} to ${Math.round((1 - predicted.low) * 100)} %`;
+}
+
 /** Shortened in the middle: the start of a path says where, its end says what. */
 export function shorten(text: string, most: number): string {
   const letters = [...text];

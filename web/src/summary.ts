@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { h } from "./dom";
-import { gain, percent, percentCi, shorten } from "./format";
+import { between, gain, percent, percentCi, shorten } from "./format";
 import { machinePicture } from "./machine";
 import { copyable, legend, place } from "./marks";
 import { matrix } from "./matrix";
@@ -39,8 +39,10 @@ function badge(r: Report, f: Finding): HTMLElement {
     f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : `predicted time after the repair over the time before, with its range; from ${f.predicted_from ?? "counted lines"}`,
     sampled(r),
   ];
-  const text = f.predicted === null ? percent(f.at_risk) : gain(f.predicted);
-  const name = f.predicted === null ? `at risk, of the ${time}` : "less time, predicted";
+  // What lines cost that cores take from each other has no best guess.
+  const shared = f.kind === "false_sharing" || f.kind === "contended_line";
+  const text = f.predicted === null ? percent(f.at_risk) : shared ? between(f.predicted) : gain(f.predicted);
+  const name = f.predicted === null ? `at risk, of the ${time}` : shared ? "less of the cores' time, predicted" : "less time, predicted";
   return tip(h("div", { class: "gain" }, h("b", {}, text), h("small", {}, name)), () => lines);
 }
 
