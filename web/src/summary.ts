@@ -33,14 +33,14 @@ export function head(d: Data): HTMLElement {
 
 /** What a finding's repair brings: predicted where lines were counted or the processor sampled loads, else what is at risk. */
 function badge(r: Report, f: Finding): HTMLElement {
+  // What cores wait for lines that they take from each other has no best guess.
+  const shared = f.kind === "false_sharing" || f.kind === "contended_line";
   const time = shareName(r);
   const lines = [
-    `at risk: ${percent(f.at_risk)} of the ${time} is on these objects' far pages`,
+    shared ? `at risk: up to ${percent(f.at_risk)} of the cores' time waits for these lines` : `at risk: ${percent(f.at_risk)} of the ${time} is on these objects' far pages`,
     f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : `predicted time after the repair over the time before, with its range; from ${f.predicted_from ?? "counted lines"}`,
     sampled(r),
   ];
-  // What lines cost that cores take from each other has no best guess.
-  const shared = f.kind === "false_sharing" || f.kind === "contended_line";
   const text = f.predicted === null ? percent(f.at_risk) : shared ? between(f.predicted) : gain(f.predicted);
   const name = f.predicted === null ? `at risk, of the ${time}` : shared ? "less of the cores' time, predicted" : "less time, predicted";
   return tip(h("div", { class: "gain" }, h("b", {}, text), h("small", {}, name)), () => lines);

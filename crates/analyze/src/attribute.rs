@@ -364,21 +364,21 @@ impl Worker<'_> {
         let by_runtime = self.context.sites.is_runtime(s.operand_ip[i]);
         let line = self.counters.transfers.entry((row, space, address / LINE_BYTES)).or_default();
         let user = line.entry((thread, (address % LINE_BYTES) as u8, node)).or_default();
-        user[2] += 1;
+        user.samples += 1;
         if s.source[i] == SampleSource::Contended as u8 {
             // A lock that is a variable of the program is its own, also where a library takes it.
             let own = !by_runtime || self.context.is_variable(row);
             match access {
-                Some(Access::Store) if own => user[4] += stands_for,
-                Some(Access::LoadStore) if own => user[5] += stands_for,
+                Some(Access::Store) if own => user.written += stands_for,
+                Some(Access::LoadStore) if own => user.locked += stands_for,
                 _ => {}
             }
             return;
         }
         let stored = if access == Some(Access::Store) { stands_for } else { 0 };
-        user[0] += stands_for;
-        user[1] += stored;
-        user[3] += if by_runtime { stands_for } else { 0 };
+        user.lines += stands_for;
+        user.stored += stored;
+        user.by_runtime += if by_runtime { stands_for } else { 0 };
         let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
         let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
         at[0] += stands_for;

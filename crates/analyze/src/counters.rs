@@ -2,8 +2,10 @@
 //! which worker saw which sample.
 
 mod followed;
+mod takes;
 
 pub use followed::Followed;
+pub use takes::LineUsers;
 
 use super::hardware::Beside;
 use super::hash::{FastMap, Sums};
@@ -85,11 +87,6 @@ pub struct TouchUse {
     pub away: u64,
     pub away_remote: u64,
 }
-
-/// The takers of a line: by thread, byte in the line and node, lines that samples stand for, how many of them were stores,
-/// the samples, and how many lines a runtime's code took; and of accesses to it while it was taken all the time, those that
-/// write, and those that lock it.
-pub type LineUsers = FastMap<(u32, u8, NodeIndex), [u64; 6]>;
 
 /// Samples on a line by thread, byte in the line, loop and location of the operand: how many, how many of them store, their weight.
 pub type OnLine = FastMap<(u32, u8, u32, u32), [u64; 3]>;
@@ -410,7 +407,7 @@ impl Counters {
         }
         for (line, users) in other.transfers {
             let to = self.transfers.entry(line).or_default();
-            users.into_iter().for_each(|(user, n)| add(to.entry(user).or_default(), &n));
+            users.into_iter().for_each(|(user, n)| to.entry(user).or_default().merge(&n));
         }
         for (line, samples) in other.on_lines {
             let to = self.on_lines.entry(line).or_default();

@@ -210,7 +210,7 @@ pub fn findings<'a>(
     found.extend(others.into_iter().chain(setting.shared.iter().cloned()).map(|f| (f, Vec::new())));
     let gain = |f: &Finding| f.predicted.as_ref().map(|p| 1.0 - p.ratio);
     // What may as well make it slower is not a finding either. Samples say too little to leave one out.
-    // Nor what lines cost that cores take from each other: that it may be nothing is no clean bill.
+    // Lines that cores take from each other stay a finding, although they may cost nothing: nothing proves that they do not.
     let sure = |f: &Finding| f.shares_lines() || f.predicted.as_ref().is_none_or(|p| p.high < 1.0);
     let (mut found, small): (Vec<Found>, Vec<Found>) = found
         .into_iter()

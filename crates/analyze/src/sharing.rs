@@ -41,6 +41,7 @@ const MANY: u64 = 64;
 const HELD: f64 = 5.0;
 /// A locked addition to a line that no other core wants, ns: measured on that processor.
 const LOCKED_NS: f64 = 4.4;
+
 /// The lines that are taken back and forth, by row.
 #[derive(Default)]
 struct Row {
@@ -87,10 +88,10 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
     let mut by_row: FastMap<u32, Row> = FastMap::default();
     let mut taken = 0u64;
     for (&(row, ..), users) in &counters.transfers {
-        let lines: u64 = users.values().map(|n| n[0]).sum();
+        let lines: u64 = users.values().map(|n| n.lines).sum();
         // A barrier or queue of the runtime: its threads wait for each other, and nothing of the program's is there. A
         // lock that is a variable of the program is its own.
-        let by_runtime: u64 = users.values().map(|n| n[3]).sum();
+        let by_runtime: u64 = users.values().map(|n| n.by_runtime).sum();
         if 2 * by_runtime > lines && !context.is_variable(row) {
             continue;
         }
@@ -101,8 +102,8 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
         let sum = by_row.entry(row).or_default();
         sum.all += lines;
         let nodes: FastSet<u8> = users.keys().map(|u| u.2).collect();
-        let written = users.values().any(|n| n[1] + n[4] + n[5] > 0);
-        if users.values().map(|n| n[2]).sum::<u64>() >= SAMPLES
+        let written = users.values().any(|n| n.stored + n.writes() > 0);
+        if users.values().map(|n| n.samples).sum::<u64>() >= SAMPLES
             && nodes.iter().filter(|&&n| n != UNKNOWN).count() > 1
             && written
         {
@@ -111,10 +112,10 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
             let at_limit = lines >= MANY && lines as f64 * TURN_NS >= EVERY_TURN * elapsed;
             sum.at_limit += if at_limit { lines } else { 0 };
             sum.apart += if apart(users) { lines } else { 0 };
-            let writers: FastSet<u32> = users.iter().filter(|u| u.1[1] > 0).map(|u| u.0.0).collect();
+            let writers: FastSet<u32> = users.iter().filter(|u| u.1.stored > 0).map(|u| u.0.0).collect();
             sum.one_writer += if writers.len() == 1 { lines } else { 0 };
-            sum.written += users.values().map(|n| n[4]).sum::<u64>();
-            sum.locked += users.values().map(|n| n[5]).sum::<u64>();
+            sum.written += users.values().map(|n| n.written).sum::<u64>();
+            sum.locked += users.values().map(|n| n.locked).sum::<u64>();
             sum.waits.add(users, timeline.transfer_ns());
             sum.threads.extend(users.keys().map(|u| u.0));
         }
@@ -160,8 +161,8 @@ pub fn findings(context: &Context, counters: &Counters, rows: &[RowUse], timelin
 /// them now and then shares nothing on purpose. Of a single writer's line, whether the readers want other bytes.
 fn apart(users: &LineUsers) -> bool {
     let mut writers: FastMap<u8, FastMap<u32, u64>> = FastMap::default();
-    for (&(thread, byte, _), n) in users.iter().filter(|u| u.1[1] > 0) {
-        *writers.entry(byte).or_default().entry(thread).or_default() += n[1];
+    for (&(thread, byte, _), n) in users.iter().filter(|u| u.1.stored > 0) {
+        *writers.entry(byte).or_default().entry(thread).or_default() += n.stored;
     }
     let all: u64 = writers.values().flat_map(|w| w.values()).sum();
     let own: u64 = writers.values().filter_map(|w| w.values().max()).sum();
@@ -171,7 +172,7 @@ fn apart(users: &LineUsers) -> bool {
     }
     let reads = |at: &dyn Fn(u8) -> bool| -> u64 {
         let others = users.iter().filter(|u| !threads.contains(&u.0.0) && at(u.0.1));
-        others.map(|u| u.1[0]).sum()
+        others.map(|u| u.1.lines).sum()
     };
     reads(&|byte| writers.contains_key(&byte)) as f64 <= FOREIGN * reads(&|_| true) as f64
 }
@@ -194,11 +195,11 @@ impl Waits {
         // By thread: its accesses, and the node from which most of them were made.
         let mut by_thread: FastMap<u32, (u64, u64, u8)> = FastMap::default();
         let (mut written, mut locked) = (0.0, 0.0);
-        for (&(thread, _, node), n) in users.iter().filter(|u| u.1[4] + u.1[5] > 0) {
+        for (&(thread, _, node), n) in users.iter().filter(|u| u.1.writes() > 0) {
             let of = by_thread.entry(thread).or_default();
-            of.0 += n[4] + n[5];
-            (of.1, of.2) = (of.1, of.2).max((n[4] + n[5], node));
-            (written, locked) = (written + n[4] as f64, locked + n[5] as f64);
+            of.0 += n.writes();
+            (of.1, of.2) = (of.1, of.2).max((n.writes(), node));
+            (written, locked) = (written + n.written as f64, locked + n.locked as f64);
         }
         if by_thread.len() < 2 {
             return;
@@ -330,7 +331,7 @@ fn finding(
         predicted_from: row.is_counted().then(|| {
             format!(
                 "{} accesses to these lines that write, {} of them locked: real cores give a line away after 1 to {HELD} locked \
-                 accesses, and store buffers may hide all of the others",
+                 accesses (on the one processor that was measured 3.7), and store buffers may hide all of the others",
                 row.written + row.locked,
                 row.locked
             )
@@ -342,7 +343,7 @@ fn finding(
             if row.at_limit > 0 && share < 1.0 { "at least " } else { "" },
             percent(share)
         )),
-        at_risk: share,
+        at_risk: most,
         phases: None,
         rank: 0,
     }

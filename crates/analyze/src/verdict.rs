@@ -295,13 +295,10 @@ fn of_loads(evidence: &Evidence, beside: &Beside, findings: &[Finding]) -> (Verd
 /// Why lines that nodes take from each other cost time.
 fn of_shared_lines(f: &Finding) -> String {
     let costs = match &f.predicted {
-        Some(p) if p.high > 0.9995 => format!(
-            "that takes up to {} of the cores' time, and nothing if store buffers hide it",
-            percent(1.0 - p.low)
-        ),
-        Some(p) => {
-            format!("that takes {} to {} of the cores' time", percent(1.0 - p.high), percent(1.0 - p.low))
+        Some(p) if p.high > 0.9995 => {
+            format!("that takes {}, and nothing if store buffers hide it", p.of_cores())
         }
+        Some(p) => format!("that takes {}", p.of_cores()),
         None => f.predicted_why.clone().unwrap_or_default(),
     };
     format!("{}; {costs}.", f.cause.text)
@@ -319,7 +316,8 @@ fn of_lines(
     if let Some(f) = findings.first().filter(|f| f.shares_lines()) {
         let text = of_shared_lines(f);
         // What it costs is known from below only: so little that it may be nothing, and anything up to all of the time.
-        let verdict = if f.at_risk >= WORTH { Verdict::Affected } else { Verdict::Unknown };
+        let least = f.predicted.as_ref().map_or(f.at_risk, |p| 1.0 - p.high);
+        let verdict = if least >= WORTH { Verdict::Affected } else { Verdict::Unknown };
         return (verdict, text);
     }
     if evidence.counted == Some(0) {

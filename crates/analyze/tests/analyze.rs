@@ -36,6 +36,8 @@ mod pictures;
 mod placements;
 #[path = "analyze/regions.rs"]
 mod regions;
+#[path = "analyze/shared_lines.rs"]
+mod shared_lines;
 #[path = "analyze/throughput.rs"]
 mod throughput;
 #[path = "analyze/timed.rs"]

@@ -4,7 +4,7 @@
 use super::change::SAME_RUN;
 use super::value::{Change, Decided, DecidedBy, TimeChange};
 use nearfar_analyze::{Finding, Report};
-use nearfar_figures::percent::percent;
+use nearfar_figures::percent::range;
 
 /// What a run takes with these waits, in modelled times: from, to. 1 without any.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,18 +27,17 @@ fn factor(report: &Report) -> Option<Factor> {
     })
 }
 
-/// `waits for lines of a and b took 85 % to 97 % of the cores' time`.
+/// `waits for lines of a, b that nodes take from each other, 85–97 % of the cores' time`.
 fn said(report: &Report, factor: Factor) -> String {
     let mut names: Vec<&str> = findings(report).flat_map(|f| &f.objects).map(String::as_str).collect();
     names.dedup();
-    let share = |x: f64| percent(1.0 - 1.0 / x);
+    let share = |x: f64| 1.0 - 1.0 / x;
     match names[..] {
         [] => "no waits for lines that nodes take from each other".to_owned(),
         _ => format!(
-            "waits for lines of {} that nodes take from each other, {} to {} of the cores' time",
+            "waits for lines of {} that nodes take from each other, {} of the cores' time",
             names.join(", "),
-            share(factor.low),
-            share(factor.high)
+            range(share(factor.low), share(factor.high))
         ),
     }
 }

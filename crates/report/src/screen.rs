@@ -110,7 +110,7 @@ fn verdict(page: &mut Page, r: &Report) {
     if let (Some(t), Some(c)) = (&r.time, &r.counters) {
         // Emulated cpus do not wait for such lines as real ones do.
         let waits = match r.findings.iter().any(|f| f.shares_lines() && f.predicted.is_some()) {
-            true => ", without all waits for lines of other cores".to_owned(),
+            true => ", some waits for other cores' lines left out".to_owned(),
             false => c
                 .memory_bound_share
                 .map_or(String::new(), |w| format!(", {} of it waiting for memory", part(w))),

@@ -128,7 +128,8 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
             percent(Some(f.at_risk))
         ),
         Basis::DramLines if f.shares_lines() => {
-            format!("{} of the cores' time waits for these lines", percent(Some(f.at_risk)))
+            let of = if f.predicted.is_some() { "up to " } else { "" };
+            format!("{of}{} of the cores' time waits for these lines", percent(Some(f.at_risk)))
         }
         Basis::DramLines | Basis::MemoryLoads => {
             format!("{} of {} is remote{on}", percent(Some(f.at_risk)), r.basis.words())

@@ -46,11 +46,7 @@ pub(super) fn predicted(f: &Finding) -> String {
     match (&f.predicted, &f.predicted_why) {
         (Some(p), _) if f.shares_lines() => {
             let from = f.predicted_from.as_deref().unwrap_or_default();
-            format!(
-                "{} to {} of the cores' time without rivals for these lines; from {from}",
-                percent(Some(1.0 - p.high)),
-                percent(Some(1.0 - p.low))
-            )
+            format!("{} where no other core wants these lines; from {from}", p.of_cores())
         }
         (Some(p), _) => {
             let after = f.predicted_after_better.as_ref();

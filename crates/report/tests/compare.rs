@@ -120,7 +120,7 @@ fn waits_for_contended_lines_are_compared_on_top_of_the_modelled_time() {
     let of = |before: Vec<Finding>, after: Vec<Finding>| compare_same_work(&with(before), &with(after));
     let gone = of(vec![finding(0.03, 0.15)], Vec::new());
     assert_eq!(gone.verdict, Change::Repaired, "{}", gone.why);
-    assert!(gone.why.contains("counters") && gone.why.contains("85 % to 97 %"), "{}", gone.why);
+    assert!(gone.why.contains("counters") && gone.why.contains("85–97 %"), "{}", gone.why);
     assert!(gone.why.contains("0.03 to 0.15 times as long"), "{}", gone.why);
     assert_eq!(gone.gate(5.0), Gate::Passed);
     // A gate sees new ones, though the modelled time is the same.

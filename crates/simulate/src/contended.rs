@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Lines that are watched at a time. Two lines may share a place: the second is watched when the first is no longer taken.
+/// Places for lines that are watched. Two lines may have the same place: the second gets it when the first is not taken any more.
 const PLACES: usize = 1024;
 /// So often a line is taken from a core that has changed it, within [`WITHIN_NS`], before it counts. // chosen
 const TIMES: u32 = 4;

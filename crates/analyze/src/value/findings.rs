@@ -1,6 +1,7 @@
 //! Findings: what was found to cost time, why, and what a change brings.
 
 use super::{FindingPhases, RepairPart};
+use nearfar_figures::percent::{percent, range};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,6 +30,18 @@ pub struct Predicted {
     pub high: f64,
 }
 
+impl Predicted {
+    /// `85–97 % of the cores' time`: what goes with lines that cores take from each other, which has no best guess.
+    pub fn of_cores(&self) -> String {
+        let (least, most) = ((1.0 - self.high).max(0.0), 1.0 - self.low);
+        let share = match least < 0.0005 {
+            true => format!("up to {}", percent(most)),
+            false => range(least, most),
+        };
+        format!("{share} of the cores' time")
+    }
+}
+
 /// A cause with evidence and advice.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Finding {
@@ -55,7 +68,7 @@ pub struct Finding {
     pub predicted_after_better: Option<Predicted>,
     /// Why the prediction is missing.
     pub predicted_why: Option<String>,
-    /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain.
+    /// Share of all samples that are remote on these objects: what is at risk. Stall shares blame one of several overlapped loads, and lines are not time, so this is not a gain. Of lines that caches take from each other, the share of the cores' time that waits for them at most.
     #[schemars(range(min = 0, max = 1))]
     pub at_risk: f64,
     /// Which of the program's phases placed the pages, and which use them from other nodes. Null if the program names no

@@ -199,7 +199,7 @@ impl Case {
         let advice = first["advice"].as_str().unwrap();
         must(!advice.contains(self.never), format!("advised is: {advice}"));
         let bound = report.0["what_if"]["all_local"]["ratio"].as_f64();
-        // What lines cost that cores take from each other is no matter of where memory is.
+        // Where memory is changes nothing about lines that cores take from each other.
         let placed = |f: &&serde_json::Value| !LINE.kinds.contains(&f["kind"].as_str().unwrap());
         for f in findings.iter().filter(placed) {
             let ratio = f["predicted"]["ratio"].as_f64();

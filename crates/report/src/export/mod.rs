@@ -28,9 +28,7 @@ fn gain(report: &Report, f: &Finding) -> String {
         Basis::DramLines | Basis::MemoryLoads => report.basis.words(),
     };
     match &f.predicted {
-        Some(p) if f.shares_lines() => {
-            format!("Predicted: {} to {} of {of}", percent(1.0 - p.high), percent(1.0 - p.low))
-        }
+        Some(p) if f.shares_lines() => format!("Predicted: {}", p.of_cores()),
         Some(predicted) => format!("Predicted: {}", whatif::gain(predicted)),
         None => format!("At risk: at most {} of {of}", percent(f.at_risk)),
     }

@@ -110,7 +110,7 @@ fn shorten_end(text: &str, max: usize) -> String {
 fn gained(f: &Finding) -> String {
     let after = |p: &Predicted| format!(", {} after the above", part((1.0 - p.ratio).max(0.0)));
     match &f.predicted {
-        Some(p) if f.shares_lines() => of_cores(p),
+        Some(p) if f.shares_lines() => p.of_cores(),
         Some(p) => format!(
             "{}{}",
             crate::whatif::gain(p),
@@ -119,15 +119,6 @@ fn gained(f: &Finding) -> String {
         // How often real cores take them is not in older recordings.
         None if f.shares_lines() => "unknown".to_owned(),
         None => format!("at most {}", part(f.at_risk)),
-    }
-}
-
-/// What lines without rivals gain: the cores' time, from least to most.
-fn of_cores(p: &Predicted) -> String {
-    let (least, most) = ((1.0 - p.high).max(0.0), part(1.0 - p.low));
-    match least < 0.0005 {
-        true => format!("up to {most} of the cores' time"),
-        false => format!("{} to {most} of the cores' time", part(least)),
     }
 }
 

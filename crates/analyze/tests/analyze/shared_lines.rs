@@ -1,0 +1,244 @@
+//! Lines that nodes take from each other: what they are called, and what they cost.
+
+use crate::made_recording::*;
+use crate::whatif::waiting;
+use nearfar_analyze::{Finding, Report, Verdict};
+use nearfar_recording::*;
+
+/// Threads that take one line from each other: who, which byte, and whether to write.
+fn takes(w: &mut MadeRecording, at: (u64, u32), thread: u32, ip: u32, address: u64, store: bool) {
+    let (time, epoch) = at;
+    let access = if store { Access::Store } else { Access::Load };
+    w.sample_as(time, thread, ip, address, Resolution::Exact, access);
+    let i = w.samples.len() - 1;
+    w.samples.weight_ns[i] = 0;
+    w.samples.source[i] = SampleSource::Transfer as u8;
+    (w.samples.lines[i], w.samples.page_node[i], w.samples.epoch[i]) = (1000, 0, epoch);
+}
+
+/// Four threads on two nodes that count in one line, each at `byte(thread)`; thread 0 reads all of it at the end.
+fn counters(byte: impl Fn(u32) -> u64) -> MadeRecording {
+    counters_in(ObjectKind::Static, byte)
+}
+
+fn counters_in(kind: ObjectKind, byte: impl Fn(u32) -> u64) -> MadeRecording {
+    let mut w = waiting();
+    let (count, sum) = (w.own("count", 30), w.own("sum", 40));
+    w.object(kind, BASE, 4096, 0, "counters");
+    for i in 0..60u64 {
+        let epoch = (i % 16) as u32;
+        for thread in 0..4 {
+            w.works(epoch, 1, thread, 1000);
+            takes(&mut w, (WORK + i, epoch), thread, count, BASE + byte(thread), true);
+        }
+        if i % 2 == 0 {
+            for thread in 0..4 {
+                takes(&mut w, (WORK + i, epoch), 0, sum, BASE + byte(thread), false);
+            }
+        }
+    }
+    w
+}
+
+fn shared(r: &Report) -> &Finding {
+    r.findings.iter().find(|f| f.shares_lines()).unwrap_or_else(|| panic!("{:?}", r.findings))
+}
+
+#[test]
+fn neighbours_with_bytes_of_their_own_share_a_line_falsely_whoever_reads_them() {
+    let r = counters(|thread| u64::from(thread) * 4).real();
+    let f = shared(&r);
+    assert_eq!(f.kind, "false_sharing", "{f:?}");
+    assert!(f.advice.starts_with("Pad counters"), "{}", f.advice);
+    assert!(!f.advice.contains("counter per thread"), "{}", f.advice);
+    let r = counters(|_| 0).real();
+    assert_eq!(shared(&r).kind, "contended_line");
+    assert!(
+        shared(&r).advice.starts_with("Let threads write to counters less often"),
+        "{}",
+        shared(&r).advice
+    );
+}
+
+/// Threads share a variable on the stack, not the stack.
+#[test]
+fn what_threads_share_on_a_stack_is_called_a_variable() {
+    let r = counters_in(ObjectKind::Stack, |_| 0).real();
+    let f = shared(&r);
+    assert!(
+        f.advice.starts_with("Let threads write to a variable on a thread's stack less often"),
+        "{}",
+        f.advice
+    );
+    assert_eq!(
+        f.cause.text,
+        "threads of several nodes write to the same bytes of a variable on a thread's stack"
+    );
+}
+
+/// Emulated cpus run in turns of some microseconds, and keep a line that real ones would take from each other with each
+/// access: a line that is taken in every turn costs a few percent at least, and up to all of the time.
+#[test]
+fn a_line_that_is_taken_in_every_turn_is_no_clean_bill() {
+    let with = |lines: u32| {
+        let mut w = counters(|thread| u64::from(thread) * 4);
+        w.samples.lines.iter_mut().for_each(|n| *n = lines);
+        w.real()
+    };
+    let r = with(8);
+    assert_eq!(shared(&r).kind, "false_sharing");
+    assert!(shared(&r).at_risk < 0.03, "{}", shared(&r).at_risk);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("at least"), "{}", r.verdict_why);
+    // Taken now and then, it costs what it is seen to cost.
+    let r = with(1);
+    assert!(r.findings.is_empty(), "{:?}", r.findings);
+    let r = with(1000);
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+}
+
+/// Accesses to a line while cores take it from each other all the time.
+fn contends(
+    w: &mut MadeRecording,
+    at: (u64, u32),
+    thread: u32,
+    ip: u32,
+    address: u64,
+    (access, n): (Access, u32),
+) {
+    takes(w, at, thread, ip, address, false);
+    let i = w.samples.len() - 1;
+    w.samples.source[i] = SampleSource::Contended as u8;
+    (w.samples.access[i], w.samples.lines[i]) = (access as u8, n);
+}
+
+/// How often real cores take a line is known from how often it is accessed: locked accesses wait, plain stores may be hidden by
+/// the store buffer, and what is only looked at waits for nothing that writers do not make.
+#[test]
+fn what_a_contended_line_costs_follows_from_the_accesses_to_it() {
+    let with = |access: Access, n: u32| {
+        let mut w = counters(|thread| u64::from(thread) * 4);
+        w.samples.lines.iter_mut().for_each(|n| *n = 8);
+        let count = w.own("count", 30);
+        for i in 0..400u64 {
+            let (epoch, thread) = ((i % 16) as u32, (i % 4) as u32);
+            contends(&mut w, (WORK + i, epoch), thread, count, BASE + u64::from(thread) * 4, (access, n));
+        }
+        w.real()
+    };
+    let gain = |r: &Report| {
+        let p = shared(r).predicted.clone().expect("a prediction");
+        assert!(shared(r).predicted_why.is_none() && shared(r).predicted_from.is_some());
+        [1.0 - p.high, 1.0 - p.low]
+    };
+    // Locked accesses of four threads on two nodes: 4/5 to 4 transfers each.
+    let r = with(Access::LoadStore, 100_000);
+    let [low, high] = gain(&r);
+    assert!(low > 0.5 && high > 0.95 && low < high, "{low} {high}");
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("of the cores' time"), "{}", r.verdict_why);
+    // Seldom, they cost little: at most as much as a whole turn of all.
+    let r = with(Access::LoadStore, 1000);
+    let [low, high] = gain(&r);
+    assert!(low < 0.1 && high < 0.5, "{low} {high}");
+    // Plain stores: from nothing on.
+    let r = with(Access::Store, 10_000);
+    let [low, high] = gain(&r);
+    assert!(low == 0.0 && high > 0.5, "{low} {high}");
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    // Loads have no part in it.
+    assert!(shared(&with(Access::Load, 1000)).predicted.is_none());
+    // The line goes to one thread as often as it has gone to the others, however often that one accesses it.
+    let mut w = counters(|thread| u64::from(thread) * 4);
+    w.samples.lines.iter_mut().for_each(|n| *n = 8);
+    let count = w.own("count", 30);
+    for i in 0..400u64 {
+        let (epoch, thread) = ((i % 16) as u32, (i % 4) as u32);
+        let n = if thread == 0 { 400_000 } else { 10 };
+        contends(
+            &mut w,
+            (WORK + i, epoch),
+            thread,
+            count,
+            BASE + u64::from(thread) * 4,
+            (Access::LoadStore, n),
+        );
+    }
+    let r = w.real();
+    assert!(!r.findings.iter().any(|f| f.shares_lines()), "{:?}", r.findings);
+}
+
+/// What one cache writes back and another reads goes through memory: that is of the line, not of where its page is.
+#[test]
+fn an_object_of_few_pages_whose_line_is_shared_is_not_accused_of_its_place_too() {
+    let mut w = counters(|thread| u64::from(thread) * 4);
+    let (init, count) = (w.own("init", 9), w.own("count", 30));
+    w.touch(100, 0, init, BASE, 1);
+    for i in 0..600u32 {
+        w.moves((i % 16, 1), i % 4, count, BASE, 0, 400);
+    }
+    let kinds: Vec<String> = w.real().findings.into_iter().map(|f| f.kind).collect();
+    assert_eq!(kinds, ["false_sharing"]);
+}
+
+#[test]
+fn a_line_is_written_where_it_is_written_not_where_it_is_read() {
+    let mut w = counters(|_| 0);
+    let look = w.own("look", 50);
+    for i in 0..600u64 {
+        takes(&mut w, (WORK + i, (i % 16) as u32), (i % 4) as u32, look, BASE, false);
+        w.sample(WORK + i, (i % 4) as u32, look, BASE);
+    }
+    let r = w.real();
+    assert_eq!(shared(&r).cause.at.as_deref(), Some("main.c:30"), "{:?}", shared(&r));
+}
+
+#[test]
+fn shares_of_the_cores_time_are_no_more_than_the_cores_time() {
+    let mut w = counters(|_| 0);
+    let count = w.own("count", 31);
+    for object in 1..5u64 {
+        w.object(ObjectKind::Static, BASE + object * 4096, 4096, 0, &format!("more{object}"));
+        for i in 0..240u64 {
+            let at = (WORK + i, (i % 16) as u32);
+            takes(&mut w, at, (i % 4) as u32, count, BASE + object * 4096, true);
+        }
+    }
+    w.samples.lines.iter_mut().for_each(|n| *n *= 1000);
+    let r = w.real();
+    let shares: Vec<f64> = r.findings.iter().filter(|f| f.shares_lines()).map(|f| f.at_risk).collect();
+    assert_eq!(shares.len(), 5);
+    assert!(shares.iter().sum::<f64>() <= 1.0 + 1e-9, "{shares:?}");
+}
+
+/// The runtime's own memory: threads wait there for each other, which is not a fault of the program's data.
+#[test]
+fn the_lines_of_a_runtimes_barrier_are_no_finding() {
+    let with = |module: u32, kind: ObjectKind, allocated_by_runtime: bool| {
+        let mut w = waiting();
+        let libgomp =
+            Module { id: 2, path: "/usr/lib/libgomp.so.1".into(), build_id: String::new(), runtime: 1 };
+        w.input.modules.push(libgomp);
+        let wait = w.code("team_barrier", "", 0, module);
+        let object = w.object(kind, BASE, 65536, 0, "[heap]");
+        if kind == ObjectKind::Heap {
+            let (team, main) = (w.code("new_team", "", 0, 2), w.own("main", 3));
+            let callers = [team, main];
+            w.input.objects.chain[object as usize] =
+                w.chain(if allocated_by_runtime { &callers } else { &callers[1..] });
+        }
+        for i in 0..60u64 {
+            for thread in 0..4 {
+                w.works((i % 16) as u32, 1, thread, 1000);
+                takes(&mut w, (WORK + i, (i % 16) as u32), thread, wait, BASE, true);
+            }
+        }
+        w.real().findings.iter().any(|f| f.shares_lines())
+    };
+    assert!(with(0, ObjectKind::Anonymous, false), "the program's own line");
+    assert!(!with(2, ObjectKind::Anonymous, false), "the runtime's line");
+    // A lock of the program, taken by the runtime's code.
+    assert!(with(2, ObjectKind::Static, false));
+    // What a runtime allocates for itself, below a line of the program, is none.
+    assert!(with(2, ObjectKind::Heap, false) && !with(2, ObjectKind::Heap, true));
+}
