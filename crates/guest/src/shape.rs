@@ -246,6 +246,8 @@ impl Shape {
         let mut text = String::from("console=ttyS0 quiet panic=-1");
         // The plugin knows tasks by the address of the kernel's stack switch.
         text += " nokaslr mitigations=off";
+        // Libraries where they were: what is translated of them for one program is there for the next.
+        text += " norandmaps";
         // A fifth level of page tables would be walked for nothing.
         text += " no5lvl";
         // An emulated cpu may wait long for its turn on the host.

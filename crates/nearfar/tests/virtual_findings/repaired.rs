@@ -109,7 +109,7 @@ fn loop_of(
 
 #[test]
 fn triad_is_repaired_without_a_recompile() {
-    loop_of("triad", &["--elements", "800000", "--iterations", "12"], "serial", "parallel", false, None);
+    loop_of("triad", &["--elements", "800000", "--iterations", "6"], "serial", "parallel", false, None);
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
         return;
     }
     let (iso3dfd, triad) = (iso3dfd.to_str().unwrap(), triad.to_str().unwrap());
-    let stencil: &[&str] = &[iso3dfd, "96", "96", "128", "3", "96", "16", "16", "--init"];
-    let stream: &[&str] = &[triad, "--elements", "1000000", "--iterations", "3", "--init"];
+    let stencil: &[&str] = &[iso3dfd, "96", "96", "128", "2", "96", "16", "16", "--init"];
+    let stream: &[&str] = &[triad, "--elements", "600000", "--iterations", "3", "--init"];
     for (program, defect, repaired) in [(stencil, "serial", "first-touch"), (stream, "serial", "parallel")] {
         let with = |init: &'static str| emulated(&[program, &[init]].concat());
         let (before, after) = (with(defect), with(repaired));
@@ -105,7 +105,7 @@ fn rounds_on_two_nodes_find_what_the_program_says() {
         out("stopped.txt"),
         out("ended.txt"),
     );
-    inside(&scratch, 1, &script);
+    inside(&scratch, "2x1", &script);
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
     let parsed = |name: &str| -> Value {
         serde_json::from_str(&read(name)).unwrap_or_else(|e| panic!("{name}: {e}: {}", read(name)))

@@ -52,8 +52,8 @@ fn single_objects_go_where_a_file_says() {
     if !guest_works() {
         return;
     }
-    let guest = Guest::new(2, 1);
-    let scratch = &guest.lab.scratch;
+    let guest = Guest::new("2x1");
+    let scratch = &guest.scratch;
     let program = scratch.compile("g++", "objects.cpp", OBJECTS, &["-g", "-O0"]);
     let line = |start: &str| OBJECTS.lines().position(|l| l.trim().starts_with(start)).unwrap() + 1;
     let mut file = "format = 1\n".to_owned();
@@ -233,7 +233,7 @@ fn parts_and_turns_lie_to_the_page_where_a_file_says() {
         path("recorder"),
         path("check"),
     );
-    inside(&scratch, 1, &script);
+    inside(&scratch, "2x1", &script);
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
     let (out, said) = (read("out"), read("said"));
     // Of 4 MiB from malloc 1023 pages are whole, and the first is the allocator's.
@@ -290,7 +290,7 @@ fn an_emulated_machine_has_objects_where_a_file_says() {
     let lab = Lab::new(2, 1, 128);
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/triad.cpp");
     let source = std::fs::read_to_string(source).unwrap();
-    let elements = 1 << 19;
+    let elements = 1 << 18;
     let mut file = "format = 1\n".to_owned();
     for name in ["a", "b", "c"] {
         let start = format!("double *{name} = ");
@@ -317,11 +317,11 @@ fn an_emulated_machine_has_objects_where_a_file_says() {
     assert!(blocks.report.notes().contains("Recorded under a placement file"), "{}", blocks.report.notes());
     let said = text(&blocks.output.stderr);
     assert!(
-        said.contains("a: 1 allocation of 4.0 MiB in whole pages, memory in 2 parts on nodes 0-1"),
+        said.contains("a: 1 allocation of 2.0 MiB in whole pages, memory in 2 parts on nodes 0-1"),
         "{said}"
     );
     assert!(said.contains("never: nothing placed: no allocation of 1099511627776 bytes"), "{said}");
-    assert!(said.contains("placed in all: 3 objects of 12.0 MiB, in "), "{said}");
+    assert!(said.contains("placed in all: 3 objects of 6.0 MiB, in "), "{said}");
     // The program's files are in another file system then, and are the same to placement and to names.
     let kept = [placed[0], placed[1], "--read-only"];
     let kept = lab.count("read-only", &kept, &program);

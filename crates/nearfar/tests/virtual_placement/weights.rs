@@ -91,7 +91,7 @@ fn pages_of_an_object_come_in_turns_by_its_weights() {
         path("out"),
         path("said")
     );
-    inside(&scratch, 1, &script);
+    inside(&scratch, "2x1", &script);
     let read = |name: &str| std::fs::read_to_string(scratch.path(name)).unwrap_or_default();
     let (out, said) = (read("out"), read("said"));
     println!("{out}{said}");
@@ -146,7 +146,7 @@ fn a_file_with_weights_saves_what_was_predicted_of_it() {
     }
     let lab = with_expander();
     let program =
-        [triad.to_str().unwrap(), "--elements", "524288", "--iterations", "4", "--init", "parallel"];
+        [triad.to_str().unwrap(), "--elements", "262144", "--iterations", "4", "--init", "parallel"];
     let seconds = |report: &Value| report["time"]["seconds"].as_f64().unwrap();
     // The first report, and the time of the fastest run.
     let runs = |name: &str, flags: &[&str]| {

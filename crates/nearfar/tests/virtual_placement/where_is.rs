@@ -137,7 +137,7 @@ fn where_agrees_with_numa_maps_to_the_page_and_with_numastat() {
         .replace("VARIABLES", &c(&scratch, "statics", STATICS))
         .replace("SCRATCH", scratch.directory().to_str().unwrap())
         .replace("NEARFAR", env!("CARGO_BIN_EXE_nearfar"));
-    inside(&scratch, 1, &script);
+    inside(&scratch, "2x1", &script);
     let out = std::fs::read_to_string(scratch.path("out")).unwrap();
     let parts: Vec<&str> = out.split("@\n").skip(1).collect();
     assert_eq!(parts.len(), 9, "{out}");

@@ -90,11 +90,11 @@ pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     out
 }
 
-/// Runs `script` with a shell in a virtual machine of two nodes of 1 GiB and some cpus, uncounted.
-pub fn inside(scratch: &Scratch, cpus: usize, script: &str) {
+/// Runs `script` with a shell in a virtual machine of this shape (`2x1`) with nodes of 1 GiB, uncounted.
+pub fn inside(scratch: &Scratch, shape: &str, script: &str) {
     let file = scratch.path("script.sh");
     std::fs::write(&file, script).unwrap();
-    let machine = Machine::from_shape(&format!("2x{cpus}")).unwrap();
+    let machine = Machine::from_shape(shape).unwrap();
     let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(1 << 30) }).unwrap();
     let snapshot = Setup::find(&mut |_| {}).unwrap().ensure_snapshot(&shape, &mut |_| {}).unwrap();
     let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OMP_"));
