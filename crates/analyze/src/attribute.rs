@@ -379,8 +379,11 @@ impl Worker<'_> {
         user.lines += stands_for;
         user.stored += stored;
         user.by_runtime += if by_runtime { stands_for } else { 0 };
-        let site = self.context.sites.of_code(s.operand_ip[i], s.chain[i]);
-        let at = self.counters.taken_at.entry((row, site.unwrap_or(self.context.sites.unknown))).or_default();
+        let sites = &self.context.sites;
+        // Without a caller, a library's own function says what it is written for: that of a lock.
+        let site = sites.of_code(s.operand_ip[i], s.chain[i]);
+        let site = site.unwrap_or_else(|| sites.function_of(s.operand_ip[i]));
+        let at = self.counters.taken_at.entry((row, site)).or_default();
         at[0] += stands_for;
         at[1] += stored;
     }

@@ -256,10 +256,12 @@ impl Exact {
         })
     }
 
-    /// Lines of the node that uses a page most, less those of all others; 0 if it has no more.
+    /// Lines of the node that uses a page most, less those of all others; 0 if it has no more. What was dirty before the
+    /// counts began is no use by its node either: how much of it the caches still hold then is chance.
     pub fn lead(&self, input: &Input, nodes: &Nodes, page: &PageUse) -> f64 {
         let signed = |f: PageFlow| {
-            let lines = f.lines[0] + f.lines[1] - f.leftover;
+            let [read, written] = f.lines;
+            let lines = read + written - leftover(input.meta.page_bytes, read as u64, written as u64);
             if f.from == page.user { lines } else { -lines }
         };
         self.flows(input, nodes, page).map(signed).sum::<f64>().max(0.0)

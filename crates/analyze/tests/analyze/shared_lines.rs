@@ -193,6 +193,23 @@ fn a_line_is_written_where_it_is_written_not_where_it_is_read() {
     assert_eq!(shared(&r).cause.at.as_deref(), Some("main.c:30"), "{:?}", shared(&r));
 }
 
+/// Calls of a library are not followed on the virtual machine, and its function says what the line is written for.
+#[test]
+fn a_lock_is_written_in_the_function_that_takes_it() {
+    let mut w = waiting();
+    let lock = w.libc("pthread_mutex_lock");
+    w.object(ObjectKind::Static, BASE, 40, 0, "lock");
+    for i in 0..60u64 {
+        for thread in 0..4 {
+            w.works((i % 16) as u32, 1, thread, 1000);
+            takes(&mut w, (WORK + i, (i % 16) as u32), thread, lock, BASE, true);
+        }
+    }
+    let r = w.real();
+    assert_eq!(shared(&r).cause.function.as_deref(), Some("pthread_mutex_lock"), "{:?}", shared(&r));
+    assert!(shared(&r).evidence[0].contains("pthread_mutex_lock"), "{:?}", shared(&r).evidence);
+}
+
 #[test]
 fn shares_of_the_cores_time_are_no_more_than_the_cores_time() {
     let mut w = counters(|_| 0);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::elements;
 use super::expressions::{
     NOT_TYPES, assigned, declarators, declared, initialiser_list, lvalue, template_end, template_start,
 };
@@ -70,10 +71,16 @@ pub(super) fn candidates(window: &Window<'_>, column: u32, cpp: bool) -> Vec<Can
     let position = window.position(column);
     let holding = statements.iter().find(|s| position.is_some_and(|at| s.contains(&at)));
     // Without a column, or where it points at a blank, every statement of the line.
-    match holding {
+    let mut found: Vec<Candidate> = match holding {
         Some(statement) => read(&code, statement.clone(), cpp),
         None => statements.into_iter().flat_map(|s| read(&code, s, cpp)).collect(),
+    };
+    if cpp {
+        for candidate in &mut found {
+            candidate.name = elements::of(&code, candidate.span.start, std::mem::take(&mut candidate.name));
+        }
     }
+    found
 }
 
 /// Blanks comments, strings, character constants and preprocessor lines. A

@@ -6,6 +6,7 @@
 //! they are joined (`a|b`); where none fits the answer is None, never a guess.
 
 mod c;
+mod elements;
 mod expressions;
 mod fortran;
 mod helper;

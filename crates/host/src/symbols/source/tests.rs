@@ -120,6 +120,30 @@ fn cpp_statements_name_what_they_assign() {
 }
 
 #[test]
+fn elements_are_named_by_what_they_are_elements_of() {
+    check(
+        Language::Cpp,
+        &[
+            ("for (auto &c : cells) c.resize(n);", Some("cells[]")),
+            ("for (auto& c : grid->cells) {\n  int n = f(c);\n  @c.resize(n);\n}", Some("grid->cells[]")),
+            (
+                "for (Row &row : rows)\n  for (auto &&cell : row.cells)\n    @cell.v = new int[n];",
+                Some("rows[].cells[].v"),
+            ),
+            ("for (auto &[key, list] : lists) list.push_back(1);", Some("lists[]")),
+            ("for (auto &c : std::span(cells)) c.resize(n);", Some("c")),
+            // A copy is no element, nor is a name that a loop counts, nor one behind the loop.
+            ("for (auto c : cells) c.resize(n);", Some("c")),
+            ("for (auto &c : cells) {\n  f(c);\n}\n@c.resize(n);", Some("c")),
+            ("for (auto &c : cells)\n  f(c);\n@c.resize(n);", Some("c")),
+            ("for (int i = 0; i < n; i++) rows[i].resize(n);", Some("rows[i]")),
+            ("for (auto &c : cells) {\n  @rows[k].resize(n);\n}", Some("rows[k]")),
+            ("for (auto &c : cells) {\n  @cc.resize(n);\n}", Some("cc")),
+        ],
+    );
+}
+
+#[test]
 fn fortran_statements_name_what_they_allocate() {
     check(
         Language::Fortran { fixed: false },
