@@ -82,7 +82,7 @@ pub const CASES: [Case; 9] = [
         source: "vectors.cpp",
         here: "8000000 25",
         counted: "200000 4",
-        object: r#"["part"]"#,
+        object: r#"["parts[]"]"#,
         never: "nterleave",
         ..SERIAL
     },
