@@ -124,7 +124,7 @@ pub struct PageFlow {
     pub page_node: NodeIndex,
     /// Lines read and written.
     pub lines: [f64; 2],
-    /// Of those written by others than the main user, what was dirty before the counts began.
+    /// Of those written, what was dirty before the counts began.
     pub leftover: f64,
 }
 
@@ -245,23 +245,20 @@ impl Exact {
         self.order[page.rows.0 as usize..page.rows.1 as usize].iter().map(move |&i| {
             let i = i as usize;
             let (read, written) = (p.read_lines[i], p.write_lines[i]);
-            let from = nodes.position(p.from[i]);
-            let before = leftover(input.meta.page_bytes, read, written);
             PageFlow {
-                from,
+                from: nodes.position(p.from[i]),
                 page_node: nodes.position(p.page_node[i]),
                 lines: [read as f64, written as f64],
-                leftover: if from == page.user { 0.0 } else { before },
+                leftover: leftover(input.meta.page_bytes, read, written),
             }
         })
     }
 
-    /// Lines of the node that uses a page most, less those of all others; 0 if it has no more. What was dirty before the
-    /// counts began is no use by its node either: how much of it the caches still hold then is chance.
+    /// Lines of the node that uses a page most, less those of all others; 0 if it has no more. Lines that were dirty before
+    /// the counts began are left out, this node's too: it is chance how many of them the caches hold by then.
     pub fn lead(&self, input: &Input, nodes: &Nodes, page: &PageUse) -> f64 {
         let signed = |f: PageFlow| {
-            let [read, written] = f.lines;
-            let lines = read + written - leftover(input.meta.page_bytes, read as u64, written as u64);
+            let lines = f.lines[0] + f.lines[1] - f.leftover;
             if f.from == page.user { lines } else { -lines }
         };
         self.flows(input, nodes, page).map(signed).sum::<f64>().max(0.0)

@@ -66,7 +66,7 @@ fn counted_cases_hold_and_fail_when_they_are_made_wrong() {
     }
     let scratch = Scratch::new();
     let kept = scratch.path("kept");
-    let cases = ["15", "17"];
+    let cases = ["9", "15", "17"];
     let output = nearfar().arg("reproduce").args(cases).args(["--json", "-o"]).arg(&kept).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -81,5 +81,5 @@ fn counted_cases_hold_and_fail_when_they_are_made_wrong() {
     let output =
         nearfar().arg("reproduce").args(cases).args(["--mutate", "--from"]).arg(&kept).output().unwrap();
     let out = text(&output.stdout);
-    assert!(output.status.success() && out.contains("2 of 2 cases fail"), "{out}");
+    assert!(output.status.success() && out.contains("3 of 3 cases fail"), "{out}");
 }

@@ -130,7 +130,8 @@ fn counted(context: &Context, row_use: &RowUse) -> Option<Vec<Flow>> {
         for used in exact.pages_of(thing.space, from, to).iter().filter(|p| p.row == row_use.row as u32) {
             let along = along(row, id, &thing, used.number * page + page / 2);
             for flow in exact.flows(context.input, context.finder.nodes, used) {
-                let lines = flow.lines[0] + flow.lines[1] - flow.leftover;
+                let before = if flow.from == used.user { 0.0 } else { flow.leftover };
+                let lines = flow.lines[0] + flow.lines[1] - before;
                 *sums.entry(key(0, along, flow.from, flow.page_node)).or_default() += lines.max(0.0);
             }
         }

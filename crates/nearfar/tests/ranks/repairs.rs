@@ -23,7 +23,7 @@ fn each_kind_of_rank_gets_its_placement_file_and_the_script_picks_it() {
         println!("skipped: no unshare of the host's name (root only), or not exactly two cpus");
         return;
     }
-    // What the ranks are told apart by is the recorders': each run with one launcher is enough.
+    // The recorders tell the ranks apart, whatever launched them: one launcher for each run is enough.
     let all = launchers();
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return };
     let place = tempfile::tempdir().unwrap();

@@ -3,14 +3,16 @@
 use crate::common::{text, workload};
 use crate::lab::{Lab, guest_works, one_machine};
 
-/// Threads, and the words that make the sizes. Twelve different ones in all.
+/// Threads, and the words that make the sizes. Twenty different ones in all.
 const RUNS: [(&str, &[(&str, &str)]); 4] = [
     (
         "stream",
         &[
             ("8", "--elements 400000 --iterations 2"),
+            ("7", "--elements 333333 --iterations 3"),
             ("4", "--elements 262144 --iterations 2"),
             ("3", "--elements 300001 --iterations 2"),
+            ("2", "--elements 200000 --iterations 3"),
             ("1", "--elements 150000 --iterations 2"),
         ],
     ),
@@ -18,16 +20,20 @@ const RUNS: [(&str, &[(&str, &str)]); 4] = [
         "saturated",
         &[
             ("8", "--kb 1024 --iterations 6"),
+            ("6", "--kb 1100 --iterations 5"),
             ("5", "--kb 900 --iterations 5"),
+            ("2", "--kb 3000 --iterations 5"),
             ("1", "--kb 4096 --iterations 4"),
         ],
     ),
-    ("cached", &[("8", ""), ("4", "--kb 24")]),
+    ("cached", &[("8", ""), ("6", "--kb 8"), ("4", "--kb 24"), ("3", "--kb 12")]),
     (
         "compute",
         &[
             ("8", "--lines 30000 --iterations 1"),
+            ("6", "--lines 25000 --iterations 1"),
             ("5", "--lines 20001 --iterations 2"),
+            ("4", "--lines 16384 --iterations 2"),
             ("2", "--lines 20000 --iterations 1"),
         ],
     ),

@@ -1,14 +1,13 @@
 //! C++: `for (auto &row : rows) row.resize(n)` takes memory for elements of `rows`, and `row` is nowhere else.
 
-use super::text::{closing, is_word, skip_spaces, squeeze, trim_end, word_end, word_start};
+use super::text::{closing, is_word, skip_spaces, squeeze, word_end, word_start};
 
 /// More loops around a line than this are not followed.
 const MOST_LOOPS: usize = 4;
 
 /// The name, of something at `at`, by what it is an element of: `rows[].cells` for `row.cells` in a loop by reference over
 /// `rows`. Names that no such loop around it declares stay as they are.
-pub(super) fn of(code: &[u8], at: usize, name: String) -> String {
-    let mut name = name;
+pub(super) fn of(code: &[u8], at: usize, mut name: String) -> String {
     let mut before = at;
     for _ in 0..MOST_LOOPS {
         let head = word_end(name.as_bytes(), 0);
@@ -20,6 +19,7 @@ pub(super) fn of(code: &[u8], at: usize, name: String) -> String {
 }
 
 /// The innermost loop that begins before `before`, holds `at` and declares this name: where it begins, and what it goes over.
+/// None where the name is a copy of an element, and where the container is what a call returns and has no name of its own.
 fn loop_over(code: &[u8], before: usize, at: usize, name: &[u8]) -> Option<(usize, String)> {
     if name.is_empty() {
         return None;
@@ -27,16 +27,17 @@ fn loop_over(code: &[u8], before: usize, at: usize, name: &[u8]) -> Option<(usiz
     let begins = |&i: &usize| {
         code[i..].starts_with(b"for") && word_end(code, i) == i + 3 && (i == 0 || !is_word(code[i - 1]))
     };
-    (0..before).rev().filter(begins).find_map(|start| {
+    let declaring = |start: usize| {
         let open = skip_spaces(code, start + 3);
         let close = (code.get(open) == Some(&b'(')).then(|| closing(code, open))??;
         let header = &code[open + 1..close - 1];
-        let colon = separator(header)?;
-        let declares = declares(&header[..colon], name) && close <= at && at < body_end(code, close);
-        let container = squeeze(&header[colon + 1..]);
-        // What a call returns has no name of its own.
-        (declares && !container.contains('(') && !container.is_empty()).then_some((start, container))
-    })
+        let (declaration, container) = header.split_at(separator(header)?);
+        let holds = close <= at && at < body_end(code, close);
+        (holds && declares(declaration, name)).then(|| (start, declaration, squeeze(&container[1..])))
+    };
+    let (start, declaration, container) = (0..before).rev().filter(begins).find_map(declaring)?;
+    let element = declaration.contains(&b'&') && !container.contains('(') && !container.is_empty();
+    element.then_some((start, container))
 }
 
 /// The colon between what is declared and what is gone over; none in a loop that counts.
@@ -46,18 +47,19 @@ fn separator(header: &[u8]) -> Option<usize> {
     (!header.contains(&b';')).then(|| (0..header.len()).find(|&i| alone(i)))?
 }
 
-/// Whether a declaration by reference, of one name or of several in brackets, has the name.
+/// Whether a declaration of one name, or of several in brackets, has the name.
 fn declares(declaration: &[u8], name: &[u8]) -> bool {
-    let Some(reference) = declaration.iter().rposition(|&b| b == b'&') else { return false };
-    let names = &declaration[reference + 1..];
-    let end = trim_end(names, names.len());
-    match names.trim_ascii().strip_prefix(b"[") {
+    let declaration = declaration.trim_ascii_end();
+    match declaration
+        .strip_suffix(b"]")
+        .and_then(|list| Some(&list[list.iter().rposition(|&b| b == b'[')?..]))
+    {
         Some(several) => several.split(|&b| !is_word(b)).any(|word| word == name),
-        None => &names[word_start(names, end)..end] == name,
+        None => &declaration[word_start(declaration, declaration.len())..] == name,
     }
 }
 
-/// Where the statement that begins at `at` ends: a block, or up to a semicolon, behind what other loops it is in.
+/// Where the statement that begins at `at` ends: with its block, or at a semicolon. Loops and conditions may come first.
 fn body_end(code: &[u8], mut at: usize) -> usize {
     loop {
         at = skip_spaces(code, at);

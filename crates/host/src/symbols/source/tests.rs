@@ -132,7 +132,10 @@ fn elements_are_named_by_what_they_are_elements_of() {
             ),
             ("for (auto &[key, list] : lists) list.push_back(1);", Some("lists[]")),
             ("for (auto &c : std::span(cells)) c.resize(n);", Some("c")),
-            // A copy is no element, nor is a name that a loop counts, nor one behind the loop.
+            // The inner loop declares the name.
+            ("for (auto &c : cells)\n  for (auto c : copies(c))\n    @c.resize(n);", Some("c")),
+            ("for (auto &c : cells)\n  for (auto &c : made(n))\n    @c.resize(n);", Some("c")),
+            // A loop by value makes copies. A loop that counts declares no element. After a loop its names mean something else.
             ("for (auto c : cells) c.resize(n);", Some("c")),
             ("for (auto &c : cells) {\n  f(c);\n}\n@c.resize(n);", Some("c")),
             ("for (auto &c : cells)\n  f(c);\n@c.resize(n);", Some("c")),
