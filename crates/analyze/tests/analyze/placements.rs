@@ -70,6 +70,27 @@ fn a_call_that_populates_places_what_is_not_there() {
     assert_eq!(populated(NONE, 0, 0), (None, 0));
 }
 
+/// Loads mapped the zero page, which a call that populates replaces: what it takes is the caller's, not the reader's.
+#[test]
+fn what_was_only_read_before_is_placed_by_the_call_that_populates() {
+    for seen in [false, true] {
+        let (mut w, ip, a) = made();
+        for page in 0..32 {
+            w.fault_as(100 + page, 3, ip, a + page * PAGE, Access::Load);
+        }
+        w.range_by(0, 600, RangeKind::Populate, (a, 64 * PAGE), 0);
+        if seen {
+            w.page_node(WORK / 2, a, 64, 0, 0);
+        }
+        let r = sampled(&mut w, a);
+        assert_eq!(
+            (r.remote_share, pages_of(&r, "populate"), pages_of(&r, "read")),
+            (Some(1.0), 64, 0),
+            "{seen}"
+        );
+    }
+}
+
 #[test]
 fn a_populated_range_without_end_takes_no_memory_and_places_nothing() {
     let (mut w, _, a) = made();
