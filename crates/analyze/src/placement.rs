@@ -24,6 +24,7 @@
 mod lookups;
 mod protects;
 mod races;
+mod touch;
 
 use super::hash::IdIndex;
 use super::history::PER_BLOCK;
@@ -34,77 +35,7 @@ use nearfar_recording::{Access, NONE, ObjectKind, RangeKind};
 use protects::Protects;
 use races::Races;
 use std::ops::Range;
-
-/// How a page came to be where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum How {
-    /// A store to a page that was not there.
-    Write,
-    /// A load: of a file or shared page, or of the zero page (then it took no page by itself).
-    Read,
-    /// A store to a page shared since a fork.
-    CopyOnWrite,
-    /// A store after the page had been given back.
-    Refault,
-    /// A call placed it with others, before anybody used it: MAP_POPULATE, mlock.
-    Populate,
-    /// It moved here with mremap or realloc.
-    Moved,
-    /// Not a placement: the page was given back.
-    Gone,
-}
-
-impl How {
-    /// Its name in reports.
-    pub fn text(self) -> &'static str {
-        match self {
-            How::Write => "write",
-            How::Read => "read",
-            How::CopyOnWrite => "copy-on-write",
-            How::Refault => "refault",
-            How::Populate => "populate",
-            How::Moved => "moved",
-            How::Gone => "gone",
-        }
-    }
-}
-
-/// One placement of one page.
-#[derive(Clone, Copy, Debug)]
-pub struct Touch {
-    /// When, ns.
-    pub time: u64,
-    /// Faulting thread (position in the threads table; [`NONE`] if unknown).
-    pub thread: u32,
-    /// Row of the fault; [`NONE`] for [`How::Gone`] and [`How::Populate`].
-    pub fault: u32,
-    /// The placement of this page before this one; [`NONE`] if none.
-    pub older: u32,
-    /// One further back, itself if there is none, so that any is found in few steps: a page of a buffer
-    /// that is mapped and unmapped in a loop has a hundred thousand. (Myers 1983, "An applicative
-    /// random-access stack": its jumps are those of skew-binary numbers.)
-    jump: u32,
-    /// How many there are before this one.
-    depth: u32,
-    /// The first of this and those before it that placed a page of the program's own; [`NONE`] if none did.
-    first: u32,
-    /// How.
-    pub how: How,
-    /// A load that took no page of its own: the zero page (unless the page is seen present)
-    /// or the page cache's.
-    pub zero: bool,
-    /// Of these, the page cache's: placed by the process that read the file first.
-    pub cache: bool,
-}
-
-impl Touch {
-    fn new(time: u64, how: How) -> Touch {
-        let none = NONE;
-        let (zero, cache) = (false, false);
-        let (older, jump, first) = (none, none, none);
-        Touch { time, thread: none, fault: none, older, jump, depth: 0, first, how, zero, cache }
-    }
-}
+pub use touch::{How, Touch};
 
 /// All placements of a recording.
 #[derive(Debug, Default)]
@@ -217,7 +148,7 @@ impl Placements {
             let alike = before.depth - far.depth == far.depth - farther.depth;
             jump = if alike { far.jump } else { older };
         }
-        if first == NONE && touch.how != How::Gone && !touch.zero {
+        if first == NONE && touch.took_page() {
             first = id;
         }
         self.touches.push(Touch { older, jump, depth, first, ..touch });
@@ -441,10 +372,7 @@ impl Placements {
             let older = self.tables[space as usize].head(page);
             let free = match older {
                 NONE => self.inherited(space, page).is_none_or(|t| t.zero),
-                head => {
-                    let now = &self.touches[head as usize];
-                    now.how == How::Gone || now.zero
-                }
+                head => !self.touches[head as usize].took_page(),
             };
             if free {
                 let id = match last.filter(|&l| self.touches[l as usize].older == older) {
