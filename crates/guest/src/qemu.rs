@@ -43,13 +43,14 @@ impl Qemu {
     }
 
     fn at(program: PathBuf) -> Result<Qemu, GuestError> {
-        let said = ask(&program, "--version")?;
+        // Its first line is that of --version: one start, which loads a hundred libraries, in place of two.
+        let said = ask(&program, "-help")?;
         let Some(version) = said.lines().next().and_then(|line| line.split_once(" version ")) else {
             let why = format!("it calls itself `{}`", said.lines().next().unwrap_or_default());
             return Err(GuestError::BadQemu { program, why });
         };
         let version = version.1.trim().to_owned();
-        let plugins = ask(&program, "-help")?.lines().any(|line| line.starts_with("-plugin"));
+        let plugins = said.lines().any(|line| line.starts_with("-plugin"));
         Ok(Qemu { program, version, plugins })
     }
 

@@ -213,9 +213,9 @@ fn without_qemu_the_message_says_what_to_type() {
         (
             "NEARFAR_QEMU",
             "/bin/false",
-            "/bin/false: not a QEMU that can be used: --version ended with exit status: 1",
+            "/bin/false: not a QEMU that can be used: -help ended with exit status: 1",
         ),
-        ("NEARFAR_QEMU", "/bin/echo", "it calls itself `echo"),
+        ("NEARFAR_QEMU", "/bin/echo", "it calls itself `-help`"),
         ("NEARFAR_GUEST_KERNEL", "/etc/passwd", "NEARFAR_GUEST_KERNEL is /etc/passwd"),
     ] {
         if name == "NEARFAR_GUEST_KERNEL" && snapshot().is_none() {

@@ -121,7 +121,14 @@ impl AgentFile {
     /// # Errors
     /// If no directory can hold the agent, or no memory that can be shared.
     pub fn create(settings: &Settings) -> io::Result<AgentFile> {
-        let library = install::install()?;
+        AgentFile::of_installed(library()?, settings)
+    }
+
+    /// Makes the memory through which an agent reports that is in its place.
+    ///
+    /// # Errors
+    /// If there is no memory that can be shared.
+    pub fn of_installed(library: PathBuf, settings: &Settings) -> io::Result<AgentFile> {
         let shared = Shared::create(settings)?;
         Ok(AgentFile {
             shared,

@@ -4,6 +4,7 @@
 mod budget;
 pub mod parts;
 
+use super::agent;
 use super::illegal;
 use super::inside;
 use super::session::{Inside, Options, Outcome, RecordError};
@@ -213,7 +214,7 @@ fn prepare(
             policy: on.policy.clone(),
             objects: options.objects.clone(),
             nodes: on.machine.nodes.len(),
-            no_agent: no_agent(&command[0]),
+            agent: no_agent(&command[0]).map_or_else(agent_for_guest, Err),
             min_object: options.min_object,
             look_interval: options.look_interval,
             max_size: options.max_size,
@@ -226,6 +227,13 @@ fn prepare(
         Ok(file)
     };
     make().with_context(|| format!("cannot write {}", directory.display()))
+}
+
+/// Our library, put into its place by the host: the guest would read all of it through its file system, several times.
+fn agent_for_guest() -> Result<Option<PathBuf>, String> {
+    let library = agent::library().map_err(|error| format!("the agent could not be set up: {error}"))?;
+    // The guest's root directory is the host's, but for these.
+    Ok(["/dev", "/proc", "/sys"].iter().all(|own| !library.starts_with(own)).then_some(library))
 }
 
 fn how(on: &OnOptions) -> String {

@@ -81,8 +81,9 @@ pub struct Inside {
     pub objects: Option<ObjectPolicies>,
     /// Nodes of the machine that is emulated.
     pub nodes: usize,
-    /// Why our library cannot be loaded into the program, if so.
-    pub no_agent: Option<String>,
+    /// Our library, or why it cannot be loaded into the program; `None` where the guest has to find a place for it, as it
+    /// does not see that of the host.
+    pub agent: Result<Option<PathBuf>, String>,
     /// As in [`Options`].
     pub min_object: u64,
     /// As in [`Options`].

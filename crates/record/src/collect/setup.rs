@@ -80,22 +80,23 @@ pub(super) fn make_agent(
     if !options.agent {
         return Err("switched off by --no-agent".into());
     }
-    let refused = match &options.inside_guest {
-        Some(inside) => inside.no_agent.clone(),
-        None => no_agent(&command[0]),
+    let library = match &options.inside_guest {
+        Some(inside) => inside.agent.clone()?,
+        None => no_agent(&command[0]).map_or(Ok(None), Err)?,
     };
-    if let Some(why) = refused {
-        return Err(why);
-    }
-    AgentFile::create(&AgentSettings {
+    let settings = AgentSettings {
         min_object_bytes: options.min_object,
         signal_hz: if signal_source { options.hz.round() as u32 } else { 0 },
         maps: signal_source,
         hypercall: options.inside_guest.is_some(),
         user: options.user.clone(),
         ..AgentSettings::default()
-    })
-    .map_err(|error| format!("the agent could not be set up: {error}"))
+    };
+    let made = match library {
+        Some(library) => AgentFile::of_installed(library, &settings),
+        None => AgentFile::create(&settings),
+    };
+    made.map_err(|error| format!("the agent could not be set up: {error}"))
 }
 
 /// Whether perf events work for our own process; if not, why.
