@@ -18,7 +18,7 @@ pub enum GuestError {
         tried: String,
     },
     /// A file that is no QEMU, or one that does not start.
-    #[error("{}: not a QEMU that can be used: {why}. Type: {} --version", program.display(), program.display())]
+    #[error("{}: not a QEMU that can be used: {why}. Type: {} -help", program.display(), program.display())]
     BadQemu {
         /// The program.
         program: PathBuf,
