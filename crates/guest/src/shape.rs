@@ -252,6 +252,9 @@ impl Shape {
         text += " no5lvl";
         // An emulated cpu may wait long for its turn on the host.
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
+        // Each cpu would measure for a tenth of a second how often it can turn in a loop, and another would wait for it: more
+        // than half of the time of a boot. No emulated device needs the delays that are made of that.
+        text += " lpj=4000000";
         // Tests of unused ciphers; zeros that are overwritten with zeros.
         text += " cryptomgr.notests init_on_alloc=0";
         // An emulated `rep stosb` or `rep movsb` goes byte by byte: pages are cleared and copied by plain loops. Programs
