@@ -2,6 +2,7 @@
 #include "init.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,26 +29,53 @@ static void say_file(const char *name, const char *path) {
     free(content);
 }
 
-/* Where a function of the kernel is, and where the next one begins. */
-static void say_symbol(const char *name) {
+/* Functions of the kernel: the plugin knows tasks by the switch of stacks, when they were woken by the next two, and in the
+ * last the kernel waits for an answer of all cpus. */
+static const char *const FUNCTIONS[] = {"__switch_to_asm", "try_to_wake_up", "wake_up_new_task", "smp_call_function_many_cond"};
+enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
+
+/* Where they are, and where the next one begins. The kernel makes each of its 200,000 lines when it is read, and an emulated
+ * one takes its time: they are read once, up to the last that is wanted, and without scanf. */
+static void say_symbols(void) {
     FILE *symbols = fopen("/proc/kallsyms", "re");
     if (!symbols) return;
-    char line[512], symbol[256];
-    unsigned long long address, found = 0;
-    char type;
-    while (fgets(line, sizeof line, symbols)) {
-        if (sscanf(line, "%llx %c %255s", &address, &type, symbol) != 3) continue;
-        /* They are sorted; some addresses have several names. */
-        if (found && address > found) {
-            say("symbol.%s.end=%llx\n", name, address);
-            break;
-        }
-        if (!found && strcmp(symbol, name) == 0) {
-            say("symbol.%s=%llx\n", name, address);
-            found = address;
+    char line[512];
+    unsigned long long found[FUNCTION_COUNT] = {0};
+    bool ended[FUNCTION_COUNT] = {false};
+    unsigned left = FUNCTION_COUNT;
+    while (left && fgets(line, sizeof line, symbols)) {
+        /* "ffffffff81003270 T name", and the module's name behind a tab. */
+        char *name;
+        unsigned long long address = strtoull(line, &name, 16);
+        if (strnlen(name, 3) < 3) continue;
+        name += 3;
+        name[strcspn(name, "\t\n")] = 0;
+        for (unsigned i = 0; i < FUNCTION_COUNT; i++) {
+            if (!found[i]) {
+                if (strcmp(name, FUNCTIONS[i]) != 0) continue;
+                say("symbol.%s=%llx\n", name, address);
+                found[i] = address;
+            } else if (!ended[i] && address > found[i]) {
+                /* They are sorted; some addresses have several names. */
+                say("symbol.%s.end=%llx\n", FUNCTIONS[i], address);
+                ended[i] = true;
+                left--;
+            }
         }
     }
     fclose(symbols);
+}
+
+/* The number of the last node; they are a list as "0-1,3". */
+static unsigned last_node(void) {
+    char *online = read_file("/sys/devices/system/node/online", NULL);
+    if (!online) return 0;
+    const char *last = online;
+    for (const char *c = online; *c; c++)
+        if (*c == '-' || *c == ',') last = c + 1;
+    unsigned node = (unsigned)strtoul(last, NULL, 10);
+    free(online);
+    return node;
 }
 
 /* The highest guest-physical page of each node, from the zones. */
@@ -76,16 +104,11 @@ char *hello_text(void) {
     struct utsname name;
     if (uname(&name) != 0) fail("cannot ask for", "the kernel's name");
     say("version=%d\nrelease=%s\n", NF_GUEST_VERSION, name.release);
-    /* The plugin knows tasks by the switch of stacks, and when they were woken by these two. */
-    say_symbol("__switch_to_asm");
-    say_symbol("try_to_wake_up");
-    say_symbol("wake_up_new_task");
-    /* In this one the kernel waits for an answer of all cpus. */
-    say_symbol("smp_call_function_many_cond");
+    say_symbols();
     say_file("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource");
     say_file("nodes", "/sys/devices/system/node/online");
     say_file("cpus", "/sys/devices/system/cpu/online");
-    for (unsigned node = 0; node < 1024; node++) {
+    for (unsigned node = 0, last = last_node(); node <= last; node++) {
         char name[64], path[128];
         snprintf(name, sizeof name, "node%u.cpus", node);
         snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
