@@ -71,6 +71,7 @@ impl Touch {
         let (older, jump, first) = (none, none, none);
         Touch { time, thread: none, fault: none, older, jump, depth: 0, first, how, zero, cache }
     }
+
     /// Whether it took a page of the program's own.
     pub(super) fn took_page(&self) -> bool {
         self.how != How::Gone && !self.zero
