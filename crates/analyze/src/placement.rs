@@ -16,8 +16,8 @@
 //! - a load of a private file's page maps the page cache's page, which the process that read
 //!   the file first has placed;
 //! - a fault that mapped a large page places all of it;
-//! - a call that populates a range takes the pages that are not there yet, those that were only read too, for the
-//!   thread that called (`MADV_POPULATE_READ`, which leaves the zero page where it is, is not told apart);
+//! - a call that populates a range takes the pages that are not there yet or were only read, for the thread that
+//!   called (`MADV_POPULATE_READ` is not told apart, though it leaves the zero page where it is);
 //! - other faults on placed pages (protection changes, AutoNUMA's hint faults)
 //!   take none. They are counted as `not_placements`.
 
@@ -350,8 +350,8 @@ impl Placements {
         }
     }
 
-    /// Places the pages of a range that are not there: loads took none, and what the page cache had at these addresses has
-    /// gone, as by now no file is mapped here. Files' stay as they are: their pages are the page cache's.
+    /// Places the pages of a range that are not there. Those that were only read are not: a load maps the zero page, or a
+    /// page of a file that was mapped at this address before. Files' stay as they are: their pages are the page cache's.
     fn populate(&mut self, spaces: &Spaces, space: u32, pages: Range<u64>, touch: Touch) {
         let mapping = spaces.mapping_at(space, pages.start.saturating_mul(self.page_bytes), touch.time).0;
         let kind = mapping.map(|m| spaces.things.get(m).kind);

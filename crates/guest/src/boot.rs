@@ -217,7 +217,7 @@ impl Snapshot {
     }
 }
 
-/// A machine of 8 cpus needs 3 to 4 s; 44 cpus took 22 s on two quiet cores.
+/// A machine of 8 cpus needs 4 s, and one of 44 cpus 24 s, on two quiet cores.
 fn boot_patience(shape: &Shape) -> Duration {
     Duration::from_secs(180 + 10 * shape.cpus.len() as u64)
 }

@@ -34,8 +34,8 @@ static void say_file(const char *name, const char *path) {
 static const char *const FUNCTIONS[] = {"__switch_to_asm", "try_to_wake_up", "wake_up_new_task", "smp_call_function_many_cond"};
 enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
 
-/* Where they are, and where the next one begins. The kernel makes each of its 200,000 lines when it is read, and an emulated
- * one takes its time: they are read once, up to the last that is wanted, and without scanf. */
+/* Where they are, and where the next one begins. The kernel makes each line when it is read: they are read once, up to the
+ * last that is wanted. */
 static void say_symbols(void) {
     FILE *symbols = fopen("/proc/kallsyms", "re");
     if (!symbols) return;

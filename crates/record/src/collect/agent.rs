@@ -63,7 +63,7 @@ pub struct ShortLived {
     pub bytes: u64,
 }
 
-/// The agent as a file, for programs of which nothing is recorded.
+/// Installs the agent and says where: for programs of which nothing is recorded, or that are recorded elsewhere.
 ///
 /// # Errors
 /// If no directory can hold it.
@@ -124,10 +124,10 @@ impl AgentFile {
         AgentFile::of_installed(library()?, settings)
     }
 
-    /// Makes the memory through which an agent reports that is in its place.
+    /// Makes the memory through which the agent reports. The agent is installed at `library`.
     ///
     /// # Errors
-    /// If there is no memory that can be shared.
+    /// If no shared memory can be made.
     pub fn of_installed(library: PathBuf, settings: &Settings) -> io::Result<AgentFile> {
         let shared = Shared::create(settings)?;
         Ok(AgentFile {

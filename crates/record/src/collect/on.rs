@@ -214,7 +214,7 @@ fn prepare(
             policy: on.policy.clone(),
             objects: options.objects.clone(),
             nodes: on.machine.nodes.len(),
-            agent: no_agent(&command[0]).map_or_else(agent_for_guest, Err),
+            agent: no_agent(&command[0]).map_or_else(|| Ok(agent_for_guest()), Err),
             min_object: options.min_object,
             look_interval: options.look_interval,
             max_size: options.max_size,
@@ -229,11 +229,13 @@ fn prepare(
     make().with_context(|| format!("cannot write {}", directory.display()))
 }
 
-/// Our library, put into its place by the host: the guest would read all of it through its file system, several times.
-fn agent_for_guest() -> Result<Option<PathBuf>, String> {
-    let library = agent::library().map_err(|error| format!("the agent could not be set up: {error}"))?;
-    // The guest's root directory is the host's, but for these.
-    Ok(["/dev", "/proc", "/sys"].iter().all(|own| !library.starts_with(own)).then_some(library))
+/// Our library, which the host installs where the guest sees it: the guest would read it several times through its file
+/// system to see that it is whole.
+fn agent_for_guest() -> Option<PathBuf> {
+    // The guest sees all directories of the host except these three, of which it has its own.
+    agent::library()
+        .ok()
+        .filter(|library| ["/dev", "/proc", "/sys"].iter().all(|own| !library.starts_with(own)))
 }
 
 fn how(on: &OnOptions) -> String {

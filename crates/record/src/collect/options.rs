@@ -81,8 +81,8 @@ pub struct Inside {
     pub objects: Option<ObjectPolicies>,
     /// Nodes of the machine that is emulated.
     pub nodes: usize,
-    /// Our library, or why it cannot be loaded into the program; `None` where the guest has to find a place for it, as it
-    /// does not see that of the host.
+    /// Where the host has installed our library, or why it cannot be loaded into the program. `None`: the host has no place
+    /// for it that the guest sees, and the guest installs it.
     pub agent: Result<Option<PathBuf>, String>,
     /// As in [`Options`].
     pub min_object: u64,
