@@ -214,8 +214,8 @@ impl Module {
 
     /// Source positions of `vaddr`, the innermost inlined function first.
     ///
-    /// Without debug information: one frame with the symbol's name, an empty file and
-    /// line 0. Empty when not even a symbol is known. For a return address pass
+    /// Without debug information, and in libraries that act for their caller whose debug information is a separate file: one
+    /// frame with the symbol's name, an empty file and line 0. Empty when not even a symbol is known. For a return address pass
     /// `address - 1`, which is in the call.
     pub fn frames(&self, vaddr: u64) -> Vec<Frame> {
         // The last address of all is not code, and the crates below add 1 to it.
@@ -254,7 +254,11 @@ impl Module {
         self.lines
             .get_or_init(|| {
                 let mut images = vec![self.image.clone()];
-                images.extend(self.debug().cloned());
+                // Of what acts for its caller the function's name is enough. To unpack and index the C library's debug
+                // information takes a third of the processor time of recording a program that does nothing.
+                if !is_runtime(&self.path().to_string_lossy()) {
+                    images.extend(self.debug().cloned());
+                }
                 Lines::new(&images)
             })
             .as_ref()

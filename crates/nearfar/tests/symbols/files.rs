@@ -49,10 +49,16 @@ fn a_debug_link_leads_to_the_debug_file() {
         let stripped = strip(&path, &[]);
         tool("objcopy", &[&format!("--add-gnu-debuglink={}", file(&debug)), &file(&stripped)]).unwrap();
         let module = Module::open(&stripped).unwrap();
+        // Of a library that acts for its caller only the symbols are taken from there.
+        let library = stripped.with_file_name("libnuma.so.1");
+        std::fs::copy(&stripped, &library).unwrap();
+        let library = Module::open(&library).unwrap();
         let main = disassembly(&path).unwrap().into_iter().find(|f| f.0 == "work").unwrap();
         for address in main.1 {
             assert_eq!(module.frames(address), full.frames(address));
             assert_eq!(module.function_range(address), full.function_range(address));
+            let [frame] = &library.frames(address)[..] else { panic!("{:?}", library.frames(address)) };
+            assert_eq!((&*frame.function, &*frame.file, frame.line), ("work", "", 0));
         }
         assert_eq!(module.debug_file().unwrap(), debug.canonicalize().unwrap());
         assert_eq!(module.statics(100), full.statics(100));
