@@ -30,7 +30,8 @@ fn shifted_by_a_quarter(nodes: usize) -> f64 {
     1.0 - (0..nodes).map(|j| near(j as f64)).sum::<f64>() / 0.75
 }
 
-/// Bad ones may be off by what caches keep, dynamic schedules by chance, too; good ones have a hundredth and no more.
+/// On eight nodes; on two, virtual_findings compares the same. Bad ones may be off by what caches keep, dynamic schedules by chance,
+/// too; good ones have a hundredth and no more.
 #[test]
 fn examples_of_openmp_are_as_far_as_arithmetic_says_and_near_when_repaired() {
     if !guest_works() {
@@ -38,36 +39,35 @@ fn examples_of_openmp_are_as_far_as_arithmetic_says_and_near_when_repaired() {
     }
     let _one = one_machine();
     let mut wrong = Vec::new();
-    for (nodes, cpus) in MACHINES {
-        let lab = Lab::new(nodes, cpus, 128);
-        let n = nodes as f64;
-        let all_but_one = (n - 1.0) / n;
-        // Lines that are dirty in the caches when the region begins are written in it, on the page's own node: up to 0.015 of all.
-        // Chunks go to the thread that comes first, which by chance is who placed them: 256 of them, four times.
-        let examples = [
-            (1, all_but_one, 0.02),
-            (2, 2.0 / 3.0 * all_but_one, 0.02),
-            (3, all_but_one, 0.10),
-            (4, shifted_by_a_quarter(nodes), 0.02),
-        ];
-        for (example, expected, tolerance) in examples {
-            let words = format!("--example {example} --elements 1048576 --iterations 4");
-            let Some(bad) = count(&lab, &format!("bad{example}"), "openmp", &words) else { return };
-            let bad = bad.remote();
-            let (b, e) = (100.0 * bad, 100.0 * expected);
-            println!("{nodes} nodes, example {example}: {b:.2} % remote, by arithmetic {e:.2} %");
-            if (bad - expected).abs() > tolerance {
-                wrong.push(format!("{nodes} nodes, example {example}: {b:.2} % instead of {e:.2} %"));
-            }
-            // Repaired, the first three are one program.
-            if example == 1 || example == 4 {
-                let words = words + " --repaired";
-                let good = count(&lab, &format!("good{example}"), "openmp", &words).unwrap().remote();
-                let g = 100.0 * good;
-                println!("{nodes} nodes, example {example}, repaired: {g:.2} % remote");
-                if good > 0.01 {
-                    wrong.push(format!("{nodes} nodes, example {example}, repaired: {g:.2} %"));
-                }
+    let nodes = 8;
+    let lab = Lab::new(nodes, 1, 128);
+    let n = nodes as f64;
+    let all_but_one = (n - 1.0) / n;
+    // Lines that are dirty in the caches when the region begins are written in it, on the page's own node: up to 0.015 of all.
+    // Chunks go to the thread that comes first, which by chance is who placed them: 256 of them, four times.
+    let examples = [
+        (1, all_but_one, 0.02),
+        (2, 2.0 / 3.0 * all_but_one, 0.02),
+        (3, all_but_one, 0.10),
+        (4, shifted_by_a_quarter(nodes), 0.02),
+    ];
+    for (example, expected, tolerance) in examples {
+        let words = format!("--example {example} --elements 1048576 --iterations 4");
+        let Some(bad) = count(&lab, &format!("bad{example}"), "openmp", &words) else { return };
+        let bad = bad.remote();
+        let (b, e) = (100.0 * bad, 100.0 * expected);
+        println!("example {example}: {b:.2} % remote, by arithmetic {e:.2} %");
+        if (bad - expected).abs() > tolerance {
+            wrong.push(format!("example {example}: {b:.2} % instead of {e:.2} %"));
+        }
+        // Repaired, the first three are one program.
+        if example == 1 || example == 4 {
+            let words = words + " --repaired";
+            let good = count(&lab, &format!("good{example}"), "openmp", &words).unwrap().remote();
+            let g = 100.0 * good;
+            println!("example {example}, repaired: {g:.2} % remote");
+            if good > 0.01 {
+                wrong.push(format!("example {example}, repaired: {g:.2} %"));
             }
         }
     }
