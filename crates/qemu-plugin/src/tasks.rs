@@ -5,7 +5,7 @@ use crate::log;
 use crate::threads::{Thread, stack_of};
 use crate::translate;
 use crate::vcpu::{PATIENCE, Vcpu, guarded};
-use crate::wakes::Wake;
+use crate::wakes::{Left, Wake};
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawPhaseMark;
 use nearfar_recording::tables::MarkKind;
@@ -17,9 +17,12 @@ impl Vcpu {
     /// The kernel reads the next task's stack pointer, `offset` bytes into its `task_struct`.
     pub fn will_run(&mut self, address: u64, offset: u64) {
         let last = std::mem::replace(&mut self.task, address.wrapping_sub(offset));
-        let interrupted = self.seat.as_ref().filter(|_| self.counting && !self.in_call);
-        let interrupted = interrupted.map(|seat| seat.core.clock_ns());
-        self.plugin.wakes().runs(self.index, last, self.task, offset, interrupted);
+        let left = match self.seat.as_ref().filter(|_| self.counting).map(|seat| seat.core.clock_ns()) {
+            Some(ns) if self.in_call => Left::Asleep(ns),
+            Some(ns) => Left::Interrupted(ns),
+            None => Left::Unknown,
+        };
+        self.plugin.wakes().runs(self.index, last, self.task, offset, left);
     }
 
     /// The kernel wakes a task, or starts a new one, and touches this address for it.
@@ -34,7 +37,8 @@ impl Vcpu {
             Some(seat) if self.in_call || self.counting => (seat.core.clock_ns(), Wake::Program),
             _ => (self.plugin.latest_ns(), Wake::Outside),
         };
-        self.plugin.wakes().touched(address, ns, if new { Wake::New } else { wake });
+        self.woke |= wake == Wake::Program;
+        self.plugin.wakes().touched(self.index, address, ns, if new { Wake::New } else { wake });
     }
 
     /// The kernel has touched the stack of the task that runs from now on.
@@ -59,6 +63,7 @@ impl Vcpu {
         drop(threads);
         self.stack = stack;
         self.counting = false;
+        self.woke = false;
         self.show_state();
         // What the machine does between the program's threads belongs to no call.
         self.in_call = next.is_some_and(|next| next.in_call);
@@ -112,8 +117,20 @@ impl Vcpu {
         self.in_kernel = !self.in_kernel;
         if !self.in_kernel {
             self.in_call = false;
+            if std::mem::take(&mut self.woke) && self.counting {
+                guarded(self, Vcpu::goes_on);
+            }
         }
         self.show_state();
+    }
+
+    /// The current thread has woken others in its call, and goes on itself.
+    #[cold]
+    fn goes_on(&mut self) {
+        if let Some(seat) = &self.seat {
+            let ns = self.plugin.wakes().goes_on_ns(self.index, seat.core.clock_ns());
+            self.sleep_until(ns);
+        }
     }
 
     /// The current thread makes a hypercall.

@@ -105,6 +105,8 @@ pub struct Vcpu {
     pub(crate) in_call: bool,
     /// In the kernel, as far as can be told by the swaps of GS.
     pub(crate) in_kernel: bool,
+    /// The current task has woken another one since it was last in the program's code.
+    pub(crate) woke: bool,
     throttle: Throttle,
     turn: u32,
     region: u8,
@@ -149,6 +151,7 @@ impl Vcpu {
             ids: (0, 0),
             in_call: false,
             in_kernel: false,
+            woke: false,
             throttle: Throttle::default(),
             turn: 0,
             region: 0,

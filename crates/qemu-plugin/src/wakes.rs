@@ -21,6 +21,28 @@ pub enum Wake {
     New,
 }
 
+/// How a task left its vCPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Left {
+    /// It is none of the program's, or was not counted.
+    Unknown,
+    /// The kernel interrupted it at this time, ns.
+    Interrupted(f64),
+    /// It asked for it at this time, ns: it sleeps.
+    Asleep(f64),
+}
+
+/// Who was woken in one call of a vCPU's thread.
+#[derive(Clone, Debug, Default)]
+struct Together {
+    /// When, ns: clocks stand in the kernel.
+    ns: f64,
+    /// Threads of the program.
+    tasks: Vec<u64>,
+    /// The latest of the times at which they went to sleep, ns.
+    latest_ns: f64,
+}
+
 /// A vCPU that is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Behind {
@@ -36,6 +58,8 @@ pub struct Behind {
 struct Task {
     /// When it was last woken, simulated time, ns; 0 if never.
     woken_ns: f64,
+    /// When it last went to sleep, as above; 0 if never, or if it is none of the program's.
+    slept_ns: f64,
     /// The vCPU that it ran on last.
     vcpu: usize,
 }
@@ -47,6 +71,13 @@ struct Due {
     ns: f64,
     /// Where it ran last, and probably will.
     vcpu: usize,
+}
+
+impl Together {
+    /// When a barrier of those ends, ns; `None` if they are too few for one.
+    fn ends_ns(&self) -> Option<f64> {
+        (self.tasks.len() > 1).then_some(self.latest_ns)
+    }
 }
 
 /// All tasks that have run since the machine resumed, and when they were woken.
@@ -62,37 +93,50 @@ pub struct Wakes {
     running: BTreeSet<u64>,
     /// Tasks that the program woke, or that the kernel interrupted, and that have not gone on yet.
     due: BTreeMap<u64, Due>,
+    /// By the vCPU whose thread woke them: those of its latest call.
+    together: BTreeMap<usize, Together>,
 }
 
 impl Wakes {
-    /// A task is going to run on a vCPU, where another one ran. Of its `task_struct` this many bytes are known to
-    /// be there. The other one was `interrupted` at that time, ns, if it did not ask for it.
-    pub fn runs(&mut self, vcpu: usize, last: u64, task: u64, bytes: u64, interrupted: Option<f64>) {
+    /// A task is going to run on a vCPU, where another one ran and `left`. Of its `task_struct` this many bytes are known
+    /// to be there.
+    pub fn runs(&mut self, vcpu: usize, last: u64, task: u64, bytes: u64, left: Left) {
         self.task_bytes = bytes;
         self.running.remove(&last);
-        match interrupted {
-            Some(ns) => drop(self.due.insert(last, Due { ns, vcpu })),
-            None => drop(self.due.remove(&last)),
+        match left {
+            Left::Interrupted(ns) => drop(self.due.insert(last, Due { ns, vcpu })),
+            Left::Asleep(_) | Left::Unknown => drop(self.due.remove(&last)),
+        }
+        if let (Left::Asleep(ns), Some(last)) = (left, self.tasks.get_mut(&last)) {
+            last.slept_ns = ns;
         }
         self.running.insert(task);
         self.due.remove(&task);
         let strangers = &self.strangers;
         let known = self.tasks.entry(task).or_insert_with(|| {
             let touched = strangers.range(task..task + bytes);
-            Task { woken_ns: touched.map(|(_, ns)| *ns).fold(0.0, f64::max), vcpu }
+            Task { woken_ns: touched.map(|(_, ns)| *ns).fold(0.0, f64::max), slept_ns: 0.0, vcpu }
         });
         known.vcpu = vcpu;
     }
 
-    /// While a task was woken at this time, this address was touched. It tells which one, if it is in a
+    /// While vCPU `waker` woke a task at this time, this address was touched. It tells which one, if it is in a
     /// `task_struct`.
-    pub fn touched(&mut self, address: u64, ns: f64, wake: Wake) {
+    pub fn touched(&mut self, waker: usize, address: u64, ns: f64, wake: Wake) {
         let before = self.tasks.range_mut(..=address).next_back();
         match before.filter(|(task, _)| address - **task < self.task_bytes) {
-            Some((address, task)) => {
-                task.woken_ns = if wake == Wake::New { ns } else { task.woken_ns.max(ns) };
-                if wake == Wake::Program && !self.running.contains(address) {
-                    self.due.entry(*address).or_insert(Due { ns, vcpu: task.vcpu });
+            Some((&address, task)) => {
+                if wake == Wake::New {
+                    (task.woken_ns, task.slept_ns) = (ns, 0.0);
+                } else {
+                    task.woken_ns = task.woken_ns.max(ns);
+                }
+                if wake == Wake::Program && !self.running.contains(&address) {
+                    self.due.entry(address).or_insert(Due { ns, vcpu: task.vcpu });
+                    let slept_ns = task.slept_ns;
+                    if slept_ns > 0.0 {
+                        self.woken_together(waker, address, ns, slept_ns);
+                    }
                 }
             }
             None => {
@@ -102,6 +146,32 @@ impl Wakes {
                 self.strangers.insert(address, ns);
             }
         }
+    }
+
+    fn woken_together(&mut self, waker: usize, task: u64, ns: f64, slept_ns: f64) {
+        let together = self.together.entry(waker).or_default();
+        if together.ns != ns {
+            *together = Together { ns, ..Together::default() };
+        }
+        if together.tasks.contains(&task) {
+            return;
+        }
+        together.tasks.push(task);
+        together.latest_ns = together.latest_ns.max(slept_ns);
+        if let Some(latest_ns) = together.ends_ns() {
+            for task in &together.tasks {
+                if let Some(task) = self.tasks.get_mut(task) {
+                    task.woken_ns = task.woken_ns.max(latest_ns);
+                }
+            }
+        }
+    }
+
+    /// When the thread on that vCPU, which woke others at this time, goes on itself, ns: one that woke several comes from a
+    /// barrier. The unlocking of a mutex wakes one.
+    pub fn goes_on_ns(&self, waker: usize, ns: f64) -> f64 {
+        let together = self.together.get(&waker).filter(|together| together.ns == ns);
+        together.and_then(Together::ends_ns).map_or(ns, |latest_ns| latest_ns.max(ns))
     }
 
     /// Of the tasks that will go on in a moment, and that `count`, the one that will at the earliest time.
@@ -123,12 +193,12 @@ mod tests {
     #[test]
     fn a_task_is_known_by_what_it_touches_of_it() {
         let mut wakes = Wakes::default();
-        wakes.runs(0, 1, 0x1000, 0x800, None);
-        wakes.runs(0, 2, 0x3000, 0x800, None);
-        wakes.touched(0x3018, 50.0, Wake::Program);
-        wakes.touched(0x17ff, 20.0, Wake::Program);
-        wakes.touched(0x1018, 10.0, Wake::Outside);
-        wakes.touched(0x1800, 90.0, Wake::Program);
+        wakes.runs(0, 1, 0x1000, 0x800, Left::Unknown);
+        wakes.runs(0, 2, 0x3000, 0x800, Left::Unknown);
+        wakes.touched(5, 0x3018, 50.0, Wake::Program);
+        wakes.touched(5, 0x17ff, 20.0, Wake::Program);
+        wakes.touched(5, 0x1018, 10.0, Wake::Outside);
+        wakes.touched(5, 0x1800, 90.0, Wake::Program);
         assert_eq!(
             (wakes.woken_ns(0x1000), wakes.woken_ns(0x3000), wakes.woken_ns(0x5000)),
             (20.0, 50.0, 0.0)
@@ -138,11 +208,11 @@ mod tests {
     #[test]
     fn who_has_not_run_yet_is_told_when_it_does() {
         let mut wakes = Wakes::default();
-        wakes.touched(0x1018, 30.0, Wake::New);
-        wakes.runs(0, 1, 0x1000, 0x800, None);
+        wakes.touched(5, 0x1018, 30.0, Wake::New);
+        wakes.runs(0, 1, 0x1000, 0x800, Left::Unknown);
         assert_eq!(wakes.woken_ns(0x1000), 30.0);
         // The address is another task's now.
-        wakes.touched(0x1018, 10.0, Wake::New);
+        wakes.touched(5, 0x1018, 10.0, Wake::New);
         assert_eq!(wakes.woken_ns(0x1000), 10.0);
     }
 
@@ -150,17 +220,17 @@ mod tests {
     fn who_was_woken_is_due_until_it_runs() {
         let mut wakes = Wakes::default();
         let due = |wakes: &Wakes| wakes.due(|_| true).map(|behind| (behind.due, behind.ns));
-        wakes.runs(0, 1, 0x1000, 0x800, None);
-        wakes.touched(0x1018, 10.0, Wake::Program);
+        wakes.runs(0, 1, 0x1000, 0x800, Left::Unknown);
+        wakes.touched(5, 0x1018, 10.0, Wake::Program);
         assert_eq!(due(&wakes), None, "it runs already");
-        wakes.runs(0, 0x1000, 0x3000, 0x800, None);
-        wakes.touched(0x1018, 20.0, Wake::Outside);
+        wakes.runs(0, 0x1000, 0x3000, 0x800, Left::Unknown);
+        wakes.touched(5, 0x1018, 20.0, Wake::Outside);
         assert_eq!(due(&wakes), None, "no time is known at which it goes on");
-        wakes.touched(0x1018, 30.0, Wake::Program);
-        wakes.touched(0x1020, 40.0, Wake::Program);
+        wakes.touched(5, 0x1018, 30.0, Wake::Program);
+        wakes.touched(5, 0x1020, 40.0, Wake::Program);
         assert_eq!(due(&wakes), Some((Some(0x1000), 30.0)));
         assert_eq!(wakes.due(|behind| behind.cpu != 0), None, "another one runs there");
-        wakes.runs(0, 0x3000, 0x1000, 0x800, None);
+        wakes.runs(0, 0x3000, 0x1000, 0x800, Left::Unknown);
         assert_eq!(due(&wakes), None);
     }
 
@@ -168,11 +238,37 @@ mod tests {
     fn who_was_interrupted_is_due_until_it_runs() {
         let mut wakes = Wakes::default();
         let due = |wakes: &Wakes| wakes.due(|_| true);
-        wakes.runs(3, 1, 0x1000, 0x800, None);
-        wakes.runs(3, 0x1000, 0x3000, 0x800, Some(70.0));
+        wakes.runs(3, 1, 0x1000, 0x800, Left::Unknown);
+        wakes.runs(3, 0x1000, 0x3000, 0x800, Left::Interrupted(70.0));
         assert_eq!(due(&wakes), Some(Behind { cpu: 3, ns: 70.0, due: Some(0x1000) }));
-        wakes.runs(3, 0x3000, 0x1000, 0x800, None);
-        wakes.runs(3, 0x1000, 0x3000, 0x800, None);
+        wakes.runs(3, 0x3000, 0x1000, 0x800, Left::Unknown);
+        wakes.runs(3, 0x1000, 0x3000, 0x800, Left::Unknown);
         assert_eq!(due(&wakes), None, "it sleeps");
+    }
+
+    #[test]
+    fn who_is_woken_together_goes_on_at_the_latest_of_their_clocks() {
+        let mut wakes = Wakes::default();
+        let (first, second, third) = (0x1000, 0x3000, 0x5000);
+        for (vcpu, task) in [(0, first), (1, second), (2, third)] {
+            wakes.runs(vcpu, 1, task, 0x800, Left::Unknown);
+        }
+        wakes.runs(0, first, 1, 0x800, Left::Asleep(40.0));
+        wakes.runs(1, second, 2, 0x800, Left::Asleep(55.0));
+        wakes.touched(2, first + 0x18, 50.0, Wake::Program);
+        wakes.touched(2, first + 0x20, 50.0, Wake::Program);
+        assert_eq!(
+            (wakes.woken_ns(first), wakes.goes_on_ns(2, 50.0)),
+            (50.0, 50.0),
+            "one alone, as of a mutex"
+        );
+        wakes.touched(2, second + 0x18, 50.0, Wake::Program);
+        assert_eq!((wakes.woken_ns(first), wakes.woken_ns(second)), (55.0, 55.0));
+        assert_eq!((wakes.goes_on_ns(2, 50.0), wakes.goes_on_ns(0, 50.0)), (55.0, 50.0));
+        // The next call.
+        wakes.runs(0, 1, first, 0x800, Left::Unknown);
+        wakes.runs(0, first, 1, 0x800, Left::Asleep(90.0));
+        wakes.touched(2, first + 0x18, 80.0, Wake::Program);
+        assert_eq!((wakes.woken_ns(first), wakes.goes_on_ns(2, 80.0)), (80.0, 80.0));
     }
 }
