@@ -32,15 +32,22 @@ pub enum Left {
     Asleep(f64),
 }
 
-/// Who was woken in one call of a vCPU's thread.
+/// The threads that one system call woke.
 #[derive(Clone, Debug, Default)]
 struct Together {
-    /// When, ns: clocks stand in the kernel.
+    /// When, ns: a clock stands still while its thread is in the kernel.
     ns: f64,
-    /// Threads of the program.
+    /// Their tasks. Threads of the program only.
     tasks: Vec<u64>,
     /// The latest of the times at which they went to sleep, ns.
     latest_ns: f64,
+}
+
+impl Together {
+    /// When the barrier ends at which they waited, ns; `None` if one thread alone was woken.
+    fn ends_ns(&self) -> Option<f64> {
+        (self.tasks.len() > 1).then_some(self.latest_ns)
+    }
 }
 
 /// A vCPU that is behind.
@@ -71,13 +78,6 @@ struct Due {
     ns: f64,
     /// Where it ran last, and probably will.
     vcpu: usize,
-}
-
-impl Together {
-    /// When a barrier of those ends, ns; `None` if they are too few for one.
-    fn ends_ns(&self) -> Option<f64> {
-        (self.tasks.len() > 1).then_some(self.latest_ns)
-    }
 }
 
 /// All tasks that have run since the machine resumed, and when they were woken.

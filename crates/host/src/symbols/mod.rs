@@ -255,7 +255,7 @@ impl Module {
             .get_or_init(|| {
                 let mut images = vec![self.image.clone()];
                 // Of what acts for its caller the function's name is enough. To unpack and index the C library's debug
-                // information takes a third of the processor time of recording a program that does nothing.
+                // information took half of the processor time of recording a program that does nothing (0.19 s with it, 0.09 without).
                 if !is_runtime(&self.path().to_string_lossy()) {
                     images.extend(self.debug().cloned());
                 }
