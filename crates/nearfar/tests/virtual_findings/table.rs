@@ -151,12 +151,13 @@ fn on(lab: &Lab, nodes: usize) {
         let twin = seconds(a) / seconds(b);
         let remote = |report: &Value| report["remote_share"].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{name:<44} {:<28} {:.1} % {:?} ({:?} to {:?}) {twin:.3}",
+            "{name:<44} {:<28} {:.1} % {:?} ({:?} to {:?}) {twin:.3} of {:.3} ms",
             first["kind"].as_str().unwrap_or("none"),
             100.0 * remote(b),
             of("ratio"),
             of("low"),
-            of("high")
+            of("high"),
+            1e3 * seconds(b)
         );
         if let Some((expected, tolerance)) = case.remote.filter(|_| nodes == 2) {
             // Unknown is not near either.
@@ -212,7 +213,8 @@ fn on(lab: &Lab, nodes: usize) {
     if missed.len() > misses(cases.len()) {
         wrong.append(&mut missed);
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Few runs of many were off, on a host with much else to do, and only their recordings say why.
+    assert!(wrong.is_empty(), "{}\nrecordings: {}", wrong.join("\n"), lab.keep("table"));
 }
 
 #[test]

@@ -143,6 +143,17 @@ impl Lab {
         command
     }
 
+    /// Copies what was recorded to a place that outlives the test, to see why it failed. Gives the place.
+    pub fn keep(&self, name: &str) -> String {
+        let kept = format!("{}/{name}-{}", env!("CARGO_TARGET_TMPDIR"), std::process::id());
+        let copied = Command::new("cp").arg("-r").arg(self.scratch.directory()).arg(&kept).status();
+        if copied.is_ok_and(|status| status.success()) {
+            format!("kept in {kept}")
+        } else {
+            "not kept".to_owned()
+        }
+    }
+
     /// Runs a program that must succeed, and gives its counters.
     pub fn count(&self, name: &str, flags: &[&str], program: &[&str]) -> Counted {
         let output = self.run(name, flags, program);
