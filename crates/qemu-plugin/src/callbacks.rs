@@ -130,6 +130,11 @@ callback! {
     swap_gs(vcpu, _data) { vcpu.swapped_gs(); }
 }
 
+callback! {
+    /// The kernel handles a page fault.
+    page_fault(vcpu, _data) { vcpu.page_faults(); }
+}
+
 /// The kernel waits for another vCPU, which may itself wait for a processor of the host: it should have this one. Each turn of
 /// such a loop leaves QEMU's translated code, and on two processors nine vCPUs made a million of them in two seconds.
 pub extern "C" fn pause(_index: c_uint, _data: *mut c_void) {

@@ -34,6 +34,8 @@ pub enum KernelCode {
     FlushesTranslations,
     /// `swapgs`: on the way from a program, or back to one.
     SwapsGs,
+    /// It reads the address at which a page was missing.
+    PageFaults,
     /// It belongs to the function that wakes a task.
     Wakes,
     /// It belongs to the function that sets a new task going.
@@ -82,6 +84,8 @@ pub fn kernel_code(bytes: &[u8], address: u64, functions: &KernelFunctions) -> K
     match opcode {
         // mov to cr3 or cr4 (to cr0 only when booting); the register number is in the middle of ModRM.
         [0x0f, 0x22, modrm, ..] if matches!(modrm >> 3 & 7, 3 | 4) => KernelCode::FlushesTranslations,
+        // mov from cr2.
+        [0x0f, 0x20, modrm, ..] if modrm >> 3 & 7 == 2 => KernelCode::PageFaults,
         [0x0f, 0x01, 0xf8, ..] => KernelCode::SwapsGs,
         // invlpg m8: /7 with a memory operand.
         [0x0f, 0x01, modrm, ..] if modrm >> 3 & 7 == 7 && modrm >> 6 != 3 => KernelCode::FlushesTranslations,
@@ -292,6 +296,13 @@ mod tests {
         ];
         for (text, bytes) in others {
             assert_eq!(kernel_code(bytes, KERNEL, &NOWHERE), KernelCode::Other, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_of_the_missing_pages_address_are_seen() {
+        for bytes in [&[0x0f, 0x20, 0xd0][..], &[0x41, 0x0f, 0x20, 0xd4]] {
+            assert_eq!(kernel_code(bytes, KERNEL, &NOWHERE), KernelCode::PageFaults, "{bytes:x?}");
         }
     }
 

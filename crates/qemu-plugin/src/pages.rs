@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// log2 of a page's bytes.
 pub const PAGE_SHIFT: u32 = 12;
 /// log2 of a large page's bytes.
-const HUGE_SHIFT: u32 = 21;
+pub const HUGE_SHIFT: u32 = 21;
 
 /// Pages that a vCPU's own cache of translations remembers: 8 MiB, about as far as second-level TLBs
 /// reach. 48 KiB of the host's caches, of which a program with few pages uses little.
@@ -36,8 +36,9 @@ struct Entry {
 /// remembered until the guest's kernel makes translations invalid.
 ///
 /// Whether a page is a part of a large one cannot be asked. It is inferred: a page of 2 MiB maps
-/// every 4 KiB of a 2 MiB block to the same place in one physical block. One small page fits by
-/// chance once in 512 times, and stops fitting with the first neighbour that is elsewhere.
+/// every 4 KiB of a 2 MiB block to the same place in one physical block. Small pages fit by chance once in
+/// 512 times, and where the kernel gives out frames in order all of an array does; but each of them has its own
+/// page fault (`faults`).
 pub struct Translations {
     entries: Box<[Entry; REMEMBERED]>,
     blocks: Box<[Block; BLOCKS]>,
@@ -85,11 +86,11 @@ impl Translations {
         (entry.tag == self.tag(page)).then_some(entry.place)
     }
 
-    /// Remembers that virtual page `page` is at `physical` in QEMU's RAM.
-    pub fn learn(&mut self, page: u64, physical: u64) -> Place {
+    /// Remembers that virtual page `page` is at `physical` in QEMU's RAM; `small` if it is surely a small page.
+    pub fn learn(&mut self, page: u64, physical: u64, small: bool) -> Place {
         let within = HUGE_SHIFT - PAGE_SHIFT;
         let (block, physical_block) = (page >> within, physical >> within);
-        let fits_here = (page ^ physical) & ((1 << within) - 1) == 0;
+        let fits_here = !small && (page ^ physical) & ((1 << within) - 1) == 0;
         let tag = self.tag(block);
         let known = &mut self.blocks[(block % BLOCKS as u64) as usize];
         if known.tag != tag {
@@ -213,7 +214,7 @@ pub struct Row<'a> {
 }
 
 /// Zeros that take no memory until they are touched: the allocator gets such pages from the kernel.
-fn zeros(count: usize) -> Vec<AtomicU64> {
+pub fn zeros(count: usize) -> Vec<AtomicU64> {
     let mut plain = std::mem::ManuallyDrop::new(vec![0u64; count]);
     // SAFETY: AtomicU64 has the size, alignment and bits of u64, and `plain` is not used again.
     unsafe { Vec::from_raw_parts(plain.as_mut_ptr().cast(), plain.len(), plain.capacity()) }
@@ -226,19 +227,19 @@ mod tests {
     #[test]
     fn what_was_learnt_is_known_until_translations_change() {
         let mut translations = Translations::new();
-        translations.learn(0x7_f001_2345, 77);
+        translations.learn(0x7_f001_2345, 77, false);
         assert_eq!(translations.known(0x7_f001_2345).map(|p| p.page), Some(77));
         assert_eq!(translations.known(0x7_f001_2345 + REMEMBERED as u64), None, "same place, another page");
         translations.flush();
         assert_eq!(translations.known(0x7_f001_2345), None);
-        translations.learn(0, 5);
+        translations.learn(0, 5, false);
         assert_eq!(translations.known(0).map(|p| p.page), Some(5));
     }
 
     #[test]
     fn old_translations_do_not_come_back_when_generations_run_out() {
         let mut translations = Translations::new();
-        translations.learn(9, 1);
+        translations.learn(9, 1, false);
         translations.generation = (1 << GENERATION_BITS) - 1;
         translations.flush();
         assert_eq!((translations.generation, translations.known(9)), (1, None));
@@ -248,14 +249,14 @@ mod tests {
     fn a_block_mapped_as_a_large_page_would_be_is_one_until_a_page_lies_elsewhere() {
         let mut translations = Translations::new();
         let (virt, physical) = (0x7_f000_0000, 0x4_0000);
-        assert!(translations.learn(virt + 3, physical + 3).huge);
-        assert!(translations.learn(virt + 511, physical + 511).huge);
-        assert!(!translations.learn(virt + 4, physical + 5).huge);
-        assert!(!translations.learn(virt + 6, physical + 6).huge, "its block has small pages");
-        assert!(!translations.learn(virt + 512, physical + 511).huge);
-        assert!(translations.learn(virt + 1024, physical + 1024).huge, "another block");
+        assert!(translations.learn(virt + 3, physical + 3, false).huge);
+        assert!(translations.learn(virt + 511, physical + 511, false).huge);
+        assert!(!translations.learn(virt + 4, physical + 5, false).huge);
+        assert!(!translations.learn(virt + 6, physical + 6, false).huge, "its block has small pages");
+        assert!(!translations.learn(virt + 512, physical + 511, false).huge);
+        assert!(translations.learn(virt + 1024, physical + 1024, false).huge, "another block");
         assert!(
-            !translations.learn(virt + 1025, physical + 2049).huge,
+            !translations.learn(virt + 1025, physical + 2049, false).huge,
             "fits, but in another physical block"
         );
     }

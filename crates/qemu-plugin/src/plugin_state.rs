@@ -2,6 +2,7 @@
 
 use crate::alarm::Alarm;
 use crate::arguments::Arguments;
+use crate::faults::Faults;
 use crate::host::HostThread;
 use crate::log;
 use crate::output::Output;
@@ -61,6 +62,8 @@ pub struct PluginState {
     nodes: Vec<i16>,
     /// Traffic by page.
     pub traffic: Traffic,
+    /// Page faults by block of 2 MiB.
+    pub faults: Faults,
     threads: Mutex<Threads>,
     wakes: Mutex<Wakes>,
     /// Ends naps.
@@ -112,6 +115,7 @@ impl PluginState {
         let number = |id: NodeId| i16::try_from(id).unwrap_or(-1);
         Ok(PluginState {
             traffic: Traffic::new(page_nodes.bytes(), machine.nodes.len()),
+            faults: Faults::new(page_nodes.bytes()),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
             arguments,

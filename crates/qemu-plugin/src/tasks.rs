@@ -64,6 +64,7 @@ impl Vcpu {
         self.stack = stack;
         self.counting = false;
         self.woke = false;
+        self.faulted = false;
         self.show_state();
         // What the machine does between the program's threads belongs to no call.
         self.in_call = next.is_some_and(|next| next.in_call);
@@ -122,6 +123,12 @@ impl Vcpu {
             }
         }
         self.show_state();
+    }
+
+    /// The kernel handles a page fault. In a system call it is the kernel that misses a page, and the program's next access is
+    /// another one.
+    pub fn page_faults(&mut self) {
+        self.faulted = !self.in_call;
     }
 
     /// The current thread has woken others in its call, and goes on itself.

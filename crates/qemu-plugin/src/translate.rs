@@ -90,6 +90,7 @@ fn kernel(instructions: &[Seen]) {
             KernelCode::AwaitsAll => on_instruction(seen, callbacks::await_all),
             KernelCode::Pauses => on_instruction(seen, callbacks::pause),
             KernelCode::SwapsGs => on_instruction(seen, callbacks::swap_gs),
+            KernelCode::PageFaults => on_instruction(seen, callbacks::page_fault),
         }
     }
 }

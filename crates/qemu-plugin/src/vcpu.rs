@@ -107,6 +107,8 @@ pub struct Vcpu {
     pub(crate) in_kernel: bool,
     /// The current task has woken another one since it was last in the program's code.
     pub(crate) woke: bool,
+    /// The kernel has just handled a page fault: the next access is made again.
+    pub(crate) faulted: bool,
     throttle: Throttle,
     turn: u32,
     region: u8,
@@ -152,6 +154,7 @@ impl Vcpu {
             in_call: false,
             in_kernel: false,
             woke: false,
+            faulted: false,
             throttle: Throttle::default(),
             turn: 0,
             region: 0,
@@ -266,8 +269,9 @@ impl Vcpu {
     /// The part of an access that is on one page.
     fn part(&mut self, info: u32, virt: u64, bytes: u8, site: Site, kind: Kind) {
         let page = virt >> PAGE_SHIFT;
+        let faulted = std::mem::take(&mut self.faulted);
         let known = self.seat.as_ref().and_then(|seat| seat.translations.known(page));
-        let Some(place) = known.or_else(|| self.translate(info, virt)) else {
+        let Some(place) = known.or_else(|| self.translate(info, virt, faulted)) else {
             self.without_node += 1;
             return;
         };
@@ -296,7 +300,7 @@ impl Vcpu {
     }
 
     #[cold]
-    fn translate(&mut self, info: u32, virt: u64) -> Option<Place> {
+    fn translate(&mut self, info: u32, virt: u64, faulted: bool) -> Option<Place> {
         let api = api();
         // SAFETY: called during the callback for this access, on the vCPU's thread, which is when QEMU
         // can answer; `place` is used before the next question.
@@ -308,11 +312,15 @@ impl Vcpu {
             (api.ram_offset)(place)
         };
         let (page, physical) = (virt >> PAGE_SHIFT, offset >> PAGE_SHIFT);
-        let taken = self.plugin.traffic.own(physical, Owner { pid: self.ids.0, page }, &self.plugin.row());
-        if let Some(mut pages) = taken {
+        let owner = Owner { pid: self.ids.0, page };
+        if let Some(mut pages) = self.plugin.traffic.own(physical, owner, &self.plugin.row()) {
             self.plugin.output.rows().pages.append(&mut pages);
         }
-        Some(self.seat.as_mut()?.translations.learn(page, physical))
+        if faulted {
+            self.plugin.faults.add(physical, owner);
+        }
+        let small = self.plugin.faults.are_of_small_pages(physical, owner);
+        Some(self.seat.as_mut()?.translations.learn(page, physical, small))
     }
 
     /// Tells the core of the instructions since the last time, shows its clock, and ends its epoch if it is over.

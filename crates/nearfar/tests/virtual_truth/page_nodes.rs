@@ -145,3 +145,68 @@ fn firmware_interleaving_spreads_every_page() {
     let run = lab.count("spread", &["--interleaved"], &[&policy]);
     assert!((run.at(1) - 0.5).abs() <= 0.01, "{:.4}", run.at(1));
 }
+
+/// Places 24 MiB at addresses that are as far into a 2 MiB block as the frames that the kernel gives out next. Then reads a page
+/// at random, again and again. Prints how many of the pages are where a huge page would have them.
+const ALIGNED: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <nearfar.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+enum { PAGES = 6144, BLOCK = 512, READS = 200000, TRIES = 20 };
+static unsigned long frame(int file, volatile char *page) {
+    unsigned long entry = 0;
+    return pread(file, &entry, 8, (unsigned long)page / 4096 * 8) == 8 ? entry & ((1UL << 55) - 1) : 0;
+}
+static long place(int file, volatile char *a) {
+    long fit = 0;
+    for (long i = 0; i < PAGES; i++) a[i * 4096] = 1;
+    for (long i = 0; i < PAGES; i++) fit += ((unsigned long)(a + i * 4096) / 4096 - frame(file, a + i * 4096)) % BLOCK == 0;
+    return fit;
+}
+int main(void) {
+    int file = open("/proc/self/pagemap", O_RDONLY);
+    volatile char *a = 0;
+    long fit = 0;
+    for (int i = 0; i < TRIES && fit < PAGES * 9 / 10; i++) {
+        volatile char *all = mmap(0, (PAGES + 2 * BLOCK) * 4096L, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        all[0] = 1;
+        unsigned long next = frame(file, all) + 1;
+        a = all + 4096 * (1 + (next - (unsigned long)(all + 4096) / 4096) % BLOCK);
+        fit = place(file, a);
+    }
+    unsigned long random = 1;
+    long sum = 0;
+    nearfar_begin();
+    for (long i = 0; i < READS; i++) {
+        random = random * 6364136223846793005UL + 1442695040888963407UL;
+        sum += a[(random >> 33) % PAGES * 4096];
+    }
+    nearfar_end();
+    printf("%ld of %d fit, sum %ld\n", fit, PAGES, sum);
+    return 0;
+}"#;
+
+/// A kernel that has just booted gives out frames in order. Once in 512 runs they are as far into a block as the addresses, and a
+/// program's small pages look like huge ones.
+#[test]
+fn small_pages_that_lie_where_huge_ones_would_are_small() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "aligned", ALIGNED);
+    // Nothing but the 1536 entries of the second level helps, and nothing misses where there are twelve huge pages.
+    for (when, expected) in [("never", 200_000.0 * (1.0 - 1536.0 / 6144.0)), ("always", 0.0)] {
+        let run = lab.count(when, &["--thp", when], &[&program]);
+        let fit: f64 = run.stdout().split(' ').next().unwrap().parse().unwrap();
+        assert!(fit >= 0.9 * 6144.0, "the kernel gave out its frames in another order: {}", run.stdout());
+        let misses = run.report.0["counters"]["cpus"][0]["tlb_misses"].as_f64();
+        let misses = misses.unwrap_or_else(|| panic!("{}", run.report.0["counters"]));
+        println!("huge pages {when}: {misses} misses of small pages, expected {expected}");
+        assert!((misses - expected).abs() <= 4_000.0, "{when}: {misses} instead of {expected}");
+    }
+}
