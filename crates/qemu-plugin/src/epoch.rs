@@ -1,25 +1,17 @@
-//! Bins of one core's own simulated clock.
+//! What one core did in an epoch.
 
+use crate::epochs::{Bin, Epochs};
 use crate::flops;
 use crate::plugin_state::PluginState;
 use nearfar_recording::column::Columns;
 use nearfar_recording::tables::{CpuEpoch, EpochTraffic, UNCOUNTED};
 use nearfar_simulate::{Core, Counts, Traffic};
 
-/// The number of the epoch at a time. Clocks are sums of busy and idle times: put forward to the beginning of
-/// an epoch, one may stop a rounding error before it, and what the core does next would be the epoch before's.
-fn number(clock_ns: f64, epoch_ns: f64) -> u32 {
-    ((clock_ns + ROUNDING_NS) / epoch_ns) as u32
-}
-
-/// Far above the rounding of a clock of days (2^-8 ns at 2^45 ns), far below anything that takes time.
-const ROUNDING_NS: f64 = 0.01;
-
 /// The epoch that a core is in: what it had counted when it began.
 pub struct Epoch {
-    number: u32,
-    /// Where it ends, ns.
-    end_ns: f64,
+    bin: Bin,
+    /// Of the epochs, when `bin` was read.
+    version: u32,
     counts: Counts,
     traffic: Vec<Traffic>,
 }
@@ -27,34 +19,33 @@ pub struct Epoch {
 impl Epoch {
     /// Its number, as in `cpu_epochs`.
     pub fn number(&self) -> u32 {
-        self.number
+        self.bin.number
     }
 
     /// The epoch of a core as it is now.
-    pub fn begin(core: &Core, epoch_ns: f64) -> Epoch {
-        // A clock of 2^32 epochs is 49 days of simulated time at 1 ms.
-        let number = number(core.clock_ns(), epoch_ns);
-        Epoch {
-            number,
-            end_ns: (f64::from(number) + 1.0) * epoch_ns,
-            counts: core.counts(),
-            traffic: core.traffic().to_vec(),
-        }
+    pub fn begin(core: &Core, epochs: &Epochs) -> Epoch {
+        let (bin, version) = epochs.at(core.clock_ns());
+        Epoch { bin, version, counts: core.counts(), traffic: core.traffic().to_vec() }
     }
 
     /// Whether a time is behind its end.
     #[inline]
-    pub fn ends_before(&self, ns: f64) -> bool {
-        ns >= self.end_ns
+    pub fn ends_before(&mut self, ns: f64, epochs: &Epochs) -> bool {
+        if self.version != epochs.version() {
+            (self.bin, self.version) = epochs.of(self.bin.number);
+        }
+        ns >= self.bin.end_ns
     }
 
-    /// Writes down what the core did since the beginning, and begins the next.
-    pub fn end(&mut self, core: &Core, plugin: &PluginState, cpu: u16, region: u8) {
+    /// Writes down what the core did since the beginning, and begins the next. The clock of the core, or of any other, is at
+    /// `latest_ns`: what has no end there has no length yet.
+    pub fn end(&mut self, core: &Core, plugin: &PluginState, cpu: u16, region: u8, latest_ns: f64) {
+        let over = self.ends_before(latest_ns, &plugin.epochs);
         let (counts, before) = (core.counts(), &self.counts);
         if counts.instructions != before.instructions || counts.accesses != before.accesses {
             let rows = &mut *plugin.output.rows();
             rows.epochs.push(CpuEpoch {
-                epoch: self.number,
+                epoch: self.bin.number,
                 region,
                 cpu,
                 instructions: counts.instructions - before.instructions,
@@ -69,13 +60,14 @@ impl Epoch {
                 busy_ns: counts.busy_ns - before.busy_ns,
                 f64_ops: if flops::counted() { counts.f64_ops - before.f64_ops } else { UNCOUNTED },
                 f32_ops: if flops::counted() { counts.f32_ops - before.f32_ops } else { UNCOUNTED },
+                epoch_ns: if over { self.bin.length_ns } else { 0.0 },
             });
             for (position, (now, before)) in core.traffic().iter().zip(&self.traffic).enumerate() {
                 if now == before {
                     continue;
                 }
                 rows.traffic.push(EpochTraffic {
-                    epoch: self.number,
+                    epoch: self.bin.number,
                     region,
                     cpu,
                     page_node: plugin.node(position),
@@ -88,23 +80,6 @@ impl Epoch {
                 });
             }
         }
-        *self = Epoch::begin(core, plugin.epoch_ns());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_put_forward_to_an_epochs_beginning_is_in_it() {
-        for epoch in 1..2000u32 {
-            // Idle until the beginning, as `Core::sleep_until` does.
-            let (begin, busy) = (f64::from(epoch) * 1e6, f64::from(epoch) * 1e6 / 3.0 - 0.1);
-            let clock = busy + (begin - busy);
-            assert_eq!(number(clock, 1e6), epoch);
-            assert_eq!(number(begin - 1e-7, 1e6), epoch);
-            assert_eq!(number(begin - 1.0, 1e6), epoch - 1);
-        }
+        *self = Epoch::begin(core, &plugin.epochs);
     }
 }

@@ -19,6 +19,7 @@ mod callbacks;
 mod chain;
 mod code;
 mod epoch;
+mod epochs;
 mod faults;
 mod flops;
 /// Of an x86-64 host only: QEMU calls no other code with vector registers whose upper halves cost.

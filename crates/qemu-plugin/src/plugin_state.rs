@@ -2,6 +2,7 @@
 
 use crate::alarm::Alarm;
 use crate::arguments::Arguments;
+use crate::epochs::Epochs;
 use crate::faults::Faults;
 use crate::host::HostThread;
 use crate::log;
@@ -13,7 +14,7 @@ use crate::wakes::Wakes;
 use nearfar_machine::{Machine, NodeId};
 use nearfar_recording::column::Columns;
 use nearfar_recording::raw::RawMark;
-use nearfar_recording::tables::MarkKind;
+use nearfar_recording::tables::{LEAD_NS, MarkKind};
 use nearfar_simulate::{Hierarchy, Options, PageNodeMap, SimulateError};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -64,6 +65,8 @@ pub struct PluginState {
     pub traffic: Traffic,
     /// Page faults by block of 2 MiB.
     pub faults: Faults,
+    /// Where epochs begin.
+    pub epochs: Epochs,
     threads: Mutex<Threads>,
     wakes: Mutex<Wakes>,
     /// Ends naps.
@@ -118,6 +121,7 @@ impl PluginState {
             faults: Faults::new(page_nodes.bytes()),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
+            epochs: Epochs::new(f64::from(arguments.epoch_us) * 1e3),
             arguments,
             hierarchy,
             page_nodes,
@@ -132,11 +136,6 @@ impl PluginState {
             main: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         })
-    }
-
-    /// Length of an epoch, ns.
-    pub fn epoch_ns(&self) -> f64 {
-        f64::from(self.arguments.epoch_us) * 1e3
     }
 
     /// Kernel number of the node at a position.
@@ -203,8 +202,9 @@ impl PluginState {
         Row { nodes: &self.nodes, page_nodes: &self.page_nodes, region: self.region.load(Ordering::Relaxed) }
     }
 
-    /// The region of interest begins or ends, or the program proper begins. All clocks go to the next
-    /// beginning of an epoch after the latest of them, so that no epoch is on both sides.
+    /// The region of interest begins or ends, or the program proper begins. All clocks go to the
+    /// beginning of an epoch after the latest of them, so that no epoch is on both sides. That is as far after it as a vCPU may be ahead:
+    /// none gets there before it hears of this.
     pub fn turn_to(&self, what: MarkKind, pid: u32, tid: u32) {
         let mut rows = self.output.rows();
         if what == MarkKind::Main && self.main.swap(true, Ordering::Relaxed) {
@@ -217,19 +217,15 @@ impl PluginState {
         } else {
             self.traffic.take_all(&self.row(), &mut rows.pages);
         }
-        let epoch = (self.latest_ns() / self.epoch_ns()).ceil();
-        self.turn_ns.store((epoch * self.epoch_ns()).to_bits(), Ordering::Relaxed);
+        let latest_ns = self.latest_ns();
+        let turn_ns = latest_ns + LEAD_NS;
+        let epoch = self.epochs.turn(latest_ns, turn_ns);
+        self.turn_ns.store(turn_ns.to_bits(), Ordering::Relaxed);
         if what != MarkKind::Main {
             self.region.store(region, Ordering::Relaxed);
         }
         self.turn.fetch_add(1, Ordering::Release);
-        rows.marks.push(RawMark {
-            time_ns: self.time.now(),
-            epoch: epoch as u32,
-            what: what as u8,
-            pid,
-            tid,
-        });
+        rows.marks.push(RawMark { time_ns: self.time.now(), epoch, what: what as u8, pid, tid });
     }
 
     /// Whether nothing is counted any more.

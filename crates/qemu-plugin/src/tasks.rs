@@ -135,8 +135,11 @@ impl Vcpu {
     #[cold]
     fn goes_on(&mut self) {
         if let Some(seat) = &self.seat {
-            let ns = self.plugin.wakes().goes_on_ns(self.index, seat.core.clock_ns());
-            self.sleep_until(ns);
+            let ns = self.plugin.wakes().barrier_ns(self.index, seat.core.clock_ns());
+            if let Some(ns) = ns {
+                self.plugin.epochs.barrier(ns);
+                self.sleep_until(ns);
+            }
         }
     }
 

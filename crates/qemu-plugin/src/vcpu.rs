@@ -122,7 +122,7 @@ impl Vcpu {
         let seat = plugin.visible(index).map(|visible| {
             let core = plugin.hierarchy.core(index);
             Seat {
-                epoch: Epoch::begin(&core, plugin.epoch_ns()),
+                epoch: Epoch::begin(&core, &plugin.epochs),
                 core,
                 visible,
                 node: plugin.hierarchy.node_of(index),
@@ -333,8 +333,8 @@ impl Vcpu {
         seat.core.compute(std::mem::take(&mut self.f64_ops), std::mem::take(&mut self.f32_ops));
         let clock = seat.core.clock_ns();
         seat.visible.set_clock(clock);
-        if seat.epoch.ends_before(clock) {
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
+        if seat.epoch.ends_before(clock, &self.plugin.epochs) {
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, clock);
         }
         if self.counting && !self.in_kernel {
             self.throttle.keep(self.plugin, clock);
@@ -361,16 +361,16 @@ impl Vcpu {
     fn follow_turn(&mut self) {
         self.turn = self.plugin.turn();
         self.settle();
-        self.end_epoch();
         let (region, ns) = self.plugin.region();
+        self.end_epoch(ns);
         self.region = region;
         self.sleep_until(ns);
     }
 
     /// Writes down what there is of the epoch.
-    pub fn end_epoch(&mut self) {
+    fn end_epoch(&mut self, latest_ns: f64) {
         if let Some(seat) = &mut self.seat {
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, latest_ns);
         }
     }
 
@@ -380,11 +380,11 @@ impl Vcpu {
         if ns <= seat.core.clock_ns() {
             return;
         }
-        if seat.epoch.ends_before(ns) {
+        if seat.epoch.ends_before(ns, &self.plugin.epochs) {
             // What it did belongs to where it was.
-            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region);
+            seat.epoch.end(&seat.core, self.plugin, seat.cpu, self.region, ns);
             seat.core.sleep_until(ns);
-            seat.epoch = Epoch::begin(&seat.core, self.plugin.epoch_ns());
+            seat.epoch = Epoch::begin(&seat.core, &self.plugin.epochs);
         } else {
             seat.core.sleep_until(ns);
         }
@@ -411,7 +411,7 @@ impl Vcpu {
             self.attend();
             self.settle();
         }
-        self.end_epoch();
+        self.end_epoch(self.plugin.latest_ns());
     }
 }
 

@@ -167,11 +167,11 @@ impl Wakes {
         }
     }
 
-    /// When the thread on that vCPU, which woke others at this time, goes on itself, ns: one that woke several comes from a
-    /// barrier. The unlocking of a mutex wakes one.
-    pub fn goes_on_ns(&self, waker: usize, ns: f64) -> f64 {
+    /// When the barrier ends, ns, from which the thread on that vCPU comes, which woke others at this time. Who unlocks a mutex wakes
+    /// one, and comes from no barrier.
+    pub fn barrier_ns(&self, waker: usize, ns: f64) -> Option<f64> {
         let together = self.together.get(&waker).filter(|together| together.ns == ns);
-        together.and_then(Together::ends_ns).map_or(ns, |latest_ns| latest_ns.max(ns))
+        together.and_then(Together::ends_ns).map(|latest_ns| latest_ns.max(ns))
     }
 
     /// Of the tasks that will go on in a moment, and that `count`, the one that will at the earliest time.
@@ -258,17 +258,17 @@ mod tests {
         wakes.touched(2, first + 0x18, 50.0, Wake::Program);
         wakes.touched(2, first + 0x20, 50.0, Wake::Program);
         assert_eq!(
-            (wakes.woken_ns(first), wakes.goes_on_ns(2, 50.0)),
-            (50.0, 50.0),
+            (wakes.woken_ns(first), wakes.barrier_ns(2, 50.0)),
+            (50.0, None),
             "one alone, as of a mutex"
         );
         wakes.touched(2, second + 0x18, 50.0, Wake::Program);
         assert_eq!((wakes.woken_ns(first), wakes.woken_ns(second)), (55.0, 55.0));
-        assert_eq!((wakes.goes_on_ns(2, 50.0), wakes.goes_on_ns(0, 50.0)), (55.0, 50.0));
+        assert_eq!((wakes.barrier_ns(2, 50.0), wakes.barrier_ns(0, 50.0)), (Some(55.0), None));
         // The next call.
         wakes.runs(0, 1, first, 0x800, Left::Unknown);
         wakes.runs(0, first, 1, 0x800, Left::Asleep(90.0));
         wakes.touched(2, first + 0x18, 80.0, Wake::Program);
-        assert_eq!((wakes.woken_ns(first), wakes.goes_on_ns(2, 80.0)), (80.0, 80.0));
+        assert_eq!((wakes.woken_ns(first), wakes.barrier_ns(2, 80.0)), (80.0, None));
     }
 }

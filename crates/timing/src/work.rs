@@ -216,6 +216,8 @@ pub(super) fn epochs(
         let cores = vec![CoreWork::default(); parameters.places.len()];
         found.push(Work { first_epoch: epoch, last_epoch: epoch, elapsed_ns: 0.0, cores });
     }
+    // A cpu that was ahead may have gone on when a barrier ended the epoch; one that was the last of all knows no end.
+    let mut lengths = vec![f64::INFINITY; found.len()];
     for row in cpus.rows().filter(|r| counts(r.region)) {
         let Some(&core) = core_of.get(&row.cpu) else {
             left.foreign_rows += 1;
@@ -225,6 +227,7 @@ pub(super) fn epochs(
         work.instructions += row.instructions as f64;
         work.dependent += row.dependent_lines as f64;
         work.busy_ns += row.busy_ns.max(0.0);
+        lengths[at[&row.epoch]] = lengths[at[&row.epoch]].min(row.epoch_ns);
         for (mine, hits) in work.hits.iter_mut().zip([row.l1_hits, row.l2_hits, row.l3_hits]) {
             *mine += hits as f64;
         }
@@ -249,12 +252,16 @@ pub(super) fn epochs(
             walks: row.walks as f64,
         });
     }
+    for (work, length) in found.iter_mut().zip(lengths) {
+        work.elapsed_ns =
+            if length.is_finite() && length > 0.0 { length.max(work.busiest_ns()) } else { 0.0 };
+    }
     found.retain(|w| w.cores.iter().any(|c| !c.is_idle()));
     elapsed(&mut found);
     (found, left)
 }
 
-/// The time that passed in each epoch: an epoch between others is a whole one,
+/// The time that passed in each epoch, where it is not recorded: an epoch between others is a whole one,
 /// and the longest that any core was busy in one tells how long that is. At the
 /// ends of the region an epoch is cut; there the busiest core must do.
 fn elapsed(epochs: &mut [Work]) {
@@ -264,6 +271,8 @@ fn elapsed(epochs: &mut [Work]) {
     for i in 0..epochs.len() {
         let follows = |a: usize, b: usize| epochs[a].last_epoch + 1 == epochs[b].first_epoch;
         let inside = i > 0 && i < last && follows(i - 1, i) && follows(i, i + 1);
-        epochs[i].elapsed_ns = if inside { whole } else { epochs[i].busiest_ns() };
+        if epochs[i].elapsed_ns == 0.0 {
+            epochs[i].elapsed_ns = if inside { whole } else { epochs[i].busiest_ns() };
+        }
     }
 }

@@ -396,6 +396,7 @@ impl MadeRecording {
             busy_ns: 1e6,
             f64_ops: instructions / 4,
             f32_ops: 0,
+            epoch_ns: 0.0,
         });
     }
 

@@ -333,6 +333,7 @@ impl Made<'_> {
                     busy_ns: 50_000.0,
                     f64_ops: 1000,
                     f32_ops: 0,
+                    epoch_ns: 0.0,
                 });
                 for page_node in 0..2 {
                     t.epoch_traffic.push(EpochTraffic {

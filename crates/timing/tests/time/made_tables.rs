@@ -59,6 +59,7 @@ impl MadeTables {
             busy_ns,
             f64_ops: 0,
             f32_ops: 0,
+            epoch_ns: 0.0,
         });
         for &(page_node, l) in page_nodes {
             self.traffic.push(EpochTraffic {
