@@ -4,20 +4,19 @@ use super::channel::{VERSION, from};
 use super::error::GuestError;
 use super::initramfs;
 use super::kernel::Kernel;
-use super::memory_file::{in_memory, path_of};
+use super::memory_file::{in_memory, path_of, zeros};
 use super::process::{Vm, is_panic};
 use super::qemu::{self, Exports, Qemu};
-use super::shape::{Shape, memory_name};
+use super::shape::{Memory, Shape, memory_name};
 use super::signals::Relay;
-use super::snapshot::{self, About, Nameless};
+use super::snapshot::{self, About};
 use super::{Progress, cache, host, vmlinux};
 use nearfar_host::input;
 use nearfar_machine::cpulist::{CpuList, NodeList};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,8 +81,8 @@ impl Setup {
         let path = self.parts.cache.join(format!("{:016x}.snapshot", self.key(shape)));
         let found =
             |about: About| Snapshot { setup: self.clone(), shape: shape.clone(), path: path.clone(), about };
-        if let Some((_, about)) = snapshot::open(&path) {
-            return Ok(found(about));
+        if let Some(opened) = snapshot::open(&path) {
+            return Ok(found(opened.about));
         }
         let relay = Relay::install().map_err(GuestError::host("cannot catch signals"))?;
         let mut told = false;
@@ -93,8 +92,8 @@ impl Setup {
             }
             relay.ending().map_or(Ok(()), |signal| Err(GuestError::Interrupted { signal }))
         })?;
-        if let Some((_, about)) = snapshot::open(&path) {
-            return Ok(found(about));
+        if let Some(opened) = snapshot::open(&path) {
+            return Ok(found(opened.about));
         }
         progress(Progress::Booting { nodes: shape.nodes.len(), cpus: shape.cpus.len() });
         let about = self.boot(shape, &path, &relay, progress)?;
@@ -105,7 +104,7 @@ impl Setup {
     /// Everything that the memory of a booted machine depends on.
     fn key(&self, shape: &Shape) -> u64 {
         let parts = &*self.parts;
-        let arguments = qemu::arguments(shape, Path::new(""), &Exports::none());
+        let arguments = qemu::arguments(shape, &Memory::default(), Path::new(""), &Exports::none());
         // Not by content: of 25 MB, that would take as long as the resume.
         let identity = |file: &Path| {
             let about = std::fs::metadata(file).ok()?;
@@ -130,9 +129,16 @@ impl Setup {
         let pvh = unpacked.is_some();
         let kernel = in_memory(&unpacked.unwrap_or(image))?;
         let initrd = in_memory(&parts.initramfs)?;
-        let mut arguments = qemu::arguments(shape, &path_of(&kernel), &Exports::none());
+        let memory: Vec<OwnedFd> =
+            shape.nodes.iter().map(|node| zeros(node.memory_bytes)).collect::<Result<_, _>>().map_err(
+                GuestError::host("cannot make files in memory for the memory of the virtual machine"),
+            )?;
+        let files: Vec<PathBuf> = memory.iter().map(path_of).collect();
+        let shared = Memory { files: &files, shared: true };
+        let mut arguments = qemu::arguments(shape, &shared, &path_of(&kernel), &Exports::none());
         arguments.extend(["-initrd".into(), path_of(&initrd).into()]);
-        let mut vm = Vm::start(&parts.qemu.program, &arguments, &[&initrd, &kernel], &[])?;
+        let inherited: Vec<&OwnedFd> = [&initrd, &kernel].into_iter().chain(&memory).collect();
+        let mut vm = Vm::start(&parts.qemu.program, &arguments, &inherited, &[])?;
         drop((kernel, initrd));
         let hello = wait_for_hello(&mut vm, shape, relay)?;
         check(shape, &hello)?;
@@ -153,13 +159,29 @@ impl Setup {
         // Not stopped before: it would resume as a stopped one. It is idle, so nothing changes.
         let ram_ends = self.ram_ends(&mut vm, shape, &hello)?;
         let failed = || GuestError::host(format!("cannot write the snapshot {}", path.display()));
-        let mut file = Nameless::new(&parts.cache).map_err(failed())?;
-        snapshot::reserve_header(&mut file.file)?;
-        save(&mut vm, &file.file, relay)?;
+        let made = cache::Scratch::new(&parts.cache, "machine")?;
+        let machine = snapshot::new_machine(made.path()).map_err(failed())?;
+        save(&mut vm, &machine, relay)?;
         vm.quit(Duration::from_secs(30), &mut || false)?;
+        for (node, memory) in memory.iter().enumerate() {
+            snapshot::keep_memory(made.path(), node, memory).map_err(failed())?;
+        }
         let saving = begun.elapsed() - boot;
-        let about = About { file_bytes: 0, pvh, switch, wake, start, call, ram_ends, hello, boot, saving };
-        file.publish(path, about.clone()).map_err(failed())?;
+        let memory_bytes = shape.nodes.iter().map(|node| node.memory_bytes).collect();
+        let about = About {
+            file_bytes: 0,
+            memory_bytes,
+            pvh,
+            switch,
+            wake,
+            start,
+            call,
+            ram_ends,
+            hello,
+            boot,
+            saving,
+        };
+        snapshot::publish(made.path(), path, about.clone()).map_err(failed())?;
         Ok(about)
     }
 
@@ -288,7 +310,8 @@ fn check(shape: &Shape, hello: &BTreeMap<String, String>) -> Result<(), GuestErr
     Ok(())
 }
 
-fn save(vm: &mut Vm, file: &File, relay: &Relay) -> Result<(), GuestError> {
+fn save(vm: &mut Vm, file: &OwnedFd, relay: &Relay) -> Result<(), GuestError> {
+    vm.without_memory()?;
     // Not throttled as for a network: 0 would be no limit only in later versions.
     vm.qmp.command("migrate-set-parameters", json!({ "max-bandwidth": 1_u64 << 40 }))?;
     vm.qmp.command_with("getfd", json!({ "fdname": "snapshot" }), Some(file.as_fd()))?;

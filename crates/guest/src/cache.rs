@@ -101,15 +101,9 @@ pub fn kept() -> Result<Kept, GuestError> {
     let snapshots = snapshots.map(|(used, path, bytes)| (name(&path), bytes, used)).collect();
     let kernels = fs::read_dir(directory.join("kernels")).into_iter().flatten().flatten();
     let mut kernels: Vec<(String, u64)> =
-        kernels.map(|e| (name(&e.path()), bytes_below(&e.path()))).collect();
+        kernels.map(|e| (name(&e.path()), snapshot::bytes_below(&e.path()))).collect();
     kernels.sort();
     Ok(Kept { directory, snapshots, kernels })
-}
-
-fn bytes_below(path: &Path) -> u64 {
-    let Ok(about) = fs::symlink_metadata(path) else { return 0 };
-    let below = if about.is_dir() { fs::read_dir(path).ok() } else { None };
-    about.blocks() * 512 + below.into_iter().flatten().flatten().map(|e| bytes_below(&e.path())).sum::<u64>()
 }
 
 /// Removes all of it. A machine that runs has its files open and is not disturbed; one that boots is waited for.
@@ -121,7 +115,7 @@ pub fn clear() -> Result<(), GuestError> {
     let _alone = Lock::take(&directory, "boot.lock", &mut || Ok(()))?;
     let failed = |path: &Path| GuestError::host(format!("cannot remove {}", path.display()));
     for (_, path, _) in snapshot::all(&directory) {
-        fs::remove_file(&path).map_err(failed(&path))?;
+        snapshot::remove(&path).map_err(failed(&path))?;
     }
     let kernels = directory.join("kernels");
     match fs::remove_dir_all(&kernels) {

@@ -47,7 +47,7 @@ pub use error::GuestError;
 pub use job::{HugePages, Job, Outcome, Plugin, Stream, Verdict};
 pub use kernel::Kernel;
 pub use qemu::Qemu;
-pub use shape::{GuestOptions, Shape, ShapeError};
+pub use shape::{GuestOptions, Memory, Shape, ShapeError};
 pub use signals::Relay;
 pub use snapshot::About;
 

@@ -5,6 +5,7 @@ use super::channel::Channel;
 use super::error::GuestError;
 use super::qmp::Qmp;
 use super::tail::Tail;
+use serde_json::json;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -55,6 +56,20 @@ impl Vm {
             console: Tail::of(console),
             errors: Tail::of(errors),
         })
+    }
+
+    /// Memory is in files, and neither written to the stream of a machine nor read from it.
+    pub fn without_memory(&mut self) -> Result<(), GuestError> {
+        let capabilities = json!([{ "capability": "x-ignore-shared", "state": true }]);
+        let set = json!({ "capabilities": capabilities });
+        self.qmp.command("migrate-set-capabilities", set).map(drop)
+    }
+
+    /// Makes it the machine of the stream that this descriptor of its own has.
+    pub fn resume(&mut self, machine: RawFd) -> Result<(), GuestError> {
+        self.qmp.greet()?;
+        self.without_memory()?;
+        self.qmp.command("migrate-incoming", json!({ "uri": format!("fd:{machine}") })).map(drop)
     }
 
     /// The last lines of the guest's console.

@@ -1,7 +1,7 @@
 //! The emulator: where it is, what it can do, with which devices it is started.
 
 use super::error::GuestError;
-use super::shape::Shape;
+use super::shape::{Memory, Shape};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -109,7 +109,7 @@ impl Exports<'_> {
 }
 
 /// Arguments that booting and resuming have in common: the same machine, device by device.
-pub(super) fn arguments(shape: &Shape, kernel: &Path, exports: &Exports) -> Vec<OsString> {
+pub(super) fn arguments(shape: &Shape, memory: &Memory, kernel: &Path, exports: &Exports) -> Vec<OsString> {
     let mut out: Vec<OsString> = [
         "-nodefaults",
         "-no-user-config",
@@ -126,7 +126,7 @@ pub(super) fn arguments(shape: &Shape, kernel: &Path, exports: &Exports) -> Vec<
     ]
     .map(OsString::from)
     .into();
-    out.extend(shape.arguments().into_iter().map(OsString::from));
+    out.extend(shape.arguments(memory).into_iter().map(OsString::from));
     out.push("-kernel".into());
     out.push(kernel.into());
     out.push("-append".into());

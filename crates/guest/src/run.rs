@@ -10,14 +10,16 @@ use super::memory_file::path_of;
 use super::output::Output;
 use super::process::{Vm, is_panic};
 use super::qemu::{self, Exports};
+use super::shape::Memory;
 use super::signals::Relay;
 use super::snapshot;
 use super::vmlinux;
 use nearfar_host::target::Ending;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,7 +51,7 @@ impl Snapshot {
         match self.attempt(&mut job, relay) {
             // A damaged snapshot, or a QEMU that was replaced meanwhile: once more, from the start.
             Err(GuestError::Resume { .. }) => {
-                let _ = std::fs::remove_file(&self.path);
+                let _ = snapshot::remove(&self.path);
                 let again = self.setup.ensure_snapshot(&self.shape, &mut |_| {})?;
                 again.attempt(&mut job, relay)
             }
@@ -59,7 +61,7 @@ impl Snapshot {
 
     fn attempt(&self, job: &mut Job, relay: &Relay) -> Result<Outcome, GuestError> {
         let begun = Instant::now();
-        let vm = self.resume(job)?;
+        let (vm, machine) = self.resume(job)?;
         let input = Input::new(&job.stdin);
         let mut output =
             Output::new(&job.stdout, &job.stderr).map_err(GuestError::host("cannot pass output on"))?;
@@ -75,19 +77,21 @@ impl Snapshot {
             interruptions: 0,
             window: terminals(job).1,
         };
-        run.vm.qmp.greet().map_err(|error| run.resume_error(error))?;
+        run.vm.resume(machine).map_err(|error| run.resume_error(error))?;
         let (kind, message) = job.message(terminals(job));
         run.vm.channel.send(kind, &message);
         let ending = run.until_the_end(job);
         run.finish(ending)
     }
 
-    fn resume(&self, job: &Job) -> Result<Vm, GuestError> {
+    /// QEMU, and the number that the machine's file has in it.
+    fn resume(&self, job: &Job) -> Result<(Vm, RawFd), GuestError> {
         let damaged = || GuestError::Resume { said: format!("{} is damaged", self.path.display()) };
-        let (file, about) = snapshot::open(&self.path).ok_or_else(damaged)?;
-        let file = OwnedFd::from(file);
+        let snapshot::Opened { machine, memory, about } = snapshot::open(&self.path).ok_or_else(damaged)?;
         let parts = &*self.setup.parts;
-        let mut inherited = vec![&file];
+        let mut inherited: Vec<&OwnedFd> = [&machine].into_iter().chain(&memory).collect();
+        let files: Vec<PathBuf> = memory.iter().map(path_of).collect();
+        let memory = Memory { files: &files, shared: false };
         let stand_in = vmlinux::stand_in()?;
         let kernel = if about.pvh {
             inherited.push(&stand_in);
@@ -96,8 +100,8 @@ impl Snapshot {
             parts.kernel.image.clone()
         };
         let mut arguments =
-            qemu::arguments(&self.shape, &kernel, &Exports { writable: job.writable.as_deref() });
-        arguments.extend(["-incoming".into(), OsString::from(format!("fd:{}", file.as_raw_fd()))]);
+            qemu::arguments(&self.shape, &memory, &kernel, &Exports { writable: job.writable.as_deref() });
+        arguments.extend(["-incoming", "defer"].map(OsString::from));
         let mut variables = Vec::new();
         if let Some(plugin) = &job.plugin {
             parts.qemu.require_plugins()?;
@@ -112,7 +116,8 @@ impl Snapshot {
                 variables.push(("LD_PRELOAD".into(), all.join(" ".as_ref())));
             }
         }
-        Vm::start(&parts.qemu.program, &arguments, &inherited, &variables)
+        let vm = Vm::start(&parts.qemu.program, &arguments, &inherited, &variables)?;
+        Ok((vm, machine.as_raw_fd()))
     }
 }
 

@@ -3,6 +3,7 @@
 use nearfar_figures::sizes::capacity;
 use nearfar_machine::{Machine, NodeId};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// Memory of a node unless another is given, bytes.
 pub const DEFAULT_MEMORY_PER_NODE: u64 = 1 << 30;
@@ -23,6 +24,15 @@ const LOCAL: u32 = 10;
 /// By convention, where a machine file has no distances; as in `machine::shape`.
 const SAME_SOCKET: u32 = 12;
 const OTHER_SOCKET: u32 = 21;
+
+/// The files that hold the nodes' memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory<'a> {
+    /// In the order of the nodes.
+    pub files: &'a [PathBuf],
+    /// What the guest writes goes into the files; else they are what it begins with.
+    pub shared: bool,
+}
 
 /// What may be chosen about the guest apart from the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,7 +193,7 @@ impl Shape {
     }
 
     /// QEMU's arguments for cpus, memory and nodes.
-    pub fn arguments(&self) -> Vec<String> {
+    pub fn arguments(&self, memory: &Memory) -> Vec<String> {
         let (sockets, cores) = self.topology;
         let vcpus = self.cpus.len() + 1;
         let mut out = vec![
@@ -195,7 +205,9 @@ impl Shape {
         let mut put = |option: &str, value: String| out.extend([option.to_owned(), value]);
         for (at, node) in self.nodes.iter().enumerate() {
             let size = node.memory_bytes >> 20;
-            put("-object", format!("memory-backend-ram,id={},size={size}M", memory_name(at)));
+            let (id, share) = (memory_name(at), if memory.shared { "on" } else { "off" });
+            let path = memory.files.get(at).map(|path| path.display().to_string()).unwrap_or_default();
+            put("-object", format!("memory-backend-file,id={id},size={size}M,share={share},mem-path={path}"));
             put("-numa", format!("node,nodeid={},memdev={}", node.number, memory_name(at)));
         }
         for number in &self.absent {

@@ -2,12 +2,17 @@
 
 use super::machine::shape;
 use nearfar_guest::shape::MOST_CPUS;
-use nearfar_guest::{GuestOptions, Shape, ShapeError};
+use nearfar_guest::{GuestOptions, Memory, Shape, ShapeError};
 use nearfar_machine::{Machine, NodeKind, NumaNode};
 
 /// Values of an option, in order.
 fn values(shape: &Shape, option: &str) -> Vec<String> {
-    shape.arguments().chunks(2).filter(|pair| pair[0] == option).map(|pair| pair[1].clone()).collect()
+    shape
+        .arguments(&Memory { files: &["/a".into(), "/b".into()], shared: false })
+        .chunks(2)
+        .filter(|pair| pair[0] == option)
+        .map(|pair| pair[1].clone())
+        .collect()
 }
 
 fn from(machine: &Machine) -> Result<Shape, ShapeError> {
@@ -21,7 +26,10 @@ fn nodes_have_their_cpus_memory_and_distances() {
     assert_eq!(values(&shape, "-m"), ["1024M"]);
     assert_eq!(
         values(&shape, "-object"),
-        ["memory-backend-ram,id=node0,size=512M", "memory-backend-ram,id=node1,size=512M"]
+        [
+            "memory-backend-file,id=node0,size=512M,share=off,mem-path=/a",
+            "memory-backend-file,id=node1,size=512M,share=off,mem-path=/b"
+        ]
     );
     assert_eq!(
         values(&shape, "-numa"),

@@ -30,8 +30,6 @@ const MARKS: &[(&str, &str, &str)] = &[
     // Of that recording nothing is known to be far.
     ("export", "here", "--weight remote = --weight all"),
     ("fix", "first", "rm -r app.nearfar"),
-    // No policy of the whole process is sure to gain for this program.
-    ("fix", "exit 1", "nearfar fix --to"),
     (
         "fix",
         "skipped",

@@ -184,14 +184,25 @@ fn what_is_kept_for_emulated_machines_is_shown_and_removed() {
     let guest = scratch.path("nearfar/guest");
     assert!(cache(&[]).contains(": 0 B"));
     std::fs::create_dir(guest.join("kernels")).unwrap();
-    std::fs::write(guest.join("0123.snapshot"), vec![1; 3 << 20]).unwrap();
+    std::fs::create_dir(guest.join("0123.snapshot")).unwrap();
+    std::fs::write(guest.join("0123.snapshot/machine"), vec![1; 1 << 20]).unwrap();
+    std::fs::write(guest.join("0123.snapshot/node0"), vec![1; 2 << 20]).unwrap();
+    // As versions before this one kept them.
+    std::fs::write(guest.join("4567.snapshot"), vec![1; 1 << 20]).unwrap();
     std::fs::write(guest.join("kernels/vmlinuz"), vec![1; 2 << 20]).unwrap();
     let shown = cache(&[]);
-    for words in ["3.0 MiB  booted machine 0123.snapshot, used today", "2.0 MiB  kernel vmlinuz", "--clear"] {
+    for words in [
+        "3.0 MiB  booted machine 0123.snapshot, used today",
+        "1.0 MiB  booted machine 4567.snapshot",
+        "2.0 MiB  kernel vmlinuz",
+        "--clear",
+    ] {
         assert!(shown.contains(words), "{shown}");
     }
     assert!(cache(&["--clear"]).contains("removed"));
-    assert!(!guest.join("0123.snapshot").exists() && !guest.join("kernels").exists());
+    for name in ["0123.snapshot", "4567.snapshot", "kernels"] {
+        assert!(!guest.join(name).exists(), "{name}");
+    }
     assert!(cache(&[]).contains(": 0 B"));
 }
 
