@@ -248,15 +248,16 @@ fn once_all_recorders_ended(place: &Path) -> Value {
 
 #[test]
 fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
-    for launcher in launchers() {
+    // What 64 do to a launcher is seen once; the others differ in which signals they send.
+    for (launcher, ranks) in launchers().iter().rev().zip([64].into_iter().chain(std::iter::repeat(16))) {
         let place = tempfile::tempdir().unwrap();
-        let mut command = mpirun(launcher, 64, place.path());
+        let mut command = mpirun(launcher, ranks, place.path());
         command.env("OMP_NUM_THREADS", "1");
         command.args([NEARFAR, "record", "-o", "run", "--"]).arg(&launcher.program).args(["1", "20", "1"]);
         assert!(!ended::run(&mut command, place.path()).success());
         let run = once_all_recorders_ended(place.path());
         let rows = run["ranks"].as_array().unwrap();
-        assert_eq!((rows.len(), run["missing_count"].as_u64()), (64, Some(0)), "{run}");
+        assert_eq!((rows.len(), run["missing_count"].as_u64()), (ranks as usize, Some(0)), "{run}");
         let killed = |row: &Value| row["end"].as_str().unwrap().contains("SIGKILL");
         let by_themselves: Vec<u64> =
             rows.iter().filter(|r| killed(r)).map(|r| r["rank"].as_u64().unwrap()).collect();
@@ -266,7 +267,8 @@ fn ranks_that_are_killed_are_named_and_the_others_are_reported() {
             assert!(row["state"] != "damaged" && row["seconds"].is_f64(), "{row}");
         }
         let page = report(place.path(), &["run"]);
-        assert!(page.contains("killed: rank") && page.contains("64 of 64 recorded"), "{page}");
+        let recorded = format!("{ranks} of {ranks} recorded");
+        assert!(page.contains("killed: rank") && page.contains(&recorded), "{page}");
     }
 }
 

@@ -20,7 +20,7 @@ fn counted(source: &str) {
     let Some(program) = case.command(&scratch, case.counted) else { return };
     let mut command = nearfar();
     command.args(["record", "-q", "-o"]).arg(scratch.path("r")).arg("--on").arg(machine(&scratch));
-    command.args(["--memory-per-node", "512M", "--"]).args(program);
+    command.arg("--").args(program);
     command.env("OMP_PROC_BIND", "close").env("OMP_PLACES", "cores").env("PYTHONPATH", python_path());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", common::text(&output.stderr));

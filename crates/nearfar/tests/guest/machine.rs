@@ -31,13 +31,13 @@ pub fn booted(shape: &Shape) -> Option<Snapshot> {
     Some(snapshot.unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Of so many nodes and cpus, with 512 MiB per node.
+/// Of so many nodes and cpus.
 pub fn shape(text: &str) -> Shape {
     shape_of(&Machine::from_shape(text).unwrap())
 }
 
 pub fn shape_of(machine: &Machine) -> Shape {
-    Shape::from_machine(machine, &GuestOptions { memory_per_node: Some(512 << 20) }).unwrap()
+    Shape::from_machine(machine, &GuestOptions::default()).unwrap()
 }
 
 /// How a program ended and what it wrote.

@@ -23,12 +23,12 @@ fn from(machine: &Machine) -> Result<Shape, ShapeError> {
 fn nodes_have_their_cpus_memory_and_distances() {
     let shape = shape("2x2");
     assert_eq!(values(&shape, "-smp"), ["5,maxcpus=6,sockets=3,cores=2,threads=1"]);
-    assert_eq!(values(&shape, "-m"), ["1024M"]);
+    assert_eq!(values(&shape, "-m"), ["2048M"]);
     assert_eq!(
         values(&shape, "-object"),
         [
-            "memory-backend-file,id=node0,size=512M,share=off,mem-path=/a",
-            "memory-backend-file,id=node1,size=512M,share=off,mem-path=/b"
+            "memory-backend-file,id=node0,size=1024M,share=off,mem-path=/a",
+            "memory-backend-file,id=node1,size=1024M,share=off,mem-path=/b"
         ]
     );
     assert_eq!(

@@ -148,7 +148,7 @@ fn cure_does_all_of_it_and_proves_it() {
     let cure = |directory: &str, init: &str| {
         let mut command = nearfar();
         command.env("OMP_NUM_THREADS", "4").arg("cure").arg("-o").arg(lab.scratch.path(directory));
-        command.arg("--on").arg(lab.scratch.path("machine.toml")).args(["--memory-per-node", "512M", "--"]);
+        command.arg("--on").arg(lab.scratch.path("machine.toml")).arg("--");
         command.arg(&program).args(["--elements", "400000", "--iterations", "10", "--init", init]);
         command.output().unwrap()
     };

@@ -90,12 +90,17 @@ pub fn machine(nodes: usize, cpus: usize, l3_kib: usize) -> String {
     out
 }
 
-/// Runs `script` with a shell in a virtual machine of this shape (`2x1`) with nodes of 1 GiB, uncounted.
+/// Flags for the memory of so many nodes. As without flags, where that is not much: each shape is booted once, whichever suite needs it.
+pub fn memory(nodes: usize) -> &'static [&'static str] {
+    if nodes > 4 { &["--memory-per-node", "512M"] } else { &[] }
+}
+
+/// Runs `script` with a shell in a virtual machine of this shape (`2x1`), uncounted.
 pub fn inside(scratch: &Scratch, shape: &str, script: &str) {
     let file = scratch.path("script.sh");
     std::fs::write(&file, script).unwrap();
     let machine = Machine::from_shape(shape).unwrap();
-    let shape = Shape::from_machine(&machine, &GuestOptions { memory_per_node: Some(1 << 30) }).unwrap();
+    let shape = Shape::from_machine(&machine, &GuestOptions::default()).unwrap();
     let snapshot = Setup::find(&mut |_| {}).unwrap().ensure_snapshot(&shape, &mut |_| {}).unwrap();
     let environment = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OMP_"));
     // Off the recorder's cpu, on which jobs begin.
@@ -110,6 +115,7 @@ pub fn inside(scratch: &Scratch, shape: &str, script: &str) {
 pub struct Lab {
     pub scratch: Scratch,
     pub threads: usize,
+    pub nodes: usize,
 }
 
 impl Lab {
@@ -117,7 +123,7 @@ impl Lab {
     pub fn new(nodes: usize, cpus: usize, l3_kib: usize) -> Lab {
         let scratch = Scratch::new();
         std::fs::write(scratch.path("machine.toml"), machine(nodes, cpus, l3_kib)).unwrap();
-        Lab { scratch, threads: nodes * cpus }
+        Lab { scratch, threads: nodes * cpus, nodes }
     }
 
     /// With a machine whose figures are as good as read in its data sheet: a virtual machine is what its file says.
@@ -138,7 +144,7 @@ impl Lab {
         let mut command = nearfar();
         command.env("OMP_NUM_THREADS", self.threads.to_string());
         command.args(["record", "-o"]).arg(self.scratch.path(name));
-        command.arg("--on").arg(self.scratch.path("machine.toml")).args(["--memory-per-node", "512M"]);
+        command.arg("--on").arg(self.scratch.path("machine.toml")).args(memory(self.nodes));
         command.args(flags).arg("--");
         command
     }

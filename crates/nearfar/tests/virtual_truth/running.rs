@@ -223,7 +223,7 @@ fn an_interrupted_cure_ends_after_the_recorder_that_it_started() {
         .arg(lab.scratch.path("cure"))
         .arg("--on")
         .arg(lab.scratch.path("machine.toml"));
-    command.args(["--memory-per-node", "512M", "--"]).arg(&program);
+    command.arg("--").arg(&program);
     let (mut child, _stdout) = going(command.stdin(Stdio::null()).process_group(0));
     let recorders = children(child.id());
     assert_eq!(recorders.len(), 1);

@@ -1,7 +1,7 @@
 //! `nearfar topo` inside virtual machines, beside numactl in the same ones.
 
 use crate::common::{Scratch, nearfar, skip, text};
-use crate::lab::{Lab, guest_works, one_machine};
+use crate::lab::{Lab, guest_works, memory, one_machine};
 use serde_json::Value;
 use std::process::Command;
 
@@ -26,10 +26,14 @@ fn topo_reads_each_machine_as_numactl_does_there() {
     if !guest_works() {
         return;
     }
-    let labs = [2, 4, 8].map(|nodes| Lab::new(nodes, 1, 128));
-    let files = labs.iter().map(|lab| vec![lab.scratch.path("machine.toml").display().to_string()]);
+    let labs = [2, 4, 8].map(|nodes| (Lab::new(nodes, 1, 128), nodes));
+    let files = labs.iter().map(|(lab, nodes)| {
+        let file = lab.scratch.path("machine.toml").display().to_string();
+        std::iter::once(file).chain(memory(*nodes).iter().map(|flag| flag.to_string())).collect()
+    });
     // Four nodes with cpus and one of CXL memory without.
-    let cxl = ["epyc-9224-2s-nps2-cxl", "--cpus-per-node", "1"].map(str::to_owned).to_vec();
+    let flags = ["--cpus-per-node", "1", "--memory-per-node", "512M"].map(str::to_owned);
+    let cxl: Vec<String> = std::iter::once("epyc-9224-2s-nps2-cxl".into()).chain(flags.clone()).collect();
     // The same with two numbers left out before it.
     let gap = Scratch::new();
     let described = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/epyc-9224-2s-nps2-cxl.toml");
@@ -39,10 +43,10 @@ fn topo_reads_each_machine_as_numactl_does_there() {
     }
     std::fs::write(gap.path("gap.toml"), described).unwrap();
     let file = gap.path("gap.toml").display().to_string();
-    let without = [file, "--cpus-per-node".into(), "1".into()].to_vec();
+    let without: Vec<String> = std::iter::once(file).chain(flags).collect();
     for machine in files.chain([cxl, without.clone()]) {
         let on = |command: &mut Command| {
-            command.arg("--on").args(&machine).args(["--memory-per-node", "512M"]);
+            command.arg("--on").args(&machine);
         };
         let scratch = Scratch::new();
         let mut record = nearfar();
