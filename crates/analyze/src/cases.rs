@@ -283,7 +283,10 @@ fn serial_kind(r: &RowUse) -> (&'static str, Use, &'static str) {
             ),
         };
     }
-    if r.allocations > 1 && parted && r.pattern != Pattern::Blocked {
+    // Where each allocation has a thread of its own, what the first thread wrote into it before does not matter: of a short run it
+    // is a tenth of all lines, and a border there would give the program one name or the other by chance.
+    let apart = parted || r.pattern == Pattern::OwnThread;
+    if r.allocations > 1 && apart && r.pattern != Pattern::Blocked {
         return (
             "allocated_by_another_thread",
             Use::Arenas,

@@ -84,6 +84,7 @@ pub const CASES: [Case; 9] = [
         here: "8000000 25",
         counted: "200000 4",
         object: r#"["parts[]"]"#,
+        kinds: &["allocated_by_another_thread"],
         never: "nterleave",
         ..SERIAL
     },
