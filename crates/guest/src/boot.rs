@@ -81,8 +81,8 @@ impl Setup {
         let path = self.parts.cache.join(format!("{:016x}.snapshot", self.key(shape)));
         let found =
             |about: About| Snapshot { setup: self.clone(), shape: shape.clone(), path: path.clone(), about };
-        if let Some(opened) = snapshot::open(&path) {
-            return Ok(found(opened.about));
+        if let Some(about) = snapshot::about(&path) {
+            return Ok(found(about));
         }
         let relay = Relay::install().map_err(GuestError::host("cannot catch signals"))?;
         let mut told = false;
@@ -92,8 +92,8 @@ impl Setup {
             }
             relay.ending().map_or(Ok(()), |signal| Err(GuestError::Interrupted { signal }))
         })?;
-        if let Some(opened) = snapshot::open(&path) {
-            return Ok(found(opened.about));
+        if let Some(about) = snapshot::about(&path) {
+            return Ok(found(about));
         }
         progress(Progress::Booting { nodes: shape.nodes.len(), cpus: shape.cpus.len() });
         let about = self.boot(shape, &path, &relay, progress)?;

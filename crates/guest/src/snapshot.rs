@@ -90,8 +90,21 @@ pub(super) struct Opened {
     pub about: About,
 }
 
-/// Opens a snapshot and marks it as used now. `None` if there is none that is whole.
+/// What is known of a snapshot's machine. `None` if there is none that is whole.
+pub(super) fn about(path: &Path) -> Option<About> {
+    read(path).map(|(_, about)| about)
+}
+
+/// Opens a snapshot. `None` if there is none that is whole.
 pub(super) fn open(path: &Path) -> Option<Opened> {
+    let (machine, about) = read(path)?;
+    let files = (0..about.memory_bytes.len()).map(|node| memory_of(&path.join(memory_file(node))));
+    let memory = files.collect::<io::Result<_>>().ok()?;
+    Some(Opened { machine: machine.into(), memory, about })
+}
+
+/// The file of a whole snapshot's machine, at the beginning of QEMU's stream, and what is known of it. Marks it as used now.
+fn read(path: &Path) -> Option<(File, About)> {
     let mut file = File::open(path.join(MACHINE)).ok()?;
     let mut head = [0; 24];
     file.read_exact(&mut head).ok()?;
@@ -102,25 +115,24 @@ pub(super) fn open(path: &Path) -> Option<Opened> {
     let mut json = vec![0; size as usize];
     file.read_exact(&mut json).ok()?;
     let about: About = serde_json::from_slice(&json).ok()?;
-    if file.metadata().ok()?.len() != about.file_bytes {
+    let has = |node: usize, bytes: u64| {
+        fs::metadata(path.join(memory_file(node))).is_ok_and(|file| file.len() == bytes)
+    };
+    let whole = about.memory_bytes.iter().enumerate().all(|(node, &bytes)| has(node, bytes));
+    if !whole || file.metadata().ok()?.len() != about.file_bytes {
         return None;
     }
     file.seek(SeekFrom::Start(HEADER)).ok()?;
-    let mut memory = Vec::new();
-    for (node, &bytes) in about.memory_bytes.iter().enumerate() {
-        let memory_of = memory_of(&path.join(memory_file(node)), bytes).ok()??;
-        memory.push(memory_of);
-    }
     // Only for the order in which they are given up.
     let _ = file.set_modified(SystemTime::now());
-    Some(Opened { machine: file.into(), memory, about })
+    Some((file, about))
 }
 
-/// A node's memory; `None` if there are not so many bytes.
-fn memory_of(path: &Path, bytes: u64) -> io::Result<Option<OwnedFd>> {
+/// A node's memory.
+fn memory_of(path: &Path) -> io::Result<OwnedFd> {
     // QEMU before 8.2 wants to write to what it then maps as its own: what the guest writes goes nowhere.
-    let file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => Ok(file.into()),
         // In an image that cannot be written to: a copy can.
         Err(error)
             if matches!(
@@ -131,11 +143,10 @@ fn memory_of(path: &Path, bytes: u64) -> io::Result<Option<OwnedFd>> {
             let kept = File::open(path)?;
             let copy = File::from(zeros(kept.metadata()?.len())?);
             copy_data(&kept, &copy)?;
-            copy
+            Ok(copy.into())
         }
-        Err(error) => return Err(error),
-    };
-    Ok((file.metadata()?.len() == bytes).then(|| file.into()))
+        Err(error) => Err(error),
+    }
 }
 
 /// Keeps a node's memory; pages of zeros take no room.

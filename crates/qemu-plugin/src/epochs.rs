@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// The shortest epoch that a barrier ends, ns: threads that meet more often have several meetings in one. Rows are what epochs
 /// cost. // chosen
-pub const SHORTEST_NS: f64 = 100_000.0;
+const SHORTEST_NS: f64 = 100_000.0;
 
 /// Far above the rounding of a clock of days (2^-8 ns at 2^45 ns), far below anything that takes time.
 const ROUNDING_NS: f64 = 0.01;
@@ -22,7 +22,7 @@ pub struct Bin {
     pub begin_ns: f64,
     /// Where the next begins, ns.
     pub end_ns: f64,
-    /// Its length, ns: a moment less than that to the next where a region begins or ends.
+    /// Its length, ns. Where a region begins or ends, the next epoch begins a little later than this one ends.
     pub length_ns: f64,
 }
 
@@ -61,14 +61,14 @@ impl Epochs {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The epoch at a time, and the version that says so. Clocks are sums of busy and idle times: put forward to the beginning
-    /// of an epoch, one may stop a rounding error before it, and is in it all the same.
+    /// The epoch at a time, and the version of the list that it was read from. A clock is a sum of busy and idle times: one that was
+    /// put forward to an epoch's beginning may stand a rounding error before it. It counts as in that epoch.
     pub fn at(&self, clock_ns: f64) -> (Bin, u32) {
         let cuts = self.cuts();
         (self.bin(&cuts, clock_ns + ROUNDING_NS), self.version())
     }
 
-    /// The epoch of that number, and the version that says so.
+    /// The epoch of that number, and the version of the list that it was read from.
     pub fn of(&self, number: u32) -> (Bin, u32) {
         let cuts = self.cuts();
         let last = cuts.partition_point(|cut| cut.number <= number) - 1;

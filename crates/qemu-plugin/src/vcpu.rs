@@ -313,10 +313,12 @@ impl Vcpu {
         };
         let (page, physical) = (virt >> PAGE_SHIFT, offset >> PAGE_SHIFT);
         let owner = Owner { pid: self.ids.0, page };
+        // Only a page's first use has a fault for sure: AutoNUMA's faults come again and again, also in huge pages.
+        let new = self.plugin.traffic.owner(physical) != Some(owner);
         if let Some(mut pages) = self.plugin.traffic.own(physical, owner, &self.plugin.row()) {
             self.plugin.output.rows().pages.append(&mut pages);
         }
-        if faulted {
+        if faulted && new {
             self.plugin.faults.add(physical, owner);
         }
         let small = self.plugin.faults.are_of_small_pages(physical, owner);

@@ -167,8 +167,8 @@ impl Wakes {
         }
     }
 
-    /// When the barrier ends, ns, from which the thread on that vCPU comes, which woke others at this time. Who unlocks a mutex wakes
-    /// one, and comes from no barrier.
+    /// The thread on this vCPU woke others at this time, ns. If it woke several, they were at a barrier: when that ends, ns. A thread
+    /// that unlocks a mutex wakes one.
     pub fn barrier_ns(&self, waker: usize, ns: f64) -> Option<f64> {
         let together = self.together.get(&waker).filter(|together| together.ns == ns);
         together.and_then(Together::ends_ns).map(|latest_ns| latest_ns.max(ns))

@@ -198,7 +198,7 @@ sound! {
         t.instructions[i], t.accesses[i], t.l1_hits[i], t.l2_hits[i], t.l3_hits[i], t.cache_transfers[i],
         t.tlb_misses[i], t.huge_tlb_misses[i], t.dependent_lines[i],
     ]) && [t.f64_ops[i], t.f32_ops[i]].iter().all(|&n| n <= MOST_COUNT || n == UNCOUNTED)
-        && (0.0..=LAST_NS as f64).contains(&t.busy_ns[i]);
+        && [t.busy_ns[i], t.epoch_ns[i]].iter().all(|ns| (0.0..=LAST_NS as f64).contains(ns));
     EpochTraffics: |t, i| counts([
         t.read_lines[i], t.prefetch_lines[i], t.write_lines[i], t.stream_lines[i], t.transfer_lines[i], t.walks[i],
     ]) && t.prefetch_lines[i] <= t.read_lines[i];

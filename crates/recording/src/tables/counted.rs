@@ -40,8 +40,8 @@ table! {
 }
 
 table! {
-    /// What one cpu of a virtual machine did in one epoch: a bin of the simulated clock, which ends at the latest where threads leave a
-    /// barrier together. Only user accesses of the program.
+    /// What one cpu of a virtual machine did in one epoch: a bin of the simulated clock, which ends where threads leave a barrier
+    /// together, or after 1 ms. Only user accesses of the program.
     CpuEpoch / CpuEpochs = "cpu_epochs", added {
         /// Number of the epoch, ascending through the run.
         epoch: u32,
@@ -73,7 +73,7 @@ table! {
         f64_ops: u64 = UNCOUNTED,
         /// The same in single precision.
         f32_ops: u64 = UNCOUNTED,
-        /// Length of the epoch on the clock that all cpus share, ns; 0 if not recorded: then all that are not cut are equally long.
+        /// Length of the epoch on the clock that all cpus share, ns; 0 if not recorded, or if the run ended before the epoch.
         epoch_ns: f64 = 0.0,
     }
 }
