@@ -36,6 +36,8 @@ pub struct Use {
     pub begun_ns: Option<u64>,
     /// Time of its last one that stores.
     pub stored_ns: Option<u64>,
+    /// Samples of lines that were written back, whoever had written to them.
+    pub written_back: u64,
 }
 
 impl Use {
@@ -359,6 +361,7 @@ impl Counters {
             to.addressed += from.addressed;
             to.begun_ns = [to.begun_ns, from.begun_ns].into_iter().flatten().min();
             to.stored_ns = to.stored_ns.max(from.stored_ns);
+            to.written_back += from.written_back;
             grow_add(&mut to.by_page_node, &from.by_page_node);
             grow_add(&mut to.bins, &from.bins);
         }

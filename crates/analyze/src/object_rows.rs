@@ -124,8 +124,6 @@ pub struct RowUse {
     pub used_at: Option<String>,
     /// Its function.
     pub used_in: Option<String>,
-    /// One thread wrote it before any other used it.
-    pub set_up: bool,
     /// No store was seen but by the lines that touched first, or by the thread that set it up.
     pub read_only: bool,
     /// Written part of its lines, except for those that were dirty before the counts began; where counted.
@@ -277,7 +275,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
             None => overlaid,
         };
         who_uses(&mut f, context, counters, used);
-        f.set_up = set_up(used);
+        f.read_only = set_up(used);
         f.lines = lines.get(&key).map_or(Vec::new(), |l| l.iter().map(|x| (x.0, *x.1)).collect());
         f.lines.sort_by_key(|l| std::cmp::Reverse(l.1.sum.weight));
         if rank < DETAILED {
@@ -449,20 +447,27 @@ fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
     // A line that initialised some pages may be the whole of the program, called serially at first.
     let to_others: u64 = f.lines.iter().map(|l| l.1.stores_to_others).sum();
     let samples: u64 = f.lines.iter().map(|l| l.1.sum.samples).sum();
-    f.read_only = f.set_up
+    f.read_only = f.read_only
         || f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
             && to_others as f64 <= BORDER * samples as f64
             && f.written.is_none_or(|w| w <= WRITTEN);
 }
 
 /// Whether one thread stored to it, and no other used it before the last of these stores: however often it was written, that
-/// was its initialisation, as where a table is filled and then shuffled.
+/// was its initialisation, as where a table is filled and then shuffled. Unless more lines were written back than that thread
+/// had fetched: those were written by others, of whose lines a sample names what fetched them, which may be a load.
 fn set_up(used: &[(u32, &Use)]) -> bool {
     let mut writers = used.iter().filter(|u| u.1.stored_ns.is_some());
     let (Some((writer, own)), None) = (writers.next(), writers.next()) else { return false };
     let mut others = used.iter().filter(|u| u.0 != *writer).peekable();
-    others.peek().is_some() && others.all(|u| u.1.begun_ns > own.stored_ns)
+    let alone = others.peek().is_some() && others.all(|u| u.1.begun_ns > own.stored_ns);
+    let fetched = own.sum.samples.saturating_sub(own.written_back) as f64;
+    let back = used.iter().map(|u| u.1.written_back).sum::<u64>() as f64;
+    alone && back - fetched <= CERTAIN * (back + fetched).sqrt()
 }
+
+/// Standard errors of two counts of samples by which one must be above the other. // chosen
+const CERTAIN: f64 = 4.0;
 
 /// Largest share of an object's samples that store to pages of other threads while it still counts as read only: pages
 /// at the borders of a parallel initialisation. // chosen

@@ -255,6 +255,17 @@ impl Sites {
         }
     }
 
+    /// Whether two locations are in one function that is not the program's own: a runtime's, or a template of a library's
+    /// header.
+    pub fn in_one_helper(&self, a: u32, b: u32) -> bool {
+        let helper = |location: u32| {
+            let l = self.locations.get(location).filter(|&l| self.user[l].is_empty())?;
+            let site = self.get(self.raw[l]);
+            Some((site.outer.as_deref()?, site.module))
+        };
+        helper(a).is_some_and(|one| helper(b) == Some(one))
+    }
+
     /// The runtime function at a location, for when no caller is known.
     pub fn raw(&mut self, location: u32) -> SiteId {
         let Some(l) = self.locations.get(location) else {

@@ -8,13 +8,11 @@ use crate::pictures;
 use crate::value::Basis;
 use nearfar_recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
 
-/// Whether a touch was in the same function of a runtime as an instruction: memset that filled a page stores to all of
-/// it, and only few of its faults and samples say who called it.
+/// Whether a touch was in the same function of a runtime or of a library's header as an instruction: a memset or a `std::fill`
+/// that filled a page stores to all of it, and only few of its faults and samples say who called it.
 fn same_helper(context: &Context, touch: u32, code: u32) -> bool {
     let fault = context.finder.placements.touches.get(touch as usize).map_or(NONE, |t| t.fault);
-    let Some(&ip) = context.input.faults.ip.get(fault as usize) else { return false };
-    let sites = context.sites;
-    sites.is_runtime(code) && sites.is_runtime(ip) && sites.function_of(code) == sites.function_of(ip)
+    context.input.faults.ip.get(fault as usize).is_some_and(|&ip| context.sites.in_one_helper(code, ip))
 }
 
 impl Worker<'_> {
@@ -65,8 +63,11 @@ impl Worker<'_> {
                 touch.remote_by_folio += if page_node.folio { weight } else { 0 };
             }
         }
+        // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
+        let evicted = s.source[i] == SampleSource::Simulated as u8 && s.access[i] == Access::Unknown as u8;
         let used = counters.uses.of((row, thread));
         used.sum.add(weight);
+        used.written_back += u64::from(evicted);
         used.at(s.time_ns[i], fact.store);
         if used.by_page_node.is_empty() {
             used.by_page_node.resize(self.nodes + 1, 0);
@@ -99,8 +100,6 @@ impl Worker<'_> {
             counters.lines.of((row, site)).stores_to_others += 1;
         }
         let used_now = s.resolution[i] != Resolution::Object as u8 && !initial;
-        // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
-        let evicted = s.source[i] == SampleSource::Simulated as u8 && s.access[i] == Access::Unknown as u8;
         let folios = context.folios_of(thing);
         if folios != 0 && fact.node != UNKNOWN && used_now {
             let shift = 63 - folios.leading_zeros();

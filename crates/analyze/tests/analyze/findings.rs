@@ -182,6 +182,37 @@ fn a_table_that_one_thread_sets_up_in_two_loops_is_only_read_afterwards() {
     assert_eq!(with(50_000_000), "shared_read_write");
 }
 
+/// A counted loop loads what it then stores to: its samples name the load, and its stores show only in the lines that are
+/// written back.
+#[test]
+fn a_table_that_is_written_back_again_and_again_is_not_only_read() {
+    let with = |written: bool| {
+        let mut w = waiting();
+        let (init, work) = (w.own("init", 10), w.own("add", 20));
+        let table = w.array("table", 256);
+        w.touch(100, 0, init, table, 256);
+        for page in 0..256u32 {
+            let address = table + u64::from(page) * PAGE;
+            w.moves((page, 0), 0, init, address, 0, 64);
+            *w.samples.access.last_mut().unwrap() = Access::Store as u8;
+            w.input.page_traffic.write_lines[page as usize] = if written { 5 * 64 } else { 64 };
+        }
+        for page in 0..256u32 {
+            for thread in 0..4 {
+                let address = table + u64::from(page) * PAGE;
+                w.moves((256 + page, 0), thread, work, address, 0, 64);
+                if written || thread == 0 {
+                    w.moves((256 + page, 0), thread, work, address, 0, 64);
+                    *w.samples.access.last_mut().unwrap() = Access::Unknown as u8;
+                }
+            }
+        }
+        w.real().findings.into_iter().next().expect("a finding").kind
+    };
+    assert_eq!(with(false), "shared_read_mostly");
+    assert_eq!(with(true), "shared_read_write");
+}
+
 /// A chain of pointers: each load overwrites its address, so samples name the object only. Its first page is malloc's.
 #[test]
 fn a_random_chase_is_placed_by_its_loop_and_divided_by_none() {

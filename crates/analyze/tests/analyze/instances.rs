@@ -65,6 +65,35 @@ fn what_a_runtimes_function_fills_is_no_use_of_it() {
     assert_ne!(with("memcpy"), Pattern::OwnThread);
 }
 
+/// `std::fill` is compiled into the program, from a header: a fault knows who called it, a counted line does not.
+#[test]
+fn what_a_headers_function_fills_is_no_use_of_it() {
+    let with = |filled_in: &str| {
+        let mut w = MadeRecording::new(3);
+        let header = |w: &mut MadeRecording, function: &str, line| {
+            w.code(function, "/usr/include/c++/12/bits/stl_algobase.h", line, 0)
+        };
+        let touch = header(&mut w, "std::__fill_a1", 922);
+        let fill = header(&mut w, filled_in, 924);
+        let (work, allocate) = (w.own("work", 20), w.own("resize", 5));
+        let chain = w.chain(&[touch, allocate]);
+        for k in 0..2u32 {
+            let address = of_one_line(&mut w, u64::from(k), "parts", chain);
+            w.touch(1000 + 10_000 * u64::from(k), 0, touch, address, PAGES);
+            w.input.faults.chain.fill(chain);
+            for i in 0..400 {
+                let offset = w.random() % (PAGES * PAGE);
+                let time = WORK + i * 1_000_000 + u64::from(k);
+                w.sample_as(time, 0, fill, address + offset, Resolution::Exact, Access::Store);
+                w.sample(time + 10, 1 + k, work, address + offset);
+            }
+        }
+        w.on(2).objects[0].pattern
+    };
+    assert_eq!(with("std::__fill_a1"), Pattern::OwnThread);
+    assert_ne!(with("std::__reverse"), Pattern::OwnThread);
+}
+
 /// The address of the `k`th object that a call chain allocates.
 fn of_one_line(w: &mut MadeRecording, k: u64, name: &str, chain: u32) -> u64 {
     let address = BASE + k * (64 << 20);

@@ -63,7 +63,30 @@ fn demangle(name: &str) -> String {
     {
         return text;
     }
-    fortran_module(name).unwrap_or_else(|| name.to_owned())
+    fortran_module(name).or_else(|| cpp_path(name)).unwrap_or_else(|| name.to_owned())
+}
+
+/// The namespaces, classes and the function of a mangled C++ name of which the rest cannot be read, as cpp_demangle cannot
+/// where the type that `std::fill` returns is a member of a template: `_ZSt9__fill_a1I…` → `std::__fill_a1`. By the grammar
+/// of the Itanium C++ ABI, 5.1.
+fn cpp_path(name: &str) -> Option<String> {
+    let mut rest = name.strip_prefix("_Z")?;
+    let nested = rest.strip_prefix('N').map(|inner| inner.trim_start_matches(['r', 'V', 'K', 'R', 'O']));
+    rest = nested.unwrap_or(rest);
+    let mut path = Vec::new();
+    if let Some(inner) = rest.strip_prefix("St") {
+        (path, rest) = (vec!["std"], inner);
+    }
+    let parents = path.len();
+    while rest.starts_with(|c: char| c.is_ascii_digit()) && (nested.is_some() || path.len() == parents) {
+        let (digits, behind) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (part, behind) = behind.split_at_checked(digits.parse().ok()?)?;
+        path.push(part);
+        rest = behind;
+    }
+    // Behind the template arguments of a nested name there may be more of it.
+    let whole = nested.is_none() || rest.starts_with('E');
+    (path.len() > parents && whole).then(|| path.join("::"))
 }
 
 fn fortran_module(name: &str) -> Option<String> {
@@ -100,6 +123,10 @@ mod tests {
             (
                 "_ZNSt6vectorIdSaIdEE6resizeEm",
                 "std::vector<double, std::allocator<double> >::resize(unsigned long)",
+            ),
+            (
+                "_ZSt9__fill_a1IPddEN9__gnu_cxx11__enable_ifIXsrSt11__is_scalarIT0_E7__valueEvE6__typeET_S8_RKS4_",
+                "std::__fill_a1",
             ),
             ("__grid_MOD_init", "grid::init"),
             ("__GI___libc_malloc", "__libc_malloc"),

@@ -54,14 +54,21 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     page.blank();
     let title = kind(&f.kind);
     let title = format!("{}. {}", f.rank, title.split(':').next().unwrap_or_default());
-    let gain = format!("gain: {}", gained(f));
-    let room = width.saturating_sub(columns(&gain) + 1);
-    page.line(&format!("{}{gain}", left(&shorten_end(&title, room.saturating_sub(1)), room)));
+    let gain = gained(f);
+    let room = width.saturating_sub(columns("gain: ") + columns(&gain) + 1);
+    let beside = columns(&title) < room;
+    page.line(&match beside {
+        true => format!("{}gain: {gain}", left(&title, room)),
+        false => shorten(&title, width),
+    });
     let objects: Vec<&ObjectRow> =
         f.objects.iter().filter_map(|name| r.objects.iter().find(|o| o.name == *name)).collect();
     let mut item = |label: &str, text: String| {
         page.line(&shorten(&format!("   {}{text}", left(label, 9)), width));
     };
+    if !beside {
+        item("gain", gain);
+    }
     if !f.objects.is_empty() {
         let names: Vec<String> = f.objects.iter().map(|o| shorten(o, 28)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
