@@ -36,7 +36,7 @@ pub struct Use {
     pub begun_ns: Option<u64>,
     /// Time of its last one that stores.
     pub stored_ns: Option<u64>,
-    /// Samples of lines that were written back, whoever had written to them.
+    /// Samples of lines that a cache wrote back; another thread may have stored to them.
     pub written_back: u64,
 }
 

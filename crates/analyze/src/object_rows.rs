@@ -447,10 +447,9 @@ fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
     // A line that initialised some pages may be the whole of the program, called serially at first.
     let to_others: u64 = f.lines.iter().map(|l| l.1.stores_to_others).sum();
     let samples: u64 = f.lines.iter().map(|l| l.1.sum.samples).sum();
-    f.read_only = f.read_only
-        || f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
-            && to_others as f64 <= BORDER * samples as f64
-            && f.written.is_none_or(|w| w <= WRITTEN);
+    f.read_only |= f.lines.iter().all(|l| l.1.stores == 0 || sites.contains(&l.0))
+        && to_others as f64 <= BORDER * samples as f64
+        && f.written.is_none_or(|w| w <= WRITTEN);
 }
 
 /// Whether one thread stored to it, and no other used it before the last of these stores: however often it was written, that

@@ -261,7 +261,8 @@ impl Sites {
         let helper = |location: u32| {
             let l = self.locations.get(location).filter(|&l| self.user[l].is_empty())?;
             let site = self.get(self.raw[l]);
-            Some((site.outer.as_deref()?, site.module))
+            // Without symbols it is one instruction.
+            Some((site.outer.as_deref().or(site.at.as_deref())?, site.module))
         };
         helper(a).is_some_and(|one| helper(b) == Some(one))
     }

@@ -37,59 +37,53 @@ fn a_vector_for_each_thread_is_each_threads_own() {
     assert!(!r.findings[0].advice.to_lowercase().contains("interleave"), "{}", r.findings[0].advice);
 }
 
+/// How two objects of one line look that the first thread fills before two others use one each. `code` makes what touches
+/// their pages first and what stores to them then. A fault knows who called it, a sample does not.
+fn filled_by(code: impl Fn(&mut MadeRecording) -> (u32, u32)) -> Pattern {
+    let mut w = MadeRecording::new(3);
+    let (touch, fill) = code(&mut w);
+    let (work, allocate) = (w.own("work", 20), w.own("resize", 5));
+    let chain = w.chain(&[touch, allocate]);
+    for k in 0..2u32 {
+        let address = of_one_line(&mut w, u64::from(k), "parts", chain);
+        w.touch(1000 + 10_000 * u64::from(k), 0, touch, address, PAGES);
+        w.input.faults.chain.fill(chain);
+        for i in 0..400 {
+            let offset = w.random() % (PAGES * PAGE);
+            let time = WORK + i * 1_000_000 + u64::from(k);
+            w.sample_as(time, 0, fill, address + offset, Resolution::Exact, Access::Store);
+            w.sample(time + 10, 1 + k, work, address + offset);
+        }
+    }
+    w.on(2).objects[0].pattern
+}
+
 /// memset fills both, and few of its samples say who called it: they are the initialisation all the same.
 #[test]
 fn what_a_runtimes_function_fills_is_no_use_of_it() {
-    let with = |filled_in: &str| {
-        let mut w = MadeRecording::new(3);
-        let (memset, other) = (w.libc("memset"), w.libc("memcpy"));
-        let (work, allocate) = (w.own("work", 20), w.own("resize", 5));
-        let chain = w.chain(&[allocate]);
-        for k in 0..2u32 {
-            let address = BASE + u64::from(k) * (64 << 20);
-            let object = w.object(ObjectKind::Heap, address, PAGES * PAGE, 10 + u64::from(k), "parts");
-            w.input.objects.chain[object as usize] = chain;
-            w.touch(1000 + 10_000 * u64::from(k), 0, memset, address, PAGES);
-            let fill = if filled_in == "memset" { memset } else { other };
-            for i in 0..400 {
-                let offset = w.random() % (PAGES * PAGE);
-                let time = WORK + i * 1_000_000 + u64::from(k);
-                w.sample_as(time, 0, fill, address + offset, Resolution::Exact, Access::Store);
-                w.sample(time + 10, 1 + k, work, address + offset);
-            }
-        }
-        w.on(2).objects[0].pattern
-    };
+    let with = |filled_in: &'static str| filled_by(move |w| (w.libc("memset"), w.libc(filled_in)));
     assert_eq!(with("memset"), Pattern::OwnThread);
     // Another function of the library came later: it may be a use.
     assert_ne!(with("memcpy"), Pattern::OwnThread);
+    // Of a library without symbols an instruction is known by its place alone.
+    let nameless = |w: &mut MadeRecording| w.libc("");
+    assert_eq!(
+        filled_by(|w| {
+            let fill = nameless(w);
+            (fill, fill)
+        }),
+        Pattern::OwnThread
+    );
+    assert_ne!(filled_by(|w| (nameless(w), nameless(w))), Pattern::OwnThread);
 }
 
-/// `std::fill` is compiled into the program, from a header: a fault knows who called it, a counted line does not.
+/// `std::fill` is compiled into the program, from a header.
 #[test]
 fn what_a_headers_function_fills_is_no_use_of_it() {
-    let with = |filled_in: &str| {
-        let mut w = MadeRecording::new(3);
-        let header = |w: &mut MadeRecording, function: &str, line| {
-            w.code(function, "/usr/include/c++/12/bits/stl_algobase.h", line, 0)
-        };
-        let touch = header(&mut w, "std::__fill_a1", 922);
-        let fill = header(&mut w, filled_in, 924);
-        let (work, allocate) = (w.own("work", 20), w.own("resize", 5));
-        let chain = w.chain(&[touch, allocate]);
-        for k in 0..2u32 {
-            let address = of_one_line(&mut w, u64::from(k), "parts", chain);
-            w.touch(1000 + 10_000 * u64::from(k), 0, touch, address, PAGES);
-            w.input.faults.chain.fill(chain);
-            for i in 0..400 {
-                let offset = w.random() % (PAGES * PAGE);
-                let time = WORK + i * 1_000_000 + u64::from(k);
-                w.sample_as(time, 0, fill, address + offset, Resolution::Exact, Access::Store);
-                w.sample(time + 10, 1 + k, work, address + offset);
-            }
-        }
-        w.on(2).objects[0].pattern
+    let at = |w: &mut MadeRecording, function: &str, line| {
+        w.code(function, "/usr/include/c++/12/bits/stl_algobase.h", line, 0)
     };
+    let with = |filled_in| filled_by(|w| (at(w, "std::__fill_a1", 922), at(w, filled_in, 924)));
     assert_eq!(with("std::__fill_a1"), Pattern::OwnThread);
     assert_ne!(with("std::__reverse"), Pattern::OwnThread);
 }
