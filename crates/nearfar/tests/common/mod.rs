@@ -1,11 +1,16 @@
 //! What the end-to-end tests share: programs to record, the recorder, the report as JSON.
 #![allow(dead_code)] // each test binary uses its own part
 
+mod waits;
+
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard};
+
+#[allow(unused_imports)] // each test binary uses its own part
+pub use waits::hardly_waits;
 
 /// Programs whose time is measured run one at a time: two cores are all that a small machine has.
 pub fn alone() -> MutexGuard<'static, ()> {

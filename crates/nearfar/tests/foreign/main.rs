@@ -26,7 +26,7 @@ fn counted(source: &str) {
     assert!(output.status.success(), "{}", common::text(&output.stderr));
     let report = scratch.report("r", &[]);
     println!("{}", row(case, &report));
-    must_be_right(&output.stderr, &case.wrong(&report, false));
+    must_be_right(&output.stderr, &case.wrong(&report, None));
 }
 
 a_test_of_each!(counted);

@@ -13,8 +13,9 @@ use common::{Report, Scratch, skip, text};
 use std::process::Command;
 
 /// Times that an addition takes where both threads run at once, over those of one cpu, from which on the threads waited for
-/// each other: the hypervisor may run both cpus on one core, whose threads take nothing from each other.
-const WAITED: f64 = 1.5;
+/// each other: the hypervisor may run both cpus on one core, whose threads take nothing from each other. Samples tell that a loop
+/// waits from 1.5 times its cost on, at 0.8 of the fastest clock (docs/native.md): 1.9.
+const WAITED: f64 = 2.0;
 
 /// CPU time of an addition of oneline.c, by what it printed: two threads use a second each. ns.
 fn addition_ns(output: &[u8]) -> f64 {
@@ -46,7 +47,7 @@ fn recorded(source: &str) {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let report = scratch.report(&name, &["--as", machine.to_str().unwrap()]);
         println!("{}", row(case, &report));
-        wrong.append(&mut case.wrong(&report, true));
+        wrong.append(&mut case.wrong(&report, Some(&scratch)));
         said.extend(output.stderr);
         if let Some(in_place_ns) = in_place_ns {
             let ns = addition_ns(&output.stdout);
