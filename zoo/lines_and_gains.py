@@ -5,8 +5,8 @@ initialisation in the caches) is in every run once, so lines of a repetition are
 the difference of their repetitions.
 """
 
-# Repetitions of the two counted runs. They are seconds of emulation each.
-FEW, MORE = 2, 6
+# KiB of data, and the repetitions of two counted runs of that size. They are seconds of emulation each.
+SIZES = [(131072, 2, 6), (262144, 1, 3)]
 
 
 def of_object(report, name):
@@ -25,14 +25,16 @@ class Sum:
     def __init__(self):
         self.off, self.lines, self.gains, self.likely, self.widths = [], [], [], [], []
 
-    def case(self, native, few, more, repetitions):
+    def case(self, native, few, more):
         """The rows of a kernel: what is told, from samples with its range, counted, whether the range holds."""
+        # What the programs were told: a kept recording has its own.
+        repetitions, least, most = (int(r["command"][-1]) for r in (native, few, more))
         rows = []
         for thing in native["objects"]:
             told = thing["estimated_lines"]
             if told is None:
                 continue
-            counted = (of_object(more, thing["name"]) - of_object(few, thing["name"])) / (MORE - FEW) * repetitions
+            counted = (of_object(more, thing["name"]) - of_object(few, thing["name"])) / (most - least) * repetitions
             holds = told["low"] <= counted <= told["high"]
             self.lines.append(holds)
             self.off.append(abs(told["lines"] / counted - 1) if counted else 1.0)
