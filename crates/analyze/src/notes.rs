@@ -77,7 +77,7 @@ pub fn notes(
         n.push(format!(
             "For {} of the time, samples show how long an iteration of the loop took: {} is in loops that compute, whose samples \
              count as no access of memory; {} is in loops that wait for a cache, for memory or for another thread's line \
-             (docs/native.md).{}",
+             (docs/native.md); of what is left, the time does not say which.{}",
             part(counters.paced),
             part(counters.computing),
             part(counters.paced_waits),

@@ -55,6 +55,33 @@ impl Function {
         Some((Function::decode(start, &code.bytes[first..last]), false))
     }
 
+    /// The innermost loop around `ip` and nothing else, where the bounds of its function are not known. An instruction begins at `ip`, so
+    /// those behind it are certain up to the jump back, and so are those from where that goes. `None` if there is none, or if it
+    /// belongs to another one that begins in front of it.
+    pub fn looped(code: &FunctionCode<'_>, ip: u64) -> Option<Function> {
+        let offset = |address: u64| usize::try_from(address.checked_sub(code.start)?).ok();
+        let behind = X86::with_ip(64, code.bytes.get(offset(ip)?..)?, ip, DecoderOptions::NONE);
+        // Its first address, and the one behind it.
+        let mut span: Option<(u64, u64)> = None;
+        for instruction in behind {
+            if instruction.is_invalid() || instruction.flow_control() == FlowControl::Return {
+                break;
+            }
+            let Some(target) = jump_target(&instruction) else { continue };
+            match &mut span {
+                None if (code.start..=ip).contains(&target) => span = Some((target, instruction.next_ip())),
+                // Another way back, or code that two loops share.
+                Some((head, end)) if (*head..*end).contains(&target) => *end = instruction.next_ip(),
+                _ => {}
+            }
+        }
+        let (head, end) = span?;
+        let function = Function::decode(head, code.bytes.get(offset(head)?..offset(end)?)?);
+        let of_another =
+            |i: &Instruction| i.is_invalid() || jump_target(i).is_some_and(|target| target < head);
+        (function.index(ip).is_some() && !function.instructions.iter().any(of_another)).then_some(function)
+    }
+
     fn decode(start: u64, bytes: &[u8]) -> Function {
         let instructions: Vec<Instruction> =
             X86::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().collect();
@@ -149,12 +176,7 @@ impl Function {
 
     /// The index that a direct jump goes to, if it is in this function.
     pub fn target(&self, instruction: &Instruction) -> Option<usize> {
-        let jump = matches!(
-            instruction.flow_control(),
-            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
-        );
-        let near = jump && instruction.near_branch_target() != 0;
-        near.then(|| self.index(instruction.near_branch_target()))?
+        self.index(jump_target(instruction)?)
     }
 
     pub fn falls_through(&self, index: usize) -> bool {
@@ -181,6 +203,15 @@ impl Function {
                 | FlowControl::Return
         )
     }
+}
+
+/// Where a direct jump goes.
+fn jump_target(instruction: &Instruction) -> Option<u64> {
+    let jump = matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
+    );
+    (jump && instruction.near_branch_target() != 0).then(|| instruction.near_branch_target())
 }
 
 /// The offset to decode from so that an instruction begins at `offset`: of 16

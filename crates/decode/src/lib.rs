@@ -83,6 +83,9 @@ pub fn supported(arch: &str) -> bool {
 /// Instructions of decoded functions to keep; they take 40 bytes each.
 const KEPT_INSTRUCTIONS: usize = 256 * 1024;
 
+/// Loops without known bounds of their functions that are looked at for one around an instruction. // chosen
+const NESTED: usize = 4;
+
 /// Resolves samples; decodes each sampled instruction once.
 pub struct Decoder {
     /// By address space: those of ten thousand short processes come and go beside a long one.
@@ -99,6 +102,8 @@ struct Known {
     plans: HashMap<u64, Plan>,
     /// Decoded functions by their start: neighbouring samples share them.
     functions: BTreeMap<u64, Function>,
+    /// Loops whose functions have no known bounds, by their start.
+    unbounded: BTreeMap<u64, Function>,
     /// Loops by sampled instruction.
     loops: HashMap<u64, Option<Arc<CodeLoop>>>,
     /// The same by their first and last instruction.
@@ -108,8 +113,20 @@ struct Known {
 impl Known {
     /// Instructions of the functions.
     fn kept(&self) -> usize {
-        self.functions.values().map(|f| f.instructions.len()).sum()
+        self.functions.values().chain(self.unbounded.values()).map(|f| f.instructions.len()).sum()
     }
+}
+
+/// The code whose loops an instruction may be in, and its index there.
+fn around<'a>(
+    functions: &'a BTreeMap<u64, Function>,
+    unbounded: &'a BTreeMap<u64, Function>,
+    ip: u64,
+) -> Option<(&'a Function, usize)> {
+    let whole = functions.range(..=ip).next_back();
+    // An inner loop that was found first begins nearer than the one around it.
+    let loops = unbounded.range(..=ip).rev().take(NESTED);
+    whole.into_iter().chain(loops).find_map(|(_, function)| Some((function, function.index(ip)?)))
 }
 
 impl Default for Decoder {
@@ -143,15 +160,14 @@ impl Decoder {
         resolved
     }
 
-    /// The innermost loop around an instruction that was resolved; `None` if it is in none, or where its function begins is
-    /// not known.
+    /// The innermost loop around an instruction that was resolved; `None` if it is in none, or if it is longer than the code that
+    /// is known around it.
     pub fn loop_around(&mut self, space: u32, ip: u64) -> Option<Arc<CodeLoop>> {
         let known = self.known.get_mut(&space)?;
         if let Some(found) = known.loops.get(&ip) {
             return found.clone();
         }
-        let (_, function) = known.functions.range(..=ip).next_back()?;
-        let at = function.index(ip)?;
+        let (function, at) = around(&known.functions, &known.unbounded, ip)?;
         let found = CodeLoop::range(function, at).map(|span| {
             // All instructions of a loop share it.
             let head = function.instructions[*span.start()].ip();
@@ -194,24 +210,35 @@ impl Decoder {
         if let Some((function, at)) = place {
             return Plan::build(function, at, &mut self.factory);
         }
-        let Some((function, whole)) = code(ip).and_then(|code| Function::around(&code, ip)) else {
+        let code = code(ip);
+        let Some((function, whole)) = code.and_then(|code| Function::around(&code, ip)) else {
             return Plan::unknown();
         };
         let plan = match function.index(ip) {
             Some(at) => Plan::build(&function, at, &mut self.factory),
             None => Plan::unknown(),
         };
-        if whole {
-            if self.kept > KEPT_INSTRUCTIONS {
-                self.known.values_mut().for_each(|known| known.functions.clear());
-                self.kept = 0;
-            }
-            self.kept += function.instructions.len();
-            let functions = &mut self.known.entry(space).or_default().functions;
-            if let Some(replaced) = functions.insert(function.start, function) {
-                self.kept -= replaced.instructions.len();
-            }
+        let kept = if whole { Some(function) } else { code.and_then(|code| Function::looped(&code, ip)) };
+        if let Some(function) = kept {
+            self.keep(space, function, whole);
         }
         plan
+    }
+
+    /// Keeps a function, or a loop of one whose bounds are not known.
+    fn keep(&mut self, space: u32, function: Function, whole: bool) {
+        if self.kept > KEPT_INSTRUCTIONS {
+            for known in self.known.values_mut() {
+                known.functions.clear();
+                known.unbounded.clear();
+            }
+            self.kept = 0;
+        }
+        self.kept += function.instructions.len();
+        let known = self.known.entry(space).or_default();
+        let functions = if whole { &mut known.functions } else { &mut known.unbounded };
+        if let Some(replaced) = functions.insert(function.start, function) {
+            self.kept -= replaced.instructions.len();
+        }
     }
 }

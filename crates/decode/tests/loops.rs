@@ -55,6 +55,55 @@ fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
     decoder.loop_around(1, START + offset)
 }
 
+/// The same where nothing says which function the instruction is in: other code is in front of it and behind it.
+fn unbounded(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
+    // What is in front ends in the middle of an instruction, `mov rax, imm64`.
+    let (before, behind) = ("f20f1004c7 48b8 1122", "488b07 4883c708 75f7 c3");
+    let hex: String = [before, code, behind].concat().split(' ').collect();
+    let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+    let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let mut decoder = Decoder::new();
+    decoder.core = core("AuthenticAMD", 0x19, 0x11, "");
+    let registers = Registers { ip: START + offset, ..Registers::default() };
+    let start = START - before.replace(' ', "").len() as u64 / 2;
+    decoder.resolve(1, &registers, |_| Some(FunctionCode { start, bytes: &bytes, synced: false }));
+    decoder.loop_around(1, START + offset)
+}
+
+#[test]
+fn a_loop_of_generated_code_is_the_one_that_its_jump_back_says() {
+    // Offsets of all instructions.
+    let cases: [(&str, &[u64]); 4] = [
+        (TRIAD, &[0, 5, 9, 14, 19, 23, 26]),
+        (ROWS, &[0, 4, 8, 11]),
+        (BRANCHY, &[0, 3, 6, 8, 11, 15, 18]),
+        // Its inner loop.
+        (NESTED, &[2, 6, 9, 12]),
+    ];
+    for (code, offsets) in cases {
+        for &offset in offsets {
+            let (known, found) = (at(code, offset).unwrap(), unbounded(code, offset));
+            let found = found.unwrap_or_else(|| panic!("{code}: none at {offset}"));
+            assert_eq!(
+                (found.head, found.last, found.instructions),
+                (known.head, known.last, known.instructions)
+            );
+            assert_eq!(
+                (&found.streams, &found.cost, found.position),
+                (&known.streams, &known.cost, known.position)
+            );
+        }
+    }
+    // The outer loop's own instructions.
+    let (known, found) = (at(NESTED, 0).unwrap(), unbounded(NESTED, 14).unwrap());
+    assert_eq!((found.head, found.last), (known.head, known.last));
+    // `ret` at the end: not in a loop; and code that is left by a jump to in front of the loop belongs to another one.
+    assert!(unbounded(TRIAD, 28).is_none());
+    // `head: mov rax,[rdi]; test rax,rax; je -20; add rdi,8; dec rsi; jnz head`
+    assert!(unbounded("488b07 4885c0 74e6 4883c708 48ffce 75ef c3", 8).is_none());
+    assert!(unbounded("488b07 4885c0 90 90 4883c708 48ffce 75ef c3", 8).is_some());
+}
+
 fn sampled(code: &CodeLoop, values: &[(usize, u64)]) -> InLoop {
     let mut registers = Registers::default();
     values.iter().for_each(|&(register, value)| registers.gpr[register] = value);

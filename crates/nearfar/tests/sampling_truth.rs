@@ -125,3 +125,41 @@ fn a_walk_down_columns_hits_the_matrix() {
     let (share, samples) = hits(&run.report, &["column_squares"], &["matrix"]);
     reaches(share, 0.95, samples).unwrap();
 }
+
+/// Machine code that is made while the program runs, as a compiler in a runtime does: `xorps xmm0,xmm0; addsd xmm0,[rdi]; add rdi,8;
+/// cmp rdi,rsi; jne; ret`, so each addition waits for the one before. Sums the array as often as it is told.
+const GENERATED: &str = "
+int main(int count, char **words) {
+    static const unsigned char code[] = {0x0f, 0x57, 0xc0, 0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x39, 0xf7, 0x75, 0xf3, 0xc3};
+    unsigned char *made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) return 3;
+    memcpy(made + 64, code, sizeof code);
+    double (*sum)(double *, double *) = (void *)(made + 64), all = 0;
+    size_t n = strtoul(words[1], NULL, 10);
+    double *array = mmap(NULL, 8 * n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(array, 0, 8 * n);
+    for (int turn = atoi(words[2]); turn > 0; turn--) all += sum(array, array + n);
+    return count < 3 || all != 0;
+}";
+
+#[test]
+fn loops_of_generated_code_have_a_speed_and_lines() {
+    if !perf_works() || std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let _alone = alone();
+    let scratch = Scratch::new();
+    let program = scratch.c("generated", GENERATED);
+    let (elements, turns) = (16 << 20, 60);
+    let words = [program.to_str().unwrap(), &elements.to_string(), &turns.to_string()];
+    scratch.record("r", &[], &words);
+    // Its caches are a quarter of the array.
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../zoo/two-nodes.toml");
+    let report = scratch.report("r", &["--as", machine]);
+    let said = report.notes();
+    let known = said.split("For ").nth(1).and_then(|s| s.split(" %").next()?.parse::<f64>().ok());
+    assert!(known.is_some_and(|share| share >= 80.0), "{said}");
+    let lines = &report.object("array").0["estimated_lines"];
+    let passed = f64::from(elements / 8 * turns);
+    assert!((number(&lines["low"])..=number(&lines["high"])).contains(&passed), "{lines} for {passed}");
+}

@@ -79,8 +79,11 @@ impl ProcessTable {
 /// Bytes of an x86 instruction at most (Intel SDM, volume 2, section 2.3.11).
 const LONGEST_INSTRUCTION: u64 = 15;
 
-/// Bytes before and behind an instruction that are looked at where no symbol bounds its function.
-const JIT_WINDOW: u64 = 96;
+/// Bytes before and behind an instruction that are looked at where no symbol bounds its function: loops that a compiler has unrolled
+/// sixteen times are half as long. // chosen
+const JIT_WINDOW: u64 = 2048;
+/// The same where a file's segment does not go so far.
+const SHORT_WINDOW: u64 = 96;
 
 /// The instruction at an address of a file that is mapped so that it is at `ip`.
 fn file_instruction(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
@@ -100,10 +103,11 @@ fn file_code(file: &Module, vaddr: u64, ip: u64) -> Option<FunctionCode<'_>> {
             synced: true,
         });
     }
-    let from = vaddr.saturating_sub(JIT_WINDOW);
-    let bytes = file.code(from..vaddr + JIT_WINDOW).or_else(|| file.code(vaddr..vaddr + 16));
-    let bytes = bytes?;
-    let from = if bytes.len() > 16 { from } else { vaddr };
+    let windows = [(JIT_WINDOW, JIT_WINDOW), (SHORT_WINDOW, SHORT_WINDOW), (0, 16)];
+    let (from, bytes) = windows.into_iter().find_map(|(before, behind)| {
+        let from = vaddr.saturating_sub(before);
+        Some((from, file.code(from..vaddr.checked_add(behind)?)?))
+    })?;
     Some(FunctionCode { start: from.wrapping_add(bias), bytes, synced: false })
 }
 
