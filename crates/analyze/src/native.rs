@@ -187,9 +187,11 @@ fn fetched_ahead(regular: u8, step: f64) -> bool {
     regular != 0 && step != 0.0 && step.abs() <= 2048.0
 }
 
-/// A cycle at most, ns: of a core whose clock is slow, and which two threads share.
+/// A cycle at most, ns: of a core whose clock is slow, and which two threads share; or longer, if the recorder saw that instructions
+/// took longer while the program ran. A virtual machine does not say that another one uses the core's other thread.
 fn slow_cycle_ns(input: &Input, ghz: f64) -> f64 {
-    f64::from(input.meta.machine.threads_per_core.max(1)) / (SLOWEST * ghz)
+    let shared = f64::from(input.meta.machine.threads_per_core.max(1));
+    (shared / SLOWEST).max(input.meta.core_slowdown.unwrap_or(1.0)) / ghz
 }
 
 fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace> {

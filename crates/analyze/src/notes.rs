@@ -72,6 +72,12 @@ pub fn notes(
             percent(meta.steal_share)
         ));
     }
+    if let Some(times) = meta.core_slowdown.filter(|&times| times >= SLOWER) {
+        n.push(format!(
+            "While the program ran, the same instructions took {times:.1} times as long as at the fastest, by a test of a few microseconds every \
+             50 ms: the clock was lower, or something else used the same core. Loops may compute for that much longer."
+        ));
+    }
     if counters.paced > 0 {
         let part = |weight: u64| percent(weight as f64 / counters.working.weight.max(1) as f64);
         n.push(format!(
@@ -163,6 +169,9 @@ pub fn notes(
     n
 }
 
+/// Times that instructions took as long as at the fastest from which on the report says so: more than a slow clock explains
+/// ([`super::velocity::SLOWEST`]).
+const SLOWER: f64 = 1.25;
 /// Part of the time from which on waiting is worth a line. // chosen
 const MUCH_WAITING: f64 = 0.05;
 

@@ -120,6 +120,10 @@ pub struct Meta {
     /// `null` if unknown.
     #[serde(default)]
     pub core_ghz: Option<f64>,
+    /// How many times longer than at `core_ghz`, with the core for itself, the same instructions took on the recorder's cpu while the
+    /// program ran, in the mean: chains of additions and independent ones, the slower of both; `null` if unknown.
+    #[serde(default)]
+    pub core_slowdown: Option<f64>,
     /// What an addition to a word in memory took when the recording began or ended, whose line was the core's own, ns: the slowest
     /// of some forms of the address; `null` if unknown.
     #[serde(default)]

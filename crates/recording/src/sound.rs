@@ -44,6 +44,9 @@ impl Meta {
         if let Some(ghz) = self.core_ghz.filter(|ghz| !(0.1..=20.0).contains(ghz)) {
             return Err(format!("it has {ghz} for the GHz of a core"));
         }
+        if let Some(times) = self.core_slowdown.filter(|times| !(1.0..=100.0).contains(times)) {
+            return Err(format!("it has cores that are {times} times as slow as at their fastest"));
+        }
         if let Some(ns) = self.in_place_ns.filter(|ns| !(0.01..=1000.0).contains(ns)) {
             return Err(format!("it has {ns} ns for an addition in memory"));
         }

@@ -75,6 +75,7 @@ impl MadeRecording {
             target_system_s: -1.0,
             largest_process_bytes: 0,
             core_ghz: None,
+            core_slowdown: None,
             in_place_ns: None,
             hugetlb_bytes: Some(0),
             target_faults: 0,

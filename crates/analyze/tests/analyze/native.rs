@@ -130,6 +130,19 @@ fn the_same_samples_of_a_loop_that_takes_longer_are_time_on_far_memory() {
     let waits = 0.5 * (1.0 - 3.0 / (0.8 * GHZ) / 1.6);
     assert!((low - waits).abs() < 0.03, "{low} {waits}");
     assert!(r.verdict_why.contains("by how long iterations of its loops take"), "{}", r.verdict_why);
+    // Cores that took twice as long for the same instructions while it ran, as of a core that others use, may have computed.
+    let mut slower = used(1.6, 3.0);
+    slower.input.meta.core_slowdown = Some(2.0);
+    let r = slower.on(2);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    let low = r.remote_time_share_ci.unwrap().low;
+    assert!((low - 0.5 * (1.0 - 2.0 * 3.0 / GHZ / 1.6)).abs() < 0.03, "{low}");
+    assert!(r.notes.iter().any(|n| n.contains("2.0 times as long as at the fastest")), "{:?}", r.notes);
+    // Hardly slower than at their fastest is what a slow clock is taken for anyway.
+    let mut even = used(1.6, 3.0);
+    even.input.meta.core_slowdown = Some(1.2);
+    let r = even.on(2);
+    assert!((r.remote_time_share_ci.unwrap().low - waits).abs() < 0.03 && r.verdict == Verdict::Affected);
     // A third more than the arithmetic: neither.
     let r = used(1.0, 3.0).on(2);
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);

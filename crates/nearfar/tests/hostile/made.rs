@@ -70,6 +70,7 @@ impl Made<'_> {
             target_system_s: 1.0,
             largest_process_bytes: 1 << 30,
             core_ghz: Some(3.5),
+            core_slowdown: Some(1.1),
             in_place_ns: Some(1.5),
             hugetlb_bytes: Some(0),
             target_faults: 1000,

@@ -6,7 +6,7 @@ mod progress;
 use super::agent::AgentFile;
 use super::agent_events::AgentEvents;
 use super::attach::{self, Lives};
-use super::core_clock::{core_ghz, in_place_ns};
+use super::core_clock::{Beats, core_ghz, in_place_ns};
 use super::counting::Counting;
 use super::events::Interpreter;
 pub use super::options::{CallGraph, Inside, Options, Outcome, RecordError, Subject};
@@ -303,6 +303,7 @@ impl Session<'_> {
         let mut last_progress = begin;
         let mut look_every = Duration::from_secs_f64(self.options.look_interval);
         let mut last_look = begin;
+        let mut beats = Beats::default();
         let (ending, taken) = loop {
             let wake = running.as_ref().map_or(-1, Running::poll_fd);
             let filling = self.agent.as_ref().is_ok_and(|agent| agent.filling);
@@ -321,6 +322,9 @@ impl Session<'_> {
             self.drain(ended.is_some());
             if let Some(ended) = ended {
                 break ended;
+            }
+            if self.writer.meta.core_ghz.is_some() {
+                beats.beat();
             }
             if last_look.elapsed() >= look_every {
                 let cost = self.look_at_page_nodes();
@@ -361,6 +365,7 @@ impl Session<'_> {
         // Once more: cores run faster or slower as others work or rest.
         let before = self.writer.meta.core_ghz;
         self.writer.meta.core_ghz = before.and_then(|ghz| Some(core_ghz()?.max(ghz)));
+        self.writer.meta.core_slowdown = self.writer.meta.core_ghz.and_then(|ghz| beats.slowdown(ghz));
         let before = self.writer.meta.in_place_ns;
         self.writer.meta.in_place_ns = before.and_then(|ns| Some(in_place_ns()?.min(ns)));
         self.close(ending, untouched)

@@ -243,6 +243,7 @@ pub(super) fn first_meta(
         target_system_s: -1.0,
         largest_process_bytes: 0,
         core_ghz: None,
+        core_slowdown: None,
         in_place_ns: None,
         hugetlb_bytes: discover::hugetlb_bytes(Path::new("/")),
         target_faults: 0,

@@ -217,6 +217,7 @@ fn empty_meta(machine: Machine, command: Vec<String>, from: String) -> Meta {
         target_system_s: -1.0,
         largest_process_bytes: 0,
         core_ghz: None,
+        core_slowdown: None,
         in_place_ns: None,
         hugetlb_bytes: None,
         target_faults: 0,
