@@ -53,6 +53,7 @@ mod pages;
 mod pattern;
 mod phases;
 mod pictures;
+mod pieces;
 mod placement;
 mod program;
 mod reach;

@@ -7,6 +7,7 @@
 
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
+use super::pieces::{among_others, leaves_out, pieces};
 use super::spans::Fixed;
 use super::velocity::{IMPOSSIBLE, Point, SLOWEST, velocity};
 use nearfar_machine::LINE_BYTES;
@@ -29,8 +30,6 @@ const ONE_ENTRY: f64 = 0.5;
 const RARELY: f64 = 0.5;
 /// Samples of a thread in a loop below which nothing is asked. // chosen
 const LEAST: usize = 50;
-/// Part of the samples that a piece of memory must have to count. // chosen
-const PIECE: f64 = 0.05;
 
 /// Pieces of memory that a loop may go through in turn, as two grids, for its position alone to say how many lines it moves. // chosen
 const IN_TURN: usize = 2;
@@ -120,9 +119,12 @@ impl Native {
             .iter()
             .filter_map(|(&key, samples)| Some((key, Fixed::of(input, *rows.get(&key.1)?, samples, ghz)?)))
             .collect();
+        let among = among_others(input, &by_thread, &rows);
         let mut paces: FastMap<(u32, u32), Pace> = by_thread
             .into_iter()
-            .filter_map(|(key, samples)| Some((key, pace(input, *rows.get(&key.1)?, samples, ghz)?)))
+            .filter_map(|(key, samples)| {
+                Some((key, pace(input, *rows.get(&key.1)?, samples, ghz, among.contains(&key))?))
+            })
             .collect();
         sustain(&mut paces, judge);
         let (o, slow) = (&input.loop_operands, slow_cycle_ns(input, ghz));
@@ -194,7 +196,8 @@ fn slow_cycle_ns(input: &Input, ghz: f64) -> f64 {
     (shared / SLOWEST).max(input.meta.core_slowdown.unwrap_or(1.0)) / ghz
 }
 
-fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace> {
+/// The pace of a thread's loop. `among`: its positions lie among those of other threads.
+fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64, among: bool) -> Option<Pace> {
     let (p, l) = (&input.progress, &input.loops);
     let step = l.step[row];
     if step == 0.0 || l.issue_cycles[row] <= 0.0 || samples.iter().any(|&i| p.cpu_ns[i] == UNCOUNTED) {
@@ -233,7 +236,9 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64) -> Option<Pace
     };
     let by_entry = by_entry.flatten();
     let (by_memory, in_turn) = by_memory();
-    let found = by_entry.or(by_memory)?;
+    // Where entries are short, the position may run past what the thread leaves out.
+    let alone = of_one_entry || !among && !leaves_out(input, &samples, step);
+    let found = by_entry.or(by_memory.filter(|_| alone))?;
     let swept = match (by_entry, by_memory) {
         (Some(entry), Some(memory)) => Some([(memory.per_ns / entry.per_ns).min(1.0); 3]),
         // From one piece to the next the position jumps, and entries that do not count say nothing of how often.
@@ -371,47 +376,5 @@ fn sustain(paces: &mut FastMap<(u32, u32), Pace>, judge: &Judge) {
     for pace in paces.values_mut() {
         pace.sustained = nodes < 2 || given(pace.bytes_per_ns, all_bytes);
         pace.ahead = given(pace.ahead_per_ns, all_ahead);
-    }
-}
-
-/// The pieces of memory that positions are in, and how long a pass through one is: those of about the longest length. A loop
-/// that works on one array after the other, or on two in turn, has a piece for each.
-pub(super) fn pieces(mut positions: Vec<u64>) -> (Vec<(u64, u64)>, f64) {
-    positions.sort_unstable();
-    let n = positions.len();
-    let mut gaps: Vec<u64> = positions.windows(2).map(|w| w[1] - w[0]).collect();
-    gaps.sort_unstable();
-    // Of n samples anywhere in a piece, the widest gap is ln n times the mean, and a tenth are wider than ln 10 times the mean.
-    let usual = gaps.get(gaps.len() * 9 / 10).copied().unwrap_or(0).max(1) as f64 / std::f64::consts::LN_10;
-    let widest = usual * 3.0 * (n.max(3) as f64).ln();
-    let mut found: Vec<(u64, u64, usize)> = Vec::new();
-    for position in positions {
-        match found.last_mut().filter(|piece| (position - piece.1) as f64 <= widest) {
-            Some(piece) => *piece = (piece.0, position, piece.2 + 1),
-            None => found.push((position, position, 1)),
-        }
-    }
-    // Samples do not reach quite to the ends.
-    let length = |piece: &(u64, u64, usize)| {
-        let samples = piece.2 as f64;
-        (piece.1 - piece.0) as f64 * (samples + 1.0) / (samples - 1.0).max(1.0)
-    };
-    found.retain(|piece| piece.2 as f64 >= PIECE * n as f64 && piece.2 >= 10);
-    let longest = found.iter().map(length).fold(0.0, f64::max);
-    found.retain(|piece| length(piece) > 0.94 * longest);
-    (found.into_iter().map(|piece| (piece.0, piece.1)).collect(), longest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_arrays_of_one_length_are_two_pieces_and_a_shorter_one_is_left_out() {
-        let spread = |from: u64, bytes: u64, n: u64| (0..n).map(move |i| from + i * 7919 % bytes);
-        let all = spread(0x1000_0000, 800_000, 300).chain(spread(0x2000_0000, 800_000, 300));
-        let (pieces, extent) = pieces(all.chain(spread(0x3000_0000, 20_000, 100)).collect());
-        assert_eq!(pieces.len(), 2, "{pieces:?}");
-        assert!((extent / 800_000.0 - 1.0).abs() < 0.05, "{extent}");
     }
 }

@@ -14,6 +14,12 @@ const GHZ: f64 = 4.0;
 /// An array that one thread initialises and two use in blocks, each in a loop of which an iteration takes `ns`. The
 /// recorder keeps how far they are; `chain` is what the chain of results costs, cycles.
 pub fn used(ns: f64, chain: f64) -> MadeRecording {
+    let all = PAGES * PAGE / 2 / 8;
+    taken(ns, chain, |thread, iteration| (thread * all + iteration % all, all - iteration % all))
+}
+
+/// The same where `place` says which element a thread's iteration uses, and how many iterations are left of its entry.
+fn taken(ns: f64, chain: f64, place: impl Fn(u64, u64) -> (u64, u64)) -> MadeRecording {
     let mut w = MadeRecording::new(2);
     let init = w.own("init", 10);
     let work = w.own("work", 20);
@@ -43,16 +49,15 @@ pub fn used(ns: f64, chain: f64) -> MadeRecording {
         step: 8.0,
         always: 1,
     });
-    let block = PAGES * PAGE / 2;
-    let iterations = block / 8;
     for thread in 0..2u32 {
         let (mut cpu, mut seed) = (0u64, u64::from(thread) + 1);
         for nth in 0..1500u32 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             cpu += 100_000 + (seed >> 33) % 1_500_000;
             // The interrupt of each sample takes 4 µs from the program.
-            let iteration = ((cpu - 4_000 * u64::from(nth)) as f64 / ns) as u64 % iterations;
-            let position = a + u64::from(thread) * block + iteration * 8;
+            let iteration = ((cpu - 4_000 * u64::from(nth)) as f64 / ns) as u64;
+            let (element, left) = place(u64::from(thread), iteration);
+            let position = a + element * 8;
             let time_ns = WORK + cpu * 2;
             w.sample(time_ns, thread, work, position);
             w.input.progress.push(Progress {
@@ -65,7 +70,7 @@ pub fn used(ns: f64, chain: f64) -> MadeRecording {
                 position,
                 other: u16::MAX,
                 other_address: 0,
-                left: iterations - iteration,
+                left,
                 nth,
             });
         }
@@ -117,6 +122,33 @@ fn a_loop_that_takes_what_its_arithmetic_takes_has_no_time_on_far_memory() {
     assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
     assert!(r.findings.is_empty());
     assert!(note(&r).contains("100 % is in loops that compute"), "{:?}", r.notes);
+}
+
+#[test]
+fn a_position_that_runs_past_what_a_thread_leaves_out_says_no_speed() {
+    const ALL: u64 = PAGES * PAGE / 8;
+    const ENTRY: u64 = 4096;
+    // Entries begin so unevenly that the place within one says nothing.
+    let within = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    // Two threads take every second piece of the array, as of a dynamic schedule.
+    let pieces =
+        |thread: u64, i: u64| (((i / ENTRY * 2 + thread) * ENTRY + within(i)) % ALL, ENTRY - 1 - within(i));
+    // Each goes through every second row of its half.
+    let rows = |thread: u64, i: u64| {
+        let own = (i / ENTRY * 2 * ENTRY + within(i)) % (ALL / 2);
+        (thread * ALL / 2 + own, ENTRY - 1 - within(i))
+    };
+    for w in [taken(1.6, 3.0, pieces), taken(1.6, 3.0, rows)] {
+        let r = w.on(2);
+        assert_eq!(note(&r), "", "an iteration would seem half as long as it is, and to compute");
+        assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    }
+    // Without gaps, and each in its half, the position tells.
+    let whole = |thread: u64, i: u64| {
+        let own = (i / ENTRY * ENTRY + within(i)) % (ALL / 2);
+        (thread * ALL / 2 + own, ENTRY - 1 - within(i))
+    };
+    assert!(note(&taken(1.6, 3.0, whole).on(2)).contains("For 100 % of the time"));
 }
 
 #[test]
