@@ -66,26 +66,15 @@ pub(super) fn among_others(
     }
     let mut found = FastSet::default();
     for ((_, loop_id), threads) in by_loop.into_iter().filter(|(_, threads)| threads.len() > 1) {
-        // Of each thread, its positions in each of its pieces, in order.
-        let placed: Vec<Vec<Vec<u64>>> = threads
-            .iter()
-            .map(|&thread| {
-                let mut all: Vec<u64> =
-                    samples[&(thread, loop_id)].iter().map(|&i| input.progress.position[i]).collect();
-                all.sort_unstable();
-                let inside = |&(first, last): &(u64, u64)| {
-                    all[all.partition_point(|&p| p < first)..all.partition_point(|&p| p <= last)].to_vec()
-                };
-                pieces(all.clone()).0.iter().map(inside).collect()
-            })
-            .collect();
-        for (a, &thread) in threads.iter().enumerate() {
-            let among = |b: usize| {
-                let both = placed[a].iter().flat_map(|own| placed[b].iter().map(move |others| (own, others)));
-                both.map(|(own, others)| between(own, others)).sum::<usize>() as f64
-            };
-            let all = placed[a].iter().map(Vec::len).sum::<usize>() as f64;
-            if (0..threads.len()).any(|b| b != a && among(b) > AMONG * all) {
+        let of = |thread: u32| {
+            let rows = &samples[&(thread, loop_id)];
+            rows.iter().map(|&i| input.progress.position[i]).collect::<Vec<u64>>()
+        };
+        let covered = Covered::new(threads.iter().flat_map(|&t| inner(of(t)).map(move |range| (t, range))));
+        for &thread in &threads {
+            let own = of(thread);
+            let among = own.iter().filter(|&&p| covered.by_another(thread, p)).count();
+            if among as f64 > AMONG * own.len() as f64 {
                 found.insert((thread, loop_id));
             }
         }
@@ -93,14 +82,53 @@ pub(super) fn among_others(
     found
 }
 
-/// How many positions lie between those of another thread; both in order.
-fn between(own: &[u64], others: &[u64]) -> usize {
-    if others.len() < LEAST {
-        return 0;
+/// What of each piece is between the outermost of a thread's positions.
+fn inner(mut positions: Vec<u64>) -> impl Iterator<Item = (u64, u64)> {
+    positions.sort_unstable();
+    let (found, _) = pieces(positions.clone());
+    found.into_iter().filter_map(move |(first, last)| {
+        let from = positions.partition_point(|&p| p < first);
+        let inside = &positions[from..positions.partition_point(|&p| p <= last)];
+        let outer = (inside.len() as f64 * OUTER) as usize;
+        (inside.len() >= LEAST).then(|| (inside[outer], inside[inside.len() - 1 - outer]))
+    })
+}
+
+/// Ranges of several threads.
+struct Covered {
+    /// By where they begin: of all that begin there or before, the one that reaches farthest, and that of the other threads.
+    reach: Vec<(u64, [(u32, u64); 2])>,
+}
+
+impl Covered {
+    fn new(ranges: impl Iterator<Item = (u32, (u64, u64))>) -> Covered {
+        let mut ranges: Vec<_> = ranges.collect();
+        ranges.sort_unstable_by_key(|&(thread, (first, last))| (first, last, thread));
+        // Nobody's, and they hold nothing.
+        let mut farthest = [(u32::MAX, 0); 2];
+        let reach = ranges.into_iter().map(|(thread, (first, last))| {
+            let [most, next] = farthest;
+            farthest = match (thread == most.0, last > most.1) {
+                (true, _) => [(thread, most.1.max(last)), next],
+                (false, true) => [(thread, last), most],
+                (false, false) if last > next.1 => [most, (thread, last)],
+                (false, false) => [most, next],
+            };
+            (first, farthest)
+        });
+        Covered { reach: reach.collect() }
     }
-    let outer = (others.len() as f64 * OUTER) as usize;
-    let (first, last) = (others[outer], others[others.len() - 1 - outer]);
-    own.partition_point(|&p| p <= last).saturating_sub(own.partition_point(|&p| p < first))
+
+    /// Whether a position is in a range of another thread.
+    fn by_another(&self, thread: u32, position: u64) -> bool {
+        let Some(before) = self.reach.partition_point(|r| r.0 <= position).checked_sub(1) else {
+            return false;
+        };
+        self.reach[before]
+            .1
+            .iter()
+            .any(|&(other, last)| other != thread && other != u32::MAX && position <= last)
+    }
 }
 
 /// Whether a loop's entries are of memory with gaps between: the ends of all entries are farther apart than the longest is long.
@@ -131,11 +159,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_between_those_of_another_thread_are_counted() {
-        let others: Vec<u64> = (100..200).collect();
-        assert_eq!(between(&[50, 104, 105, 194, 195, 300], &others), 2);
-        assert_eq!(between(&[150, 151], &others[..10]), 0, "too few");
-        assert_eq!(between(&[], &others), 0);
+    fn positions_in_ranges_of_other_threads_are_known() {
+        let ranges = [(1, (100, 200)), (2, (150, 400)), (3, (160, 170)), (1, (500, 600))];
+        let covered = Covered::new(ranges.into_iter());
+        for position in 0..700 {
+            for thread in 1..5 {
+                let among = ranges
+                    .iter()
+                    .any(|&(t, (first, last))| t != thread && (first..=last).contains(&position));
+                assert_eq!(covered.by_another(thread, position), among, "{position} of {thread}");
+            }
+        }
+        assert!(!Covered::new([].into_iter()).by_another(1, 5));
+    }
+
+    #[test]
+    fn the_outermost_positions_of_a_piece_are_left_out() {
+        let positions: Vec<u64> = (0..100).map(|i| 1000 + 8 * i).collect();
+        assert_eq!(inner(positions.clone()).collect::<Vec<_>>(), [(1040, 1752)]);
+        assert_eq!(inner(positions[..19].to_vec()).count(), 0, "too few");
     }
 
     #[test]
