@@ -74,8 +74,8 @@ pub fn notes(
     }
     if let Some(times) = meta.core_slowdown.filter(|&times| times >= SLOWER) {
         n.push(format!(
-            "While the program ran, the same instructions took {times:.1} times as long as at the fastest, by a test of a few microseconds every \
-             50 ms: the clock was lower, or something else used the same core. Loops may compute for that much longer."
+            "While the program ran, the same instructions took {times:.1} times as long as at the fastest, in the mean of short tests on the recorder's \
+             cpu: the clock was lower, or something else used the same core. Loops may compute for that much longer."
         ));
     }
     if counters.paced > 0 {
@@ -169,7 +169,7 @@ pub fn notes(
     n
 }
 
-/// Times that instructions took as long as at the fastest from which on the report says so: more than a slow clock explains
+/// The report says by how much cores were slower than at their fastest if it is this much or more: a slow clock explains less
 /// ([`super::velocity::SLOWEST`]).
 const SLOWER: f64 = 1.25;
 /// Part of the time from which on waiting is worth a line. // chosen

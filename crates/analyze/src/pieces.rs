@@ -104,7 +104,7 @@ impl Covered {
     fn new(ranges: impl Iterator<Item = (u32, (u64, u64))>) -> Covered {
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_unstable_by_key(|&(thread, (first, last))| (first, last, thread));
-        // Nobody's, and they hold nothing.
+        // Of no thread yet.
         let mut farthest = [(u32::MAX, 0); 2];
         let reach = ranges.into_iter().map(|(thread, (first, last))| {
             let [most, next] = farthest;

@@ -45,28 +45,26 @@ const ALL_ONES: &str = "660f76c0 660f73d001 660fd407 4883c710 48ffce 75ea c3";
 
 /// The loop around the instruction at an offset.
 fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
-    let hex: String = code.split(' ').collect();
-    let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
-    let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-    let mut decoder = Decoder::new();
-    decoder.core = core("AuthenticAMD", 0x19, 0x11, "");
-    let registers = Registers { ip: START + offset, ..Registers::default() };
-    decoder.resolve(1, &registers, |_| Some(FunctionCode { start: START, bytes: &bytes, synced: true }));
-    decoder.loop_around(1, START + offset)
+    between("", code, "", offset)
 }
 
-/// The same where nothing says which function the instruction is in: other code is in front of it and behind it.
+/// The same where nothing says which function the instruction is in: other code is in front of it and behind it, and what is in front ends
+/// in the middle of an instruction, `mov rax, imm64`.
 fn unbounded(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
-    // What is in front ends in the middle of an instruction, `mov rax, imm64`.
-    let (before, behind) = ("f20f1004c7 48b8 1122", "488b07 4883c708 75f7 c3");
+    between("f20f1004c7 48b8 1122", code, "488b07 4883c708 75f7 c3", offset)
+}
+
+/// The loop around the instruction at an offset of code that begins at `START`; its function begins there only if nothing is in front.
+fn between(before: &str, code: &str, behind: &str, offset: u64) -> Option<Arc<CodeLoop>> {
     let hex: String = [before, code, behind].concat().split(' ').collect();
     let byte = |i: usize| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
     let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+    let start = START - before.replace(' ', "").len() as u64 / 2;
     let mut decoder = Decoder::new();
     decoder.core = core("AuthenticAMD", 0x19, 0x11, "");
     let registers = Registers { ip: START + offset, ..Registers::default() };
-    let start = START - before.replace(' ', "").len() as u64 / 2;
-    decoder.resolve(1, &registers, |_| Some(FunctionCode { start, bytes: &bytes, synced: false }));
+    let synced = before.is_empty();
+    decoder.resolve(1, &registers, |_| Some(FunctionCode { start, bytes: &bytes, synced }));
     decoder.loop_around(1, START + offset)
 }
 

@@ -127,7 +127,7 @@ fn a_walk_down_columns_hits_the_matrix() {
 }
 
 /// Machine code that is made while the program runs, as a compiler in a runtime does: `xorps xmm0,xmm0; addsd xmm0,[rdi]; add rdi,8;
-/// cmp rdi,rsi; jne; ret`, so each addition waits for the one before. Sums the array as often as it is told.
+/// cmp rdi,rsi; jne; ret`. Each addition waits for the one before. Its arguments: elements of the array, and how often it is summed.
 const GENERATED: &str = "
 int main(int count, char **words) {
     static const unsigned char code[] = {0x0f, 0x57, 0xc0, 0xf2, 0x0f, 0x58, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x39, 0xf7, 0x75, 0xf3, 0xc3};

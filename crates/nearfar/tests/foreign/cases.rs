@@ -208,10 +208,9 @@ impl Case {
         !cached.is_empty() && hardly_waits(report, [&|| run(here), &|| run(begun), &|| run(cached)], 1.0)
     }
 
-    /// What is wrong with a report of it. `here`: recorded on this host, and the folder for another run of the program.
-    pub fn wrong(&self, report: &Report, here: Option<&Scratch>) -> Vec<String> {
-        let scratch = here;
-        let here = here.is_some();
+    /// What is wrong with a report of it. `scratch`: where to build it for another run; of a recording of this host only.
+    pub fn wrong(&self, report: &Report, scratch: Option<&Scratch>) -> Vec<String> {
+        let here = scratch.is_some();
         let mut wrong = Vec::new();
         let mut must = |holds: bool, what: String| {
             if !holds {

@@ -127,7 +127,7 @@ fn abreast(_: u64) -> Option<Duration> {
 const BEAT: [u64; 2] = [8192, 24_576];
 /// Additions that every core of `nearfar_decode` can do in a cycle, with the loop around them: four in 2.25 cycles, rounded down. // chosen
 const ABREAST: f64 = 3.0;
-/// Time between two beats. // chosen: they take 0.03 % of it
+/// Time between two beats. // chosen: both kinds twice take 0.02 % of it
 const EVERY: Duration = Duration::from_millis(50);
 /// Beats that are kept; when there are more, every second one goes. // chosen
 const KEPT: usize = 8192;
