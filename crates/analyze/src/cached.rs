@@ -27,6 +27,8 @@ use nearfar_recording::{Columns, LOST_EITHER, LOST_PERF, NONE, ObjectKind};
 /// Part of a cache that is sure to hold what fits it. Physical pages fall on its sets at random: at half the
 /// capacity, a set of 16 ways is asked for 8 lines on average and for more than 16 in 0.4 of 100 cases (Poisson).
 pub(super) const SURELY_HELD: f64 = 0.5;
+/// Capacities of a cache from which on it does not hold what is used in between. // chosen
+pub(super) const NEVER_HELD: f64 = 1.5;
 /// Largest part of the CPU time that may be the kernel's: its copies go through the caches, too. // chosen
 const MOST_KERNEL: f64 = 0.1;
 /// Latency of far memory where the machine's is not known, ns: above that of the other socket's memory on every

@@ -8,7 +8,7 @@
 //! the virtual machine settles it.
 
 use super::by_row::by_row;
-use super::cached::{PER_PIECE, far_latency, last_level};
+use super::cached::{NEVER_HELD, PER_PIECE, far_latency, last_level};
 use super::context::Context;
 use super::counters::{BINS, Counters, Use};
 use super::hash::FastMap;
@@ -71,6 +71,13 @@ pub fn held(
     });
     let mut room: Vec<f64> =
         (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, counters, n))).collect();
+    // Caches do not always drop what is oldest: of a little more than they have room for they keep a part.
+    for (node, room) in room.iter_mut().enumerate() {
+        let together: f64 = items.iter().filter(|i| usize::from(i.node) == node).map(|i| i.bytes).sum();
+        if together < NEVER_HELD * *room {
+            *room = room.max(together);
+        }
+    }
     let mut by_row_use = vec![0u64; row_uses.len()];
     let (mut far, mut bytes) = (0u64, vec![0.0f64; row_uses.len()]);
     for item in items {

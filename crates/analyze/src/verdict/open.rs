@@ -50,8 +50,9 @@ fn may_be_held(held: &CacheHeld, interval: Interval, shape: Option<&str>) -> Str
         ),
         None => ("", String::new()),
     };
+    let part = if held.object_bytes > held.cache_bytes { ", at least a part of it" } else { "" };
     format!(
-        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache{whose} ({}) may have held: \
+        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache{whose} ({}) may have held{part}: \
          a clock cannot tell its hits from far memory, which took {} to {} of the time. `nearfar record --on MACHINE` counts what \
          came from memory.{also}",
         percent(held.far_share),

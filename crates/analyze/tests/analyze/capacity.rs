@@ -103,6 +103,17 @@ fn what_no_cache_holds_is_far_memory() {
     assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
 }
 
+/// A third more than a cache has room for, which therefore keeps a part of it; then half as much again, which counts as too much.
+#[test]
+fn a_cache_may_hold_a_part_of_what_is_a_little_too_large() {
+    let of = |pages| on_two(&of_a_large_program(pages, all_over));
+    let r = of(10_880);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("32 MiB) may have held, at least a part of it"), "{}", r.verdict_why);
+    let r = of(12_288);
+    assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
+}
+
 /// Both are used by both threads, `b` more often: together they do not fit.
 #[test]
 fn objects_that_fit_one_by_one_need_not_fit_together() {
