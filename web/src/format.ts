@@ -66,6 +66,15 @@ export function gain(predicted: Predicted): string {
   return `${saved(predicted.ratio)} % (${saved(predicted.high)} to ${saved(predicted.low)})`;
 }
 
+/** The same where it may be a loss: "2 % less (3 % more to 8 % less)". */
+export function lessOrMore(predicted: Predicted): string {
+  const part = (ratio: number) => {
+    const saved = Math.round((1 - ratio) * 100);
+    return `${Math.abs(saved)} % ${saved < 0 ? "more" : "less"}`;
+  };
+  return `${part(predicted.ratio)} (${part(predicted.high)} to ${part(predicted.low)})`;
+}
+
 /** The same without a best guess: "85 to 97 %". */
 export function between(predicted: Predicted): string {
   return `${Math.round((1 - predicted.high) * 100)} to ${Math.round((1 - predicted.low) * 100)} %`;

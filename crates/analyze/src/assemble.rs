@@ -104,7 +104,7 @@ pub fn assemble(
         cached: caches.is_ok(),
         program,
     };
-    let (findings, not_worth, unnamed, repaired) = findings::findings(rows, causes, &setting);
+    let (mut findings, not_worth, unnamed, repaired) = findings::findings(rows, causes, &setting);
     let placeable = engine.as_ref().map(|e| e.placeable(&planner)).unwrap_or_default();
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, &placeable, not_worth));
     let evidence = Evidence {
@@ -142,6 +142,9 @@ pub fn assemble(
     if let (Verdict::Clean, Some(early)) = (verdict, &ended_early) {
         verdict = Verdict::Unknown;
         verdict_why = format!("The run ended early ({early}). Up to then: {verdict_why}");
+    }
+    if verdict == Verdict::Unknown {
+        findings::keep_what_may_gain(&mut findings);
     }
     let code = Code { context, counters };
     let functions = code.functions(input);

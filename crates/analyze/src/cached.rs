@@ -19,16 +19,13 @@ use super::object_rows::RowUse;
 use super::stats::draws_interval;
 use super::value::{Basis, CacheBound};
 use nearfar_figures::sizes::{capacity, size};
-use nearfar_machine::CacheLevel;
-use nearfar_machine::LINE_BYTES;
-use nearfar_machine::figures::Matrix;
+use nearfar_machine::figures::{CacheFigures, Inclusion, Matrix};
+use nearfar_machine::{CacheLevel, LINE_BYTES, Machine};
 use nearfar_recording::{Columns, LOST_EITHER, LOST_PERF, NONE, ObjectKind};
 
 /// Part of a cache that is sure to hold what fits it. Physical pages fall on its sets at random: at half the
 /// capacity, a set of 16 ways is asked for 8 lines on average and for more than 16 in 0.4 of 100 cases (Poisson).
 pub(super) const SURELY_HELD: f64 = 0.5;
-/// Capacities of a cache from which on it does not hold what is used in between. // chosen
-pub(super) const NEVER_HELD: f64 = 1.5;
 /// Largest part of the CPU time that may be the kernel's: its copies go through the caches, too. // chosen
 const MOST_KERNEL: f64 = 0.1;
 /// Latency of far memory where the machine's is not known, ns: above that of the other socket's memory on every
@@ -196,8 +193,25 @@ pub(super) fn far_latency(judge: &Judge) -> f64 {
 
 /// The last-level cache of the judged machine; of the recorded one where a shape has assumed ones or none.
 pub(super) fn last_level<'a>(input: &'a Input, judge: &'a Judge) -> Option<&'a CacheLevel> {
-    let machine = if of_recorded(input, judge) { &input.meta.machine } else { &judge.machine };
-    machine.caches.iter().max_by_key(|c| c.level)
+    of_machine(input, judge).caches.iter().max_by_key(|c| c.level)
+}
+
+/// The level inside the last one, if the last one is not known to repeat what it holds.
+pub(super) fn level_beside<'a>(
+    input: &'a Input,
+    judge: &'a Judge,
+    last: &CacheLevel,
+) -> Option<&'a CacheLevel> {
+    let machine = of_machine(input, judge);
+    let repeated = |c: &CacheFigures| c.level == last.level && c.inclusion == Some(Inclusion::Inclusive);
+    if machine.figures.caches.iter().any(repeated) {
+        return None;
+    }
+    machine.caches.iter().filter(|c| c.level < last.level).max_by_key(|c| c.level)
+}
+
+fn of_machine<'a>(input: &'a Input, judge: &'a Judge) -> &'a Machine {
+    if of_recorded(input, judge) { &input.meta.machine } else { &judge.machine }
 }
 
 /// Whether caches are taken from the recorded machine, because nothing says what those of the judged one are.

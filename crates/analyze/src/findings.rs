@@ -246,6 +246,12 @@ pub fn findings<'a>(
     (found.into_iter().map(|f| f.0).collect(), not_worth, unnamed, together)
 }
 
+/// Leaves out what gains too little even at best: it explains nothing where there is no verdict.
+pub fn keep_what_may_gain(findings: &mut Vec<Finding>) {
+    findings.retain(|f| f.shares_lines() || f.predicted.as_ref().is_none_or(|p| 1.0 - p.low >= WORTH));
+    findings.iter_mut().enumerate().for_each(|(i, f)| f.rank = i as u32 + 1);
+}
+
 /// What is not certain of one cause's objects; `total` is the weight of all samples.
 fn unnamed_of(cases: &[Case], total: f64, least: f64) -> Option<Unnamed> {
     let first = cases.iter().max_by_key(|c| c.row.remote)?;

@@ -8,7 +8,7 @@
 //! the virtual machine settles it.
 
 use super::by_row::by_row;
-use super::cached::{NEVER_HELD, PER_PIECE, far_latency, last_level};
+use super::cached::{PER_PIECE, far_latency, last_level, level_beside};
 use super::context::Context;
 use super::counters::{BINS, Counters, Use};
 use super::hash::FastMap;
@@ -69,15 +69,13 @@ pub fn held(
         let density = |i: &Item| i.far as f64 / i.bytes;
         density(b).total_cmp(&density(a)).then(a.row_use.cmp(&b.row_use)).then(a.node.cmp(&b.node))
     });
-    let mut room: Vec<f64> =
-        (0..nodes.count).map(|n| capacity(&judge.machine, n, last, places(context, counters, n))).collect();
-    // Caches do not always drop what is oldest: of a little more than they have room for they keep a part.
-    for (node, room) in room.iter_mut().enumerate() {
-        let together: f64 = items.iter().filter(|i| usize::from(i.node) == node).map(|i| i.bytes).sum();
-        if together < NEVER_HELD * *room {
-            *room = room.max(together);
-        }
-    }
+    let levels: Vec<&CacheLevel> = [last].into_iter().chain(level_beside(input, judge, last)).collect();
+    let mut room: Vec<f64> = (0..nodes.count)
+        .map(|n| {
+            let places = places(context, counters, n);
+            levels.iter().map(|level| capacity(&judge.machine, n, level, places)).sum()
+        })
+        .collect();
     let mut by_row_use = vec![0u64; row_uses.len()];
     let (mut far, mut bytes) = (0u64, vec![0.0f64; row_uses.len()]);
     for item in items {
@@ -197,11 +195,11 @@ fn places(context: &Context, counters: &Counters, node: usize) -> usize {
     cpus.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// Bytes that those last-level caches of a node that its threads fill have room for: of caches that share
-/// no core with a thread, none is used.
-fn capacity(machine: &Machine, node: usize, last: &CacheLevel, places: usize) -> f64 {
+/// Bytes that those caches of a level have room for that a node's threads fill: of caches that share no core with a thread, none
+/// is used.
+fn capacity(machine: &Machine, node: usize, level: &CacheLevel, places: usize) -> f64 {
     let cpus = machine.nodes.get(node).map_or(0, |n| n.cpus.iter().count());
     let cores = cpus / machine.threads_per_core.max(1) as usize;
-    let instances = (cores / last.cores_per_instance.max(1) as usize).min(places).max(1);
-    last.size_bytes as f64 * instances as f64
+    let instances = (cores / level.cores_per_instance.max(1) as usize).min(places).max(1);
+    level.size_bytes as f64 * instances as f64
 }

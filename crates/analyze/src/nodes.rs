@@ -1,5 +1,7 @@
 //! Threads and nodes: which thread runs where on the machine that the report judges by.
 
+mod working;
+
 use super::hash::IdIndex;
 use super::input::{Input, Judge};
 use nearfar_machine::binding::assign;
@@ -36,7 +38,7 @@ pub struct Nodes {
     of_thread: Vec<NodeIndex>,
     /// Per thread: position among the threads in creation order.
     pub order: Vec<u32>,
-    /// Threads without samples that were put with thread 0 of their process.
+    /// Threads that hardly ran, and were put with the first of their process that did.
     pub followed: Vec<u32>,
     of_cpu: Vec<NodeIndex>,
     classes: Vec<DistanceClass>,
@@ -64,11 +66,11 @@ impl Nodes {
                     sampled[t] = true;
                 }
             }
-            let workers: Vec<usize> = creation.iter().copied().filter(|&t| sampled[t]).collect();
-            if !workers.is_empty() {
-                for (&t, node) in workers.iter().zip(assign(workers.len(), machine, bind)) {
-                    of_thread[t] = index(node);
-                }
+            let sampled: Vec<usize> = creation.iter().copied().filter(|&t| sampled[t]).collect();
+            for (t, node) in
+                working::nodes(&sampled, &input.threads, survey, |count| assign(count, machine, bind))
+            {
+                of_thread[t] = index(node);
             }
             follow(input, &creation, &mut of_thread, &mut followed);
         }
@@ -116,7 +118,7 @@ impl Nodes {
     }
 }
 
-/// Threads without samples: with the first thread of their process that has a node, for want of
+/// Threads that hardly ran: with the first thread of their process that has a node, for want of
 /// better knowledge (they are usually that process's main thread's helpers); else with the first of all.
 fn follow(input: &Input, creation: &[usize], of_thread: &mut [NodeIndex], followed: &mut Vec<u32>) {
     let known = of_thread.to_vec();

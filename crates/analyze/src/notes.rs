@@ -334,7 +334,7 @@ fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, counters: &Cou
     if followed > 0 {
         let (s, they) = if followed == 1 { ("", "it is") } else { ("s", "they are") };
         n.push(format!(
-            "{followed} thread{s} without samples placed pages: {they} taken to run on the node of the first sampled thread of the process."
+            "{followed} thread{s} that hardly ran placed pages: {they} taken to run on the node of the first of the process that did."
         ));
     }
     let migrations: u64 = counters.threads.iter().map(|t| t.migrations).sum();

@@ -170,10 +170,27 @@ impl Row {
     /// Sizes of what is not a small allocation.
     fn measure(&mut self, all: &Things) {
         let things = || self.things.iter().map(|&t| all.get(t));
-        let (bytes, count) = at_a_time(things().map(|t| (t, (t.bytes as f64, 1.0))));
         let extent = things().map(|t| t.bytes).max().unwrap_or(0);
+        let each = |t: Thing| (t, (t.bytes as f64, 1.0));
+        let (bytes, count) = match self.kind {
+            ObjectKind::Heap => at_a_time(things().map(each)),
+            _ => at_a_time(replaced_by_the_next(things().collect()).into_iter().map(each)),
+        };
         (self.bytes, self.count, self.extent) = (bytes as u64, count as u64, extent);
     }
+}
+
+/// Nothing says when a mapping or a stack ended; it had when the next begins at its address: the heap has grown, or another thread
+/// has the stack.
+fn replaced_by_the_next(mut things: Vec<Thing>) -> Vec<Thing> {
+    things.sort_by_key(|t| (t.space, t.address, t.born));
+    for i in 1..things.len() {
+        let (next, before) = (things[i], &mut things[i - 1]);
+        if (before.space, before.address) == (next.space, next.address) {
+            before.died = before.died.min(next.born);
+        }
+    }
+    things
 }
 
 /// The most bytes, and the most things, that lived at a time, each with what it stands for. Of a loop that frees what it
@@ -275,5 +292,30 @@ fn sized(bytes: u64, kind: ObjectKind) -> String {
     match kind {
         ObjectKind::Heap | ObjectKind::SmallHeap => format!("{bytes} bytes allocated at ?"),
         kind => format!("{} of {bytes} bytes", kind.text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_area_that_grows_counts_once() {
+        let mapping = |address, bytes, born| Thing {
+            space: 0,
+            kind: ObjectKind::Anonymous,
+            address,
+            bytes,
+            born,
+            died: u64::MAX,
+            mapping: 0,
+        };
+        let most = |things: Vec<Thing>| {
+            at_a_time(replaced_by_the_next(things).into_iter().map(|t| (t, (t.bytes as f64, 1.0))))
+        };
+        // Seen in another order than it grew in.
+        assert_eq!(most(vec![mapping(64, 30, 3), mapping(64, 10, 1), mapping(64, 20, 2)]), (30.0, 1.0));
+        // Two areas, of which one has given back a part when the other begins.
+        assert_eq!(most(vec![mapping(64, 30, 1), mapping(64, 10, 2), mapping(128, 5, 3)]), (30.0, 2.0));
     }
 }

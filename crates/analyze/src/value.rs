@@ -199,6 +199,12 @@ impl Report {
     pub fn samples(&self) -> u64 {
         self.sources.iter().filter(|r| r.source != "pages").map(|r| r.samples).sum()
     }
+
+    /// What leaves the verdict open where samples on far pages may not have waited for memory; `None` where something else does.
+    pub fn open_because(&self) -> Option<MayNotWait<'_>> {
+        let samples = self.verdict == Verdict::Unknown && self.remote_time_share.is_none();
+        MayNotWait::new(self.caches_may_hold.as_ref(), self.loops_may_compute.as_ref()).filter(|_| samples)
+    }
 }
 
 /// CPU time of all processes that the command waited for.
@@ -273,6 +279,27 @@ pub struct MayCompute {
     pub untimed_share: f64,
     /// Names of their objects, those with most such samples first.
     pub objects: Vec<String>,
+}
+
+/// Why samples on far pages may not have waited for memory: whichever has more of them.
+#[derive(Clone, Copy, Debug)]
+pub enum MayNotWait<'a> {
+    /// Caches may have answered.
+    Cached(&'a CacheHeld),
+    /// The code may have computed.
+    Computing(&'a MayCompute),
+}
+
+impl<'a> MayNotWait<'a> {
+    /// Of both, if there are any.
+    pub fn new(held: Option<&'a CacheHeld>, computed: Option<&'a MayCompute>) -> Option<MayNotWait<'a>> {
+        match (held, computed) {
+            (held, Some(computed)) if held.is_none_or(|h| h.far_share < computed.far_share) => {
+                Some(MayNotWait::Computing(computed))
+            }
+            (held, _) => held.map(MayNotWait::Cached),
+        }
+    }
 }
 
 /// When and by which host something was recorded.

@@ -20,7 +20,7 @@ pub use along::Along;
 pub use column::{Column, ColumnKind, ColumnSpec, Columns, TableError, Text};
 pub use meta::{Meta, Source, SourceReport, is_whole};
 pub use rank::Rank;
-pub use survey::SampleSurvey;
+pub use survey::{SampleSurvey, Seen};
 pub use tables::*;
 
 /// Version of the recording's format. Readers refuse a newer one and report it.

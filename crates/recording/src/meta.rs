@@ -103,7 +103,7 @@ pub struct Meta {
     /// The sources and how they did.
     #[serde(alias = "rungs")]
     pub sources: Vec<SourceReport>,
-    /// Which threads were sampled and when; filled when the recording is finished.
+    /// Which threads were sampled, how often and when; filled when the recording is finished.
     pub survey: Option<SampleSurvey>,
     /// CPU time of the recorder while the program ran, seconds; part of the perturbation.
     pub recorder_cpu_s: f64,

@@ -3,6 +3,7 @@
 
 use super::column::Columns;
 use super::meta::Meta;
+use super::survey::Seen;
 use super::tables::*;
 use nearfar_machine::Machine;
 use serde_json::Value;
@@ -56,6 +57,10 @@ impl Meta {
             }
             if !survey.threads.is_sorted() {
                 return Err("the threads of its survey are in disorder".into());
+            }
+            let wrong = |s: &Seen| s.last_ns > LAST_NS || s.first_ns > s.last_ns;
+            if ![0, survey.threads.len()].contains(&survey.seen.len()) || survey.seen.iter().any(wrong) {
+                return Err("its survey does not say when each thread was sampled".into());
             }
         }
         self.rank.as_ref().map_or(Ok(()), super::Rank::check)?;

@@ -11,7 +11,9 @@ use super::layout::*;
 use super::sections::{assumed_figures, narrow};
 use super::text::remote;
 use findings::{FINDINGS, findings};
-use nearfar_analyze::{Basis, Finding, FunctionRow, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure};
+use nearfar_analyze::{
+    Basis, Finding, FunctionRow, MayNotWait, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure,
+};
 use nearfar_figures::percent::number;
 use words::{of_what, part, pattern};
 
@@ -85,22 +87,20 @@ fn verdict(page: &mut Page, r: &Report) {
         Verdict::Unknown if r.ended_early.is_some() => {
             (Style::Unsure, "UNKNOWN", "the run ended early: no verdict".to_owned())
         }
-        // Else its share of the time is known.
-        Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => (
-            Style::Unsure,
-            "UNKNOWN",
-            format!("caches may hold what is on far pages; no verdict on {machine}"),
-        ),
-        Verdict::Unknown if r.loops_may_compute.is_some() && r.remote_time_share.is_none() => (
-            Style::Unsure,
-            "UNKNOWN",
-            format!("what is on far pages may be computing; no verdict on {machine}"),
-        ),
-        Verdict::Unknown => (
-            Style::Unsure,
-            "UNKNOWN",
-            format!("too little is known to tell whether memory placement costs time on {machine}"),
-        ),
+        Verdict::Unknown => {
+            let why = match r.open_because() {
+                Some(MayNotWait::Cached(_)) => {
+                    format!("caches may hold what is on far pages; no verdict on {machine}")
+                }
+                Some(MayNotWait::Computing(_)) => {
+                    format!("code that uses far pages may not wait for them; no verdict on {machine}")
+                }
+                None => {
+                    format!("too little is known to tell whether memory placement costs time on {machine}")
+                }
+            };
+            (Style::Unsure, "UNKNOWN", why)
+        }
     };
     // The gap stays when lines are wrapped.
     page.headline(style, &format!("{word}\u{a0} {text}."));
@@ -241,16 +241,14 @@ fn functions(page: &mut Page, r: &Report, room: usize) {
     ));
     for f in shown {
         let at = f.lines.first().and_then(|l| l.at.as_deref()).or(f.module.as_deref());
-        page.line(&shorten(
-            &format!(
-                "{} {}  {} {}",
-                left(&shorten(&f.function, name), name),
-                right(&part(f.stall_share), 7),
-                left(&f.remote_share.map_or("unknown".to_owned(), part), 8),
-                at.unwrap_or("unknown")
-            ),
-            page.width,
-        ));
+        let row = format!(
+            "{} {}  {} ",
+            left(&shorten(&f.function, name), name),
+            right(&part(f.stall_share), 7),
+            left(&f.remote_share.map_or("unknown".to_owned(), part), 8),
+        );
+        let at = shorten(at.unwrap_or("unknown"), page.width.saturating_sub(columns(&row)).max(8));
+        page.line(&format!("{row}{at}"));
     }
 }
 

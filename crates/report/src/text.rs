@@ -6,7 +6,9 @@
 use super::counted;
 use super::layout::{Page, Style, count, percent, percent_ci, plural, units};
 use super::sections;
-use nearfar_analyze::{Basis, CpuTime, Finding, Interval, Region, Report, SourceUse, THRESHOLD, Verdict};
+use nearfar_analyze::{
+    Basis, CpuTime, Finding, Interval, MayNotWait, Region, Report, SourceUse, THRESHOLD, Verdict,
+};
 use nearfar_machine::assumed::short;
 
 /// The report as text of about `width` columns; `color` adds terminal styles. `name`: the recording's.
@@ -83,18 +85,20 @@ fn verdict(page: &mut Page, r: &Report) {
         Verdict::Unknown if r.ended_early.is_some() => {
             (Style::Unsure, "No verdict on NUMA placement: the run ended early.".to_owned())
         }
-        // Else its share of the time is known.
-        Verdict::Unknown if r.caches_may_hold.is_some() && r.remote_time_share.is_none() => {
-            (Style::Unsure, "No verdict on NUMA placement: caches may hold what is on far pages.".to_owned())
+        Verdict::Unknown => {
+            let why = match r.open_because() {
+                Some(MayNotWait::Cached(_)) => {
+                    "No verdict on NUMA placement: caches may hold what is on far pages."
+                }
+                Some(MayNotWait::Computing(_)) => {
+                    "No verdict on NUMA placement: code that uses far pages may not wait for them."
+                }
+                None => {
+                    "No verdict: there is too little data to tell whether NUMA placement costs this program time."
+                }
+            };
+            (Style::Unsure, why.to_owned())
         }
-        Verdict::Unknown if r.loops_may_compute.is_some() && r.remote_time_share.is_none() => {
-            (Style::Unsure, "No verdict on NUMA placement: what is on far pages may be computing.".to_owned())
-        }
-        Verdict::Unknown => (
-            Style::Unsure,
-            "No verdict: there is too little data to tell whether NUMA placement costs this program time."
-                .to_owned(),
-        ),
     };
     page.headline(style, &text);
     if let Some(early) = r.ended_early.as_deref().filter(|_| r.verdict == Verdict::Affected) {

@@ -35,10 +35,18 @@ pub fn ratio(p: &Predicted) -> String {
     format!("{:.2} ({:.2}–{:.2})", p.ratio, p.low, p.high)
 }
 
-/// `52 % less time (48 to 55 %)`.
+/// `52 % less time (48 to 55 %)`; `2.0 % less time (3.1 % more to 8.0 % less)` where the range has both.
 pub fn gain(p: &Predicted) -> String {
-    let [less, low, high] = numbers(1.0 - p.ratio, 1.0 - p.high, 1.0 - p.low);
-    format!("{less} % less time ({low} to {high} %)")
+    let numbers = numbers(1.0 - p.ratio, 1.0 - p.high, 1.0 - p.low);
+    let [time, low, high] = numbers.each_ref().map(|text| text.strip_prefix('-').unwrap_or(text));
+    let way = |text: &String| if text.starts_with('-') { "more" } else { "less" };
+    let ways = numbers.each_ref().map(way);
+    match ways {
+        ["less", "less", "less"] => format!("{time} % less time ({low} to {high} %)"),
+        // From the least on, as above.
+        ["more", "more", "more"] => format!("{time} % more time ({high} to {low} %)"),
+        [likely, least, most] => format!("{time} % {likely} time ({low} % {least} to {high} % {most})"),
+    }
 }
 
 /// What a finding's repair gives, in a sentence.
@@ -233,5 +241,20 @@ pub(super) fn by_phase(page: &mut Page, report: &Report, phases: &PhaseReport) {
             (None, why) => format!("unknown: {}", why.as_deref().unwrap_or("it was not predicted")),
         };
         page.bullet(&format!("{}: {text}", path(gain.node)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_that_may_be_a_loss_says_which_is_which() {
+        let of = |ratio, low, high| gain(&Predicted { ratio, low, high });
+        assert_eq!(of(0.48, 0.45, 0.52), "52 % less time (48 to 55 %)");
+        assert_eq!(of(0.98, 0.92, 1.031), "2.0 % less time (3.1 % more to 8.0 % less)");
+        assert_eq!(of(1.11, 0.985, 1.18), "11 % more time (18 % more to 1.5 % less)");
+        assert_eq!(of(1.2, 1.1, 1.31), "20 % more time (10 to 31 %)");
+        assert_eq!(of(1.0, 0.96, 1.0), "0 % less time (0 to 4.0 %)");
     }
 }

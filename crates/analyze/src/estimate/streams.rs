@@ -5,7 +5,7 @@
 //! cache would have to hold (a reuse distance: Mattson et al. 1970, IBM Systems Journal 9, 78–117). Accesses in no order come back after
 //! about as much as all the streams extend over.
 
-use crate::cached::{NEVER_HELD, SURELY_HELD};
+use crate::cached::SURELY_HELD;
 use crate::context::Context;
 use crate::hash::FastMap;
 use crate::input::Input;
@@ -16,6 +16,8 @@ use crate::spent::{NO_PART, PARTS, Spot};
 use nearfar_machine::LINE_BYTES;
 use nearfar_recording::{Columns, NONE};
 
+/// Capacities of a cache from which on it does not hold what is used in between. // chosen
+const NEVER_HELD: f64 = 1.5;
 /// Time of a line of near memory, over its latency as machine files have it, at most: with page walks, on a busy memory. // chosen
 const LONGEST: f64 = 3.0;
 /// By how many bytes the distance of two streams may differ from sample to sample, for one to go behind the other: fields of a record in turn, or

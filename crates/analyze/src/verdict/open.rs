@@ -2,19 +2,17 @@
 
 use super::evidence::Evidence;
 use crate::advice::listed;
-use crate::value::{CacheHeld, Interval, MayCompute};
+use crate::value::{CacheHeld, Interval, MayCompute, MayNotWait};
 use nearfar_figures::percent::{ends, percent};
 use nearfar_figures::sizes::{capacity, size};
 
 /// Why the verdict is missing where what decides it may not have waited for memory. `shape`: the judged one, if its caches are
 /// taken from the recorded machine.
 pub(super) fn may_not_wait(evidence: &Evidence, interval: Interval, shape: Option<&str>) -> String {
-    match (evidence.held, evidence.computed) {
-        (held, Some(computed)) if held.is_none_or(|h| h.far_share < computed.far_share) => {
-            may_compute(computed, interval)
-        }
-        (Some(held), _) => may_be_held(held, interval, shape),
-        (None, computed) => computed.map_or(String::new(), |computed| may_compute(computed, interval)),
+    match MayNotWait::new(evidence.held, evidence.computed) {
+        Some(MayNotWait::Computing(computed)) => may_compute(computed, interval),
+        Some(MayNotWait::Cached(held)) => may_be_held(held, interval, shape),
+        None => String::new(),
     }
 }
 
@@ -50,9 +48,8 @@ fn may_be_held(held: &CacheHeld, interval: Interval, shape: Option<&str>) -> Str
         ),
         None => ("", String::new()),
     };
-    let part = if held.object_bytes > held.cache_bytes { ", at least a part of it" } else { "" };
     format!(
-        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache{whose} ({}) may have held{part}: \
+        "{} of the time is on far pages of {}, but a node uses {} of {} at a time, which the level {} cache{whose} ({}) may have held: \
          a clock cannot tell its hits from far memory, which took {} to {} of the time. `nearfar record --on MACHINE` counts what \
          came from memory.{also}",
         percent(held.far_share),

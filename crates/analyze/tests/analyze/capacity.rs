@@ -3,8 +3,8 @@
 use crate::cached::{cached, on_two};
 use crate::made_recording::*;
 use nearfar_analyze::Verdict;
-use nearfar_machine::Machine;
-use nearfar_machine::figures::{Cell, Confidence, Matrix};
+use nearfar_machine::figures::{CacheFigures, Cell, Confidence, Figure, Inclusion, Matrix};
+use nearfar_machine::{CacheLevel, Machine};
 use nearfar_recording::*;
 
 /// A program of 1 GiB in a cache of 32 MiB: what is used again before one and a half times that is, it may hold.
@@ -103,15 +103,27 @@ fn what_no_cache_holds_is_far_memory() {
     assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
 }
 
-/// A third more than a cache has room for, which therefore keeps a part of it; then half as much again, which counts as too much.
+/// A little more than the last level: the level inside has room for the rest, unless the last one repeats what that holds.
 #[test]
-fn a_cache_may_hold_a_part_of_what_is_a_little_too_large() {
-    let of = |pages| on_two(&of_a_large_program(pages, all_over));
-    let r = of(10_880);
-    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
-    assert!(r.verdict_why.contains("32 MiB) may have held, at least a part of it"), "{}", r.verdict_why);
-    let r = of(12_288);
-    assert_eq!((r.verdict, r.caches_may_hold), (Verdict::Affected, None), "{}", r.verdict_why);
+fn the_level_inside_the_last_one_has_room_too() {
+    let w = of_a_large_program(8_256, all_over);
+    let mut machine = Machine { caches: cached(32 << 20), ..machine(2, 1) };
+    let verdict = |machine: &Machine| w.on_machine(machine.clone()).verdict;
+    assert_eq!(verdict(&machine), Verdict::Affected);
+    machine.caches.insert(0, CacheLevel { level: 2, size_bytes: 512 << 10, ..machine.caches[0].clone() });
+    assert_eq!(verdict(&machine), Verdict::Unknown);
+    let bytes = Figure { value: (32 << 20) as f64, source: "made".to_owned(), confidence: Confidence::H };
+    machine.figures.caches.push(CacheFigures {
+        level: 3,
+        size_bytes: bytes,
+        cores_per_instance: 1,
+        inclusion: Some(Inclusion::Inclusive),
+        ways: None,
+        latency_cycles: None,
+        read_gbs: None,
+        write_gbs: None,
+    });
+    assert_eq!(verdict(&machine), Verdict::Affected);
 }
 
 /// Both are used by both threads, `b` more often: together they do not fit.

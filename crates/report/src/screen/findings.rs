@@ -119,7 +119,8 @@ fn gained(f: &Finding) -> String {
     match &f.predicted {
         Some(p) if f.shares_lines() => p.of_cores(),
         Some(p) => format!(
-            "{}{}",
+            "{}{}{}",
+            if p.ratio >= 1.0 { "none likely: " } else { "" },
             crate::whatif::gain(p),
             f.predicted_after_better.as_ref().map_or(String::new(), after)
         ),

@@ -19,3 +19,19 @@ fn few_sampled_lines_have_no_tables() {
     r.sources[0].samples = 10;
     assert!(page(&r).contains("\nFunction "), "{}", page(&r));
 }
+
+/// A long path gives way, not the figures before it.
+#[test]
+fn long_places_do_not_cut_the_figures_of_a_function() {
+    let mut r = samples::affected();
+    let figures = |r: &Report, width| {
+        let page = to_text(r, width, false);
+        let row = page.lines().skip_while(|line| !line.starts_with("Function ")).nth(1).unwrap().to_owned();
+        assert!(row.chars().count() <= width, "{row}");
+        row.split_whitespace().skip(1).take(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let before = figures(&r, 100);
+    r.functions[0].function = "_splitter.cpython-311-x86_64-linux-gnu.so+0xae920".repeat(2);
+    r.functions[0].lines[0].at = Some("_splitter.cpython-311-x86_64-linux-gnu.so+0xae92".repeat(2));
+    assert_eq!((figures(&r, 100), figures(&r, 80)), (before.clone(), before));
+}
