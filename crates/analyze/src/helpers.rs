@@ -18,6 +18,8 @@ use nearfar_recording::{NONE, ObjectKind};
 pub struct Origin<'a> {
     /// The line that distinguishes it from other objects; none if no frame of the program is known.
     pub site: Option<SiteId>,
+    /// The line that calls the function of that line.
+    pub caller: Option<SiteId>,
     /// The helpers between that line and the allocation, outermost first.
     pub through: Vec<SiteId>,
     /// What tells it from other origins: the frames as far as they are looked at.
@@ -71,6 +73,7 @@ impl<'a> Origins<'a> {
             origins.of_chain.insert(chain, origins.origins.len() as u32);
             origins.origins.push(Origin {
                 site: path.get(shown).map(|f| f.site),
+                caller: path.get(shown + 1).map(|f| f.site),
                 through: path.iter().take(shown).rev().map(|f| f.site).collect(),
                 path: *paths.entry(key).or_insert(count),
                 name: name.or_else(|| innermost.get(&chain).copied()),

@@ -87,6 +87,7 @@ pub use timing::{assumed_figures, weak_figures};
 pub use value::*;
 
 pub use names::base;
+pub use rows::CALLED_FROM;
 
 use hash::IdIndex;
 use thiserror::Error;

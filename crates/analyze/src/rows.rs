@@ -5,11 +5,15 @@ mod split;
 use super::hash::FastMap;
 use super::helpers::{Origin, Origins};
 use super::input::Input;
+use super::names::base;
 use super::sites::{SiteId, Sites};
 use super::space::{Thing, Things};
 use nearfar_recording::{NONE, ObjectKind};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+/// Between the name of an object and the line that calls its allocation, where several do.
+pub const CALLED_FROM: &str = " called from ";
 
 /// A row of the report's object table.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub struct Row {
     pub name_from: &'static str,
     /// The allocation's line in the program's own code: that of the caller where allocation helpers hand it on.
     pub site: Option<SiteId>,
+    /// The line that calls that line's function, of an allocation.
+    pub caller: Option<SiteId>,
     /// Those helpers' lines, outermost first.
     pub through: Vec<SiteId>,
     /// Its things (positions in [`super::space::Spaces::things`]).
@@ -113,6 +119,7 @@ impl Rows {
                         name,
                         name_from,
                         site,
+                        caller: origin.and_then(|o| o.caller),
                         through: origin.map_or_else(Vec::new, |o| o.through.clone()),
                         things: Vec::new(),
                         chain: None,
@@ -129,8 +136,28 @@ impl Rows {
             rows.of_thing[id] = row;
             rows.rows[row as usize].things.push(id as u32);
         }
+        rows.tell_apart(sites);
         rows.measure(input, things);
         rows
+    }
+
+    /// Allocations of one line that several lines lead to: what calls it is in the name, as findings and repairs refer to rows by name.
+    fn tell_apart(&mut self, sites: &Sites) {
+        let mut of_line: FastMap<(&str, SiteId), Vec<usize>> = FastMap::default();
+        for (i, row) in self.rows.iter().enumerate() {
+            if let (ObjectKind::Heap | ObjectKind::SmallHeap, Some(site)) = (row.kind, row.site) {
+                of_line.entry((&row.name, site)).or_default().push(i);
+            }
+        }
+        let from = |&i: &usize| {
+            let caller = sites.get(self.rows[i].caller?);
+            caller.at.as_deref().map(base).or(caller.function.as_deref())
+        };
+        let mut called: Vec<(usize, String)> = Vec::new();
+        for rows in of_line.into_values().filter(|rows| rows.len() > 1) {
+            called.extend(rows.iter().filter_map(|i| Some((*i, format!("{CALLED_FROM}{}", from(i)?)))));
+        }
+        called.iter().for_each(|(i, from)| self.rows[*i].name.push_str(from));
     }
 
     fn measure(&mut self, input: &Input, all: &Things) {
@@ -290,7 +317,7 @@ impl<'a> Names<'a> {
 
 fn sized(bytes: u64, kind: ObjectKind) -> String {
     match kind {
-        ObjectKind::Heap | ObjectKind::SmallHeap => format!("{bytes} bytes allocated at ?"),
+        ObjectKind::Heap | ObjectKind::SmallHeap => format!("blocks of {bytes} bytes, line unknown"),
         kind => format!("{} of {bytes} bytes", kind.text()),
     }
 }

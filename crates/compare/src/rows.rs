@@ -4,7 +4,7 @@ use super::change::{self, Far};
 use super::comparable::{Comparable, cpu_seconds};
 use super::nodes;
 use super::value::{Bytes, Change, NodeChange, NodeSide, RowChange, RowSide};
-use nearfar_analyze::{DramLines, FunctionRow, Interval, ObjectRow, Report, base};
+use nearfar_analyze::{CALLED_FROM, DramLines, FunctionRow, Interval, ObjectRow, Report, base};
 
 /// What a row may be recognised by, the surest first.
 type Keys = Vec<Option<(String, String)>>;
@@ -32,11 +32,17 @@ fn pairs<K: PartialEq>(
 
 /// Without folders: `allocation at a/b.c:1` is `allocation at b.c:1`, a mapped file its own name.
 fn brief(name: &str) -> String {
+    let name = without_caller(name);
     match name.strip_prefix("allocation at ") {
         Some(at) => format!("allocation at {}", base(at)),
         None if name.starts_with('/') => base(name).to_owned(),
         None => name.to_owned(),
     }
+}
+
+/// Which lines call an allocation may differ from run to run.
+fn without_caller(name: &str) -> &str {
+    name.split(CALLED_FROM).next().unwrap_or(name)
 }
 
 /// By name and line; by name, as lines move when code changes; what is only named by its line by the
@@ -59,7 +65,7 @@ pub fn objects(before: &Report, after: &Report, comparable: &Comparable) -> Vec<
     let rows = |r: &Report| {
         let one = |(at, o): (usize, &ObjectRow)| Row {
             keys: object_keys(o),
-            name: o.name.clone(),
+            name: without_caller(&o.name).to_owned(),
             at: o.allocated_at.clone(),
             side: row(
                 r,

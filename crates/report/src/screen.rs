@@ -15,7 +15,7 @@ use nearfar_analyze::{
     Basis, Finding, FunctionRow, MayNotWait, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure,
 };
 use nearfar_figures::percent::number;
-use words::{of_what, part, pattern};
+use words::{of_what, part, pattern, short};
 
 /// Lines of a screen. // chosen: what a terminal of 80 by 40 shows at once
 const LINES: usize = 40;
@@ -174,7 +174,8 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
 
 /// `rows ×4,000`.
 fn many(o: &ObjectRow) -> String {
-    if o.count > 1 { format!("{} ×{}", o.name, count(o.count)) } else { o.name.clone() }
+    let name = short(&o.name);
+    if o.count > 1 { format!("{name} ×{}", count(o.count)) } else { name }
 }
 
 fn threads(page: &mut Page, r: &Report, room: usize) {

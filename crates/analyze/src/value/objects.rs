@@ -105,7 +105,8 @@ pub struct PageOrigins {
 /// An object, or all objects of one site.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ObjectRow {
-    /// Variable name, symbol, mapping name, or `allocation at file:line`.
+    /// Variable name, symbol, mapping name, or `allocation at file:line`; of what one line allocates for several callers with
+    /// ` called from file:line`.
     pub name: String,
     /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
     pub name_from: String,

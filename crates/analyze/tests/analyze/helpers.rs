@@ -45,6 +45,24 @@ fn row(name: &str, line: u32, through: &[&str]) -> (String, String, Vec<String>)
     (name.to_owned(), format!("main.c:{line}"), through.iter().map(|&t| t.to_owned()).collect())
 }
 
+/// Findings and repairs refer to objects by name.
+#[test]
+fn allocations_of_one_line_are_named_after_their_callers_where_there_are_several() {
+    let names = |callers: &[u32]| {
+        let mut w = MadeRecording::new(2);
+        let take = w.own("take", 5);
+        for (number, &line) in (0..).zip(callers) {
+            let caller = w.own("start", line);
+            let chain = w.chain(&[take, caller]);
+            block(&mut w, chain, number);
+        }
+        rows(&w.on(2)).into_iter().map(|row| row.0).collect::<Vec<_>>()
+    };
+    let base = |name: &str| format!("allocation at main.c:5{name}");
+    assert_eq!(names(&[20]), [base("")]);
+    assert_eq!(names(&[20, 30]), [base(" called from main.c:20"), base(" called from main.c:30")]);
+}
+
 #[test]
 fn a_helper_that_was_inlined_is_seen_through() {
     let mut w = MadeRecording::new(2);
@@ -104,8 +122,8 @@ fn without_a_source_a_helper_is_known_by_its_name_and_its_callers() {
         [
             row("allocation at main.c:100", 100, &through),
             row("allocation at main.c:101", 101, &through),
-            row("x", 20, &[]),
-            row("x", 20, &[]),
+            row("x called from main.c:200", 20, &[]),
+            row("x called from main.c:201", 20, &[]),
         ]
     );
 }

@@ -4,7 +4,7 @@ use super::super::layout::*;
 use super::super::placement::places;
 use super::super::sections::kind;
 use super::super::thread::thread;
-use super::words::part;
+use super::words::{part, short};
 use nearfar_analyze::{Basis, Finding, ObjectRow, Predicted, Report, TouchRow};
 use nearfar_figures::shell;
 /// Findings, and lines of what to change in each; the rest is in the details.
@@ -70,7 +70,7 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
         item("gain", gain);
     }
     if !f.objects.is_empty() {
-        let names: Vec<String> = f.objects.iter().map(|o| shorten(o, 28)).collect();
+        let names: Vec<String> = f.objects.iter().map(|o| shorten(&short(o), 28)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         item("objects", format!("{}{}", some(&names), sizes(&objects)));
     }

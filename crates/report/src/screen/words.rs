@@ -27,3 +27,8 @@ pub(super) fn pattern(p: Pattern) -> &'static str {
         Pattern::Unknown => "unknown",
     }
 }
+
+/// What has no other name than its line: `at line.c:12`, as the words before it would cut the line.
+pub(super) fn short(name: &str) -> String {
+    name.replacen("allocation at ", "at ", 1)
+}
