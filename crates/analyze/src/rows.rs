@@ -181,11 +181,14 @@ impl Rows {
             if row.kind == ObjectKind::SmallHeap {
                 let stands_for = || row.things.iter().map(|&t| input.objects.represents[t as usize] as f64);
                 let each = stands_for().zip(things()).map(|(b, t)| b / t.bytes.max(1) as f64);
-                let (bytes, count) = at_a_time(things().zip(stands_for().zip(each)));
-                (row.bytes, row.count) = (bytes as u64, (count.round() as u64).max(1));
+                let (bytes, count) = at_a_time(replaced_by_the_next(things().zip(stands_for().zip(each))));
                 row.base = things().map(|t| t.address).min().unwrap_or(0);
                 let end = things().map(|t| t.address.saturating_add(t.bytes)).max().unwrap_or(0);
                 row.extent = end - row.base;
+                // No more than has room between the first and the last of them, and around one of the samples.
+                let room = row.extent as f64 + stands_for().fold(0.0, f64::max);
+                let fits = (room / bytes.max(1.0)).min(1.0);
+                (row.bytes, row.count) = ((bytes * fits) as u64, ((count * fits).round() as u64).max(1));
             } else {
                 row.measure(all);
             }
@@ -198,31 +201,35 @@ impl Row {
     fn measure(&mut self, all: &Things) {
         let things = || self.things.iter().map(|&t| all.get(t));
         let extent = things().map(|t| t.bytes).max().unwrap_or(0);
-        let each = |t: Thing| (t, (t.bytes as f64, 1.0));
+        let each = things().map(|t| (t, (t.bytes as f64, 1.0)));
         let (bytes, count) = match self.kind {
-            ObjectKind::Heap => at_a_time(things().map(each)),
-            _ => at_a_time(replaced_by_the_next(things().collect()).into_iter().map(each)),
+            ObjectKind::Heap => at_a_time(each),
+            _ => at_a_time(replaced_by_the_next(each)),
         };
         (self.bytes, self.count, self.extent) = (bytes as u64, count as u64, extent);
     }
 }
 
-/// Nothing says when a mapping or a stack ended; it had when the next begins at its address: the heap has grown, or another thread
-/// has the stack.
-fn replaced_by_the_next(mut things: Vec<Thing>) -> Vec<Thing> {
-    things.sort_by_key(|t| (t.space, t.address, t.born));
+/// Something, and the bytes and things that it stands for.
+type Weighed = (Thing, (f64, f64));
+
+/// Nothing says when a mapping, a stack or a sampled small allocation ended; it had when the next begins at its address: the heap has
+/// grown, another thread has the stack, or the memory was freed.
+fn replaced_by_the_next(things: impl Iterator<Item = Weighed>) -> impl Iterator<Item = Weighed> {
+    let mut things: Vec<Weighed> = things.collect();
+    things.sort_by_key(|(t, _)| (t.space, t.address, t.born));
     for i in 1..things.len() {
-        let (next, before) = (things[i], &mut things[i - 1]);
+        let (next, before) = (things[i].0, &mut things[i - 1].0);
         if (before.space, before.address) == (next.space, next.address) {
             before.died = before.died.min(next.born);
         }
     }
-    things
+    things.into_iter()
 }
 
 /// The most bytes, and the most things, that lived at a time, each with what it stands for. Of a loop that frees what it
 /// allocated that is one, however often it goes round.
-fn at_a_time(things: impl Iterator<Item = (Thing, (f64, f64))>) -> (f64, f64) {
+fn at_a_time(things: impl Iterator<Item = Weighed>) -> (f64, f64) {
     let mut lives: Vec<(u64, u64, f64, f64)> =
         things.map(|(t, (bytes, count))| (t.born, t.died, bytes, count)).collect();
     lives.sort_by_key(|life| life.0);
@@ -317,7 +324,7 @@ impl<'a> Names<'a> {
 
 fn sized(bytes: u64, kind: ObjectKind) -> String {
     match kind {
-        ObjectKind::Heap | ObjectKind::SmallHeap => format!("blocks of {bytes} bytes, line unknown"),
+        ObjectKind::Heap | ObjectKind::SmallHeap => format!("blocks of {bytes} bytes"),
         kind => format!("{} of {bytes} bytes", kind.text()),
     }
 }
@@ -338,7 +345,7 @@ mod tests {
             mapping: 0,
         };
         let most = |things: Vec<Thing>| {
-            at_a_time(replaced_by_the_next(things).into_iter().map(|t| (t, (t.bytes as f64, 1.0))))
+            at_a_time(replaced_by_the_next(things.into_iter().map(|t| (t, (t.bytes as f64, 1.0)))))
         };
         // Seen in another order than it grew in.
         assert_eq!(most(vec![mapping(64, 30, 3), mapping(64, 10, 1), mapping(64, 20, 2)]), (30.0, 1.0));

@@ -148,6 +148,7 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
         let allocated = match (o.kind.as_str(), &o.allocated_at) {
             ("static", _) => "static".to_owned(),
             (_, Some(at)) => at.clone(),
+            ("heap" | "small heap", None) => "line unknown".to_owned(),
             (kind, None) => kind.to_owned(),
         };
         page.line(&shorten(
