@@ -38,6 +38,8 @@ mod placements;
 mod regions;
 #[path = "analyze/shared_lines.rs"]
 mod shared_lines;
+#[path = "analyze/small_blocks.rs"]
+mod small_blocks;
 #[path = "analyze/throughput.rs"]
 mod throughput;
 #[path = "analyze/timed.rs"]
