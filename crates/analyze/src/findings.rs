@@ -246,7 +246,7 @@ pub fn findings<'a>(
     (found.into_iter().map(|f| f.0).collect(), not_worth, unnamed, together)
 }
 
-/// Leaves out what gains too little even at best: it explains nothing where there is no verdict.
+/// For a report without a verdict: removes findings whose repair gains less than `WORTH` in the best case.
 pub fn keep_what_may_gain(findings: &mut Vec<Finding>) {
     findings.retain(|f| f.shares_lines() || f.predicted.as_ref().is_none_or(|p| 1.0 - p.low >= WORTH));
     findings.iter_mut().enumerate().for_each(|(i, f)| f.rank = i as u32 + 1);

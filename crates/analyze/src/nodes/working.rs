@@ -12,7 +12,8 @@ use nearfar_recording::{SampleSurvey, Seen, Threads};
 const WORKS: f64 = 0.05;
 /// Part of a thread's life that another one is there, from which on they are of one team. // chosen
 const TOGETHER: f64 = 0.5;
-/// Most threads whose lives are compared, each with each; of more, all are of one team. // chosen: a tenth of a second
+/// Most threads whose lives are compared, each with each; of more, all are of one team. // chosen: the work grows with
+/// its square
 const MOST_THREADS: usize = 8192;
 
 /// The nodes of the threads that work; `sampled`: positions of the sampled threads in the order of creation; `assign`: the nodes of a
