@@ -27,7 +27,7 @@ export function read(): Data | Compared | Ranks {
 
 /** What shares are shares of. */
 const BASIS: Record<Basis, { of: string; name: string; each: string }> = {
-  stall_time: { of: "stall time", name: "time", each: "samples" },
+  stall_time: { of: "working time", name: "time", each: "samples" },
   dram_lines: { of: "DRAM traffic", name: "traffic", each: "lines" },
   memory_loads: { of: "loads that memory answered", name: "loads", each: "loads" },
 };

@@ -113,7 +113,7 @@ function shares(r: Report): HTMLElement {
     item("node of the page unknown", percent(r.page_node_unknown_share), ["of what touches memory", sampled(r)]),
   ];
   if (r.basis === "stall_time") {
-    list.push(item("computing", percent(r.compute_share), ["samples that touch no memory", sampled(r)]));
+    list.push(item("touches no memory", percent(r.compute_share), ["samples of instructions that touch none", sampled(r)]));
     list.push(item("waiting for other threads", percent(r.spinning_share), ["samples in a runtime's wait loops", sampled(r)]));
   }
   return h("div", { class: "stats" }, ...list);

@@ -60,7 +60,7 @@ test("where samples count no bytes, the machine's colours are unknown and say so
   const shown = await bands(page);
   assert.ok(shown.length > 0);
   for (const band of shown) assert.ok(band.load === "lu" && band.said.includes("GB/s: unknown"), JSON.stringify(band));
-  assert.match(await page.textContent(".machine .scale"), /Width: share of stall time.*unknown: samples count no bytes/);
+  assert.match(await page.textContent(".machine .scale"), /Width: share of working time.*unknown: samples count no bytes/);
   assert.match(await page.locator(".machine .band").first().evaluate((e) => getComputedStyle(e).stroke), /#hatch/);
   await context.close();
 });

@@ -115,16 +115,26 @@ fn of_runtime(runtime: Managed) -> String {
                 "V8 places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
             )
         }
+        Managed::Erlang => format!(
+            "Erlang's virtual machine places {ALL}, on the node of the thread that touches its pages first. Let its \
+             schedulers stay on their cpus (erl +sbt db), and {spread}, or {alone}."
+        ),
     }
 }
 
-/// Stands for the line of a loop where objects of several lines are meant.
+/// Stands for the line of a loop where objects of several lines are meant, or it is not known.
 const ANY: &str = "that uses it";
 
 /// The advice, and the same for objects of many lines: without the line of this one.
 pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
-    let touched = r.touchers.first().map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
-    [advice(r, program, cause, &place(&r.used_at, &r.used_in), &touched), advice(r, program, cause, ANY, "")]
+    let known = |at: &Option<String>, function: &Option<String>| at.is_some() || function.is_some();
+    let toucher = r.touchers.first().filter(|t| known(&t.at, &t.function));
+    let touched = toucher.map_or(String::new(), |t| format!(" {}", place(&t.at, &t.function)));
+    let used = match known(&r.used_at, &r.used_in) {
+        true => place(&r.used_at, &r.used_in),
+        false => ANY.to_owned(),
+    };
+    [advice(r, program, cause, &used, &touched), advice(r, program, cause, ANY, "")]
 }
 
 /// How many pages nodes best get, where all objects of a finding gain most by the same weights.
@@ -268,9 +278,10 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object_rows::Toucher;
 
     #[test]
-    fn no_advice_says_twice_that_something_is_used() {
+    fn no_advice_says_twice_that_something_is_used_or_names_a_place_that_is_not_known() {
         let causes = [
             Use::Serial,
             Use::Allocator,
@@ -292,12 +303,18 @@ mod tests {
         ];
         for (cause, pattern) in causes.into_iter().flat_map(|c| patterns.map(|p| (c, p))) {
             for (openmp, spread) in [(true, true), (true, false), (false, true), (false, false)] {
-                let mut row = RowUse { pattern, used_at: Some("a.c:7".into()), ..RowUse::default() };
-                if spread {
-                    (row.page_nodes, row.user_nodes) = (vec![0.5, 0.5], vec![(0, 0.5), (1, 0.5)]);
-                }
                 let program = Program { openmp, ..Program::default() };
-                for text in advise(&row, program, cause) {
+                let row = |used_at: Option<String>| {
+                    let mut row =
+                        RowUse { pattern, used_at, touchers: vec![Toucher::default()], ..RowUse::default() };
+                    if spread {
+                        (row.page_nodes, row.user_nodes) = (vec![0.5, 0.5], vec![(0, 0.5), (1, 0.5)]);
+                    }
+                    row
+                };
+                let rows = [row(Some("a.c:7".into())), row(None)];
+                for text in rows.iter().flat_map(|row| advise(row, program, cause)) {
+                    assert!(!text.contains("not known"), "{cause:?}, {pattern:?}: {text}");
                     for twice in [
                         "uses it that uses",
                         "use it (that",

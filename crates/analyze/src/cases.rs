@@ -6,6 +6,7 @@ use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::object_rows::{RowUse, Toucher};
 use super::program::Program;
 use super::value::{Basis, Pattern};
+use nearfar_figures::count::count;
 use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::capacity;
 
@@ -235,7 +236,7 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
     let number = |n: &NodeIndex| nodes.ids.get(usize::from(*n)).map_or("?".to_string(), u32::to_string);
     let numbers: Vec<String> = on.iter().map(number).collect();
     let node = format!("node{} {}", if on.len() > 1 { "s" } else { "" }, numbers.join(", "));
-    let placed = r.placed_pages();
+    let placed = count(r.placed_pages());
     let whole =
         if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
     let (kind, cause, text) = serial_kind(r);
@@ -251,7 +252,10 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
             "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
             r.name,
             top.index,
-            at_line.map_or(String::new(), |n| format!(", {n} of them (with most of the remote accesses)")),
+            at_line.map_or(String::new(), |n| format!(
+                ", {} of them (with most of the remote accesses)",
+                count(n)
+            )),
             top.at.as_ref().map_or_else(|| advice::place(&top.at, &top.function), |at| format!("at {at}")),
             percent(r.remote_share.unwrap_or(0.0)),
             // Counted per page, so more than a guess.
@@ -421,7 +425,8 @@ fn unexplained<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
                 "most of {ALL} is on other nodes than the threads that use it; its first touches were not recorded"
             ),
             format!(
-                "; {n} of its pages were placed by the kernel{}",
+                "; {} of its pages were placed by the kernel{}",
+                count(n),
                 if program.before { " or before the recording" } else { "" }
             ),
         ),

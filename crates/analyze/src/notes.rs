@@ -10,6 +10,7 @@ use super::thresholds::MOST_ROWS;
 use super::timing::Timing;
 use super::value::{Basis, FunctionRow, WeakFigure};
 use super::verdict::unresolved_share;
+use nearfar_figures::count::count;
 use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::size;
 use nearfar_recording::{Columns, Losses, NONE, RangeKind, Resolution};
@@ -26,8 +27,10 @@ pub fn generated(program: Program, functions: &[FunctionRow]) -> Option<String> 
             "`java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit` (from Java 17 on) writes them"
         }
         Some(Managed::V8) => "`node --perf-basic-prof` writes them",
+        Some(Managed::Erlang) => "`erl +JPperf true` (from OTP 24 on) writes them",
         _ => {
-            "runtimes that generate code can write them (Java: -XX:+DumpPerfMapAtExit, Node: --perf-basic-prof)"
+            "runtimes that generate code can write them (Java: -XX:+DumpPerfMapAtExit, Node: --perf-basic-prof, \
+             Erlang: +JPperf true)"
         }
     };
     (share >= MUCH_NAMELESS).then(|| {
@@ -125,7 +128,7 @@ pub fn notes(
         let why = if meta.numa_balancing > 0 { " AutoNUMA is on: most are its hints." } else { "" };
         n.push(format!(
             "Page faults on pages that were already placed (protection changes, hint faults) place nothing: {}.{why}",
-            placements.not_placements
+            count(placements.not_placements)
         ));
     }
     if let Some(left) = row_uses.get(MOST_ROWS..).filter(|left| !left.is_empty()) {
@@ -194,7 +197,7 @@ fn losses(n: &mut Vec<String>, losses: &Losses) {
             kind.3.push(why);
         }
     }
-    for (what, count, counted, reasons) in kinds {
+    for (what, lost, counted, reasons) in kinds {
         let more = if reasons.len() > REASONS { "; and for other reasons" } else { "" };
         let why = format!("{}{more}", reasons[..reasons.len().min(REASONS)].join("; "));
         let what = match what {
@@ -207,10 +210,10 @@ fn losses(n: &mut Vec<String>, losses: &Losses) {
             "agent_records" => "records of the agent",
             other => other,
         };
-        n.push(match (count, counted) {
+        n.push(match (lost, counted) {
             (0, _) => format!("Lost: {what}, how many is unknown ({why})."),
-            (count, true) => format!("Lost: {count} {what} ({why})."),
-            (count, false) => format!("Lost: at least {count} {what} ({why})."),
+            (lost, true) => format!("Lost: {} {what} ({why}).", count(lost)),
+            (lost, false) => format!("Lost: at least {} {what} ({why}).", count(lost)),
         });
     }
 }
@@ -219,30 +222,31 @@ fn losses(n: &mut Vec<String>, losses: &Losses) {
 fn storms(n: &mut Vec<String>, input: &Input, context: &Context) {
     const MOST_LINES: usize = 3;
     let g = &input.allocation_groups;
-    let (mut count, mut bytes) = (0u64, 0u64);
+    let (mut allocations, mut bytes) = (0u64, 0u64);
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for i in 0..g.count.len() {
-        count = count.saturating_add(g.count[i]);
+        allocations = allocations.saturating_add(g.count[i]);
         bytes = bytes.saturating_add(g.bytes[i]);
         let site = context.sites.of_chain(g.chain[i]);
         let line = site.and_then(|site| context.sites.get(site).at.clone());
         let sum = lines.entry(line.unwrap_or_else(|| "unknown lines".into())).or_default();
         *sum = sum.saturating_add(g.count[i]);
     }
-    if count == 0 {
+    if allocations == 0 {
         return;
     }
     let mut lines: Vec<(String, u64)> = lines.into_iter().collect();
-    lines.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    lines.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
     let more = match lines.len().saturating_sub(MOST_LINES) {
         0 => String::new(),
         more => format!(", {more} lines more"),
     };
     let shown: Vec<String> =
-        lines.iter().take(MOST_LINES).map(|(line, count)| format!("{line} ({count})")).collect();
+        lines.iter().take(MOST_LINES).map(|(line, times)| format!("{line} ({})", count(*times))).collect();
     n.push(format!(
-        "{count} allocations ({} in all) came and went too fast to be recorded one by one and are counted only: {}{more}. \
+        "{} allocations ({} in all) came and went too fast to be recorded one by one and are counted only: {}{more}. \
          Samples in them have no object.",
+        count(allocations),
         size(bytes),
         shown.join(", ")
     ));
@@ -326,7 +330,11 @@ fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, counters: &Cou
     let total = counters.threads.len();
     if unsampled > 0 && unsampled < total {
         n.push(format!(
-            "{unsampled} of {total} threads have no samples: they ran too briefly or only waited."
+            "{unsampled} of {total} threads {}.",
+            match unsampled {
+                1 => "has no samples: it ran too briefly or only waited",
+                _ => "have no samples: they ran too briefly or only waited",
+            }
         ));
     }
     let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();

@@ -24,7 +24,7 @@ const EXECUTABLE: u8 = 4;
 const DETAILED: usize = 100;
 
 /// A thread that placed pages which samples are on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Toucher {
     /// Thread (position in the threads table).
     pub thread: u32,

@@ -22,6 +22,8 @@ pub enum Managed {
     Go,
     /// V8: Node and others.
     V8,
+    /// Erlang's virtual machine, which Elixir runs on, too.
+    Erlang,
     /// Python: its libraries allocate arrays in C, and no line of the program is theirs.
     Python,
 }
@@ -47,6 +49,8 @@ impl Program {
             f.starts_with("runtime.mallocgc") || f == "runtime.mstart" || f == "runtime.schedule"
         }) {
             Some(Managed::Go)
+        } else if names().any(|name| name == "beam.smp") {
+            Some(Managed::Erlang)
         } else if names().any(|name| name.starts_with("libpython") || name.starts_with("python")) {
             Some(Managed::Python)
         } else {
@@ -87,6 +91,7 @@ mod tests {
         let managed = |managed| Program { managed: Some(managed), ..Program::default() };
         assert_eq!(of(&["/usr/lib/jvm/lib/server/libjvm.so"], &[]), managed(Managed::Java));
         assert_eq!(of(&["/usr/bin/node"], &[]), managed(Managed::V8));
+        assert_eq!(of(&["/usr/lib/erlang/erts-13.1.5/bin/beam.smp"], &[]), managed(Managed::Erlang));
         assert_eq!(of(&["/home/me/app"], &["main.main", "runtime.mallocgc"]), managed(Managed::Go));
         assert_eq!(of(&["/usr/bin/python3.11", "/usr/lib/libm.so.6"], &[]), managed(Managed::Python));
     }

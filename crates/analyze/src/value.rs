@@ -51,7 +51,7 @@ impl Basis {
     /// For people: shares are shares of this.
     pub fn words(self) -> &'static str {
         match self {
-            Basis::StallTime => "stall time",
+            Basis::StallTime => "working time",
             Basis::DramLines => "DRAM traffic",
             Basis::MemoryLoads => "loads that memory answered",
         }

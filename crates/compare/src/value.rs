@@ -46,7 +46,7 @@ impl Change {
 pub enum DecidedBy {
     /// The time that the model gives for the counted work.
     Time,
-    /// The remote share of all stall time, or of all DRAM lines where no time is known.
+    /// The remote share of all working time, or of all DRAM lines where no time is known.
     RemoteShare,
 }
 

@@ -113,7 +113,7 @@ fn recordings_are_compared() {
     let output = same(&["--as", "2x1", "--fail-if-worse", "5%", "--width", "100", serial, parallel]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    assert!(said.starts_with("Repaired: the remote share of stall time went from"), "{said}");
+    assert!(said.starts_with("Repaired: the remote share of working time went from"), "{said}");
     assert!(said.lines().all(|l| l.chars().count() <= 100), "{said}");
 
     // Twice the same.

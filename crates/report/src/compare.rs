@@ -67,7 +67,7 @@ fn head(page: &mut Page, c: &Comparison) {
     let of = match b.basis {
         Basis::DramLines => "of the lines from and to DRAM",
         Basis::MemoryLoads => "of the loads that memory answered",
-        Basis::StallTime => "of all stall time",
+        Basis::StallTime => "of all working time",
     };
     let remote = match &c.remote_why {
         Some(why) => format!("not compared: {why}"),

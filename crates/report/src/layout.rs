@@ -5,8 +5,9 @@ use nearfar_analyze::{Basis, Interval, Report};
 use nearfar_figures::escape;
 use std::fmt::Write as _;
 
-/// `50 %`; `unknown` where no number exists.
 pub(super) use nearfar_figures::columns::{columns, cut, fitting, left, right};
+pub(super) use nearfar_figures::count::count;
+/// `50 %`; `unknown` where no number exists.
 pub(super) use nearfar_figures::percent::percent_if_known as percent;
 pub(super) use nearfar_figures::sizes::size;
 
@@ -16,19 +17,6 @@ pub(super) fn percent_ci(share: Option<f64>, ci: Option<Interval>) -> String {
         (Some(share), Some(ci)) => nearfar_figures::percent::with_interval(share, ci.low, ci.high),
         _ => percent(share),
     }
-}
-
-/// `9,100`.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// `1 thread`, `3 threads`.

@@ -438,5 +438,5 @@ pub(super) fn assumed_figures(r: &Report) -> Option<String> {
         false => String::new(),
     };
     let many = plural(figures.len(), "figure");
-    Some(format!("{many} of {}{from} (sources: --json)", r.machine.name))
+    Some(format!("{many} of the machine{from} (sources: --json)"))
 }

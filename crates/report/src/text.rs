@@ -212,7 +212,7 @@ fn lost(source: &SourceUse) -> String {
     }
 }
 
-/// `share of stall time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
+/// `share of working time, from 9,100 clock samples at 997 Hz, 0 lost; 94.2 % resolved`.
 fn basis_line(r: &Report) -> String {
     let mut parts = Vec::new();
     for source in &r.sources {

@@ -292,7 +292,7 @@ fn fewer_instructions_are_other_work() {
 fn stall_time_and_lines_are_not_compared() {
     let c = compare(&clock(SERIAL), &counted(NEAR, 0.02));
     assert_eq!((c.verdict, c.decided_by), (Change::Unknown, None));
-    assert!(c.why.contains("stall time") && c.why.contains("DRAM traffic"), "{}", c.why);
+    assert!(c.why.contains("working time") && c.why.contains("DRAM traffic"), "{}", c.why);
     assert!(c.time.is_none() && c.remote.is_none());
     assert!(c.objects.iter().chain(&c.functions).all(|o| o.change == Change::Unknown));
     assert!(warned(&c, "they are not compared"), "{:?}", c.warnings);

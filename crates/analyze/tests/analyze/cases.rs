@@ -126,7 +126,7 @@ fn half_parallel_initialisation_is_a_quarter_remote() {
     near(r.remote_share, 0.25);
     let f = &r.findings[0];
     assert_eq!(f.kind, "serial_first_touch");
-    assert!(f.evidence[0].starts_with("a: 62 % of 1024 pages placed by thread 0 "), "{}", f.evidence[0]);
+    assert!(f.evidence[0].starts_with("a: 62 % of 1,024 pages placed by thread 0 "), "{}", f.evidence[0]);
 }
 
 #[test]
@@ -330,8 +330,8 @@ fn allocations_that_were_only_counted_are_said_with_their_lines() {
     }
     let r = w.on(2);
     let note = r.notes.iter().find(|n| n.contains("one by one")).expect("a note");
-    assert!(note.starts_with("900005 allocations (83.8 GiB in all)"), "{note}");
-    assert!(note.contains("main.c:77 (900000), unknown lines (5)"), "{note}");
+    assert!(note.starts_with("900,005 allocations (83.8 GiB in all)"), "{note}");
+    assert!(note.contains("main.c:77 (900,000), unknown lines (5)"), "{note}");
 }
 
 /// Samples are at places of their own.

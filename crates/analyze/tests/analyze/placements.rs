@@ -325,7 +325,7 @@ fn touches_of_one_line_count_together() {
     let f = &r.findings[0];
     assert_eq!(f.cause.function.as_deref(), Some("fill"), "{:?}", f.evidence);
     let said = &f.evidence[0];
-    assert!(said.contains("all 1000 pages placed by thread 0 (node 0), 600 of them (with most of the remote accesses) at main.c:20"), "{said}");
+    assert!(said.contains("all 1,000 pages placed by thread 0 (node 0), 600 of them (with most of the remote accesses) at main.c:20"), "{said}");
 }
 
 /// Users do not have libc's source: its lines are not shown, and in a static program its functions are not the program's.

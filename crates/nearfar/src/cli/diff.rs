@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Compare two recordings: what a change brought, in all and for each object, node and function
 ///
 /// Where both were counted on an emulated machine, the modelled time decides; else the remote share of the
-/// stall time and its interval. docs/diff.md says how.
+/// working time and its interval. docs/diff.md says how.
 /// Exit status: 0; with --fail-if-worse 1 if AFTER is worse than that, 3 if it cannot be told; 2 on errors.
 #[derive(Args)]
 #[command(after_help = DIFF_EXAMPLES)]

@@ -357,7 +357,7 @@ fn losses_are_said_once_for_each_kind() {
     }
     writer.close().unwrap();
     let said = text(&report(&directory).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("Lost: 5050 records of the agent (it was busy; the ring was full)."), "{said}");
+    assert!(said.contains("Lost: 5,050 records of the agent (it was busy; the ring was full)."), "{said}");
     assert_eq!(said.matches("records of the agent").count(), 1);
 }
 

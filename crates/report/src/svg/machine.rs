@@ -1,7 +1,7 @@
 //! The machine with its traffic.
 
-use super::basis::{basis, source};
 use super::drawing::{Anchor, Drawing};
+use super::source::source;
 use crate::counted::digits;
 use crate::layout::{percent, shorten, size};
 use nearfar_analyze::Report;
@@ -118,9 +118,9 @@ pub(super) fn machine(r: &Report) -> Option<Drawing> {
     let timed = r.counters.is_some() && r.time.is_some();
     let unit = match (crossing, timed) {
         (false, true) => "near and far use of each memory, GB/s, counted".to_owned(),
-        (false, false) => format!("near and far use of each memory, share of {}", basis(r)),
+        (false, false) => format!("near and far use of each memory, share of {}", r.basis.words()),
         (true, true) => "GB/s, counted, over the time that the work takes on the machine".to_owned(),
-        (true, false) => format!("share of {}", basis(r)),
+        (true, false) => format!("share of {}", r.basis.words()),
     };
     d.foot(&format!("width of a band: {unit}"));
     d.foot("colour of a band: how much of what the memory or the link sustains is used");

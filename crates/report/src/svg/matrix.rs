@@ -1,7 +1,7 @@
 //! Node × node.
 
-use super::basis::source;
 use super::drawing::{Anchor, Drawing};
+use super::source::source;
 use nearfar_analyze::Report;
 use nearfar_figures::percent;
 

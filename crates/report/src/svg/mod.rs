@@ -4,17 +4,16 @@
 //! is not to be needed for a file. So these are drawn here, from the same values of the JSON, and say in words what the
 //! page says on hover: units, sources, the basis.
 
-mod basis;
 mod drawing;
 mod ladder;
 mod machine;
 mod matrix;
 mod ranks;
+mod source;
 mod strips;
 mod time;
 
 use super::layout::shorten;
-use basis::basis;
 use drawing::Drawing;
 use nearfar_analyze::Report;
 use nearfar_compare::ranks::Run;
@@ -40,7 +39,7 @@ pub fn pictures(r: &Report) -> Vec<Picture> {
         }
     };
     add("machine", machine::machine(r));
-    let now = format!("Threads' nodes and pages' nodes, % of {}", basis(r));
+    let now = format!("Threads' nodes and pages' nodes, % of {}", r.basis.words());
     add("nodes-now", matrix::matrix(r, &now, &r.node_matrix));
     if let Some(repaired) = &r.pictures.repaired {
         let title = format!("After the repair of {}", shorten(&repaired.objects.join(", "), 60));

@@ -1,7 +1,7 @@
 //! An object's pages along its addresses, and over time.
 
-use super::basis::source;
 use super::drawing::{Anchor, Drawing, node_class};
+use super::source::source;
 use crate::counted::seconds_short;
 use crate::layout::{shorten, size};
 use nearfar_analyze::{Report, Run, Strip, StripAxis};

@@ -1,7 +1,7 @@
 //! The run over time: near and far, threads, and what memory and links had to do.
 
-use super::basis::{basis, source};
 use super::drawing::{Anchor, Drawing, node_class};
+use super::source::source;
 use crate::counted::{digits, seconds_short};
 use crate::layout::shorten;
 use nearfar_analyze::{Report, Timeline, TimelineClock};
@@ -69,7 +69,7 @@ pub(super) fn timeline(r: &Report) -> Option<Drawing> {
         TimelineClock::Recorded => "",
         TimelineClock::Simulated => ", in the time that the work takes on the machine",
     };
-    let mut d = Drawing::new(WIDTH, &format!("Near and far over time, by {}{clock}", basis(r)));
+    let mut d = Drawing::new(WIDTH, &format!("Near and far over time, by {}{clock}", r.basis.words()));
     let axis = axis(c);
     let (high, bottom) = (140.0, Drawing::TOP + 140.0);
     let lists =
@@ -87,7 +87,7 @@ pub(super) fn timeline(r: &Report) -> Option<Drawing> {
             }
         }
     }
-    d.text(10.0, Drawing::TOP + 12.0, "small", Anchor::Start, &format!("share of {}", basis(r)));
+    d.text(10.0, Drawing::TOP + 12.0, "small", Anchor::Start, &format!("share of {}", r.basis.words()));
     axis.draw(&mut d, bottom);
     phases(&mut d, r, &axis, bottom + 22.0);
     let keys =

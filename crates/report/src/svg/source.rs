@@ -1,15 +1,6 @@
-//! The words below a picture: what its shares are of, and where its numbers come from.
+//! The words below a picture: where its numbers come from.
 
-use nearfar_analyze::{Basis, Report};
-
-/// What shares are shares of.
-pub(super) fn basis(r: &Report) -> &'static str {
-    match r.basis {
-        Basis::StallTime => "stall time",
-        Basis::DramLines => "DRAM traffic",
-        Basis::MemoryLoads => "loads that memory answered",
-    }
-}
+use nearfar_analyze::Report;
 
 /// Where the figures come from, in a line.
 pub(super) fn source(r: &Report) -> String {
