@@ -8,6 +8,23 @@ use super::value::{Pattern, Repair, RepairPart};
 /// Stands in a sentence for the names of all objects of a finding that it holds for.
 pub const ALL: char = '\u{1}';
 
+/// What stands for those objects in a sentence: by whether it holds for one or for several.
+pub const IT: &str = "\u{2}it|them\u{2}";
+/// As [`IT`].
+pub const ITS: &str = "\u{2}its|their\u{2}";
+
+/// A sentence with the names of the objects that it holds for, and with the words that fit their number.
+pub fn told(sentence: &str, names: &[&str]) -> String {
+    let several = usize::from(names.len() > 1);
+    let mut text = String::new();
+    for (i, part) in sentence.split('\u{2}').enumerate() {
+        // Every second part is such a pair of words.
+        let word = if i % 2 == 1 { part.split('|').nth(several) } else { None };
+        text.push_str(word.unwrap_or(part));
+    }
+    text.replace(ALL, &listed(names))
+}
+
 /// Each different sentence once, with the names of the objects that it holds for; at most four are named.
 pub fn merged(sentences: &[(&str, &str)]) -> Vec<String> {
     let mut different: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -17,7 +34,7 @@ pub fn merged(sentences: &[(&str, &str)]) -> Vec<String> {
             None => different.push((sentence, vec![name])),
         }
     }
-    different.iter().map(|(sentence, names)| sentence.replace(ALL, &listed(names))).collect()
+    different.iter().map(|(sentence, names)| told(sentence, names)).collect()
 }
 
 /// `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`.
@@ -67,13 +84,13 @@ pub fn place(at: &Option<String>, function: &Option<String>) -> String {
     }
 }
 
-/// Where the threads that use an object run, as evidence: `the threads that use it run on nodes 0 and 1`.
+/// Where the threads that use an object run, as evidence: `the threads that use it run on nodes 0 and 1`, with [`IT`].
 pub fn nodes_sentence(users: &[(NodeIndex, f64)], nodes: &Nodes) -> String {
     let name = |&(n, _): &(NodeIndex, f64)| nodes.ids.get(usize::from(n)).map_or("?".into(), u32::to_string);
     let names: Vec<String> = users.iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let s = if names.len() == 1 { "" } else { "s" };
-    format!("the threads that use it run on node{s} {}", listed(&names))
+    format!("the threads that use {IT} run on node{s} {}", listed(&names))
 }
 
 /// How the threads share the object, as evidence.
@@ -103,27 +120,27 @@ fn of_runtime(runtime: Managed) -> String {
              node), or {spread}, or {alone}."
         ),
         Managed::Go => format!(
-            "Go's runtime places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
+            "Go's runtime places {ALL}, on the node of the thread that touches {ITS} pages first: {spread}, or {alone}."
         ),
         Managed::Python => format!(
-            "{ALL} was allocated by a library of Python, and its pages are on the node of the thread that wrote to them first, \
+            "{ALL} \u{2}was|were\u{2} allocated by a library of Python, and {ITS} pages are on the node of the thread that wrote to them first, \
              mostly the main one. Let the threads or processes that use a part create or fill it (numpy.empty touches no page), \
              or {spread}, or {alone}."
         ),
         Managed::V8 => {
             format!(
-                "V8 places {ALL}, on the node of the thread that touches its pages first: {spread}, or {alone}."
+                "V8 places {ALL}, on the node of the thread that touches {ITS} pages first: {spread}, or {alone}."
             )
         }
         Managed::Erlang => format!(
-            "Erlang's virtual machine places {ALL}, on the node of the thread that touches its pages first. Let its \
+            "Erlang's virtual machine places {ALL}, on the node of the thread that touches {ITS} pages first. Let its \
              schedulers stay on their cpus (erl +sbt db), and {spread}, or {alone}."
         ),
     }
 }
 
 /// Stands for the line of a loop where objects of several lines are meant, or it is not known.
-const ANY: &str = "that uses it";
+const ANY: &str = "that uses \u{2}it|them\u{2}";
 
 /// The advice, and the same for objects of many lines: without the line of this one.
 pub fn advise(r: &RowUse, program: Program, cause: Use) -> [String; 2] {
@@ -162,55 +179,55 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
     let name = ALL;
     // Objects allocated at several lines have no one place of use to name.
     let (here, bracketed, in_loop) = match used {
-        ANY => (String::new(), String::new(), "in the loop that uses it".to_owned()),
+        ANY => (String::new(), String::new(), format!("in the loop {ANY}")),
         place => (format!(" {place}"), format!(" ({place})"), place.to_owned()),
     };
     let interleave = format!(
-        "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for it alone)"
+        "Interleave {name} over the nodes (numactl --interleave=all, or numa_alloc_interleaved for {IT} alone)"
     );
     match (cause, r.pattern) {
         (Use::Allocator, Pattern::OneThread | Pattern::Blocked) => format!(
-            "Allocate {name} in the threads that use it{bracketed}: an allocation places its pages on the allocating thread's node."
+            "Allocate {name} in the threads that use {IT}{bracketed}: an allocation places its pages on the allocating thread's node."
         ),
         (Use::Allocator, _) => format!(
-            "Allocate {name} in the threads that use it, or in one large block that is initialised in parallel: \
+            "Allocate {name} in the threads that use {IT}, or in one large block that is initialised in parallel: \
              many small allocations made by one thread are on that thread's node."
         ),
         (Use::Straddling, _) => format!(
-            "Align each thread's part of {name} to the large page size, or turn large pages off for it \
+            "Align each thread's part of {name} to the large page size, or turn large pages off for {IT} \
              (madvise(MADV_NOHUGEPAGE)) and compare: one first touch places a whole large page."
         ),
         (Use::Mismatch, Pattern::AllOver) if !program.openmp => format!(
             "Let each thread work on what it touched first{touched}, also {in_loop}; if every thread really needs all of {name}, \
-             interleave it."
+             interleave {IT}."
         ),
         (Use::Mismatch, _) if !program.openmp => format!(
             "Divide {name} among the threads{touched} as {in_loop}, so that each thread uses what it touched first."
         ),
         (Use::Mismatch, Pattern::AllOver) => format!(
             "If the loops use schedule(dynamic), give both the initialisation{touched} and the loop {used} schedule(static), \
-             so that each thread uses what it touched; if every thread really needs all of {name}, interleave it."
+             so that each thread uses what it touched; if every thread really needs all of {name}, interleave {IT}."
         ),
         (Use::Mismatch, _) => format!(
             "Give the initialisation{touched} and the loop {used} the same schedule(static) and the same bounds, \
              so that each thread uses what it touched first."
         ),
-        (Use::Policy, Pattern::AllOver) => format!("{interleave}: every thread uses all of it."),
+        (Use::Policy, Pattern::AllOver) => format!("{interleave}: every thread uses all of {IT}."),
         (Use::Policy, _) if r.is_spread() => format!(
             "Leave out the interleaving of {name} (numactl --interleave, mbind), and let each thread initialise the part \
              that it uses{here}: the policy spreads pages over all nodes, whoever touches them."
         ),
         (Use::Policy, _) => format!(
-            "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind it to the nodes of the threads \
-             that use it{bracketed}."
+            "Leave out the binding of {name} (mbind, numactl --membind or --preferred) or bind {IT} to the nodes of the threads \
+             that use {IT}{bracketed}."
         ),
         (Use::Overflow, _) => format!(
             "Look whether the nodes of the threads that use {name}{bracketed} were full (numastat: numa_miss; nearfar topo: free \
-             memory). If so, let threads of all nodes work on a part of it, or interleave it. If not, leave out what bound or moved \
+             memory). If so, let threads of all nodes work on a part of {IT}, or interleave {IT}. If not, leave out what bound or moved \
              that part (mbind, move_pages, automatic balancing)."
         ),
         (Use::Arenas, _) => format!(
-            "Allocate and initialise {name} in the thread that uses it{bracketed}, before its first loop."
+            "Allocate and initialise {name} in the thread that uses {IT}{bracketed}, before its first loop."
         ),
         (Use::Crowded, _) => format!("{interleave}: all memory controllers then share the load."),
         (Use::Unexplained, _) => {
@@ -218,7 +235,8 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
                 "{interleave}.{}",
                 match r.pages.unseen {
                     0 => "",
-                    _ => " Its first touches were not recorded: they tell the line to change.",
+                    _ =>
+                        " \u{2}Its|Their\u{2} first touches were not recorded: they tell the line to change.",
                 }
             )
         }
@@ -233,7 +251,7 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
                 .is_some_and(|l| l <= APART && r.remote_share.is_some_and(|s| s > 2.0 * l)) =>
         {
             format!(
-                "Initialise {name} in parallel, divided as the loop {used} divides it: threads take turns in it, but nearly \
+                "Initialise {name} in parallel, divided as the loop {used} divides {IT}: threads take turns in {IT}, but nearly \
                  every page is used from one node."
             )
         }
@@ -249,28 +267,28 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
             &interleave[1..]
         ),
         (Use::Serial, Pattern::AllOver) if r.read_only => format!(
-            "Every thread reads all of {name} and nothing writes it after its initialisation: give each node its own copy if it is small enough to replicate. \
+            "Every thread reads all of {name} and nothing writes {IT} after {ITS} initialisation: give each node a copy of {IT}, if there is room. \
              Otherwise: {}{}: the load is then shared by all memory controllers, though most accesses stay remote.",
             interleave[..1].to_lowercase(),
             &interleave[1..]
         ),
         (Use::Serial, Pattern::AllOver) => format!(
-            "{interleave}: every thread uses all of it, so no thread's node is right, but all memory controllers then share the load."
+            "{interleave}: every thread uses all of {IT}, so no thread's node is right, but all memory controllers then share the load."
         ),
         (Use::Serial, Pattern::OneThread | Pattern::OwnThread) => {
             // Of several threads with parts of their own, the first is only one.
             let one = r.users.first().filter(|_| r.pattern == Pattern::OneThread);
             let who = one.map_or(String::new(), |t| format!(" (thread {t})"));
             let used = if here.is_empty() { here } else { format!(",{here}") };
-            format!("Touch or allocate {name} first in the thread that uses it{who}{used}.")
+            format!("Touch or allocate {name} first in the thread that uses {IT}{who}{used}.")
         }
         // What takes random places of it is not a loop that divides it.
         (Use::Serial, Pattern::Unknown) if r.lacks_addresses() => format!(
-            "{interleave} if every thread uses all of it{here}; if each thread uses a part of its own, let it \
+            "{interleave} if every thread uses all of {IT}{here}; if each thread uses a part of its own, let it \
              initialise that part."
         ),
         (Use::Serial, Pattern::Unknown) => {
-            format!("Initialise {name} in parallel, divided as the loop {used} divides it.")
+            format!("Initialise {name} in parallel, divided as the loop {used} divides {IT}.")
         }
     }
 }
@@ -279,6 +297,14 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
 mod tests {
     use super::*;
     use crate::object_rows::Toucher;
+
+    #[test]
+    fn words_fit_the_number_of_objects() {
+        let sentence = format!("Interleave {ALL}: {ITS} pages, all of {IT}");
+        let merged = merged(&[("a", &sentence), ("b", "Bind it"), ("c", &sentence)]);
+        assert_eq!(merged, ["Interleave a and c: their pages, all of them", "Bind it"]);
+        assert_eq!(told(&sentence, &["a"]), "Interleave a: its pages, all of it");
+    }
 
     #[test]
     fn no_advice_says_twice_that_something_is_used_or_names_a_place_that_is_not_known() {
@@ -314,6 +340,7 @@ mod tests {
                 };
                 let rows = [row(Some("a.c:7".into())), row(None)];
                 for text in rows.iter().flat_map(|row| advise(row, program, cause)) {
+                    let text = told(&text, &["a"]);
                     assert!(!text.contains("not known"), "{cause:?}, {pattern:?}: {text}");
                     for twice in [
                         "uses it that uses",

@@ -1,6 +1,6 @@
 //! What may be wrong with one object, by its evidence. The first that fits is its case.
 
-use super::advice::{self, ALL, Use};
+use super::advice::{self, ALL, IT, ITS, Use};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::object_rows::{RowUse, Toucher};
@@ -144,11 +144,11 @@ fn cpuless<'a>(r: &'a RowUse) -> Option<Case<'a>> {
         return None;
     }
     Some(Case {
-        text: format!("{ALL} is on a node without cpus, which is far from every thread"),
+        text: format!("{ALL} \u{2}is|are\u{2} on a node without cpus, which is far from every thread"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         advice: [0, 1].map(|_| {
             format!(
-                "Keep {ALL} on the nodes with cpus: leave out the binding that put it there, or bind it to them \
+                "Keep {ALL} on the nodes with cpus: leave out the binding that put {IT} there, or bind {IT} to such nodes \
                  (numactl --membind, nearfar run --placement), and leave the far node to what is seldom used."
             )
         }),
@@ -247,7 +247,11 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
         format!("the pages of {ALL}")
     };
     Some(Case {
-        text: text.replace("#", &first).replace('@', &ALL.to_string()),
+        text: text
+            .replace("#", &first)
+            .replace('@', &ALL.to_string())
+            .replace('~', "\u{2}is|are\u{2}")
+            .replace('$', IT),
         own: format!(
             "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
             r.name,
@@ -278,12 +282,12 @@ fn serial_kind(r: &RowUse) -> (&'static str, Use, &'static str) {
             true => (
                 "shared_read_mostly",
                 Use::Serial,
-                "every thread reads all of @, which is on the node of the one thread that touched it first",
+                "every thread reads all of @, which ~ on the node of the one thread that touched $ first",
             ),
             false => (
                 "shared_read_write",
                 Use::Serial,
-                "every thread reads and writes all of @, which is on the node of the one thread that touched it first",
+                "every thread reads and writes all of @, which ~ on the node of the one thread that touched $ first",
             ),
         };
     }
@@ -385,7 +389,7 @@ fn mismatch<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
         true => (
             "offset_mismatch",
             format!(
-                "threads first-touch {ALL} in the order in which they use it, but with other bounds: the borders differ"
+                "threads first-touch {ALL} in the order in which they use {IT}, but with other bounds: the borders differ"
             ),
         ),
         false => (
@@ -416,13 +420,13 @@ fn unexplained<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let (text, unseen) = match r.pages.unseen {
         0 => (
             format!(
-                "most of {ALL} is on other nodes than the threads that use it; no single cause explains it"
+                "most of {ALL} is on other nodes than the threads that use {IT}; no single cause explains it"
             ),
             String::new(),
         ),
         n => (
             format!(
-                "most of {ALL} is on other nodes than the threads that use it; its first touches were not recorded"
+                "most of {ALL} is on other nodes than the threads that use {IT}; {ITS} first touches were not recorded"
             ),
             format!(
                 "; {} of its pages were placed by the kernel{}",

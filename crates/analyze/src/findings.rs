@@ -314,7 +314,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
         cause: Cause {
             at: first.at.clone(),
             function: first.function.clone(),
-            text: first.text.replace(advice::ALL, &advice::listed(&names)),
+            text: advice::told(&first.text, &names),
         },
         evidence,
         advice: advice.join(" "),

@@ -16,6 +16,9 @@ use nearfar_figures::sizes::size;
 use nearfar_recording::{Columns, Losses, NONE, RangeKind, Resolution};
 use std::collections::BTreeMap;
 
+/// So many faults that place nothing for each that does are not worth a line: a program's start has some twenty. // chosen
+const FEW_FAULTS: f64 = 0.01;
+
 /// Share of the samples in generated code without names from which on it is said. // chosen
 const MUCH_NAMELESS: f64 = 0.05;
 
@@ -54,7 +57,8 @@ pub fn notes(
     if context.region.is_marked() {
         n.push(format!(
             "Shares are of the region of interest that the program marks: {} of {} samples (`--whole` reports all).",
-            counters.total.samples, context.survey.samples
+            count(counters.total.samples),
+            count(context.survey.samples)
         ));
     } else if judge.whole && input.phases.name.iter().any(String::is_empty) {
         n.push("The program marks a region of interest; as asked, shares are of the whole run.".to_string());
@@ -124,7 +128,7 @@ pub fn notes(
         ));
     }
     let placements = context.finder.placements;
-    if placements.not_placements > 0 {
+    if placements.not_placements as f64 > FEW_FAULTS * placements.touches.len() as f64 {
         let why = if meta.numa_balancing > 0 { " AutoNUMA is on: most are its hints." } else { "" };
         n.push(format!(
             "Page faults on pages that were already placed (protection changes, hint faults) place nothing: {}.{why}",
@@ -311,7 +315,7 @@ fn figures(n: &mut Vec<String>, timing: &Timing) {
     if !remembered.is_empty() {
         let remembered = remembered.len();
         rests.push(format!(
-            "{remembered} figures quoted from memory and not checked against a source (confidence M; named in the JSON, time.weak_figures)"
+            "{remembered} figures of the machine that were not checked against a source (confidence M; named in the JSON, time.weak_figures)"
         ));
     }
     if !rests.is_empty() {
@@ -320,7 +324,7 @@ fn figures(n: &mut Vec<String>, timing: &Timing) {
     if timing.time.lines_without_node > 0 {
         n.push(format!(
             "{} lines whose node of the page is unknown were timed as if they were of the cpu's own node.",
-            timing.time.lines_without_node
+            count(timing.time.lines_without_node)
         ));
     }
 }

@@ -319,7 +319,10 @@ fn quality(page: &mut Page, r: &Report, name: &str) {
         let counted_above = |f: &&WeakFigure| r.machine.assumed_figures.iter().any(|a| a.name == f.name);
         let weak = t.weak_figures.iter().filter(|f| !counted_above(f)).count();
         if weak > 0 {
-            let text = format!("fitted, assumed or from memory: {} of the machine", plural(weak, "figure"));
+            let text = format!(
+                "fitted, assumed or not checked against a source: {} of the machine",
+                plural(weak, "figure")
+            );
             page.item(0, if r.machine.assumed_figures.is_empty() { "assumed" } else { "" }, &text);
         }
     }

@@ -30,6 +30,11 @@ pub fn words(repair: Repair) -> String {
     }
 }
 
+/// The same after the names of several.
+fn of_several(repair: Repair) -> String {
+    words(repair).replace("it is", "they are").replace("touched it", "touched them")
+}
+
 /// `0.49 (0.45–0.53)`.
 pub fn ratio(p: &Predicted) -> String {
     format!("{:.2} ({:.2}–{:.2})", p.ratio, p.low, p.high)
@@ -86,8 +91,7 @@ fn placed(parts: &[RepairPart]) -> String {
                 [first @ .., last] if first.len() <= 2 => format!("{} and {last}", first.join(", ")),
                 _ => format!("{} and {} more", several[0], several.len() - 1),
             };
-            let words = words(*repair).replace("it is", "they are").replace("touched it", "touched them");
-            format!("{names} {words}")
+            format!("{names} {}", of_several(*repair))
         }
     };
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
@@ -112,15 +116,23 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         page.line(&format!("{last}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
     };
     if let Some(b) = &w.best {
-        row(&format!("best: {}", placed(&b.parts)), &b.predicted, Some(b.remote_share));
+        // One repair for all objects comes before a better one that gains little more.
+        let percents = |p: &Predicted| (100.0 * p.ratio).round();
+        let better = shown(w).iter().any(|row| percents(&row.predicted) < percents(&b.predicted));
+        let which = match better {
+            true => format!("the simplest within {} of the best", percent(Some(WORTH))),
+            false => "best".to_owned(),
+        };
+        row(&format!("{which}: {}", placed(&b.parts)), &b.predicted, Some(b.remote_share));
     }
     for one in shown(w) {
         let what = match one.objects.as_slice() {
             [] => format!("everything {}", words(one.repair)),
             objects if objects.len() > 3 => {
-                format!("only {} and {} more {}", objects[0], objects.len() - 1, words(one.repair))
+                format!("only {} and {} more {}", objects[0], objects.len() - 1, of_several(one.repair))
             }
-            objects => format!("only {} {}", objects.join(", "), words(one.repair)),
+            [object] => format!("only {object} {}", words(one.repair)),
+            objects => format!("only {} {}", objects.join(", "), of_several(one.repair)),
         };
         row(&what, &one.predicted, Some(one.remote_share));
     }

@@ -48,6 +48,11 @@ fn a_store_places_and_a_hint_fault_does_not() {
         "{:?}",
         r.notes
     );
+    // Beside a hundred times as many that place a page they are not worth a line.
+    let b = w.array("b", 6_400);
+    w.touch(2000, 3, ip, b, 6_400);
+    let r = w.on(2);
+    assert!(!r.notes.iter().any(|n| n.contains("already placed")), "{:?}", r.notes);
 }
 
 /// MAP_POPULATE and mlock take the pages that are not there yet, on the node of the thread that calls.

@@ -32,7 +32,7 @@ fn only_the_marked_region_counts_but_first_touches_are_of_the_whole_run() {
     assert_eq!(r.objects[0].samples, 2000);
     assert!((r.remote_time_share.unwrap() - 0.5).abs() < 0.01);
     assert_eq!(r.objects[0].first_touch[0].pages, 1000);
-    assert!(r.notes.iter().any(|n| n.contains("2000 of 3000 samples")), "{:?}", r.notes);
+    assert!(r.notes.iter().any(|n| n.contains("2,000 of 3,000 samples")), "{:?}", r.notes);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn what_is_outside_the_region_does_not_count() {
     assert_eq!(read, PAGES * 64 * 64);
     let instructions: u64 = counters.cpus.iter().map(|c| c.instructions).sum();
     assert_eq!(instructions, PAGES * 640);
-    assert!(r.notes.iter().any(|n| n.contains("1024 of 2048 samples")), "{:?}", r.notes);
+    assert!(r.notes.iter().any(|n| n.contains("1,024 of 2,048 samples")), "{:?}", r.notes);
 
     let r = whole(&w);
     assert_eq!(r.region, Region::Whole);

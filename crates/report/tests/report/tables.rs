@@ -35,3 +35,17 @@ fn long_places_do_not_cut_the_figures_of_a_function() {
     r.functions[0].lines[0].at = Some("_splitter.cpython-311-x86_64-linux-gnu.so+0xae92".repeat(2));
     assert_eq!((figures(&r, 100), figures(&r, 80)), (before.clone(), before));
 }
+
+/// A plain repair of all objects is preferred to a better one of some that gains little more: then it is not the best.
+#[test]
+fn a_repair_is_called_best_only_where_no_better_one_is_below_it() {
+    let mut r = samples::simulated();
+    let line = |r: &Report| {
+        let page = to_details(r, 100, false);
+        page.lines().skip_while(|line| !line.starts_with("What if")).nth(1).unwrap().to_owned()
+    };
+    assert!(line(&r).starts_with("best: a, b and c"), "{}", line(&r));
+    let w = r.what_if.as_mut().unwrap();
+    w.best.as_mut().unwrap().predicted.ratio = w.repairs[0].predicted.ratio + 0.02;
+    assert!(line(&r).starts_with("the simplest within 3.0 % of the best: a, b and c"), "{}", line(&r));
+}
