@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 const ROWS: usize = 20;
 /// Objects that cost less far time than this in every rank are not listed. // chosen
 const LEAST: f64 = 0.01;
+/// Columns of a name beside its figures at least.
+const NAME: usize = 14;
 
 /// As JSON, indented, with a final line feed.
 pub fn to_json(run: &Run) -> String {
@@ -117,7 +119,10 @@ fn spread(page: &mut Page, label: &str, spread: Option<Spread>, word: impl Fn(f6
             } else {
                 String::new()
             };
-            format!("min {}, median {}, max {}{more}", word(s.min), word(s.median), word(s.max))
+            match [s.min, s.median, s.max].map(word) {
+                [min, _, max] if min == max => format!("{min} in each{more}"),
+                [min, median, max] => format!("min {min}, median {median}, max {max}{more}"),
+            }
         }
     };
     page.item(0, label, &text);
@@ -260,52 +265,104 @@ fn classes(page: &mut Page, run: &Run) {
     }
 }
 
+/// `0.08 / 0.32 / 0.56`: minimum, median and maximum over the ranks; one figure where they are the same.
+fn over(spread: Option<Spread>, word: &dyn Fn(f64) -> String) -> String {
+    let Some(s) = spread else { return "unknown".to_owned() };
+    let all = [s.min, s.median, s.max].map(word);
+    if all[0] == all[2] { all[0].clone() } else { all.join(" / ") }
+}
+
+/// `10 / 12 / 15 %`.
+fn percents(spread: Option<Spread>) -> String {
+    let text = over(spread, &|x| percent(Some(x)));
+    // The unit once: it is the same for all.
+    let units = text.matches(" %").count();
+    text.replacen(" %", "", units.saturating_sub(1))
+}
+
+/// Names on the left, their figures on the right. A name that has no room beside them has lines of its own.
+fn figures(page: &mut Page, heads: &[&str], rows: &[(String, Vec<String>)]) {
+    let widest =
+        |i: usize| rows.iter().map(|row| columns(&row.1[i])).max().unwrap_or(0).max(columns(heads[i + 1]));
+    let widths: Vec<usize> = (0..heads.len() - 1).map(|i| widest(i) + 2).collect();
+    let longest = rows.iter().map(|row| columns(&row.0)).max().unwrap_or(0);
+    let name = page.width.saturating_sub(widths.iter().sum()).min(longest.max(columns(heads[0]))).max(NAME);
+    let line = |what: &str, figures: &[String]| {
+        let figures: String = figures.iter().zip(&widths).map(|(text, &width)| right(text, width)).collect();
+        format!("{}{figures}", left(what, name))
+    };
+    let head: Vec<String> = heads[1..].iter().map(|head| head.to_string()).collect();
+    page.line(&line(heads[0], &head));
+    for (what, cells) in rows {
+        let mut lines = wrap(what, name);
+        let last = shorten(&lines.pop().unwrap_or_default(), name);
+        lines.iter().for_each(|text| page.line(&shorten(text, page.width)));
+        page.line(&line(&last, cells));
+    }
+}
+
+/// What is only of some ranks.
+fn among(ranks: u64, run: &Run) -> String {
+    match ranks as usize == run.ranks.len() {
+        true => String::new(),
+        false => format!(" (in {} of {})", ranks, plural(run.ranks.len(), "rank")),
+    }
+}
+
+fn rank(number: Option<u32>) -> String {
+    number.map_or("unknown".to_owned(), |rank| rank.to_string())
+}
+
 fn objects(page: &mut Page, run: &Run) {
     let costs =
         |o: &&nearfar_compare::ranks::CommonObject| o.far_time_share.is_some_and(|far| far.max >= LEAST);
-    let rows: Vec<_> = run.objects.iter().filter(costs).take(ROWS / 2).collect();
+    let rows: Vec<(String, Vec<String>)> = run
+        .objects
+        .iter()
+        .filter(costs)
+        .take(ROWS / 2)
+        .map(|o| {
+            let at = o.allocated_at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+            let figures = vec![percents(Some(o.time_share)), percents(o.far_time_share), rank(o.worst_rank)];
+            (format!("{}{at}{}", o.name, among(o.ranks, run)), figures)
+        })
+        .collect();
     if rows.is_empty() {
         return;
     }
-    page.heading("Objects on far pages, over ranks");
-    for o in rows {
-        let at = o.allocated_at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-        let over = |s: Spread| {
-            format!("{} / {} / {}", percent(Some(s.min)), percent(Some(s.median)), percent(Some(s.max)))
-        };
-        let far = o.far_time_share.map_or("unknown".to_owned(), over);
-        let worst = o.worst_rank.map(|rank| format!(", most in rank {rank}")).unwrap_or_default();
-        page.bullet(&format!(
-            "{}{at}: in {}; time {}, at risk {far} (min / median / max){worst}",
-            o.name,
-            plural(o.ranks as usize, "rank"),
-            over(o.time_share)
-        ));
-    }
+    page.heading("Objects on far pages, over ranks: min / median / max");
+    figures(page, &["", "time", "at risk", "most in rank"], &rows);
 }
 
 fn phases(page: &mut Page, run: &Run) {
     if run.phases.is_empty() {
         return;
     }
-    page.heading("Phases, over ranks (min / median / max)");
-    let over = |s: Option<Spread>, word: &dyn Fn(f64) -> String| {
-        s.map_or("unknown".to_owned(), |s| format!("{} / {} / {}", word(s.min), word(s.median), word(s.max)))
-    };
-    for phase in run.phases.iter().take(ROWS / 2) {
-        let longest = phase.longest_rank.map(|rank| format!(", longest in rank {rank}")).unwrap_or_default();
-        page.bullet(&format!(
-            "{}: in {}; own time {}, in all {}; calls {}; far {} of its memory samples{longest}",
-            phase.name,
-            plural(phase.seconds.map_or(0, |s| s.ranks) as usize, "rank"),
-            over(phase.own_seconds, &|x| format!("{x:.2} s")),
-            over(phase.seconds, &|x| format!("{x:.2} s")),
-            over(phase.calls, &|x| format!("{x:.0}")),
-            over(phase.far_share, &|x| percent(Some(x))),
-        ));
+    page.heading("Phases, over ranks: min / median / max");
+    let seconds = |s: Option<Spread>| over(s, &|x| format!("{x:.2}"));
+    let shown = &run.phases[..run.phases.len().min(ROWS / 2)];
+    // Of phases with none inside both are the same.
+    let nested = shown.iter().any(|p| seconds(p.own_seconds) != seconds(p.seconds));
+    let rows: Vec<(String, Vec<String>)> = shown
+        .iter()
+        .map(|phase| {
+            let mut figures = vec![seconds(phase.own_seconds)];
+            if nested {
+                figures.push(seconds(phase.seconds));
+            }
+            figures.push(over(phase.calls, &|x| count(x.round() as u64)));
+            figures.push(percents(phase.far_share));
+            figures.push(rank(phase.longest_rank));
+            (format!("{}{}", phase.name, among(phase.seconds.map_or(0, |s| s.ranks), run)), figures)
+        })
+        .collect();
+    let mut heads = vec!["", "own time, s", "calls", "far", "longest in rank"];
+    if nested {
+        heads.insert(2, "in all, s");
     }
-    if run.phases.len() > ROWS / 2 {
-        page.bullet(&format!("and {} more in the JSON", run.phases.len() - ROWS / 2));
+    figures(page, &heads, &rows);
+    if run.phases.len() > shown.len() {
+        page.line(&format!("and {} more in the JSON", run.phases.len() - shown.len()));
     }
 }
 
