@@ -90,7 +90,7 @@ function figures(d: Compared): HTMLElement {
   const list: HTMLElement[] = [];
   if (d.proof?.gain) {
     const ratio = times(d.proof.gain);
-    list.push(tip(h("div", { class: "big" }, h("small", {}, `less time, ${d.proof.how}`), h("div", {}, h("b", {}, gain(ratio)))), () => [`${gain(ratio)}, ${plural(d.proof?.runs ?? 0, "run")} with and without the repair`, d.proof?.words ?? ""]));
+    list.push(tip(h("div", { class: "big" }, h("small", {}, `time, ${d.proof.how}`), h("div", {}, h("b", {}, gain(ratio)))), () => [`${gain(ratio)}, ${plural(d.proof?.runs ?? 0, "run")} with and without the repair`, d.proof?.words ?? ""]));
   }
   const ms = (s: Side): string => (s.time ? `${digits(s.time.seconds * 1000)} ms` : "unknown");
   if (c.before.time && c.after.time) {

@@ -60,24 +60,21 @@ export function digits(value: number | null): string {
   return abs >= 100 ? value.toFixed(0) : abs >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-/** What a repair saves of the time. */
+/** What a repair makes of the time, as the text report says it: `49 % less (43 to 55 %)`; `37 % less (0.5 % more to 44 % less)`. */
 export function gain(predicted: Predicted): string {
-  const saved = (ratio: number) => Math.round((1 - ratio) * 100);
-  return `${saved(predicted.ratio)} % (${saved(predicted.high)} to ${saved(predicted.low)})`;
-}
-
-/** The same where it may be a loss: "2 % less (3 % more to 8 % less)". */
-export function lessOrMore(predicted: Predicted): string {
-  const part = (ratio: number) => {
-    const saved = Math.round((1 - ratio) * 100);
-    return `${Math.abs(saved)} % ${saved < 0 ? "more" : "less"}`;
-  };
-  return `${part(predicted.ratio)} (${part(predicted.high)} to ${part(predicted.low)})`;
+  const [time, least, most] = [predicted.ratio, predicted.high, predicted.low].map((ratio) => signed(1 - ratio));
+  const size = (text: string | undefined): string => (text ?? "").replace(/^[-+]/, "");
+  const way = (text: string | undefined): string => ((text ?? "").startsWith("-") ? "more" : "less");
+  const ways = [time, least, most].map(way);
+  if (ways.every((one) => one === "less")) return `${size(time)} % less (${size(least)} to ${size(most)} %)`;
+  // From the least on, as above.
+  if (ways.every((one) => one === "more")) return `${size(time)} % more (${size(most)} to ${size(least)} %)`;
+  return `${size(time)} % ${ways[0]} (${size(least)} % ${ways[1]} to ${size(most)} % ${ways[2]})`;
 }
 
 /** The same without a best guess: "85 to 97 %". */
 export function between(predicted: Predicted): string {
-  return `${Math.round((1 - predicted.high) * 100)} to ${Math.round((1 - predicted.low) * 100)} %`;
+  return `${signed(1 - predicted.high)} to ${signed(1 - predicted.low)} %`.replace(/\+/g, "");
 }
 
 /** Shortened in the middle: the start of a path says where, its end says what. */

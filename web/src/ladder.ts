@@ -89,7 +89,7 @@ export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
     const kind = p.high < 1 ? "better" : p.low > 1 ? "worse" : "same";
     const lines = (): string[] => [
       `${one.name}: ${one.what}`,
-      `saves ${gain(p)} of the time; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
+      `time: ${gain(p)}; ratio ${p.ratio.toFixed(2)} (${p.low.toFixed(2)} to ${p.high.toFixed(2)})`,
       `remote share then ${percent(one.remote)}; now ${percent(w ? w.remote_share : d.report.remote_share)}`,
       `source: ${one.source ?? one.from ?? "predicted by the time model from counted lines"}`,
     ];
@@ -104,7 +104,7 @@ export function ladder(d: Data, outcomes: Outcome[] = []): HTMLElement {
     );
     shapes.push(tip(row, lines));
   });
-  const not = (w?.not_worth ?? []).map((n) => h("li", {}, `${n.objects.join(", ")}: ${n.kind.replace(/_/g, " ")}, saves ${gain(n.predicted)}`));
+  const not = (w?.not_worth ?? []).map((n) => h("li", {}, `${n.objects.join(", ")}: ${n.kind.replace(/_/g, " ")}, time ${gain(n.predicted)}`));
   return section(
     "ladder",
     "What if",

@@ -145,12 +145,21 @@ function heat(d: Ranks): HTMLElement {
 function spread(name: string, of: Spread | null, say: (x: number) => string, all: number): HTMLElement {
   const text = of === null ? "unknown" : say(of.median);
   const lines = of === null ? ["unknown of all ranks"] : [`least ${say(of.min)}, median ${say(of.median)}, most ${say(of.max)}`, of.ranks < all ? `of ${of.ranks} ranks; unknown of ${all - of.ranks}` : `of all ${plural(all, "rank")}`];
-  const range = of === null ? null : h("span", { class: "quiet" }, ` ${say(of.min)} to ${say(of.max)}`);
-  return tip(h("div", { class: "stat" }, h("b", {}, text, range), h("small", {}, `${name}, median and range`)), () => lines);
+  const one = of === null || say(of.min) === say(of.max);
+  const range = of === null || one ? null : h("span", { class: "quiet" }, ` ${say(of.min)} to ${say(of.max)}`);
+  return tip(h("div", { class: "stat" }, h("b", {}, text, range), h("small", {}, of === null ? name : one ? `${name}, in each rank` : `${name}, median and range`)), () => lines);
+}
+
+/** `0.08 / 0.32 / 0.56 s`: over the ranks; one figure where they are the same, and the unit once. */
+function over(x: Spread | null, say: (x: number) => string): string {
+  if (x === null) return "unknown";
+  const [min = "", median = "", max = ""] = [x.min, x.median, x.max].map(say);
+  if (min === max) return min;
+  const unit = / \S+$/.exec(max)?.[0] ?? "";
+  return [min, median, max].map((text) => (unit && text.endsWith(unit) ? text.slice(0, -unit.length) : text)).join(" / ") + unit;
 }
 
 function phases(rows: CommonPhase[], share: (x: Spread | null) => string, seconds: (x: number) => string): HTMLElement {
-  const of = (x: Spread | null, say: (x: number) => string): string => (x === null ? "unknown" : `${say(x.min)} / ${say(x.median)} / ${say(x.max)}`);
   return table<CommonPhase>({
     id: "phase-table",
     label: "phases",
@@ -158,9 +167,9 @@ function phases(rows: CommonPhase[], share: (x: Spread | null) => string, second
     text: (p) => p.name,
     columns: [
       { name: "phase", about: "its path: a => b is b in a", ascending: true, key: (p) => p.name, cell: (p) => h("span", { class: "name" }, shorten(p.name, 60)) },
-      { name: "calls", about: "how often it began", number: true, key: (p) => p.calls?.max ?? null, cell: (p) => of(p.calls, count) },
-      { name: "time", about: "in it and in phases in it", number: true, key: (p) => p.seconds?.max ?? null, cell: (p) => of(p.seconds, seconds) },
-      { name: "itself", about: "in it and in no phase in it", number: true, key: (p) => p.own_seconds?.max ?? null, cell: (p) => of(p.own_seconds, seconds) },
+      { name: "calls", about: "how often it began", number: true, key: (p) => p.calls?.max ?? null, cell: (p) => over(p.calls, count) },
+      { name: "in all", about: "time in it and in phases in it", number: true, key: (p) => p.seconds?.max ?? null, cell: (p) => over(p.seconds, seconds) },
+      { name: "own time", about: "in it and in no phase in it", number: true, key: (p) => p.own_seconds?.max ?? null, cell: (p) => over(p.own_seconds, seconds) },
       { name: "far", about: "of its own samples whose node is known", number: true, key: (p) => p.far_share?.max ?? null, cell: (p) => share(p.far_share) },
       { name: "longest in rank", about: "rank that spent most time in it itself", number: true, key: (p) => p.longest_rank, cell: (p) => (p.longest_rank === null ? "unknown" : String(p.longest_rank)) },
     ],
@@ -193,7 +202,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
       { name: "differs from most in", about: "in what it differs from the largest class", ascending: true, key: (one) => one.differs.join("; ") || null, cell: (one) => one.differs.join("; ") },
     ],
   });
-  const over = (x: Spread | null): string => (x === null ? "unknown" : `${percent(x.min)} / ${percent(x.median)} / ${percent(x.max)}`);
+  const shares = (x: Spread | null): string => over(x, percent);
   const objects = table<Common>({
     id: "object-table",
     label: "objects",
@@ -202,8 +211,8 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
     columns: [
       { name: "object", about: "its name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name" }, shorten(o.name, 50)) },
       { name: "ranks", about: "in whose summaries it is", number: true, key: (o) => o.ranks, cell: (o) => count(o.ranks) },
-      { name: "time", about: "share of the ranks' time: least, median, most", number: true, key: (o) => o.time_share.max, cell: (o) => over(o.time_share) },
-      { name: "at risk", about: "share of the ranks' time on its far pages: least, median, most", number: true, key: (o) => o.far_time_share?.max ?? null, cell: (o) => over(o.far_time_share) },
+      { name: "time", about: "share of the ranks' time: least, median, most", number: true, key: (o) => o.time_share.max, cell: (o) => shares(o.time_share) },
+      { name: "at risk", about: "share of the ranks' time on its far pages: least, median, most", number: true, key: (o) => o.far_time_share?.max ?? null, cell: (o) => shares(o.far_time_share) },
       { name: "most in rank", about: "rank with the largest part at risk", number: true, key: (o) => o.worst_rank, cell: (o) => (o.worst_rank === null || o.far_time_share === null ? "unknown" : o.far_time_share.max === 0 ? "none" : String(o.worst_rank)) },
       { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => place(o.allocated_at, null) },
     ],
@@ -213,7 +222,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
   const rest = (): HTMLElement[] => [
     section("ranks", "Ranks", "A rank's own page: nearfar report RUN --rank N --html FILE.", list),
     section("objects", "Objects", "Over ranks: least / median / most.", objects),
-    r.phases.length === 0 ? null : section("phases", "Phases", "Over the ranks that were in it: least / median / most.", phases(r.phases, over, seconds)),
+    r.phases.length === 0 ? null : section("phases", "Phases", "Over the ranks that were in it: least / median / most.", phases(r.phases, shares, seconds)),
     section("alike", "Ranks that are alike", null, h("ul", {}, ...alike)),
     r.notes.length === 0 ? null : section("notes", "Notes", null, h("ul", {}, ...r.notes.map((note) => h("li", {}, note)))),
   ].filter((part) => part !== null);

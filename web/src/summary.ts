@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { h } from "./dom";
-import { between, gain, lessOrMore, percent, percentCi, shorten } from "./format";
+import { between, gain, percent, percentCi, shorten } from "./format";
 import { machinePicture } from "./machine";
 import { copyable, legend, place } from "./marks";
 import { matrix } from "./matrix";
@@ -41,9 +41,8 @@ function badge(r: Report, f: Finding): HTMLElement {
     f.predicted === null ? `no prediction: ${f.predicted_why ?? "unknown"}` : `predicted time after the repair over the time before, with its range; from ${f.predicted_from ?? "counted lines"}`,
     sampled(r),
   ];
-  const loses = (f.predicted?.high ?? 0) > 1;
-  const text = f.predicted === null ? percent(f.at_risk) : shared ? between(f.predicted) : loses ? lessOrMore(f.predicted) : gain(f.predicted);
-  const name = f.predicted === null ? `at risk, of the ${time}` : shared ? "less of the cores' time, predicted" : `${loses ? "" : "less "}time, predicted`;
+  const text = f.predicted === null ? percent(f.at_risk) : shared ? between(f.predicted) : gain(f.predicted);
+  const name = f.predicted === null ? `at risk, of the ${time}` : shared ? "less of the cores' time, predicted" : "time, predicted";
   return tip(h("div", { class: "gain" }, h("b", {}, text), h("small", {}, name)), () => lines);
 }
 

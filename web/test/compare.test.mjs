@@ -104,7 +104,7 @@ test("the ladder of cure's page has what was predicted and what came out", { ski
   assert.ok(existsSync(placement), command);
   const less = await page.textContent("#summary2 .big b");
   const saved = (more) => Math.round((1 - 1 / (1 + more)) * 100);
-  assert.equal(less, `${saved(data.proof.gain.value)} % (${saved(data.proof.gain.low)} to ${saved(data.proof.gain.high)})`);
+  assert.equal(less, `${saved(data.proof.gain.value)} % less (${saved(data.proof.gain.low)} to ${saved(data.proof.gain.high)} %)`);
   assert.deepEqual(problems, []);
   await context.close();
 });
