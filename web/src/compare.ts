@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { type Child, h, section } from "./dom";
-import { digits, gain, percent, percentCi, plural, shorten, signed } from "./format";
+import { brief, digits, gain, percent, percentCi, plural, shorten, signed } from "./format";
 import { ladder, type Outcome } from "./ladder";
 import { machinePicture } from "./machine";
 import { barOf, type Chosen, chosenRows, farOf, remoteOf, shareOf } from "./followed";
@@ -141,7 +141,7 @@ function rows(id: "object-table" | "function-table", d: Compared): HTMLElement {
     rows: list,
     text: (o) => `${o.name} ${o.at ?? ""} ${WORDS[o.change]}`,
     columns: [
-      { name: label.replace(/s$/, ""), about: "name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 50)) },
+      { name: label.replace(/s$/, ""), about: "name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(brief(o.name), 50)) },
       { name: "became", about: "what became of it, in the whole run", ascending: true, key: (o) => WORDS[o.change], cell: (o) => h("span", { class: `word ${KIND[o.change]}` }, WORDS[o.change]) },
       ...side("before", d.before, (o) => o.before),
       ...side("after", d.after, (o) => o.after),
@@ -173,7 +173,7 @@ function wrong(d: Compared): HTMLElement | null {
     "article",
     { id: "wrong", class: "finding first" },
     h("h3", {}, `Before: ${d.words.findings[0] ?? found.kind}`),
-    h("dl", {}, row("at", place(found.cause.at, found.cause.function), h("div", { class: "cause" }, found.cause.text)), row(d.proof ? "to keep it" : "change", h("strong", {}, found.advice)), ...run.map((step) => row("until then", copyable(step.command)))),
+    h("dl", {}, row("at", place(found.cause.at, found.cause.function), h("div", { class: "cause" }, brief(found.cause.text))), row(d.proof ? "to keep it" : "change", h("strong", {}, brief(found.advice))), ...run.map((step) => row("until then", copyable(step.command)))),
   );
 }
 

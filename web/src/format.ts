@@ -77,6 +77,9 @@ export function between(predicted: Predicted): string {
   return `${signed(1 - predicted.high)} to ${signed(1 - predicted.low)} %`.replace(/\+/g, "");
 }
 
+/** Lines by the base name of their file, as the text report has them: `at /home/me/a.c:12` is `at a.c:12`. */
+export const brief = (text: string): string => text.replace(/(?<=^|[\s(])(?:[^\s:/]*\/)+([^\s:/]+:\d+)/g, "$1");
+
 /** Shortened in the middle: the start of a path says where, its end says what. */
 export function shorten(text: string, most: number): string {
   const letters = [...text];

@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled } from "./data";
 import { type Child, h } from "./dom";
-import { percent, shorten } from "./format";
+import { brief, percent, shorten } from "./format";
 import { bar, place, share } from "./marks";
 import type { CodeGroup, Report } from "./report";
 import { tabs } from "./tabs";
@@ -48,7 +48,7 @@ export function groups(d: Data): HTMLElement {
   const list = r.objects.slice(0, OBJECTS);
   const most = Math.max(1e-9, ...list.map((o) => o.stall_share));
   const boxes = list.map((o, at) =>
-    group(shorten(o.name, 60), { share: o.stall_share, remote: o.remote_share }, o.accessed_at.map((u) => ({ share: u.stall_share, remote: u.remote_share, what: place(u.at, u.function === null ? null : shorten(u.function, 60)) })), most, source, at < 8),
+    group(shorten(brief(o.name), 60), { share: o.stall_share, remote: o.remote_share }, o.accessed_at.map((u) => ({ share: u.stall_share, remote: u.remote_share, what: place(u.at, u.function === null ? null : shorten(u.function, 60)) })), most, source, at < 8),
   );
   const byObject = boxes.length === 0 ? h("p", { class: "none" }, "unknown: no samples") : h("div", { class: "calls" }, ...boxes);
   const nodes = r.phases?.nodes ?? [];

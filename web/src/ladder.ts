@@ -2,7 +2,7 @@
 import { NARROW } from "./chart";
 import type { Data } from "./data";
 import { type Child, h, picture, s, section } from "./dom";
-import { gain, percent, shorten } from "./format";
+import { brief, gain, percent, shorten } from "./format";
 import type { Predicted, Report, WhatIf } from "./report";
 import { saveable } from "./save";
 import { tip } from "./tip";
@@ -38,15 +38,17 @@ const ROW = 24;
 
 function predictions(w: WhatIf): Row[] {
   const rows: Row[] = w.repairs.map((r) => ({
-    name: r.objects.length === 0 ? "whole program" : shorten(r.objects.join(", "), NAME),
+    name: r.objects.length === 0 ? "whole program" : shorten(brief(r.objects.join(", ")), NAME),
     what: repair(r.repair),
     predicted: r.predicted,
     remote: r.remote_share,
   }));
   rows.sort((a, b) => a.predicted.ratio - b.predicted.ratio);
-  const parts = (list: { object: string }[]): string => shorten(list.map((p) => p.object).join(", "), NAME);
+  const parts = (list: { object: string }[]): string => shorten(list.map((p) => brief(p.object)).join(", "), NAME);
   if (w.placeable) rows.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
-  if (w.best) rows.unshift({ name: parts(w.best.parts), what: "best combination", predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
+  // One repair for all objects comes before a better one that gains little more.
+  const best = w.best && Math.round(100 * Math.min(...w.repairs.map((r) => r.predicted.ratio))) < Math.round(100 * w.best.predicted.ratio) ? "simplest of about the best" : "best combination";
+  if (w.best) rows.unshift({ name: parts(w.best.parts), what: best, predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
   rows.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
   if (w.one_node) rows.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });
   return rows;
@@ -59,7 +61,7 @@ function bySamples(r: Report): Row[] {
   const rows: Row[] = r.findings.flatMap((f) => {
     if (f.predicted === null) return [];
     const what = [...new Set(f.repairs.map((p) => repair(p.repair)))].join("; ");
-    return [{ name: shorten(f.objects.join(", "), NAME), what, predicted: f.predicted, remote: null, from: f.predicted_from }];
+    return [{ name: shorten(brief(f.objects.join(", ")), NAME), what, predicted: f.predicted, remote: null, from: f.predicted_from }];
   });
   return [...rows, { name: "every line local", what: "bound for any placement", predicted: g.every_line_local, remote: 0, from: g.source }];
 }

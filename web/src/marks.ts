@@ -36,10 +36,9 @@ export const link = (places: Iterable<string>): void => {
   for (const at of places) linked.add(at);
 };
 
-/** The folder of a path and the rest: where a table has little room, the folder is left out. */
+/** A path by its last part, as the text report has it; the whole path is on hover. */
 function path(at: string): HTMLElement {
-  const end = at.lastIndexOf("/") + 1;
-  return h("code", { title: at }, end > 0 ? h("span", { class: "folder" }, at.slice(0, end)) : null, at.slice(end));
+  return h("code", { title: at }, at.slice(at.lastIndexOf("/") + 1));
 }
 
 /** `file:line` and function as a line of code. */
@@ -50,7 +49,9 @@ export function place(at: string | null, name: string | null): HTMLElement {
 
 export function copyable(command: string): HTMLElement {
   const button = h("button", { type: "button", class: "copy", "aria-label": `copy: ${command}` }, "copy");
-  const code = h("code", { tabindex: "0" }, command);
+  // No line ends within a word: browsers break between the two hyphens of an option.
+  const words = command.split(" ").flatMap((word, at) => [at > 0 ? " " : null, h("span", { class: "word" }, word)]);
+  const code = h("code", { tabindex: "0" }, ...words);
   button.addEventListener("click", () => {
     const done = (text: string): void => {
       button.textContent = text;

@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { type Child, h, section } from "./dom";
-import { count, percent, shorten, size } from "./format";
+import { brief, count, percent, shorten, size } from "./format";
 import { barOf, chosenPart, farOf, remoteOf, shareOf } from "./followed";
 import type { Part } from "./chosen";
 import { bar, place as placeOf, share } from "./marks";
@@ -47,7 +47,7 @@ export function objects(d: Data): HTMLElement {
     text: (o) => `${o.name} ${o.kind} ${o.allocated_at ?? ""} ${PATTERNS[o.pattern]}`,
     detail: (o) => detail(d, o),
     columns: [
-      { name: "object", about: "variable, symbol, mapping or allocation site", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(o.name, 44), o.count > 1 ? h("small", {}, ` ×${count(o.count)}`) : null) },
+      { name: "object", about: "variable, symbol, mapping or allocation site", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(brief(o.name), 44), o.count > 1 ? h("small", {}, ` ×${count(o.count)}`) : null) },
       { name: "size", about: "bytes of all its objects", number: true, key: (o) => o.bytes, cell: (o) => size(o.bytes) },
       { name: shareName(r), follows: true, about: `share of all ${basis(r)}`, number: true, key: (o) => shareOf(of(o), o.stall_share), cell: (o) => share(shareOf(of(o), o.stall_share), null, source) },
       { name: "", follows: true, about: "near, far and unknown parts of that share", key: (o) => farOf(of(o), o.stall_share * (o.remote_share ?? 0)), cell: (o) => barOf(of(o), () => parts(o)) },

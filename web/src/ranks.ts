@@ -1,6 +1,6 @@
 // The page of a run of several ranks: which ranks lose time to far memory, by host and rank.
 import { type Child, h, s, section } from "./dom";
-import { count, digits, percent, percentCi, plural, shorten } from "./format";
+import { brief, count, digits, percent, percentCi, plural, shorten } from "./format";
 import { place } from "./marks";
 import type { Interval } from "./report";
 import { saveable } from "./save";
@@ -209,7 +209,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
     rows: r.objects,
     text: (o) => `${o.name} ${o.allocated_at ?? ""}`,
     columns: [
-      { name: "object", about: "its name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name" }, shorten(o.name, 50)) },
+      { name: "object", about: "its name", ascending: true, key: (o) => o.name, cell: (o) => h("span", { class: "name", title: o.name }, shorten(brief(o.name), 50)) },
       { name: "ranks", about: "in whose summaries it is", number: true, key: (o) => o.ranks, cell: (o) => count(o.ranks) },
       { name: "time", about: "share of the ranks' time: least, median, most", number: true, key: (o) => o.time_share.max, cell: (o) => shares(o.time_share) },
       { name: "at risk", about: "share of the ranks' time on its far pages: least, median, most", number: true, key: (o) => o.far_time_share?.max ?? null, cell: (o) => shares(o.far_time_share) },

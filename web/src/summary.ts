@@ -2,7 +2,7 @@
 import type { Data } from "./data";
 import { basis, sampled, shareName } from "./data";
 import { h } from "./dom";
-import { between, gain, percent, percentCi, shorten } from "./format";
+import { between, brief, gain, percent, percentCi, shorten } from "./format";
 import { machinePicture } from "./machine";
 import { copyable, legend, place } from "./marks";
 import { matrix } from "./matrix";
@@ -25,7 +25,7 @@ export function head(d: Data): HTMLElement {
       "div",
       { class: "words" },
       h("h1", {}, d.words.headline),
-      h("p", { class: "why" }, r.verdict_why),
+      h("p", { class: "why" }, brief(r.verdict_why)),
       h("p", { class: "run" }, h("code", {}, shorten(command, 90)), ` ${r.exit ?? "exit status unknown"}${run} · ${machine}`),
     ),
   );
@@ -66,19 +66,19 @@ function used(r: Report, f: Finding): HTMLElement[] {
 function card(d: Data, f: Finding, at: number): HTMLElement {
   const r = d.report;
   const title = `${f.rank}. ${d.words.findings[at] ?? f.kind}`;
-  const objects = f.objects.slice(0, 4).map((name) => shorten(name, 40)).join(", ");
+  const objects = f.objects.slice(0, 4).map((name) => shorten(brief(name), 40)).join(", ");
   const rest = f.objects.length > 4 ? ` and ${f.objects.length - 4} more` : "";
   const repairs = [...new Set(f.repairs.map((p) => repair(p.repair)))].join("; ");
   const body = h(
     "dl",
     {},
-    row("change", h("strong", {}, f.advice)),
-    row("at", place(f.cause.at, f.cause.function), h("div", { class: "cause" }, f.cause.text)),
+    row("change", h("strong", {}, brief(f.advice))),
+    row("at", place(f.cause.at, f.cause.function), h("div", { class: "cause" }, brief(f.cause.text))),
     used(r, f).length > 0 ? row("used at", ...used(r, f)) : null,
     objects === "" ? null : row("objects", objects + rest),
     repairs === "" ? null : row("placement", repairs),
   );
-  const evidence = h("details", { class: "evidence" }, h("summary", {}, "evidence"), h("ul", {}, ...f.evidence.map((e) => h("li", {}, e))));
+  const evidence = h("details", { class: "evidence" }, h("summary", {}, "evidence"), h("ul", {}, ...f.evidence.map((e) => h("li", {}, brief(e)))));
   if (at === 0) {
     return h("article", { class: "finding first" }, h("div", { class: "top" }, h("h3", {}, title), badge(r, f)), body, evidence);
   }
@@ -123,7 +123,7 @@ function then(r: Report): HTMLElement | null {
   const repaired = r.pictures.repaired;
   if (r.node_matrix.length < 2 || r.findings.length === 0) return null;
   if (!repaired) return h("p", { class: "none after" }, `after the repair: unknown, ${r.pictures.repaired_why ?? ""}`);
-  const of = repaired.objects.length > 3 ? `${repaired.objects.length} objects` : repaired.objects.map((o) => shorten(o, 24)).join(", ");
+  const of = repaired.objects.length > 3 ? `${repaired.objects.length} objects` : repaired.objects.map((o) => shorten(brief(o), 24)).join(", ");
   const lines = [`with ${of} repaired and everything else as it was`, `far then ${percent(repaired.remote_share)} where the node is known`, sampled(r)];
   return matrix(`after the repair of ${of}`, r.machine.node_ids, repaired.node_matrix, () => lines);
 }

@@ -5,7 +5,7 @@ import { anyChosen, at, choose, chosen, follow, matrixOf, part, partOf } from ".
 import type { Data } from "./data";
 import { basis, each, sampled } from "./data";
 import { type Child, h, s, section } from "./dom";
-import { count, digits, percent, plural, shorten } from "./format";
+import { brief, count, digits, percent, plural, shorten } from "./format";
 import { bar, keys, setBar } from "./marks";
 import { liveMatrix } from "./matrix";
 import { phases } from "./phases";
@@ -224,7 +224,7 @@ function top(c: Timeline, title: string, rows: PartsOf[], source: string, name: 
       share.textContent = percent(of.part.share);
       setBar(own, of.part.near, of.part.far, of.part.other);
       far.textContent = percent(of.part.remote);
-      what.textContent = shorten(name(of.row.row), 34);
+      what.textContent = shorten(brief(name(of.row.row)), 34);
     });
   };
   const head = h("tr", {}, ...["of it", "", "far", title].map((text, i) => h("th", { scope: "col", class: i === 0 || i === 2 ? "number" : null }, text)));

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "no
 import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { browser, cell, dir, embedded, htmlOf, jsonOf, open, percent, recording, run, written } from "./common.mjs";
+import { browser, cell, cured, dir, htmlOf, jsonOf, open, percent, recording, run, skip, written } from "./common.mjs";
 
 test("verdict and top finding are on the first screen at both sizes, and nothing is complained of", async () => {
   const file = htmlOf("first.html", recording);
@@ -49,15 +49,13 @@ test("numbers are those of --json", async () => {
 });
 
 /** Also a range that reaches from a loss to a gain, and ends below one percent. */
-test("a gain is the text report's, whatever its sign", async () => {
-  const { page, context } = await open(htmlOf("gain.html", recording));
+test("a gain is the text report's, whatever its sign", { skip }, async () => {
+  const text = readFileSync(written("gain.html", "report", cured.before), "utf8");
+  const { page, context } = await open(join(dir, "gain.html"));
   const card = page.locator(".finding.first .gain b");
-  const [said] = run("report", recording, "--as", "2x22").match(/gain: .*/) ?? [];
-  const { predicted } = (await embedded(page)).report.findings[0];
-  assert.equal(predicted === null, said.includes("at most"), said);
-  if (predicted) assert.equal(await card.textContent(), said.replace(/^gain: (none likely: )?/, "").replace(" time (", " ("));
+  const [said] = run("report", cured.before).match(/gain: .*/);
+  assert.equal(await card.textContent(), said.replace("gain: ", "").replace(" time (", " ("));
   const file = join(dir, "gain-changed.html");
-  const text = readFileSync(written("gain-of.html", "report", recording, "--as", "2x22"), "utf8");
   for (const [ratio, low, high, expected] of [[0.632, 0.56, 1.0049, "37 % less (0.5 % more to 44 % less)"], [1.11, 0.985, 1.18, "11 % more (18 % more to 1.5 % less)"], [1.2, 1.1, 1.3, "20 % more (10 to 30 %)"], [0.971, 0.94, 1, "2.9 % less (0 to 6.0 %)"]]) {
     writeFileSync(file, text.replace(/"predicted":(null|{[^}]*})/, `"predicted":${JSON.stringify({ ratio, low, high })}`));
     const changed = await open(file);
