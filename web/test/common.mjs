@@ -63,6 +63,8 @@ export const digits = (share) => {
   const decimals = p >= 9.95 || p === 0 ? 0 : p >= 0.095 ? 1 : Math.min(3, Math.max(1, Math.ceil(-Math.log10(p))));
   return share > 0 && share < 0.00001 ? "< 0.001" : (share * 100).toFixed(decimals);
 };
+/** Lines by the base name of their file, as the text report has them. */
+export const brief = (text) => text.replace(/\S*\/([^\s/]+:\d+)/g, "$1");
 export const percent = (share) => (share === null ? "unknown" : `${digits(share)} %`);
 export const cell = (share) => (share > 0 && share < 0.00095 ? "<0.1" : digits(share));
 

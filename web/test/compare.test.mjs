@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { cured, dir, embedded, jsonOf, open, part, percent, recording, run, skip, written } from "./common.mjs";
+import { brief, cured, dir, embedded, jsonOf, open, part, percent, recording, run, skip, written } from "./common.mjs";
 
 test("before and after: diff's page has the numbers of its JSON", async () => {
   const after = join(dir, "after.nearfar");
@@ -98,8 +98,7 @@ test("the ladder of cure's page has what was predicted and what came out", { ski
   assert.equal(await page.textContent("#verdict .chip"), data.comparison.verdict.replace("_", " "));
   await ladder(page, data);
   // What was wrong, what to change, and a command that works: all that the text has.
-  const { advice } = data.before.findings[0];
-  assert.equal(await page.textContent("#wrong strong"), advice.replace(/\S*\/(triad\.cpp:\d+)/, "$1"));
+  assert.equal(await page.textContent("#wrong strong"), brief(data.before.findings[0].advice));
   const command = await page.textContent("#wrong .command code");
   const placement = command.match(/^nearfar run .*--placement (\S+) -- /)?.[1];
   assert.ok(existsSync(placement), command);

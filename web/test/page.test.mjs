@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "no
 import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { browser, cell, cured, dir, htmlOf, jsonOf, open, percent, recording, run, skip, written } from "./common.mjs";
+import { brief, browser, cell, cured, dir, htmlOf, jsonOf, open, percent, recording, run, skip, written } from "./common.mjs";
 
 test("verdict and top finding are on the first screen at both sizes, and nothing is complained of", async () => {
   const file = htmlOf("first.html", recording);
@@ -19,7 +19,7 @@ test("verdict and top finding are on the first screen at both sizes, and nothing
         const box = await page.locator(selector).first().boundingBox();
         assert.ok(box && box.y + box.height <= viewport.height, `${selector} is below the first screen: ${JSON.stringify(box)}`);
       }
-      assert.equal(await page.textContent(".finding.first strong"), finding.advice);
+      assert.equal(await page.textContent(".finding.first strong"), brief(finding.advice));
       const apply = page.locator(".steps .command").first();
       // As the text report does: where a cache may have held what is used, no placement is offered.
       const offered = run("report", recording, "--as", "2x22").includes("nearfar fix");
