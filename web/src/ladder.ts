@@ -47,7 +47,7 @@ function predictions(w: WhatIf): Row[] {
   const parts = (list: { object: string }[]): string => shorten(list.map((p) => brief(p.object)).join(", "), NAME);
   if (w.placeable) rows.unshift({ name: parts(w.placeable.parts), what: "best without a recompile", predicted: w.placeable.predicted, remote: w.placeable.remote_share, strong: true });
   // One repair for all objects comes before a better one that gains little more.
-  const best = w.best && Math.round(100 * Math.min(...w.repairs.map((r) => r.predicted.ratio))) < Math.round(100 * w.best.predicted.ratio) ? "simplest of about the best" : "best combination";
+  const best = w.best && Math.round(100 * Math.min(...w.repairs.map((r) => r.predicted.ratio))) < Math.round(100 * w.best.predicted.ratio) ? "simplest within 3 % of the best" : "best combination";
   if (w.best) rows.unshift({ name: parts(w.best.parts), what: best, predicted: w.best.predicted, remote: w.best.remote_share, strong: true });
   rows.push({ name: "every line local", what: "bound for any placement", predicted: w.all_local, remote: 0 });
   if (w.one_node) rows.push({ name: "threads and memory", what: `all on node ${w.one_node.node}`, predicted: w.one_node.predicted, remote: 0 });

@@ -12,6 +12,8 @@ pub const ALL: char = '\u{1}';
 pub const IT: &str = "\u{2}it|them\u{2}";
 /// As [`IT`].
 pub const ITS: &str = "\u{2}its|their\u{2}";
+/// As [`IT`]: what is said of them.
+pub const IS: &str = "\u{2}is|are\u{2}";
 
 /// A sentence with the names of the objects that it holds for, and with the words that fit their number.
 pub fn told(sentence: &str, names: &[&str]) -> String {

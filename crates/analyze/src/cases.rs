@@ -1,6 +1,6 @@
 //! What may be wrong with one object, by its evidence. The first that fits is its case.
 
-use super::advice::{self, ALL, IT, ITS, Use};
+use super::advice::{self, ALL, IS, IT, ITS, Use};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
 use super::object_rows::{RowUse, Toucher};
@@ -144,7 +144,7 @@ fn cpuless<'a>(r: &'a RowUse) -> Option<Case<'a>> {
         return None;
     }
     Some(Case {
-        text: format!("{ALL} \u{2}is|are\u{2} on a node without cpus, which is far from every thread"),
+        text: format!("{ALL} {IS} on a node without cpus, which is far from every thread"),
         own: format!("{}: {}", r.name, remote_sentence(r)),
         advice: [0, 1].map(|_| {
             format!(
@@ -247,11 +247,7 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
         format!("the pages of {ALL}")
     };
     Some(Case {
-        text: text
-            .replace("#", &first)
-            .replace('@', &ALL.to_string())
-            .replace('~', "\u{2}is|are\u{2}")
-            .replace('$', IT),
+        text: text.replace("#", &first).replace('@', &ALL.to_string()).replace('~', IS).replace('$', IT),
         own: format!(
             "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
             r.name,

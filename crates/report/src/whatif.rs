@@ -115,17 +115,18 @@ pub(super) fn section(page: &mut Page, r: &Report) {
         let pad = name.saturating_sub(columns(&last));
         page.line(&format!("{last}{}{}{}", " ".repeat(pad), right(&ratio(p), RATIO), right(&remote, REMOTE)));
     };
+    let shown = shown(w);
     if let Some(b) = &w.best {
         // One repair for all objects comes before a better one that gains little more.
         let percents = |p: &Predicted| (100.0 * p.ratio).round();
-        let better = shown(w).iter().any(|row| percents(&row.predicted) < percents(&b.predicted));
+        let better = shown.iter().any(|row| percents(&row.predicted) < percents(&b.predicted));
         let which = match better {
             true => format!("the simplest within {} of the best", percent(Some(WORTH))),
             false => "best".to_owned(),
         };
         row(&format!("{which}: {}", placed(&b.parts)), &b.predicted, Some(b.remote_share));
     }
-    for one in shown(w) {
+    for one in shown {
         let what = match one.objects.as_slice() {
             [] => format!("everything {}", words(one.repair)),
             objects if objects.len() > 3 => {

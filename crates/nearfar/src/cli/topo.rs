@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Show the machine: packages, nodes, caches, memory, distances, devices, and what you may use of it
 ///
 /// What is unknown is called unknown (null in JSON). `Mind` at the end says what is wrong or easily
-/// misread: a cpuset with its memory elsewhere, distances that nobody measured, GPU memory among the nodes.
+/// misread: a cpuset with its memory elsewhere, distances that were not measured, GPU memory among the nodes.
 /// Memory modules and hardware prefetchers are only root's to read.
 #[derive(Args)]
 #[command(after_help = TOPO_EXAMPLES)]
