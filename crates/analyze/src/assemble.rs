@@ -21,7 +21,7 @@ use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sharing::{self, Shared};
 use super::sites::Site;
 use super::thresholds::MOST_ROWS;
-use super::thresholds::THRESHOLD;
+use super::thresholds::{THRESHOLD, WORTH};
 use super::timing::assumed_figures;
 use super::value::*;
 use super::verdict::{Evidence, verdict};
@@ -107,6 +107,22 @@ pub fn assemble(
     let (mut findings, not_worth, unnamed, repaired) = findings::findings(rows, causes, &setting);
     let placeable = engine.as_ref().map(|e| e.placeable(&planner)).unwrap_or_default();
     let what_if = engine.as_ref().ok().map(|e| e.report(context.rows, &planner, &placeable, not_worth));
+    let lines = estimate.as_ref().map(Estimate::lines).unwrap_or_default();
+    let (sampled_gain, sampled_gain_why) = match (basis, &near, &estimate) {
+        (Basis::StallTime, _, Ok(estimate)) => {
+            let far = share(counters.remote, counters.working.weight);
+            (estimate.every_line_local(far, repaired), None)
+        }
+        (Basis::StallTime, _, Err(why)) => (None, Some(why.clone())),
+        (_, Ok(near), _) => (Some(near.every_line_local(repaired)), None),
+        (_, Err(why), _) => (None, Some(why.clone())),
+    };
+    // Lines that threads take from each other are no matter of where memory is.
+    let near_decides = basis == Basis::StallTime && !findings.iter().any(Finding::shares_lines);
+    let saves_little = sampled_gain.as_ref().filter(|_| near_decides).and_then(|gain| little(&shares, gain));
+    if saves_little.is_some() {
+        shares.open_below();
+    }
     let evidence = Evidence {
         basis,
         remote_time: shares.remote_of_all,
@@ -126,16 +142,7 @@ pub fn assemble(
             .ok()
             .filter(|_| open.share > 0.0)
             .and_then(|e| e.saves_at_most(counters)),
-    };
-    let lines = estimate.as_ref().map(Estimate::lines).unwrap_or_default();
-    let (sampled_gain, sampled_gain_why) = match (basis, &near, &estimate) {
-        (Basis::StallTime, _, Ok(estimate)) => {
-            let far = share(counters.remote, counters.working.weight);
-            (estimate.every_line_local(far, repaired), None)
-        }
-        (Basis::StallTime, _, Err(why)) => (None, Some(why.clone())),
-        (_, Ok(near), _) => (Some(near.every_line_local(repaired)), None),
-        (_, Err(why), _) => (None, Some(why.clone())),
+        saves_little,
     };
     let ended_early = ended_early(input);
     let (mut verdict, mut verdict_why) = verdict(input, judge, counters, &evidence, &findings);
@@ -249,12 +256,28 @@ pub fn assemble(
     }
 }
 
+/// Share of the time on far pages and what near memory saves, where a clock's samples accuse far memory and the time model, from the same
+/// samples, finds too little to be worth a change: what is on far pages may wait for caches. Counted runs are held to the same limit.
+fn little(shares: &Shares, gain: &SampledGain) -> Option<(f64, Predicted)> {
+    let accused = shares.remote_of_all_ci.is_some_and(|i| i.low > THRESHOLD);
+    let both = std::iter::once(&gain.every_line_local).chain(&gain.repaired);
+    let best = both.min_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|best| 1.0 - best.ratio < WORTH)?;
+    Some((shares.remote_of_all.filter(|_| accused)?, best.clone()))
+}
+
 /// Why the program's own end is not in the recording. Attaching ends the recording, not the program.
 fn ended_early(input: &Input) -> Option<String> {
     let l = &input.losses;
     let reason = (0..l.len()).find(|&i| l.what[i] == "end").map(|i| l.why[i].clone());
-    let signal =
-        input.meta.exit.strip_prefix("signal ").map(|s| format!("the program was ended by signal {s}"));
+    let signal = input.meta.exit.strip_prefix("signal ").map(|s| {
+        // What a cpu that is emulated lacks is the usual reason.
+        let emulated = input.meta.sources.iter().any(|s| s.source == Source::Simulated);
+        let hint = match s.contains("SIGILL") && emulated {
+            true => "; the emulated cpu has no AVX-512: build with -march=x86-64-v3 instead of -march=native",
+            false => "",
+        };
+        format!("the program was ended by signal {s}{hint}")
+    });
     reason.or(signal)
 }
 

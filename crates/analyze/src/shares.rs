@@ -58,6 +58,13 @@ impl Shares {
         }
     }
 
+    /// Takes into account that none of the samples on far pages may have waited for memory: the share of the time is unknown, and somewhere
+    /// below what samples show.
+    pub fn open_below(&mut self) {
+        self.remote_of_all = None;
+        self.remote_of_all_ci = self.remote_of_all_ci.map(|sampled| Interval { low: 0.0, ..sampled });
+    }
+
     /// From samples.
     pub fn of_samples(counters: &Counters, nodes: &Nodes) -> Shares {
         let total = counters.total.weight.max(1) as f64;

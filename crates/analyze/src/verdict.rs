@@ -21,7 +21,7 @@ pub use evidence::Evidence;
 use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::{capacity, size};
 use nearfar_recording::Resolution;
-use open::{high_end, low_end, may_not_wait, objects};
+use open::{high_end, low_end, may_not_wait, objects, saves_little};
 use reasons::{page_node_reason, source_reason};
 
 /// How far from a limit counted runs have to be: two runs of one program may differ by as much, and are not to get
@@ -86,12 +86,15 @@ fn decided(
     let memory = counters.memory.weight.max(1) as f64;
     let all = counters.working.weight.max(1) as f64;
     let (Some(share), Some(interval)) = (remote_time, interval) else {
-        if let (true, Some(interval)) = (evidence.held.is_some() || evidence.computed.is_some(), interval) {
+        if let (true, Some(interval)) = (evidence.leaves_open(), interval) {
             if let Some(most) = evidence.saves_at_most.filter(|most| *most < WORTH && n >= LEAST_SAMPLES) {
                 return clean(format!(
                     "By the speed of its loops and what the caches hold, near memory in place of far would save {} of the time at most",
                     percent(most)
                 ));
+            }
+            if let Some((share, saves)) = &evidence.saves_little {
+                return unknown(saves_little(*share, saves));
             }
             let shape = of_recorded(input, judge).then_some(judge.machine.name.as_str());
             return unknown(may_not_wait(evidence, interval, shape));

@@ -66,7 +66,7 @@ mod operand;
 mod plan;
 mod value;
 
-pub use needs::{Described, describe};
+pub use needs::{Described, describe, of_avx512};
 pub use value::{FunctionCode, Registers, Resolved};
 
 use function::Function;

@@ -28,9 +28,37 @@ pub fn describe(code: &[u8]) -> Option<Described> {
     Some(Described { form: instruction.op_code().instruction_string().to_owned(), features })
 }
 
+/// Where code at `address` has instructions of AVX-512, and which; decoded from its beginning on.
+pub fn of_avx512(code: &[u8], address: u64) -> impl Iterator<Item = (u64, Described)> {
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    std::iter::from_fn(move || {
+        while decoder.can_decode() {
+            let at = (decoder.position(), decoder.ip());
+            let instruction = decoder.decode();
+            // Most code has another encoding, and to describe it takes longer than to decode it.
+            let wide = !instruction.is_invalid() && instruction.encoding() == iced_x86::EncodingKind::EVEX;
+            if let Some(found) = code.get(at.0..).filter(|_| wide).and_then(describe) {
+                return Some((at.1, found));
+            }
+        }
+        None
+    })
+    .filter(|(_, found)| found.is_avx512())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_is_searched_for_avx512() {
+        // nop; vaddps ymm0, ymm1, ymm2; vaddps zmm0, zmm1, zmm2; ret.
+        let code =
+            [&[0x90][..], &[0xc5, 0xf4, 0x58, 0xc2], &[0x62, 0xf1, 0x74, 0x48, 0x58, 0xc2], &[0xc3]].concat();
+        let found: Vec<u64> = of_avx512(&code, 0x1000).map(|(at, _)| at).collect();
+        assert_eq!(found, [0x1005]);
+        assert_eq!(of_avx512(&code[..5], 0x1000).count(), 0);
+    }
 
     #[test]
     fn avx512_is_told_from_avx2() {

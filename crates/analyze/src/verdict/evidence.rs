@@ -2,7 +2,7 @@
 
 use crate::hardware::Beside;
 use crate::unnamed::Unnamed;
-use crate::value::{Basis, CacheBound, CacheHeld, Interval, MayCompute, WhatIf};
+use crate::value::{Basis, CacheBound, CacheHeld, Interval, MayCompute, Predicted, WhatIf};
 /// What a verdict rests on, beside the counts.
 #[derive(Debug)]
 pub struct Evidence<'a> {
@@ -30,8 +30,17 @@ pub struct Evidence<'a> {
     pub computed: Option<&'a MayCompute>,
     /// Most that near memory in place of far can save, as a part of the time, where every loop's lines are known well enough.
     pub saves_at_most: Option<f64>,
+    /// Share of the time on far pages and what near memory saves, where that is likely so little that samples on far pages accuse nothing.
+    pub saves_little: Option<(f64, Predicted)>,
     /// Share of the time that is bound by memory; an error says why it is not known.
     pub memory_bound: Result<f64, String>,
     /// What was counted beside, where the processor's samples decide.
     pub beside: Option<&'a Beside>,
+}
+
+impl Evidence<'_> {
+    /// Whether samples on far pages may not have waited for memory.
+    pub fn leaves_open(&self) -> bool {
+        self.held.is_some() || self.computed.is_some() || self.saves_little.is_some()
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use crate::advice::listed;
-use crate::value::{CacheHeld, Interval, MayCompute, MayNotWait};
+use crate::value::{CacheHeld, Interval, MayCompute, MayNotWait, Predicted};
 use nearfar_figures::percent::{ends, percent};
 use nearfar_figures::sizes::{capacity, size};
 
@@ -33,6 +33,20 @@ fn may_compute(computed: &MayCompute, interval: Interval) -> String {
         listed(&computed.objects.iter().map(String::as_str).collect::<Vec<_>>()),
         low_end(interval),
         high_end(interval)
+    )
+}
+
+/// The same where near memory would likely save too little to be worth a change: `share` of the time is on far pages.
+pub(super) fn saves_little(share: f64, saves: &Predicted) -> String {
+    let likely = match 1.0 - saves.ratio {
+        gain if gain < 0.0005 => "nothing".to_owned(),
+        gain => percent(gain),
+    };
+    format!(
+        "{} of the time is on far pages, but by how long iterations of its loops take, near memory is likely to save {likely} ({} at most): \
+         what they wait for may be caches. `nearfar record --on MACHINE` counts what came from memory.",
+        percent(share),
+        percent(1.0 - saves.low)
     )
 }
 

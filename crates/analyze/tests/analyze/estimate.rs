@@ -197,8 +197,27 @@ fn a_repair_saves_what_the_time_model_says_of_the_lines() {
     // Cores that are fast enough wait.
     let mut machine = with_cache(1 << 20);
     machine.figures.core.ipc.as_mut().unwrap().value = 100.0;
-    let found = only(&made().on_machine(machine));
+    let r = made().on_machine(machine);
+    let found = only(&r);
     assert!((found.ratio - 80.0 / 120.0).abs() < 0.1, "{found:?}");
+    assert_eq!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+}
+
+/// What loops wait for on far pages accuses far memory only if near memory is likely to save something.
+#[test]
+fn far_pages_accuse_nothing_where_near_memory_is_likely_to_save_nothing() {
+    let judged = |ipc: f64| {
+        let mut machine = with_cache(1 << 20);
+        machine.figures.core.ipc.as_mut().unwrap().value = ipc;
+        made().on_machine(machine)
+    };
+    let [slow, fast] = [1.0, 100.0].map(judged);
+    // The same samples: a fifth of the time waits, on far pages, whatever the machine.
+    assert!(fast.remote_time_share_ci.unwrap().low > 0.15 && fast.verdict == Verdict::Affected);
+    assert_eq!(slow.verdict, Verdict::Unknown, "{}", slow.verdict_why);
+    assert!(slow.verdict_why.contains("near memory is likely to save"), "{}", slow.verdict_why);
+    assert_eq!((slow.remote_time_share, slow.remote_time_share_ci.unwrap().low), (None, 0.0));
+    assert_eq!(slow.findings.len(), 1, "it may gain, so it is told");
 }
 
 #[test]

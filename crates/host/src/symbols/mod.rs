@@ -198,6 +198,11 @@ impl Module {
         Some(range)
     }
 
+    /// Its machine code (`.text`), and at which address it begins.
+    pub fn text(&self) -> Option<(u64, &[u8])> {
+        Some((self.image.section_range(".text")?.start, self.image.section(".text")?))
+    }
+
     /// The file's bytes at a range of addresses. None when part of it is not in the file.
     pub fn code(&self, range: Range<u64>) -> Option<&[u8]> {
         self.image.bytes_at(&range)

@@ -2,13 +2,17 @@
 //! function, and what to rebuild it with.
 
 use nearfar_analyze::Input;
-use nearfar_decode::describe;
+use nearfar_decode::{describe, of_avx512};
 use nearfar_host::symbols::Module;
 use nearfar_recording::{Columns, NONE};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// [`nearfar_recording::Loss::what`] of the row that holds the kernel's line.
 pub(super) const ILLEGAL: &str = "illegal instruction";
+
+/// In place of the kernel's line, where it has none: a handler of the program's had the signal first.
+pub(super) const HANDLED: &str = "the program handled the signal before it ended by it";
 
 /// The guest kernel's line on a program that died of SIGILL:
 /// `traps: app[71] trap invalid opcode ip:55d1c0de1139 sp:7ffd… error:0 in app[55d1…+1000]`.
@@ -29,7 +33,7 @@ fn address(line: &str) -> Option<u64> {
 /// What happened and what to type, if `input` tells of it.
 pub(super) fn explain(input: &Input) -> Option<String> {
     let row = (0..input.losses.len()).find(|&i| input.losses.what[i] == ILLEGAL)?;
-    let at = address(&input.losses.why[row])?;
+    let Some(at) = address(&input.losses.why[row]) else { return Some(of_files(input)) };
     let m = &input.mappings;
     let map = (0..m.len()).rev().find(|&i| m.start[i] <= at && at < m.end[i] && m.module[i] != NONE);
     let (what, features) = match map {
@@ -40,12 +44,7 @@ pub(super) fn explain(input: &Input) -> Option<String> {
             let vaddr = module.as_ref().and_then(|f| f.vaddr_of_file_offset(at - m.start[i] + m.offset[i]));
             let code = module.as_ref().zip(vaddr).and_then(|(f, v)| f.code(v..v + 15).or(f.code(v..v + 1)));
             let described = code.and_then(describe);
-            let frame = module.as_ref().zip(vaddr).and_then(|(f, v)| f.frames(v).into_iter().next());
-            let place = match frame {
-                Some(f) if f.line > 0 => format!("{} ({}:{}) of {path}", f.function, f.file, f.line),
-                Some(f) if !f.function.is_empty() => format!("{} of {path}", f.function),
-                _ => path.clone(),
-            };
+            let place = place(module.as_ref().zip(vaddr), path);
             match described {
                 Some(d) => (format!("`{}` in {place}", d.form), d.features),
                 None => (format!("an instruction at {at:#x} in {place}"), Vec::new()),
@@ -53,15 +52,58 @@ pub(super) fn explain(input: &Input) -> Option<String> {
         }
     };
     let advice = if features.iter().any(|f| f.starts_with("AVX512")) {
-        "The emulated cpu has AVX2 and no AVX-512, as its CPUID shows; this code does not ask. Rebuild it \
-         with -march=x86-64-v3 (instead of -march=native, skylake-avx512 or x86-64-v4)."
-            .to_owned()
+        format!(
+            "The emulated cpu has AVX2 and no AVX-512, as its CPUID shows; this code does not ask. {REBUILD}"
+        )
     } else if features.is_empty() {
         "The program may have stopped itself (ud2: an assertion or __builtin_trap).".to_owned()
     } else {
         format!("The emulated cpu lacks {}. Rebuild with -march=x86-64-v3.", features.join(", "))
     };
     Some(format!("the program died of SIGILL: {what}. {advice}"))
+}
+
+const REBUILD: &str =
+    "Rebuild it with -march=x86-64-v3 (instead of -march=native, skylake-avx512 or x86-64-v4).";
+
+/// `function (file:line) of path`, as far as it is known.
+fn place(at: Option<(&Module, u64)>, path: &str) -> String {
+    match at.and_then(|(module, vaddr)| module.frames(vaddr).into_iter().next()) {
+        Some(f) if f.line > 0 => format!("{} ({}:{}) of {path}", f.function, f.file, f.line),
+        Some(f) if !f.function.is_empty() => format!("{} of {path}", f.function),
+        _ => path.to_owned(),
+    }
+}
+
+/// The same where nothing says which instruction it was, from the code of the program's own files.
+fn of_files(input: &Input) -> String {
+    let what = "the program died of SIGILL, which it handled itself first (as gfortran's programs do), so which instruction it was is not \
+                known";
+    let names = input.mappings.name.iter().zip(&input.mappings.module).filter(|(_, module)| **module != NONE);
+    let own: BTreeSet<&str> =
+        names.map(|(name, _)| &**name).filter(|name| !SYSTEM.iter().any(|of| name.starts_with(of))).collect();
+    match own.into_iter().find_map(wide_code) {
+        Some(found) => format!("{what}. {found}, and the emulated cpu has AVX2 and no AVX-512. {REBUILD}"),
+        None => format!(
+            "{what}. The emulated cpu has AVX2 and no AVX-512; code of the program's own files needs none. The program may have stopped \
+             itself (ud2: an assertion or __builtin_trap)."
+        ),
+    }
+}
+
+/// Where libraries come with the system: they ask which instructions a cpu has.
+const SYSTEM: [&str; 2] = ["/lib", "/usr/lib"];
+/// Parts of the names of functions that are called after the cpu was asked: of the C library and its vector functions, of OpenBLAS.
+const ASKED: [&str; 4] = ["avx512", "evex", "skylakex", "_ZGVe"];
+
+/// The first AVX-512 instruction of a file outside of functions that are called only where there is AVX-512.
+fn wide_code(path: &str) -> Option<String> {
+    let module = Module::open(Path::new(path)).ok()?;
+    let (begin, code) = module.text()?;
+    let asked =
+        |at: u64| module.function(at).is_some_and(|name| ASKED.iter().any(|part| name.contains(part)));
+    let (at, found) = of_avx512(code, begin).find(|&(at, _)| !asked(at))?;
+    Some(format!("`{}` in {} is AVX-512", found.form, place(Some((&module, at)), path)))
 }
 
 #[cfg(test)]

@@ -26,11 +26,14 @@ impl Session<'_> {
         }
         let agent = self.agent.as_ref().ok();
         losses::note(&mut self.writer, &self.interpreter, agent.map(|a| (a, &self.agent_events)), end_ns);
-        if self.options.inside_guest.is_some()
-            && ending == Some(Ending::Signal(libc::SIGILL))
-            && let Some(line) = illegal::kernel_line()
-        {
-            self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
+        if self.options.inside_guest.is_some() && ending == Some(Ending::Signal(libc::SIGILL)) {
+            let line = illegal::kernel_line();
+            self.writer.lose(
+                end_ns,
+                illegal::ILLEGAL,
+                1,
+                line.unwrap_or_else(|| illegal::HANDLED.to_owned()),
+            );
         }
         let counting = self.counting.take();
         for (count, why) in
