@@ -10,8 +10,12 @@
 
 #define SITE ((uint64_t)(uintptr_t)__builtin_return_address(0))
 
-/* Arguments are integers and pointers, at most twelve. A function with fewer leaves what it does not have alone. */
-typedef long call(long, long, long, long, long, long, long, long, long, long, long, long);
+/* Arguments are integers and pointers, at most thirteen: those of Fortran's MPI_Sendrecv, which has one more than C's, where the error goes.
+ * A function with fewer leaves what it does not have alone. */
+#define PARAMETERS                                                                                                    \
+    long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k, long l, long m
+#define ARGUMENTS a, b, c, d, e, f, g, h, i, j, k, l, m
+typedef long call(PARAMETERS);
 
 #define FUNCTIONS(X)                                                                                                  \
     X(Init, init) X(Init_thread, init_thread) X(Finalize, finalize) X(Barrier, barrier) X(Bcast, bcast)               \
@@ -26,17 +30,15 @@ typedef long call(long, long, long, long, long, long, long, long, long, long, lo
 /* Of C, and of Fortran, whose compilers write small letters and a line at the end. */
 #define HOOK(name, small)                                                                                             \
     static call *next_##name, *next_##small;                                                                          \
-    static long hook_##name(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k,   \
-                            long l) {                                                                                 \
+    static long hook_##name(PARAMETERS) {                                                                             \
         nf_phase_begin("MPI_" #name "()", SITE, NF_SAID_BY_MPI, NULL);                                                \
-        long result = next_##name(a, b, c, d, e, f, g, h, i, j, k, l);                                                \
+        long result = next_##name(ARGUMENTS);                                                                         \
         nf_phase_end("MPI_" #name "()", SITE, NF_SAID_BY_MPI, NULL);                                                  \
         return result;                                                                                                \
     }                                                                                                                 \
-    static long hook_##small(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j, long k,  \
-                             long l) {                                                                                \
+    static long hook_##small(PARAMETERS) {                                                                            \
         nf_phase_begin("MPI_" #name "()", SITE, NF_SAID_BY_MPI, NULL);                                                \
-        long result = next_##small(a, b, c, d, e, f, g, h, i, j, k, l);                                               \
+        long result = next_##small(ARGUMENTS);                                                                        \
         nf_phase_end("MPI_" #name "()", SITE, NF_SAID_BY_MPI, NULL);                                                  \
         return result;                                                                                                \
     }

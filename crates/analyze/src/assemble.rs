@@ -7,6 +7,7 @@ use super::computed::Open;
 use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
+use super::ended::ended_early;
 use super::estimate::Estimate;
 use super::findings::Setting;
 use super::gain::Gains;
@@ -263,22 +264,6 @@ fn little(shares: &Shares, gain: &SampledGain) -> Option<(f64, Predicted)> {
     let both = std::iter::once(&gain.every_line_local).chain(&gain.repaired);
     let best = both.min_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|best| 1.0 - best.ratio < WORTH)?;
     Some((shares.remote_of_all.filter(|_| accused)?, best.clone()))
-}
-
-/// Why the program's own end is not in the recording. Attaching ends the recording, not the program.
-fn ended_early(input: &Input) -> Option<String> {
-    let l = &input.losses;
-    let reason = (0..l.len()).find(|&i| l.what[i] == "end").map(|i| l.why[i].clone());
-    let signal = input.meta.exit.strip_prefix("signal ").map(|s| {
-        // What a cpu that is emulated lacks is the usual reason.
-        let emulated = input.meta.sources.iter().any(|s| s.source == Source::Simulated);
-        let hint = match s.contains("SIGILL") && emulated {
-            true => "; the emulated cpu has no AVX-512: build with -march=x86-64-v3 instead of -march=native",
-            false => "",
-        };
-        format!("the program was ended by signal {s}{hint}")
-    });
-    reason.or(signal)
 }
 
 fn recorded_on(input: &Input) -> String {

@@ -27,6 +27,7 @@ mod context;
 mod counters;
 mod counts;
 mod elsewhere;
+mod ended;
 mod estimate;
 mod exact;
 mod findings;

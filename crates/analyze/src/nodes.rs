@@ -2,7 +2,7 @@
 
 mod working;
 
-use super::hash::IdIndex;
+use super::hash::{FastMap, IdIndex};
 use super::input::{Input, Judge};
 use nearfar_machine::binding::assign;
 use nearfar_machine::{DistanceClass, Machine};
@@ -66,7 +66,12 @@ impl Nodes {
                     sampled[t] = true;
                 }
             }
-            let sampled: Vec<usize> = creation.iter().copied().filter(|&t| sampled[t]).collect();
+            let mut sampled: Vec<usize> = creation.iter().copied().filter(|&t| sampled[t]).collect();
+            let mut begun: FastMap<u32, u32> = FastMap::default();
+            for &t in &creation {
+                begun.entry(input.threads.process[t]).or_insert(order[t]);
+            }
+            sampled.sort_by_key(|&t| (begun[&input.threads.process[t]], order[t]));
             for (t, node) in
                 working::nodes(&sampled, &input.threads, survey, |count| assign(count, machine, bind))
             {

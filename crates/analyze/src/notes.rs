@@ -67,6 +67,11 @@ pub fn notes(
     if meta.state == "open" {
         n.push("The recording was not closed: its end may be missing.".to_string());
     }
+    if let Some(status) = meta.exit.strip_prefix("exit ").filter(|&status| status != "0") {
+        n.push(format!(
+            "The command ended with exit status {status}: it may have done less than it was to do."
+        ));
+    }
     losses(&mut n, &input.losses);
     if !input.agent_reported() {
         let why = if meta.agent_why.is_empty() { String::new() } else { format!(": {}", meta.agent_why) };

@@ -5,6 +5,8 @@ mod common;
 mod ended;
 #[path = "ranks/environment.rs"]
 mod environment;
+#[path = "ranks/fortran.rs"]
+mod fortran;
 #[path = "ranks/host_counters.rs"]
 mod host_counters;
 #[path = "ranks/repairs.rs"]

@@ -1,8 +1,9 @@
 //! Threads that work at the same time, in the order in which an assumed machine gets them.
 //!
-//! A team of threads is spread over the nodes in the order of creation. Who only waits, and who had ended before the team
-//! began, takes no place in it: with a main thread and three helpers that sleep, two workers would both be on the second of two
-//! nodes. A process's first thread is there from its beginning to its end, whatever it does: it places memory before others begin.
+//! A team of threads is spread over the nodes in the order of creation, one process after the other: the threads of a rank stay together, as
+//! launchers of ranks bind them. Who only waits, and who had ended before the team began, takes no place in it: with a main thread and
+//! three helpers that sleep, two workers would both be on the second of two nodes. A process's first thread is there from its beginning to
+//! its end, whatever it does: it places memory before others begin. That of a process that hardly works, as a shell or mpirun, is not.
 
 use crate::hash::FastMap;
 use nearfar_machine::NodeId;
@@ -16,8 +17,8 @@ const TOGETHER: f64 = 0.5;
 /// its square
 const MOST_THREADS: usize = 8192;
 
-/// The nodes of the threads that work; `sampled`: positions of the sampled threads in the order of creation; `assign`: the nodes of a
-/// team of so many.
+/// The nodes of the threads that work; `sampled`: positions of the sampled threads, in the order in which they get places; `assign`: the
+/// nodes of a team of so many.
 pub(super) fn nodes(
     sampled: &[usize],
     threads: &Threads,
@@ -33,18 +34,29 @@ pub(super) fn nodes(
     };
     let mut all: Vec<(usize, Seen)> = sampled.iter().filter_map(seen).collect();
     let mut first: FastMap<u32, usize> = FastMap::default();
+    let mut processes: FastMap<u32, Seen> = FastMap::default();
     for i in 0..all.len() {
         let (thread, seen) = all[i];
-        let main = *first.entry(threads.process[thread]).or_insert(i);
+        let process = threads.process[thread];
+        let main = *first.entry(process).or_insert(i);
         all[main].1.last_ns = all[main].1.last_ns.max(seen.last_ns);
+        let whole = processes.entry(process).or_insert(Seen { samples: 0, ..seen });
+        whole.samples += seen.samples;
+        (whole.first_ns, whole.last_ns) =
+            (whole.first_ns.min(seen.first_ns), whole.last_ns.max(seen.last_ns));
     }
+    let works = |seen: Seen, among: &mut dyn Iterator<Item = Seen>| {
+        let most = among.map(|other| other.samples as f64 * together(other, seen)).fold(0.0, f64::max);
+        seen.samples as f64 >= WORKS * most
+    };
     let working: Vec<(usize, Seen)> = all
         .iter()
         .copied()
         .enumerate()
         .filter(|&(i, (thread, seen))| {
-            let most = all.iter().map(|(_, other)| other.samples as f64 * together(*other, seen));
-            first[&threads.process[thread]] == i || seen.samples as f64 >= WORKS * most.fold(0.0, f64::max)
+            let process = threads.process[thread];
+            let main = first[&process] == i && works(processes[&process], &mut processes.values().copied());
+            main || works(seen, &mut all.iter().map(|(_, other)| *other))
         })
         .map(|(_, thread)| thread)
         .collect();
@@ -73,12 +85,17 @@ mod tests {
 
     /// Threads with so many samples from one time to another, in the order of creation, on two nodes; −1 for those that hardly work.
     fn placed(threads: &[(u64, u64, u64)]) -> Vec<i64> {
+        placed_in(&vec![0; threads.len()], threads)
+    }
+
+    /// The same of several processes: which one each thread is in.
+    fn placed_in(processes: &[u32], threads: &[(u64, u64, u64)]) -> Vec<i64> {
         let order: Vec<usize> = (0..threads.len()).collect();
         let mut table = Threads::default();
         let mut survey = SampleSurvey::default();
         for (id, &(samples, first_ns, last_ns)) in threads.iter().enumerate() {
             table.id.push(id as u32);
-            table.process.push(0);
+            table.process.push(processes[id]);
             survey.threads.push(id as u32);
             survey.seen.push(Seen { samples, first_ns, last_ns });
         }
@@ -102,6 +119,18 @@ mod tests {
     fn helpers_that_sleep_take_no_place() {
         let helper = (3, 10, 990);
         assert_eq!(placed(&[(5, 0, 1000), helper, helper, (900, 5, 1000), (880, 6, 998)]), [0, -1, -1, 0, 1]);
+    }
+
+    #[test]
+    fn a_process_that_starts_others_and_waits_takes_no_place() {
+        // A shell and mpirun, and four ranks.
+        let (waits, rank) = ((4, 0, 1000), (800, 50, 990));
+        assert_eq!(
+            placed_in(&[0, 1, 2, 3, 4, 5], &[waits, waits, rank, rank, rank, rank]),
+            [-1, -1, 0, 0, 1, 1]
+        );
+        // The first thread of a process whose others work is there.
+        assert_eq!(placed_in(&[0, 1, 1, 1], &[waits, waits, rank, rank]), [-1, 0, 0, 1]);
     }
 
     #[test]
