@@ -7,7 +7,7 @@ use super::computed::Open;
 use super::context::Context;
 use super::counters::{Counters, RowCounters};
 use super::counts::Counts;
-use super::ended::ended_early;
+use super::ended::{ended_early, failed};
 use super::estimate::Estimate;
 use super::findings::Setting;
 use super::gain::Gains;
@@ -165,6 +165,8 @@ pub fn assemble(
     if basis == Basis::MemoryLoads {
         notes.extend(counters.beside.notes(shares.remote, shares.remote_ci));
     }
+    // Of those that a page has no room for, the first are left out.
+    notes.extend(failed(&input.meta.exit));
     let (what, matrix) = (what_if.as_ref(), &shares.matrix[..]);
     let counted = counts.counted(judge, nodes, context.region);
     let time = counts.timed();

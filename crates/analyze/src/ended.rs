@@ -19,6 +19,12 @@ pub(super) fn ended_early(input: &Input) -> Option<String> {
     reason.or(signal).or_else(|| killed_inside(&input.meta.exit))
 }
 
+/// What a status that tells of a failure says of the recording.
+pub(super) fn failed(exit: &str) -> Option<String> {
+    let status = exit.strip_prefix("exit ").filter(|&status| status != "0")?;
+    Some(format!("The command ended with exit status {status}: it may have done less than it was to do."))
+}
+
 /// Shells and launchers of ranks end with 128 and the number of the signal that ended what they ran.
 fn killed_inside(exit: &str) -> Option<String> {
     let status: u32 = exit.strip_prefix("exit ")?.parse().ok()?;
@@ -34,6 +40,12 @@ const CRASHES: [u32; 7] = [4, 6, 7, 8, 9, 11, 15];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_status_that_is_not_0_is_told() {
+        assert!(failed("exit 2").unwrap().contains("exit status 2"));
+        assert!(["exit 0", "signal 11", ""].iter().all(|exit| failed(exit).is_none()));
+    }
 
     #[test]
     fn launchers_say_by_their_status_that_a_rank_crashed() {

@@ -67,11 +67,6 @@ pub fn notes(
     if meta.state == "open" {
         n.push("The recording was not closed: its end may be missing.".to_string());
     }
-    if let Some(status) = meta.exit.strip_prefix("exit ").filter(|&status| status != "0") {
-        n.push(format!(
-            "The command ended with exit status {status}: it may have done less than it was to do."
-        ));
-    }
     losses(&mut n, &input.losses);
     if !input.agent_reported() {
         let why = if meta.agent_why.is_empty() { String::new() } else { format!(": {}", meta.agent_why) };
@@ -221,9 +216,21 @@ fn losses(n: &mut Vec<String>, losses: &Losses) {
         };
         n.push(match (lost, counted) {
             (0, _) => format!("Lost: {what}, how many is unknown ({why})."),
-            (lost, true) => format!("Lost: {} {what} ({why}).", count(lost)),
-            (lost, false) => format!("Lost: at least {} {what} ({why}).", count(lost)),
+            (lost, true) => format!("Lost: {} {} ({why}).", count(lost), of_number(what, lost)),
+            (lost, false) => format!("Lost: at least {} {} ({why}).", count(lost), of_number(what, lost)),
         });
+    }
+}
+
+/// What was lost, as it is called for so many: `counter of threads` for one of them.
+fn of_number(what: &str, number: u64) -> String {
+    let (first, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
+    // The noun is the first word, or the second of `perf records`.
+    match (number, first, what) {
+        (1, _, "perf records") => "perf record".to_owned(),
+        (1, "processes" | "addresses", _) => format!("{}{rest}", first.trim_end_matches("es")),
+        (1, ..) => format!("{}{rest}", first.strip_suffix('s').unwrap_or(first)),
+        _ => what.to_owned(),
     }
 }
 
@@ -416,6 +423,16 @@ fn pages(n: &mut Vec<String>, input: &Input, judge: &Judge, context: &Context) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_what_was_lost_is_singular() {
+        let one = |what| of_number(what, 1);
+        assert_eq!(
+            ["counters of threads", "processes", "perf records", "samples", "illegal instruction"].map(one),
+            ["counter of threads", "process", "perf record", "sample", "illegal instruction"]
+        );
+        assert_eq!(of_number("records of the agent", 2), "records of the agent");
+    }
 
     #[test]
     fn few_figures_are_named_and_many_are_counted() {
