@@ -118,7 +118,7 @@ pub fn assemble(
         (_, Ok(near), _) => (Some(near.every_line_local(repaired)), None),
         (_, Err(why), _) => (None, Some(why.clone())),
     };
-    // Lines that threads take from each other are no matter of where memory is.
+    // Lines that threads take from each other cost time wherever memory is.
     let near_decides = basis == Basis::StallTime && !findings.iter().any(Finding::shares_lines);
     let saves_little = sampled_gain.as_ref().filter(|_| near_decides).and_then(|gain| little(&shares, gain));
     if saves_little.is_some() {

@@ -11,7 +11,7 @@ pub(super) fn ended_early(input: &Input) -> Option<String> {
         // What a cpu that is emulated lacks is the usual reason.
         let emulated = input.meta.sources.iter().any(|s| s.source == Source::Simulated);
         let hint = match s.contains("SIGILL") && emulated {
-            true => "; the emulated cpu has no AVX-512: build with -march=x86-64-v3 instead of -march=native",
+            true => "; the emulated cpu has no AVX-512, which code built with -march=native may need: build with -march=x86-64-v3",
             false => "",
         };
         format!("the program was ended by signal {s}{hint}")

@@ -217,7 +217,7 @@ fn far_pages_accuse_nothing_where_near_memory_is_likely_to_save_nothing() {
     assert_eq!(slow.verdict, Verdict::Unknown, "{}", slow.verdict_why);
     assert!(slow.verdict_why.contains("near memory is likely to save"), "{}", slow.verdict_why);
     assert_eq!((slow.remote_time_share, slow.remote_time_share_ci.unwrap().low), (None, 0.0));
-    assert_eq!(slow.findings.len(), 1, "it may gain, so it is told");
+    assert_eq!(slow.findings.len(), 1, "a repair that may gain is listed");
 }
 
 #[test]

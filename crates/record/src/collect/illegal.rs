@@ -11,8 +11,8 @@ use std::path::Path;
 /// [`nearfar_recording::Loss::what`] of the row that holds the kernel's line.
 pub(super) const ILLEGAL: &str = "illegal instruction";
 
-/// In place of the kernel's line, where it has none: a handler of the program's had the signal first.
-pub(super) const HANDLED: &str = "the program handled the signal before it ended by it";
+/// In place of the kernel's line where there is none, as where the program handled the signal first.
+pub(super) const NO_LINE: &str = "the kernel does not say at which instruction";
 
 /// The guest kernel's line on a program that died of SIGILL:
 /// `traps: app[71] trap invalid opcode ip:55d1c0de1139 sp:7ffd… error:0 in app[55d1…+1000]`.
@@ -36,8 +36,8 @@ pub(super) fn explain(input: &Input) -> Option<String> {
     let Some(at) = address(&input.losses.why[row]) else { return Some(of_files(input)) };
     let m = &input.mappings;
     let map = (0..m.len()).rev().find(|&i| m.start[i] <= at && at < m.end[i] && m.module[i] != NONE);
-    let (what, features) = match map {
-        None => (format!("an instruction at {at:#x}, in code that belongs to no file"), Vec::new()),
+    let (what, described) = match map {
+        None => (format!("an instruction at {at:#x}, in code that belongs to no file"), None),
         Some(i) => {
             let path = &m.name[i];
             let module = Module::open(Path::new(path)).ok();
@@ -46,23 +46,25 @@ pub(super) fn explain(input: &Input) -> Option<String> {
             let described = code.and_then(describe);
             let place = place(module.as_ref().zip(vaddr), path);
             match described {
-                Some(d) => (format!("`{}` in {place}", d.form), d.features),
-                None => (format!("an instruction at {at:#x} in {place}"), Vec::new()),
+                Some(d) => (format!("`{}` in {place}", d.form), Some(d)),
+                None => (format!("an instruction at {at:#x} in {place}"), None),
             }
         }
     };
-    let advice = if features.iter().any(|f| f.starts_with("AVX512")) {
-        format!(
-            "The emulated cpu has AVX2 and no AVX-512, as its CPUID shows; this code does not ask. {REBUILD}"
-        )
-    } else if features.is_empty() {
-        "The program may have stopped itself (ud2: an assertion or __builtin_trap).".to_owned()
-    } else {
-        format!("The emulated cpu lacks {}. Rebuild with -march=x86-64-v3.", features.join(", "))
+    let advice = match described {
+        Some(d) if d.is_avx512() => {
+            format!("{NO_AVX512}, as its CPUID shows; this code does not ask. {REBUILD}")
+        }
+        Some(d) if !d.features.is_empty() => {
+            format!("The emulated cpu lacks {}. Rebuild with -march=x86-64-v3.", d.features.join(", "))
+        }
+        _ => STOPPED_ITSELF.to_owned(),
     };
     Some(format!("the program died of SIGILL: {what}. {advice}"))
 }
 
+const NO_AVX512: &str = "The emulated cpu has AVX2 and no AVX-512";
+const STOPPED_ITSELF: &str = "The program may have stopped itself (ud2: an assertion or __builtin_trap).";
 const REBUILD: &str =
     "Rebuild it with -march=x86-64-v3 (instead of -march=native, skylake-avx512 or x86-64-v4).";
 
@@ -77,16 +79,15 @@ fn place(at: Option<(&Module, u64)>, path: &str) -> String {
 
 /// The same where nothing says which instruction it was, from the code of the program's own files.
 fn of_files(input: &Input) -> String {
-    let what = "the program died of SIGILL, which it handled itself first (as gfortran's programs do), so which instruction it was is not \
-                known";
+    let what = "the program died of SIGILL, and the kernel does not say at which instruction, as where a program handles the signal first \
+                (gfortran's do)";
     let names = input.mappings.name.iter().zip(&input.mappings.module).filter(|(_, module)| **module != NONE);
     let own: BTreeSet<&str> =
         names.map(|(name, _)| &**name).filter(|name| !SYSTEM.iter().any(|of| name.starts_with(of))).collect();
     match own.into_iter().find_map(wide_code) {
-        Some(found) => format!("{what}. {found}, and the emulated cpu has AVX2 and no AVX-512. {REBUILD}"),
+        Some(found) => format!("{what}. {found}. {NO_AVX512}. {REBUILD}"),
         None => format!(
-            "{what}. The emulated cpu has AVX2 and no AVX-512; code of the program's own files needs none. The program may have stopped \
-             itself (ud2: an assertion or __builtin_trap)."
+            "{what}. {NO_AVX512}, and the program's own files have no code that needs it. {STOPPED_ITSELF}"
         ),
     }
 }

@@ -27,13 +27,8 @@ impl Session<'_> {
         let agent = self.agent.as_ref().ok();
         losses::note(&mut self.writer, &self.interpreter, agent.map(|a| (a, &self.agent_events)), end_ns);
         if self.options.inside_guest.is_some() && ending == Some(Ending::Signal(libc::SIGILL)) {
-            let line = illegal::kernel_line();
-            self.writer.lose(
-                end_ns,
-                illegal::ILLEGAL,
-                1,
-                line.unwrap_or_else(|| illegal::HANDLED.to_owned()),
-            );
+            let line = illegal::kernel_line().unwrap_or_else(|| illegal::NO_LINE.to_owned());
+            self.writer.lose(end_ns, illegal::ILLEGAL, 1, line);
         }
         let counting = self.counting.take();
         for (count, why) in
