@@ -19,6 +19,7 @@ export function code(d: Data): HTMLElement {
   const row = new Map(d.report.functions.map((f, at) => [f, at]));
   const of = (f: FunctionRow): Part | null | undefined => chosenPart(d.report, "functions", row.get(f) ?? -1);
   const whole = (f: FunctionRow): HTMLElement => (f.remote_share === null ? bar(0, 0, f.stall_share) : bar(f.stall_share * (1 - f.remote_share), f.stall_share * f.remote_share, 0));
+  const far = (f: FunctionRow): HTMLElement => (f.remote_share === null && f.waiting_share > 0.5 * f.stall_share ? h("span", { title: "its loops wait for other threads" }, "waits") : share(remoteOf(of(f), f.remote_share), null, from));
   const all = table<FunctionRow>({
     id: "function-table",
     label: "functions",
@@ -30,7 +31,7 @@ export function code(d: Data): HTMLElement {
       { name: "function", about: "itself, without what it calls", ascending: true, key: (f) => f.function, cell: (f) => h("span", { class: "name", title: f.function }, shorten(f.function, 60)) },
       { name: shareName(d.report), follows: true, about: `share of all ${basis(d.report)}`, number: true, key: (f) => shareOf(of(f), f.stall_share), cell: (f) => share(shareOf(of(f), f.stall_share), null, from) },
       { name: "", follows: true, about: "near, far and unknown parts of that share", key: (f) => farOf(of(f), f.stall_share * (f.remote_share ?? 0)), cell: (f) => barOf(of(f), () => whole(f)) },
-      { name: "far", follows: true, about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => remoteOf(of(f), f.remote_share), cell: (f) => share(remoteOf(of(f), f.remote_share), null, from) },
+      { name: "far", follows: true, about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (f) => remoteOf(of(f), f.remote_share), cell: far },
       { name: "hottest line", about: "its line with most samples", ascending: true, key: (f) => f.lines[0]?.at ?? null, cell: (f) => place(f.lines[0]?.at ?? null, null) },
     ],
   });

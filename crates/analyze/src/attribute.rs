@@ -285,7 +285,9 @@ impl Worker<'_> {
             page_node: if memory { page_node.node } else { UNKNOWN },
         };
         counters.over_time.add(time, seen);
-        counters.functions.of(function).add(weight, known, remote, store);
+        let of_function = counters.functions.of(function);
+        of_function.add(weight, known, remote, store);
+        of_function.waits += if resolution == Resolution::Spinning { weight } else { 0 };
         counters.calls.of((function, s.chain[i])).add(weight, known, remote, store);
         let bound = self.context.timing.and_then(|p| p.resource(s.epoch[i]));
         if let Some(resource) = bound {

@@ -160,6 +160,7 @@ impl Code<'_> {
                 stall_share: sum(|l| l.sum.weight) as f64 / self.total(),
                 remote_share: (known > 0 && self.context.finder.nodes.count > 1)
                     .then(|| share(sum(|l| l.remote), known)),
+                waiting_share: sum(|l| l.waits) as f64 / self.total(),
                 dram: self.dram(&all, self.bound(lines.iter().flat_map(|l| of(l.0)))),
                 lines: most.map(|(s, l)| self.use_row(*s, l, self.bound(of(*s)))).collect(),
             });

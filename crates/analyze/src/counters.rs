@@ -2,9 +2,11 @@
 //! which worker saw which sample.
 
 mod followed;
+mod line_use;
 mod takes;
 
 pub use followed::Followed;
+pub use line_use::LineUse;
 pub use takes::LineUsers;
 
 use super::hardware::Beside;
@@ -59,21 +61,6 @@ pub struct InstanceUse {
     pub used: Use,
     /// Remote weight.
     pub remote: u64,
-}
-
-/// A line's use of a row.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LineUse {
-    /// All samples.
-    pub sum: Sum,
-    /// Weight whose page's node is known.
-    pub known: u64,
-    /// Weight that is remote.
-    pub remote: u64,
-    /// Samples that store.
-    pub stores: u64,
-    /// Those of them on pages that another thread touched first, at whatever line.
-    pub stores_to_others: u64,
 }
 
 /// Samples on pages of one group of touches.
@@ -434,24 +421,6 @@ impl Counters {
     /// Weight of a way of resolution.
     pub fn resolved(&self, r: Resolution) -> u64 {
         self.by_resolution[r as usize]
-    }
-}
-
-impl LineUse {
-    /// Adds a sample.
-    #[inline]
-    pub fn add(&mut self, weight: u64, known: bool, remote: bool, store: bool) {
-        self.sum.add(weight);
-        self.known += if known { weight } else { 0 };
-        self.remote += if remote { weight } else { 0 };
-        self.stores += u64::from(store);
-    }
-    fn merge(&mut self, other: &LineUse) {
-        self.sum.merge(&other.sum);
-        self.known += other.known;
-        self.remote += other.remote;
-        self.stores += other.stores;
-        self.stores_to_others += other.stores_to_others;
     }
 }
 

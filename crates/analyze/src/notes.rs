@@ -6,7 +6,7 @@ use super::input::{Input, Judge};
 use super::object_rows::{RowUse, read_only_files};
 use super::program::{Managed, Program};
 use super::sites::NAMELESS;
-use super::thresholds::MOST_ROWS;
+use super::thresholds::{MOST_ROWS, THRESHOLD};
 use super::timing::Timing;
 use super::value::{Basis, FunctionRow, WeakFigure};
 use super::verdict::unresolved_share;
@@ -107,9 +107,18 @@ pub fn notes(
     let waiting = counters.resolved(Resolution::Spinning) as f64 / counters.total.weight.max(1) as f64;
     if waiting >= MUCH_WAITING {
         n.push(format!(
-            "{} of the CPU time is spent in wait loops of the threads' runtime: threads wait for others that have more to \
-             do, or are late. Placement cannot win that time, so shares of time leave it out.",
+            "{} of the CPU time is spent in loops that wait for other threads or processes, of OpenMP's or MPI's libraries or with \
+             an instruction that pauses the cpu: the others have more to do, or are late. Placement cannot win that time, so shares \
+             of time leave it out.",
             percent(waiting)
+        ));
+    }
+    let sampled = context.measure.basis != Basis::DramLines;
+    if let Some(share) = meta.kernel_share().filter(|share| sampled && *share >= THRESHOLD) {
+        n.push(format!(
+            "{} of the CPU time is in the kernel, where no samples are taken: what it copies for the program, as messages between \
+             processes, may be far. Verdict and shares are of the rest.",
+            percent(share)
         ));
     }
     lines(&mut n, input, context, counters);

@@ -420,10 +420,20 @@ pub struct FunctionRow {
     /// Remote, of those whose page's node is known.
     #[schemars(range(min = 0, max = 1))]
     pub remote_share: Option<f64>,
+    /// Share of all samples, in its loops that wait for other threads (spinning).
+    #[schemars(range(min = 0, max = 1))]
+    pub waiting_share: f64,
     /// Its lines from and to DRAM; null where lines are not what is counted.
     pub dram: Option<DramLines>,
     /// Its lines of code, most first.
     pub lines: Vec<UseRow>,
+}
+
+impl FunctionRow {
+    /// Whether most of its time is waiting for other threads: no page is far there.
+    pub fn waits(&self) -> bool {
+        self.remote_share.is_none() && self.waiting_share > 0.5 * self.stall_share
+    }
 }
 
 /// A path of calls that samples were taken in.

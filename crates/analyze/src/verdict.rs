@@ -150,8 +150,12 @@ fn decided(
     // If even all of the unknown were remote, it would stay below the threshold.
     let bounded = interval.high + unknown_weight / all <= THRESHOLD;
     if interval.high <= THRESHOLD && (bounded || unknown_weight / memory <= MOST_UNKNOWN) {
+        let outside = match input.meta.kernel_share() {
+            Some(kernel) if kernel >= THRESHOLD => " outside the kernel",
+            _ => "",
+        };
         return clean(format!(
-            "{} to {} of the time is spent on far memory",
+            "{} to {} of the time{outside} is spent on far memory",
             low_end(interval),
             high_end(interval)
         ));

@@ -179,6 +179,17 @@ impl Decoder {
         found
     }
 
+    /// Whether the instruction at `ip`, which was resolved, copies or works on an array: it repeats itself (`rep movsb`), or the
+    /// innermost loop around it writes to one place after the other.
+    pub fn writes_along(&mut self, space: u32, ip: u64) -> bool {
+        let known = self.known.get(&space);
+        let found = known.and_then(|known| around(&known.functions, &known.unbounded, ip));
+        let repeats = found
+            .map(|(function, at)| &function.instructions[at])
+            .is_some_and(|i| i.is_string_instruction() && (i.has_rep_prefix() || i.has_repne_prefix()));
+        repeats || self.loop_around(space, ip).is_some_and(|code| code.writes_along())
+    }
+
     /// What the instruction at `ip` does to memory, as a page fault there asks.
     ///
     /// One with two operands (`movs`, `push [m]`) may have faulted at either:

@@ -42,6 +42,10 @@ const DIVIDING: &str = "f20f5e07 4883c708 48ffce 75f3 c3";
 
 /// `pcmpeqd xmm0,xmm0; psrlq xmm0,1; paddq xmm0,[rdi]; add rdi,16; dec rsi; jnz`
 const ALL_ONES: &str = "660f76c0 660f73d001 660fd407 4883c710 48ffce 75ea c3";
+/// `top: cmp dword [rdi],0; jne out; pause; jmp top; out: ret`
+const WAITING: &str = "833f00 7504 f390 ebf7 c3";
+/// `top: lock cmpxchg [rdi],rcx; jne slow; mov rax,[rsi]; add rax,[rsi+8]; ret; slow: pause; jmp top`
+const LOCKING: &str = "f0480fb10f 7508 488b06 48034608 c3 f390 ebed";
 
 /// The loop around the instruction at an offset.
 fn at(code: &str, offset: u64) -> Option<Arc<CodeLoop>> {
@@ -265,4 +269,43 @@ fn interpreters_and_very_long_loops_are_not_looked_at() {
     };
     assert!(at(&long(1000), 10).is_some());
     assert!(at(&long(1100), 10).is_none());
+}
+
+#[test]
+fn what_an_iteration_with_a_pause_executes_waits_and_what_it_jumps_over_does_not() {
+    let pauses = |code, offset| at(code, offset).is_some_and(|found| found.pauses_at(START + offset));
+    for offset in [0, 3, 5, 7] {
+        assert!(pauses(WAITING, offset), "{offset}");
+    }
+    // The lock is waited for; what is done while it is held is not waiting, though it lies between.
+    for (offset, waits) in
+        [(0, true), (5, true), (7, false), (10, false), (14, false), (15, true), (17, true)]
+    {
+        assert_eq!(pauses(LOCKING, offset), waits, "{offset}");
+    }
+    assert!(!pauses(TRIAD, 0));
+}
+
+#[test]
+fn a_loop_that_writes_to_one_place_after_the_other_is_told_from_one_that_only_reads() {
+    let writes = |code| at(code, 0).is_some_and(|found| found.writes_along());
+    for (code, expected) in [
+        (TRIAD, true),
+        (IN_PLACE, true),
+        (UPDATE, true),
+        (ROWS, false),
+        (RANDOM, false),
+        // The same place each time.
+        (COUNTING, false),
+        (WAITING, false),
+    ] {
+        assert_eq!(writes(code), expected, "{code}");
+    }
+    // `rep movsb`, and `movsb` alone.
+    for (bytes, expected) in [(&[0xf3, 0xa4, 0xc3][..], true), (&[0xa4, 0xc3], false)] {
+        let mut decoder = Decoder::new();
+        let registers = Registers { ip: START, ..Registers::default() };
+        decoder.resolve(1, &registers, |_| Some(FunctionCode { start: START, bytes, synced: true }));
+        assert_eq!(decoder.writes_along(1, START), expected, "{bytes:?}");
+    }
 }

@@ -11,6 +11,8 @@ mod fortran;
 mod host_counters;
 #[path = "ranks/repairs.rs"]
 mod repairs;
+#[path = "ranks/waiting.rs"]
+mod waiting;
 
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;

@@ -163,3 +163,46 @@ fn loops_of_generated_code_have_a_speed_and_lines() {
     let passed = f64::from(elements / 8 * turns);
     assert!((number(&lines["low"])..=number(&lines["high"])).contains(&passed), "{lines} for {passed}");
 }
+
+/// One thread works, the other waits for it in a loop of the program's own; both say how long.
+const WAITING: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static int done;
+static double waited;
+static double cpu(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec * 1e-9; }
+static void *waiter(void *x) {
+    while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+    waited = cpu();
+    return x;
+}
+int main(void) {
+    size_t n = 4 << 20;
+    double *field = malloc(n * sizeof *field), sum = 0;
+    pthread_t other;
+    pthread_create(&other, 0, waiter, 0);
+    for (size_t i = 0; i < n; i++) field[i] = i;
+    while (cpu() < 2) for (size_t i = 0; i < n; i++) sum += field[i] *= 0.5;
+    __atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+    pthread_join(other, 0);
+    printf("%.3f %.3f %d\n", cpu(), waited, sum > 0);
+}
+"#;
+
+#[test]
+fn a_thread_that_waits_in_a_loop_with_a_pause_does_not_work() {
+    if !perf_works() {
+        return;
+    }
+    let _alone = alone();
+    let scratch = Scratch::new();
+    let program = scratch.c("waiting", WAITING);
+    let run = scratch.record("r", &[], &[program.to_str().unwrap()]);
+    let said: Vec<f64> = run.stdout().split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let truth = said[1] / (said[0] + said[1]);
+    let measured = number(&run.report.0["spinning_share"]);
+    println!("measured {measured:.3}, waited {truth:.3}");
+    agrees(measured, truth, run.report.samples("clock") as f64).unwrap_or_else(|e| panic!("{e}"));
+}

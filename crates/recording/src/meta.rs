@@ -146,6 +146,12 @@ pub struct Meta {
 const CHECKSUM: &str = ",\n  \"checksum\": ";
 
 impl Meta {
+    /// Part of the target's CPU time that was in the kernel; `None` if it is not known.
+    pub fn kernel_share(&self) -> Option<f64> {
+        let known = self.target_cpu_s > 0.0 && self.target_system_s >= 0.0;
+        known.then(|| self.target_system_s / self.target_cpu_s)
+    }
+
     /// The bytes of meta.json.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Words, numbers and columns on a terminal. Own code rather than a table
 //! library: two kinds of table with fixed columns need no more than padding.
 
-use nearfar_analyze::{Basis, Interval, Report};
+use nearfar_analyze::{Basis, FunctionRow, Interval, Report};
 use nearfar_figures::escape;
 use std::fmt::Write as _;
 
@@ -185,4 +185,9 @@ pub(super) fn units(r: &Report) -> &'static str {
         Basis::DramLines => "sampled lines",
         Basis::MemoryLoads => "sampled loads",
     }
+}
+
+/// What of a function is far, or that it waits for other threads.
+pub(super) fn far(f: &FunctionRow, write: impl Fn(f64) -> String) -> String {
+    f.remote_share.map_or_else(|| if f.waits() { "waits" } else { "unknown" }.to_owned(), write)
 }

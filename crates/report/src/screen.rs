@@ -247,7 +247,7 @@ fn functions(page: &mut Page, r: &Report, room: usize) {
             "{} {}  {} ",
             left(&shorten(&f.function, name), name),
             right(&part(f.stall_share), 7),
-            left(&f.remote_share.map_or("unknown".to_owned(), part), 8),
+            left(&far(f, part), 8),
         );
         let at = shorten(at.unwrap_or("unknown"), page.width.saturating_sub(columns(&row)).max(8));
         page.line(&format!("{row}{at}"));

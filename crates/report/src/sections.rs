@@ -407,7 +407,7 @@ fn one_function(page: &mut Page, f: &FunctionRow, name: usize, bound: bool) {
         "{} {}  {} {bound}{}",
         left(&shorten(&f.function, name), name),
         right(&percent(Some(f.stall_share)), 8),
-        left(&percent(f.remote_share), 8),
+        left(&far(f, |share| percent(Some(share))), 8),
         shorten(at.unwrap_or("unknown"), room)
     ));
 }

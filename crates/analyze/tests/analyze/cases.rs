@@ -90,9 +90,12 @@ fn how_threads_wait_changes_no_share_of_time() {
     assert_eq!((spinning.verdict, &spinning.verdict_why), (asleep.verdict, &asleep.verdict_why));
     assert!((spinning.findings[0].at_risk - asleep.findings[0].at_risk).abs() < 1e-9);
     let told = |r: &nearfar_analyze::Report| {
-        r.notes.iter().any(|n| n.contains("50 % of the CPU time is spent in wait loops"))
+        r.notes.iter().any(|n| n.contains("50 % of the CPU time is spent in loops that wait"))
     };
     assert!(told(&spinning) && !told(&asleep), "{:?}", spinning.notes);
+    let barrier = spinning.functions.iter().find(|f| f.function == "gomp_barrier_wait_end").unwrap();
+    assert!(barrier.waits() && (barrier.waiting_share - 0.5).abs() < 1e-9, "{barrier:?}");
+    assert!(!spinning.functions.iter().any(|f| f.function == "work" && f.waits()));
     // Waiting alone is not evidence.
     let mut idle = MadeRecording::new(2);
     let barrier = idle.own("gomp_barrier_wait_end", 40);

@@ -15,7 +15,7 @@ pub use cost::{Cost, LoopOperand};
 use super::function::Function;
 use super::linear::Linear;
 use super::value::Registers;
-use iced_x86::InstructionInfoFactory;
+use iced_x86::{InstructionInfoFactory, Mnemonic};
 use nearfar_recording::Access;
 use std::ops::RangeInclusive;
 use steps::{Left, Steps};
@@ -46,6 +46,8 @@ pub struct CodeLoop {
     forms: Vec<Option<Linear>>,
     counter: Option<Linear>,
     left: Option<Left>,
+    /// Its instructions that every iteration executes, by address, if one of them is a `pause`; else none.
+    pauses: Vec<u64>,
 }
 
 /// Memory that a loop goes through with one set of address registers.
@@ -114,6 +116,9 @@ impl CodeLoop {
             (None, Some((_, step))) => Some(Position { stream: None, step }),
             (None, None) => None,
         };
+        let always = || body.span.clone().zip(&body.always).filter(|(_, always)| **always);
+        let instruction = |(i, _): (usize, &bool)| &function.instructions[i];
+        let pauses = always().map(instruction).any(|i| i.mnemonic() == Mnemonic::Pause);
         let costs = cost::of(function, &body, &found, &by_ip, core, factory);
         CodeLoop {
             head: function.instructions[*body.span.start()].ip(),
@@ -136,7 +141,20 @@ impl CodeLoop {
             forms: found.into_iter().map(|s| s.address).collect(),
             counter: counter.map(|(register, _)| Linear::register(register)),
             left,
+            pauses: if pauses { always().map(instruction).map(|i| i.ip()).collect() } else { Vec::new() },
         }
+    }
+
+    /// Whether an iteration that executes the instruction at `ip` pauses the processor (`pause`), as loops do that wait for another thread
+    /// (Intel's optimization manual asks for it there).
+    pub fn pauses_at(&self, ip: u64) -> bool {
+        self.pauses.binary_search(&ip).is_ok()
+    }
+
+    /// Whether it writes to one place after the other: it copies, or works on an array.
+    pub fn writes_along(&self) -> bool {
+        let writes = |s: &LoopStream| matches!(s.access, Access::Store | Access::LoadStore);
+        self.streams.iter().any(|s| writes(s) && s.step.is_some_and(|step| step != 0))
     }
 
     /// How far it is by the registers of a sample in it. `turn`: which of the other streams is asked.

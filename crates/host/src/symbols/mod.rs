@@ -4,7 +4,7 @@
 //! collector turns a process's addresses into those with [`Module::bias_of_mapping`].
 //! An [`Unwinder`] turns registers and a copy of the stack into return addresses.
 //! What runs on behalf of its caller (libc, OpenMP's runtime) is distinguished from the
-//! program itself by [`is_runtime`], [`is_allocator_function`] and [`spins`].
+//! program itself by [`is_runtime`], [`is_allocator_function`] and [`waits`].
 //!
 //! Everything is parsed when first asked for: opening reads the headers, the first
 //! function sorts the symbols, the first source line indexes the DWARF units, and a
@@ -40,7 +40,9 @@ use object::read::elf::{Dyn as _, FileHeader as _};
 pub use lines::Frame;
 pub use names::readable;
 pub use receiver::{NameSource, Received};
-pub use runtime::{AGENT_MEMORY, is_agent, is_allocator_function, is_library_frame, is_runtime, spins};
+pub use runtime::{
+    AGENT_MEMORY, Waits, is_agent, is_allocator_function, is_library_frame, is_runtime, waits,
+};
 pub use statics::StaticVariable;
 pub use unwind::{Regs, Unwinder};
 

@@ -44,17 +44,28 @@ const RUNTIME: &[&str] = &[
     "libhoard",
     "libnuma",
     "libmemkind",
-    // MPI: waits and copies for the rank that calls it
+];
+
+/// MPI's libraries and those that carry its messages: Open MPI, MPICH, Intel MPI and MVAPICH2, UCX, libfabric, PSM2. They wait
+/// and copy for the rank that calls.
+const MESSAGES: &[&str] = &[
     "libmpi",
     "libmpich",
-    "libmpi_cxx",
-    "libmpi_mpifh",
+    "libmpicxx",
+    "libmpifort",
+    "libmpichcxx",
+    "libmpichfort",
     "libopen-pal",
     "libopen-rte",
     "libucp",
     "libuct",
     "libucs",
+    "libucm",
+    "libfabric",
+    "libpsm2",
 ];
+/// What the names of their parts begin with; Open MPI's plug-ins are `mca_*`.
+const PARTS: &[&str] = &["libmpi_", "libmca_", "mca_", "libuct_", "libucx_"];
 
 /// Whether the module at `path` acts on behalf of its caller: the C library, the
 /// language's runtime, OpenMP's, an allocator, MPI, our own agent, the vdso.
@@ -65,8 +76,16 @@ pub fn is_runtime(path: &str) -> bool {
         || file.starts_with("linux-vdso")
         || is_agent(path)
         || library(file).is_some_and(|name| {
-            RUNTIME.contains(&name) || name.starts_with("ld-linux") || name.starts_with("ld-musl")
+            RUNTIME.contains(&name)
+                || name.starts_with("ld-linux")
+                || name.starts_with("ld-musl")
+                || carries_messages(name)
         })
+}
+
+/// Whether a library of this name is MPI's.
+fn carries_messages(name: &str) -> bool {
+    MESSAGES.contains(&name) || PARTS.iter().any(|start| name.starts_with(start))
 }
 
 /// What the names of the memory begin with that the agent shares with the recorder.
@@ -171,19 +190,39 @@ pub fn is_allocator_function(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|p| name.starts_with(p))
 }
 
+/// What the name of a place in the code says about waiting there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// A thread there waits for others.
+    Always,
+    /// It does unless its loop writes to one place after the other: then it copies or reduces.
+    UnlessItWrites,
+    /// Nothing.
+    Unknown,
+}
+
 /// Whether time in this module (and function, where known) is waiting, not work.
 ///
 /// OpenMP's runtimes spin at barriers before they sleep. Debian's libgomp has no names
 /// for those loops, and its entry points (`GOMP_parallel` and the like) return at once;
 /// so any time inside an OpenMP runtime counts as waiting, except in the functions
 /// known to work for the program: allocation, and libgomp's device copies.
-pub fn spins(module_path: &str, function: Option<&str>) -> bool {
-    let file = file_name(module_path);
-    let openmp = library(file).is_some_and(|n| ["libgomp", "libomp", "libiomp5"].contains(&n));
-    match function {
-        Some(name) if openmp => !works_for_program(name),
-        Some(name) => is_spin_function(name),
+///
+/// MPI's libraries ask all neighbours in turn until a message is there, in functions without names, too. They also
+/// pack and reduce the program's arrays; such a loop writes along memory, and one that asks does not. (Open MPI copies
+/// with the C library's `memcpy`, which is not in question here.)
+pub fn waits(module_path: &str, function: Option<&str>) -> Waits {
+    let name = library(file_name(module_path));
+    let openmp = name.is_some_and(|n| ["libgomp", "libomp", "libiomp5"].contains(&n));
+    let waits = match function {
+        Some(function) if openmp => !works_for_program(function),
+        Some(function) => is_spin_function(function),
         None => openmp,
+    };
+    match waits {
+        true => Waits::Always,
+        false if name.is_some_and(carries_messages) => Waits::UnlessItWrites,
+        false => Waits::Unknown,
     }
 }
 
@@ -301,15 +340,33 @@ mod tests {
 
     #[test]
     fn time_in_an_openmp_runtime_is_waiting_unless_known_otherwise() {
+        let always = |path, function| waits(path, function) == Waits::Always;
         let gomp = "/usr/lib/x86_64-linux-gnu/libgomp.so.1.0.0";
-        assert!(spins(gomp, None));
-        assert!(spins(gomp, Some("gomp_team_barrier_wait_end")));
-        assert!(!spins(gomp, Some("omp_alloc")));
-        assert!(!spins("/home/me/a.out", None));
-        assert!(!spins("/home/me/a.out", Some("main [omp parallel]")));
-        assert!(spins("/home/me/static", Some("gomp_team_barrier_wait_end")));
-        assert!(spins("/usr/lib/libc.so.6", Some("sched_yield")));
-        assert!(!spins("/usr/lib/libc.so.6", Some("memset")));
+        assert!(always(gomp, None));
+        assert!(always(gomp, Some("gomp_team_barrier_wait_end")));
+        assert!(!always(gomp, Some("omp_alloc")));
+        assert!(!always("/home/me/a.out", None));
+        assert!(!always("/home/me/a.out", Some("main [omp parallel]")));
+        assert!(always("/home/me/static", Some("gomp_team_barrier_wait_end")));
+        assert!(always("/usr/lib/libc.so.6", Some("sched_yield")));
+        assert!(!always("/usr/lib/libc.so.6", Some("memset")));
+    }
+
+    #[test]
+    fn time_in_mpi_is_waiting_unless_it_writes() {
+        for path in [
+            "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4",
+            "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_btl_vader.so",
+            "/usr/lib/x86_64-linux-gnu/libopen-pal.so.40.30.2",
+            "/usr/lib/x86_64-linux-gnu/libmpich.so.12.2.2",
+            "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0.0.0",
+        ] {
+            assert!(is_runtime(path), "{path}");
+            assert_eq!(waits(path, None), Waits::UnlessItWrites, "{path}");
+        }
+        assert_eq!(waits("/home/me/mca_solver", None), Waits::Unknown);
+        assert_eq!(waits("/usr/lib/libhdf5_openmpi.so.103", None), Waits::Unknown);
+        assert_eq!(waits("/home/me/libmpitools.so", None), Waits::Unknown);
     }
 
     #[test]

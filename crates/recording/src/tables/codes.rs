@@ -53,7 +53,7 @@ codes! {
         Near = 5 "near",
         /// The block touches no memory: computing.
         Compute = 6 "compute",
-        /// A runtime's wait loop.
+        /// A loop that waits for other threads: of OpenMP's or MPI's libraries, or with a `pause`.
         Spinning = 7 "spinning",
     }
 }

@@ -106,6 +106,7 @@ pub fn clock(matrix: [[f64; 2]; 2]) -> Report {
             module: Some("/home/me/grid".into()),
             stall_share: 1.0,
             remote_share: Some(remote),
+            waiting_share: 0.0,
             dram: None,
             lines: Vec::new(),
         }],

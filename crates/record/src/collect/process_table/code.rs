@@ -1,25 +1,44 @@
 //! The code around an address: of a file, or read from the process that made it.
 
 use super::{Loaded, ProcessTable};
-use nearfar_decode::{Decoder, FunctionCode};
-use nearfar_host::symbols::{Module, spins};
+use nearfar_decode::{Decoder, FunctionCode, Registers};
+use nearfar_host::symbols::{Module, Waits, waits};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 
 impl ProcessTable {
-    pub(super) fn is_wait_loop(&self, space: u32, address: u64) -> bool {
+    pub(super) fn is_wait_loop(&mut self, space: u32, address: u64) -> bool {
+        match self.waits_by_name(space, address) {
+            Waits::Always => true,
+            Waits::UnlessItWrites => !self.loop_code(space, address, Decoder::writes_along),
+            Waits::Unknown => self.loop_code(space, address, |decoder, space, ip| {
+                decoder.loop_around(space, ip).is_some_and(|code| code.pauses_at(ip))
+            }),
+        }
+    }
+
+    /// What the names of the file and of the function say.
+    fn waits_by_name(&self, space: u32, address: u64) -> Waits {
         let Some((start, map)) = self.spaces[space as usize].map_at(address) else {
-            return false;
+            return Waits::Unknown;
         };
         let Some(Loaded { file: Some(file), runtime }) = self.modules.get(map.module as usize) else {
-            return false;
+            return Waits::Unknown;
         };
         if !runtime && !file.is_static_executable() {
-            return false;
+            return Waits::Unknown;
         }
         let function =
             file.vaddr_of_file_offset(map.offset + (address - start)).and_then(|v| file.function(v));
-        spins(&file.path().to_string_lossy(), function.as_deref())
+        waits(&file.path().to_string_lossy(), function.as_deref())
+    }
+
+    /// Asks the decoder about the code around `ip`.
+    fn loop_code(&mut self, space: u32, ip: u64, ask: impl FnOnce(&mut Decoder, u32, u64) -> bool) -> bool {
+        self.with_code(space, ip, |decoder, code| {
+            decoder.resolve(space, &Registers { ip, ..Registers::default() }, |_| code);
+            ask(decoder, space, ip)
+        })
     }
 
     /// Runs `use_code` with the code around `ip`, if there is any.

@@ -126,7 +126,7 @@ impl ProcessTable {
         None
     }
 
-    /// Whether an instruction belongs to a runtime's wait loop.
+    /// Whether a thread at an instruction waits for others.
     pub fn spins(&mut self, space: u32, address: u64) -> bool {
         let known = self.place(space, address).and_then(|(_, place)| place.spins);
         known.unwrap_or_else(|| {
