@@ -28,6 +28,7 @@ interface Rank {
   verdict_why: string | null;
   far_share: number | null;
   far_share_ci: Interval | null;
+  waiting_share: number | null;
   differs: string[];
 }
 interface Common {
@@ -61,6 +62,7 @@ export interface Ranks {
     seconds: Spread | null;
     cpu_seconds: Spread | null;
     far_share: Spread | null;
+    waiting_share: Spread | null;
     objects: Common[];
     phases: CommonPhase[];
     notes: string[];
@@ -185,7 +187,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
   const gone = r.missing_count ? h("p", { class: "why" }, `${plural(r.missing_count, "rank")} without a recording: ${r.missing.slice(0, 20).join(", ")}${r.missing_count > 20 ? ", \u2026" : ""}`) : null;
   const header = h("header", { id: "verdict", class: d.verdict }, h("div", { class: "chip" }, CHIPS[d.verdict]), h("div", { class: "words" }, h("h1", {}, d.words.headline), gone, run));
   const all = r.ranks.length;
-  const stats = h("div", { class: "stats" }, spread("at risk", r.far_share, percent, all), spread("time", r.seconds, seconds, all), spread("cpu time", r.cpu_seconds, seconds, all));
+  const stats = h("div", { class: "stats" }, spread("at risk", r.far_share, percent, all), spread("time", r.seconds, seconds, all), spread("cpu time", r.cpu_seconds, seconds, all), spread("waiting for other threads or ranks", r.waiting_share, percent, all));
   const list = table<Rank>({
     id: "rank-table",
     label: "ranks",
@@ -198,6 +200,7 @@ export function ranksPage(d: Ranks): { first: HTMLElement[]; rest: () => HTMLEle
       { name: "at risk", about: "share of its time at risk on far memory", number: true, key: (one) => one.far_share, cell: (one) => tip(h("span", { class: one.far_share === null ? "figure none" : "figure" }, percent(one.far_share)), () => [words(one), one.samples === null ? "source: none" : `source: ${count(one.samples)} samples`]) },
       { name: "time", about: "wall time", number: true, key: (one) => one.seconds, cell: (one) => (one.seconds === null ? "unknown" : seconds(one.seconds)) },
       { name: "cpu time", about: "of its program", number: true, key: (one) => one.cpu_seconds, cell: (one) => (one.cpu_seconds === null ? "unknown" : seconds(one.cpu_seconds)) },
+      { name: "waiting", about: "share of its samples that wait for other threads or ranks", number: true, key: (one) => one.waiting_share, cell: (one) => percent(one.waiting_share) },
       { name: "end", about: "what became of it", ascending: true, key: (one) => one.end, cell: (one) => one.end },
       { name: "differs from most in", about: "in what it differs from the largest class", ascending: true, key: (one) => one.differs.join("; ") || null, cell: (one) => one.differs.join("; ") },
     ],

@@ -115,6 +115,7 @@ fn one(rank: u32) -> Summary {
         verdict_why: "x".repeat(300),
         far_share: Some(far * 0.9),
         far_share_ci: Some(Interval { low: far * 0.85, high: far * 0.95 }),
+        waiting_share: Some(0.01),
         node_matrix: Some(vec![vec![1.0 / 64.0; NODES]; NODES]),
         objects: objects.collect(),
         objects_left_out: 100,

@@ -107,6 +107,32 @@ fn head(page: &mut Page, run: &Run) {
     spread(page, "time", run.seconds, seconds, run.ranks.len());
     spread(page, "cpu time", run.cpu_seconds, seconds, run.ranks.len());
     spread(page, "at risk", run.far_share, |x| percent(Some(x)), run.ranks.len());
+    waiting(page, run);
+}
+
+/// Ranks that wait for others at least so long are said to. // chosen: as in a report of one
+const WAITING: f64 = 0.05;
+
+/// How long ranks wait for each other, and who is waited for: the rank that waits least has most to do, or is late.
+fn waiting(page: &mut Page, run: &Run) {
+    let Some(share) = run.waiting_share.filter(|share| share.max >= WAITING) else { return };
+    let by = |most: bool| {
+        let known = run.ranks.iter().filter_map(|rank| Some((rank.rank, rank.waiting_share?)));
+        let key = |x: f64| if most { -x } else { x };
+        known.min_by(|a, b| key(a.1).total_cmp(&key(b.1))).map(|(rank, _)| rank)
+    };
+    let who = match (by(false), by(true)) {
+        (Some(least), Some(most)) if share.max - share.min >= WAITING => {
+            format!(", least in rank {least}, most in rank {most}")
+        }
+        _ => String::new(),
+    };
+    let [min, median, max] = [share.min, share.median, share.max].map(|x| percent(Some(x)));
+    page.item(
+        0,
+        "waiting",
+        &format!("for other threads or ranks: min {min}, median {median}, max {max} of the time{who}"),
+    );
 }
 
 fn spread(page: &mut Page, label: &str, spread: Option<Spread>, word: impl Fn(f64) -> String, ranks: usize) {

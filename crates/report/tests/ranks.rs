@@ -68,6 +68,7 @@ fn summary(rank: u32, size: u32) -> Summary {
         verdict_why: "little is far".into(),
         far_share: Some(0.004),
         far_share_ci: Some(Interval { low: 0.001, high: 0.009 }),
+        waiting_share: Some(0.01),
         node_matrix: Some(vec![vec![0.5, 0.0], vec![0.0, 0.5]]),
         objects: vec![object("field", 0.8, Some(0.0)), object("halo", 0.1, Some(0.1))],
         objects_left_out: 0,
@@ -105,6 +106,24 @@ fn ranks_that_are_alike_are_one_class_and_none_differs() {
     let table: Vec<&str> = text.lines().filter(|l| l.ends_with("........")).collect();
     assert_eq!(table.len(), 8, "{text}");
     assert!(table[1].contains("node1") && table[1].contains("8-15"), "{text}");
+}
+
+#[test]
+fn ranks_that_wait_for_the_slowest_are_said_to_and_which_it_is() {
+    // Rank 5 has most to do.
+    let slow = |waits: f64| {
+        run((0..16)
+            .map(|n| Summary { waiting_share: Some(if n == 5 { 0.02 } else { waits }), ..summary(n, 16) }))
+    };
+    let text = page(&slow(0.4)).replace('\n', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = "waiting for other threads or ranks: min 2.0 %, median 40 %, max 40 % of the time, least in rank 5, most in rank 0";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(slow(0.4).ranks[0].waiting_share, Some(0.4));
+    let text = page(&slow(0.04));
+    assert!(!text.contains("waiting"), "{text}");
+    // Recordings of before do not say it.
+    let old = run((0..4).map(|n| Summary { waiting_share: None, ..summary(n, 4) }));
+    assert!(old.waiting_share.is_none() && !page(&old).contains("waiting"));
 }
 
 #[test]

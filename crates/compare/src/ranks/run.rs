@@ -87,6 +87,8 @@ pub struct RankRow {
     pub far_share: Option<f64>,
     /// 95 % interval of `far_share`.
     pub far_share_ci: Option<Interval>,
+    /// Share of its samples that wait for other threads or ranks.
+    pub waiting_share: Option<f64>,
     /// In what it differs from the largest class, most telling first.
     pub differs: Vec<String>,
 }
@@ -122,6 +124,8 @@ pub struct Run {
     pub cpu_seconds: Option<Spread>,
     /// Share of the ranks' time at risk on far memory, of the ranks of which it is known.
     pub far_share: Option<Spread>,
+    /// Share of the ranks' samples that wait for other threads or ranks.
+    pub waiting_share: Option<Spread>,
     /// Objects of all ranks, those first that cost one of them most far time.
     pub objects: Vec<CommonObject>,
     /// Phases of all ranks by name, those first in which one of them spent most time; at most 100.
@@ -208,6 +212,7 @@ pub fn merge(launch: &str, launcher: &str, size: Option<u32>, found: Vec<Found>,
         seconds: Spread::of(summaries.iter().map(|s| s.seconds)),
         cpu_seconds: Spread::of(summaries.iter().filter_map(|s| s.cpu_seconds)),
         far_share: Spread::of(summaries.iter().filter_map(|s| s.far_share)),
+        waiting_share: Spread::of(summaries.iter().filter_map(|s| s.waiting_share)),
         objects: common(summaries.iter().copied()),
         hosts: hosts(summaries.iter().copied()),
         phases: common_phases(summaries.iter().copied()),
@@ -239,6 +244,7 @@ fn row(found: &Found, class: Option<usize>) -> RankRow {
         verdict_why: s.map(|s| s.verdict_why.clone()),
         far_share: s.and_then(|s| s.far_share),
         far_share_ci: s.and_then(|s| s.far_share_ci),
+        waiting_share: s.and_then(|s| s.waiting_share),
         differs: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! What a rank leaves for the report of its run: of its own report, the part that is compared with other ranks.
 
 use nearfar_analyze::stats::LEAST_OF_A_PART;
-use nearfar_analyze::{CountedAlong, CountedValue, Interval, Pattern, Report, Verdict};
+use nearfar_analyze::{Basis, CountedAlong, CountedValue, Interval, Pattern, Report, Verdict};
 use nearfar_machine::Machine;
 use nearfar_recording::{Meta, Modules, Rank};
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,9 @@ pub struct Summary {
     pub far_share: Option<f64>,
     /// 95 % interval of `far_share`.
     pub far_share_ci: Option<Interval>,
+    /// Share of the samples that wait for other threads or ranks; `null` where lines are counted in place of time.
+    #[serde(default)]
+    pub waiting_share: Option<f64>,
     /// Rows: node of the thread; columns: node of the page; shares of the samples. `null` if it would be too large.
     pub node_matrix: Option<Vec<Vec<f64>>>,
     /// Objects by time, largest first.
@@ -224,6 +227,8 @@ pub fn summarize(report: &Report, meta: &Meta, modules: &Modules, machine: &Mach
         verdict_why: short(&report.verdict_why, SENTENCE),
         far_share: report.remote_time_share,
         far_share_ci: report.remote_time_share_ci,
+        waiting_share: (report.basis == Basis::StallTime && report.samples() > 0)
+            .then_some(report.spinning_share),
         node_matrix: Some(report.node_matrix.clone()),
         objects_left_out: (report.objects.len() - objects.len()) as u64,
         objects,
@@ -299,7 +304,10 @@ impl Summary {
     fn check(&self) -> Result<(), String> {
         self.rank.check()?;
         let share = |x: f64| (0.0..=1.0).contains(&x);
-        let shares = [self.far_share].into_iter().chain(self.objects.iter().map(|o| o.far_share)).flatten();
+        let shares = [self.far_share, self.waiting_share]
+            .into_iter()
+            .chain(self.objects.iter().map(|o| o.far_share))
+            .flatten();
         let ends = self.far_share_ci.iter().flat_map(|ci| [ci.low, ci.high]);
         let times = self.objects.iter().flat_map(|o| [Some(o.time_share), o.far_time_share]).flatten();
         let phases = self.phases.iter().flat_map(|p| [p.far_share, p.part_of_far]).flatten();
