@@ -6,7 +6,7 @@ use super::input::{Input, Judge};
 use super::object_rows::{RowUse, read_only_files};
 use super::program::{Managed, Program};
 use super::sites::NAMELESS;
-use super::thresholds::{MOST_ROWS, THRESHOLD};
+use super::thresholds::MOST_ROWS;
 use super::timing::Timing;
 use super::value::{Basis, FunctionRow, WeakFigure};
 use super::verdict::unresolved_share;
@@ -114,7 +114,7 @@ pub fn notes(
         ));
     }
     let sampled = context.measure.basis != Basis::DramLines;
-    if let Some(share) = meta.kernel_share().filter(|share| sampled && *share >= THRESHOLD) {
+    if let Some(share) = meta.kernel_share().filter(|share| sampled && *share >= MUCH_KERNEL) {
         n.push(format!(
             "{} of the CPU time is in the kernel, where no samples are taken: what it copies for the program, as messages between \
              processes, may be far. Verdict and shares are of the rest.",
@@ -190,6 +190,8 @@ pub fn notes(
 const SLOWER: f64 = 1.25;
 /// Part of the time from which on waiting is worth a line. // chosen
 const MUCH_WAITING: f64 = 0.05;
+/// Share of the CPU time in the kernel from which on it is said what that means: below, page faults are most of it. // chosen
+const MUCH_KERNEL: f64 = 0.2;
 
 /// Reasons that are named for one kind of loss.
 const REASONS: usize = 3;

@@ -152,6 +152,28 @@ fn first_touch_by_the_user_is_clean() {
 }
 
 #[test]
+fn what_is_clean_beside_much_time_in_the_kernel_says_so() {
+    let with_kernel = |seconds: f64| {
+        let mut w = MadeRecording::new(2);
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let a = w.array("a", 1024);
+        for t in 0..2 {
+            w.touch(100, t, init, a + u64::from(t) * 512 * PAGE, 512);
+        }
+        w.use_blocked(2, 400, work, a, 1024);
+        (w.input.meta.target_cpu_s, w.input.meta.target_system_s) = (10.0, seconds);
+        let r = w.on(2);
+        assert_eq!(r.verdict, Verdict::Clean, "{}", r.verdict_why);
+        let noted = r.notes.iter().any(|n| n.contains("of the CPU time is in the kernel"));
+        (r.verdict_why.contains("of the time outside the kernel"), noted)
+    };
+    assert_eq!(with_kernel(0.5), (false, false));
+    assert_eq!(with_kernel(1.5), (true, false));
+    assert_eq!(with_kernel(4.0), (true, true));
+    assert_eq!(with_kernel(-1.0), (false, false));
+}
+
+#[test]
 fn a_halo_is_clean() {
     let mut w = MadeRecording::new(4);
     let init = w.own("init", 10);

@@ -41,7 +41,8 @@ pub use lines::Frame;
 pub use names::readable;
 pub use receiver::{NameSource, Received};
 pub use runtime::{
-    AGENT_MEMORY, Waits, is_agent, is_allocator_function, is_library_frame, is_runtime, waits,
+    AGENT_MEMORY, Waits, is_agent, is_allocator_function, is_library_frame, is_runtime, may_wait_by_name,
+    waits,
 };
 pub use statics::StaticVariable;
 pub use unwind::{Regs, Unwinder};

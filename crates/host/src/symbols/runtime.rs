@@ -190,6 +190,11 @@ pub fn is_allocator_function(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|p| name.starts_with(p))
 }
 
+/// Whether functions of the module at `path` may be known to wait by their names.
+pub fn may_wait_by_name(path: &str) -> bool {
+    is_runtime(path) || library(file_name(path)).is_some_and(|name| name.starts_with("libopenblas"))
+}
+
 /// What the name of a place in the code says about waiting there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
@@ -275,6 +280,9 @@ fn is_spin_function(name: &str) -> bool {
         "__pthread_spin_lock",
         "__pthread_mutex_lock_full",
         "pthread_barrier_wait",
+        // OpenBLAS: until one of its threads is free, and until they are done.
+        "exec_blas_async",
+        "blas_thread_server",
         "__pthread_barrier_wait",
     ];
     // `bool __kmp_wait_template<...>(...)`: a demangled template starts with its type.
@@ -350,6 +358,10 @@ mod tests {
         assert!(always("/home/me/static", Some("gomp_team_barrier_wait_end")));
         assert!(always("/usr/lib/libc.so.6", Some("sched_yield")));
         assert!(!always("/usr/lib/libc.so.6", Some("memset")));
+        let blas = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so";
+        assert!(may_wait_by_name(blas) && always(blas, Some("exec_blas_async")));
+        assert!(!always(blas, Some("dgemm_kernel_SKYLAKEX")) && !always(blas, None));
+        assert!(may_wait_by_name(gomp) && !may_wait_by_name("/home/me/libsolver.so"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Loaded, ProcessTable};
 use nearfar_decode::{Decoder, FunctionCode, Registers};
-use nearfar_host::symbols::{Module, Waits, waits};
+use nearfar_host::symbols::{Module, Waits, may_wait_by_name, waits};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
 
@@ -22,15 +22,16 @@ impl ProcessTable {
         let Some((start, map)) = self.spaces[space as usize].map_at(address) else {
             return Waits::Unknown;
         };
-        let Some(Loaded { file: Some(file), runtime }) = self.modules.get(map.module as usize) else {
+        let Some(Loaded { file: Some(file), .. }) = self.modules.get(map.module as usize) else {
             return Waits::Unknown;
         };
-        if !runtime && !file.is_static_executable() {
+        let path = file.path().to_string_lossy();
+        if !may_wait_by_name(&path) && !file.is_static_executable() {
             return Waits::Unknown;
         }
         let function =
             file.vaddr_of_file_offset(map.offset + (address - start)).and_then(|v| file.function(v));
-        waits(&file.path().to_string_lossy(), function.as_deref())
+        waits(&path, function.as_deref())
     }
 
     /// Asks the decoder about the code around `ip`.
