@@ -298,7 +298,7 @@ fn advice(r: &RowUse, program: Program, cause: Use, used: &str, touched: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_rows::Toucher;
+    use crate::touchers::Toucher;
 
     #[test]
     fn words_fit_the_number_of_objects() {

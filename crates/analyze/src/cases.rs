@@ -3,8 +3,9 @@
 use super::advice::{self, ALL, IS, IT, ITS, Use};
 use super::hash::FastSet;
 use super::nodes::{NodeIndex, Nodes, UNKNOWN};
-use super::object_rows::{RowUse, Toucher};
+use super::object_rows::RowUse;
 use super::program::Program;
+use super::touchers::Toucher;
 use super::value::{Basis, Pattern};
 use nearfar_figures::count::count;
 use nearfar_figures::percent::percent;
@@ -40,6 +41,8 @@ pub(super) struct Case<'a> {
     /// The real function: cases with the same one have the same cause.
     pub(super) outer: Option<String>,
     pub(super) text: String,
+    /// Processes in each of which one thread placed its pages; 0 if that is not the case.
+    pub(super) processes: u32,
     /// What should be said of this object alone.
     pub(super) own: String,
     /// What may hold for other objects, too.
@@ -63,6 +66,7 @@ impl<'a> Case<'a> {
             function: top.and_then(|t| t.function.clone()),
             outer: top.and_then(|t| t.outer.clone()),
             text: String::new(),
+            processes: 0,
             own: String::new(),
             common: vec![advice::pattern_sentence(row)],
             advice: Default::default(),
@@ -210,32 +214,71 @@ pub(super) fn crowded<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Cas
     }
 }
 
-/// One thread placed the pages that the remote samples are on.
-fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+/// Of each process that has the object for itself, the thread on whose pages most of what is remote is, that with most of it first: what it
+/// placed is one thread's work there, whatever other processes do to theirs. The numbers are what is remote on its pages, and all.
+fn placers(r: &RowUse) -> Vec<(&Toucher, u64, u64)> {
     // One that migrated meanwhile is one thread all the same.
     let of_thread = |thread: u32| r.touchers.iter().filter(move |t| t.thread == thread);
     let sums = |thread: u32| of_thread(thread).fold((0, 0), |sum, t| (sum.0 + t.remote, sum.1 + t.weight));
-    let top = r.touchers.iter().max_by_key(|t| (sums(t.thread).0, t.remote, std::cmp::Reverse(t.index)))?;
-    let (remote, weight) = sums(top.thread);
+    let space = |t: &Toucher| if r.shared { None } else { Some(t.space) };
+    let mut found: Vec<(&Toucher, u64, u64)> = r
+        .touchers
+        .iter()
+        .filter(|t| t.remote > 0)
+        .map(|t| {
+            let (remote, weight) = sums(t.thread);
+            (t, remote, weight)
+        })
+        .collect();
+    found.sort_by_key(|(t, remote, _)| (std::cmp::Reverse((*remote, t.remote)), t.index));
+    let mut seen: FastSet<Option<u32>> = FastSet::default();
+    found.retain(|(t, ..)| seen.insert(space(t)));
+    found
+}
+
+/// One thread placed the pages that the remote samples are on, or one in each process.
+fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>> {
+    let mut placers = placers(r);
+    let (_, most, _) = *placers.first()?;
+    // One process in which nearly all of it is, beside others.
+    if most as f64 >= SERIAL * r.remote as f64 {
+        placers.truncate(1);
+    }
+    let (top, ..) = placers[0];
+    let sum = |of: fn(&(&Toucher, u64, u64)) -> u64| placers.iter().map(of).sum::<u64>();
+    let (remote, weight) = (sum(|p| p.1), sum(|p| p.2));
     if (remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
         return None;
     }
     if (remote as f64) < MOSTLY_HALO * weight as f64 {
         return None;
     }
-    let mut on: Vec<NodeIndex> = of_thread(top.thread).map(|t| t.node).collect();
+    let several = placers.len() > 1;
+    let mut on: Vec<NodeIndex> =
+        r.touchers.iter().filter(|t| t.thread == top.thread).map(|t| t.node).collect();
     on.sort_unstable();
-    let elsewhere = on.len() > 1 || r.user_nodes.iter().any(|&(n, _)| n != top.node);
+    let elsewhere = several || on.len() > 1 || r.user_nodes.iter().any(|&(n, _)| n != top.node);
     if !elsewhere {
         return None;
     }
-    let pages = r.pages_of(top.thread);
+    let pages: u64 = placers.iter().map(|p| r.pages_of(p.0.thread)).sum();
     let share = pages as f64 / r.placed_pages().max(1) as f64;
     // One line of several: what is remote is on what it placed, the other pages are others' work.
-    let at_line = (0 < top.pages_at && (top.pages_at as f64) < SERIAL * pages as f64).then_some(top.pages_at);
+    let at_line = (0 < top.pages_at && (top.pages_at as f64) < SERIAL * pages as f64 && !several)
+        .then_some(top.pages_at);
     let number = |n: &NodeIndex| nodes.ids.get(usize::from(*n)).map_or("?".to_string(), u32::to_string);
     let numbers: Vec<String> = on.iter().map(number).collect();
-    let node = format!("node{} {}", if on.len() > 1 { "s" } else { "" }, numbers.join(", "));
+    let by = match placers.len() {
+        1 => {
+            format!(
+                "thread {} (node{} {})",
+                top.index,
+                if on.len() > 1 { "s" } else { "" },
+                numbers.join(", ")
+            )
+        }
+        n => format!("one thread in each of {n} processes"),
+    };
     let placed = count(r.placed_pages());
     let whole =
         if share > 0.99 { format!("all {placed}") } else { format!("{} of {placed}", percent(share)) };
@@ -246,12 +289,13 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
     } else {
         format!("the pages of {ALL}")
     };
+    let text = text.replace("#", &first).replace('@', &ALL.to_string()).replace('~', IS).replace('$', IT);
     Some(Case {
-        text: text.replace("#", &first).replace('@', &ALL.to_string()).replace('~', IS).replace('$', IT),
+        text: if several { format!("in each process, {text}") } else { text },
+        processes: if several { placers.len() as u32 } else { 0 },
         own: format!(
-            "{}: {whole} pages placed by thread {} ({node}){} {}; {} remote{}",
+            "{}: {whole} pages placed by {by}{} {}; {} remote{}",
             r.name,
-            top.index,
             at_line.map_or(String::new(), |n| format!(
                 ", {} of them (with most of the remote accesses)",
                 count(n)
@@ -362,7 +406,9 @@ fn straddling<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
 
 /// Whether parts are in the order of their use except for their borders, and no thread placed nearly all of it.
 fn shifted(r: &RowUse) -> bool {
-    let most = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0) as f64;
+    let of_one = r.touchers.iter().map(|t| r.pages_of(t.thread)).max().unwrap_or(0);
+    let of_each_process: u64 = placers(r).iter().map(|p| r.pages_of(p.0.thread)).sum();
+    let most = of_one.max(of_each_process) as f64;
     let ordered = 2..=2 * r.user_nodes.len().max(1);
     most < SERIAL * r.placed_pages() as f64
         && r.runs.is_some_and(|(page_nodes, users)| ordered.contains(&page_nodes) && ordered.contains(&users))
@@ -375,7 +421,7 @@ fn mismatch<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     let shifted = shifted(r);
     let least = if shifted { LEAST_SHIFTED } else { MOSTLY_HALO };
     if r.remote_share.is_none_or(|s| s < least)
-        || toucher_threads < 2 && !shifted
+        || toucher_threads <= placers(r).len().max(1) && !shifted
         || (known as f64) < 0.5 * r.remote as f64
     {
         return None;

@@ -315,6 +315,7 @@ fn finding(mut cases: Vec<Case>, total: f64, setting: &Setting) -> Finding {
             at: first.at.clone(),
             function: first.function.clone(),
             text: advice::told(&first.text, &names),
+            processes: first.processes,
         },
         evidence,
         advice: advice.join(" "),
@@ -355,6 +356,7 @@ fn unpinned(setting: &Setting) -> Option<Finding> {
             at: None,
             function: None,
             text: format!("{wandering} threads ran on more than one node"),
+            processes: 0,
         },
         evidence: vec![format!(
             "{} of all {} by these threads away from the node they ran on most",

@@ -107,8 +107,8 @@ pub fn notes(
     let waiting = counters.resolved(Resolution::Spinning) as f64 / counters.total.weight.max(1) as f64;
     if waiting >= MUCH_WAITING {
         n.push(format!(
-            "{} of the CPU time is spent in loops that wait for other threads or processes, of OpenMP's or MPI's libraries or with \
-             an instruction that pauses the cpu: the others have more to do, or are late. Placement cannot win that time, so shares \
+            "{} of the CPU time is spent in loops that wait for other threads or processes (of OpenMP, MPI or OpenBLAS, or with an \
+             instruction that pauses the cpu): the others have more to do, or are late. Placement cannot win that time, so shares \
              of time leave it out.",
             percent(waiting)
         ));

@@ -13,6 +13,7 @@ use super::pattern::{self, Range};
 use super::sites::SiteId;
 use super::space::MOST_CONSTANT;
 use super::stats::{Block, share_interval};
+use super::touchers::Toucher;
 use super::value::{Basis, Interval, PageOrigins, Pattern};
 use nearfar_recording::{NONE, ObjectKind};
 
@@ -23,41 +24,6 @@ const EXECUTABLE: u8 = 4;
 /// Rows that get intervals and page counts; the others are below anything a finding could need.
 const DETAILED: usize = 100;
 
-/// A thread that placed pages which samples are on.
-#[derive(Clone, Debug, Default)]
-pub struct Toucher {
-    /// Thread (position in the threads table).
-    pub thread: u32,
-    /// Its place in the order of creation, as the report's threads have it.
-    pub index: u32,
-    /// Node it touched from.
-    pub node: NodeIndex,
-    /// Weight on its pages.
-    pub weight: u64,
-    /// Remote weight on its pages.
-    pub remote: u64,
-    /// Of it, on pages placed inside the allocator.
-    pub remote_by_allocator: u64,
-    /// Of its weight, on pages that are elsewhere than where it touched them.
-    pub away: u64,
-    /// Of its remote weight, on such pages.
-    pub away_remote: u64,
-    /// Pages that it placed at that line; 0 where pages were not counted.
-    pub pages_at: u64,
-    /// The line with most of what is remote.
-    pub at: Option<String>,
-    /// The function.
-    pub function: Option<String>,
-    /// The real function, where `function` was inlined.
-    pub outer: Option<String>,
-    /// The line that called the allocator, if it placed pages.
-    pub allocator_at: Option<String>,
-    /// The function.
-    pub allocator_function: Option<String>,
-    /// The real function.
-    pub allocator_outer: Option<String>,
-}
-
 /// How an object row is allocated, placed and used: all that findings, predictions and pictures ask of it.
 #[derive(Debug, Default)]
 pub struct RowUse {
@@ -67,6 +33,8 @@ pub struct RowUse {
     pub name: String,
     /// Whether it was allocated.
     pub heap: bool,
+    /// Memory that several processes may have in common.
+    pub shared: bool,
     /// Stacks of threads that others created: each is its thread's own. What they were touched first by others is the
     /// little that creating a thread writes there, which no placement of the program's data mends.
     pub own_stacks: bool,
@@ -252,6 +220,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
             row,
             name: about.name.clone(),
             heap: matches!(about.kind, ObjectKind::Heap | ObjectKind::SmallHeap),
+            shared: matches!(about.kind, ObjectKind::File | ObjectKind::Shared),
             own_stacks: about.kind == ObjectKind::Stack && !about.name.starts_with("main thread"),
             loaded: about.kind == ObjectKind::File && executable.contains(about.name.as_str()),
             remote: counts.remote,
@@ -390,20 +359,10 @@ fn who_placed(f: &mut RowUse, context: &Context, touches: &[(u32, &TouchUse)]) {
                 places.insert((g.thread, g.node), f.touchers.len());
                 f.touchers.push(Toucher {
                     thread: g.thread,
+                    space: context.spaces_of_threads.get(g.thread as usize).copied().unwrap_or(NONE),
                     index: context.finder.nodes.order.get(g.thread as usize).copied().unwrap_or(0),
                     node: g.node,
-                    weight: 0,
-                    remote: 0,
-                    remote_by_allocator: 0,
-                    away: 0,
-                    away_remote: 0,
-                    pages_at: 0,
-                    at: None,
-                    function: None,
-                    outer: None,
-                    allocator_at: None,
-                    allocator_function: None,
-                    allocator_outer: None,
+                    ..Toucher::default()
                 });
                 f.touchers.len() - 1
             }

@@ -313,6 +313,7 @@ fn finding(
             at: site.and_then(|s| s.at.clone()),
             function: site.and_then(|s| s.function.clone()),
             text,
+            processes: 0,
         },
         evidence: vec![format!(
             "{}: about {} times a cache of another node supplied one of {count} line{s}{used}; used by {} threads: {}",

@@ -8,6 +8,43 @@ use super::placement::How;
 use super::sites::{SiteId, Sites};
 use nearfar_recording::NONE;
 
+/// A thread that placed pages which samples are on.
+#[derive(Clone, Debug, Default)]
+pub struct Toucher {
+    /// Thread (position in the threads table).
+    pub thread: u32,
+    /// Address space of its process.
+    pub space: u32,
+    /// Its place in the order of creation, as the report's threads have it.
+    pub index: u32,
+    /// Node it touched from.
+    pub node: NodeIndex,
+    /// Weight on its pages.
+    pub weight: u64,
+    /// Remote weight on its pages.
+    pub remote: u64,
+    /// Of it, on pages placed inside the allocator.
+    pub remote_by_allocator: u64,
+    /// Of its weight, on pages that are elsewhere than where it touched them.
+    pub away: u64,
+    /// Of its remote weight, on such pages.
+    pub away_remote: u64,
+    /// Pages that it placed at that line; 0 where pages were not counted.
+    pub pages_at: u64,
+    /// The line with most of what is remote.
+    pub at: Option<String>,
+    /// The function.
+    pub function: Option<String>,
+    /// The real function, where `function` was inlined.
+    pub outer: Option<String>,
+    /// The line that called the allocator, if it placed pages.
+    pub allocator_at: Option<String>,
+    /// The function.
+    pub allocator_function: Option<String>,
+    /// The real function.
+    pub allocator_outer: Option<String>,
+}
+
 /// Touches of one thread, on one node, at one place, in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group {

@@ -274,6 +274,7 @@ fn finding(context: &Context, row: u32, lines: &[OfLine], share: [f64; 2]) -> Fi
             at: site.and_then(|s| s.at.clone()),
             function: site.and_then(|s| s.function.clone()),
             text,
+            processes: 0,
         },
         evidence: vec![format!(
             "{}: an iteration of the loop took {:.1} ns while another thread wrote to {} line{s}, and takes {:.1} at most \

@@ -104,7 +104,7 @@ fn waits_for_contended_lines_are_compared_on_top_of_the_modelled_time() {
     let finding = |low: f64, high: f64| Finding {
         kind: "false_sharing".into(),
         objects: vec!["counters".into()],
-        cause: Cause { at: None, function: None, text: String::new() },
+        cause: Cause { at: None, function: None, text: String::new(), processes: 0 },
         evidence: Vec::new(),
         advice: String::new(),
         repairs: Vec::new(),

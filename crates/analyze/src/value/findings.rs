@@ -14,6 +14,8 @@ pub struct Cause {
     pub function: Option<String>,
     /// In words.
     pub text: String,
+    /// Processes in each of which one thread placed the pages; 0 if that is not the cause.
+    pub processes: u32,
 }
 
 /// Predicted time after the repair over time before.

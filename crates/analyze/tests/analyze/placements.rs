@@ -433,3 +433,49 @@ fn threads_that_wander_between_nodes_are_found_on_a_real_machine_only() {
     assert!(w.real().findings.iter().any(|f| f.kind == "unpinned_threads"));
     assert!(!w.on(2).findings.iter().any(|f| f.kind == "unpinned_threads"));
 }
+
+/// Two ranks under one recording: each initialises its own array in its first thread. Two threads placed what the report calls one object, and
+/// neither of them did it for the other.
+#[test]
+fn a_serial_first_touch_in_each_of_two_processes_is_serial() {
+    let ranks = |kind: ObjectKind, parallel: bool| {
+        let mut w = MadeRecording::new(2);
+        let second = w.process(NONE, false, 0);
+        let (init, work) = (w.own("init", 10), w.own("work", 20));
+        let threads = [[0, 1], [w.thread(second), w.thread(second)]];
+        let main = w.own("main", 5);
+        let site = w.chain(&[main]);
+        for (process, pair) in [0, second].into_iter().zip(threads) {
+            let a = BASE + u64::from(process) * (64 << 20);
+            w.object(kind, a, 1024 * PAGE, 10, "a");
+            let last = w.input.objects.process.len() - 1;
+            (w.input.objects.process[last], w.input.objects.chain[last]) = (process, site);
+            for (half, thread) in pair.into_iter().enumerate() {
+                let part = a + half as u64 * 512 * PAGE;
+                w.touch(100, if parallel { thread } else { pair[0] }, init, part, 512);
+                for i in 0..300u64 {
+                    let at = part + (i * 7919 % 300) * (512 * PAGE / 300);
+                    w.sample(WORK + i * 1_000_000 + u64::from(thread), thread, work, at);
+                }
+            }
+        }
+        w.on(4)
+    };
+    let r = ranks(ObjectKind::Heap, false);
+    assert_eq!(r.objects[0].count, 2, "{:?}", r.objects);
+    let f = &r.findings[0];
+    assert_eq!((f.kind.as_str(), f.cause.processes), ("serial_first_touch", 2), "{f:?}");
+    assert_eq!(
+        f.cause.text,
+        "in each process, one thread touches the pages of a first, and threads on other nodes use them"
+    );
+    assert!(
+        f.evidence[0].contains("all 2,048 pages placed by one thread in each of 2 processes at main.c:10"),
+        "{:?}",
+        f.evidence
+    );
+    assert!(ranks(ObjectKind::Heap, true).findings.is_empty());
+    // What processes have in common is placed by both of them.
+    let f = &ranks(ObjectKind::Shared, false).findings[0];
+    assert_eq!((f.kind.as_str(), f.cause.processes), ("schedule_mismatch", 0), "{f:?}");
+}

@@ -40,25 +40,49 @@ pub struct Unwinder {
 struct Space {
     unwinder: framehop::UnwinderNative<OwnedSection, MayAllocateDuringUnwind>,
     /// Executable mappings, disjoint, sorted by address.
-    mapped: Vec<Range<u64>>,
+    mapped: Vec<Mapped>,
+}
+
+/// Code of a file that is mapped.
+#[derive(Clone)]
+struct Mapped {
+    range: Range<u64>,
+    /// Where the module's first segment would be.
+    base: u64,
+    module: Arc<Module>,
 }
 
 impl Space {
     fn is_code(&self, address: u64) -> bool {
-        let after = self.mapped.partition_point(|m| m.start <= address);
-        after > 0 && self.mapped[after - 1].contains(&address)
+        let after = self.mapped.partition_point(|m| m.range.start <= address);
+        after > 0 && self.mapped[after - 1].range.contains(&address)
     }
 
-    /// Forgets mappings that a new one at `range` replaces.
+    /// Forgets what a new mapping at `range` replaces. What is left of a mapping on both sides of it stays known: a library that
+    /// writes hooks into another one (UCX into libc) has a page of it mapped anew, with other permissions.
     fn clear(&mut self, range: &Range<u64>) {
-        let unwinder = &mut self.unwinder;
-        self.mapped.retain(|m| {
-            let overlaps = m.start < range.end && range.start < m.end;
-            if overlaps {
-                unwinder.remove_module(m.start);
+        let overlaps = |m: &Mapped| m.range.start < range.end && range.start < m.range.end;
+        let (replaced, kept) = std::mem::take(&mut self.mapped).into_iter().partition(overlaps);
+        self.mapped = kept;
+        for m in &replaced {
+            self.unwinder.remove_module(m.range.start);
+        }
+        for m in replaced {
+            for left in [m.range.start..range.start, range.end..m.range.end] {
+                if left.start < left.end {
+                    self.add(Mapped { range: left, ..m.clone() });
+                }
             }
-            !overlaps
-        });
+        }
+    }
+
+    /// Adds a mapping where none is.
+    fn add(&mut self, mapped: Mapped) {
+        let sections = sections(&mapped.module);
+        let name = mapped.module.path().display().to_string();
+        self.unwinder.add_module(framehop::Module::new(name, mapped.range.clone(), mapped.base, sections));
+        let at = self.mapped.partition_point(|m| m.range.start < mapped.range.start);
+        self.mapped.insert(at, mapped);
     }
 }
 
@@ -81,16 +105,7 @@ impl Unwinder {
         }
         let space = self.spaces.entry(space).or_default();
         space.clear(&(start..end));
-        let at = space.mapped.partition_point(|m| m.start < start);
-        space.mapped.insert(at, start..end);
-        let sections = sections(&module);
-        let base_avma = bias.wrapping_add(sections.base_svma);
-        space.unwinder.add_module(framehop::Module::new(
-            module.path().display().to_string(),
-            start..end,
-            base_avma,
-            sections,
-        ));
+        space.add(Mapped { range: start..end, base: bias.wrapping_add(first_segment(&module)), module });
     }
 
     /// Forgets the mappings that overlap `start..end`.
@@ -177,6 +192,11 @@ fn native(regs: Regs) -> framehop::aarch64::UnwindRegsAarch64 {
     framehop::aarch64::UnwindRegsAarch64::new_with_ptr_auth_mask(mask, regs.lr, regs.sp, regs.bp)
 }
 
+/// Address of the module's first segment in its file.
+fn first_segment(module: &Module) -> u64 {
+    module.image.segments.iter().map(|s| s.vaddr).min().unwrap_or(0)
+}
+
 fn sections(module: &Module) -> ExplicitModuleSectionInfo<OwnedSection> {
     let image = &module.image;
     let range = |name| image.section_range(name);
@@ -188,7 +208,7 @@ fn sections(module: &Module) -> ExplicitModuleSectionInfo<OwnedSection> {
     };
     ExplicitModuleSectionInfo {
         // Offsets within a module are 32 bits wide: count from its first segment.
-        base_svma: image.segments.iter().map(|s| s.vaddr).min().unwrap_or(0),
+        base_svma: first_segment(module),
         text_svma: range(".text"),
         got_svma: range(".got"),
         eh_frame_svma: range(".eh_frame"),

@@ -184,7 +184,7 @@ fn placed(r: &Report, f: &Finding, objects: &[&ObjectRow]) -> String {
     let touches: Vec<&TouchRow> = objects.iter().flat_map(|o| &o.first_touch).collect();
     let function = f.cause.function.as_deref().map_or(String::new(), |f| format!("  {f}"));
     let function = function.split(" (inlined").next().unwrap_or_default();
-    match by(r, &touches) {
+    match by(r, f, &touches) {
         Some(by) if at.is_empty() => by,
         Some(by) => format!("{at}{function}, {by}"),
         None if at.is_empty() => "unknown: first touches were not recorded".to_owned(),
@@ -192,8 +192,11 @@ fn placed(r: &Report, f: &Finding, objects: &[&ObjectRow]) -> String {
     }
 }
 
-/// `all by thread 0 on node 0`, `52 % by thread 3 on node 1`, `by 8 threads`.
-fn by(r: &Report, touches: &[&TouchRow]) -> Option<String> {
+/// `all by thread 0 on node 0`, `52 % by thread 3 on node 1`, `by 8 threads`, `by one thread of each of 2 processes`.
+fn by(r: &Report, f: &Finding, touches: &[&TouchRow]) -> Option<String> {
+    if f.cause.processes > 1 {
+        return Some(format!("by one thread of each of {} processes", f.cause.processes));
+    }
     let all: u64 = touches.iter().map(|t| t.pages).sum();
     let of = |tid: u32| touches.iter().filter(|t| t.thread == tid).map(|t| t.pages).sum::<u64>();
     let most = touches.iter().max_by_key(|t| (of(t.thread), std::cmp::Reverse(t.thread)))?;

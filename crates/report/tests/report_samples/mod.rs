@@ -128,6 +128,7 @@ pub fn affected() -> Report {
                 at: Some("triad.c:21".into()),
                 function: Some("init".into()),
                 text: "thread 0 wrote all pages first, so all are on node 0".into(),
+                processes: 0,
             },
             evidence: vec![
                 "65,536 of 65,536 pages of each array were first touched by thread 0.".into(),
