@@ -26,7 +26,7 @@ function detail(d: Data, o: ObjectRow): HTMLElement {
   );
   const used = o.accessed_at.map((u) => h("li", {}, `${percent(u.stall_share)}, far `, share(u.remote_share, null, source), " ", placeOf(u.at, u.function)));
   const list = (title: string, items: Child[]): Child => (items.length === 0 ? null : h("div", {}, h("h4", {}, title), h("ul", {}, ...items)));
-  const where = o.allocated_at === null ? null : h("p", {}, "allocated at ", placeOf(o.allocated_at, o.allocated_in), o.allocated_through.length > 0 ? ` through ${o.allocated_through.join(", ")}` : "");
+  const where = o.allocated_at === null ? null : h("p", {}, "allocated at ", placeOf(o.allocated_at, o.allocated_in), o.allocated_for === null ? "" : ` for ${brief(o.allocated_for)}`, o.allocated_through.length > 0 ? ` through ${o.allocated_through.join(", ")}` : "");
   const own = d.report.pictures.strips.find((one) => d.report.objects[one.object] === o);
   const p = o.pages;
   const pages = `${count(p.total)} pages: ${count(p.touched)} touched first here, ${count(p.inherited)} recycled, ${count(p.unseen)} present without a touch, ${count(p.absent_or_unknown)} absent or unknown`;
@@ -54,7 +54,7 @@ export function objects(d: Data): HTMLElement {
       { name: "far", follows: true, about: "share of its samples whose page is on another node, of those whose node is known", number: true, key: (o) => remoteOf(of(o), o.remote_share), cell: (o) => (of(o) === undefined ? share(o.remote_share, o.remote_share_ci, source, o.remote_share_exact) : share(remoteOf(of(o), null), null, source)) },
       { name: "pages", about: "along its addresses, from above: node of the page, first touch, main user, far share, with the repair", key: (o) => o.bytes, cell: (o) => { const own = strips.get(o); return own ? smallStrip(r, own) : null; } },
       { name: "used in", about: "how threads use its address range", ascending: true, key: (o) => PATTERNS[o.pattern], cell: (o) => PATTERNS[o.pattern] },
-      { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_at, cell: (o) => placeOf(o.allocated_at, null) },
+      { name: "allocated at", about: "line of the program that allocates it", ascending: true, key: (o) => o.allocated_for ?? o.allocated_at, cell: (o) => placeOf(o.allocated_for ?? o.allocated_at, null) },
     ],
   });
   return section("objects", "Objects", h("span", {}, "What the program calls its memory, most time first; ▸ opens one. Colours of pages: ", nodeLegend(r)), all);

@@ -402,6 +402,10 @@ fn object(input: &Input, code: &Code, f: &RowUse, lines: &BTreeMap<u32, Option<L
         allocations: row.things.len() as u64,
         allocated_at: site.and_then(|s| s.at.clone()),
         allocated_in: site.and_then(|s| s.function.clone()),
+        allocated_for: row.site.filter(|&s| !context.sites.has_line(s)).and_then(|_| {
+            let line = context.sites.line_of_chain(row.chain?)?;
+            context.sites.get(line).at.clone()
+        }),
         allocated_through: row.through.iter().map(|&s| through(context.sites.get(s))).collect(),
         first_touch: first_touch(input, context, f),
         pages: f.pages.clone(),

@@ -15,6 +15,9 @@ use std::collections::BinaryHeap;
 /// Between the name of an object and the line that calls its allocation, where several do.
 pub const CALLED_FROM: &str = " called from ";
 
+/// Before the function of an allocation whose line is not known.
+const IN: &str = "allocation in ";
+
 /// A row of the report's object table.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -105,9 +108,17 @@ impl Rows {
             let row = match last.filter(|l| l.0 == key) {
                 Some((_, row)) => row,
                 None => *keys.entry(key).or_insert_with(|| {
+                    let shown = origin.map_or(0, |o| o.through.len());
+                    let named = site.filter(|&s| name.is_none() && !sites.has_line(s)).and_then(|_| {
+                        let chain = *input.objects.chain.get(id)?;
+                        let frames = sites.frames(chain).get(shown..)?;
+                        let frame = frames.iter().find(|f| sites.has_name(f.site))?;
+                        sites.get(frame.site).function.as_deref()
+                    });
                     let (name, name_from) = match (name, site.map(|f| sites.get(f))) {
                         (Some(name), _) => (name.to_string(), from),
                         (None, Some(site)) => match (&site.at, &site.function) {
+                            _ if named.is_some() => (format!("{IN}{}", named.unwrap_or_default()), "site"),
                             (Some(at), _) => (format!("allocation at {at}"), "site"),
                             (None, Some(f)) => (format!("allocation in {f}"), "site"),
                             (None, None) => (sized(thing.bytes, thing.kind), "site"),
@@ -141,7 +152,8 @@ impl Rows {
         rows
     }
 
-    /// Allocations of one line that several lines lead to: what calls it is in the name, as findings and repairs refer to rows by name.
+    /// Allocations of one line that several lines lead to: what calls it is in the name, as findings and repairs refer to rows by name. So is
+    /// where they are in a function whose lines are not known.
     fn tell_apart(&mut self, sites: &Sites) {
         let mut of_line: FastMap<(&str, SiteId), Vec<usize>> = FastMap::default();
         for (i, row) in self.rows.iter().enumerate() {
@@ -150,14 +162,26 @@ impl Rows {
             }
         }
         let from = |&i: &usize| {
-            let caller = sites.get(self.rows[i].caller?);
-            caller.at.as_deref().map(base).or(caller.function.as_deref())
+            let id = self.rows[i].caller?;
+            let caller = sites.get(id);
+            let function = caller.function.as_deref();
+            let named = function.filter(|_| sites.has_name(id) && !sites.has_line(id));
+            named.or(caller.at.as_deref().map(base)).or(function)
         };
         let mut called: Vec<(usize, String)> = Vec::new();
         for rows in of_line.into_values().filter(|rows| rows.len() > 1) {
             called.extend(rows.iter().filter_map(|i| Some((*i, format!("{CALLED_FROM}{}", from(i)?)))));
         }
         called.iter().for_each(|(i, from)| self.rows[*i].name.push_str(from));
+        let mut of_name: FastMap<&str, Vec<usize>> = FastMap::default();
+        for (i, row) in self.rows.iter().enumerate().filter(|(_, row)| row.name.starts_with(IN)) {
+            of_name.entry(&row.name).or_default().push(i);
+        }
+        let at = |&i: &usize| Some((i, format!(" at {}", sites.get(self.rows[i].site?).at.as_deref()?)));
+        let same = of_name.into_values().filter(|rows| rows.len() > 1);
+        let apart: Vec<(usize, String)> =
+            same.flat_map(|rows| rows.iter().filter_map(at).collect::<Vec<_>>()).collect();
+        apart.iter().for_each(|(i, at)| self.rows[*i].name.push_str(at));
     }
 
     fn measure(&mut self, input: &Input, all: &Things) {

@@ -68,6 +68,8 @@ pub struct Sites {
     chains: IdIndex,
     /// Per chain: its user frames, innermost first, as many as [`MOST_FRAMES`].
     chain_user: Vec<Vec<UserFrame>>,
+    /// Per chain: its innermost line of a source, however far out.
+    chain_line: Vec<Option<SiteId>>,
     /// By chain: whether a runtime's code called the allocator, for itself.
     chain_of_runtime: Vec<bool>,
     chain_first: Vec<u32>,
@@ -171,6 +173,8 @@ impl Sites {
             let python = located.iter().any(|&l| self.python[l]);
             let caller = located.iter().find(|&&l| !self.allocator[l]);
             self.chain_of_runtime.push(caller.is_some_and(|&l| self.in_runtime[l]));
+            let mut lines = located.iter().flat_map(|&l| &self.user[l]).map(|frame| frame.site);
+            self.chain_line.push(lines.find(|&site| self.has_line(site)));
             let mut in_python = false;
             for l in located {
                 // A library of Python that has no lines was called by a line that can be changed.
@@ -200,8 +204,13 @@ impl Sites {
     }
 
     /// Whether a site is known by file and line.
-    fn has_line(&self, site: SiteId) -> bool {
+    pub fn has_line(&self, site: SiteId) -> bool {
         self.get(site).at.as_deref().is_some_and(|at| !at.contains("+0x"))
+    }
+
+    /// Whether the function of a site has a name.
+    pub fn has_name(&self, site: SiteId) -> bool {
+        self.get(site).function.as_deref().is_some_and(|f| f != NAMELESS && !f.contains("+0x"))
     }
 
     /// Whether a site is in the interpreter of Python itself.
@@ -226,6 +235,11 @@ impl Sites {
     pub fn frames(&self, chain: u32) -> &[UserFrame] {
         let known = if chain == NONE { None } else { self.chains.get(chain) };
         known.map_or(&[], |c| &self.chain_user[c])
+    }
+
+    /// The innermost line of a source in a call chain, however far out.
+    pub fn line_of_chain(&self, chain: u32) -> Option<SiteId> {
+        self.chain_line[self.chains.get(chain)?]
     }
 
     /// The innermost user frame of a chain.

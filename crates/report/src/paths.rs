@@ -32,6 +32,7 @@ fn files(r: &Report) -> BTreeSet<String> {
         // `allocation at src/a.c:12`; a mapped file's own path.
         add(o.name.strip_prefix("allocation at ").map(str::to_owned).as_ref().or(Some(&o.name)));
         add(o.allocated_at.as_ref());
+        add(o.allocated_for.as_ref());
         o.first_touch.iter().for_each(|t| add(t.at.as_ref()));
         o.accessed_at.iter().for_each(|u| add(u.at.as_ref()));
     }
@@ -102,6 +103,7 @@ impl Names {
         for o in &mut r.objects {
             self.text(&mut o.name);
             self.some(&mut o.allocated_at);
+            self.some(&mut o.allocated_for);
             o.allocated_through.iter_mut().for_each(|h| self.text(h));
             o.first_touch.iter_mut().for_each(|t| self.some(&mut t.at));
             o.accessed_at.iter_mut().for_each(|u| self.some(&mut u.at));

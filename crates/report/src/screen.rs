@@ -145,7 +145,7 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
         if roomy { "used in" } else { "" },
     ));
     for o in &shown {
-        let allocated = match (o.kind.as_str(), &o.allocated_at) {
+        let allocated = match (o.kind.as_str(), o.allocated_for.as_ref().or(o.allocated_at.as_ref())) {
             ("static", _) => "static".to_owned(),
             (_, Some(at)) => at.clone(),
             ("heap" | "small heap", None) => "line unknown".to_owned(),
@@ -175,7 +175,11 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
 
 /// `rows ×4,000`.
 fn many(o: &ObjectRow) -> String {
-    let name = short(&o.name);
+    let mut name = short(&o.name);
+    // The column of the place of allocation tells those of one function apart.
+    if let (true, Some((function, _))) = (name.starts_with("in "), name.split_once(" at ")) {
+        name = function.to_owned();
+    }
     if o.count > 1 { format!("{name} ×{}", count(o.count)) } else { name }
 }
 

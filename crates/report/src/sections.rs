@@ -237,7 +237,13 @@ fn one_object(page: &mut Page, r: &Report, o: &ObjectRow, (name_width, roomy): (
         "static" => "static".to_owned(),
         _ => o.allocated_at.as_deref().map_or_else(
             || "allocated at unknown place".to_owned(),
-            |at| format!("allocated {}{}", shorten(at, room), helpers(&o.allocated_through)),
+            |at| {
+                let led = o
+                    .allocated_for
+                    .as_ref()
+                    .map_or(String::new(), |line| format!(" for {}", shorten(line, room)));
+                format!("allocated {}{led}{}", shorten(at, room), helpers(&o.allocated_through))
+            },
         ),
     };
     let placed = placed_by(r, &o.first_touch, room);

@@ -105,7 +105,7 @@ pub struct PageOrigins {
 /// An object, or all objects of one site.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ObjectRow {
-    /// Variable name, symbol, mapping name, or `allocation at file:line`; of what one line allocates for several callers with
+    /// Variable name, symbol, mapping name, `allocation at file:line`, or `allocation in function` where no line is known; of what one line allocates for several callers with
     /// ` called from file:line`.
     pub name: String,
     /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
@@ -122,6 +122,8 @@ pub struct ObjectRow {
     pub allocated_at: Option<String>,
     /// Function of the allocation.
     pub allocated_in: Option<String>,
+    /// `file:line` of the program that led to the allocation, where that is in code whose lines are not known; null where they are.
+    pub allocated_for: Option<String>,
     /// Allocation helpers of the program through which that line got the memory, outermost first: `function (file:line)`.
     pub allocated_through: Vec<String>,
     /// Which threads placed the pages, most pages first.

@@ -63,6 +63,34 @@ fn allocations_of_one_line_are_named_after_their_callers_where_there_are_several
     assert_eq!(names(&[20, 30]), [base(" called from main.c:20"), base(" called from main.c:30")]);
 }
 
+/// A library without debug information: its functions have names, at best.
+#[test]
+fn an_allocation_without_a_line_is_named_after_its_function_and_has_the_line_that_led_to_it() {
+    let told = |frames: &[&[&str]], main: bool| {
+        let mut w = MadeRecording::new(2);
+        for (number, frames) in (0..).zip(frames) {
+            let mut chain: Vec<u32> = frames.iter().map(|function| w.code(function, "", 0, 0)).collect();
+            chain.extend(main.then(|| w.own("main", 30)));
+            let chain = w.chain(&chain);
+            block(&mut w, chain, number);
+        }
+        let r = w.on(2);
+        r.objects.iter().map(|o| (o.name.clone(), o.allocated_for.clone())).collect::<Vec<_>>()
+    };
+    let line = Some("main.c:30".to_owned());
+    assert_eq!(told(&[&["make_table"]], true), [("allocation in make_table".to_owned(), line.clone())]);
+    // The inner function has no name, as a static one of a stripped library; further out are more than are kept.
+    let mut deep = vec!["", "setup"];
+    deep.extend(["solve"; 12]);
+    assert_eq!(told(&[&deep], true), [("allocation in setup".to_owned(), line.clone())]);
+    assert_eq!(told(&[&["", ""]], true), [("allocation in main".to_owned(), line)]);
+    assert_eq!(told(&[&["", ""]], false), [("allocation at app+0x0".to_owned(), None)]);
+    // Two places in one function.
+    let names: Vec<String> =
+        told(&[&["make_table"], &["make_table"]], true).into_iter().map(|row| row.0).collect();
+    assert_eq!(names, ["allocation in make_table at app+0x0", "allocation in make_table at app+0x10"]);
+}
+
 #[test]
 fn a_helper_that_was_inlined_is_seen_through() {
     let mut w = MadeRecording::new(2);

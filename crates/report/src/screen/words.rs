@@ -28,7 +28,10 @@ pub(super) fn pattern(p: Pattern) -> &'static str {
     }
 }
 
-/// What has no other name than its line: `at line.c:12`, as the words before it would cut the line.
+/// What has no other name than its line or function: `at line.c:12`, `in make`, as the words before it would cut it.
 pub(super) fn short(name: &str) -> String {
-    name.replacen("allocation at ", "at ", 1)
+    match name.strip_prefix("allocation ") {
+        Some(place) if place.starts_with("at ") || place.starts_with("in ") => place.to_owned(),
+        _ => name.to_owned(),
+    }
 }

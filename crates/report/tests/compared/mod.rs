@@ -18,6 +18,7 @@ pub fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRow {
         count: 1,
         allocated_at: Some(format!("/home/me/src/grid.c:{line}")),
         allocated_in: Some("main".into()),
+        allocated_for: None,
         allocated_through: Vec::new(),
         allocations: 1,
         first_touch: Vec::new(),

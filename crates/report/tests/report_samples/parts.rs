@@ -89,6 +89,7 @@ pub(super) fn object(name: &str, line: u32, share: f64, remote: f64) -> ObjectRo
         count: 1,
         allocated_at: Some(format!("triad.c:{line}")),
         allocated_in: Some("main".into()),
+        allocated_for: None,
         allocated_through: vec!["take (pool.c:7)".into()],
         allocations: 1,
         first_touch: vec![TouchRow {
