@@ -125,9 +125,8 @@ fn of_runtime(runtime: Managed) -> String {
             "Go's runtime places {ALL}, on the node of the thread that touches {ITS} pages first: {spread}, or {alone}."
         ),
         Managed::Python => format!(
-            "{ALL} \u{2}was|were\u{2} allocated by a library of Python, and {ITS} pages are on the node of the thread that wrote to them first, \
-             mostly the main one. Let the threads or processes that use a part create or fill it (numpy.empty touches no page), \
-             or {spread}, or {alone}."
+            "Let the threads or processes that use a part of {ALL} write to it first (numpy.empty touches no page), or {spread}, \
+             or {alone}."
         ),
         Managed::V8 => {
             format!(

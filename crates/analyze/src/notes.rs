@@ -175,10 +175,14 @@ pub fn notes(
         for f in row_uses.iter().take(20).filter(|f| f.remote > 0) {
             let bytes = context.rows.rows[f.row].bytes;
             if bytes > 0 && bytes < cache && f.remote as f64 > 0.01 * counters.total.weight as f64 {
-                n.push(format!(
+                let note = format!(
                     "{} fits a level 2 cache: its samples may be cache hits, whatever its pages' node.",
                     f.name
-                ));
+                );
+                // Two libraries may have a variable of one name.
+                if !n.contains(&note) {
+                    n.push(note);
+                }
             }
         }
     }

@@ -17,6 +17,8 @@ pub const CALLED_FROM: &str = " called from ";
 
 /// Before the function of an allocation whose line is not known.
 const IN: &str = "allocation in ";
+/// How the name of memory was found that an allocator mapped in advance: no line of a program decides what is in it.
+const ALLOCATOR: &str = "allocator";
 
 /// A row of the report's object table.
 #[derive(Clone, Debug)]
@@ -72,19 +74,20 @@ impl Rows {
         let mut rows = Rows { of_thing: vec![NONE; things.len()], ..Rows::default() };
         let mut keys: FastMap<Key, u32> = FastMap::default();
         let origins = Origins::new(input, things, sites);
-        let mut names = Names { input, things, origins: &origins, grown_from: FastMap::default() };
+        let mut names = Names { input, things, sites, origins: &origins, grown_from: FastMap::default() };
         let mut last: Option<(Key, u32)> = None;
         for id in 0..things.len() {
             let thing = things.get(id as u32);
             let (name, from) = names.of(id, &thing);
+            let of_line = from != ALLOCATOR;
             let origin = match thing.mapping {
-                NONE => names.origin(id),
+                NONE if of_line => names.origin(id),
                 _ => None,
             };
             // Of a static variable the line that declares it.
             let site = match (origin, thing.mapping) {
                 (Some(origin), _) => origin.site,
-                (None, NONE) => sites.of_chain(input.objects.chain[id]),
+                (None, NONE) if of_line => sites.of_chain(input.objects.chain[id]),
                 _ => None,
             };
             let key = match thing.kind {
@@ -280,6 +283,7 @@ fn at_a_time(things: impl Iterator<Item = Weighed>) -> (f64, f64) {
 struct Names<'a> {
     input: &'a Input,
     things: &'a Things,
+    sites: &'a Sites,
     origins: &'a Origins<'a>,
     /// By reallocated object without a name: the one with a name that it grew from; [`NONE`] if there is none.
     grown_from: FastMap<u32, u32>,
@@ -316,6 +320,9 @@ impl<'a> Names<'a> {
         let o = &self.input.objects;
         if !o.name[id].is_empty() {
             return Some((&o.name[id], None));
+        }
+        if let Some(whose) = self.sites.pool(self.input, o.chain[id], self.things.get(id as u32).bytes) {
+            return Some((whose, Some(ALLOCATOR)));
         }
         self.origin(id)?.name.map(|(name, how)| (name, Some(how)))
     }

@@ -65,6 +65,8 @@ pub struct Sites {
     /// Per location: whether it is a line of Python.
     python: Vec<bool>,
     allocator: Vec<bool>,
+    /// Per location: whose memory is mapped there, where an allocator does so for whatever it will be asked for.
+    pool: Vec<Option<&'static str>>,
     chains: IdIndex,
     /// Per chain: its user frames, innermost first, as many as [`MOST_FRAMES`].
     chain_user: Vec<Vec<UserFrame>>,
@@ -149,6 +151,7 @@ impl Sites {
             };
             let raw = site(rows.first().copied());
             self.allocator.push(rows.iter().any(|&r| is_allocator(&input.symbols.function[r])));
+            self.pool.push(rows.iter().find_map(|&r| pool(&input.symbols.function[r])));
             self.in_runtime.push(runtime);
             let frame = |(depth, u)| UserFrame { site: self.intern(u), location: id, depth };
             let user = user.into_iter().map(frame).collect();
@@ -242,6 +245,17 @@ impl Sites {
         self.chain_line[self.chains.get(chain)?]
     }
 
+    /// Whose memory these bytes are, if an allocator mapped them for whatever it would be asked for: what called it then says nothing about
+    /// what is in them. By the name of its function; Python's arenas, where it has none and no line of the program is known, by their size.
+    pub fn pool(&self, input: &Input, chain: u32, bytes: u64) -> Option<&'static str> {
+        let first = self.chain_first[self.chains.get(chain)?];
+        let sized = || {
+            let python = ARENA_BYTES.contains(&bytes) && self.of_chain(chain).is_none();
+            (python && self.is_interpreter(input, self.function_of(first))).then_some(OF_PYTHON)
+        };
+        self.pool[self.locations.get(first)?].or_else(sized)
+    }
+
     /// The innermost user frame of a chain.
     pub fn of_chain(&self, chain: u32) -> Option<SiteId> {
         self.frames(chain).first().map(|f| f.site)
@@ -301,6 +315,26 @@ impl Sites {
         self.locations.get(location).is_some_and(|l| self.allocator[l])
     }
 }
+
+const OF_PYTHON: &str = "Python's small objects";
+/// Functions that map memory in advance, and whose it is: CPython's arenas until 3.12 and since 3.13 (Objects/obmalloc.c); jemalloc
+/// (src/pages.c), in Rust's and DuckDB's programs with something before its names; mimalloc (src/os.c).
+const POOLS: [(&str, &str); 6] = [
+    ("_PyObject_ArenaMmap", OF_PYTHON),
+    ("_PyObject_ArenaMalloc", OF_PYTHON),
+    ("_PyMem_ArenaAlloc", OF_PYTHON),
+    ("je_pages_map", "jemalloc's memory"),
+    ("os_pages_map", "jemalloc's memory"),
+    ("_mi_prim_alloc", "mimalloc's memory"),
+];
+
+/// Whose memory a function maps in advance.
+fn pool(function: &str) -> Option<&'static str> {
+    POOLS.iter().find(|(name, _)| function.ends_with(name)).map(|(_, whose)| *whose)
+}
+
+/// Bytes of an arena: since Python 3.10, before (Include/internal/pycore_obmalloc.h, ARENA_SIZE).
+const ARENA_BYTES: [u64; 2] = [1 << 20, 256 << 10];
 
 /// The path as it is typed in `cwd`.
 fn shorten<'a>(file: &'a str, cwd: &str) -> &'a str {
@@ -377,6 +411,9 @@ fn is_allocator(function: &str) -> bool {
             "_mi_",
             "mi_",
             "je_",
+            // Rust's jemalloc, and DuckDB's.
+            "_rjem_",
+            "duckdb_je_",
             "tc_",
         ]
         .iter()
@@ -412,6 +449,13 @@ mod tests {
         for f in ["memset", "main", "allocate_grid", "init"] {
             assert!(!is_allocator(f), "{f}");
         }
+    }
+
+    #[test]
+    fn memory_that_an_allocator_maps_in_advance_is_its_own() {
+        assert_eq!(pool("_rjem_je_pages_map"), Some("jemalloc's memory"));
+        assert_eq!(pool("_PyObject_ArenaMmap"), Some("Python's small objects"));
+        assert_eq!(pool("map_pages"), None);
     }
 
     #[test]

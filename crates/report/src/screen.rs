@@ -148,6 +148,7 @@ fn objects(page: &mut Page, r: &Report, room: usize) {
         let allocated = match (o.kind.as_str(), o.allocated_for.as_ref().or(o.allocated_at.as_ref())) {
             ("static", _) => "static".to_owned(),
             (_, Some(at)) => at.clone(),
+            _ if o.name_from == "allocator" => "allocator".to_owned(),
             ("heap" | "small heap", None) => "line unknown".to_owned(),
             (kind, None) => kind.to_owned(),
         };
@@ -306,6 +307,9 @@ fn quality(page: &mut Page, r: &Report, name: &str) {
     }
     let enough = samples >= GOOD.0 || r.counters.is_some();
     let good = enough && known && r.page_node_unknown_share <= GOOD.1 && lost * 20 <= samples;
+    if r.ended_early.is_some() {
+        parts.insert(0, "the run ended early".to_owned());
+    }
     let word = if good && r.ended_early.is_none() { "good" } else { "limited" };
     page.item(0, "quality", &format!("{word}: {}", parts.join("; ")));
     if r.machine.assumed {

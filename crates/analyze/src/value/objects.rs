@@ -108,7 +108,7 @@ pub struct ObjectRow {
     /// Variable name, symbol, mapping name, `allocation at file:line`, or `allocation in function` where no line is known; of what one line allocates for several callers with
     /// ` called from file:line`.
     pub name: String,
-    /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`.
+    /// How the name was found: `program` (given by it), `dwarf`, `source`, `symbol`, `mapping`, `site`, `allocator` (memory that an allocator mapped in advance).
     pub name_from: String,
     /// An object kind's text.
     pub kind: String,

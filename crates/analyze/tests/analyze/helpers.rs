@@ -91,6 +91,30 @@ fn an_allocation_without_a_line_is_named_after_its_function_and_has_the_line_tha
     assert_eq!(names, ["allocation in make_table at app+0x0", "allocation in make_table at app+0x10"]);
 }
 
+/// An allocator maps memory when one of many lines asks it for a little; what it gives out of that is anybody's.
+#[test]
+fn memory_that_an_allocator_maps_in_advance_is_one_object_of_no_line() {
+    let told = |function: &str| {
+        let mut w = MadeRecording::new(2);
+        for (number, line) in [(0, 20), (1, 30)] {
+            let (map, caller) = (w.code(function, "", 0, 0), w.own("parse", line));
+            let chain = w.chain(&[map, caller]);
+            block(&mut w, chain, number);
+        }
+        let r = w.on(2);
+        r.objects
+            .iter()
+            .map(|o| (o.name.clone(), o.name_from.clone(), o.count, o.allocated_at.clone()))
+            .collect::<Vec<_>>()
+    };
+    for (function, name) in
+        [("_PyObject_ArenaMmap", "Python's small objects"), ("_rjem_je_pages_map", "jemalloc's memory")]
+    {
+        assert_eq!(told(function), [(name.to_owned(), "allocator".to_owned(), 2, None)]);
+    }
+    assert_eq!(told("map_pages").len(), 2);
+}
+
 #[test]
 fn a_helper_that_was_inlined_is_seen_through() {
     let mut w = MadeRecording::new(2);

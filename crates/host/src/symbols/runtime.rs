@@ -44,6 +44,8 @@ const RUNTIME: &[&str] = &[
     "libhoard",
     "libnuma",
     "libmemkind",
+    "libtbbmalloc",
+    "libtbbmalloc_proxy",
 ];
 
 /// MPI's libraries and those that carry its messages: Open MPI, MPICH, Intel MPI and MVAPICH2, UCX, libfabric, PSM2. They wait
@@ -190,9 +192,10 @@ pub fn is_allocator_function(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|p| name.starts_with(p))
 }
 
-/// Whether functions of the module at `path` may be known to wait by their names.
+/// Whether functions of the module at `path` may be known to wait by their names. NumPy's and SciPy's wheels call their
+/// OpenBLAS `libscipy_openblas64_`.
 pub fn may_wait_by_name(path: &str) -> bool {
-    is_runtime(path) || library(file_name(path)).is_some_and(|name| name.starts_with("libopenblas"))
+    is_runtime(path) || library(file_name(path)).is_some_and(|name| name.contains("openblas"))
 }
 
 /// What the name of a place in the code says about waiting there.
@@ -360,6 +363,8 @@ mod tests {
         assert!(!always("/usr/lib/libc.so.6", Some("memset")));
         let blas = "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so";
         assert!(may_wait_by_name(blas) && always(blas, Some("exec_blas_async")));
+        let wheel = "/venv/lib/python3.11/site-packages/numpy.libs/libscipy_openblas64_-32a4b2a6.so";
+        assert!(may_wait_by_name(wheel) && always(wheel, Some("blas_thread_server")));
         assert!(!always(blas, Some("dgemm_kernel_SKYLAKEX")) && !always(blas, None));
         assert!(may_wait_by_name(gomp) && !may_wait_by_name("/home/me/libsolver.so"));
     }

@@ -92,25 +92,26 @@ fn one_finding(page: &mut Page, r: &Report, f: &Finding) {
     if let Some(phases) = phases {
         item("phases", phases);
     }
-    let text = wrap(&f.advice, width.saturating_sub(12));
-    for (i, line) in text.iter().take(lines).enumerate() {
-        let last = i + 1 == lines && text.len() > lines;
-        let line =
-            if last { format!("{} …", shorten_end(line, width.saturating_sub(14))) } else { line.clone() };
+    for (i, line) in first_of(&f.advice, lines, width.saturating_sub(12)).iter().enumerate() {
         page.line(&format!("   {}{line}", left(if i == 0 { "change" } else { "" }, 9)));
     }
 }
 
-/// The first words that fit.
-fn shorten_end(text: &str, max: usize) -> String {
-    let mut out = String::new();
-    for word in text.split(' ') {
-        if columns(&out) + 1 + columns(word) > max {
-            break;
-        }
-        out = if out.is_empty() { word.to_owned() } else { format!("{out} {word}") };
+/// A text in so many lines; if it is longer, the sentences or alternatives that fit, or the words if not even one does.
+fn first_of(text: &str, lines: usize, width: usize) -> Vec<String> {
+    let all = wrap(text, width);
+    if all.len() <= lines {
+        return all;
     }
-    out
+    // The last line has room for what says that there is more.
+    let mut words = all[..lines].join(" ");
+    while wrap(&format!("{words} …"), width).len() > lines {
+        let Some((shorter, _)) = words.rsplit_once(' ') else { break };
+        words.truncate(shorter.len());
+    }
+    let end = words.rfind(". ").map(|end| end + 1).max(words.rfind(", or "));
+    let part = end.filter(|&end| 2 * end > words.len()).map_or(&*words, |end| &words[..end]);
+    wrap(&format!("{part} …"), width)
 }
 
 /// What a repair gains; without a prediction, what is at risk.
@@ -256,5 +257,23 @@ fn used(r: &Report, objects: &[&ObjectRow]) -> String {
         (true, false) => by,
         (false, true) => text,
         (false, false) => format!("{text}; {by}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_of;
+
+    #[test]
+    fn a_change_that_is_too_long_ends_with_a_whole_sentence_or_alternative() {
+        let text = "Let each thread write to its part first, or spread the memory, or run one process for each node.";
+        assert_eq!(first_of(text, 3, 40).join(" "), text);
+        assert_eq!(
+            first_of(text, 2, 40),
+            ["Let each thread write to its part first,", "or spread the memory …"]
+        );
+        assert_eq!(first_of("Do this first. Then do that.", 1, 22), ["Do this first. …"]);
+        // No end of one within what fits.
+        assert_eq!(first_of("Initialise all of them in parallel", 1, 20), ["Initialise all of …"]);
     }
 }

@@ -96,6 +96,7 @@ fn from(name_from: &str) -> &'static str {
         "source" => "the line of its allocation",
         "symbol" => "the symbol table",
         "mapping" => "its mapping",
+        "allocator" => "the function of the allocator that maps it",
         _ => "the place of its allocation",
     }
 }
