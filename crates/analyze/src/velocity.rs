@@ -9,7 +9,8 @@
 
 use std::f64::consts::TAU as TURN;
 
-/// CPU time that a sample itself takes from the program, ns: measured on a virtual machine with timer interrupts (4.4 µs).
+/// CPU time that a sample itself takes from the program, where the samples do not tell ([`taken`]), ns: measured on a virtual machine with
+/// timer interrupts (4.4 µs).
 pub(super) const INTERRUPT_NS: f64 = 4_000.0;
 /// Longest Δt of the pairs that are tried, ns: short ones leave no doubt about whole passes, long ones are exact. // chosen
 const LONGEST_NS: [f64; 6] = [100e3, 200e3, 400e3, 800e3, 1_650e3, 3_300e3];
@@ -34,6 +35,15 @@ const SECOND: f64 = 0.85;
 /// Largest distance of the quartiles of the pairs' own velocities, as part of the median. // chosen
 const SPREAD: f64 = 0.35;
 
+/// Largest part of the pairs of a thread with a changing speed that went farther than it can be. // chosen
+const ELSEWHERE: f64 = 0.05;
+/// How far apart the velocities of halves of its pairs may be from that of all. // chosen
+const HALVES: f64 = 0.2;
+/// Largest distance of the quartiles of its pairs' own velocities, as part of the velocity. // chosen
+const UNSTEADY: f64 = 0.8;
+/// What a sample may take from the program at most, ns. // chosen
+const MOST_TAKEN_NS: f64 = 50_000.0;
+
 /// An iteration that took less than this part of the least that it can cost was not measured right. // chosen
 pub(super) const IMPOSSIBLE: f64 = 0.85;
 /// Part of the fastest clock that cores run at, at least, while the program does. // chosen
@@ -57,7 +67,7 @@ pub struct Point {
 pub struct Velocity {
     /// Iterations per ns.
     pub per_ns: f64,
-    /// R of it.
+    /// R of it; 0 if the speed changes, and pairs without a whole pass between them say how fast it is in the mean.
     pub r: f64,
     /// Pairs behind it.
     pub pairs: usize,
@@ -71,15 +81,89 @@ pub fn velocity(points: &[Point], extent: f64, fastest: f64) -> Option<Velocity>
     {
         return None;
     }
-    let pairs = pairs(points);
+    let told = told(points, extent, fastest);
+    let taken = taken(&told).unwrap_or(INTERRUPT_NS);
+    let pairs = pairs(points, taken);
     let tried = LONGEST_NS.iter().filter_map(|&longest| of_pairs(&pairs, longest, extent, fastest));
-    tried.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, found)| found)
+    let steady = tried.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, found)| found);
+    steady.or_else(|| unsteady(told, taken))
+}
+
+/// Neighbouring samples between which there was no time for a whole pass, however fast the thread was: how far it came is known of each.
+/// By their distance; none where a thread went farther than it can.
+fn told(points: &[Point], extent: f64, fastest: f64) -> Vec<Pair> {
+    let neighbours = points.windows(2).filter(|w| w[1].nth.wrapping_sub(w[0].nth) == 1);
+    let mut pairs: Vec<Pair> = neighbours
+        .filter_map(|w| {
+            let (cpu, wall) = (w[1].cpu_ns - w[0].cpu_ns, w[1].time_ns - w[0].time_ns);
+            let told = cpu > SHORTEST_NS && cpu <= wall + INTERRUPT_NS && cpu * fastest < extent;
+            told.then(|| (cpu, (w[1].at - w[0].at).rem_euclid(extent)))
+        })
+        .collect();
+    let all = pairs.len();
+    pairs.retain(|&(dt, du)| du <= dt * fastest);
+    if pairs.len() < LEAST_PAIRS || (all - pairs.len()) as f64 > ELSEWHERE * all as f64 {
+        return Vec::new();
+    }
+    let mut pairs = evenly(pairs);
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    pairs
+}
+
+/// CPU time that a sample takes from the program, ns: 4 µs is usual, and some 20 were seen under a hypervisor. It is the same of near and far
+/// pairs, so the time of an iteration is the slope between these (the median of all slopes, after Theil and Sen), and the rest is the
+/// sample's. `None` where too few pairs are told.
+fn taken(told: &[Pair]) -> Option<f64> {
+    let third = told.len() / 3;
+    let far = &told[told.len() - third..];
+    let slopes = told[..third].iter().flat_map(|a| far.iter().map(move |b| (b.1 - a.1) / (b.0 - a.0)));
+    let slope = middle(slopes.collect()).filter(|&slope| slope > 0.0)?;
+    Some(middle(told.iter().map(|&(dt, du)| dt - du / slope).collect())?.clamp(0.0, MOST_TAKEN_NS))
+}
+
+/// The mean velocity of a thread whose speed changes, as of one that waits for memory which others use, too: no single velocity explains
+/// all pairs, but those that are told have one each.
+fn unsteady(mut pairs: Vec<Pair>, taken: f64) -> Option<Velocity> {
+    pairs.iter_mut().for_each(|pair| pair.0 -= taken);
+    pairs.retain(|pair| pair.0 > SHORTEST_NS);
+    let n = pairs.len();
+    if n < LEAST_PAIRS {
+        return None;
+    }
+    let own = |pair: &Pair| pair.1 / pair.0;
+    // By how long they are, every second one: halves that say the same.
+    let half = |odd: usize| middle(pairs.iter().skip(odd).step_by(2).map(own).collect());
+    let halves = [half(0)?, half(1)?];
+    pairs.sort_by(|a, b| own(a).total_cmp(&own(b)));
+    let (median, spread) = (own(&pairs[n / 2]), own(&pairs[n * 3 / 4]) - own(&pairs[n / 4]));
+    // The slow part of the time counts as the fast one does; but some of the slowest were elsewhere for a while.
+    let kept = &pairs[n / 10..n - n / 10];
+    let per_ns = kept.iter().map(|p| p.1).sum::<f64>() / kept.iter().map(|p| p.0).sum::<f64>();
+    let accepted = spread < UNSTEADY * median
+        && halves.iter().all(|half| (half / median - 1.0).abs() < HALVES)
+        && per_ns > 0.0;
+    accepted.then_some(Velocity { per_ns, r: 0.0, pairs: n })
+}
+
+/// At most [`MOST_PAIRS`], evenly over the run.
+fn evenly(pairs: Vec<Pair>) -> Vec<Pair> {
+    if pairs.len() <= MOST_PAIRS {
+        return pairs;
+    }
+    let step = pairs.len() as f64 / MOST_PAIRS as f64;
+    (0..MOST_PAIRS).map(|i| pairs[(i as f64 * step) as usize]).collect()
+}
+
+fn middle(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// CPU time and iterations between two samples.
 type Pair = (f64, f64);
 
-fn pairs(points: &[Point]) -> Vec<Pair> {
+/// Pairs whose advance is known up to whole passes, without what samples took from them.
+fn pairs(points: &[Point], taken: f64) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for apart in 1..=APART {
         for (a, b) in points.iter().zip(points.iter().skip(apart)) {
@@ -90,7 +174,7 @@ fn pairs(points: &[Point]) -> Vec<Pair> {
             if cpu > wall + INTERRUPT_NS || between != apart as u32 {
                 continue;
             }
-            let dt = cpu - INTERRUPT_NS * apart as f64;
+            let dt = cpu - taken * apart as f64;
             if dt > SHORTEST_NS && dt < FARTHEST_NS {
                 pairs.push((dt, b.at - a.at));
             }
@@ -101,12 +185,7 @@ fn pairs(points: &[Point]) -> Vec<Pair> {
 
 /// Log odds and velocity of the pairs up to a longest Δt.
 fn of_pairs(all: &[Pair], longest: f64, extent: f64, fastest: f64) -> Option<(f64, Velocity)> {
-    let mut pairs: Vec<Pair> = all.iter().copied().filter(|p| p.0 < longest).collect();
-    if pairs.len() > MOST_PAIRS {
-        // Evenly over the run.
-        let step = pairs.len() as f64 / MOST_PAIRS as f64;
-        pairs = (0..MOST_PAIRS).map(|i| pairs[(i as f64 * step) as usize]).collect();
-    }
+    let pairs = evenly(all.iter().copied().filter(|p| p.0 < longest).collect());
     let n = pairs.len();
     if n < LEAST_PAIRS {
         return None;
@@ -222,6 +301,45 @@ mod tests {
         assert_eq!(velocity(&points, 1e6, 2.0), None);
         // A pass takes 100 ns: nothing tells one pass from thousands.
         assert_eq!(velocity(&samples(400, 100.0, 1.0, 0), 100.0, 2.0), None);
+    }
+
+    /// As [`samples`], of a thread whose iterations take up to `slow` times as long, in every stretch of 3 ms otherwise, and of which
+    /// each sample takes `taken` ns. The mean time of an iteration, and the samples.
+    fn changing(n: usize, extent: f64, ns: f64, slow: f64, taken: f64) -> (f64, Vec<Point>) {
+        let mut seed = 7u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let (mut cpu, mut ran, mut at) = (0.0, 0.0f64, 0.0);
+        let points = (0..n)
+            .map(|nth| {
+                let until = ran + 15_000.0 + random() * 1_600_000.0;
+                cpu += until - ran + taken;
+                while ran < until {
+                    let step = (until - ran).min(1_000.0);
+                    // The golden ratio's multiples are everywhere between 0 and 1.
+                    let part = ((ran / 3e6).floor() * 0.618_034).fract();
+                    at += step / (ns * (1.0 + (slow - 1.0) * part));
+                    ran += step;
+                }
+                Point { cpu_ns: cpu, time_ns: cpu * 1.01, at: at % extent, nth: nth as u32 }
+            })
+            .collect();
+        (ran / at, points)
+    }
+
+    #[test]
+    fn a_thread_whose_speed_changes_has_its_mean_speed() {
+        for (slow, taken) in [(1.0, 22e3), (1.6, 4e3), (2.5, 22e3), (3.0, 10e3)] {
+            let (true_ns, points) = changing(1500, 557e3, 2.5, slow, taken);
+            let found = velocity(&points, 557e3, 4.0).unwrap();
+            assert!((found.per_ns * true_ns - 1.0).abs() < 0.1, "{slow} {taken}: {true_ns} {found:?}");
+        }
+        // Entries of many lengths: the position begins anew before the pass is over.
+        let (_, mut points) = changing(1500, 557e3, 0.3, 1.6, 4e3);
+        points.iter_mut().for_each(|p| p.at %= 100e3 + f64::from(p.nth % 7) * 20e3);
+        assert_eq!(velocity(&points, 557e3, 4.0), None);
     }
 
     #[test]
