@@ -22,7 +22,7 @@ use super::shares::{Shares, WIDEST_TOLD, distance, share};
 use super::sharing::{self, Shared};
 use super::sites::Site;
 use super::thresholds::MOST_ROWS;
-use super::thresholds::{THRESHOLD, WORTH};
+use super::thresholds::{MODEL, THRESHOLD};
 use super::timing::assumed_figures;
 use super::value::*;
 use super::verdict::{Evidence, verdict};
@@ -260,11 +260,11 @@ pub fn assemble(
 }
 
 /// Share of the time on far pages and what near memory saves, where a clock's samples accuse far memory and the time model, from the same
-/// samples, finds too little to be worth a change: what is on far pages may wait for caches. Counted runs are held to the same limit.
+/// samples, finds no more than what it leaves out itself: what is on far pages may wait for caches.
 fn little(shares: &Shares, gain: &SampledGain) -> Option<(f64, Predicted)> {
     let accused = shares.remote_of_all_ci.is_some_and(|i| i.low > THRESHOLD);
     let both = std::iter::once(&gain.every_line_local).chain(&gain.repaired);
-    let best = both.min_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|best| 1.0 - best.ratio < WORTH)?;
+    let best = both.min_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|best| 1.0 - best.ratio < MODEL)?;
     Some((shares.remote_of_all.filter(|_| accused)?, best.clone()))
 }
 

@@ -138,7 +138,7 @@ impl Computed {
             for (&operand, far_by_row) in operands {
                 let far = far_by_row.values().sum::<u64>() as f64;
                 let hit = native.hit_ns(loop_id, operand).filter(|_| pace.own_ns.is_some());
-                let hit = hit.map_or(far, |ns| all * part(ns));
+                let hit = hit.map_or(far, |ns| all * part(ns * pace.changes));
                 let part = (hit / far.max(1.0)).min(1.0);
                 for (&row, &far) in far_by_row {
                     *rows.entry(row).or_default() += part * far as f64;

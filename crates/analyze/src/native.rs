@@ -56,8 +56,10 @@ pub struct Pace {
     pub swept: Option<[f64; 3]>,
     /// The least that it can cost, ns.
     pub least_ns: f64,
-    /// The most that it costs where no access waits, ns; infinite where that is not known.
+    /// The most that it costs where no access waits, ns; infinite where that is not known. `changes` is in it.
     pub most_ns: f64,
+    /// How many times faster it is at its fastest; 1 where its speed is one.
+    pub changes: f64,
     /// What it takes from memory where no cache holds it, bytes per ns; `None` where its addresses do not tell.
     pub bytes_per_ns: Option<f64>,
     /// Whether the far memory of the machine that is judged gives that.
@@ -250,8 +252,11 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64, among: bool) -
         _ => None,
     };
     let iteration_ns = 1.0 / found.per_ns;
+    // A thread is slower for a while because of memory, or because another program has the core: what it takes at its fastest shows
+    // less of either.
+    let changes = found.fast_per_ns / found.per_ns;
     let most_ns = match l.high_cycles[row] {
-        cycles if cycles > 0.0 => cycles * slow_cycle_ns(input, ghz),
+        cycles if cycles > 0.0 => cycles * slow_cycle_ns(input, ghz) * changes,
         _ => f64::INFINITY,
     };
     let bytes_per_ns = bytes(input, l.id[row]).map(|bytes| bytes / iteration_ns);
@@ -265,6 +270,7 @@ fn pace(input: &Input, row: usize, samples: Vec<usize>, ghz: f64, among: bool) -
         swept,
         least_ns,
         most_ns,
+        changes,
         bytes_per_ns,
         sustained: true,
         ahead_per_ns,
