@@ -321,7 +321,7 @@ impl<'a> Names<'a> {
         if !o.name[id].is_empty() {
             return Some((&o.name[id], None));
         }
-        if let Some(whose) = self.sites.pool(self.input, o.chain[id], self.things.get(id as u32).bytes) {
+        if let Some(whose) = self.sites.pool(o.chain[id]) {
             return Some((whose, Some(ALLOCATOR)));
         }
         self.origin(id)?.name.map(|(name, how)| (name, Some(how)))

@@ -245,15 +245,11 @@ impl Sites {
         self.chain_line[self.chains.get(chain)?]
     }
 
-    /// Whose memory these bytes are, if an allocator mapped them for whatever it would be asked for: what called it then says nothing about
-    /// what is in them. By the name of its function; Python's arenas, where it has none and no line of the program is known, by their size.
-    pub fn pool(&self, input: &Input, chain: u32, bytes: u64) -> Option<&'static str> {
+    /// Whose memory this is, if an allocator mapped it for whatever it would be asked for: what called it then says nothing about what is in
+    /// it. Known where the allocator's functions have names.
+    pub fn pool(&self, chain: u32) -> Option<&'static str> {
         let first = self.chain_first[self.chains.get(chain)?];
-        let sized = || {
-            let python = ARENA_BYTES.contains(&bytes) && self.of_chain(chain).is_none();
-            (python && self.is_interpreter(input, self.function_of(first))).then_some(OF_PYTHON)
-        };
-        self.pool[self.locations.get(first)?].or_else(sized)
+        self.pool[self.locations.get(first)?]
     }
 
     /// The innermost user frame of a chain.
@@ -317,8 +313,8 @@ impl Sites {
 }
 
 const OF_PYTHON: &str = "Python's small objects";
-/// Functions that map memory in advance, and whose it is: CPython's arenas until 3.12 and since 3.13 (Objects/obmalloc.c); jemalloc
-/// (src/pages.c), in Rust's and DuckDB's programs with something before its names; mimalloc (src/os.c).
+/// Functions that map memory in advance, and whose it is: CPython's arenas, by their names in several versions (Objects/obmalloc.c);
+/// jemalloc (src/pages.c), in Rust's and DuckDB's programs with something before its names; mimalloc (src/prim/unix/prim.c).
 const POOLS: [(&str, &str); 6] = [
     ("_PyObject_ArenaMmap", OF_PYTHON),
     ("_PyObject_ArenaMalloc", OF_PYTHON),
@@ -332,9 +328,6 @@ const POOLS: [(&str, &str); 6] = [
 fn pool(function: &str) -> Option<&'static str> {
     POOLS.iter().find(|(name, _)| function.ends_with(name)).map(|(_, whose)| *whose)
 }
-
-/// Bytes of an arena: since Python 3.10, before (Include/internal/pycore_obmalloc.h, ARENA_SIZE).
-const ARENA_BYTES: [u64; 2] = [1 << 20, 256 << 10];
 
 /// The path as it is typed in `cwd`.
 fn shorten<'a>(file: &'a str, cwd: &str) -> &'a str {

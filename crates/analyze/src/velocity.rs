@@ -9,7 +9,7 @@
 
 use std::f64::consts::TAU as TURN;
 
-/// CPU time that a sample itself takes from the program, where the samples do not tell ([`taken`]), ns: measured on a virtual machine with
+/// CPU time that a sample itself takes from the program, where it does not follow from the samples ([`taken`]), ns: measured on a virtual machine with
 /// timer interrupts (4.4 µs).
 pub(super) const INTERRUPT_NS: f64 = 4_000.0;
 /// Longest Δt of the pairs that are tried, ns: short ones leave no doubt about whole passes, long ones are exact. // chosen
@@ -69,8 +69,6 @@ pub struct Velocity {
     pub per_ns: f64,
     /// The same while it is at its fastest: of a thread whose speed changes, what nine of ten pairs do not reach.
     pub fast_per_ns: f64,
-    /// R of it; 0 if the speed changes, and pairs without a whole pass between them say how fast it is in the mean.
-    pub r: f64,
     /// Pairs behind it.
     pub pairs: usize,
 }
@@ -83,25 +81,30 @@ pub fn velocity(points: &[Point], extent: f64, fastest: f64) -> Option<Velocity>
     {
         return None;
     }
-    let told = told(points, extent, fastest);
-    let taken = taken(&told).unwrap_or(INTERRUPT_NS);
+    let within = within_a_pass(points, extent, fastest);
+    let taken = taken(&within).unwrap_or(INTERRUPT_NS);
     let pairs = pairs(points, taken);
     let tried = LONGEST_NS.iter().filter_map(|&longest| of_pairs(&pairs, longest, extent, fastest));
     let steady = tried.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, found)| found);
-    steady.or_else(|| unsteady(told, taken))
+    steady.or_else(|| unsteady(within, taken))
 }
 
-/// Neighbouring samples between which there was no time for a whole pass, however fast the thread was: how far it came is known of each.
-/// By their distance; none where a thread went farther than it can.
-fn told(points: &[Point], extent: f64, fastest: f64) -> Vec<Pair> {
-    let neighbours = points.windows(2).filter(|w| w[1].nth.wrapping_sub(w[0].nth) == 1);
-    let mut pairs: Vec<Pair> = neighbours
-        .filter_map(|w| {
-            let (cpu, wall) = (w[1].cpu_ns - w[0].cpu_ns, w[1].time_ns - w[0].time_ns);
-            let told = cpu > SHORTEST_NS && cpu <= wall + INTERRUPT_NS && cpu * fastest < extent;
-            told.then(|| (cpu, (w[1].at - w[0].at).rem_euclid(extent)))
-        })
-        .collect();
+/// CPU time between two samples of which the second is `apart` behind the first. `None` where samples that were left out lie between
+/// them, which took an interrupt each, and where it is longer than the time: then that of a thread that ended was added to it.
+fn cpu_between(a: &Point, b: &Point, apart: usize) -> Option<f64> {
+    let (cpu, wall) = (b.cpu_ns - a.cpu_ns, b.time_ns - a.time_ns);
+    (cpu <= wall + INTERRUPT_NS && b.nth.wrapping_sub(a.nth) == apart as u32).then_some(cpu)
+}
+
+/// Neighbouring samples so near in time that even the fastest iterations make no whole pass between them: how far the thread came is known
+/// of each pair. Sorted by time; none if too many positions are farther apart than the thread can have come.
+fn within_a_pass(points: &[Point], extent: f64, fastest: f64) -> Vec<Pair> {
+    let pair = |w: &[Point]| {
+        let cpu = cpu_between(&w[0], &w[1], 1)?;
+        let within = cpu > SHORTEST_NS && cpu * fastest < extent;
+        within.then(|| (cpu, (w[1].at - w[0].at).rem_euclid(extent)))
+    };
+    let mut pairs: Vec<Pair> = points.windows(2).filter_map(pair).collect();
     let all = pairs.len();
     pairs.retain(|&(dt, du)| du <= dt * fastest);
     if pairs.len() < LEAST_PAIRS || (all - pairs.len()) as f64 > ELSEWHERE * all as f64 {
@@ -112,19 +115,19 @@ fn told(points: &[Point], extent: f64, fastest: f64) -> Vec<Pair> {
     pairs
 }
 
-/// CPU time that a sample takes from the program, ns: 4 µs is usual, and some 20 were seen under a hypervisor. It is the same of near and far
-/// pairs, so the time of an iteration is the slope between these (the median of all slopes, after Theil and Sen), and the rest is the
-/// sample's. `None` where too few pairs are told.
-fn taken(told: &[Pair]) -> Option<f64> {
-    let third = told.len() / 3;
-    let far = &told[told.len() - third..];
-    let slopes = told[..third].iter().flat_map(|a| far.iter().map(move |b| (b.1 - a.1) / (b.0 - a.0)));
+/// CPU time that a sample takes from the program, ns, by pairs within a pass: 15 to 27 µs on one virtual machine. It is the same for short
+/// and long pairs, so the time of an iteration is the slope between these (the median of all slopes, after Theil and Sen), and the rest
+/// is the sample's. `None` if there are too few pairs.
+fn taken(pairs: &[Pair]) -> Option<f64> {
+    let third = pairs.len() / 3;
+    let far = &pairs[pairs.len() - third..];
+    let slopes = pairs[..third].iter().flat_map(|a| far.iter().map(move |b| (b.1 - a.1) / (b.0 - a.0)));
     let slope = middle(slopes.collect()).filter(|&slope| slope > 0.0)?;
-    Some(middle(told.iter().map(|&(dt, du)| dt - du / slope).collect())?.clamp(0.0, MOST_TAKEN_NS))
+    Some(middle(pairs.iter().map(|&(dt, du)| dt - du / slope).collect())?.clamp(0.0, MOST_TAKEN_NS))
 }
 
 /// The mean velocity of a thread whose speed changes, as of one that waits for memory which others use, too: no single velocity explains
-/// all pairs, but those that are told have one each.
+/// all pairs, but each pair within a pass has its own.
 fn unsteady(mut pairs: Vec<Pair>, taken: f64) -> Option<Velocity> {
     pairs.iter_mut().for_each(|pair| pair.0 -= taken);
     pairs.retain(|pair| pair.0 > SHORTEST_NS);
@@ -145,7 +148,7 @@ fn unsteady(mut pairs: Vec<Pair>, taken: f64) -> Option<Velocity> {
         && halves.iter().all(|half| (half / median - 1.0).abs() < HALVES)
         && per_ns > 0.0;
     let fast_per_ns = own(&pairs[n * 9 / 10]).max(per_ns);
-    accepted.then_some(Velocity { per_ns, fast_per_ns, r: 0.0, pairs: n })
+    accepted.then_some(Velocity { per_ns, fast_per_ns, pairs: n })
 }
 
 /// At most [`MOST_PAIRS`], evenly over the run.
@@ -170,13 +173,7 @@ fn pairs(points: &[Point], taken: f64) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for apart in 1..=APART {
         for (a, b) in points.iter().zip(points.iter().skip(apart)) {
-            let (cpu, wall) = (b.cpu_ns - a.cpu_ns, b.time_ns - a.time_ns);
-            // CPU time that is longer than the time: that of a thread that ended was added to it. Samples that were left out
-            // between them took an interrupt each.
-            let between = b.nth.wrapping_sub(a.nth);
-            if cpu > wall + INTERRUPT_NS || between != apart as u32 {
-                continue;
-            }
+            let Some(cpu) = cpu_between(a, b, apart) else { continue };
             let dt = cpu - taken * apart as f64;
             if dt > SHORTEST_NS && dt < FARTHEST_NS {
                 pairs.push((dt, b.at - a.at));
@@ -237,7 +234,7 @@ fn of_pairs(all: &[Pair], longest: f64, extent: f64, fastest: f64) -> Option<(f6
         && most - second > 2.0 / (n as f64).sqrt()
         && per_ns > 0.0
         && part(75) - part(25) < SPREAD * per_ns;
-    accepted.then_some((odds, Velocity { per_ns, fast_per_ns: per_ns, r: most, pairs: n }))
+    accepted.then_some((odds, Velocity { per_ns, fast_per_ns: per_ns, pairs: n }))
 }
 
 /// Whether the loop goes through pieces, each of them several times: then its position says how fast it changes pieces.
@@ -265,14 +262,20 @@ fn blocked(points: &[Point], extent: f64) -> bool {
 mod tests {
     use super::*;
 
+    /// Numbers from 0 to 1, the same in each run.
+    fn random() -> impl FnMut() -> f64 {
+        let mut seed = 7u64;
+        move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1u64 << 53) as f64
+        }
+    }
+
     /// Samples of two timers as the recorder has them, of a loop with `extent` iterations a pass and `ns` each, and every
     /// `wrong`th of them anywhere.
     fn samples(n: usize, extent: f64, ns: f64, wrong: usize) -> Vec<Point> {
-        let (mut seed, mut cpu) = (7u64, 0.0);
-        let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut cpu = 0.0;
+        let mut random = random();
         (0..n)
             .map(|i| {
                 cpu += 20_000.0 + random() * 1_600_000.0;
@@ -309,11 +312,7 @@ mod tests {
     /// As [`samples`], of a thread whose iterations take up to `slow` times as long, in every stretch of 3 ms otherwise, and of which
     /// each sample takes `taken` ns. The mean time of an iteration, and the samples.
     fn changing(n: usize, extent: f64, ns: f64, slow: f64, taken: f64) -> (f64, Vec<Point>) {
-        let mut seed = 7u64;
-        let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 11) as f64 / (1u64 << 53) as f64
-        };
+        let mut random = random();
         let (mut cpu, mut ran, mut at) = (0.0, 0.0f64, 0.0);
         let points = (0..n)
             .map(|nth| {
