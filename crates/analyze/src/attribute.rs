@@ -197,6 +197,10 @@ impl Worker<'_> {
             }
         }
         let memory = touches_memory(resolution);
+        let blames = measure.basis == Basis::StallTime && memory && native.blame.is_certain(s, i);
+        if blames {
+            *self.counters.blamed.entry(s.operand_ip[i]).or_default() += weight;
+        }
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
         if measure.basis == Basis::StallTime && resolution != Resolution::Spinning {
             let loop_id = paced.map(|(loop_id, _)| loop_id);
@@ -238,10 +242,17 @@ impl Worker<'_> {
                 }
                 counters.known_blocks[block].whole += weight;
                 if remote {
-                    if let Some(loop_id) = in_loop {
-                        let row = thing.map_or(NONE, |thing| self.context.rows.of_thing[thing as usize]);
-                        let key = (s.thread[i], loop_id, s.operand_ip[i], row);
-                        *counters.far_in_loops.entry(key).or_default() += weight;
+                    let row = || thing.map_or(NONE, |thing| self.context.rows.of_thing[thing as usize]);
+                    match in_loop {
+                        Some(loop_id) => {
+                            let blamed = if blames { s.operand_ip[i] } else { NONE };
+                            let key = (s.thread[i], loop_id, blamed, row());
+                            *counters.far_in_loops.entry(key).or_default() += weight;
+                        }
+                        None if blames => {
+                            *counters.far_beside.entry((s.operand_ip[i], row())).or_default() += weight;
+                        }
+                        None => {}
                     }
                     counters.remote += weight;
                     counters.known_blocks[block].part += weight;

@@ -203,7 +203,12 @@ pub struct Counters {
     /// What of that is in loops that wait.
     pub paced_waits: u64,
     /// Weight on far pages in loops of known speed that do not compute: by (thread, loop, location of the blamed instruction, row).
+    /// The location is [`nearfar_recording::NONE`] of samples that blame none.
     pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
+    /// Weight on far pages beside such loops: by (location of the blamed instruction, row).
+    pub far_beside: FastMap<(u32, u32), u64>,
+    /// Weight of the samples that blame an instruction, by its location.
+    pub blamed: FastMap<u32, u64>,
     /// Where the time of a clock's samples went.
     pub spent: Spent,
     /// Samples whose page's node is known.
@@ -313,8 +318,9 @@ impl Counters {
         self.ahead += other.ahead;
         self.paced += other.paced;
         self.paced_waits += other.paced_waits;
-        let far = &mut self.far_in_loops;
-        other.far_in_loops.iter().for_each(|(&key, &weight)| *far.entry(key).or_default() += weight);
+        add_map(&mut self.far_in_loops, other.far_in_loops);
+        add_map(&mut self.far_beside, other.far_beside);
+        add_map(&mut self.blamed, other.blamed);
         self.spent.merge(other.spent);
         self.page_node_unknown += other.page_node_unknown;
         self.unattributed += other.unattributed;

@@ -17,6 +17,7 @@ mod advice;
 mod along;
 mod assemble;
 mod attribute;
+mod blame;
 mod blocks;
 mod by_row;
 mod cached;

@@ -5,6 +5,7 @@
 //! of it is waited for, wherever its pages are: on the machine that was recorded. On another one, only if its far memory is
 //! fast enough for what the loop reads. docs/native.md has the derivation.
 
+use super::blame::Blame;
 use super::hash::{FastMap, FastSet};
 use super::input::{Input, Judge};
 use super::pieces::{among_others, leaves_out, pieces};
@@ -100,6 +101,8 @@ pub struct Native {
     hits: FastMap<(u32, u32), f64>,
     /// By loop and instruction's location: those whose lines are fetched ahead.
     ahead: FastSet<(u32, u32)>,
+    /// Which samples blame an instruction.
+    pub blame: Blame,
     /// Whether the recorder knew the clock of a core, and the CPU time of threads.
     knows_speeds: bool,
 }
@@ -109,7 +112,8 @@ impl Native {
     pub fn new(input: &Input, judge: &Judge) -> Native {
         let p = &input.progress;
         let loops = (0..p.len()).map(|i| (p.ip[i], p.loop_id[i])).collect();
-        let Some(ghz) = input.meta.core_ghz else { return Native { loops, ..Native::default() } };
+        let blame = Blame::new(input);
+        let Some(ghz) = input.meta.core_ghz else { return Native { loops, blame, ..Native::default() } };
         let mut by_thread: FastMap<(u32, u32), Vec<usize>> = FastMap::default();
         for i in 0..p.len() {
             by_thread.entry((p.thread[i], p.loop_id[i])).or_default().push(i);
@@ -135,7 +139,7 @@ impl Native {
         let ahead = (0..o.len()).filter(|&i| fetched_ahead(o.regular[i], o.step[i]));
         let ahead = ahead.map(|i| (o.loop_id[i], o.ip[i])).collect();
         let knows_speeds = p.cpu_ns.iter().any(|&ns| ns != UNCOUNTED);
-        Native { loops, paces, fixed, hits, ahead, knows_speeds }
+        Native { loops, paces, fixed, hits, ahead, blame, knows_speeds }
     }
 
     /// Whether the recording can show how fast loops are: then code of which it does not is code of unknown speed.

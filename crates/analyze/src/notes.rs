@@ -1,5 +1,6 @@
 //! What was lost or is missing, in words.
 
+use super::blame::Stalls;
 use super::context::Context;
 use super::counters::Counters;
 use super::input::{Input, Judge};
@@ -83,6 +84,14 @@ pub fn notes(
         n.push(format!(
             "While the program ran, the same instructions took {times:.1} times as long as at the fastest, in the mean of short tests on the recorder's \
              cpu: the clock was lower, or something else used the same core. Loops may compute for that much longer."
+        ));
+    }
+    let stalls = Stalls::new(input, counters);
+    if let Some([cycles, hit]) = stalls.most {
+        n.push(format!(
+            "{} of the time is on instructions that have nearly all samples of their loop. The one with most of it took {cycles:.0} cycles at least, \
+             however fast the rest of the loop is, and takes {hit:.0} at most if a first-level cache answers: it waits (docs/native.md).",
+            percent(stalls.weight as f64 / counters.working.weight.max(1) as f64)
         ));
     }
     if counters.paced > 0 {

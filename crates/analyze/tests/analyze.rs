@@ -2,6 +2,8 @@
 
 #[path = "analyze/along.rs"]
 mod along;
+#[path = "analyze/blame.rs"]
+mod blame;
 #[path = "analyze/cached.rs"]
 mod cached;
 #[path = "analyze/capacity.rs"]

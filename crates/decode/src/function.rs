@@ -21,6 +21,8 @@ pub(super) struct Function {
     pub instructions: Vec<Instruction>,
     /// rbp is set from rsp somewhere: a frame pointer, not a general register.
     pub frame_pointer: bool,
+    /// These are all its instructions: nothing else jumps into it.
+    pub whole: bool,
     /// Jumps by the index of their target.
     jumps: HashMap<u32, Vec<u32>>,
     /// Ranges of its loops, found when they are first asked for.
@@ -44,7 +46,7 @@ impl Function {
             return None;
         }
         if code.synced && code.bytes.len() <= MAX_FUNCTION {
-            let whole = Function::decode(code.start, code.bytes);
+            let whole = Function { whole: true, ..Function::decode(code.start, code.bytes) };
             if whole.index(ip).is_some() {
                 return Some((whole, true));
             }
@@ -90,8 +92,14 @@ impl Function {
                 && instruction.op0_register() == Register::RBP
                 && instruction.op1_register() == Register::RSP
         });
-        let mut function =
-            Function { start, instructions, frame_pointer, jumps: HashMap::new(), loops: OnceCell::new() };
+        let mut function = Function {
+            start,
+            instructions,
+            frame_pointer,
+            whole: false,
+            jumps: HashMap::new(),
+            loops: OnceCell::new(),
+        };
         let mut jumps: HashMap<u32, Vec<u32>> = HashMap::new();
         for (source, instruction) in function.instructions.iter().enumerate() {
             if let Some(target) = function.target(instruction) {
@@ -172,6 +180,11 @@ impl Function {
             };
         }
         path
+    }
+
+    /// Whether a direct jump goes to the instruction.
+    pub fn is_target(&self, index: usize) -> bool {
+        self.jumps.contains_key(&(index as u32))
     }
 
     /// The index that a direct jump goes to, if it is in this function.

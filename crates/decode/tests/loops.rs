@@ -309,3 +309,35 @@ fn a_loop_that_writes_to_one_place_after_the_other_is_told_from_one_that_only_re
         assert_eq!(decoder.writes_along(1, START), expected, "{bytes:?}");
     }
 }
+
+/// `top: mov rax,[rdi]; add rdi,8; test rax,rax; je over; add rbx,1; add rbx,2; add rbx,3; over: cmp rdi,rsi; jne top; ret`
+const SKIPPING: &str = "488b07 4883c708 4885c0 740c 4883c301 4883c302 4883c303 4839f7 75e3 c3";
+
+#[test]
+fn between_two_executions_of_an_instruction_lies_the_shortest_way() {
+    let around = |code: &str, inside: u64| -> Vec<_> {
+        let operands = &at(code, inside).unwrap().operands;
+        operands.iter().map(|o| (o.ip - START, o.bytes, o.around, o.around_all)).collect()
+    };
+    // Seven instructions, of which the jump ends together with the comparison: five beside each.
+    let triad = around(TRIAD, 5);
+    let five = |at, bytes| (at, Some(bytes), Some(5), Some(5));
+    assert_eq!(triad, [five(0, 5), five(9, 5), five(14, 5)]);
+    // A way that leaves the loop and enters it again is no longer; the function's `ret` is then beside it, and the three additions are not.
+    assert_eq!(around(SKIPPING, 3), [(0, Some(3), Some(3), Some(3))]);
+    // Of an inner loop the outer one's instructions do not count; once around it is the shortest way of the function, too.
+    assert_eq!(around(NESTED, 2), [(2, Some(4), Some(2), Some(2))]);
+    // Another function that is called returns; one that calls itself comes back at its first instruction.
+    let call = |target: &str| around(&CALLING.replace("a0ffffff", target), 8);
+    assert_eq!(call("a0ffffff"), [(0, Some(3), Some(3), Some(3)), (3, None, Some(3), Some(3))]);
+    assert_eq!(call("f8ffffff"), [(0, Some(3), Some(1), Some(1)), (3, None, Some(1), Some(1))]);
+    // An indirect jump may go anywhere, and so may code that is not known.
+    let mut switching = RANDOM.to_owned();
+    switching.push_str(" ffe0");
+    assert_eq!(around(&switching, 0x12)[0].2, None);
+    assert_eq!(unbounded(TRIAD, 5).unwrap().operands[0].around, None);
+    // Samples behind an instruction blame it only if nothing jumps there.
+    let over = "488b07 4885c0 7404 488b5f08 4803c3 4883c708 4839f7 75e8 c3";
+    let bytes: Vec<_> = at(over, 3).unwrap().operands.iter().map(|o| o.bytes).collect();
+    assert_eq!(bytes, [Some(3), None]);
+}

@@ -9,7 +9,7 @@ mod words;
 use super::counted::seconds;
 use super::layout::*;
 use super::sections::{assumed_figures, narrow};
-use super::text::remote;
+use super::text::of_time;
 use findings::{FINDINGS, findings};
 use nearfar_analyze::{
     Basis, Finding, FunctionRow, MayNotWait, ObjectRow, Report, THRESHOLD, Verdict, WeakFigure,
@@ -58,7 +58,7 @@ pub fn to_text(report: &Report, name: &str, recording: &str, width: usize, color
 }
 
 fn verdict(page: &mut Page, r: &Report) {
-    let share = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
+    let share = of_time(r);
     let machine = match r.machine.assumed {
         true => format!("{} (assumed)", r.machine.name),
         false => r.machine.name.clone(),

@@ -9,6 +9,7 @@ use super::sections;
 use nearfar_analyze::{
     Basis, CpuTime, Finding, Interval, MayNotWait, Region, Report, SourceUse, THRESHOLD, Verdict,
 };
+use nearfar_figures::percent::range;
 use nearfar_machine::assumed::short;
 
 /// The report as text of about `width` columns; `color` adds terminal styles. `name`: the recording's.
@@ -40,8 +41,23 @@ pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> S
     }
 }
 
+/// The share of the time that far memory takes. Samples on far pages that may be computing are in the share and not in the lower end of
+/// its interval: where that is most of the interval, the ends say more than the share.
+pub(super) fn of_time(r: &Report) -> String {
+    match (r.remote_time_share, r.remote_time_share_ci) {
+        (Some(share), Some(i))
+            if r.basis == Basis::StallTime
+                && share - i.low > 3.0 * (i.high - share)
+                && i.high - i.low > 0.05 =>
+        {
+            range(i.low, i.high)
+        }
+        (share, ci) => remote(share, ci, r.remote_share_exact),
+    }
+}
+
 fn verdict(page: &mut Page, r: &Report) {
-    let remote = remote(r.remote_time_share, r.remote_time_share_ci, r.remote_share_exact);
+    let remote = of_time(r);
     // Of all, unlike the remote share further down, which is of what has a known node: time that is
     // spent on computing or waiting for others is not time that placement could win.
     let shared = r.findings.first().is_some_and(Finding::shares_lines);

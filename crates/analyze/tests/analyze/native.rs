@@ -38,6 +38,8 @@ fn taken(ns: f64, chain: f64, place: impl Fn(u64, u64) -> (u64, u64)) -> MadeRec
         high_cycles: chain,
         in_place_cycles: -1.0,
         why: String::new().into(),
+        function: NONE,
+        function_bytes: 0,
     });
     w.input.loop_streams.push(LoopStream {
         loop_id: 0,
@@ -235,7 +237,7 @@ fn a_chain_of_results_counts_only_where_an_entry_is_many_iterations() {
 }
 
 /// The same, with one instruction in it whose cost is not known.
-fn with_unknown_cost(ns: f64) -> MadeRecording {
+pub fn with_unknown_cost(ns: f64) -> MadeRecording {
     let mut w = used(ns, 3.0);
     w.input.loops.chain_cycles[0] = -1.0;
     w.input.loops.high_cycles[0] = -1.0;
@@ -245,6 +247,9 @@ fn with_unknown_cost(ns: f64) -> MadeRecording {
         hit_cycles: 8.0,
         regular: 0,
         step: 0.0,
+        bytes: 0,
+        around: 0,
+        around_all: 0,
     });
     w
 }

@@ -31,6 +31,8 @@ fn counting(at: [u64; 2], ns: f64) -> MadeRecording {
         high_cycles: 14.0,
         in_place_cycles: 1.3,
         why: String::new().into(),
+        function: NONE,
+        function_bytes: 0,
     });
     w.input.loop_streams.push(LoopStream {
         loop_id: 0,

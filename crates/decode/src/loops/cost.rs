@@ -9,6 +9,7 @@
 
 use super::cores::{Core, Range};
 use super::nest::Body;
+use super::paths::Paths;
 use super::steps::Stream;
 use super::work::{Work, work, zeroes};
 use crate::function::Function;
@@ -61,6 +62,12 @@ pub struct LoopOperand {
     pub hit_cycles: Option<f64>,
     /// What an iteration adds to its address; `None` where that is not constant.
     pub step: Option<i64>,
+    /// Bytes of the instruction; `None` if the next one is also jumped to or returned to: a sample there need not have waited for this one.
+    pub bytes: Option<u8>,
+    /// Instructions of the loop at least that a core ends between two executions of this one; `None` if unknown.
+    pub around: Option<u32>,
+    /// The same of the whole function.
+    pub around_all: Option<u32>,
 }
 
 /// What the loop's code says of its time. `by_ip`: what an iteration adds to the address of each instruction that accesses memory.
@@ -82,14 +89,20 @@ pub(super) fn of(
     let all: Vec<Step> = body.span.clone().zip(&body.always).map(step).collect();
     let issue = throughput(core, all.iter().filter(|s| s.always), false);
     let forwarded = if through_memory(streams) { FORWARDED } else { 0.0 };
-    let operand = |s: &Step| {
+    let paths = Paths::of(function, &body.span);
+    let all_paths = Paths::of(function, &(0..=function.instructions.len() - 1));
+    let around = |paths: &Option<Paths>, at: usize| paths.as_ref().and_then(|paths| paths.around(at));
+    let operand = |(s, at): (&Step, usize)| {
         (s.loads + s.stores > 0.0).then(|| LoopOperand {
             ip: s.ip,
             hit_cycles: s.unknown.is_none().then(|| s.alone(core) + forwarded),
             step: by_ip.get(&s.ip).copied().flatten(),
+            bytes: is_alone_before(function, at).then(|| function.instructions[at].len() as u8),
+            around: around(&paths, at),
+            around_all: around(&all_paths, at),
         })
     };
-    let operands = all.iter().filter_map(operand).collect();
+    let operands = all.iter().zip(body.span.clone()).filter_map(operand).collect();
     let unknown = all.iter().find_map(|s| s.unknown.clone());
     let cost = match unknown {
         _ if body.nested => Err("another loop is inside it".into()),
@@ -97,6 +110,11 @@ pub(super) fn of(
         None => Ok(bounds(core, &all, issue, body, streams)),
     };
     Costs { issue: Some(issue), cost, operands }
+}
+
+/// Whether nothing else comes before the next instruction.
+fn is_alone_before(function: &Function, at: usize) -> bool {
+    function.instructions[at].flow_control() == FlowControl::Next && !function.is_target(at + 1)
 }
 
 /// Cycles of an iteration whose instructions all have a cost.

@@ -6,6 +6,7 @@
 mod cores;
 mod cost;
 mod nest;
+mod paths;
 mod steps;
 mod work;
 
@@ -30,6 +31,8 @@ pub struct CodeLoop {
     pub head: u64,
     /// Its last jump back.
     pub last: u64,
+    /// First and last instruction of its function.
+    pub function: [u64; 2],
     /// Instructions between them, both included.
     pub instructions: usize,
     /// The memory that it goes through.
@@ -123,6 +126,7 @@ impl CodeLoop {
         CodeLoop {
             head: function.instructions[*body.span.start()].ip(),
             last: function.instructions[*body.span.end()].ip(),
+            function: [0, function.instructions.len() - 1].map(|i| function.instructions[i].ip()),
             instructions: body.always.len(),
             streams: found
                 .iter()

@@ -90,6 +90,8 @@ impl Progress {
         let id = self.loops.len() as u32;
         self.loops.insert(key, id);
         let head = processes.location(space, code.head, tables);
+        let [first, last] = code.function;
+        let function = processes.location(space, first, tables);
         let cost = code.cost.as_ref();
         tables.loops.push(Loop {
             id,
@@ -103,6 +105,8 @@ impl Progress {
             high_cycles: cost.map_or(-1.0, |c| c.high),
             in_place_cycles: cost.ok().and_then(|c| c.in_place).unwrap_or(-1.0),
             why: code.cost.as_ref().err().cloned().unwrap_or_default().into(),
+            function,
+            function_bytes: u32::try_from(last - first).unwrap_or(u32::MAX),
         });
         for operand in &code.operands {
             let ip = processes.location(space, operand.ip, tables);
@@ -112,6 +116,9 @@ impl Progress {
                 hit_cycles: operand.hit_cycles.unwrap_or(-1.0),
                 regular: u8::from(operand.step.is_some()),
                 step: operand.step.unwrap_or(0) as f64,
+                bytes: operand.bytes.unwrap_or(0),
+                around: operand.around.unwrap_or(0),
+                around_all: operand.around_all.unwrap_or(0),
             });
         }
         for (number, stream) in code.streams.iter().enumerate() {

@@ -71,6 +71,10 @@ table! {
         in_place_cycles: f64 = -1.0,
         /// Why they are not known; empty if they are.
         why: Text,
+        /// First instruction of its function (a location); u32::MAX if unknown.
+        function: u32 = u32::MAX,
+        /// Bytes from there to the function's last instruction.
+        function_bytes: u32 = 0,
     }
 }
 
@@ -109,6 +113,12 @@ table! {
         regular: u8,
         /// What it adds, bytes; 0 where it is not regular.
         step: f64,
+        /// Bytes of the instruction; 0 if the next one is also jumped to or returned to, and in recordings from before this was kept.
+        bytes: u8 = 0,
+        /// Instructions of the loop at least that are executed between two executions of this one; 0 if unknown.
+        around: u32 = 0,
+        /// The same of the whole function.
+        around_all: u32 = 0,
     }
 }
 
