@@ -87,6 +87,14 @@ fn huge_pages_and_balancing_are_as_asked() {
     }
 }
 
+/// Programs that look at the clock again and again, as MPI's libraries do while they wait, would ask a device each time.
+#[test]
+fn the_clock_is_read_without_a_device() {
+    let Some(snapshot) = snapshot() else { return };
+    let clock = job(&["cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource"]);
+    assert_eq!(run(snapshot, clock).unwrap().text(), "tsc\n");
+}
+
 #[test]
 fn shared_memory_is_the_guests_own() {
     let Some(snapshot) = snapshot() else { return };
