@@ -87,7 +87,11 @@ pub fn assemble(
         Basis::StallTime => Err("samples of a clock do not say which loads memory answered".to_string()),
     };
     let estimate = match basis {
-        Basis::StallTime => Estimate::new(input, judge, context, counters),
+        Basis::StallTime => {
+            let held = |row: u32| held.as_ref().is_some_and(|held| held.far.contains_key(&row));
+            let cached = |row: u32| caches.is_ok() || held(row);
+            Estimate::new(input, judge, context, counters, cached)
+        }
         _ => Err("samples of a clock are not what shares are of".to_string()),
     };
     let setting = Setting {

@@ -233,6 +233,13 @@ impl Worker<'_> {
         };
         let remote = known && class != 0;
         let counters = &mut self.counters;
+        let row = thing.map_or(NONE, |thing| self.context.rows.of_thing[thing as usize]);
+        let blamed = if blames { s.operand_ip[i] } else { NONE };
+        if counted && in_loop.is_none() && measure.basis == Basis::StallTime {
+            let far = if remote { weight } else { 0 };
+            let sums = counters.beside_loops.entry((blamed, row)).or_default();
+            (sums[0], sums[1]) = (sums[0] + weight, sums[1] + far);
+        }
         if counted {
             if known {
                 counters.known.add(weight);
@@ -242,17 +249,9 @@ impl Worker<'_> {
                 }
                 counters.known_blocks[block].whole += weight;
                 if remote {
-                    let row = || thing.map_or(NONE, |thing| self.context.rows.of_thing[thing as usize]);
-                    match in_loop {
-                        Some(loop_id) => {
-                            let blamed = if blames { s.operand_ip[i] } else { NONE };
-                            let key = (s.thread[i], loop_id, blamed, row());
-                            *counters.far_in_loops.entry(key).or_default() += weight;
-                        }
-                        None if blames => {
-                            *counters.far_beside.entry((s.operand_ip[i], row())).or_default() += weight;
-                        }
-                        None => {}
+                    if let Some(loop_id) = in_loop {
+                        let key = (s.thread[i], loop_id, blamed, row);
+                        *counters.far_in_loops.entry(key).or_default() += weight;
                     }
                     counters.remote += weight;
                     counters.known_blocks[block].part += weight;

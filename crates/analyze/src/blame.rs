@@ -132,6 +132,42 @@ impl Stalls {
     }
 }
 
+/// What waits for certain beside loops of known speed, by row: weights of samples that blame such an instruction.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// All samples on memory, what of them waits, and what of that is on far pages.
+    by_row: FastMap<u32, [f64; 3]>,
+}
+
+impl Waiting {
+    /// From the counts of all samples.
+    pub fn new(input: &Input, counters: &Counters) -> Waiting {
+        let stalls = Stalls::new(input, counters);
+        // Sums of floating-point numbers depend on the order.
+        let mut all: Vec<_> = counters.beside_loops.iter().collect();
+        all.sort_unstable();
+        let mut waiting = Waiting::default();
+        for (&(location, row), &[weight, far]) in all {
+            let waits = stalls.waits(input, location);
+            let sums = waiting.by_row.entry(row).or_default();
+            sums[0] += weight as f64;
+            sums[1] += waits * weight as f64;
+            sums[2] += waits * far as f64;
+        }
+        waiting
+    }
+
+    /// Weight on far pages.
+    pub fn far(&self, row: u32) -> f64 {
+        self.by_row.get(&row).map_or(0.0, |sums| sums[2])
+    }
+
+    /// Part of the time on a row.
+    pub fn part(&self, row: u32) -> f64 {
+        self.by_row.get(&row).map_or(0.0, |sums| sums[1] / sums[0].max(1.0))
+    }
+}
+
 /// Weights of all samples by place.
 struct Weights {
     /// In order: places, and the sum of the weights in front of each.

@@ -23,7 +23,7 @@
 //! first-level cache answers is time of its instruction, too. `sort` goes through 50 MB, and 98.5 % of its accesses hit that cache. But an
 //! instruction that has nearly all samples of its loop waits, at whatever speed ([`super::blame`]).
 
-use super::blame::Stalls;
+use super::blame::Waiting;
 use super::context::Context;
 use super::counters::Counters;
 use super::hash::{FastMap, FastSet};
@@ -68,11 +68,8 @@ impl Open {
             computed = Computed { timed_by_row: computed.timed_by_row, ..Computed::default() };
         }
         // Of each row, what is not in loops of known speed and does not wait in others; next to nothing of the time is left alone, as above.
-        let waits = waiting(context, counters);
-        let timed = |row: u32| {
-            let of = |weights: &FastMap<u32, u64>| weights.get(&row).copied().unwrap_or(0);
-            of(&computed.timed_by_row) + of(&waits)
-        };
+        let waits = Waiting::new(context.input, counters);
+        let timed = |row: u32| computed.timed_by_row.get(&row).copied().unwrap_or(0) + waits.far(row) as u64;
         let mut untimed: Vec<u64> =
             row_uses.iter().map(|f| f.remote.saturating_sub(timed(f.row as u32))).collect();
         let untimed_of_all = untimed.iter().sum::<u64>() as f64;
@@ -107,16 +104,6 @@ impl Open {
         });
         open
     }
-}
-
-/// By row: weights of samples on far pages that wait for certain, of code whose speed is not known.
-fn waiting(context: &Context, counters: &Counters) -> FastMap<u32, u64> {
-    let stalls = Stalls::new(context.input, counters);
-    let mut waits: FastMap<u32, u64> = FastMap::default();
-    for (&(location, row), &far) in &counters.far_beside {
-        *waits.entry(row).or_default() += (stalls.waits(context.input, location) * far as f64) as u64;
-    }
-    waits
 }
 
 /// Weights of samples on far pages that may be computing.

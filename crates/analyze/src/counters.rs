@@ -205,8 +205,8 @@ pub struct Counters {
     /// Weight on far pages in loops of known speed that do not compute: by (thread, loop, location of the blamed instruction, row).
     /// The location is [`nearfar_recording::NONE`] of samples that blame none.
     pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
-    /// Weight on far pages beside such loops: by (location of the blamed instruction, row).
-    pub far_beside: FastMap<(u32, u32), u64>,
+    /// Weight beside loops of known speed, of all pages and of far ones: by (location of the blamed instruction, row).
+    pub beside_loops: FastMap<(u32, u32), [u64; 2]>,
     /// Weight of the samples that blame an instruction, by its location.
     pub blamed: FastMap<u32, u64>,
     /// Where the time of a clock's samples went.
@@ -319,7 +319,9 @@ impl Counters {
         self.paced += other.paced;
         self.paced_waits += other.paced_waits;
         add_map(&mut self.far_in_loops, other.far_in_loops);
-        add_map(&mut self.far_beside, other.far_beside);
+        for (key, from) in other.beside_loops {
+            add(self.beside_loops.entry(key).or_default(), &from);
+        }
         add_map(&mut self.blamed, other.blamed);
         self.spent.merge(other.spent);
         self.page_node_unknown += other.page_node_unknown;

@@ -151,9 +151,10 @@ impl Estimate {
             }
         }
         let flight = between(1.0, taken.beside);
-        for &(spot, ns) in &thread.beside {
-            core_ns += ns * (1.0 - taken.waits);
-            let lines = ns * taken.waits / self.figures.near_ns * flight;
+        for &(spot, ns, at_least) in &thread.beside {
+            let waits = taken.waits.max(at_least);
+            core_ns += ns * (1.0 - waits);
+            let lines = ns * waits / self.figures.near_ns * flight;
             self.nodes_of(spot, thread.node, then, taken, &mut to);
             for (node, part) in work.page_nodes.iter_mut().zip(&to) {
                 node.reads += lines * part;

@@ -9,6 +9,7 @@ mod gain;
 mod loops;
 mod streams;
 
+use super::blame::Waiting;
 use super::cached::last_level;
 use super::context::Context;
 use super::counters::Counters;
@@ -41,8 +42,8 @@ struct Thread {
     /// Time that is certainly no memory's, ns.
     core_ns: f64,
     loops: Vec<Loop>,
-    /// Time on memory beside loops of known speed, ns.
-    beside: Vec<(Spot, f64)>,
+    /// Time on memory beside loops of known speed, ns, and the part of it that waits at least.
+    beside: Vec<(Spot, f64, f64)>,
 }
 
 /// The estimate.
@@ -65,7 +66,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From what was counted.
+    /// From what was counted. `cached`: rows that caches may hold; waiting for these is no waiting for memory.
     ///
     /// # Errors
     /// In words, why there is none.
@@ -74,6 +75,7 @@ impl Estimate {
         judge: &Judge,
         context: &Context,
         counters: &Counters,
+        cached: impl Fn(u32) -> bool,
     ) -> Result<Estimate, String> {
         let nodes = context.finder.nodes;
         let machine = &judge.machine;
@@ -118,18 +120,20 @@ impl Estimate {
         // What is not known of a loop's lines makes its time on memory like that beside loops.
         let estimated: FastSet<(u32, u32)> = loops.iter().map(|l| (l.thread, l.id)).collect();
         let others = spent.operands.iter().filter(|(key, _)| !estimated.contains(&(key.0, key.1)));
-        let others = others.map(|(&(thread, _, _, spot), &weight)| ((thread, spot), weight));
-        let mut beside: Vec<((u32, Spot), u64)> =
-            spent.beside.iter().map(|(&key, &weight)| (key, weight)).chain(others).collect();
+        let others = others.map(|(&(thread, _, _, spot), &weight)| ((thread, spot), weight, true));
+        let mut beside: Vec<((u32, Spot), u64, bool)> =
+            spent.beside.iter().map(|(&key, &weight)| (key, weight, false)).chain(others).collect();
         beside.sort_unstable();
+        let waiting = Waiting::new(input, counters);
         let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         let known = spent.operands.iter().filter(|(key, _)| estimated.contains(&(key.0, key.1)));
         known.for_each(|(key, weight)| on_rows.entry(key.3.row).or_default()[0] += *weight as f64);
-        beside.iter().for_each(|(key, weight)| on_rows.entry(key.1.row).or_default()[1] += *weight as f64);
-        for ((id, spot), weight) in beside {
+        beside.iter().for_each(|(key, weight, _)| on_rows.entry(key.1.row).or_default()[1] += *weight as f64);
+        for ((id, spot), weight, in_loop) in beside {
             if let Some(thread) = threads.get_mut(&id) {
                 thread.core_ns -= weight as f64;
-                thread.beside.push((spot, weight as f64));
+                let waits = if in_loop || cached(spot.row) { 0.0 } else { waiting.part(spot.row) };
+                thread.beside.push((spot, weight as f64, waits));
             }
         }
         for of in loops {

@@ -1,7 +1,8 @@
 //! Instructions that have nearly all samples of their loop, in code whose speed is not known.
 
+use crate::estimate::with_cache;
 use crate::made_recording::*;
-use crate::native::used;
+use crate::native::{PAGES, used};
 use nearfar_analyze::Verdict;
 use nearfar_recording::*;
 
@@ -56,6 +57,19 @@ fn an_instruction_with_nearly_all_samples_of_its_loop_waits_at_any_speed() {
     let r = held_up(8).on(2);
     assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
     assert!(!r.notes.iter().any(|n| n.contains("nearly all samples")), "{:?}", r.notes);
+}
+
+#[test]
+fn near_memory_saves_at_least_a_part_of_what_waits_for_certain() {
+    let saves = |around: u32, cache: u64| {
+        let mut w = held_up(around);
+        w.samples.period.fill(1_000_000);
+        1.0 - w.on_machine(with_cache(cache)).sampled_gain.unwrap().every_line_local.high
+    };
+    assert!(saves(40, 1 << 20) > 0.1, "{}", saves(40, 1 << 20));
+    assert!(saves(8, 1 << 20) < 0.0, "{}", saves(8, 1 << 20));
+    // A cache may answer: it waits for that, then.
+    assert!(saves(40, 32 * PAGES * PAGE) < 0.0, "{}", saves(40, 32 * PAGES * PAGE));
 }
 
 #[test]

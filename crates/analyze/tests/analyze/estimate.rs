@@ -13,7 +13,7 @@ const SLOW: f64 = 1.6;
 const SAMPLE_NS: u32 = 1_000_000;
 
 /// Two nodes of 4 cpus that share a cache of so many bytes.
-fn with_cache(bytes: u64) -> Machine {
+pub fn with_cache(bytes: u64) -> Machine {
     let mut machine = machine(2, 4);
     machine.figures = figures();
     machine.caches = vec![CacheLevel {

@@ -7,7 +7,7 @@ use nearfar_machine::file::{Cell, Confidence, Figure, Matrix};
 use nearfar_recording::*;
 
 /// Pages of the array: no cache of the machine holds it, as none is described.
-const PAGES: u64 = 4096;
+pub const PAGES: u64 = 4096;
 /// Clock of the cores, GHz.
 const GHZ: f64 = 4.0;
 
