@@ -199,7 +199,7 @@ impl Worker<'_> {
         let memory = touches_memory(resolution);
         let blames = measure.basis == Basis::StallTime && memory && native.blame.is_certain(s, i);
         if blames {
-            *self.counters.blamed.entry(s.operand_ip[i]).or_default() += weight;
+            *self.counters.blamed.of(s.operand_ip[i]) += weight;
         }
         let Located { thing, page, mut page_node, mut told } = self.locate(s, i, space, node, resolution);
         if measure.basis == Basis::StallTime && resolution != Resolution::Spinning {
@@ -237,7 +237,7 @@ impl Worker<'_> {
         let blamed = if blames { s.operand_ip[i] } else { NONE };
         if counted && in_loop.is_none() && measure.basis == Basis::StallTime {
             let far = if remote { weight } else { 0 };
-            let sums = counters.beside_loops.entry((blamed, row)).or_default();
+            let sums = counters.beside_loops.of((blamed, row));
             (sums[0], sums[1]) = (sums[0] + weight, sums[1] + far);
         }
         if counted {

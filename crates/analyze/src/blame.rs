@@ -90,7 +90,7 @@ impl Stalls {
     pub fn new(input: &Input, counters: &Counters) -> Stalls {
         let (o, loops) = (&input.loop_operands, &input.loops);
         let mut blamed: FastMap<Place, u64> = FastMap::default();
-        for (&location, &weight) in &counters.blamed {
+        for (&location, &weight) in counters.blamed.iter() {
             if let Some(place) = place(input, location) {
                 *blamed.entry(place).or_default() += weight;
             }

@@ -206,9 +206,9 @@ pub struct Counters {
     /// The location is [`nearfar_recording::NONE`] of samples that blame none.
     pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
     /// Weight beside loops of known speed, of all pages and of far ones: by (location of the blamed instruction, row).
-    pub beside_loops: FastMap<(u32, u32), [u64; 2]>,
+    pub beside_loops: Sums<(u32, u32), [u64; 2]>,
     /// Weight of the samples that blame an instruction, by its location.
-    pub blamed: FastMap<u32, u64>,
+    pub blamed: Sums<u32, u64>,
     /// Where the time of a clock's samples went.
     pub spent: Spent,
     /// Samples whose page's node is known.
@@ -320,9 +320,9 @@ impl Counters {
         self.paced_waits += other.paced_waits;
         add_map(&mut self.far_in_loops, other.far_in_loops);
         for (key, from) in other.beside_loops {
-            add(self.beside_loops.entry(key).or_default(), &from);
+            add(self.beside_loops.of(key), &from);
         }
-        add_map(&mut self.blamed, other.blamed);
+        other.blamed.into_iter().for_each(|(key, from)| *self.blamed.of(key) += from);
         self.spent.merge(other.spent);
         self.page_node_unknown += other.page_node_unknown;
         self.unattributed += other.unattributed;
