@@ -1,6 +1,7 @@
 //! From counts to the report's values.
 
 use super::along::along;
+use super::blame::Waiting;
 use super::cached;
 use super::code::Code;
 use super::computed::Open;
@@ -59,7 +60,8 @@ pub fn assemble(
         shares.bounded(bound.at_most());
     }
     let held = if caches.is_ok() { None } else { held::held(input, judge, context, counters, rows) };
-    let open = Open::new(context, counters, rows, held.as_ref(), caches.is_ok());
+    let waiting = Waiting::new(input, counters);
+    let open = Open::new(context, counters, rows, &waiting, held.as_ref(), caches.is_ok());
     if open.share > 0.0 {
         shares.lowered(open.share, THRESHOLD);
     }
@@ -90,7 +92,7 @@ pub fn assemble(
         Basis::StallTime => {
             let held = |row: u32| held.as_ref().is_some_and(|held| held.far.contains_key(&row));
             let cached = |row: u32| caches.is_ok() || held(row);
-            Estimate::new(input, judge, context, counters, cached)
+            Estimate::new(input, judge, context, counters, &waiting, cached)
         }
         _ => Err("samples of a clock are not what shares are of".to_string()),
     };
@@ -160,7 +162,7 @@ pub fn assemble(
     }
     let code = Code { context, counters };
     let functions = code.functions(input);
-    let mut notes = notes::notes(input, judge, context, counters, rows);
+    let mut notes = notes::notes(input, judge, context, counters, rows, &waiting.stalls);
     notes.extend(notes::generated(program, &functions));
     if input.meta.imported.is_some() {
         notes.extend(readings::notes(&input.counters));

@@ -198,6 +198,9 @@ impl Worker<'_> {
         }
         let memory = touches_memory(resolution);
         let blames = measure.basis == Basis::StallTime && memory && native.blame.is_certain(s, i);
+        if measure.basis == Basis::StallTime {
+            *self.counters.interrupted.of(s.ip[i]) += weight;
+        }
         if blames {
             *self.counters.blamed.of(s.operand_ip[i]) += weight;
         }

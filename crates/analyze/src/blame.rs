@@ -10,7 +10,8 @@
 //! cycles ≥ samples that blame it / the loop's other samples · (around − ENDED) / ENDED
 //! ```
 //!
-//! (One group of instructions ends together with it.) The same holds of its function. Where that is more than it takes if the first-level cache answers, it waits for the rest.
+//! (One group of instructions ends together with it.) The same holds of its function. Where that is more than it takes if the first-level
+//! cache answers, it waits for the rest.
 
 use super::counters::Counters;
 use super::hash::FastMap;
@@ -108,7 +109,9 @@ impl Stalls {
             let of_loop = (o.around[i], loops.head[row], loops.bytes[row]);
             let of_function = (o.around_all[i], loops.function[row], loops.function_bytes[row]);
             for (around, first, bytes) in [of_loop, of_function] {
-                let rest = (all.within(input, first, bytes) as f64 / a_sample - held).max(0.0);
+                // All that blame it were interrupted behind it, in the same loop.
+                let within = all.within(input, first, bytes).map(|weight| weight as f64 / a_sample);
+                let Some(rest) = within.map(|all| all - held).filter(|&rest| rest >= 0.0) else { continue };
                 // Both are drawn by chance: two standard deviations, and the three that may hide behind none.
                 let times = (held - 2.0 * held.sqrt()) / (rest + 2.0 * rest.sqrt() + 3.0);
                 let cycles = times * (f64::from(around) - ENDED) / ENDED;
@@ -135,6 +138,8 @@ impl Stalls {
 /// What waits for certain beside loops of known speed, by row: weights of samples that blame such an instruction.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
+    /// The instructions.
+    pub stalls: Stalls,
     /// All samples on memory, what of them waits, and what of that is on far pages.
     by_row: FastMap<u32, [f64; 3]>,
 }
@@ -146,9 +151,9 @@ impl Waiting {
         // Sums of floating-point numbers depend on the order.
         let mut all: Vec<_> = counters.beside_loops.iter().collect();
         all.sort_unstable();
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiting { stalls, by_row: FastMap::default() };
         for (&(location, row), &[weight, far]) in all {
-            let waits = stalls.waits(input, location);
+            let waits = waiting.stalls.waits(input, location);
             let sums = waiting.by_row.entry(row).or_default();
             sums[0] += weight as f64;
             sums[1] += waits * weight as f64;
@@ -168,7 +173,7 @@ impl Waiting {
     }
 }
 
-/// Weights of all samples by place.
+/// Weights of all samples by place of the interrupted instruction.
 struct Weights {
     /// In order: places, and the sum of the weights in front of each.
     sums: Vec<(Place, u64)>,
@@ -177,9 +182,9 @@ struct Weights {
 
 impl Weights {
     fn new(input: &Input, counters: &Counters) -> Weights {
-        let weights = counters.instructions.iter();
+        let weights = counters.interrupted.iter();
         let mut sums: Vec<(Place, u64)> =
-            weights.filter_map(|(&location, sums)| Some((place(input, location)?, sums[0]))).collect();
+            weights.filter_map(|(&location, &weight)| Some((place(input, location)?, weight))).collect();
         sums.sort_unstable();
         let mut all = 0;
         for (_, weight) in &mut sums {
@@ -188,14 +193,14 @@ impl Weights {
         Weights { sums, all }
     }
 
-    /// Weight of the samples from a location on, the last byte included.
-    fn within(&self, input: &Input, head: u32, bytes: u32) -> u64 {
-        let Some(first) = place(input, head) else { return 0 };
+    /// Weight of the samples from a location on, the last byte included; `None` if the location is unknown.
+    fn within(&self, input: &Input, head: u32, bytes: u32) -> Option<u64> {
+        let first = place(input, head)?;
         let behind = (first.0, first.1, first.2.saturating_add(u64::from(bytes) + 1));
         let before = |end: Place| {
             let at = self.sums.partition_point(|(place, _)| *place < end);
             self.sums.get(at).map_or(self.all, |(_, sum)| *sum)
         };
-        before(behind) - before(first)
+        Some(before(behind) - before(first))
     }
 }

@@ -56,6 +56,7 @@ impl Open {
         context: &Context,
         counters: &Counters,
         row_uses: &[RowUse],
+        waiting: &Waiting,
         held: Option<&Held>,
         cached: bool,
     ) -> Open {
@@ -68,8 +69,8 @@ impl Open {
             computed = Computed { timed_by_row: computed.timed_by_row, ..Computed::default() };
         }
         // Of each row, what is not in loops of known speed and does not wait in others; next to nothing of the time is left alone, as above.
-        let waits = Waiting::new(context.input, counters);
-        let timed = |row: u32| computed.timed_by_row.get(&row).copied().unwrap_or(0) + waits.far(row) as u64;
+        let timed =
+            |row: u32| computed.timed_by_row.get(&row).copied().unwrap_or(0) + waiting.far(row) as u64;
         let mut untimed: Vec<u64> =
             row_uses.iter().map(|f| f.remote.saturating_sub(timed(f.row as u32))).collect();
         let untimed_of_all = untimed.iter().sum::<u64>() as f64;

@@ -207,6 +207,8 @@ pub struct Counters {
     pub far_in_loops: FastMap<(u32, u32, u32, u32), u64>,
     /// Weight beside loops of known speed, of all pages and of far ones: by (location of the blamed instruction, row).
     pub beside_loops: Sums<(u32, u32), [u64; 2]>,
+    /// Weight of all samples of a clock by location of the interrupted instruction.
+    pub interrupted: Sums<u32, u64>,
     /// Weight of the samples that blame an instruction, by its location.
     pub blamed: Sums<u32, u64>,
     /// Where the time of a clock's samples went.
@@ -322,6 +324,7 @@ impl Counters {
         for (key, from) in other.beside_loops {
             add(self.beside_loops.of(key), &from);
         }
+        other.interrupted.into_iter().for_each(|(key, from)| *self.interrupted.of(key) += from);
         other.blamed.into_iter().for_each(|(key, from)| *self.blamed.of(key) += from);
         self.spent.merge(other.spent);
         self.page_node_unknown += other.page_node_unknown;

@@ -53,6 +53,7 @@ pub fn notes(
     context: &Context,
     counters: &Counters,
     row_uses: &[RowUse],
+    stalls: &Stalls,
 ) -> Vec<String> {
     let mut n = Vec::new();
     if context.region.is_marked() {
@@ -86,7 +87,6 @@ pub fn notes(
              cpu: the clock was lower, or something else used the same core. Loops may compute for that much longer."
         ));
     }
-    let stalls = Stalls::new(input, counters);
     if let Some([cycles, hit]) = stalls.most {
         n.push(format!(
             "{} of the time is on instructions that have nearly all samples of their loop. The one with most of it took {cycles:.0} cycles at least, \

@@ -323,7 +323,7 @@ fn between_two_executions_of_an_instruction_lies_the_shortest_way() {
     let triad = around(TRIAD, 5);
     let five = |at, bytes| (at, Some(bytes), Some(5), Some(5));
     assert_eq!(triad, [five(0, 5), five(9, 5), five(14, 5)]);
-    // A way that leaves the loop and enters it again is no longer; the function's `ret` is then beside it, and the three additions are not.
+    // The jump skips the three additions: two instructions before it and the comparison are the shortest way.
     assert_eq!(around(SKIPPING, 3), [(0, Some(3), Some(3), Some(3))]);
     // Of an inner loop the outer one's instructions do not count; once around it is the shortest way of the function, too.
     assert_eq!(around(NESTED, 2), [(2, Some(4), Some(2), Some(2))]);

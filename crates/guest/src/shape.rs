@@ -265,7 +265,7 @@ impl Shape {
         // An emulated cpu may wait long for its turn on the host.
         text += " nowatchdog nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1";
         // Nothing says that the emulated processor's counter of time is a good clock, so the kernel would take the HPET: a device,
-        // 7.8 µs for each look at the clock instead of 1.1, and one cpu at a time. It is a good one: all emulated cpus have the host's.
+        // 8 µs for each look at the clock instead of 1 (Zen 5), and one cpu at a time. It is a good one: all emulated cpus have the host's.
         text += " tsc=reliable";
         // Each cpu would measure for a tenth of a second how often it can turn in a loop, while another spins until it has: a
         // fifth of the time that 8 cpus take to boot, more than half with 44. No emulated device needs exact delays. // chosen

@@ -41,14 +41,19 @@ pub(super) fn remote(share: Option<f64>, ci: Option<Interval>, exact: bool) -> S
     }
 }
 
+/// How many times farther the lower end of an interval is from the share than the upper end, from which on only the ends are shown. // chosen
+const ONE_SIDED: f64 = 3.0;
+/// Width of an interval up to which that makes no difference to a reader. // chosen
+const NARROW: f64 = 0.05;
+
 /// The share of the time that far memory takes. Samples on far pages that may be computing are in the share and not in the lower end of
 /// its interval: where that is most of the interval, the ends say more than the share.
 pub(super) fn of_time(r: &Report) -> String {
     match (r.remote_time_share, r.remote_time_share_ci) {
         (Some(share), Some(i))
             if r.basis == Basis::StallTime
-                && share - i.low > 3.0 * (i.high - share)
-                && i.high - i.low > 0.05 =>
+                && share - i.low > ONE_SIDED * (i.high - share)
+                && i.high - i.low > NARROW =>
         {
             range(i.low, i.high)
         }

@@ -66,7 +66,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// From what was counted. `cached`: rows that caches may hold; waiting for these is no waiting for memory.
+    /// From what was counted. `waiting`: what waits for certain. `cached`: rows that caches may hold, whose waiting may be for a cache.
     ///
     /// # Errors
     /// In words, why there is none.
@@ -75,6 +75,7 @@ impl Estimate {
         judge: &Judge,
         context: &Context,
         counters: &Counters,
+        waiting: &Waiting,
         cached: impl Fn(u32) -> bool,
     ) -> Result<Estimate, String> {
         let nodes = context.finder.nodes;
@@ -124,7 +125,6 @@ impl Estimate {
         let mut beside: Vec<((u32, Spot), u64, bool)> =
             spent.beside.iter().map(|(&key, &weight)| (key, weight, false)).chain(others).collect();
         beside.sort_unstable();
-        let waiting = Waiting::new(input, counters);
         let mut on_rows: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         let known = spent.operands.iter().filter(|(key, _)| estimated.contains(&(key.0, key.1)));
         known.for_each(|(key, weight)| on_rows.entry(key.3.row).or_default()[0] += *weight as f64);

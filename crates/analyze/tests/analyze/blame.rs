@@ -88,6 +88,20 @@ fn what_it_takes_is_in_proportion_to_what_the_loop_takes_beside_it() {
 }
 
 #[test]
+fn samples_in_the_loop_count_wherever_the_operand_is_that_they_are_taken_for() {
+    let mut w = held_up(40);
+    most_computing(&mut w);
+    // In front of the loop, as for its first instructions.
+    let other = w.own("before", 5);
+    w.input.locations.file_offset[other as usize] = 0;
+    let computing = Resolution::Compute as u8;
+    for i in (0..w.samples.ip.len()).filter(|&i| w.samples.resolution[i] == computing).collect::<Vec<_>>() {
+        (w.samples.operand_ip[i], w.samples.resolution[i]) = (other, Resolution::Near as u8);
+    }
+    assert!(w.on(2).notes.iter().all(|n| !n.contains("nearly all samples")));
+}
+
+#[test]
 fn samples_elsewhere_than_behind_the_instruction_do_not_blame_it() {
     // Their address is known from registers that it used.
     let mut w = held_up(40);

@@ -73,8 +73,8 @@ impl Paths {
         again.into_iter().chain(entered_again).min()
     }
 
-    /// By position: instructions that are executed before it at least, if control begins at one of these. (Ways through an instruction are
-    /// not cut there: one that passes it twice is no shorter.)
+    /// By position: instructions that are executed before it at least, if control begins at one of these. (A way may
+    /// pass an instruction several times, which makes it longer: the shortest one does not.)
     fn from(&self, starts: impl Iterator<Item = usize>) -> Vec<Option<u32>> {
         let mut found: Vec<Option<u32>> = vec![None; self.next.len()];
         let mut queue: VecDeque<(usize, u32)> = starts.map(|at| (at, 0)).collect();
