@@ -6,18 +6,19 @@ use nearfar_host::live::{EVERY, Line};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The budget is the program's: it begins with the recorder's journal, not with the machine. On a terminal a line says
-/// how long the program has run; where there is none, or the program writes there, messages say it now and then.
+/// The budget is the program's: it begins when the recorder has written what the program did first (see [`Beginning`]). On a terminal a
+/// line says how long the program has run; where there is none, or the program writes there, messages say it now and then.
 pub(super) fn stop_after(
     budget: Option<Duration>,
     journal: PathBuf,
     quiet: bool,
 ) -> Box<dyn FnMut() -> Verdict + Send> {
+    let mut beginning = Beginning::default();
     let mut begin: Option<Instant> = None;
     let (mut next, mut shown) = (FIRST_WORD, Duration::ZERO);
     let mut line: Option<Line> = None;
     Box::new(move || {
-        if begin.is_none() && journal.exists() {
+        if begin.is_none() && beginning.seen(std::fs::metadata(&journal).ok().map(|about| about.len())) {
             begin = Some(Instant::now());
             line = (!quiet).then(Line::on_terminal).flatten();
         }
@@ -47,6 +48,25 @@ pub(super) fn stop_after(
     })
 }
 
+/// When the program began. The recorder makes its journal before it starts the program, and on a busy host there may be seconds between.
+#[derive(Default)]
+struct Beginning {
+    /// When the journal was first seen.
+    made: Option<Instant>,
+}
+
+impl Beginning {
+    /// Whether the program runs, by the bytes of the journal, `None` where there is none. One that stays empty cannot be written.
+    fn seen(&mut self, journal_bytes: Option<u64>) -> bool {
+        let Some(bytes) = journal_bytes else { return false };
+        let made = *self.made.get_or_insert_with(Instant::now);
+        bytes > 0 || made.elapsed() > EMPTY_AT_MOST
+    }
+}
+
+/// How long a journal is waited for that stays empty. With seven programs on two cores it took up to 2.7 s. // chosen
+const EMPTY_AT_MOST: Duration = Duration::from_secs(15);
+
 /// When it is first said that the program runs, and how often at least. // chosen
 const FIRST_WORD: Duration = Duration::from_secs(10);
 const SELDOM: Duration = Duration::from_secs(120);
@@ -64,6 +84,17 @@ fn still_runs(runs: Duration, budget: Option<Duration>, journal_bytes: u64) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_begins_when_the_recorder_has_written_of_it() {
+        let mut beginning = Beginning::default();
+        assert!(!beginning.seen(None));
+        assert!(!beginning.seen(Some(0)));
+        assert!(beginning.seen(Some(1)));
+        // A journal that cannot be written does not make a run endless.
+        let long_ago = Instant::now().checked_sub(EMPTY_AT_MOST + Duration::from_secs(1));
+        assert!(Beginning { made: long_ago }.seen(Some(0)));
+    }
 
     #[test]
     fn a_run_is_said_to_go_on_ever_more_rarely() {
