@@ -2,7 +2,7 @@
 //! rounds on a real kernel with two nodes, with programs that say how fast they are.
 
 use crate::common::{Scratch, nearfar, skip, text, workload};
-use crate::lab::{guest_works, inside, one_machine};
+use crate::lab::{Lab, guest_works, inside, one_machine};
 use serde_json::Value;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,11 +12,11 @@ fn json(output: &Output) -> Value {
         .unwrap_or_else(|e| panic!("{e}: {}\n{}", text(&output.stdout), text(&output.stderr)))
 }
 
-/// What `check --on` says of a workload after so many rounds.
-fn emulated(program: &[&str], rounds: usize) -> Value {
+/// What `check --on` says of a workload after so many rounds, on a machine: words of the command line.
+fn emulated(program: &[&str], machine: &[&str], rounds: usize) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
-    command.args(["check", "--json", "--runs", &rounds.to_string(), "--only", "node 0,interleave"]);
-    command.args(["--on", "xeon-e5-2699v4-2s", "--cpus-per-node", "2", "--"]).args(program);
+    command.args(["check", "--json", "--runs", &rounds.to_string(), "--only", "node 0,interleave", "--on"]);
+    command.args(machine).arg("--").args(program);
     command.env_remove("OMP_NUM_THREADS");
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -37,25 +37,30 @@ fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
         return;
     }
     let (iso3dfd, triad) = (iso3dfd.to_str().unwrap(), triad.to_str().unwrap());
-    let stencil: &[&str] = &[iso3dfd, "96", "96", "128", "2", "96", "16", "16", "--init"];
-    let stream: &[&str] = &[triad, "--elements", "600000", "--iterations", "3", "--init"];
-    for (program, defect, repaired) in [(stencil, "serial", "first-touch"), (stream, "serial", "parallel")] {
-        let with = |init: &'static str, rounds| emulated(&[program, &[init]].concat(), rounds);
-        // On a busy host few runs of interleaved memory take up to 10 % less time than the others (the stencil's 3.26 ms in place of
-        // 3.55 to 3.69, the stream's 6.66 in place of 6.98 to 7.45): the median of three counts.
-        let (before, after) = (with(defect, 1), with(repaired, 3));
-        let interleaved = [gain(&before, "interleave"), gain(&after, "interleave")];
-        println!(
-            "{}: interleave {:+.1} %, repaired {:+.1} %",
-            program[0],
-            100.0 * interleaved[0],
-            100.0 * interleaved[1]
-        );
-        assert_eq!(before["verdict"], "harmful", "{before}");
-        assert!(before["why"].as_str().unwrap().starts_with("interleave is faster"), "{before}");
-        assert_eq!(after["verdict"], "harmless", "{after}");
+    let xeon = ["xeon-e5-2699v4-2s", "--cpus-per-node", "2"];
+    let stencil = [iso3dfd, "96", "96", "128", "2", "96", "16", "16", "--init", "serial"];
+    let stream = [triad, "--elements", "600000", "--iterations", "3", "--init", "serial"];
+    for program in [&stencil[..], &stream] {
+        let check = emulated(program, &xeon, 1);
+        let interleaved = gain(&check, "interleave");
+        println!("{}: interleave {:+.1} %", program[0], 100.0 * interleaved);
+        assert_eq!(check["verdict"], "harmful", "{check}");
+        assert!(check["why"].as_str().unwrap().starts_with("interleave is faster"), "{check}");
         // One of two controllers was idle: both can do at most twice as much.
-        assert!(interleaved[0] > 0.2 && interleaved[0] < 1.0 && interleaved[1] < 0.02, "{interleaved:?}");
+        assert!(interleaved > 0.2 && interleaved < 1.0, "{check}");
+    }
+    // Repaired. Arrays hardly larger than the Xeon's caches leave it to chance how much of them is hit: of 40 runs with the pages in turns
+    // the slowest took 6 % more than the fastest. Here it is 1 %.
+    let lab = Lab::sure(2, 2, 1024);
+    let small = lab.scratch.path("machine.toml");
+    let stencil = [iso3dfd, "64", "64", "96", "2", "64", "16", "48", "--init", "first-touch"];
+    let stream = [triad, "--elements", "200000", "--iterations", "3", "--init", "parallel"];
+    for program in [&stencil[..], &stream] {
+        let check = emulated(program, &[small.to_str().unwrap()], 2);
+        let interleaved = gain(&check, "interleave");
+        println!("{}: interleave {:+.1} %", program[0], 100.0 * interleaved);
+        assert_eq!(check["verdict"], "harmless", "{check}");
+        assert!(interleaved < 0.02, "{check}");
     }
 }
 
