@@ -247,9 +247,13 @@ impl MadeMachine {
             assert!(output.status.success(), "{}", text(&output.stderr));
             text(&output.stdout)
         };
-        let all: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
+        // Each waits for what it tries out.
+        let (all, page) = std::thread::scope(|both| {
+            let page = both.spawn(|| run(&[]));
+            (run(&["--json"]), page.join().unwrap())
+        });
+        let all: serde_json::Value = serde_json::from_str(&all).unwrap();
         let source = all["sources"].as_array().unwrap().iter().find(|r| r["source"] == "simulated").unwrap();
-        let page = run(&[]);
         let at = page.find("  simulated").unwrap();
         let begin = page[..at].rfind('\n').unwrap() + 1;
         let end =
@@ -275,7 +279,7 @@ fn doctor_says_of_the_virtual_machine_that_it_is_there_and_what_is_missing() {
     // Without one of what it needs it is not there, and that is named.
     let without = MadeMachine::new("-no-such-option");
     let install = "sudo apt install qemu-system-x86";
-    for (machine, with, said, unlock) in [
+    let cases = [
         (&here, vec![("NEARFAR_QEMU", "/no/such/qemu")], "NEARFAR_QEMU is /no/such/qemu", Some(install)),
         (
             &here,
@@ -286,13 +290,18 @@ fn doctor_says_of_the_virtual_machine_that_it_is_there_and_what_is_missing() {
         (&here, vec![("NEARFAR_PLUGIN", "/no/such/plugin")], "looked for it at /no/such/plugin", None),
         (&here, vec![("NEARFAR_GUEST_KERNEL", "/etc/passwd")], "NEARFAR_GUEST_KERNEL is /etc/passwd", None),
         (&without, vec![], "(9.9.9 (made)) was built without TCG plugins", None),
-    ] {
-        let (source, page) = machine.doctor(&with);
-        assert_eq!(source["works"], false, "{with:?}: {source}");
-        assert!(source["why"].as_str().unwrap().contains(said), "{with:?}: {source}");
-        assert_eq!(source["unlock"].as_str(), unlock, "{with:?}");
-        assert!(page.starts_with("no     simulated") && page.contains(said), "{page}");
-    }
+    ];
+    std::thread::scope(|all| {
+        for (machine, with, said, unlock) in &cases {
+            all.spawn(move || {
+                let (source, page) = machine.doctor(with);
+                assert_eq!(source["works"], false, "{with:?}: {source}");
+                assert!(source["why"].as_str().unwrap().contains(said), "{with:?}: {source}");
+                assert_eq!(source["unlock"].as_str(), *unlock, "{with:?}");
+                assert!(page.starts_with("no     simulated") && page.contains(said), "{page}");
+            });
+        }
+    });
     // Without a kernel in the cache, apt-get fetches one where it is installed. A kernel in /boot would be used, too.
     if std::fs::read_dir("/boot").is_ok_and(|mut all| {
         all.any(|f| f.is_ok_and(|f| f.file_name().to_string_lossy().starts_with("vmlinuz")))

@@ -56,7 +56,7 @@ fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
     let stencil = [iso3dfd, "64", "64", "96", "2", "64", "16", "48", "--init", "first-touch"];
     let stream = [triad, "--elements", "200000", "--iterations", "3", "--init", "parallel"];
     for program in [&stencil[..], &stream] {
-        let check = emulated(program, &[small.to_str().unwrap()], 2);
+        let check = emulated(program, &[small.to_str().unwrap()], 1);
         let interleaved = gain(&check, "interleave");
         println!("{}: interleave {:+.1} %", program[0], 100.0 * interleaved);
         assert_eq!(check["verdict"], "harmless", "{check}");

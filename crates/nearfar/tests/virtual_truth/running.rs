@@ -114,7 +114,7 @@ fn a_budget_ends_a_run_with_what_is_known() {
     let _one = one_machine();
     let lab = Lab::new(2, 1, 128);
     let program = c(&lab.scratch, "endless", ENDLESS);
-    let output = lab.run("budget", &["--budget", "4s"], &[&program]);
+    let output = lab.run("budget", &["--budget", "2s"], &[&program]);
     let messages = text(&output.stderr);
     // The program did not end by itself, and the exit status does not hide that.
     assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{messages}");
