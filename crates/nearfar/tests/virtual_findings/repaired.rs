@@ -116,7 +116,7 @@ fn triad_is_repaired_without_a_recompile() {
 fn the_stencil_is_repaired_without_a_recompile() {
     // 72 x 80 points in a plane: no multiple of the caches' ways, or the planes would be on each other. Eight iterations, because
     // lines that the serial initialisation left in node 0's caches are written to node 1 during the first: 1.1 points of the 2.
-    let words = ["72", "80", "96", "6", "72", "8", "12"];
+    let words = ["72", "80", "96", "8", "72", "8", "12"];
     // Half of the 96 planes.
     loop_of("iso3dfd", &words, "serial", "first-touch", true, Some((48 * 72 * 80 * 4, 3)));
 }

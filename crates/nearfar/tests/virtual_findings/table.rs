@@ -68,7 +68,7 @@ const CASES: [Case; 12] = [
     Case {
         repair: "replicate",
         nodes: &[2, 8],
-        ..case("table", "--kind read-only --entries 1048576 --lookups 100000", "shared_read_mostly")
+        ..case("table", "--kind read-only --lookups 100000", "shared_read_mostly")
     },
     // Interleaving is right for the table and wrong for arrays whose parts have one user each, as all above.
     Case {
