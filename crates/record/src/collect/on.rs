@@ -116,7 +116,7 @@ pub fn record_on(command: &[OsString], options: &Options, on: &OnOptions) -> Res
         writable: on.read_only.then(|| recording.clone()),
         // The recorder inside hands signals on.
         signals_to_group: false,
-        stop: stop_after(on.budget, recording.join(crate::store::JOURNAL), on.quiet),
+        stop: stop_after(on.budget, &recording, on.quiet),
         ..Job::new(recorder_inside(&recorder, command, &inside_file))
     };
     if let Some(path) = &on.aside {

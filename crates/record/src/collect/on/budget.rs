@@ -1,24 +1,27 @@
 //! How long a program may run in the virtual machine, and what is said meanwhile.
 
+use crate::store::{COUNTED, GUEST, JOURNAL};
 use nearfar_figures::sizes::size;
 use nearfar_guest::Verdict;
 use nearfar_host::live::{EVERY, Line};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The budget is the program's: it begins when the recorder has written what the program did first (see [`Beginning`]). On a terminal a
+/// The budget is the program's: it begins with the first lines that are counted of it (see [`Beginning`]). On a terminal a
 /// line says how long the program has run; where there is none, or the program writes there, messages say it now and then.
 pub(super) fn stop_after(
     budget: Option<Duration>,
-    journal: PathBuf,
+    recording: &Path,
     quiet: bool,
 ) -> Box<dyn FnMut() -> Verdict + Send> {
+    let journal = recording.join(JOURNAL);
+    let counted = recording.join(GUEST).join(COUNTED);
     let mut beginning = Beginning::default();
     let mut begin: Option<Instant> = None;
     let (mut next, mut shown) = (FIRST_WORD, Duration::ZERO);
     let mut line: Option<Line> = None;
     Box::new(move || {
-        if begin.is_none() && beginning.seen(std::fs::metadata(&journal).ok().map(|about| about.len())) {
+        if begin.is_none() && beginning.seen(bytes(&counted), bytes(&journal)) {
             begin = Some(Instant::now());
             line = (!quiet).then(Line::on_terminal).flatten();
         }
@@ -26,10 +29,7 @@ pub(super) fn stop_after(
         if budget.is_some_and(|budget| runs > budget) {
             return Verdict::Stop;
         }
-        let told = || {
-            let bytes = std::fs::metadata(&journal).map_or(0, |about| about.len());
-            format!("nearfar: {}", still_runs(runs, budget, bytes))
-        };
+        let told = || format!("nearfar: {}", still_runs(runs, budget, bytes(&journal).unwrap_or(0)));
         match &mut line {
             Some(line) if !line.is_over() => {
                 line.give_way();
@@ -48,23 +48,41 @@ pub(super) fn stop_after(
     })
 }
 
-/// When the program began. The recorder makes its journal before it starts the program, and on a busy host there may be seconds between.
+/// Bytes of a file; `None` where there is none.
+fn bytes(file: &Path) -> Option<u64> {
+    std::fs::metadata(file).ok().map(|about| about.len())
+}
+
+/// When the program began. The recorder makes its journal before it starts the program and writes there before the program's first
+/// instruction; on a busy host there may be seconds between. What is counted is the program's, so that no budget ends before something
+/// is known; but a program may wait long before it has a line counted, as for the beginning of a marked region.
 #[derive(Default)]
 struct Beginning {
-    /// When the journal was first seen.
+    /// When the journal was first seen, and when it was first not empty.
     made: Option<Instant>,
+    written: Option<Instant>,
 }
 
 impl Beginning {
-    /// Whether the program runs, by the bytes of the journal, `None` where there is none. One that stays empty cannot be written.
-    fn seen(&mut self, journal_bytes: Option<u64>) -> bool {
-        let Some(bytes) = journal_bytes else { return false };
-        let made = *self.made.get_or_insert_with(Instant::now);
-        bytes > 0 || made.elapsed() > EMPTY_AT_MOST
+    /// Whether the program runs, by the bytes of what is counted and of the recorder's journal.
+    fn seen(&mut self, counted: Option<u64>, journal: Option<u64>) -> bool {
+        let some = |bytes: Option<u64>| bytes.is_some_and(|bytes| bytes > 0);
+        if journal.is_some() {
+            self.made.get_or_insert_with(Instant::now);
+        }
+        if some(journal) {
+            self.written.get_or_insert_with(Instant::now);
+        }
+        let since = |first: Option<Instant>| first.map_or(Duration::ZERO, |first| first.elapsed());
+        some(counted) || since(self.written) > UNCOUNTED_AT_MOST || since(self.made) > EMPTY_AT_MOST
     }
 }
 
-/// How long a journal is waited for that stays empty. With seven programs on two cores it took up to 2.7 s. // chosen
+/// How long a line counted of a program is waited for that the recorder knows. // chosen
+const UNCOUNTED_AT_MOST: Duration = Duration::from_secs(5);
+
+/// How long a journal is waited for that stays empty, as one that cannot be written. With seven programs on two cores it took up to
+/// 2.7 s. // chosen
 const EMPTY_AT_MOST: Duration = Duration::from_secs(15);
 
 /// When it is first said that the program runs, and how often at least. // chosen
@@ -86,14 +104,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_begins_when_the_recorder_has_written_of_it() {
+    fn a_program_begins_with_the_first_lines_counted_of_it() {
         let mut beginning = Beginning::default();
-        assert!(!beginning.seen(None));
-        assert!(!beginning.seen(Some(0)));
-        assert!(beginning.seen(Some(1)));
-        // A journal that cannot be written does not make a run endless.
-        let long_ago = Instant::now().checked_sub(EMPTY_AT_MOST + Duration::from_secs(1));
-        assert!(Beginning { made: long_ago }.seen(Some(0)));
+        assert!(!beginning.seen(None, None));
+        assert!(!beginning.seen(Some(0), Some(0)));
+        assert!(!beginning.seen(Some(0), Some(1)));
+        assert!(beginning.seen(Some(1), Some(0)));
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_is_counted_is_not_endless() {
+        let before = |longest| Instant::now().checked_sub(longest + Duration::from_secs(1));
+        // The program runs, and no line of it was counted.
+        let runs = || Beginning { made: before(UNCOUNTED_AT_MOST), written: before(UNCOUNTED_AT_MOST) };
+        assert!(runs().seen(Some(0), Some(1)));
+        assert!(runs().seen(None, Some(1)));
+        // The journal cannot be written.
+        let empty = |longest| Beginning { made: before(longest), written: None };
+        assert!(!empty(UNCOUNTED_AT_MOST).seen(Some(0), Some(0)));
+        assert!(empty(EMPTY_AT_MOST).seen(Some(0), Some(0)));
     }
 
     #[test]
