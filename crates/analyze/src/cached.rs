@@ -299,10 +299,10 @@ fn open(context: &Context, counters: &Counters, row_uses: &[RowUse]) -> u64 {
         }
         // Several objects of one line: each for itself, since each may be one node's. Small ones are sampled, and what
         // is between two of them is of no thread in particular.
-        let weight = match (row.kind, things.len()) {
-            (ObjectKind::SmallHeap, _) | (_, 0 | 1) => {
+        let weight = match row.has_several() {
+            false => {
                 let list = uses.get(&(f.row as u32)).map_or(&[][..], Vec::as_slice);
-                let (from, bytes) = match things.first().filter(|_| row.kind != ObjectKind::SmallHeap) {
+                let (from, bytes) = match things.first().filter(|_| !row.is_area()) {
                     Some(&thing) => (spaces.things.get(thing).address, spaces.things.get(thing).bytes),
                     None => (row.base, row.extent),
                 };

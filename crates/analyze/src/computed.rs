@@ -39,6 +39,9 @@ use std::collections::BTreeMap;
 /// rest is enough for one. // chosen
 const MOSTLY: f64 = 0.5;
 
+/// Part of them all that an object must have to be named. // chosen
+const NAMED: f64 = 0.05;
+
 /// Samples on far pages that may not have waited for memory: what caches may have held, and what may have computed.
 #[derive(Debug, Default)]
 pub struct Open {
@@ -96,6 +99,8 @@ impl Open {
             }
         }
         named.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let all: f64 = named.iter().map(|n| n.0).sum();
+        named.retain(|n| n.0 >= NAMED * all);
         open.share = (of_rows / time).clamp(0.0, 1.0);
         let far = computed.far + untimed_of_all;
         open.computed = (far > 0.0).then(|| MayCompute {

@@ -128,6 +128,8 @@ pub struct RowCounters {
     pub shown_blocks: SparseBlocks,
     /// What is not known, per block of the time of pictures.
     pub unknown_blocks: SparseBlocks,
+    /// Of counted lines those that a cache wrote back, per block of the time of pictures.
+    pub back_blocks: SparseBlocks,
     /// Weight by distance class, in the order of [`super::attribute::CLASSES`].
     pub by_class: [u64; 4],
     /// Threads on followed pages: (page, thread) → samples.
@@ -444,6 +446,7 @@ impl RowCounters {
         self.blocks.merge(&other.blocks);
         self.shown_blocks.merge(&other.shown_blocks);
         self.unknown_blocks.merge(&other.unknown_blocks);
+        self.back_blocks.merge(&other.back_blocks);
         add(&mut self.by_class, &other.by_class);
         self.followed.merge(other.followed);
     }

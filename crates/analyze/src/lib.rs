@@ -81,6 +81,7 @@ mod velocity;
 mod verdict;
 mod waits;
 mod whatif;
+mod written;
 
 pub use input::{Input, Judge, SampleReader};
 pub use replay::Found;
@@ -158,7 +159,7 @@ fn take_apart(
             context.measure = time;
             counters = attribute::attribute(&context, samples, workers).map_err(AnalyzeError::Samples)?;
         }
-        let row_uses = object_rows::gather(context.input, &context, &counters);
+        let row_uses = object_rows::gather(context.input, &context, &counters, &judge.machine);
         let waits = waits::findings(&context, &counters, &row_uses);
         Ok(assemble::assemble(context.input, judge, &context, &counters, &row_uses, counts, waits))
     })

@@ -15,6 +15,8 @@ use super::space::MOST_CONSTANT;
 use super::stats::{Block, share_interval};
 use super::touchers::Toucher;
 use super::value::{Basis, Interval, PageOrigins, Pattern};
+use super::written;
+use nearfar_machine::Machine;
 use nearfar_recording::{NONE, ObjectKind};
 
 /// Largest written part of the lines of what counts as only read: pages that it shares with others. // chosen
@@ -94,7 +96,7 @@ pub struct RowUse {
     pub used_in: Option<String>,
     /// No store was seen but by the lines that touched first, or by the thread that set it up.
     pub read_only: bool,
-    /// Written part of its lines, except for those that were dirty before the counts began; where counted.
+    /// Written part of its lines, except for those that were dirty before the counts began (see [`written`]); where counted.
     pub written: Option<f64>,
     /// Lines that use it, most first.
     pub lines: Vec<(SiteId, LineUse)>,
@@ -193,7 +195,7 @@ pub fn read_only_files(context: &Context, counters: &Counters, rows: &[RowUse]) 
 const SMALL_FILES: u64 = 4 << 20;
 
 /// Gathers the uses of all rows with samples, most weight first.
-pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowUse> {
+pub fn gather(input: &Input, context: &Context, counters: &Counters, machine: &Machine) -> Vec<RowUse> {
     let mut order: Vec<usize> = (0..counters.rows.len()).filter(|&r| counters.rows[r].is_some()).collect();
     let weight = |r: usize| counters.rows[r].as_ref().map_or(0, |t| t.sum.weight);
     order.sort_by_key(|&r| (std::cmp::Reverse(weight(r)), r));
@@ -210,6 +212,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
         .collect();
     let mut row_uses = Vec::with_capacity(order.len());
     let mut left = pages::ALL_PAGES;
+    let cached_lines = written::cached_lines(machine);
     for (rank, row) in order.into_iter().enumerate() {
         let Some(counts) = &counters.rows[row] else {
             continue;
@@ -236,7 +239,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
         let used = uses.get(&key).map_or(&[][..], Vec::as_slice);
         let overlaid = pattern::pattern(used, &counts.followed);
         // Small ones are sampled: what lies between two of them is of no object.
-        let several = instances.get(&key).filter(|_| about.kind != ObjectKind::SmallHeap);
+        let several = instances.get(&key).filter(|_| about.has_several());
         (f.pattern, f.ranges) = match several {
             _ if f.own_stacks => (Pattern::OwnThread, overlaid.1),
             Some(i) if instances::own(i) => (Pattern::OwnThread, overlaid.1),
@@ -260,6 +263,8 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters) -> Vec<RowU
                 // Lines are read to be written, and a sample of a line written back names no store.
                 let lines = &counted.lines;
                 f.written = (lines.all() > 0.0).then(|| lines.written / lines.all());
+                let later = written::later_share(&counts.back_blocks, &counts.sum, cached_lines);
+                f.written = f.written.map(|all| later.map_or(all, |later| later.min(all)));
             }
             f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));
             let (finder, folios) = (&context.finder, context.folios);

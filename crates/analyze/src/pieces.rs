@@ -6,7 +6,7 @@
 
 use super::hash::{FastMap, FastSet};
 use super::input::Input;
-use nearfar_recording::UNCOUNTED;
+use nearfar_recording::{NO_STREAM, UNCOUNTED};
 
 /// Part of the samples that a piece of memory must have to count. // chosen
 const PIECE: f64 = 0.05;
@@ -19,8 +19,6 @@ const OUTER: f64 = 0.05;
 const LEAST: usize = 20;
 /// Distance between the ends of entries, over the length of an entry, from which on memory is left out. // chosen
 const APART: f64 = 1.05;
-/// In place of the number of a stream: the position is a register that counts, which passes iterations only.
-const NO_STREAM: u16 = u16::MAX;
 
 /// The pieces of memory that positions are in, and how long a pass through one is: those of about the longest length. A loop
 /// that works on one array after the other, or on two in turn, has a piece for each.
@@ -59,6 +57,7 @@ pub(super) fn among_others(
 ) -> FastSet<(u32, u32)> {
     let mut by_loop: FastMap<(u32, u32), Vec<u32>> = FastMap::default();
     for &(thread, loop_id) in samples.keys() {
+        // A register that counts passes iterations only.
         let by_memory = rows.get(&loop_id).is_some_and(|&row| input.loops.stream[row] != NO_STREAM);
         if let Some(&process) = input.threads.process.get(thread as usize).filter(|_| by_memory) {
             by_loop.entry((process, loop_id)).or_default().push(thread);

@@ -2,10 +2,11 @@
 
 mod split;
 
-use super::hash::FastMap;
+use super::hash::{FastMap, FastSet};
 use super::helpers::{Origin, Origins};
 use super::input::Input;
 use super::names::base;
+use super::program::{Managed, Program};
 use super::sites::{SiteId, Sites};
 use super::space::{Thing, Things};
 use nearfar_recording::{NONE, ObjectKind};
@@ -43,9 +44,9 @@ pub struct Row {
     pub bytes: u64,
     /// Most things at a time; for sampled small allocations, how many they stand for.
     pub count: u64,
-    /// Extent over which offsets are counted: the largest object, or the area of small ones.
+    /// Extent over which offsets are counted: the largest object, or the area of several ([`Row::is_area`]).
     pub extent: u64,
-    /// Start of that area for small allocations; 0 where offsets count from each object's begin.
+    /// Start of that area; 0 where offsets count from each object's begin.
     pub base: u64,
     /// Whether its line allocates objects of another row, too, that were placed otherwise ([`Rows::split`]).
     pub split: bool,
@@ -74,7 +75,14 @@ impl Rows {
         let mut rows = Rows { of_thing: vec![NONE; things.len()], ..Rows::default() };
         let mut keys: FastMap<Key, u32> = FastMap::default();
         let origins = Origins::new(input, things, sites);
-        let mut names = Names { input, things, sites, origins: &origins, grown_from: FastMap::default() };
+        let mut names = Names {
+            input,
+            things,
+            sites,
+            origins: &origins,
+            of_go: of_go(input),
+            grown_from: FastMap::default(),
+        };
         let mut last: Option<(Key, u32)> = None;
         for id in 0..things.len() {
             let thing = things.get(id as u32);
@@ -103,6 +111,7 @@ impl Rows {
                 kind @ (ObjectKind::Stack | ObjectKind::File) => {
                     Key::Place(kind, name.unwrap_or_default(), 0, 0)
                 }
+                kind if from == ALLOCATOR => Key::Place(kind, name.unwrap_or_default(), 0, 0),
                 // [heap] grows: its mappings differ in size and are one area.
                 kind if name == Some("[heap]") => Key::Place(kind, name.unwrap_or_default(), 0, 0),
                 kind => Key::Place(kind, name.unwrap_or_default(), thing.address, thing.bytes),
@@ -224,6 +233,17 @@ impl Rows {
 }
 
 impl Row {
+    /// Whether offsets are counted over all its things together: small allocations, of which a few are known, and what an allocator
+    /// maps piece by piece, side by side, as objects of the program reach from one piece into the next.
+    pub fn is_area(&self) -> bool {
+        self.base != 0
+    }
+
+    /// Whether it has several things, each with offsets of its own.
+    pub fn has_several(&self) -> bool {
+        self.things.len() > 1 && !self.is_area()
+    }
+
     /// Sizes of what is not a small allocation.
     fn measure(&mut self, all: &Things) {
         let things = || self.things.iter().map(|&t| all.get(t));
@@ -234,8 +254,42 @@ impl Row {
             _ => at_a_time(replaced_by_the_next(each)),
         };
         (self.bytes, self.count, self.extent) = (bytes as u64, count as u64, extent);
+        let space = things().next().map(|t| t.space);
+        if self.name_from == ALLOCATOR
+            && self.things.len() > 1
+            && things().all(|t| Some(t.space) == space)
+            && let Some((begin, end)) = side_by_side(things().map(|t| (t.address, t.bytes)).collect())
+        {
+            (self.base, self.extent) = (begin, end - begin);
+        }
     }
 }
+
+/// Where most of the pieces of an allocator's memory lie side by side, of addresses and bytes: begin and end. `None` if they are all over
+/// the address space.
+fn side_by_side(mut pieces: Vec<(u64, u64)>) -> Option<(u64, u64)> {
+    pieces.sort_unstable();
+    // Areas without large gaps: begin, end, and bytes of the pieces.
+    let mut areas: Vec<(u64, u64, u64)> = Vec::new();
+    for (begin, bytes) in pieces {
+        let end = begin.saturating_add(bytes);
+        match areas.last_mut().filter(|area| begin.saturating_sub(area.1) <= area.2.max(bytes)) {
+            Some(area) => {
+                area.2 += end.saturating_sub(begin.max(area.1));
+                area.1 = area.1.max(end);
+            }
+            None => areas.push((begin, end, bytes)),
+        }
+    }
+    let all: u64 = areas.iter().map(|area| area.2).sum();
+    let &(begin, end, most) = areas.iter().max_by_key(|area| area.2)?;
+    (most as f64 >= MOST * all as f64 && most as f64 >= DENSE * (end - begin) as f64).then_some((begin, end))
+}
+
+/// Part of an allocator's memory that must be in one area for offsets to be counted there, and part of that area that the pieces
+/// must fill. // chosen
+const MOST: f64 = 0.9;
+const DENSE: f64 = 0.5;
 
 /// Something, and the bytes and things that it stands for.
 type Weighed = (Thing, (f64, f64));
@@ -279,12 +333,27 @@ fn at_a_time(things: impl Iterator<Item = Weighed>) -> (f64, f64) {
     most
 }
 
+/// What Go's runtime maps, by system calls of its own, which name nothing.
+fn of_go(input: &Input) -> FastSet<(u64, u64)> {
+    const ACCESSED: u8 = 3;
+    let m = &input.mappings;
+    let go = Program::of(&input.modules, &input.symbols).managed == Some(Managed::Go);
+    let its = |&i: &usize| {
+        m.flags[i] & ACCESSED != 0 && m.module[i] == NONE && (m.name[i].is_empty() || m.name[i] == "//anon")
+    };
+    let rows = (0..if go { m.start.len() } else { 0 }).filter(its);
+    rows.map(|i| (m.start[i], m.time_ns[i])).collect()
+}
+
 /// The names that the system, the program or the debug information give things.
 struct Names<'a> {
     input: &'a Input,
     things: &'a Things,
     sites: &'a Sites,
     origins: &'a Origins<'a>,
+    /// Of a program in Go: address and time of each anonymous mapping that can be accessed. (What is only reserved is mapped
+    /// once more to be used.)
+    of_go: FastSet<(u64, u64)>,
     /// By reallocated object without a name: the one with a name that it grew from; [`NONE`] if there is none.
     grown_from: FastMap<u32, u32>,
 }
@@ -299,6 +368,9 @@ impl<'a> Names<'a> {
         if thing.mapping != NONE {
             let name = &self.input.mappings.name[thing.mapping as usize];
             return ((!name.is_empty()).then_some(name.as_str()), "mapping");
+        }
+        if self.of_go.contains(&(thing.address, thing.born)) {
+            return (Some("Go's memory"), ALLOCATOR);
         }
         let from = match thing.kind {
             ObjectKind::Heap | ObjectKind::SmallHeap => "program",
@@ -363,6 +435,21 @@ fn sized(bytes: u64, kind: ObjectKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_side_by_side_are_an_area() {
+        const MIB: u64 = 1 << 20;
+        let of =
+            |pieces: &[(u64, u64)]| side_by_side(pieces.iter().map(|p| (p.0 * MIB, p.1 * MIB)).collect());
+        // One after the other, with a hole, and a little far away, as of HotSpot's heap and its tables.
+        let heap = [(1000, 4), (1004, 4), (1012, 8), (1008, 2)];
+        assert_eq!(of(&heap), Some((1000 * MIB, 1020 * MIB)));
+        assert_eq!(of(&[&heap[..], &[(100_000, 1)]].concat()), Some((1000 * MIB, 1020 * MIB)));
+        assert_eq!(of(&[&heap[..], &[(100_000, 8)]].concat()), None);
+        // The same piece mapped twice counts once.
+        assert_eq!(of(&[&heap[..], &[(1012, 8), (100_000, 1)]].concat()), Some((1000 * MIB, 1020 * MIB)));
+        assert_eq!(of(&[(10, 1), (500, 1), (900, 1)]), None);
+    }
 
     #[test]
     fn an_area_that_grows_counts_once() {

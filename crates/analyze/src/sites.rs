@@ -313,19 +313,24 @@ impl Sites {
 }
 
 const OF_PYTHON: &str = "Python's small objects";
+const OF_JAVA: &str = "Java's memory";
 /// Functions that map memory in advance, and whose it is: CPython's arenas, by their names in several versions (Objects/obmalloc.c);
-/// jemalloc (src/pages.c), in Rust's and DuckDB's programs with something before its names; mimalloc (src/prim/unix/prim.c).
-const POOLS: [(&str, &str); 6] = [
+/// jemalloc (src/pages.c), in Rust's and DuckDB's programs with something before its names; mimalloc (src/prim/unix/prim.c); HotSpot
+/// (os/linux/os_linux.cpp).
+const POOLS: [(&str, &str); 8] = [
     ("_PyObject_ArenaMmap", OF_PYTHON),
     ("_PyObject_ArenaMalloc", OF_PYTHON),
     ("_PyMem_ArenaAlloc", OF_PYTHON),
     ("je_pages_map", "jemalloc's memory"),
     ("os_pages_map", "jemalloc's memory"),
     ("_mi_prim_alloc", "mimalloc's memory"),
+    ("os::pd_commit_memory_or_exit", OF_JAVA),
+    ("os::pd_commit_memory", OF_JAVA),
 ];
 
 /// Whose memory a function maps in advance.
 fn pool(function: &str) -> Option<&'static str> {
+    let function = function.split('(').next().unwrap_or(function);
     POOLS.iter().find(|(name, _)| function.ends_with(name)).map(|(_, whose)| *whose)
 }
 
@@ -448,6 +453,7 @@ mod tests {
     fn memory_that_an_allocator_maps_in_advance_is_its_own() {
         assert_eq!(pool("_rjem_je_pages_map"), Some("jemalloc's memory"));
         assert_eq!(pool("_PyObject_ArenaMmap"), Some("Python's small objects"));
+        assert_eq!(pool("os::pd_commit_memory(char*, unsigned long, bool)"), Some("Java's memory"));
         assert_eq!(pool("map_pages"), None);
     }
 

@@ -3,14 +3,14 @@
 use super::context::Context;
 use super::nodes::NodeIndex;
 use super::spent::{NO_PART, PARTS, Spot};
-use nearfar_recording::{NONE, ObjectKind};
+use nearfar_recording::NONE;
 
 impl Context<'_> {
     /// Where an address of an object is; `exact`: whether the address is known, and not only the object.
     pub fn spot(&self, thing: u32, address: u64, exact: bool, page_node: NodeIndex) -> Spot {
         let row = self.rows.of_thing[thing as usize];
         let about = &self.rows.rows[row as usize];
-        if about.things.len() > 1 || about.kind == ObjectKind::SmallHeap {
+        if about.has_several() || about.is_area() {
             return Spot { row, thing: NONE, part: NO_PART, page_node };
         }
         let object = self.finder.spaces.things.get(thing);

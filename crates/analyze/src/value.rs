@@ -277,7 +277,7 @@ pub struct MayCompute {
     /// Of that, the share of the time that is in code of unknown speed.
     #[schemars(range(min = 0, max = 1))]
     pub untimed_share: f64,
-    /// Names of their objects, those with most such samples first.
+    /// Names of their objects, those with most such samples first; without those that have less than a twentieth of them.
     pub objects: Vec<String>,
 }
 

@@ -233,6 +233,34 @@ fn modelled_times_carry_the_range_of_the_figures_taken_together() {
     assert_eq!(of((0.9, 0.8, 1.3)).verdict, Hurts::Unknown);
 }
 
+/// Simulated runs of as is, and of pages in turns that change nothing, one of which is 10 % faster than all others.
+#[test]
+fn of_seven_modelled_runs_one_that_is_odd_does_not_decide() {
+    let of = |rounds: usize, odd: f64| {
+        let modelled = |name: &str, kind, values: Vec<f64>| Trial {
+            ranges: values.iter().map(|v| (0.99 * v, 1.01 * v)).collect(),
+            ..trial(name, kind, &values)
+        };
+        let mut interleaved = around(1.0, 0.003, rounds);
+        interleaved[1] *= odd;
+        let mut all = trials(
+            true,
+            vec![
+                modelled("as is", Kind::AsIs, around(1.0, 0.003, rounds)),
+                modelled("interleave", Kind::Interleave, interleaved),
+                modelled("node 0", Kind::OneNode, around(2.0, 0.003, rounds)),
+            ],
+        );
+        all.on = Some("--on x".to_owned());
+        judge(&all)
+    };
+    assert_eq!(of(2, 1.0).verdict, Hurts::Harmless);
+    let odd = of(2, 0.9);
+    assert_eq!(odd.verdict, Hurts::Unknown);
+    assert!(odd.why.contains("the runs differ too much: --runs 7"), "{}", odd.why);
+    assert_eq!(of(7, 0.9).verdict, Hurts::Harmless);
+}
+
 #[test]
 fn an_outlier_is_shown_and_does_not_decide() {
     let mut values = around(1.0, 0.004, 12);

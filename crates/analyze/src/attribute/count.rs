@@ -6,7 +6,7 @@ use crate::counters::{BINS, FEW_INSTANCES, node_slot};
 use crate::nodes::UNKNOWN;
 use crate::pictures;
 use crate::value::Basis;
-use nearfar_recording::{Access, AccessSamples, NONE, ObjectKind, Resolution, SampleSource};
+use nearfar_recording::{Access, AccessSamples, NONE, Resolution, SampleSource};
 
 /// Whether a touch was in the same function of a runtime or of a library's header as an instruction: a memset or a `std::fill`
 /// that filled a page stores to all of it, and only few of its faults and samples say who called it.
@@ -64,7 +64,11 @@ impl Worker<'_> {
             }
         }
         // What made room for a dirty line need not be what wrote it, nor its thread the line's user.
-        let evicted = s.source[i] == SampleSource::Simulated as u8 && s.access[i] == Access::Unknown as u8;
+        let counted = s.source[i] == SampleSource::Simulated as u8;
+        let evicted = counted && s.access[i] == Access::Unknown as u8;
+        if counted {
+            counts.back_blocks.add(fact.block, if evicted { weight } else { 0 }, weight);
+        }
         let used = counters.uses.of((row, thread));
         used.sum.add(weight);
         used.written_back += u64::from(evicted);
@@ -74,7 +78,7 @@ impl Worker<'_> {
         }
         used.by_page_node[node_slot(page_node.node, self.nodes)] += weight;
         let about = &context.rows.rows[row as usize];
-        let several = about.things.len() > 1;
+        let several = about.has_several();
         if several {
             let instance = counters.instances.of((thing, thread));
             instance.used.sum.add(weight);
@@ -118,11 +122,12 @@ impl Worker<'_> {
             return;
         }
         let object = context.finder.spaces.things.get(thing);
-        let (base, extent) = if about.kind == ObjectKind::SmallHeap {
-            (about.base, about.extent)
-        } else {
-            (object.address, object.bytes)
-        };
+        let (base, extent) =
+            if about.is_area() { (about.base, about.extent) } else { (object.address, object.bytes) };
+        // What an allocator mapped elsewhere has no place in the area.
+        if about.is_area() && !(base..=base + extent).contains(&s.address[i]) {
+            return;
+        }
         let offset = s.address[i].saturating_sub(base);
         // In floating point: a 128-bit division would cost as much as a lookup.
         let bin = ((offset as f64 * BINS as f64 / extent.max(1) as f64) as usize).min(BINS - 1);

@@ -5,7 +5,7 @@ use super::strips::{Parts, Used, runs};
 use crate::context::Context;
 use crate::space::page_range;
 use crate::value::{LookRow, PagesOverTime};
-use nearfar_recording::{Columns, ObjectKind};
+use nearfar_recording::Columns;
 use std::collections::BTreeMap;
 
 /// Parts of an object's addresses, and looks that are distinguished: later ones of a slot of the run join the first.
@@ -96,7 +96,7 @@ pub(super) fn over_time(context: &Context, used: &[Used], clock: &Clock) -> Vec<
 fn range(context: &Context, page: u64, strip: usize, used: &Used) -> Option<Range> {
     let row = &context.rows.rows[used.row_use.row];
     let &[id] = &row.things[..] else { return None };
-    if row.kind == ObjectKind::SmallHeap {
+    if row.is_area() {
         return None;
     }
     let thing = context.finder.spaces.things.get(id);

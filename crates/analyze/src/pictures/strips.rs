@@ -32,7 +32,7 @@ const ALLOCATIONS: usize = 4096;
 /// order of allocation, each as wide.
 #[inline]
 pub fn along(row: &Row, id: u32, thing: &Thing, address: u64) -> f64 {
-    if row.kind == ObjectKind::SmallHeap {
+    if row.is_area() {
         return address.saturating_sub(row.base) as f64 / row.extent.max(1) as f64;
     }
     let within = (address.saturating_sub(thing.address) as f64 / thing.bytes.max(1) as f64).min(1.0);
@@ -149,10 +149,10 @@ fn counted(context: &Context, row_use: &RowUse) -> Option<Vec<Flow>> {
 pub(super) fn strip(context: &Context, used: &Used) -> Strip {
     let row = &context.rows.rows[used.row_use.row];
     let page = context.finder.placements.page_bytes;
-    let several = row.things.len() > 1 && row.kind != ObjectKind::SmallHeap;
+    let several = row.has_several();
     let pages = match row.things.len() {
         n if several && n > ALLOCATIONS => usize::MAX,
-        _ if row.kind == ObjectKind::SmallHeap => row.extent.div_ceil(page) as usize,
+        _ if row.is_area() => row.extent.div_ceil(page) as usize,
         _ => row.things.iter().fold(0usize, |sum, &t| {
             let (from, to) = page_range(&context.finder.spaces.things.get(t), page);
             sum.saturating_add((to - from) as usize)
@@ -261,7 +261,7 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
         }
     };
     let Some((&first, n)) = row.things.first().zip(Some(row.things.len())) else { return found };
-    if row.kind != ObjectKind::SmallHeap && pages <= per_bin * bins {
+    if !row.is_area() && pages <= per_bin * bins {
         for &id in &row.things {
             let thing = context.finder.spaces.things.get(id);
             let (from, to) = page_range(&thing, page);
@@ -274,7 +274,7 @@ fn looks(context: &Context, used: &Used, row: &Row, bins: usize, pages: usize) -
         let probes = per_bin * bins;
         for k in 0..probes {
             let x = (k as f64 + chance(used.row_use.row as u64, k as u64)) / probes as f64;
-            if row.kind == ObjectKind::SmallHeap {
+            if row.is_area() {
                 let thing = context.finder.spaces.things.get(first);
                 look(x, first, &thing, row.base + (x * row.extent as f64) as u64);
             } else {

@@ -27,7 +27,7 @@ impl Rows {
             let row = &self.rows[at];
             // All at a time: of a loop that allocates again and again each is the same object to a reader.
             let some = (2..=MOST).contains(&row.things.len()) && row.count == row.things.len() as u64;
-            if row.kind != ObjectKind::Heap || !some {
+            if row.kind != ObjectKind::Heap || row.is_area() || !some {
                 continue;
             }
             let mut order = row.things.clone();

@@ -1,5 +1,6 @@
 //! Findings and their gains: own, within the bound, of what one change repairs; and what is not a finding.
 
+use crate::cached::cached;
 use crate::made_recording::*;
 use crate::whatif::waiting;
 use nearfar_analyze::{Pattern, Repair, Report, Verdict};
@@ -211,6 +212,40 @@ fn a_table_that_is_written_back_again_and_again_is_not_only_read() {
     };
     assert_eq!(with(false), "shared_read_mostly");
     assert_eq!(with(true), "shared_read_write");
+}
+
+/// Counts that begin after the initialisation: the first lookups write back what it left dirty in the caches, and
+/// later ones do not.
+#[test]
+fn what_caches_held_before_the_counts_began_is_not_written_in_use() {
+    const PAGES: u64 = 256;
+    // Two caches of 4,096 lines; each turn of the threads through the table fetches 65,536.
+    let with = |is_written: fn(u32, u64) -> bool| {
+        let mut w = waiting();
+        w.input.meta.machine.caches = cached(256 << 10);
+        let (init, work) = (w.own("init", 10), w.own("look_up", 20));
+        let table = w.array("table", PAGES);
+        w.touch(100, 0, init, table, PAGES);
+        for (turn, page) in (0..2).flat_map(|turn| (0..PAGES).map(move |page| (turn, page))) {
+            let (at, address) = ((turn * 256 + page as u32, 1), table + page * PAGE);
+            for thread in 0..4 {
+                w.moves(at, thread, work, address, 0, 64);
+            }
+            if is_written(turn, page) {
+                w.moves(at, 3, work, address, 0, 64);
+                *w.samples.access.last_mut().unwrap() = Access::Unknown as u8;
+                // The same node read the page's other lines, so that its counts do not tell what was dirty before.
+                let counts = &mut w.input.page_traffic;
+                let last = counts.read_lines.len() - 1;
+                (counts.read_lines[last], counts.write_lines[last - 1]) = (0, 64);
+            }
+        }
+        w.real().findings.into_iter().next().expect("a finding").kind
+    };
+    assert_eq!(with(|turn, page| turn == 0 && page < 64), "shared_read_mostly");
+    // As many lines, but as late as the rest; and at first only, but more than the caches hold.
+    assert_eq!(with(|turn, page| turn == 1 && page % 4 == 0), "shared_read_write");
+    assert_eq!(with(|turn, _| turn == 0), "shared_read_write");
 }
 
 /// A chain of pointers: each load overwrites its address, so samples name the object only. Its first page is malloc's.

@@ -1,7 +1,7 @@
 //! Objects of programs that allocate through functions of their own.
 
 use super::made_recording::*;
-use nearfar_analyze::Report;
+use nearfar_analyze::{ObjectRow, Pattern, Report};
 use nearfar_recording::*;
 
 /// A call: `inner` at its line, inlined in `outer` at the line that called it.
@@ -113,6 +113,61 @@ fn memory_that_an_allocator_maps_in_advance_is_one_object_of_no_line() {
         assert_eq!(told(function), [(name.to_owned(), "allocator".to_owned(), 2, None)]);
     }
     assert_eq!(told("map_pages").len(), 2);
+}
+
+/// Objects of the program reach from one piece that the allocator mapped into the next: laid over one another, all threads would use all.
+#[test]
+fn who_uses_what_of_an_allocators_memory_is_seen_across_its_pieces() {
+    const PIECES: u64 = 20;
+    let pattern = |function: &str| {
+        let mut w = MadeRecording::new(2);
+        let (map, init, work) = (w.code(function, "", 0, 0), w.own("init", 10), w.own("work", 20));
+        for piece in 0..PIECES {
+            let chain = w.chain(&[map]);
+            let object = w.object(ObjectKind::Heap, BASE + piece * 256 * PAGE, 256 * PAGE, 1000 + piece, "");
+            w.input.objects.chain[object as usize] = chain;
+            w.touch(10_000 + 100 * piece, 0, init, BASE + piece * 256 * PAGE, 256);
+        }
+        w.use_blocked(2, 2000, work, BASE, PIECES * 256);
+        let r = w.on(2);
+        assert_eq!(r.objects[0].allocations, PIECES);
+        r.objects[0].pattern
+    };
+    assert_eq!(pattern("je_pages_map"), Pattern::Blocked);
+    // Of other functions each is an object of its own.
+    assert_ne!(pattern("map_pages"), Pattern::Blocked);
+}
+
+/// Go maps its memory without its C library, piece by piece.
+#[test]
+fn anonymous_memory_of_go_is_go_s() {
+    let name = |function: &str| {
+        let mut w = MadeRecording::new(2);
+        let (init, work) = (w.own("main.fill", 10), w.own("main.work", 20));
+        w.code(function, "", 0, 0);
+        // Two pieces, and what is only reserved.
+        for (piece, flags) in [(0, 3), (1, 3), (2, 0)] {
+            let (start, end) = (BASE + piece * 512 * PAGE, BASE + (piece + 1) * 512 * PAGE);
+            let name = "//anon".into();
+            w.input.mappings.push(Mapping {
+                time_ns: 5,
+                process: 0,
+                start,
+                end,
+                offset: 0,
+                module: NONE,
+                flags,
+                name,
+            });
+            w.object(ObjectKind::Anonymous, start, end - start, 5, "anonymous mapping");
+        }
+        w.touch(10_000, 0, init, BASE, 1024);
+        w.use_blocked(2, 2000, work, BASE, 1024);
+        let used = |o: &ObjectRow| (o.name.clone(), o.allocations, o.bytes);
+        w.on(2).objects.iter().map(used).collect::<Vec<_>>()
+    };
+    assert_eq!(name("runtime.mallocgc"), [("Go's memory".to_owned(), 2, 1024 * PAGE)]);
+    assert_eq!(name("main.f").len(), 2);
 }
 
 #[test]

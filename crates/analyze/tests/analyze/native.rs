@@ -212,6 +212,10 @@ fn code_of_unknown_speed_is_not_accused_where_the_recording_can_show_speeds() {
     for (number, change) in changes.into_iter().enumerate() {
         let mut w = used(0.76, 3.0);
         change(&mut w);
+        // Next to nothing of the far samples is on this one.
+        let (little, init, work) = (w.array("little", 4), w.own("init", 90), w.own("look", 91));
+        w.touch(100, 0, init, little, 4);
+        (0..10).for_each(|i| w.sample(WORK + i * 1_000_000, 1, work, little + i * 64));
         let r = w.on(2);
         assert_eq!(note(&r), "", "{number}");
         if number < 2 {
@@ -222,6 +226,7 @@ fn code_of_unknown_speed_is_not_accused_where_the_recording_can_show_speeds() {
         assert!(r.verdict_why.contains("do not show whether it computes or waits"), "{}", r.verdict_why);
         let computed = r.loops_may_compute.as_ref().unwrap();
         assert!((computed.untimed_share - 0.5).abs() < 0.05, "{computed:?}");
+        assert_eq!(computed.objects, ["a"]);
         assert_eq!(r.remote_time_share_ci.unwrap().low, 0.0);
     }
 }

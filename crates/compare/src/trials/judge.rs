@@ -68,11 +68,9 @@ fn compare(trials: &Trials, as_is: &Trial, other: &Trial, numa: usize) -> Option
     let logs: Vec<f64> = pairs.filter_map(|(a, b)| log((*a)?, (*b)?)).collect();
     let (middle, (low, high), strict) = if trials.simulated() {
         // Both times come from the same figures of the same machine: where those are too low or too high,
-        // both are. Runs are compared each with each: few of them show what they differ by.
-        let pairs = as_is.modelled().flat_map(|a| other.modelled().map(move |b| (a, b)));
-        let all: Vec<f64> = pairs.flat_map(|(a, b)| (0..3).filter_map(move |i| log(a[i], b[i]))).collect();
-        let ends = all.iter().fold((f64::MAX, f64::MIN), |(l, h), &v| (l.min(v), h.max(v)));
-        (log(as_is.summary()?.0, other.summary()?.0)?, ends, ends)
+        // both are.
+        let strict = simulated(trials, as_is, other, FALSE_ALARM / numa.max(1) as f64)?;
+        (log(as_is.summary()?.0, other.summary()?.0)?, simulated(trials, as_is, other, PRINTED)?, strict)
     } else {
         let printed = rank::interval(&logs, PRINTED)?;
         let strict = rank::interval(&logs, FALSE_ALARM / numa.max(1) as f64);
@@ -87,6 +85,28 @@ fn compare(trials: &Trials, as_is: &Trial, other: &Trial, numa: usize) -> Option
     };
     let gain = Gain { estimate: middle.exp_m1(), low: low.exp_m1(), high: high.exp_m1() };
     Some(Compared { gain, effect })
+}
+
+/// Of simulated runs: ln of (work per time in `other` / work per time in `as_is`) in an interval over what runs differ by, at
+/// `alpha`, and over the ends that the machine's figures allow.
+fn simulated(trials: &Trials, as_is: &Trial, other: &Trial, alpha: f64) -> Option<(f64, f64)> {
+    let ends = (0..3).filter_map(|figures| by_figures(trials, as_is, other, figures, alpha));
+    ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// The same by the figures as they are (0), or by their lower (1) or upper ends (2).
+fn by_figures(
+    trials: &Trials,
+    as_is: &Trial,
+    other: &Trial,
+    figures: usize,
+    alpha: f64,
+) -> Option<(f64, f64)> {
+    let logs = |trial: &Trial| -> Vec<f64> {
+        let values = trial.modelled().map(|run| run[figures]).filter(|&value| value > 0.0);
+        values.map(|value| if trials.metric.less_is_better { -value.ln() } else { value.ln() }).collect()
+    };
+    rank::difference(&logs(as_is), &logs(other), alpha)
 }
 
 fn placed(trials: &Trials, trial: &Trial, compared: Option<&Compared>) -> Placed {
@@ -194,7 +214,15 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
     let rounds = as_is.known().len();
     let mut why = format!("{} may be faster: {}", trial.name, gain(&compared.gain, trials.simulated()));
     if trials.simulated() {
-        why += "; the machine's figures do not allow to tell";
+        let runs = by_figures(trials, as_is, trial, 0, PRINTED).map_or(0.0, |(low, high)| high - low);
+        let needed = rank::fewest_with_one_odd(PRINTED);
+        why += &match runs > 2.0 * EFFECT.ln_1p() {
+            true if rounds < needed => {
+                format!("; the runs differ too much: --runs {needed} lets no single one decide")
+            }
+            true => "; the runs differ too much".to_owned(),
+            false => "; the machine's figures do not allow to tell".to_owned(),
+        };
     } else if rounds < rank::fewest(strict) {
         why += &format!("; --runs {} is the least that can tell", rank::fewest(strict));
     } else {

@@ -3,8 +3,8 @@
 //! Native runs come in rounds: each round has one run of each placement, in an order drawn at random. Placements
 //! are compared within rounds, so that a machine that gets slower during an hour, or a neighbour that comes
 //! and goes, changes both sides alike. Runs on an emulated machine are timed by the model instead; there the
-//! comparison carries the range of all pairs of runs (threads do not meet at the same moment each time) and
-//! of what the machine's figures allow.
+//! comparison carries the range of all pairs of runs (threads do not meet at the same moment each time), of five rounds or more
+//! without the outermost, and of what the machine's figures allow.
 
 mod judge;
 pub mod rank;

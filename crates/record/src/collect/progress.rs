@@ -12,8 +12,6 @@ use std::collections::{HashMap, HashSet};
 const KEPT: u32 = 2048;
 /// Samples that follow each other and are kept together: pairs of them are what counts. // chosen
 const RUN: u32 = 64;
-/// In place of the number of a stream: none.
-const NO_STREAM: u16 = u16::MAX;
 
 /// When and where a sample was taken.
 pub struct At {

@@ -3,6 +3,9 @@
 use crate::column::Text;
 use crate::table;
 
+/// In place of the number of a loop's stream: a register that counts, or none.
+pub const NO_STREAM: u16 = u16::MAX;
+
 table! {
     /// One sampled instruction and what it touched. The sample says where time went, not how often memory was accessed.
     AccessSample / AccessSamples = "samples" {
