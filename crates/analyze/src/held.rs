@@ -8,6 +8,7 @@
 //! the virtual machine settles it.
 
 use super::by_row::by_row;
+use super::cache_room::capacity;
 use super::cached::{PER_PIECE, far_latency, last_level, level_beside};
 use super::context::Context;
 use super::counters::{BINS, Counters, Use};
@@ -193,13 +194,4 @@ fn places(context: &Context, counters: &Counters, node: usize) -> usize {
         cpus.iter_mut().zip(&thread.cpus).for_each(|(all, word)| *all |= word);
     }
     cpus.iter().map(|word| word.count_ones() as usize).sum()
-}
-
-/// Bytes that those caches of a level have room for that a node's threads fill: of caches that share no core with a thread, none
-/// is used.
-fn capacity(machine: &Machine, node: usize, level: &CacheLevel, places: usize) -> f64 {
-    let cpus = machine.nodes.get(node).map_or(0, |n| n.cpus.iter().count());
-    let cores = cpus / machine.threads_per_core.max(1) as usize;
-    let instances = (cores / level.cores_per_instance.max(1) as usize).min(places).max(1);
-    level.size_bytes as f64 * instances as f64
 }

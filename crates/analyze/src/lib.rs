@@ -20,6 +20,7 @@ mod attribute;
 mod blame;
 mod blocks;
 mod by_row;
+mod cache_room;
 mod cached;
 mod cases;
 mod code;

@@ -1,6 +1,7 @@
 //! How each object row is placed and used, as far as the pass showed, gathered for rows that have samples.
 
 use super::by_row::by_row;
+use super::cache_room::cached_lines;
 use super::context::Context;
 use super::counters::{BINS, Counters, Folio, FolioUse, LineUse, TouchUse, Use};
 use super::exact::{Exact, Lines, RowLines};
@@ -212,7 +213,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters, machine: &M
         .collect();
     let mut row_uses = Vec::with_capacity(order.len());
     let mut left = pages::ALL_PAGES;
-    let cached_lines = written::cached_lines(machine);
+    let in_caches = cached_lines(machine);
     for (rank, row) in order.into_iter().enumerate() {
         let Some(counts) = &counters.rows[row] else {
             continue;
@@ -263,7 +264,7 @@ pub fn gather(input: &Input, context: &Context, counters: &Counters, machine: &M
                 // Lines are read to be written, and a sample of a line written back names no store.
                 let lines = &counted.lines;
                 f.written = (lines.all() > 0.0).then(|| lines.written / lines.all());
-                let later = written::later_share(&counts.back_blocks, &counts.sum, cached_lines);
+                let later = written::later_share(&counts.back_blocks, &counts.sum, in_caches);
                 f.written = f.written.map(|all| later.map_or(all, |later| later.min(all)));
             }
             f.runs = context.exact.and_then(|e| runs(input, context, e, &about.things));

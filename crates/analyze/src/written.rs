@@ -1,7 +1,6 @@
 //! What a machine's caches held dirty before the counts began, and wrote back later: no one wrote that while lines were counted.
 
 use super::stats::{SparseBlocks, Sum};
-use nearfar_machine::{LINE_BYTES, Machine};
 
 /// How often an object's own lines must fill all caches of the machine until nothing dirty is left in them of what was there
 /// before. A line of a set of 16 ways in random order is pushed out by then in all but few cases; in use, one table was written
@@ -10,16 +9,6 @@ const TURNS: f64 = 4.0;
 
 /// Samples after that from which a share follows. // chosen: one of 2 % is known to a third of it
 const ENOUGH: f64 = 500.0;
-
-/// Lines that all caches of a machine hold together.
-pub fn cached_lines(machine: &Machine) -> f64 {
-    let cores = machine.cpu_count() / machine.threads_per_core.max(1) as usize;
-    let bytes = machine.caches.iter().map(|level| {
-        let instances = (cores / level.cores_per_instance.max(1) as usize).max(machine.nodes.len());
-        level.size_bytes as f64 * instances as f64
-    });
-    bytes.sum::<f64>() / LINE_BYTES as f64
-}
 
 /// The share of an object's lines that are written back once its lines have filled all caches several times; `None` if that is
 /// not known, or more was written back than caches can have held. `blocks`: of all its lines those written back, by time; `sum`: its

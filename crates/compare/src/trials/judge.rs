@@ -218,7 +218,7 @@ fn verdict(trials: &Trials, as_is: &Trial, with: &[(&Trial, &Compared)], numa: u
         let needed = rank::fewest_with_one_odd(PRINTED);
         why += &match runs > 2.0 * EFFECT.ln_1p() {
             true if rounds < needed => {
-                format!("; the runs differ too much: --runs {needed} lets no single one decide")
+                format!("; the runs differ too much: with --runs {needed}, one odd run changes nothing")
             }
             true => "; the runs differ too much".to_owned(),
             false => "; the machine's figures do not allow to tell".to_owned(),
