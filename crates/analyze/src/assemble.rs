@@ -26,7 +26,7 @@ use super::thresholds::MOST_ROWS;
 use super::thresholds::{MODEL, THRESHOLD};
 use super::timing::assumed_figures;
 use super::value::*;
-use super::verdict::{Evidence, verdict};
+use super::verdict::{BetweenNodes, Evidence, verdict};
 use super::whatif::{Engine, Planner, gains, timed};
 use super::{findings, held, notes, readings};
 use nearfar_machine::binding::Bind;
@@ -142,6 +142,8 @@ pub fn assemble(
         memory_bound,
         beside: (basis == Basis::MemoryLoads).then_some(&counters.beside),
         caches: caches.as_ref().ok(),
+        between_nodes: (basis == Basis::StallTime && caches.is_err())
+            .then(|| BetweenNodes::new(counters, judge.assume.is_some())),
         held: held.as_ref().map(|h| &h.report),
         computed: open.computed.as_ref(),
         saves_at_most: estimate

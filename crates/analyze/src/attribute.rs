@@ -344,8 +344,12 @@ impl Worker<'_> {
                 counters.phases.paid.entry((row, placed, path)).or_default().add(weight, page);
             }
         }
-        if resolution == Resolution::Exact
-            && measure.basis == Basis::StallTime
+        let exact = resolution == Resolution::Exact && measure.basis == Basis::StallTime;
+        // A barrier or queue of the runtime: its threads wait for each other. A lock that is a variable of the program is its own.
+        if exact && counted && (!self.context.sites.is_runtime(code) || self.context.is_variable(row)) {
+            counters.met.add((space, s.address[i] / LINE_BYTES), node, weight, store);
+        }
+        if exact
             && let (Some(t), Some(thing)) = (thread, thing)
             && let Some(loop_id) = self.context.native.fixed_loop(s.thread[i], s.ip[i])
         {

@@ -3,6 +3,7 @@
 
 mod followed;
 mod line_use;
+mod met;
 mod takes;
 
 pub use followed::Followed;
@@ -273,6 +274,8 @@ pub struct Counters {
     pub transfers: FastMap<(u32, u32, u64), LineUsers>,
     /// Samples of a clock in loops that access fixed places only, by (row, address space, number of the line).
     pub on_lines: FastMap<(u32, u32, u64), OnLine>,
+    /// Samples of a clock on memory, by line: where threads of several nodes meet.
+    pub met: met::Lines,
     /// The lines of `transfers` by (row, site): all, and those that were taken to be written.
     pub taken_at: FastMap<(u32, u32), [u64; 2]>,
     /// By location of the instruction: weight, what of it has a known node, what of it is remote.
@@ -416,6 +419,7 @@ impl Counters {
             let to = self.on_lines.entry(line).or_default();
             samples.into_iter().for_each(|(by, n)| add(to.entry(by).or_default(), &n));
         }
+        self.met.merge(other.met);
         for (site, from) in other.taken_at {
             add(self.taken_at.entry(site).or_default(), &from);
         }

@@ -5,6 +5,7 @@
 //! nothing. There the time at risk is the remote share of the lines times the share of the time
 //! that waits for memory; where no time is known, the second may be anything up to 1.
 
+mod between_nodes;
 mod evidence;
 mod open;
 mod reasons;
@@ -17,6 +18,7 @@ use super::stats::LEAST_SAMPLES;
 use super::thresholds::WORTH;
 use super::thresholds::{MOST_UNKNOWN, THRESHOLD};
 use super::value::{Basis, CacheBound, Finding, Verdict};
+pub use between_nodes::BetweenNodes;
 pub use evidence::Evidence;
 use nearfar_figures::percent::percent;
 use nearfar_figures::sizes::{capacity, size};
@@ -37,7 +39,9 @@ pub fn verdict(
     evidence: &Evidence,
     findings: &[Finding],
 ) -> (Verdict, String) {
-    with_small(decided(input, judge, counters, evidence, findings), findings)
+    let decided =
+        between_nodes::left_open(evidence.between_nodes, decided(input, judge, counters, evidence, findings));
+    with_small(decided, findings)
 }
 
 fn decided(
@@ -322,9 +326,9 @@ fn of_lines(
     let unknown = |why: String| (Verdict::Unknown, why);
     if let Some(f) = findings.first().filter(|f| f.shares_lines()) {
         let text = of_shared_lines(f);
-        // What it costs is known from below only: so little that it may be nothing, and anything up to all of the time.
+        // What it costs has a wide range. As with samples of a clock, its low end accuses.
         let least = f.predicted.as_ref().map_or(f.at_risk, |p| 1.0 - p.high);
-        let verdict = if least >= WORTH { Verdict::Affected } else { Verdict::Unknown };
+        let verdict = if least >= THRESHOLD { Verdict::Affected } else { Verdict::Unknown };
         return (verdict, text);
     }
     if evidence.counted == Some(0) {

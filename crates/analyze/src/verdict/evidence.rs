@@ -1,5 +1,6 @@
 //! What a verdict rests on.
 
+use super::between_nodes::BetweenNodes;
 use crate::hardware::Beside;
 use crate::unnamed::Unnamed;
 use crate::value::{Basis, CacheBound, CacheHeld, Interval, MayCompute, Predicted, WhatIf};
@@ -24,6 +25,8 @@ pub struct Evidence<'a> {
     pub unnamed: Option<&'a Unnamed>,
     /// What the caches must have answered.
     pub caches: Option<&'a CacheBound>,
+    /// What lines may take that nodes take from each other, where only samples of a clock are known.
+    pub between_nodes: Option<BetweenNodes>,
     /// Objects that caches may have held.
     pub held: Option<&'a CacheHeld>,
     /// Samples on far pages that may be computing.

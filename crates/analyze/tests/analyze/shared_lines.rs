@@ -259,3 +259,41 @@ fn the_lines_of_a_runtimes_barrier_are_no_finding() {
     // What a runtime allocates for itself, below a line of the program, is none.
     assert!(with(2, ObjectKind::Heap, false) && !with(2, ObjectKind::Heap, true));
 }
+
+/// Four threads that each use what is theirs, and in one of `every` samples a line of all; `access` is what they do there.
+fn own_parts_and_a_line(every: u64, access: Access, byte: impl Fn(u64) -> u64) -> MadeRecording {
+    let mut w = MadeRecording::new(4);
+    let (init, work, count) = (w.own("init", 10), w.own("work", 20), w.own("count", 30));
+    let a = w.array("a", 1024);
+    for t in 0..4 {
+        w.touch(100, t, init, a + u64::from(t) * 256 * PAGE, 256);
+    }
+    let counters = w.array("counters", 16);
+    w.touch(100, 0, init, counters, 16);
+    w.use_blocked(4, 1000, work, a, 1024);
+    for i in 0..4000 / every {
+        let t = i % 4;
+        w.sample_as(WORK + i * 1_000_000, t as u32, count, counters + byte(t), Resolution::Exact, access);
+    }
+    w
+}
+
+/// A clock cannot tell a hit from a wait for another node's cache, so what it calls clean must have little of either.
+#[test]
+fn by_the_clock_a_program_whose_nodes_write_to_a_line_is_not_called_clean() {
+    let clean = |w: MadeRecording| {
+        let r = w.on(2);
+        assert!(r.findings.is_empty(), "{:?}", r.findings);
+        assert_ne!(r.verdict, Verdict::Affected, "{}", r.verdict_why);
+        let open = r.verdict_why.contains("cache lines that threads of several nodes use and write");
+        assert_eq!(open, r.verdict == Verdict::Unknown, "{}", r.verdict_why);
+        !open
+    };
+    // A twentieth of the time: 5.5 % at most, and five times as slow on two sockets.
+    assert!(!clean(own_parts_and_a_line(20, Access::LoadStore, |_| 0)));
+    assert!(!clean(own_parts_and_a_line(20, Access::Store, |t| t * 8)));
+    // What all read stays in each cache, lines of one node each do not move, and little is little.
+    assert!(clean(own_parts_and_a_line(20, Access::Load, |_| 0)));
+    assert!(clean(own_parts_and_a_line(20, Access::LoadStore, |t| t * 64)));
+    assert!(clean(own_parts_and_a_line(200, Access::LoadStore, |_| 0)));
+}
