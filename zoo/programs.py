@@ -345,4 +345,13 @@ def missing(of_size, folder):
         # What compiles the program, or makes its index.
         return True
     names = command[3:] if command[0] == "sh" else command[:1]
-    return any(shutil.which(name) is None for name in names)
+    if "-np" in command:
+        names = [*names, command[command.index("-np") + 2]]
+    if any(shutil.which(name) is None for name in names):
+        return True
+    if command[0] != PYTHON:
+        return False
+    # A script's package is what it imports first.
+    with open(command[1]) as file:
+        imports = next((line for line in file if line.startswith("import ")), "pass")
+    return subprocess.run([PYTHON, "-c", imports], stderr=subprocess.DEVNULL).returncode != 0

@@ -347,7 +347,8 @@ impl Worker<'_> {
         let exact = resolution == Resolution::Exact && measure.basis == Basis::StallTime;
         // A barrier or queue of the runtime: its threads wait for each other. A lock that is a variable of the program is its own.
         if exact && counted && (!self.context.sites.is_runtime(code) || self.context.is_variable(row)) {
-            counters.met.add((space, s.address[i] / LINE_BYTES), node, weight, store);
+            let line = self.context.finder.spaces.line(self.context.input, space, s.address[i], time);
+            counters.met.add(line, node, weight, store);
         }
         if exact
             && let (Some(t), Some(thing)) = (thread, thing)

@@ -13,6 +13,11 @@ pub type FastMap<K, V> = HashMap<K, V, FixedState>;
 /// A set with a fast hash.
 pub type FastSet<K> = HashSet<K, FixedState>;
 
+/// The hash of a text, the same in every run.
+pub fn hash_of(text: &str) -> u64 {
+    FixedState::default().hash_one(text)
+}
+
 /// Answers that [`Sums`] remembers: 12 KiB for pairs of ids, so that a few of them stay in a cache.
 const REMEMBERED: usize = 1024;
 

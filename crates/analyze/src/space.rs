@@ -4,6 +4,7 @@
 //! the finer knowledge wins. A forked space sees its parent as it was at the fork.
 
 mod rows_over;
+mod shared;
 mod things;
 
 pub use things::{Thing, Things};
@@ -241,10 +242,15 @@ impl Spaces {
         std::iter::successors(Some((space, time)), parent).map(|(s, t)| (&self.spaces[s as usize], t))
     }
 
+    /// The mapping at an address: its position in the mappings table; `None` if none was seen there.
+    fn mapping_row(&self, space: u32, address: u64, time: u64) -> Option<usize> {
+        let id = self.lineage(space, time).find_map(|(s, t)| s.coarse[1].at(&self.things, address, t).0)?;
+        Some(self.things.get(id).mapping as usize)
+    }
+
     /// Flags of the mapping at an address, as /proc/PID/maps had them; `None` if none was seen there.
     pub fn flags_at(&self, input: &Input, space: u32, address: u64, time: u64) -> Option<u8> {
-        let id = self.lineage(space, time).find_map(|(s, t)| s.coarse[1].at(&self.things, address, t).0)?;
-        input.mappings.flags.get(self.things.get(id).mapping as usize).copied()
+        input.mappings.flags.get(self.mapping_row(space, address, time)?).copied()
     }
 
     /// Whether no page of some things could be written to, as far as their mappings and the calls that change protections

@@ -26,7 +26,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Adds a sample on a line of an address space by a thread of a node.
+    /// Adds a sample on a line ([`crate::space::Spaces::line`]) by a thread of a node.
     pub fn add(&mut self, line: (u32, u64), node: NodeIndex, weight: u64, written: bool) {
         self.merge_one(line, Met { weight, samples: 1, node, several: false, written });
         self.forget(MOST);

@@ -297,3 +297,49 @@ fn by_the_clock_a_program_whose_nodes_write_to_a_line_is_not_called_clean() {
     assert!(clean(own_parts_and_a_line(20, Access::LoadStore, |t| t * 64)));
     assert!(clean(own_parts_and_a_line(200, Access::LoadStore, |_| 0)));
 }
+
+/// Two processes, each with an array of its own and a mapping of so many bytes of a file, at an address of its own.
+fn processes_with_a_file(shared: bool, offset: [u64; 2]) -> MadeRecording {
+    let mut w = MadeRecording::new(1);
+    let other = w.process(NONE, false, 0);
+    w.thread(other);
+    let (work, count) = (w.own("work", 20), w.own("count", 30));
+    for (process, at) in [0, 1].into_iter().zip(offset) {
+        let own = BASE + u64::from(process) * (1 << 30);
+        let file = own + (1 << 28);
+        for (start, pages, offset, flags, name) in
+            [(own, 256, 0, 3, ""), (file, 4, at, if shared { 11 } else { 3 }, "/dev/shm/counts")]
+        {
+            w.input.mappings.push(Mapping {
+                time_ns: 1,
+                process,
+                start,
+                end: start + pages * PAGE,
+                offset,
+                module: NONE,
+                flags,
+                name: name.into(),
+            });
+            w.touch(100, process, work, start, pages);
+        }
+        for i in 0..2000u64 {
+            let (ip, address) = if i % 20 == 0 { (count, file + PAGE) } else { (work, own + i % 256 * PAGE) };
+            w.sample_as(WORK + i * 1_000_000, process, ip, address, Resolution::Exact, Access::LoadStore);
+        }
+    }
+    w
+}
+
+#[test]
+fn a_line_of_a_shared_file_is_one_line_in_each_process_that_maps_it() {
+    let open = |w: MadeRecording| {
+        let r = w.on_machine(machine(2, 1));
+        let open = r.verdict_why.contains("cache lines that threads of several nodes use and write");
+        assert_eq!(r.verdict, if open { Verdict::Unknown } else { Verdict::Clean }, "{}", r.verdict_why);
+        open
+    };
+    assert!(open(processes_with_a_file(true, [0, 0])));
+    // Other parts of it, and copies.
+    assert!(!open(processes_with_a_file(true, [0, PAGE])));
+    assert!(!open(processes_with_a_file(false, [0, 0])));
+}
