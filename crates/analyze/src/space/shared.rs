@@ -7,29 +7,36 @@ use nearfar_machine::LINE_BYTES;
 
 /// Bit of `flags` in the mappings table: MAP_SHARED.
 const SHARED: u8 = 8;
-/// In place of an address space: of lines that are the same in each process at the same address.
-const INHERITED: u32 = u32::MAX;
 /// What the kernel calls shared memory that has no name of its own, so that two pieces of it may have the same one.
 const NAMELESS: [&str; 2] = ["/dev/zero", "/SYSV"];
 
 impl Spaces {
     /// A cache line, the same one in all processes that share it: what stands for its address space, and its number there. A shared
-    /// file's is known by its name and place in the file; memory without a name has the address at which a parent mapped it.
+    /// file's is known by its name and place in the file; memory without a name is that of the first process that mapped it.
     pub fn line(&self, input: &Input, space: u32, address: u64, time: u64) -> (u32, u64) {
         let own = (space, address / LINE_BYTES);
         if self.spaces.len() < 2 {
             return own;
         }
-        let Some(row) = self.mapping_row(space, address, time) else { return own };
         let m = &input.mappings;
-        if m.flags[row] & SHARED == 0 {
-            return own;
-        }
+        let shared = |space: u32, time: u64| {
+            self.mapping_row(space, address, time).filter(|&row| m.flags[row] & SHARED != 0)
+        };
+        let Some(row) = shared(space, time) else { return own };
         let name = m.name[row].trim_end_matches(" (deleted)");
-        if NAMELESS.iter().any(|nameless| name.starts_with(nameless)) || !name.starts_with('/') {
-            return (INHERITED, own.1);
+        if name.starts_with('/') && !NAMELESS.iter().any(|nameless| name.starts_with(nameless)) {
+            // Above what numbers of address spaces get to.
+            let file = hash_of(name) as u32 | 1 << 31;
+            return (file, (address - m.start[row]).saturating_add(m.offset[row]) / LINE_BYTES);
         }
-        // Above what numbers of address spaces get to.
-        (hash_of(name) as u32 | 1 << 31, (address - m.start[row]).saturating_add(m.offset[row]) / LINE_BYTES)
+        // A child may have mapped memory of its own there since.
+        let parents = std::iter::successors(self.parent(space), |&(parent, _)| self.parent(parent));
+        let first = parents.take_while(|&(parent, fork)| shared(parent, fork).is_some()).last();
+        (first.map_or(space, |(parent, _)| parent), own.1)
+    }
+
+    /// The space that one was forked from, and when.
+    fn parent(&self, space: u32) -> Option<(u32, u64)> {
+        self.spaces[space as usize].parent
     }
 }

@@ -298,48 +298,64 @@ fn by_the_clock_a_program_whose_nodes_write_to_a_line_is_not_called_clean() {
     assert!(clean(own_parts_and_a_line(200, Access::LoadStore, |_| 0)));
 }
 
-/// Two processes, each with an array of its own and a mapping of so many bytes of a file, at an address of its own.
-fn processes_with_a_file(shared: bool, offset: [u64; 2]) -> MadeRecording {
+/// Memory of two processes, and where each has it.
+#[derive(Clone, Copy)]
+struct Memory {
+    name: &'static str,
+    /// 8 if it is shared.
+    shared: u8,
+    offset: [u64; 2],
+    /// Both are children of one process, which had this memory before or did not; or they have nothing to do with each other.
+    inherited: Option<bool>,
+}
+
+/// Two processes, each with an array of its own and with memory in which both count.
+fn processes_with(memory: Memory) -> MadeRecording {
     let mut w = MadeRecording::new(1);
-    let other = w.process(NONE, false, 0);
-    w.thread(other);
+    let forked = memory.inherited.is_some();
     let (work, count) = (w.own("work", 20), w.own("count", 30));
-    for (process, at) in [0, 1].into_iter().zip(offset) {
-        let own = BASE + u64::from(process) * (1 << 30);
-        let file = own + (1 << 28);
-        for (start, pages, offset, flags, name) in
-            [(own, 256, 0, 3, ""), (file, 4, at, if shared { 11 } else { 3 }, "/dev/shm/counts")]
-        {
-            w.input.mappings.push(Mapping {
-                time_ns: 1,
-                process,
-                start,
-                end: start + pages * PAGE,
-                offset,
-                module: NONE,
-                flags,
-                name: name.into(),
-            });
-            w.touch(100, process, work, start, pages);
-        }
+    let map = |w: &mut MadeRecording, time_ns, process, start, pages, offset, flags, name: &str| {
+        let (end, name) = (start + pages * PAGE, name.into());
+        w.input.mappings.push(Mapping { time_ns, process, start, end, offset, module: NONE, flags, name });
+    };
+    let (flags, inherited) = (3 | memory.shared, BASE + (1 << 33));
+    if memory.inherited == Some(true) {
+        map(&mut w, 1, 0, inherited, 4, 0, flags, memory.name);
+    }
+    for nth in 0..2u64 {
+        let process = w.process(if forked { 0 } else { NONE }, forked, if forked { 50 } else { 0 });
+        let thread = w.thread(process);
+        let own = BASE + nth * (1 << 30);
+        let counts = if forked { inherited } else { own + (1 << 28) };
+        map(&mut w, 60, process, own, 256, 0, 3, "");
+        map(&mut w, 60, process, counts, 4, memory.offset[nth as usize], flags, memory.name);
+        w.touch(100, thread, work, own, 256);
+        w.touch(100, thread, work, counts, 4);
         for i in 0..2000u64 {
-            let (ip, address) = if i % 20 == 0 { (count, file + PAGE) } else { (work, own + i % 256 * PAGE) };
-            w.sample_as(WORK + i * 1_000_000, process, ip, address, Resolution::Exact, Access::LoadStore);
+            let (ip, address) =
+                if i % 20 == 0 { (count, counts + PAGE) } else { (work, own + i % 256 * PAGE) };
+            w.sample_as(WORK + i * 1_000_000, thread, ip, address, Resolution::Exact, Access::LoadStore);
         }
     }
     w
 }
 
 #[test]
-fn a_line_of_a_shared_file_is_one_line_in_each_process_that_maps_it() {
-    let open = |w: MadeRecording| {
-        let r = w.on_machine(machine(2, 1));
+fn a_line_of_shared_memory_is_one_line_in_each_process_that_maps_it() {
+    let open = |memory: Memory| {
+        let r = processes_with(memory).on_machine(machine(2, 1));
         let open = r.verdict_why.contains("cache lines that threads of several nodes use and write");
         assert_eq!(r.verdict, if open { Verdict::Unknown } else { Verdict::Clean }, "{}", r.verdict_why);
         open
     };
-    assert!(open(processes_with_a_file(true, [0, 0])));
+    let file = Memory { name: "/dev/shm/counts", shared: 8, offset: [0, 0], inherited: None };
+    assert!(open(file));
     // Other parts of it, and copies.
-    assert!(!open(processes_with_a_file(true, [0, PAGE])));
-    assert!(!open(processes_with_a_file(false, [0, 0])));
+    assert!(!open(Memory { offset: [0, PAGE], ..file }));
+    assert!(!open(Memory { shared: 0, ..file }));
+    // Without a name it is known only by whom it was inherited from.
+    let nameless = Memory { name: "/dev/zero (deleted)", ..file };
+    assert!(open(Memory { inherited: Some(true), ..nameless }));
+    assert!(!open(Memory { inherited: Some(false), ..nameless }));
+    assert!(!open(nameless));
 }
