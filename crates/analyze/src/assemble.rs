@@ -142,7 +142,7 @@ pub fn assemble(
         memory_bound,
         beside: (basis == Basis::MemoryLoads).then_some(&counters.beside),
         caches: caches.as_ref().ok(),
-        between_nodes: (basis == Basis::StallTime && caches.is_err())
+        between_nodes: (basis == Basis::StallTime)
             .then(|| BetweenNodes::new(counters, judge.assume.is_some())),
         held: held.as_ref().map(|h| &h.report),
         computed: open.computed.as_ref(),

@@ -292,6 +292,16 @@ fn by_the_clock_a_program_whose_nodes_write_to_a_line_is_not_called_clean() {
     // A twentieth of the time: 5.5 % at most, and five times as slow on two sockets.
     assert!(!clean(own_parts_and_a_line(20, Access::LoadStore, |_| 0)));
     assert!(!clean(own_parts_and_a_line(20, Access::Store, |t| t * 8)));
+    // Also where caches hold all of it: a twentieth is below what counts there, where it was recorded.
+    let mut w = own_parts_and_a_line(20, Access::LoadStore, |_| 0);
+    w.input.meta.machine.caches = crate::cached::cached(32 << 20);
+    w.input.meta.largest_process_bytes = 5 << 20;
+    (w.input.meta.target_cpu_s, w.input.meta.target_system_s) = (4.0, 0.01);
+    w.input.meta.target_faults = 2000;
+    let r = w.on(2);
+    assert!(r.caches.as_ref().is_some_and(|c| c.between_nodes_at_most < 0.1), "{:?}", r.caches);
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
+    assert!(r.verdict_why.contains("another socket"), "{}", r.verdict_why);
     // What all read stays in each cache, lines of one node each do not move, and little is little.
     assert!(clean(own_parts_and_a_line(20, Access::Load, |_| 0)));
     assert!(clean(own_parts_and_a_line(20, Access::LoadStore, |t| t * 64)));
