@@ -234,12 +234,16 @@ impl Spaces {
     }
 
     /// The space, the one that it was forked from, and so on, each with the last time at which its memory was also that of the first.
-    fn lineage(&self, space: u32, time: u64) -> impl Iterator<Item = (&Space, u64)> {
-        let parent = |&(s, t): &(u32, u64)| {
+    fn ancestry(&self, space: u32, time: u64) -> impl Iterator<Item = (u32, u64)> {
+        std::iter::successors(Some((space, time)), |&(s, t)| {
             let (parent, fork) = self.spaces[s as usize].parent?;
             Some((parent, t.min(fork)))
-        };
-        std::iter::successors(Some((space, time)), parent).map(|(s, t)| (&self.spaces[s as usize], t))
+        })
+    }
+
+    /// The same as [`Self::ancestry`], with what is known of each space.
+    fn lineage(&self, space: u32, time: u64) -> impl Iterator<Item = (&Space, u64)> {
+        self.ancestry(space, time).map(|(s, t)| (&self.spaces[s as usize], t))
     }
 
     /// The mapping at an address: its position in the mappings table; `None` if none was seen there.

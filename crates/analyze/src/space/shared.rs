@@ -30,13 +30,7 @@ impl Spaces {
             return (file, (address - m.start[row]).saturating_add(m.offset[row]) / LINE_BYTES);
         }
         // A child may have mapped memory of its own there since.
-        let parents = std::iter::successors(self.parent(space), |&(parent, _)| self.parent(parent));
-        let first = parents.take_while(|&(parent, fork)| shared(parent, fork).is_some()).last();
-        (first.map_or(space, |(parent, _)| parent), own.1)
-    }
-
-    /// The space that one was forked from, and when.
-    fn parent(&self, space: u32) -> Option<(u32, u64)> {
-        self.spaces[space as usize].parent
+        let first = self.ancestry(space, time).take_while(|&(s, t)| shared(s, t).is_some()).last();
+        (first.map_or(space, |(first, _)| first), own.1)
     }
 }

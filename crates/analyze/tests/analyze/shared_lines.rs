@@ -140,7 +140,9 @@ fn what_a_contended_line_costs_follows_from_the_accesses_to_it() {
     // Seldom, they cost little: at most as much as a whole turn of all.
     let r = with(Access::LoadStore, 1000);
     let [low, high] = gain(&r);
-    assert!(low < 0.1 && high < 0.5, "{low} {high}");
+    assert!(low > 0.03 && low < 0.1 && high < 0.5, "{low} {high}");
+    // That is below what samples of a clock accuse of, too.
+    assert_eq!(r.verdict, Verdict::Unknown, "{}", r.verdict_why);
     // Plain stores: from nothing on.
     let r = with(Access::Store, 10_000);
     let [low, high] = gain(&r);

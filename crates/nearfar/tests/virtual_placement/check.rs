@@ -49,10 +49,10 @@ fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
         // One of two controllers was idle: both can do at most twice as much.
         assert!(interleaved > 0.2 && interleaved < 1.0, "{check}");
     }
-    // Repaired. On the Xeon, arrays are hardly larger than the caches, so how much of them is hit differs from run to run: with interleaved
-    // pages, 40 runs of the stencil differed by up to 6 %, and one of three other runs took a tenth less time. On this machine ten runs of the
-    // stencil differed by 1 % and interleaving costs 2 %; nine of ten runs of the stream were within 0.2 %, one took 4 % more, and interleaving
-    // costs 34 %.
+    // Repaired. On the Xeon, arrays are hardly larger than the caches, so how much of them is hit differs from run to run. With interleaved
+    // pages, the fastest and the slowest of 40 runs of the stencil differed by 6 %; in another series of three runs, one took a tenth less time.
+    // On this machine, runs of the stencil differed by 1 % (ten runs), and interleaving costs 2 %. Nine of ten runs of the stream were within
+    // 0.2 %, one took 4 % more, and interleaving costs 34 %.
     let lab = Lab::sure(2, 2, 1024);
     let small = lab.scratch.path("machine.toml");
     let stencil = [iso3dfd, "64", "64", "96", "2", "64", "16", "48", "--init", "first-touch"];
