@@ -105,11 +105,6 @@ impl Setup {
     fn key(&self, shape: &Shape) -> u64 {
         let parts = &*self.parts;
         let arguments = qemu::arguments(shape, &Memory::default(), Path::new(""), &Exports::none());
-        // Not by content: of 25 MB, that would take as long as the resume.
-        let identity = |file: &Path| {
-            let about = std::fs::metadata(file).ok()?;
-            Some((about.len(), about.modified().ok()?, about.ino(), about.dev()))
-        };
         let files = (identity(&parts.qemu.program), identity(&parts.kernel.image));
         // The guest's kernel measured how fast the host's counter of time is.
         let host = nearfar_host::proc::processor();
@@ -126,11 +121,7 @@ impl Setup {
     ) -> Result<About, GuestError> {
         let parts = &*self.parts;
         let begun = Instant::now();
-        let image = input::read(&parts.kernel.image, input::MOST_MADE)
-            .map_err(GuestError::host(format!("cannot read {}", parts.kernel.image.display())))?;
-        let unpacked = vmlinux::unpack(&image);
-        let pvh = unpacked.is_some();
-        let kernel = in_memory(&unpacked.unwrap_or(image))?;
+        let (kernel, pvh) = self.kernel_file()?;
         let initrd = in_memory(&parts.initramfs)?;
         let memory: Vec<OwnedFd> =
             shape.nodes.iter().map(|node| zeros(node.memory_bytes)).collect::<Result<_, _>>().map_err(
@@ -186,6 +177,22 @@ impl Setup {
         };
         snapshot::publish(made.path(), path, about.clone()).map_err(failed())?;
         Ok(about)
+    }
+
+    /// The kernel as QEMU starts it, and whether that is by its PVH entry. What was unpacked is kept for other machines: it takes a
+    /// sixth of a boot's processor time.
+    fn kernel_file(&self) -> Result<(OwnedFd, bool), GuestError> {
+        let Parts { kernel, cache, .. } = &*self.parts;
+        let kept = vmlinux::Kept::of(cache, &kernel.release, hash(&identity(&kernel.image)));
+        if let Some(file) = kept.open() {
+            return Ok((file, true));
+        }
+        let image = input::read(&kernel.image, input::MOST_MADE)
+            .map_err(GuestError::host(format!("cannot read {}", kernel.image.display())))?;
+        let Some(unpacked) = vmlinux::unpack(&image) else { return Ok((in_memory(&image)?, false)) };
+        // A full disk is no reason not to boot.
+        let _ = kept.keep(&unpacked);
+        Ok((in_memory(&unpacked)?, true))
     }
 
     fn ram_ends(
@@ -339,6 +346,12 @@ fn block_offset(table: &str, name: &str) -> Option<u64> {
     let line = table.lines().find(|line| line.split_whitespace().next() == Some(name))?;
     let offset = line.split_whitespace().find_map(|word| word.strip_prefix("0x"))?;
     u64::from_str_radix(offset, 16).ok()
+}
+
+/// Changes with a file. Not its content: of 25 MB, that would take as long as the resume.
+fn identity(file: &Path) -> Option<impl Hash + use<>> {
+    let about = std::fs::metadata(file).ok()?;
+    Some((about.len(), about.modified().ok()?, about.ino(), about.dev()))
 }
 
 fn hash(value: &impl Hash) -> u64 {

@@ -2,11 +2,14 @@
 //! boot (24 of 59 CPU-seconds in three pairs of boots of 9 vCPUs), so the host unpacks it and
 //! QEMU starts the ELF file by its PVH entry (xen/include/public/elfnote.h, type 18).
 
+use super::cache::Scratch;
 use super::error::GuestError;
 use super::memory_file::in_memory;
 use object::read::elf::{FileHeader, ProgramHeader};
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// XEN_ELFNOTE_PHYS32_ENTRY: where to start, in 32-bit mode without paging.
@@ -37,6 +40,45 @@ pub(super) fn unpack(bz_image: &[u8]) -> Option<Vec<u8>> {
     })?;
     has_pvh_entry(&output.stdout).then_some(output.stdout)
 }
+
+/// Where an unpacked kernel is kept for the next boots. It is opened and kept under the lock of booting.
+pub(super) struct Kept {
+    kernels: PathBuf,
+    directory: PathBuf,
+    cache: PathBuf,
+}
+
+impl Kept {
+    /// The place in `cache` of the kernel of this release that is packed in a file that has this identity.
+    pub fn of(cache: &Path, release: &str, identity: u64) -> Kept {
+        let kernels = cache.join("kernels");
+        let directory = kernels.join(format!("{release}{UNPACKED}{identity:016x}"));
+        Kept { kernels, directory, cache: cache.to_owned() }
+    }
+
+    /// The ELF file, if it is kept: whole, because it got its name when it was.
+    pub fn open(&self) -> Option<OwnedFd> {
+        Some(File::open(self.directory.join(VMLINUX)).ok()?.into())
+    }
+
+    /// Keeps it, and removes others: kernels change with updates of the system.
+    pub fn keep(&self, elf: &[u8]) -> Result<(), GuestError> {
+        let failed = || GuestError::host(format!("cannot keep {}", self.directory.display()));
+        let made = Scratch::new(&self.cache, "kernel")?;
+        fs::write(made.path().join(VMLINUX), elf).map_err(failed())?;
+        for entry in fs::read_dir(&self.kernels).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().contains(UNPACKED) {
+                fs::remove_dir_all(entry.path()).map_err(failed())?;
+            }
+        }
+        fs::create_dir_all(&self.kernels).map_err(failed())?;
+        fs::rename(made.path(), &self.directory).map_err(failed())
+    }
+}
+
+/// Between the release and the packed file's identity in the name of a directory of `kernels`.
+const UNPACKED: &str = "-unpacked-";
+const VMLINUX: &str = "vmlinux";
 
 /// The packed kernel in a bzImage, by the fields payload_offset and payload_length of its header
 /// (Documentation/arch/x86/boot.rst), less the unpacked length in its last four bytes.
@@ -106,7 +148,6 @@ pub(super) fn stand_in() -> Result<OwnedFd, GuestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
     use std::io::Read;
 
     #[test]
@@ -118,6 +159,25 @@ mod tests {
         let note = bytes.windows(4).position(|w| w == b"Xen\0").unwrap();
         bytes[note] = b'x';
         assert!(!has_pvh_entry(&bytes));
+    }
+
+    #[test]
+    fn the_last_unpacked_kernel_is_kept_and_others_are_not() {
+        let cache = tempfile::tempdir().unwrap();
+        let other = cache.path().join("kernels/linux-image-6.1.0-57-amd64_6.1.192-3_amd64");
+        fs::create_dir_all(&other).unwrap();
+        let [old, new] = [1, 2].map(|identity| Kept::of(cache.path(), "6.1.0-57-amd64", identity));
+        assert!(old.open().is_none());
+        old.keep(b"old").unwrap();
+        new.keep(b"new").unwrap();
+        let mut bytes = Vec::new();
+        File::from(new.open().unwrap()).read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, b"new");
+        assert!(old.open().is_none() && other.is_dir());
+        // Nothing else is left, of what was being made either.
+        assert_eq!(fs::read_dir(cache.path().join("kernels")).unwrap().count(), 2);
+        let hidden = |e: &fs::DirEntry| e.file_name().to_string_lossy().starts_with('.');
+        assert!(!fs::read_dir(cache.path()).unwrap().flatten().any(|e| hidden(&e)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Show what is kept for emulated machines, how much room it takes, and remove it with --clear
 ///
 /// Booted machines are kept as files, up to 2 GiB, so that the next run begins in less than a second; and so is the
-/// kernel that they run, if it was downloaded. The next `--on` makes again what was removed.
+/// kernel that they run, as downloaded and unpacked. The next `--on` makes again what was removed.
 #[derive(Args)]
 pub(super) struct CacheArgs {
     /// Remove all of it; machines that run are not disturbed
