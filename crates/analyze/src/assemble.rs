@@ -155,7 +155,8 @@ pub fn assemble(
     };
     let ended_early = ended_early(input);
     let (mut verdict, mut verdict_why) = verdict(input, judge, counters, &evidence, &findings);
-    if let (Verdict::Clean, Some(early)) = (verdict, &ended_early) {
+    // What the rest would have done is not known, and may be what a verdict lacks.
+    if let (Verdict::Clean | Verdict::Unknown, Some(early)) = (verdict, &ended_early) {
         verdict = Verdict::Unknown;
         verdict_why = format!("The run ended early ({early}). Up to then: {verdict_why}");
     }

@@ -33,6 +33,18 @@ fn a_run_that_ended_early_is_never_clean() {
     by_budget.input.losses.push(Loss { time_ns: 0, what: "end".into(), count: 0, why: why.into() });
     let r = by_budget.on(2);
     assert_eq!((r.verdict, r.ended_early.as_deref()), (Verdict::Unknown, Some(why)));
+    // Nothing is known of it, and that it ended is the first reason.
+    let mut empty = MadeRecording::new(2);
+    empty.input.meta.exit = "signal 4 (SIGILL)".into();
+    let r = empty.on(2);
+    assert!(
+        r.verdict == Verdict::Unknown
+            && r.verdict_why.starts_with(
+                "The run ended early (the program was ended by signal 4 (SIGILL)). Up to then: "
+            ),
+        "{}",
+        r.verdict_why
+    );
     // What was found is found.
     let mut affected = serial(4, 200);
     affected.input.meta.exit = "signal 15 (SIGTERM)".into();
