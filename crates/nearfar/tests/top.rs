@@ -234,6 +234,8 @@ impl Shown {
 struct OnTerminal {
     child: Child,
     master: File,
+    /// The terminal's settings before the child had it.
+    before: (u32, u32, u32),
     /// All that was sent, and what it shows.
     seen: String,
     shown: Shown,
@@ -271,6 +273,7 @@ impl OnTerminal {
                 Ok(())
             })
         };
+        let before = settings(&master);
         let child = command.spawn().unwrap();
         drop(slave);
         let (sender, bytes) = channel();
@@ -283,7 +286,7 @@ impl OnTerminal {
                 }
             }
         });
-        OnTerminal { child, master, seen: String::new(), shown: Shown::default(), bytes }
+        OnTerminal { child, master, before, seen: String::new(), shown: Shown::default(), bytes }
     }
 
     fn receive(&mut self, bytes: &[u8]) {
@@ -348,14 +351,8 @@ fn screen() -> (OnTerminal, (u32, u32, u32)) {
     command.args(["top", "0.2"]);
     disposed(&mut command, &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], libc::SIG_DFL);
     let mut on = OnTerminal::start(command, 80, 24);
-    // Raw mode is not yet on, or the settings would be those of the screen: a terminal's are known anyway.
     on.wait_for("machine");
-    let before = {
-        let mut plain = Command::new("true");
-        plain.env_clear();
-        let other = OnTerminal::start(plain, 80, 24);
-        settings(&other.master)
-    };
+    let before = on.before;
     assert_ne!(settings(&on.master), before, "the terminal is raw while the screen is shown");
     (on, before)
 }
@@ -440,11 +437,10 @@ fn a_panic_leaves_the_terminal_as_it_was() {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["panics_on_the_screen", "--exact", "--ignored", "--nocapture"]);
     let mut on = OnTerminal::start(command, 80, 24);
-    let before = settings(&on.master);
     on.wait_for("as asked");
     let (left, said) =
         (on.seen.find(LEAVES).expect("the screen was left"), on.seen.find("as asked").unwrap());
     assert!(left < said, "the message is printed on the restored terminal: {:?}", on.seen);
     on.end();
-    assert_eq!(settings(&on.master), before);
+    assert_eq!(settings(&on.master), on.before);
 }
