@@ -173,9 +173,10 @@ fn pages_that_autonuma_moves_are_counted_where_they_are() {
     let long = c(&lab.scratch, "long", LONG);
     let off = lab.count("off", &[], &[&long, "3"]);
     assert!(off.at(0) > 0.99, "nothing moves by itself: {}", off.at(0));
-    let on = lab.count("on", &["--numa-balancing"], &[&long, "12"]);
+    // It ends soon after half of them are over. Beside other work on the host, 12 s were once too few for that.
+    let on = lab.count("on", &["--numa-balancing"], &[&long, "60"]);
     println!("with AutoNUMA {:.1} % of the lines are at node 1", 100.0 * on.at(1));
-    assert!(on.at(1) > 0.05, "AutoNUMA moved nothing in 12 s: {}", on.at(1));
+    assert!(on.at(1) > 0.05, "AutoNUMA moved next to nothing in 60 s: {}", on.at(1));
     let stored = open(&lab.scratch.path("on")).unwrap();
     let (looked, known) = agreement(&looks(&stored), &exact_page_nodes(&stored));
     println!("move_pages agrees on {:.2} % of {known} pages", 100.0 * looked);
