@@ -22,6 +22,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Whether a kernel is unpacked: for this boot, or for an earlier one.
+#[derive(Clone, Copy, PartialEq)]
+enum Unpacked {
+    Not,
+    Now,
+    Kept,
+}
+
 /// What every virtual machine of this host is made of.
 #[derive(Clone)]
 pub struct Setup {
@@ -121,7 +129,12 @@ impl Setup {
     ) -> Result<About, GuestError> {
         let parts = &*self.parts;
         let begun = Instant::now();
-        let (kernel, pvh) = self.kernel_file()?;
+        let kept =
+            vmlinux::Kept::of(&parts.cache, &parts.kernel.release, hash(&identity(&parts.kernel.image)));
+        let (kernel, unpacked) = match kept.open() {
+            Some(kernel) => (kernel, Unpacked::Kept),
+            None => self.kernel_file()?,
+        };
         let initrd = in_memory(&parts.initramfs)?;
         let memory: Vec<OwnedFd> =
             shape.nodes.iter().map(|node| zeros(node.memory_bytes)).collect::<Result<_, _>>().map_err(
@@ -133,7 +146,7 @@ impl Setup {
         arguments.extend(["-initrd".into(), path_of(&initrd).into()]);
         let inherited: Vec<&OwnedFd> = [&initrd, &kernel].into_iter().chain(&memory).collect();
         let mut vm = Vm::start(&parts.qemu.program, &arguments, &inherited, &[])?;
-        drop((kernel, initrd));
+        drop(initrd);
         let hello = wait_for_hello(&mut vm, shape, relay)?;
         check(shape, &hello)?;
         let address = |name: &str| {
@@ -165,7 +178,7 @@ impl Setup {
         let about = About {
             file_bytes: 0,
             memory_bytes,
-            pvh,
+            pvh: unpacked != Unpacked::Not,
             switch,
             wake,
             start,
@@ -176,23 +189,22 @@ impl Setup {
             saving,
         };
         snapshot::publish(made.path(), path, about.clone()).map_err(failed())?;
+        if unpacked == Unpacked::Now {
+            // Without room for it on the disk, the next machine unpacks it again.
+            let _ = kept.keep(kernel);
+        }
         Ok(about)
     }
 
-    /// The kernel as QEMU starts it, and whether that is by its PVH entry. What was unpacked is kept for other machines: it takes a
-    /// sixth of a boot's processor time.
-    fn kernel_file(&self) -> Result<(OwnedFd, bool), GuestError> {
-        let Parts { kernel, cache, .. } = &*self.parts;
-        let kept = vmlinux::Kept::of(cache, &kernel.release, hash(&identity(&kernel.image)));
-        if let Some(file) = kept.open() {
-            return Ok((file, true));
-        }
-        let image = input::read(&kernel.image, input::MOST_MADE)
-            .map_err(GuestError::host(format!("cannot read {}", kernel.image.display())))?;
-        let Some(unpacked) = vmlinux::unpack(&image) else { return Ok((in_memory(&image)?, false)) };
-        // A full disk is no reason not to boot.
-        let _ = kept.keep(&unpacked);
-        Ok((in_memory(&unpacked)?, true))
+    /// The kernel as QEMU starts it fastest.
+    fn kernel_file(&self) -> Result<(OwnedFd, Unpacked), GuestError> {
+        let image = &self.parts.kernel.image;
+        let image = input::read(image, input::MOST_MADE)
+            .map_err(GuestError::host(format!("cannot read {}", image.display())))?;
+        Ok(match vmlinux::unpack(&image) {
+            Some(unpacked) => (in_memory(&unpacked)?, Unpacked::Now),
+            None => (in_memory(&image)?, Unpacked::Not),
+        })
     }
 
     fn ram_ends(

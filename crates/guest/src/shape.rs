@@ -270,8 +270,6 @@ impl Shape {
         // Each cpu would measure for a tenth of a second how often it can turn in a loop, while another spins until it has: a
         // fifth of the time that 8 cpus take to boot, more than half with 44. No emulated device needs exact delays. // chosen
         text += " lpj=4000000";
-        // Not `rodata=off`, which saves 0.1 s of a boot: of 200 such boots beside `lsm= psi=0 cgroup_disable=memory`, three never ended, and
-        // one of them went on executing a breakpoint that the kernel had put into its code and taken away again (QEMU 7.2).
         // Tests of unused ciphers; zeros that are overwritten with zeros.
         text += " cryptomgr.notests init_on_alloc=0";
         // An emulated `rep stosb` or `rep movsb` goes byte by byte: pages are cleared and copied by plain loops. Programs
@@ -285,6 +283,9 @@ impl Shape {
             }
             true => text += &format!(" nr_cpus={PHYSICAL} possible_cpus={PHYSICAL}"),
         }
+        // `rodata=off lsm= psi=0 cgroup_disable=memory` would save 0.2 s of a boot. But of some 200 boots with these, three did not end. One was
+        // looked at: cpus executed a breakpoint again and again that the kernel puts into code while it changes it (QEMU 7.2).
+
         // After the dashes: init's own argument.
         let _ = write!(text, " irqaffinity={0} -- {0}", self.housekeeping);
         text

@@ -128,7 +128,7 @@ fn an_interrupted_program_ends_us_by_the_same_signal() {
 
 /// Booting is where an impatient user types Ctrl-C.
 #[test]
-fn an_interrupted_boot_leaves_no_machine() {
+fn an_interrupted_boot_leaves_nothing() {
     let Some(snapshot) = snapshot() else { return };
     let cache = tempfile::tempdir().unwrap();
     let mut command = program("true");
@@ -159,12 +159,7 @@ fn an_interrupted_boot_leaves_no_machine() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     left.sort();
-    assert_eq!(left, ["boot.lock", "kernels", "lock"]);
-    // The unpacked kernel was whole before QEMU had it.
-    let kernels: Vec<_> =
-        fs::read_dir(cache.path().join("nearfar/guest/kernels")).unwrap().flatten().collect();
-    let [kernel] = &kernels[..] else { panic!("{kernels:?}") };
-    assert!(fs::read(kernel.path().join("vmlinux")).unwrap().starts_with(b"\x7fELF"));
+    assert!(left.iter().all(|name| name == "boot.lock" || name == "lock"), "{left:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn serial_initialisation_is_called_harmful_and_its_repair_is_not() {
         assert!(interleaved > 0.2 && interleaved < 1.0, "{check}");
     }
     // Repaired. On the Xeon, arrays are hardly larger than the caches, so how much of them is hit differs from run to run. With interleaved
-    // pages, the fastest and the slowest of 40 runs of the stencil differed by 6 %; in another series of three runs, one took a tenth less time.
+    // pages, the slowest of 40 runs of the stencil took 6 % longer than the fastest. Of three other runs, one took 10 % less time than the rest.
     // On this machine, runs of the stencil differed by 1 % (ten runs), and interleaving costs 2 %. Nine of ten runs of the stream were within
     // 0.2 %, one took 4 % more, and interleaving costs 34 %.
     let lab = Lab::sure(2, 2, 1024);

