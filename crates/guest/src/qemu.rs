@@ -108,8 +108,29 @@ impl Exports<'_> {
     }
 }
 
+/// Threads of the emulator that execute the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Threads {
+    /// One, for all cpus in turn: to boot. Kernels put breakpoints into their own code while they change it, above all when they
+    /// boot. With a thread for each cpu, QEMU (7.2) sometimes went on executing such a breakpoint after it was taken away, and the boot
+    /// never ended. Besides, cpus that spin until another one starts give way: 44 cpus boot with a third of the work.
+    One,
+    /// One for each cpu: to run programs.
+    PerCpu,
+}
+
 /// Arguments that booting and resuming have in common: the same machine, device by device.
-pub(super) fn arguments(shape: &Shape, memory: &Memory, kernel: &Path, exports: &Exports) -> Vec<OsString> {
+pub(super) fn arguments(
+    threads: Threads,
+    shape: &Shape,
+    memory: &Memory,
+    kernel: &Path,
+    exports: &Exports,
+) -> Vec<OsString> {
+    let threads = match threads {
+        Threads::One => "tcg,thread=single",
+        Threads::PerCpu => "tcg,thread=multi",
+    };
     let mut out: Vec<OsString> = [
         "-nodefaults",
         "-no-user-config",
@@ -119,7 +140,7 @@ pub(super) fn arguments(shape: &Shape, memory: &Memory, kernel: &Path, exports: 
         "-machine",
         "pc",
         "-accel",
-        "tcg,thread=multi",
+        threads,
         // Five-level page tables make kernel addresses and page walks longer.
         "-cpu",
         "max,la57=off",

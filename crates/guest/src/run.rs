@@ -9,7 +9,7 @@ use super::job::{Job, Outcome, Stream, Verdict};
 use super::memory_file::path_of;
 use super::output::Output;
 use super::process::{Vm, is_panic};
-use super::qemu::{self, Exports};
+use super::qemu::{self, Exports, Threads};
 use super::shape::Memory;
 use super::signals::Relay;
 use super::snapshot;
@@ -99,8 +99,8 @@ impl Snapshot {
         } else {
             parts.kernel.image.clone()
         };
-        let mut arguments =
-            qemu::arguments(&self.shape, &memory, &kernel, &Exports { writable: job.writable.as_deref() });
+        let exports = Exports { writable: job.writable.as_deref() };
+        let mut arguments = qemu::arguments(Threads::PerCpu, &self.shape, &memory, &kernel, &exports);
         arguments.extend(["-incoming", "defer"].map(OsString::from));
         let mut variables = Vec::new();
         if let Some(plugin) = &job.plugin {
