@@ -3,6 +3,7 @@
 
 use crate::common::text;
 use crate::lab::{Lab, c, guest_works, one_machine, within};
+use nearfar_record::store::open;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -106,6 +107,44 @@ int main(void) {
     for (long round = 0;; round++) for (long i = 0; i < BYTES; i += 64) p[i] = round;
 }"#;
 
+/// Writes to 4 MiB from one cpu, then from the other.
+const MOVES: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+enum { BYTES = 4 << 20 };
+int main(void) {
+    volatile char *p = malloc(BYTES);
+    for (int round = 0; round < 4; round++) {
+        cpu_set_t set; CPU_ZERO(&set); CPU_SET(round % 2, &set);
+        sched_setaffinity(0, sizeof set, &set);
+        for (long i = 0; i < BYTES; i += 64) p[i] = round;
+    }
+}"#;
+
+/// What the recorder says that it has.
+fn dram_samples(messages: &str) -> u64 {
+    let counted =
+        messages.split(" samples of DRAM lines").next().and_then(|before| before.rsplit(' ').next());
+    counted.and_then(|number| number.parse().ok()).expect("a number of samples")
+}
+
+/// The last lines that it wrote on a cpu come from that one's caches.
+#[test]
+fn lines_of_another_core_are_no_samples_of_dram_lines() {
+    if !guest_works() {
+        return;
+    }
+    let _one = one_machine();
+    let lab = Lab::new(2, 1, 128);
+    let program = c(&lab.scratch, "moves", MOVES);
+    let output = lab.run("moved", &[], &[&program]);
+    let counted = dram_samples(&text(&output.stderr));
+    assert_eq!(lab.scratch.report("moved", &[]).samples("simulated"), counted);
+    let all = open(&lab.scratch.path("moved")).unwrap().input.meta.survey.unwrap().samples;
+    assert!(all > counted, "of {all} samples, none is of a line that another core had");
+}
+
 #[test]
 fn a_budget_ends_a_run_with_what_is_known() {
     if !guest_works() {
@@ -122,9 +161,7 @@ fn a_budget_ends_a_run_with_what_is_known() {
     // A slow host may have come to the program's first lines only, with which the budget begins. All that was counted is reported.
     assert!("going\n".starts_with(&text(&output.stdout)), "{}", text(&output.stdout));
     let report = lab.scratch.report("budget", &[]);
-    let counted =
-        messages.split(" samples of DRAM lines").next().and_then(|before| before.rsplit(' ').next());
-    let counted: u64 = counted.and_then(|number| number.parse().ok()).expect("a number of samples");
+    let counted = dram_samples(&messages);
     assert!(counted > 0, "{messages}");
     assert_eq!(report.samples("simulated"), counted);
     assert!(report.notes().contains("--budget"), "{}", report.notes());

@@ -352,7 +352,7 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
         let why = "the virtual machine ended before the recorder in it did".to_owned();
         meta.sources.push(SourceReport { source: Source::Simulated, active: true, why, hz: 0.0 });
     }
-    finish(&recording, &mut meta)?;
+    let finished = finish(&recording, &mut meta)?;
     if run.stopped {
         summary.push(
             "nearfar: the budget is used up; the program was stopped, and what is known is recorded".into(),
@@ -370,7 +370,7 @@ fn close(recording: PathBuf, run: &guest::Outcome, wall: Duration) -> Result<Out
         summary.push(format!("nearfar: {why}"));
     }
     summary.extend(meta.placed.iter().map(|line| format!("nearfar: {line}")));
-    let samples = meta.survey.as_ref().map_or(0, |s| s.samples);
+    let samples = finished.dram_samples.map_or("an unknown number of".into(), |samples| samples.to_string());
     summary.push(format!(
         "nearfar: {samples} samples of DRAM lines in {:.1} s ({:.1} s to start the machine)",
         wall.as_secs_f64(),

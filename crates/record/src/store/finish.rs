@@ -8,7 +8,9 @@ use crate::store::resolve::{Resolver, WrittenObjects};
 use anyhow::{Context, Result};
 use nearfar_host::symbols::Module;
 use nearfar_parquet::{SEGMENT_ROWS, write};
-use nearfar_recording::{Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSurvey, journal};
+use nearfar_recording::{
+    Columns, FORMAT_VERSION, KILLED, Loss, Meta, PageFaults, SampleSource, SampleSurvey, journal,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -20,6 +22,8 @@ use std::sync::Arc;
 pub struct Finished {
     /// Bytes at the journal's end that were no whole frame.
     pub cut_off: Option<journal::Tail>,
+    /// Samples of lines that the virtual machine moved from or to memory. `None`: another process finished the recording.
+    pub dram_samples: Option<u64>,
 }
 
 /// Turns the journal of a recording into Parquet segments. Does nothing if that
@@ -117,12 +121,13 @@ pub(super) fn finish_into(
     );
     symbols.resolve(&mut tables, meta, &segments.objects);
     segments.rest(&mut tables)?;
+    let dram_samples = Some(segments.dram_samples);
     meta.survey = Some(segments.survey);
     meta.checksums = segments.checksums;
     meta.state = "closed".into();
     // An older version may have begun it: what this one writes has the names of this format.
     meta.format = FORMAT_VERSION;
-    Ok(Finished { cut_off: tail })
+    Ok(Finished { cut_off: tail, dram_samples })
 }
 
 /// The frames of a journal in a recording.
@@ -172,6 +177,8 @@ fn last_time(tables: &Tables) -> u64 {
 struct Writing<'a> {
     segments: &'a mut Segments,
     survey: SampleSurvey,
+    /// See [`Finished::dram_samples`].
+    dram_samples: u64,
     /// Segments written of each table.
     written: HashMap<&'static str, usize>,
     /// CRC-32 of each.
@@ -187,6 +194,7 @@ impl<'a> Writing<'a> {
         Writing {
             segments,
             survey: SampleSurvey::default(),
+            dram_samples: 0,
             written: HashMap::new(),
             checksums: BTreeMap::new(),
             last_ns: 0,
@@ -195,7 +203,11 @@ impl<'a> Writing<'a> {
     }
 
     fn add_survey(&mut self, tables: &Tables) {
-        self.survey.add(&tables.samples.time_ns, &tables.samples.thread);
+        let samples = &tables.samples;
+        self.survey.add(&samples.time_ns, &samples.thread);
+        let counted =
+            samples.source.iter().filter(|&&source| source == SampleSource::Simulated as u8).count();
+        self.dram_samples += counted as u64;
         self.objects.add_samples(&tables.samples);
     }
 
