@@ -30,6 +30,10 @@ pub fn compile(dir: &TempDir, compiler: &str, file: &str, source: &str, flags: &
     let (input, output_text) = (input.to_str().unwrap(), output.to_str().unwrap());
     let mut args = vec![input, "-g", "-o", output_text];
     args.extend(flags);
+    if compiler == "gfortran" {
+        // Modules go to the working directory else, which all tests share.
+        args.extend(["-J", dir.path().to_str().unwrap()]);
+    }
     tool(compiler, &args)?;
     Some(output)
 }
