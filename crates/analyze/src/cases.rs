@@ -19,8 +19,8 @@ const SERIAL: f64 = 0.9;
 /// samples scatter. // chosen
 const AWAY: f64 = 0.4;
 
-/// Least remote share of the samples on the blamed pages. A thread whose own part has a halo that
-/// neighbours read is not a culprit: stencils have a few percent, serial initialisation at least half. // assumed
+/// Least remote share of the samples on the blamed pages, where others placed pages, too. A thread whose own part has a halo that
+/// neighbours read is not a culprit: stencils have a few percent, serial initialisation at least half, unless the run is short. // assumed
 pub(super) const MOSTLY_HALO: f64 = 0.2;
 
 /// The same where parts are in order and only their borders are elsewhere. // assumed
@@ -250,7 +250,10 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
     if (remote as f64) < SERIAL * r.remote as f64 || r.user_nodes.is_empty() {
         return None;
     }
-    if (remote as f64) < MOSTLY_HALO * weight as f64 {
+    let pages: u64 = placers.iter().map(|p| r.pages_of(p.0.thread)).sum();
+    // Who placed all of it placed others' parts, however much of its use is its own, as is all of a short run's initialisation.
+    let whole = pages > 0 && pages as f64 >= SERIAL * r.pages.total as f64;
+    if !whole && (remote as f64) < MOSTLY_HALO * weight as f64 {
         return None;
     }
     let several = placers.len() > 1;
@@ -261,7 +264,6 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
     if !elsewhere {
         return None;
     }
-    let pages: u64 = placers.iter().map(|p| r.pages_of(p.0.thread)).sum();
     let share = pages as f64 / r.placed_pages().max(1) as f64;
     // One line of several: what is remote is on what it placed, the other pages are others' work.
     let at_line = (0 < top.pages_at && (top.pages_at as f64) < SERIAL * pages as f64 && !several)
@@ -459,16 +461,17 @@ fn unexplained<'a>(r: &'a RowUse, program: Program) -> Option<Case<'a>> {
     if r.basis == Basis::DramLines && r.remote_share.is_some_and(|s| s < LEAST_SHIFTED) {
         return None;
     }
+    let most = if r.remote_share.is_some_and(|s| s > 0.5) { "most" } else { "part" };
     let (text, unseen) = match r.pages.unseen {
         0 => (
             format!(
-                "most of {ALL} is on other nodes than the threads that use {IT}; no single cause explains it"
+                "{most} of {ALL} is on other nodes than the threads that use {IT}; no single cause explains it"
             ),
             String::new(),
         ),
         n => (
             format!(
-                "most of {ALL} is on other nodes than the threads that use {IT}; {ITS} first touches were not recorded"
+                "{most} of {ALL} is on other nodes than the threads that use {IT}; {ITS} first touches were not recorded"
             ),
             format!(
                 "; {} of its pages were placed by the kernel{}",

@@ -73,6 +73,24 @@ fn serial_initialisation_is_half_remote_on_two_nodes() {
     assert_eq!(r.node_matrix, vec![vec![0.5, 0.0], vec![0.5, 0.0]]);
 }
 
+/// A run so short that most of what memory serves is the initialisation itself: the cause is the same.
+#[test]
+fn one_thread_that_placed_all_is_the_cause_however_much_it_uses_itself() {
+    for own in [200, 1600, 4000] {
+        let mut w = serial(4, 200);
+        let init = w.own("init", 10);
+        for i in 0..own {
+            let place = BASE + i * (1024 * PAGE / own);
+            w.sample_as(WORK - (own - i) * 10_000, 0, init, place, Resolution::Exact, Access::Store);
+        }
+        let r = w.on(2);
+        let share = r.remote_share.unwrap();
+        assert_eq!(share < 0.2, own > 200, "{share}");
+        let kinds: Vec<&str> = r.findings.iter().map(|f| f.kind.as_str()).collect();
+        assert_eq!(kinds, ["serial_first_touch"], "{own} samples of its own");
+    }
+}
+
 /// Threads that wait in a loop or asleep: the same program.
 #[test]
 fn how_threads_wait_changes_no_share_of_time() {
