@@ -369,13 +369,11 @@ fn threads(n: &mut Vec<String>, judge: &Judge, context: &Context, counters: &Cou
     let unsampled = counters.threads.iter().filter(|t| t.sum.samples == 0).count();
     let total = counters.threads.len();
     if unsampled > 0 && unsampled < total {
-        n.push(format!(
-            "{unsampled} of {total} threads {}.",
-            match unsampled {
-                1 => "has no samples: it ran too briefly or only waited",
-                _ => "have no samples: they ran too briefly or only waited",
-            }
-        ));
+        let (has, it) = if unsampled == 1 { ("has", "it") } else { ("have", "they") };
+        // A sample is a line that came from memory.
+        let cached = context.measure.basis == Basis::DramLines;
+        let why = if cached { ", only waited, or used what caches held" } else { " or only waited" };
+        n.push(format!("{unsampled} of {total} threads {has} no samples: {it} ran too briefly{why}."));
     }
     let touchers: Vec<u32> = context.groups.groups.iter().map(|g| g.thread).collect();
     let followed = context.finder.nodes.followed.iter().filter(|t| touchers.contains(t)).count();

@@ -7,9 +7,9 @@ use nearfar_machine::{CacheLevel, Machine};
 
 const LINES: u64 = 300;
 
-/// Two nodes of four cores with tiny caches.
-fn machine(second: Inclusion, third: Option<Inclusion>) -> Machine {
-    let mut machine = Machine::from_shape("2x4").expect("a shape");
+/// Cores with tiny caches, of which four share the third level.
+fn machine(shape: &str, second: Inclusion, third: Option<Inclusion>) -> Machine {
+    let mut machine = Machine::from_shape(shape).expect("a shape");
     let figure =
         |value: u64| Figure { value: value as f64, source: "test".into(), confidence: Confidence::Assumed };
     let levels = [(8, 4, 1, Inclusion::Neither), (32, 8, 1, second)];
@@ -37,8 +37,9 @@ fn machine(second: Inclusion, third: Option<Inclusion>) -> Machine {
     machine
 }
 
-/// Eight threads that load, store and stream at random.
-fn hammer(hierarchy: &Hierarchy) -> Vec<Core> {
+/// Eight threads that load, store and stream at random: two each behind the first cache of each quarter of the cores.
+fn hammer(hierarchy: &Hierarchy) -> Vec<(usize, Core)> {
+    let quarter = hierarchy.cpus() / 4;
     let run = |cpu: usize| {
         let mut core = hierarchy.core(cpu);
         let mut random = cpu as u64;
@@ -55,24 +56,30 @@ fn hammer(hierarchy: &Hierarchy) -> Vec<Core> {
                 core.access(hierarchy, access, &mut ());
             }
         }
-        core
+        (cpu, core)
     };
     std::thread::scope(|scope| {
         let run = &run;
-        let all: Vec<_> = (0..8).map(|cpu| scope.spawn(move || run(cpu))).collect();
+        let all: Vec<_> = (0..8).map(|i| scope.spawn(move || run(i / 2 * quarter + i % 2))).collect();
         all.into_iter().map(|thread| thread.join().expect("a thread")).collect()
     })
 }
 
-fn check(hierarchy: &Hierarchy, cores: &mut [Core], inclusion: Option<Inclusion>) {
+fn check<const WORDS: usize>(
+    hierarchy: &Hierarchy,
+    cores: &mut [(usize, Core)],
+    inclusion: Option<Inclusion>,
+) {
+    assert_eq!(hierarchy.directory.words, WORDS);
     let mut modified_lines = 0;
     for line in 0..LINES {
-        let entry = hierarchy.directory.slot(line).load();
+        let entry = hierarchy.directory.slot::<WORDS>(line).load();
         let holders: Vec<usize> = hierarchy.directory.cores_in(entry).collect();
-        for (at, core) in cores.iter_mut().enumerate() {
+        assert!(holders.iter().all(|&holder| cores.iter().any(|&(at, _)| at == holder)), "{holders:?}");
+        for (at, core) in cores.iter_mut() {
             core.unit.read_mail();
             let private = &mut core.unit.private;
-            assert_eq!(private.holds(line), holders.contains(&at), "line {line}, core {at}");
+            assert_eq!(private.holds(line), holders.contains(at), "line {line}, core {at}");
             // Whether it is dirty can be asked of the first level.
             let dirty = private.find_first(line, 0).is_some_and(|slot| private.is_dirty(slot));
             assert!(!dirty || entry.modified(), "line {line} is dirty in core {at} without permission");
@@ -105,11 +112,20 @@ fn a_line_is_modified_in_at_most_one_cache() {
         for third in [Some(Inclusive), Some(Neither), Some(Exclusive), Some(Victim), None] {
             for prefetch in [false, true] {
                 let page_nodes = PageNodeMap::ranges(&[1 << 20, 2 << 20]);
-                let machine = machine(second, third);
-                let hierarchy =
-                    Hierarchy::new(&machine, &Options { prefetch, page_nodes }).expect("a hierarchy");
-                let mut cores = hammer(&hierarchy);
-                check(&hierarchy, &mut cores, third);
+                let on = |shape: &str, page_nodes: PageNodeMap| {
+                    let machine = machine(shape, second, third);
+                    Hierarchy::new(&machine, &Options { prefetch, page_nodes }).expect("a hierarchy")
+                };
+                let small = on("2x4", page_nodes.clone());
+                check::<1>(&small, &mut hammer(&small), third);
+                if second != Neither {
+                    continue;
+                }
+                // Entries of more words.
+                let middle = on("2x40", page_nodes.clone());
+                check::<2>(&middle, &mut hammer(&middle), third);
+                let large = on("2x96", page_nodes);
+                check::<4>(&large, &mut hammer(&large), third);
             }
         }
     }

@@ -9,8 +9,8 @@ use nearfar_machine::{CacheLevel, LINE_BYTES, Machine};
 /// log2 of [`LINE_BYTES`].
 pub(super) const LINE_SHIFT: u32 = LINE_BYTES.ilog2();
 
-/// Most cores and shared caches together: a directory entry has a bit for each.
-pub(super) const MAX_HOLDERS: usize = 127;
+/// Most cores and shared caches together: an entry of the directory has a bit for each.
+pub(super) const MOST_HOLDERS: usize = 255;
 /// Most memory: a line's number + 1 must fit into 32 bits.
 const MAX_BYTES: u64 = (1 << 38) - 64;
 /// Most slots of a first-level cache: the quick filter has 13 bits for the number.
@@ -57,7 +57,7 @@ pub enum SimulateError {
     },
     /// More cores and shared caches than the directory has bits for.
     #[error(
-        "{machine} has {cores} cores and {shared} shared caches; at most {MAX_HOLDERS} together can be \
+        "{machine} has {cores} cores and {shared} shared caches; at most {MOST_HOLDERS} together can be \
          simulated: scale it down with --cpus-per-node"
     )]
     TooMany {
@@ -195,7 +195,7 @@ impl Layout {
             return Err(fail(1, problem));
         }
         let cores = layout.node_of_core.len();
-        if cores + domains > MAX_HOLDERS {
+        if cores + domains > MOST_HOLDERS {
             return Err(SimulateError::TooMany { machine: name(), cores, shared: domains });
         }
         Ok(layout)

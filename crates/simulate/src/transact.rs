@@ -57,6 +57,17 @@ pub(super) struct Fetched {
     pub written: FewLines,
 }
 
+/// Calls what takes entries with as many words as this machine's entries have.
+macro_rules! sized {
+    ($hierarchy:ident.$method:ident($($argument:expr),*)) => {
+        match $hierarchy.directory.words {
+            1 => $hierarchy.$method::<1>($($argument),*),
+            2 => $hierarchy.$method::<2>($($argument),*),
+            _ => $hierarchy.$method::<4>($($argument),*),
+        }
+    };
+}
+
 impl Hierarchy {
     /// Gets a line for a core that does not have it.
     ///
@@ -65,32 +76,51 @@ impl Hierarchy {
     /// comes later finds it there.
     #[inline]
     pub(super) fn fetch(&self, place: &Place, line: u64, want: Want, inbox: &mut Inbox) -> Fetched {
+        sized!(self.fetch_sized(place, line, want, inbox))
+    }
+
+    fn fetch_sized<const WORDS: usize>(
+        &self,
+        place: &Place,
+        line: u64,
+        want: Want,
+        inbox: &mut Inbox,
+    ) -> Fetched {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let slot = self.directory.slot(line);
-        self.fetch_locked(place, set, line, want, slot, slot.load(), inbox)
+        let slot = self.directory.slot::<WORDS>(line);
+        self.fetch_locked::<WORDS>(place, set, line, want, slot, slot.load(), inbox)
     }
 
     /// The same for the prefetcher, which takes no other core's modified line.
     #[inline]
     pub(super) fn fetch_ahead(&self, place: &Place, line: u64, inbox: &mut Inbox) -> Option<Fetched> {
+        sized!(self.fetch_ahead_sized(place, line, inbox))
+    }
+
+    fn fetch_ahead_sized<const WORDS: usize>(
+        &self,
+        place: &Place,
+        line: u64,
+        inbox: &mut Inbox,
+    ) -> Option<Fetched> {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let slot = self.directory.slot(line);
+        let slot = self.directory.slot::<WORDS>(line);
         let entry = slot.load();
         (!entry.modified()).then(|| self.fetch_locked(place, set, line, Want::Read, slot, entry, inbox))
     }
 
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "what its two callers have looked up already")]
-    fn fetch_locked(
+    fn fetch_locked<const WORDS: usize>(
         &self,
         place: &Place,
         set: usize,
         line: u64,
         want: Want,
-        slot: Slot<'_>,
-        mut entry: Entry,
+        slot: Slot<'_, WORDS>,
+        mut entry: Entry<WORDS>,
         inbox: &mut Inbox,
     ) -> Fetched {
         let mut got = Fetched {
@@ -102,10 +132,10 @@ impl Hierarchy {
         if !entry.is_empty() {
             self.supply(place, set, line, want, &mut entry, &mut got);
         }
-        if self.fills && !entry.has(place.cache) {
+        if self.fills && !entry.has(&place.cache) {
             self.insert(place, set, line, false, &mut entry, &mut got.written);
         }
-        entry.add(place.own);
+        entry.add(&place.own);
         entry.set_modified(got.owned);
         slot.store(entry);
         if !inbox.is_empty() {
@@ -115,20 +145,28 @@ impl Hierarchy {
     }
 
     /// The part of [`Hierarchy::fetch`] for lines that some cache has.
-    fn supply(&self, place: &Place, set: usize, line: u64, want: Want, entry: &mut Entry, got: &mut Fetched) {
+    fn supply<const WORDS: usize>(
+        &self,
+        place: &Place,
+        set: usize,
+        line: u64,
+        want: Want,
+        entry: &mut Entry<WORDS>,
+        got: &mut Fetched,
+    ) {
         if entry.modified() {
             self.take_modified(place, set, line, want, entry, got);
             return;
         }
-        let neighbours = entry.has(place.cores);
-        if entry.has(place.cache) {
+        let neighbours = entry.has(&place.cores);
+        if entry.has(&place.cache) {
             let cache = &self.shared[place.domain];
             got.supplier = Supplier::Shared;
             let dirty = cache.touch(set, line).unwrap_or(false);
             // Dirty here means that no core outside the domain has it.
             if want != Want::Own && self.moves_out() && !neighbours {
                 cache.remove(set, line);
-                entry.remove(place.cache);
+                entry.remove(&place.cache);
                 got.owned = dirty;
             }
         } else if neighbours && !self.shared.is_empty() {
@@ -149,13 +187,13 @@ impl Hierarchy {
     }
 
     /// Supplies a line that another core has modified.
-    fn take_modified(
+    fn take_modified<const WORDS: usize>(
         &self,
         place: &Place,
         set: usize,
         line: u64,
         want: Want,
-        entry: &mut Entry,
+        entry: &mut Entry<WORDS>,
         got: &mut Fetched,
     ) {
         let Some(owner) = self.directory.cores_in(*entry).next() else { return };
@@ -173,7 +211,7 @@ impl Hierarchy {
         entry.set_modified(false);
         match self.shared.get(there) {
             Some(cache) if there == place.domain => {
-                if entry.has(place.cache) {
+                if entry.has(&place.cache) {
                     cache.set_dirty(set, line, true);
                 } else {
                     self.insert(place, set, line, true, entry, &mut got.written);
@@ -191,11 +229,15 @@ impl Hierarchy {
     /// A core wants to write a line that it has. `false` if it has lost it in the meantime.
     #[inline]
     pub(super) fn own(&self, place: &Place, line: u64, inbox: &mut Inbox) -> bool {
+        sized!(self.own_sized(place, line, inbox))
+    }
+
+    fn own_sized<const WORDS: usize>(&self, place: &Place, line: u64, inbox: &mut Inbox) -> bool {
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let slot = self.directory.slot(line);
+        let slot = self.directory.slot::<WORDS>(line);
         let mut entry = slot.load();
-        let has = entry.has(place.own);
+        let has = entry.has(&place.own);
         if has && !entry.modified() {
             self.invalidate_others(place, set, line, &mut entry);
             entry.set_modified(true);
@@ -211,25 +253,29 @@ impl Hierarchy {
     /// time, with its data: then there is nothing left to do.
     #[inline]
     pub(super) fn leave(&self, place: &Place, line: u64) -> FewLines {
+        sized!(self.leave_sized(place, line))
+    }
+
+    fn leave_sized<const WORDS: usize>(&self, place: &Place, line: u64) -> FewLines {
         let mut written = FewLines::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let slot = self.directory.slot(line);
+        let slot = self.directory.slot::<WORDS>(line);
         let mut entry = slot.load();
-        if !entry.has(place.own) {
+        if !entry.has(&place.own) {
             return written;
         }
         let dirty = entry.modified();
-        entry.remove(place.own);
+        entry.remove(&place.own);
         entry.set_modified(false);
-        if entry.has(place.cache) {
+        if entry.has(&place.cache) {
             if dirty {
                 self.shared[place.domain].set_dirty(set, line, true);
             }
         } else if let Some(inclusion) = self.inclusion() {
             let keep = match inclusion {
                 Inclusion::Inclusive | Inclusion::Neither => dirty,
-                Inclusion::Victim | Inclusion::Exclusive => !entry.has(place.cores),
+                Inclusion::Victim | Inclusion::Exclusive => !entry.has(&place.cores),
             };
             if keep {
                 self.insert(place, set, line, dirty, &mut entry, &mut written);
@@ -243,10 +289,14 @@ impl Hierarchy {
 
     /// A non-temporal store to a line: no cache may have it.
     pub(super) fn purge(&self, line: u64) -> FewLines {
+        sized!(self.purge_sized(line))
+    }
+
+    fn purge_sized<const WORDS: usize>(&self, line: u64) -> FewLines {
         let mut written = FewLines::default();
         let set = self.locks.set(line);
         let _lock = self.locks.lock(set);
-        let slot = self.directory.slot(line);
+        let slot = self.directory.slot::<WORDS>(line);
         let entry = slot.load();
         if !entry.is_empty() {
             if entry.modified() || self.dirty_cache(set, line, entry).is_some() {
@@ -262,14 +312,18 @@ impl Hierarchy {
     }
 
     /// Writes all dirty lines of the shared caches to memory; `tell` hears of each.
-    pub(super) fn clean(&self, mut tell: impl FnMut(u64)) {
+    pub(super) fn clean(&self, tell: impl FnMut(u64)) {
+        sized!(self.clean_sized(tell))
+    }
+
+    fn clean_sized<const WORDS: usize>(&self, mut tell: impl FnMut(u64)) {
         for set in 0..self.locks.sets() {
             let _lock = self.locks.lock(set);
             for cache in &self.shared {
                 for Held { line, .. } in cache.lines(set).into_iter().filter(|held| held.dirty) {
                     cache.set_dirty(set, line, false);
                     // A core's newer data will follow them.
-                    if !self.directory.slot(line).load().modified() {
+                    if !self.directory.slot::<WORDS>(line).load().modified() {
                         tell(line);
                     }
                 }
@@ -288,18 +342,24 @@ impl Hierarchy {
     }
 
     /// The shared cache that has the line dirty.
-    fn dirty_cache(&self, set: usize, line: u64, entry: Entry) -> Option<usize> {
+    fn dirty_cache<const WORDS: usize>(&self, set: usize, line: u64, entry: Entry<WORDS>) -> Option<usize> {
         self.directory.caches_in(entry).find(|&domain| self.shared[domain].is_dirty(set, line))
     }
 
     /// All but the core at `place` gives a line up; its own shared cache only
     /// if that holds what cores do not.
-    fn invalidate_others(&self, place: &Place, set: usize, line: u64, entry: &mut Entry) {
+    fn invalidate_others<const WORDS: usize>(
+        &self,
+        place: &Place,
+        set: usize,
+        line: u64,
+        entry: &mut Entry<WORDS>,
+    ) {
         let mut others = *entry;
-        others.remove(place.own);
+        others.remove(&place.own);
         others.set_modified(false);
         if !self.moves_out() {
-            others.remove(place.cache);
+            others.remove(&place.cache);
         }
         if others.is_empty() {
             return;
@@ -308,11 +368,11 @@ impl Hierarchy {
         for there in self.directory.caches_in(others) {
             self.shared[there].remove(set, line);
         }
-        entry.remove(others);
+        *entry = entry.without(others);
     }
 
     /// The cores of `who` give a line up.
-    fn give_up(&self, line: u64, who: Entry) {
+    fn give_up<const WORDS: usize>(&self, line: u64, who: Entry<WORDS>) {
         for core in self.directory.cores_in(who) {
             self.mailboxes[core].post(Request::Invalidate(line));
         }
@@ -320,29 +380,29 @@ impl Hierarchy {
 
     /// Puts a line into a shared cache that does not have it.
     #[inline]
-    fn insert(
+    fn insert<const WORDS: usize>(
         &self,
         place: &Place,
         set: usize,
         line: u64,
         dirty: bool,
-        entry: &mut Entry,
+        entry: &mut Entry<WORDS>,
         written: &mut FewLines,
     ) {
-        entry.add(place.cache);
+        entry.add(&place.cache);
         let Some(Held { line: old, mut dirty }) = self.shared[place.domain].insert(set, line, dirty) else {
             return;
         };
-        let slot = self.directory.slot(old);
+        let slot = self.directory.slot::<WORDS>(old);
         let mut evicted = slot.load();
-        evicted.remove(place.cache);
+        evicted.remove(&place.cache);
         if self.inclusion() == Some(Inclusion::Inclusive) {
-            let inside = evicted.and(place.cores);
+            let inside = evicted.and(&place.cores);
             if !inside.is_empty() {
                 dirty |= evicted.modified();
                 evicted.set_modified(false);
                 self.give_up(old, inside);
-                evicted.remove(inside);
+                evicted = evicted.without(inside);
             }
         } else if evicted.modified() {
             // A core has newer data, which will be written in their turn.

@@ -1,6 +1,7 @@
 /* The guest as the program should find it: the host's files, the machine's settings. */
 #include "init.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/random.h>
@@ -77,6 +78,18 @@ static void keep_kernel_threads_on(uint64_t cpu) {
     }
     mask[at] = 0;
     write_file("/sys/devices/virtual/workqueue/cpumask", mask);
+}
+
+/* Those of devices: the kernel keeps its own where they are. */
+void interrupts_on(uint64_t cpu) {
+    DIR *all = opendir("/proc/irq");
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        char path[320], number[24];
+        snprintf(path, sizeof path, "/proc/irq/%s/smp_affinity_list", entry->d_name);
+        snprintf(number, sizeof number, "%llu", (unsigned long long)cpu);
+        write_file(path, number);
+    }
+    if (all) closedir(all);
 }
 
 void environment_of_all_runs(uint64_t housekeeping) {

@@ -59,6 +59,7 @@ struct job job_parse(const struct frame *frame);
 /* environment.c: the guest as the program should find it. */
 void environment_clock(void);
 #define NEW_ROOT "/host"
+void interrupts_on(uint64_t cpu);
 /* What is the same for all runs, before the snapshot: each of these steps has the emulator translate much of
  * the kernel. */
 void environment_of_all_runs(uint64_t housekeeping);

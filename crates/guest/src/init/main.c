@@ -82,6 +82,19 @@ static void stay_on(uint64_t cpu) {
     if (sched_setaffinity(0, sizeof set, &set) != 0) fail("cannot stay on", "the housekeeping cpu");
 }
 
+/* Starts the cpus that the kernel was told to leave alone (MOST_AT_ONCE in shape.rs), and gives the last one the interrupts that came before
+ * it was there. */
+static void start_cpus(uint64_t last) {
+    cpu_set_t there;
+    if (sched_getaffinity(0, sizeof there, &there) != 0 || CPU_COUNT(&there) > 1) return;
+    for (uint64_t cpu = 1; cpu <= last; cpu++) {
+        char path[64];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%llu/online", (unsigned long long)cpu);
+        if (!write_file(path, "1")) fail("cannot start the cpu of", path);
+    }
+    interrupts_on(last);
+}
+
 /* Started as `init ... CPU`: the cpu that the program starts on, which is none of the emulated machine's. Before
  * it come words of the kernel's command line that the kernel does not know itself. */
 int main(int argc, char **argv) {
@@ -92,13 +105,15 @@ int main(int argc, char **argv) {
     mount_or_fail("proc", "/proc");
     mount_or_fail("sysfs", "/sys");
     mount_or_fail("devtmpfs", "/dev");
-    load_modules();
     char *end = argv[argc - 1];
     uint64_t housekeeping = strtoul(argv[argc - 1], &end, 10);
     if (argc < 2 || end == argv[argc - 1] || *end) {
         errno = EINVAL;
         fail("the kernel's command line does not end with", "the housekeeping cpu");
     }
+    start_cpus(housekeeping);
+    /* Devices that come with modules have their interrupts where the command line says. */
+    load_modules();
     stay_on(housekeeping);
     environment_of_all_runs(housekeeping);
     channel_open();

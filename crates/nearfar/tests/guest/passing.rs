@@ -24,6 +24,16 @@ fn a_machine_whose_sockets_have_three_cores_boots() {
     assert_eq!(said.text(), "0-3\n0-3\n");
 }
 
+/// Init starts its cpus, not the kernel. Interrupts of devices keep off the program's.
+#[test]
+fn a_machine_of_more_than_64_cpus_boots_with_all_of_them() {
+    let Some(snapshot) = booted(&shape("2x33")) else { return };
+    let script = "cd /sys/devices/system; cat cpu/online node/node0/cpulist node/node1/cpulist; \
+                  awk '/virtio/ { for (cpu = 2; cpu < 68; cpu++) if ($cpu) print cpu - 2, $0 }' /proc/interrupts";
+    let said = sh(&snapshot, script);
+    assert_eq!(said.text(), "0-66\n0-32,66\n33-65\n");
+}
+
 #[test]
 fn arguments_environment_and_directory_are_the_hosts() {
     let Some(snapshot) = snapshot() else { return };

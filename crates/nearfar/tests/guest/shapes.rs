@@ -65,6 +65,13 @@ fn the_housekeeping_cpu_is_the_last_one_and_on_the_first_node_with_cpus() {
     assert_eq!((shape.guest_cpus(0), shape.guest_cpus(1)), (vec![], vec![0, 1, 2]));
 }
 
+#[test]
+fn many_cpus_are_started_by_init() {
+    let arguments = |text: &str| from(&Machine::from_shape(text).unwrap()).unwrap().kernel_arguments();
+    assert!(!arguments("2x32").contains("maxcpus"));
+    assert!(arguments("2x33").contains(" nr_cpus=67 maxcpus=1 irq"), "{}", arguments("2x33"));
+}
+
 /// QEMU delivers no interrupt beyond a gap in the controllers' numbers; kernels of nine cpus ask it otherwise.
 #[test]
 fn cpus_of_sockets_of_three_cores_are_not_waited_for_for_ever() {

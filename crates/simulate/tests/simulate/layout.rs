@@ -29,7 +29,7 @@ fn what_cannot_be_simulated_is_said() {
     let mut lines = crate::test_machine::usual("1x4");
     lines.figures.line_bytes = Some(128);
     assert!(refused(&lines, &[NODE]).contains("128 bytes"));
-    assert!(refused(&crate::test_machine::usual("2x64"), &two).contains("--cpus-per-node"));
+    assert!(refused(&crate::test_machine::usual("2x128"), &two).contains("--cpus-per-node"));
 }
 
 #[test]
@@ -81,23 +81,24 @@ fn positions_are_in_order_of_kernel_indexes() {
 }
 
 #[test]
-fn many_cores_have_an_entry_of_two_words() {
-    let machine = machine(
-        "4x28",
-        &[private(4 << 10, 8), private(16 << 10, 8), shared(1 << 20, 16, 28, Inclusion::Inclusive)],
-    );
-    let mut rig = TestMachine::new(&machine);
-    for cpu in 0..112 {
-        rig.load(cpu, 0);
+fn many_cores_have_entries_of_two_or_four_words() {
+    for each in [28, 56] {
+        let caches =
+            [private(4 << 10, 8), private(16 << 10, 8), shared(1 << 20, 16, each, Inclusion::Inclusive)];
+        let mut rig = TestMachine::new(&machine(&format!("4x{each}"), &caches));
+        let last = 4 * each as usize - 1;
+        for cpu in 0..=last {
+            rig.load(cpu, 0);
+        }
+        assert_eq!(rig.moved.read(), 4);
+        rig.store(last, 0);
+        for cpu in 0..last {
+            assert!(!rig.cores[cpu].quick_hit(crate::test_machine::BASE, 8, nearfar_simulate::Kind::Load));
+        }
+        rig.load(5, 0);
+        assert_eq!(rig.cores[5].counts().cache_transfers, 1);
+        assert_eq!(rig.cores[5].traffic()[3].transfer_lines, 1);
     }
-    assert_eq!(rig.moved.read(), 4);
-    rig.store(111, 0);
-    for cpu in 0..111 {
-        assert!(!rig.cores[cpu].quick_hit(crate::test_machine::BASE, 8, nearfar_simulate::Kind::Load));
-    }
-    rig.load(5, 0);
-    assert_eq!(rig.cores[5].counts().cache_transfers, 1);
-    assert_eq!(rig.cores[5].traffic()[3].transfer_lines, 1);
 }
 
 #[test]
