@@ -251,7 +251,7 @@ fn serial<'a>(r: &'a RowUse, nodes: &Nodes, program: Program) -> Option<Case<'a>
         return None;
     }
     let pages: u64 = placers.iter().map(|p| r.pages_of(p.0.thread)).sum();
-    // Who placed all of it placed others' parts, however much of its use is its own, as is all of a short run's initialisation.
+    // A thread that placed all of it also placed the parts of others. In a short run, most of the use is its own initialisation.
     let whole = pages > 0 && pages as f64 >= SERIAL * r.pages.total as f64;
     if !whole && (remote as f64) < MOSTLY_HALO * weight as f64 {
         return None;
