@@ -79,6 +79,7 @@ fn options(machine: &Machine) -> OnOptions {
         huge_pages: HugePages::Madvise,
         numa_balancing: false,
         prefetch: true,
+        frames: 0,
         memory_per_node: 1 << 30,
         lines_per_sample: 64,
         accesses_per_sample: None,

@@ -37,6 +37,8 @@ pub struct Arguments {
     pub epoch_us: u32,
     /// Whether the simulated prefetcher works.
     pub prefetch: bool,
+    /// The order of page frames in the simulated caches; 0: as they are first used.
+    pub frames: u64,
     /// Whether the firmware interleaves the nodes' memory page by page.
     pub interleave: bool,
     /// What is done with accesses.
@@ -84,6 +86,7 @@ const KEYS: &[&str] = &[
     "epoch_us",
     "prefetch",
     "interleave",
+    "frames",
     "mode",
 ];
 
@@ -122,6 +125,10 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         epoch_us: given.number("epoch_us", Some(1000), "microseconds, 1 or more")?,
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
+        frames: match given.0.get("frames") {
+            None => 0,
+            Some(number) => number.parse().map_err(|_| wrong("frames", number, "a number, 0 or more"))?,
+        },
         mode,
     })
 }
@@ -236,6 +243,7 @@ mod tests {
             epoch_us: 1000,
             prefetch: true,
             interleave: false,
+            frames: 0,
             mode: Mode::Simulate,
         };
         assert_eq!(with(&[]), Ok(expected));
@@ -249,13 +257,14 @@ mod tests {
             "epoch_us=10",
             "prefetch=off",
             "interleave=on",
+            "frames=7",
             "mode=empty",
             "call=0x12:0x34",
         ];
         let all = with(&more).unwrap();
         assert_eq!((all.sample, all.epoch_us, all.prefetch, all.interleave), (64, 10, false, true));
         assert_eq!(all.functions.call, 0x12..0x34);
-        assert_eq!((all.mode, all.accesses), (Mode::Empty, Some(500)));
+        assert_eq!((all.mode, all.accesses, all.frames), (Mode::Empty, Some(500), 7));
     }
 
     #[test]
@@ -268,9 +277,16 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused() {
-        for wrong in
-            ["call=0x12", "sample=0", "sample=x", "epoch_us=-1", "prefetch=yes", "interleave=1", "mode=fast"]
-        {
+        for wrong in [
+            "call=0x12",
+            "sample=0",
+            "sample=x",
+            "epoch_us=-1",
+            "prefetch=yes",
+            "interleave=1",
+            "frames=-1",
+            "mode=fast",
+        ] {
             assert!(matches!(with(&[wrong]), Err(ArgumentError::Value { .. })), "{wrong}");
         }
         let values = [

@@ -25,6 +25,7 @@ mod flops;
 /// Of an x86-64 host only: QEMU calls no other code with vector registers whose upper halves cost.
 #[cfg(target_arch = "x86_64")]
 mod fma;
+mod frames;
 mod guard;
 mod host;
 mod hypercall;

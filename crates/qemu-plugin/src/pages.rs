@@ -16,11 +16,19 @@ const REMEMBERED: usize = 2048;
 /// Blocks of 2 MiB of which it remembers how they are mapped.
 const BLOCKS: usize = 256;
 
+/// log2 of the pages of a large one.
+const WITHIN: u32 = HUGE_SHIFT - PAGE_SHIFT;
+
+/// Whether a page of RAM is as far into a block of 2 MiB as the virtual page is.
+pub fn is_aligned(page: u64, physical: u64) -> bool {
+    (page ^ physical) & ((1 << WITHIN) - 1) == 0
+}
+
 /// Where a page is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Number of the page in QEMU's RAM.
-    pub page: u64,
+    /// Its frame in the simulated caches.
+    pub frame: u64,
     /// Whether it looks like part of a page of 2 MiB.
     pub huge: bool,
 }
@@ -86,18 +94,17 @@ impl Translations {
         (entry.tag == self.tag(page)).then_some(entry.place)
     }
 
-    /// Remembers that virtual page `page` is at `physical` in QEMU's RAM; `small` if it is surely a small page.
-    pub fn learn(&mut self, page: u64, physical: u64, small: bool) -> Place {
-        let within = HUGE_SHIFT - PAGE_SHIFT;
-        let (block, physical_block) = (page >> within, physical >> within);
-        let fits_here = !small && (page ^ physical) & ((1 << within) - 1) == 0;
+    /// Remembers that virtual page `page` is at `physical` in QEMU's RAM, and that this has `frame`; `small` if it is surely a small page.
+    pub fn learn(&mut self, page: u64, physical: u64, frame: u64, small: bool) -> Place {
+        let (block, physical_block) = (page >> WITHIN, physical >> WITHIN);
+        let fits_here = !small && is_aligned(page, physical);
         let tag = self.tag(block);
         let known = &mut self.blocks[(block % BLOCKS as u64) as usize];
         if known.tag != tag {
             *known = Block { tag, physical: physical_block, fits: fits_here };
         }
         known.fits &= fits_here && known.physical == physical_block;
-        let place = Place { page: physical, huge: known.fits };
+        let place = Place { frame, huge: known.fits };
         self.entries[(page % REMEMBERED as u64) as usize] = Entry { tag: self.tag(page), place };
         place
     }
@@ -227,19 +234,19 @@ mod tests {
     #[test]
     fn what_was_learnt_is_known_until_translations_change() {
         let mut translations = Translations::new();
-        translations.learn(0x7_f001_2345, 77, false);
-        assert_eq!(translations.known(0x7_f001_2345).map(|p| p.page), Some(77));
+        translations.learn(0x7_f001_2345, 77, 12, false);
+        assert_eq!(translations.known(0x7_f001_2345).map(|p| p.frame), Some(12));
         assert_eq!(translations.known(0x7_f001_2345 + REMEMBERED as u64), None, "same place, another page");
         translations.flush();
         assert_eq!(translations.known(0x7_f001_2345), None);
-        translations.learn(0, 5, false);
-        assert_eq!(translations.known(0).map(|p| p.page), Some(5));
+        translations.learn(0, 5, 5, false);
+        assert_eq!(translations.known(0).map(|p| p.frame), Some(5));
     }
 
     #[test]
     fn old_translations_do_not_come_back_when_generations_run_out() {
         let mut translations = Translations::new();
-        translations.learn(9, 1, false);
+        translations.learn(9, 1, 1, false);
         translations.generation = (1 << GENERATION_BITS) - 1;
         translations.flush();
         assert_eq!((translations.generation, translations.known(9)), (1, None));
@@ -249,14 +256,14 @@ mod tests {
     fn a_block_mapped_as_a_large_page_would_be_is_one_until_a_page_lies_elsewhere() {
         let mut translations = Translations::new();
         let (virt, physical) = (0x7_f000_0000, 0x4_0000);
-        assert!(translations.learn(virt + 3, physical + 3, false).huge);
-        assert!(translations.learn(virt + 511, physical + 511, false).huge);
-        assert!(!translations.learn(virt + 4, physical + 5, false).huge);
-        assert!(!translations.learn(virt + 6, physical + 6, false).huge, "its block has small pages");
-        assert!(!translations.learn(virt + 512, physical + 511, false).huge);
-        assert!(translations.learn(virt + 1024, physical + 1024, false).huge, "another block");
+        assert!(translations.learn(virt + 3, physical + 3, 1, false).huge);
+        assert!(translations.learn(virt + 511, physical + 511, 1, false).huge);
+        assert!(!translations.learn(virt + 4, physical + 5, 1, false).huge);
+        assert!(!translations.learn(virt + 6, physical + 6, 1, false).huge, "its block has small pages");
+        assert!(!translations.learn(virt + 512, physical + 511, 1, false).huge);
+        assert!(translations.learn(virt + 1024, physical + 1024, 1, false).huge, "another block");
         assert!(
-            !translations.learn(virt + 1025, physical + 2049, false).huge,
+            !translations.learn(virt + 1025, physical + 2049, 1, false).huge,
             "fits, but in another physical block"
         );
     }

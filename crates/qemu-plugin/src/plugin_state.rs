@@ -4,6 +4,7 @@ use crate::alarm::Alarm;
 use crate::arguments::Arguments;
 use crate::epochs::Epochs;
 use crate::faults::Faults;
+use crate::frames::Frames;
 use crate::host::HostThread;
 use crate::log;
 use crate::output::Output;
@@ -65,6 +66,8 @@ pub struct PluginState {
     pub traffic: Traffic,
     /// Page faults by block of 2 MiB.
     pub faults: Faults,
+    /// The frames that pages have in the simulated caches.
+    pub frames: Frames,
     /// Where epochs begin.
     pub epochs: Epochs,
     threads: Mutex<Threads>,
@@ -119,6 +122,7 @@ impl PluginState {
         Ok(PluginState {
             traffic: Traffic::new(page_nodes.bytes(), machine.nodes.len()),
             faults: Faults::new(page_nodes.bytes()),
+            frames: Frames::new(page_nodes.clone(), arguments.cpus, arguments.frames),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
             epochs: Epochs::new(f64::from(arguments.epoch_us) * 1e3),
@@ -213,6 +217,7 @@ impl PluginState {
         let region = u8::from(what == MarkKind::RegionBegin);
         if what == MarkKind::Main {
             // Loading is of no interest whatever comes.
+            self.frames.begin();
             self.traffic.take_all(&self.row(), &mut Default::default());
         } else {
             self.traffic.take_all(&self.row(), &mut rows.pages);

@@ -7,7 +7,7 @@ use crate::flops;
 use crate::guard::panic_text;
 use crate::host::HostThread;
 use crate::lines::Lines;
-use crate::pages::{Owner, PAGE_SHIFT, Place, Translations};
+use crate::pages::{Owner, PAGE_SHIFT, Place, Translations, is_aligned};
 use crate::plugin_state::{PluginState, Visible};
 use crate::sample::Sampler;
 use crate::throttle::Throttle;
@@ -278,7 +278,7 @@ impl Vcpu {
         let Some(seat) = &mut self.seat else { return };
         let access = Access {
             virt,
-            physical: place.page << PAGE_SHIFT | virt & ((1 << PAGE_SHIFT) - 1),
+            physical: place.frame << PAGE_SHIFT | virt & ((1 << PAGE_SHIFT) - 1),
             bytes,
             kind,
             huge: place.huge,
@@ -312,17 +312,18 @@ impl Vcpu {
             (api.ram_offset)(place)
         };
         let (page, physical) = (virt >> PAGE_SHIFT, offset >> PAGE_SHIFT);
+        let frame = self.plugin.frames.of(physical, self.index, is_aligned(page, physical));
         let owner = Owner { pid: self.ids.0, page };
         // Only a page's first use has a fault for sure: AutoNUMA's faults come again and again, also in huge pages.
-        let new = self.plugin.traffic.owner(physical) != Some(owner);
-        if let Some(mut pages) = self.plugin.traffic.own(physical, owner, &self.plugin.row()) {
+        let new = self.plugin.traffic.owner(frame) != Some(owner);
+        if let Some(mut pages) = self.plugin.traffic.own(frame, owner, &self.plugin.row()) {
             self.plugin.output.rows().pages.append(&mut pages);
         }
         if faulted && new {
             self.plugin.faults.add(physical, owner);
         }
         let small = self.plugin.faults.are_of_small_pages(physical, owner);
-        Some(self.seat.as_mut()?.translations.learn(page, physical, small))
+        Some(self.seat.as_mut()?.translations.learn(page, physical, frame, small))
     }
 
     /// Tells the core of the instructions since the last time, shows its clock, and ends its epoch if it is over.

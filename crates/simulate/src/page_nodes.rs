@@ -42,6 +42,24 @@ impl PageNodeMap {
         self.ends.last().copied().unwrap_or(0)
     }
 
+    /// How many frames of 4 KiB the node at a position has.
+    pub fn frames(&self, node: usize) -> u64 {
+        if self.interleaved {
+            let (all, nodes) = (self.bytes() >> 12, self.ends.len() as u64);
+            return (all + nodes - 1 - node as u64) / nodes;
+        }
+        let begin = node.checked_sub(1).map_or(0, |before| self.ends[before]);
+        (self.ends[node] >> 12) - (begin >> 12)
+    }
+
+    /// The frame of that number, from 0, of the node at a position.
+    pub fn frame(&self, node: usize, number: u64) -> u64 {
+        if self.interleaved {
+            return number * self.ends.len() as u64 + node as u64;
+        }
+        node.checked_sub(1).map_or(0, |before| self.ends[before] >> 12) + number
+    }
+
     /// Number of nodes.
     pub fn nodes(&self) -> usize {
         self.ends.len()

@@ -26,6 +26,10 @@ pub(super) struct OnArgs {
     /// Simulate without a hardware prefetcher
     #[arg(long, requires = "on")]
     no_prefetch: bool,
+    /// Place pages in another order in physical memory, a number for each order [default: 0, in the order of first use]. Which lines share
+    /// a set of a cache depends on it: what differs between two orders is chance, not the program
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, hide_default_value = true, requires = "on")]
+    frames: u32,
     /// DRAM lines per sample, for objects and source lines; the traffic itself is counted exactly
     #[arg(long, value_name = "LINES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000), requires = "on")]
     lines_per_sample: u32,
@@ -54,6 +58,7 @@ impl OnArgs {
         add(self.thp != nearfar_guest::HugePages::Madvise, &format!("--thp {}", self.thp.text()));
         add(self.numa_balancing, "--numa-balancing");
         add(self.no_prefetch, "--no-prefetch");
+        add(self.frames > 0, &format!("--frames {}", self.frames));
         add(self.read_only, "--read-only");
         words.join(" ")
     }
@@ -68,6 +73,7 @@ pub(super) fn on_options(name: &str, args: &OnArgs, quiet: bool) -> anyhow::Resu
         huge_pages: args.thp,
         numa_balancing: args.numa_balancing,
         prefetch: !args.no_prefetch,
+        frames: args.frames,
         memory_per_node: args.machine.memory_per_node,
         lines_per_sample: args.lines_per_sample,
         accesses_per_sample: args.accesses_per_sample,

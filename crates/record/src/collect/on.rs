@@ -42,6 +42,8 @@ pub struct OnOptions {
     pub numa_balancing: bool,
     /// Simulate a prefetcher.
     pub prefetch: bool,
+    /// The order of page frames in the simulated caches; 0: as they are first used.
+    pub frames: u32,
     /// Memory of each node, bytes.
     pub memory_per_node: u64,
     /// DRAM lines per sample.
@@ -240,13 +242,14 @@ fn agent_for_guest() -> Option<PathBuf> {
 
 fn how(on: &OnOptions) -> String {
     format!(
-        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}; accesses of the kernel \
+        "every user access, counted; {}, huge pages {}, AutoNUMA {}, prefetcher {}{}{}{}{}; accesses of the kernel \
          are not in it",
         if bound(on) { "OpenMP threads bound (close, cores)" } else { "threads as the program binds them" },
         on.huge_pages.text(),
         if on.numa_balancing { "on" } else { "off" },
         if on.prefetch { "on" } else { "off" },
         if on.interleaved { ", memory spread over the nodes by the firmware" } else { "" },
+        if on.frames > 0 { format!(", page frames in order {}", on.frames) } else { String::new() },
         on.cpus.as_ref().map(|cpus| format!(", on cpus {cpus}")).unwrap_or_default(),
         on.policy.as_ref().map(|policy| format!(", memory {}", policy.words())).unwrap_or_default(),
     )
@@ -330,6 +333,7 @@ pub fn plugin_arguments(
         ("epoch_us", EPOCH_US.to_string()),
         ("prefetch", switch(on.prefetch).into()),
         ("interleave", switch(on.interleaved).into()),
+        ("frames", on.frames.to_string()),
     ]
     .into_iter()
     .chain(call)
