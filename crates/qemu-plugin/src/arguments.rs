@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Whether the simulated prefetcher works.
     pub prefetch: bool,
     /// The order of page frames in the simulated caches; 0: as they are first used.
-    pub frames: u64,
+    pub frames: u32,
     /// Whether the firmware interleaves the nodes' memory page by page.
     pub interleave: bool,
     /// What is done with accesses.
@@ -125,10 +125,7 @@ pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Argumen
         epoch_us: given.number("epoch_us", Some(1000), "microseconds, 1 or more")?,
         prefetch: given.word("prefetch", ON_OR_OFF)?,
         interleave: given.word("interleave", &[("off", false), ("on", true)])?,
-        frames: match given.0.get("frames") {
-            None => 0,
-            Some(number) => number.parse().map_err(|_| wrong("frames", number, "a number, 0 or more"))?,
-        },
+        frames: given.number("frames", Some(0), "the number of an order, 1 or more")?,
         mode,
     })
 }

@@ -38,7 +38,7 @@ struct Node {
     next: u64,
     /// By vCPU: those that it has taken and not used.
     runs: Vec<Range<u64>>,
-    /// What was left out, to be used when there are no others.
+    /// Frames that were passed over. They are used when no others are left.
     left: Vec<Range<u64>>,
 }
 
@@ -148,7 +148,7 @@ impl Node {
         last.or_else(|| self.runs.iter_mut().find_map(Iterator::next))
     }
 
-    /// The next frame is that one; what is left out is used last.
+    /// The next frame is that one; those before it are passed over.
     fn go_on_at(&mut self, number: u64) {
         if self.next < number {
             self.left.push(self.next..number);

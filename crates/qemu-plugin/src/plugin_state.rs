@@ -122,7 +122,7 @@ impl PluginState {
         Ok(PluginState {
             traffic: Traffic::new(page_nodes.bytes(), machine.nodes.len()),
             faults: Faults::new(page_nodes.bytes()),
-            frames: Frames::new(page_nodes.clone(), arguments.cpus, arguments.frames),
+            frames: Frames::new(page_nodes.clone(), arguments.cpus, arguments.frames.into()),
             nodes: machine.nodes.iter().map(|n| number(n.id)).collect(),
             visible: (0..arguments.cpus).map(|_| Visible::default()).collect(),
             epochs: Epochs::new(f64::from(arguments.epoch_us) * 1e3),

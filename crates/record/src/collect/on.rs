@@ -333,10 +333,10 @@ pub fn plugin_arguments(
         ("epoch_us", EPOCH_US.to_string()),
         ("prefetch", switch(on.prefetch).into()),
         ("interleave", switch(on.interleaved).into()),
-        ("frames", on.frames.to_string()),
     ]
     .into_iter()
     .chain(call)
+    .chain((on.frames > 0).then(|| ("frames", on.frames.to_string())))
     .chain(on.accesses_per_sample.map(|mean| ("accesses", mean.to_string())))
     .map(|(name, value)| (name.to_owned(), value))
     .collect()
